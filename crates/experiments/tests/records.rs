@@ -173,7 +173,7 @@ fn quotations_stand_in_the_papers() {
 /// A referee who changes a constant of a declaration is told: it stands in no quotation, or the record
 /// says something else.
 #[test]
-fn ten_changed_constants_are_noticed() {
+fn changed_constants_are_noticed() {
     let changes = [
         ("jamshaid-table-6.2", "paper.toml", "0.41, 0.24", "0.45, 0.24"),
         (
@@ -204,6 +204,16 @@ fn ten_changed_constants_are_noticed() {
             "of = \"packet-delay\"\njudged = false",
         ),
         ("jamshaid-figure-3.6", "experiment.toml", "capture\"", "capture at all\""),
+        ("jamshaid-table-8.3", "experiment.toml", "share = 75", "share = 80"),
+        ("jang-activity", "experiment.toml", "below = 10", "below = 12"),
+        (
+            "jamshaid-table-8.1",
+            "experiment.toml",
+            "control = \"static-flow\"",
+            "control = \"static-flow\"\nsecond = \"a reading\"",
+        ),
+        ("jang-figure-5", "experiment.toml", "fed = {", "about = {"),
+        ("rangwala-figure-14", "experiment.toml", "unlike = {", "about = {"),
     ];
     let scratch = std::env::temp_dir().join(format!("fairmesh-referee-{}", std::process::id()));
     for (id, file, from, to) in changes {
@@ -233,6 +243,29 @@ fn ten_changed_constants_are_noticed() {
         assert!(noticed(), "{id}: {from} became {to}");
         fs::remove_dir_all(&scratch).unwrap();
     }
+}
+
+/// An arm of PFRC or ARC below the thesis's lower bound, and one of a control that is not published, is no arm of the paper.
+#[test]
+fn only_published_arms_are_judged() {
+    let mut seen = 0;
+    for (entry, record) in all().iter().filter(|(e, _)| e.experiment.is_quoted()) {
+        for arm in &entry.experiment.arms {
+            let Some(control) = &arm.control else { continue };
+            let ours = Registry::standard().lookup(control).unwrap().is_ours();
+            let deepest = arm.set.get("control.deepest").and_then(|v| v.as_integer());
+            let lower = control.starts_with("pfrc") && deepest != Some(3);
+            assert!(!(ours || lower) || arm.second.is_some(), "{}: {}", entry.id, arm.label);
+            seen += usize::from(arm.second.is_some());
+        }
+        let cells = record.cells(entry);
+        let numbers = record.rows.iter().flat_map(|r| &r.cells);
+        for (cell, number) in cells.iter().zip(numbers) {
+            let judged = number.verdict.is_some() && entry.experiment.is_second(&cell.arm);
+            assert!(!judged, "{}: {}, {}", entry.id, cell.row, cell.column);
+        }
+    }
+    assert!(seen > 100, "{seen}");
 }
 
 /// Side by side and today: every arm is in the record on every topology, or the record says why not.

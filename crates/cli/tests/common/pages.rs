@@ -13,13 +13,15 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every page: those at the top and all below `docs`.
+/// Every page: those at the top and all below `docs` but the details of reproductions, which are built.
 pub fn pages() -> Vec<PathBuf> {
     fn below(folder: &Path, pages: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                below(&path, pages);
+                if !path.ends_with("reproductions/details") {
+                    below(&path, pages);
+                }
             } else if path.extension().is_some_and(|e| e == "md") {
                 pages.push(path);
             }

@@ -106,6 +106,9 @@ pub struct ReproduceArgs {
     /// Only arms of these controls, separated by commas; with --record the kept record keeps the others
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub control: Vec<String>,
+    /// Only arms that the kept record does not have; with --record they are added to it
+    #[arg(long, conflicts_with = "control")]
+    pub missing: bool,
     /// Keep the records: reproductions/records/ID.json
     #[arg(long)]
     pub record: bool,

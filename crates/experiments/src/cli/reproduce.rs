@@ -8,7 +8,7 @@ use fairmesh_control::Registry;
 
 use crate::reproduce::catalogue::{Catalogue, RECORDS};
 use crate::reproduce::cells::cells;
-use crate::reproduce::plan::{Extent, Plan, Runs};
+use crate::reproduce::plan::{Added, Extent, Plan, Runs};
 use crate::reproduce::record::Record;
 use crate::reproduce::tally::Tally;
 use crate::reproduce::{chart, csv, html, page, papers, present, study, text};
@@ -49,6 +49,7 @@ fn reproduce(
         networks: args.networks,
         maps: args.map.clone(),
         controls: args.control.clone(),
+        added: None,
     };
     let records = match (args.record, catalogue.folder()) {
         (true, None) => {
@@ -61,12 +62,21 @@ fn reproduce(
     let cache = args.cache.open(args.revision)?;
     let mut plans = Vec::new();
     for id in catalogue.resolve(&args.ids)? {
-        plans.push(Plan::of(
-            catalogue.read(&id)?,
-            extent.clone(),
-            cache.as_ref(),
-            &realtime::refuses,
-        )?);
+        let entry = catalogue.read(&id)?;
+        let mut extent = extent.clone();
+        if args.missing {
+            let Some(kept) = page::kept(catalogue, &id)? else {
+                let problem = format!("{id} has no kept record; expected one to complete");
+                return Err(CliError::option("--missing", problem));
+            };
+            extent.added = Added::to(&kept, &entry)
+                .map_err(|e| CliError::option("--missing", format!("{id}: {e}")))?;
+            if extent.added.is_none() {
+                writeln!(out, "{id}: no arm is missing")?;
+                continue;
+            }
+        }
+        plans.push(Plan::of(entry, extent, cache.as_ref(), &realtime::refuses)?);
     }
     // Places are claimed before anything runs.
     let parent = match &args.out {
@@ -108,16 +118,18 @@ fn reproduce(
             folder.write(MARK, &pretty(&record)?)?;
             folder.finish()?;
         }
-        let record = match (&records, args.control.is_empty()) {
-            (Some(_), false) => {
+        let partial = args.missing || !args.control.is_empty();
+        let record = match (&records, partial) {
+            (Some(_), true) => {
                 let kept = page::kept(catalogue, &record.id)?.ok_or_else(|| {
                     CliError::option(
                         "--control",
                         "there is no kept record; expected one to complete",
                     )
                 })?;
-                let refused = |e| CliError::option("--record", e);
-                record.completed(&kept, &plan.entry).map_err(refused)?
+                let id = plan.entry.id.as_str();
+                let refused = |e| CliError::option("--record", format!("{id}: {e}"));
+                record.completed(&kept, &plan.entry, args.missing).map_err(refused)?
             }
             _ => record,
         };
@@ -246,7 +258,11 @@ fn make_page(
         .ok_or_else(|| CliError::option("--out", "is no page; expected the name of a .md file"))?;
     let parent = path.parent().unwrap_or(Path::new(""));
     let made = page::pages(catalogue, name)?;
+    let details = parent.join(name).join(page::DETAILS);
     if !args.check {
+        if details.is_dir() {
+            fs::remove_dir_all(&details).map_err(|e| CliError::file(&details, e))?;
+        }
         for m in &made {
             write_file(&parent.join(&m.path), m.text.as_bytes())?;
         }
@@ -259,6 +275,7 @@ fn make_page(
         )?;
         return Ok(());
     }
+    let made: Vec<_> = made.into_iter().filter(|m| m.kept).collect();
     for m in &made {
         let path = parent.join(&m.path);
         let found = fs::read_to_string(&path).map_err(|e| {
@@ -267,7 +284,7 @@ fn make_page(
         if found != m.text {
             let same = found.lines().zip(m.text.lines()).take_while(|(a, b)| a == b).count();
             return Err(CliError::Verdict(format!(
-                "{}:{}: is not what the records give; expected the page that fairmesh-experiments reproduce page makes",
+                "{}:{}: is out of date; regenerate it with `fairmesh-experiments reproduce page`",
                 path.display(),
                 same + 1
             )));
@@ -278,12 +295,12 @@ fn make_page(
             let found = entry.path();
             if found.is_file() && !made.iter().any(|m| parent.join(&m.path) == found) {
                 return Err(CliError::Verdict(format!(
-                    "{}: is not what the records give; expected no such file",
+                    "{}: is not one of the pages that `fairmesh-experiments reproduce page` makes; expected no such file",
                     found.display()
                 )));
             }
         }
     }
-    writeln!(out, "{} and {} files are what the records give", path.display(), made.len() - 1)?;
+    writeln!(out, "{} and {} files are up to date", path.display(), made.len() - 1)?;
     Ok(())
 }

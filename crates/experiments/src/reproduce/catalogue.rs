@@ -208,6 +208,7 @@ impl Catalogue {
         })?;
         let mut experiment: Experiment = self.toml(&name, &text)?;
         experiment.expand(&self.registry);
+        experiment.mark_second(&self.registry);
         experiment.check(&self.registry).map_err(|e| LabError::file(self.shown(&name), e))?;
         let name = format!("{id}/paper.toml");
         let paper = match self.file(&name)? {

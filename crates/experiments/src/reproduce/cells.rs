@@ -143,7 +143,10 @@ fn read(
         let value = case.reading.at(measure.of, &measure.at, run, phase);
         return vec![value.map(|v| v * measure.scale)];
     }
-    let mut values = case.reading.read(measure.of, run, phase);
+    let mut values = match measure.share {
+        Some(share) => case.reading.over_share(share, run, phase),
+        None => case.reading.read(measure.of, run, phase),
+    };
     if measure.of.is_per_flow() && !per_flow {
         let there: Vec<f64> = values.into_iter().flatten().collect();
         let folded = match measure.flows {
@@ -152,6 +155,11 @@ fn read(
             Fold::Sum => Some(there.iter().sum()),
             Fold::Min => there.into_iter().reduce(f64::min),
             Fold::Max => there.into_iter().reduce(f64::max),
+            Fold::Below => {
+                let all = there.len() as f64;
+                let below = there.iter().filter(|v| measure.below.is_some_and(|b| **v < b)).count();
+                (all > 0.0).then(|| 100.0 * below as f64 / all)
+            }
         };
         values = vec![folded];
     }

@@ -11,6 +11,7 @@ use super::declare::{ChartKind, flow_name};
 use super::over_time;
 use super::panel::{Line, Panel, wanted};
 use super::plan::{Plan, Runs};
+use super::record::Record;
 
 const SIZE: (u32, u32) = (640, 360);
 
@@ -23,9 +24,16 @@ pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Pan
     }
 }
 
-/// The pictures that numbers alone give, as a record has them; a picture over time becomes one of
-/// its means.
-pub fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
+/// The pictures of a record: its curves over time, or those that its numbers give.
+pub fn of_record(entry: &Entry, record: &Record) -> Vec<Panel> {
+    match record.curves[..] {
+        [] => drawn(entry, &record.cells(entry)),
+        _ => record.curves.iter().map(Panel::of_curves).collect(),
+    }
+}
+
+/// The pictures that numbers alone give; a picture over time becomes one of its means.
+fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     match entry.experiment.chart.as_ref().map(|c| c.kind) {
         // Those of a page of its own are drawn from the record.
         None | Some(ChartKind::Scatter | ChartKind::Squares) => Vec::new(),
@@ -60,20 +68,24 @@ fn lines(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     let experiment = &entry.experiment;
     let mut panels: Vec<Panel> = Vec::new();
     for c in cells.iter().filter(|c| wanted(entry, c)) {
-        let at = panels.iter().position(|p| p.title == c.arm).unwrap_or_else(|| {
-            let chart = experiment.chart.as_ref();
-            panels.push(Panel {
-                title: c.arm.clone(),
-                x: chart.map_or(String::new(), |c| c.x.clone()),
-                y: chart.map_or(String::new(), |c| c.y.clone()),
-                groups: vec![],
-                lines: vec![],
+        let at =
+            panels.iter().position(|p| p.title == c.arm || c.arm.is_empty()).unwrap_or_else(|| {
+                let chart = experiment.chart.as_ref();
+                let title = if c.arm.is_empty() { &experiment.title } else { &c.arm };
+                panels.push(Panel {
+                    title: title.clone(),
+                    x: chart.map_or(String::new(), |c| c.x.clone()),
+                    y: chart.map_or(String::new(), |c| c.y.clone()),
+                    groups: vec![],
+                    lines: vec![],
+                });
+                panels.len() - 1
             });
-            panels.len() - 1
-        });
         let place = experiment.points.iter().position(|p| p.label == c.point).unwrap_or(0);
-        let x = c.point.parse().unwrap_or(place as f64);
-        line(&mut panels[at].lines, &c.line).push(x, c, entry);
+        // Rows of a study are its points.
+        let x = c.point.parse().or_else(|_| c.row.parse()).unwrap_or(place as f64);
+        let label = if c.line.is_empty() { &c.column } else { &c.line };
+        line(&mut panels[at].lines, label).push(x, c, entry);
     }
     // A single point is no line; the table has it.
     panels.retain(|p| p.lines.iter().any(|l| l.points.len() > 1));
@@ -153,11 +165,8 @@ struct Place {
     row: u32,
 }
 
-/// Places names in rows; a single line needs none.
-fn legend<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<Place> {
-    if names.len() < 2 {
-        return Vec::new();
-    }
+/// Places names in rows.
+fn legend<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Place> {
     let (mut x, mut row) = (NAMES.0, 0);
     let place = |name: &str| {
         let width = NAME.0 + (NAME.1 * name.chars().count() as f64) as u32 + NAME.2;
@@ -198,6 +207,22 @@ impl Panel {
         Ok(text)
     }
 
+    /// The entries of the legend: lines where there are several, and the paper's marks.
+    fn named(&self) -> Vec<(&str, RGBColor)> {
+        let mut all = Vec::new();
+        if self.lines.len() > 1 {
+            let colours = SERIES.iter().cycle();
+            all.extend(self.lines.iter().zip(colours).map(|(l, c)| (l.label.as_str(), *c)));
+        }
+        if self.lines.iter().any(|l| !l.paper.is_empty()) {
+            all.push(("printed by the paper", INK));
+        }
+        if self.lines.iter().any(|l| !l.shown.is_empty()) {
+            all.push(("worked out from its text", FAINT));
+        }
+        all
+    }
+
     /// A file name.
     pub fn file_name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
@@ -208,13 +233,14 @@ impl Panel {
 
     fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
         // The names of the lines have room of their own, where they hide nothing.
-        let names = legend(self.lines.iter().map(|l| l.label.as_str()));
+        let named = self.named();
+        let names = legend(named.iter().map(|(name, _)| *name));
         let below = ROW * names.last().map_or(0, |e| e.row + 1);
         let whole = SVGBackend::with_string(text, (SIZE.0, SIZE.1 + below)).into_drawing_area();
         whole.fill(&WHITE)?;
         let (root, rest) = whole.split_vertically(SIZE.1);
-        for (k, entry) in names.iter().enumerate() {
-            entry.draw(&rest, SERIES[k % SERIES.len()], &self.lines[k].label)?;
+        for (entry, (name, colour)) in names.iter().zip(&named) {
+            entry.draw(&rest, *colour, name)?;
         }
         let all =
             || self.lines.iter().flat_map(|l| l.points.iter().chain(&l.paper).chain(&l.shown));

@@ -29,6 +29,12 @@ pub struct Claim {
     /// It is below [`STARVED`](super::verdict::STARVED) of this.
     #[serde(default)]
     pub starves: Option<Bound>,
+    /// It is above [`STARVED`](super::verdict::STARVED) of this.
+    #[serde(default)]
+    pub fed: Option<Bound>,
+    /// It is not this within [`SAME`](super::verdict::SAME).
+    #[serde(default)]
+    pub unlike: Option<Bound>,
     /// One statement for each of these, which stands for every `{}` above.
     #[serde(default)]
     pub each: Vec<String>,
@@ -47,6 +53,11 @@ pub enum Bound {
         /// Times this.
         #[serde(default = "one")]
         times: f64,
+    },
+    /// The straight line through two numbers of the table at equal steps, continued by one step.
+    Line {
+        /// Rows and columns of the two, in the direction of the step.
+        line: [[String; 2]; 2],
     },
 }
 
@@ -70,6 +81,7 @@ impl Claim {
             b.as_ref().map(|b| match b {
                 Bound::Number(n) => Bound::Number(*n),
                 Bound::Cell { cell: c, times } => Bound::Cell { cell: cell(c), times: *times },
+                Bound::Line { line: [a, b] } => Bound::Line { line: [cell(a), cell(b)] },
             })
         };
         Claim {
@@ -81,13 +93,27 @@ impl Claim {
             below: bound(&self.below),
             about: bound(&self.about),
             starves: bound(&self.starves),
+            fed: bound(&self.fed),
+            unlike: bound(&self.unlike),
             each: Vec::new(),
         }
     }
 
     /// Its bounds.
     pub fn bounds(&self) -> impl Iterator<Item = &Bound> {
-        [&self.above, &self.below, &self.about, &self.starves].into_iter().flatten()
+        [&self.above, &self.below, &self.about, &self.starves, &self.fed, &self.unlike]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Rows and columns of all numbers that it names.
+    pub fn cells(&self) -> impl Iterator<Item = &[String; 2]> {
+        let bounds = self.bounds().flat_map(|b| match b {
+            Bound::Number(_) => &[][..],
+            Bound::Cell { cell, .. } => core::slice::from_ref(cell),
+            Bound::Line { line } => line,
+        });
+        core::iter::once(&self.cell).chain(bounds)
     }
 
     /// The first thing that does not fit together; `quoted`: the words of a paper must stand behind it.
@@ -97,7 +123,9 @@ impl Claim {
     pub fn check(&self, quoted: bool) -> Result<(), String> {
         let at = |problem: String| Err(format!("claim \"{}\": {problem}", self.says));
         if self.bounds().next().is_none() {
-            return at("says nothing; expected above, below, about or starves".to_owned());
+            return at(
+                "says nothing; expected above, below, about, unlike, starves or fed".to_owned()
+            );
         }
         if !quoted {
             return Ok(());
@@ -115,6 +143,7 @@ impl Claim {
                     (n, bears_number(&self.quote, *n) || self.is_at(*n) || self.is_at(n / 1e3))
                 }
                 Bound::Cell { times, .. } => (times, bears_factor(&self.quote, *times)),
+                Bound::Line { .. } => (&1.0, true),
             };
             if !borne {
                 return at(format!("found {constant}; expected a constant that its quote prints"));
@@ -139,6 +168,7 @@ impl Claim {
             Bound::Number(n) => n.to_string(),
             Bound::Cell { cell, times: 1.0 } => name(cell),
             Bound::Cell { cell, times } => format!("{times} × {}", name(cell)),
+            Bound::Line { line: [a, b] } => format!("the line through {} and {}", name(a), name(b)),
         };
         let mut text = name(&self.cell);
         for (sign, b) in [
@@ -146,6 +176,8 @@ impl Claim {
             (" < ", &self.below),
             (" ≈ ", &self.about),
             (" < a tenth of ", &self.starves),
+            (" > a tenth of ", &self.fed),
+            (" ≉ ", &self.unlike),
         ] {
             if let Some(b) = b {
                 text += &format!("{sign}{}", bound(b));

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use super::claim::Claim;
 use super::kind::Kind;
-use super::quote::LONGEST;
+use super::quote::{LONGEST, bears_number};
 
 /// One experiment: what runs, what varies, what is read off, and how it is judged.
 #[derive(Clone, Debug, Deserialize)]
@@ -170,7 +170,14 @@ pub struct Arm {
     /// Goodputs are not the simulator's but those of a capacity model.
     #[serde(default)]
     pub model: Option<Model>,
+    /// Reason for which the arm is not the paper's: it belongs to a second table, is not judged, and
+    /// no statement of the paper may name it. An arm of a control that is not published has one by itself.
+    #[serde(default)]
+    pub second: Option<String>,
 }
+
+/// Reason for which an arm of a control that is not published is not the paper's.
+const OURS: &str = "our variant";
 
 impl Arm {
     /// An arm of a control and nothing else.
@@ -271,6 +278,12 @@ pub struct Measure {
     /// What becomes of flows where the layout has none.
     #[serde(default)]
     pub flows: Fold,
+    /// Share of every flow if all could use it, kbit/s; for `over-share`.
+    #[serde(default)]
+    pub share: Option<f64>,
+    /// Limit below which `flows = "below"` counts a flow.
+    #[serde(default)]
+    pub below: Option<f64>,
     /// Every value is multiplied by this.
     #[serde(default = "one")]
     pub scale: f64,
@@ -320,6 +333,8 @@ pub enum Fold {
     Min,
     /// Largest.
     Max,
+    /// Per cent of the flows whose value is less than the measure's `below`.
+    Below,
 }
 
 /// The dimensions of the numbers.
@@ -353,20 +368,6 @@ pub struct Layout {
     /// Names of flows, by `from→to`.
     #[serde(default)]
     pub names: Table,
-    /// Along which way "same direction" compares; down the rows of a column where there are
-    /// several, else along the row.
-    #[serde(default)]
-    pub direction: Option<Way>,
-}
-
-/// Along which way numbers are compared with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// Numbers of one column.
-    Column,
-    /// Numbers of one row.
-    Row,
 }
 
 /// The rows of the table, sorted by one column as the paper sorts them.
@@ -450,6 +451,47 @@ impl Experiment {
         self.layout.rows.contains(&d) || self.layout.columns.contains(&d)
     }
 
+    /// Whether an arm is not the paper's.
+    pub fn is_second(&self, arm: &str) -> bool {
+        self.arms.iter().any(|a| a.label == arm && a.second.is_some())
+    }
+
+    /// Gives every arm of a control that is not published the reason for which it is not the paper's.
+    pub fn mark_second(&mut self, registry: &Registry) {
+        if !self.is_quoted() {
+            return;
+        }
+        for arm in self.arms.iter_mut().filter(|a| a.second.is_none()) {
+            let control = arm.control.as_ref().and_then(|c| registry.lookup(c).ok());
+            if control.is_some_and(|c| c.is_ours()) {
+                arm.second = Some(OURS.to_owned());
+            }
+        }
+    }
+
+    /// No statement of a paper names an arm that is not the paper's.
+    fn check_second(&self) -> Result<(), String> {
+        let arm_of = |label: &String| {
+            let named = |a: &&Arm| {
+                let rest = label.strip_prefix(a.label.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+            };
+            self.arms.iter().filter(named).max_by_key(|a| a.label.len())
+        };
+        for claim in self.statements().iter().filter(|_| self.is_quoted()) {
+            let second = claim.cells().flatten().filter_map(arm_of);
+            if let Some(arm) = second.into_iter().find(|a| a.second.is_some()) {
+                return Err(format!(
+                    "claim \"{}\": names the arm \"{}\", which is not the paper's ({}); expected an arm of the paper",
+                    claim.says,
+                    arm.label,
+                    arm.second.as_deref().unwrap_or_default()
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the words of a paper stand behind it.
     pub fn is_quoted(&self) -> bool {
         self.unquoted.is_none()
@@ -530,6 +572,7 @@ impl Experiment {
     pub fn check(&self, registry: &Registry) -> Result<(), String> {
         self.sampling()?;
         self.check_words()?;
+        self.check_second()?;
         if self.study.is_some() {
             return Ok(());
         }
@@ -588,7 +631,25 @@ impl Experiment {
         self.check_hosts()?;
         for m in &self.measures {
             let places = m.of.places(!m.at.is_empty());
-            places.map_err(|e| format!("measure \"{}\": {e}", m.label))?;
+            let at = |e: &str| format!("measure \"{}\": {e}", m.label);
+            places.map_err(at)?;
+            if m.share.is_some() != (m.of == Kind::OverShare) {
+                return Err(at(
+                    "share: expected a rate in kbit/s for over-share, and none for other kinds",
+                ));
+            }
+            if m.below.is_some() != (m.flows == Fold::Below) {
+                return Err(at(
+                    "below: expected a number with flows = \"below\", and none without",
+                ));
+            }
+            let mut constants = [m.share, m.below].into_iter().flatten();
+            if let Some(c) = constants.find(|c| self.is_quoted() && !bears_number(&self.quote, *c))
+            {
+                return Err(at(&format!(
+                    "found {c}; expected a constant that the experiment's quote prints"
+                )));
+            }
         }
         for p in self.arms.iter().flat_map(|a| a.points.iter().flatten()) {
             if !self.points.iter().any(|known| known.label == *p) {

@@ -72,31 +72,19 @@ fn verdicts(r: &Record) -> String {
         let _ = write!(out, "<li class=\"{class}\">{}</li>", escape(text));
     };
     let t = Tally::of(r);
-    let class = if t.differ + t.fail > 0 {
-        "bad"
-    } else if t.differs() {
-        "middling"
-    } else {
-        "good"
+    let all = match t.differ + t.fail {
+        1.. => "bad",
+        0 if t.differs() => "middling",
+        0 => "good",
     };
-    item(class, &t.words());
+    item(all, &t.words());
     for o in &r.orders {
-        let class = match (o.wrong.is_empty(), o.open.is_empty()) {
-            (true, true) => "good",
-            (true, false) => "middling",
-            (false, _) => "bad",
-        };
-        item(class, &order_words(o));
+        item(class(o.outcome()), &order_words(o));
     }
     for c in &r.claims {
         let ours = c.ours.map_or(String::new(), |v| format!(": {}", round(v)));
-        let class = match c.outcome {
-            Outcome::Holds => "good",
-            Outcome::NotDecided | Outcome::NotRun => "middling",
-            Outcome::Fails => "bad",
-        };
         let word = c.outcome.words();
-        item(class, &format!("{word}: {} ({}; {}{ours})", c.says, c.source, c.asked));
+        item(class(c.outcome), &format!("{word}: {} ({}; {}{ours})", c.says, c.source, c.asked));
     }
     if let Some(told) = super::emulated::told(&r.emulated) {
         item("good", &told);
@@ -105,6 +93,14 @@ fn verdicts(r: &Record) -> String {
         item("middling", &format!("not run: {}: {}", m.arm, m.because));
     }
     out
+}
+
+fn class(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Holds => "good",
+        Outcome::Open | Outcome::NotRun => "middling",
+        Outcome::Fails => "bad",
+    }
 }
 
 fn numbers(r: &Record) -> String {
@@ -135,8 +131,7 @@ fn cell(row: &Row, column: &str) -> String {
 fn dot(v: Verdict) -> String {
     let band = match v {
         Verdict::Agrees => "b3",
-        Verdict::SameDirection => "b2",
-        Verdict::NotDecided => "b1",
+        Verdict::Open => "b1",
         Verdict::Differs => "b0",
     };
     format!("<span class=\"dot {band}\"></span>")

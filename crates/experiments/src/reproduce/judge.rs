@@ -4,12 +4,15 @@ use fairmesh_lab::comparison::GENERATOR;
 
 use super::catalogue::Entry;
 use super::cells::{Cell, cells};
+use super::chart;
 use super::declare::{Dimension, Host, Topology};
 use super::emulated::Emulated;
 use super::locate;
+use super::panel::Panel;
 use super::plan::{Case, Plan, Runs};
 use super::record::{
-    CaseResult, ClaimResult, Missing, Network, Number, OrderResult, Record, Row, SCHEMA, hash,
+    CaseResult, ClaimResult, Curves, Missing, Network, Number, OrderResult, Record, Row, SCHEMA,
+    hash,
 };
 use super::verdict;
 
@@ -26,13 +29,14 @@ struct Head {
     emulated: Vec<Emulated>,
     topologies: Vec<Network>,
     cases: Vec<CaseResult>,
+    curves: Vec<Curves>,
 }
 
 impl Record {
     /// Of a plan's runs.
     pub fn of(plan: &Plan, index: usize, runs: &Runs) -> Self {
         let cells = cells(plan, index, runs);
-        let mut all = 0u64;
+        let mut all = plan.extent.added.as_ref().map_or(0, |a| a.after);
         let mut n = 0;
         // The kernel's part never comes out the same twice.
         let simulated = |c: &usize| plan.cases[*c].host == Host::Simulator;
@@ -45,6 +49,10 @@ impl Record {
         }
         let mut head = head(plan, n, format!("{all:016x}"));
         head.emulated = runs.emulated(plan, index);
+        if plan.entry.experiment.chart.as_ref().is_some_and(|c| c.kind.is_over_time()) {
+            let panels = chart::panels(plan, index, runs, &cells);
+            head.curves = panels.iter().map(Panel::curves).collect();
+        }
         let refused = runs.refused(plan, index).into_iter();
         head.missing.extend(refused.map(|(arm, because)| Missing { arm, because }));
         if plan.entry.experiment.lays_out(Dimension::Place) {
@@ -60,10 +68,11 @@ impl Record {
     }
 
     /// This record of some arms, and all others as `kept` has them, in the order of the declaration.
+    /// `added`: the arms are new, and their fingerprint continues that of `kept`.
     ///
     /// # Errors
     /// The difference between the two for which they are not one comparison.
-    pub fn completed(self, kept: &Record, entry: &Entry) -> Result<Self, String> {
+    pub fn completed(self, kept: &Record, entry: &Entry, added: bool) -> Result<Self, String> {
         let other = |of: &str| {
             format!(
                 "the kept record has other {of}; expected the same seeds and topologies as it has, or no --control"
@@ -74,6 +83,9 @@ impl Record {
         }
         if kept.topologies != self.topologies {
             return Err(other("topologies"));
+        }
+        if kept.cases.is_empty() && !added {
+            return Err("has a record without topologies, of which --control cannot replace a part; expected --missing, or a whole run".to_owned());
         }
         let arms: Vec<&str> = entry.experiment.arms.iter().map(|a| a.label.as_str()).collect();
         let place = |arm: &str| arms.iter().position(|a| *a == arm);
@@ -102,15 +114,24 @@ impl Record {
         let others = kept.missing.iter().filter(|m| !mine(of_missing(m)));
         let mut missing: Vec<Missing> = self.missing.iter().chain(others).cloned().collect();
         missing.sort_by_key(of_missing);
+        let (runs, fingerprint) = match (kept.cases.is_empty(), self.cases.is_empty()) {
+            // Its runs continue the fingerprint of the kept ones.
+            (true, true) => (kept.runs + self.runs, self.fingerprint.clone()),
+            _ => {
+                let all = hash(cases.iter().map(|c| c.fingerprint.as_str()));
+                (cases.len() * self.seeds as usize, all)
+            }
+        };
         let head = Head {
             command: kept.command.clone(),
             seeds: self.seeds,
-            runs: cases.len() * self.seeds as usize,
-            fingerprint: hash(cases.iter().map(|c| c.fingerprint.as_str())),
+            runs,
+            fingerprint,
             missing,
-            emulated: Vec::new(),
+            emulated: kept.emulated.clone(),
             topologies: self.topologies.clone(),
             cases,
+            curves: kept.curves.iter().chain(&self.curves).cloned().collect(),
         };
         Ok(Record::judge(entry, &cells, head))
     }
@@ -160,6 +181,7 @@ impl Record {
             emulated: self.emulated.clone(),
             topologies: self.topologies.clone(),
             cases: self.cases.clone(),
+            curves: self.curves.clone(),
         };
         Record::judge(entry, &cells, head)
     }
@@ -189,7 +211,7 @@ impl Record {
             });
         }
         let orders = experiment.orders.iter().map(|o| {
-            let verdict::Pairs { all, wrong, open } = verdict::order(o, paper, cells);
+            let verdict::Pairs { all, wrong, open } = verdict::order(experiment, o, paper, cells);
             OrderResult { column: o.column.clone(), pairs: all, wrong, open }
         });
         let claims = experiment.statements().into_iter().map(|c| {
@@ -217,6 +239,7 @@ impl Record {
             claims: claims.collect(),
             topologies: head.topologies,
             cases: head.cases,
+            curves: head.curves,
         }
     }
 }
@@ -271,6 +294,9 @@ fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
         // Without the folders of whoever ran it.
         command += &format!(" --map {}", map.file_name().unwrap_or_default().display());
     }
+    if plan.extent.added.is_some() {
+        command += " --missing";
+    }
     if !plan.extent.controls.is_empty() {
         command += &format!(" --control {}", plan.extent.controls.join(","));
     }
@@ -287,6 +313,7 @@ fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
         emulated: Vec::new(),
         topologies: Vec::new(),
         cases: Vec::new(),
+        curves: Vec::new(),
     }
 }
 

@@ -13,6 +13,10 @@ pub enum Kind {
     Spread,
     /// Goodput of a flow over its analytic fair rate.
     OverFair,
+    /// Goodput of a flow over its part of one resource that all flows share by max-min: the measure's
+    /// `share` for each if all could use it, more if applications with a limited rate leave some of theirs
+    /// (Jamshaid 2010 §8.2.4).
+    OverShare,
     /// Rate at which data packets enter the network at a flow's source, without headers.
     Sent,
     /// Mean one-way delay of a flow's data.
@@ -136,6 +140,7 @@ impl Kind {
             Kind::Goodput
                 | Kind::Spread
                 | Kind::OverFair
+                | Kind::OverShare
                 | Kind::Jain
                 | Kind::JainNormalized
                 | Kind::MinOverFair
@@ -156,6 +161,7 @@ impl Kind {
             Kind::Goodput
                 | Kind::Spread
                 | Kind::OverFair
+                | Kind::OverShare
                 | Kind::Sent
                 | Kind::Delay
                 | Kind::DelayDeviation

@@ -23,12 +23,14 @@ pub fn cell(experiment: &Experiment, row: &Row, number: &Number) -> Cell {
         at.and_then(|i| labels.get(i).map(|l| (*l).clone())).unwrap_or_default()
     };
     let measure = place.measure.unwrap_or(0);
+    // A row of an arm that is not declared any more belongs to none.
+    let arm = if experiment.lays_out(Dimension::Arm) { place.arm } else { Some(0) };
     let measured = experiment.measures.get(measure).map_or("", |m| m.label.as_str());
     let line = [place.flow.as_str(), measured];
     Cell {
         row: row.label.clone(),
         column: number.column.clone(),
-        arm: label(experiment.arms.iter().map(|a| &a.label).collect(), place.arm.or(Some(0))),
+        arm: label(experiment.arms.iter().map(|a| &a.label).collect(), arm),
         point: label(experiment.points.iter().map(|p| &p.label).collect(), place.point),
         line: line.iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(", "),
         measure,

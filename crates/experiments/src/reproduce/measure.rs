@@ -8,6 +8,7 @@ use fairmesh_lab::Store;
 use fairmesh_lab::analysis::region::RegionReport;
 use fairmesh_lab::optimum::{Per, optimum_of};
 use fairmesh_scenario::{Scenario, Transport};
+use fairmesh_transport::traffic::TrafficSpec;
 
 use super::declare::{Model, Phase};
 use super::kind::Kind;
@@ -23,6 +24,8 @@ pub struct Reading {
     pub(super) phases: Vec<(f64, f64, Vec<f64>)>,
     /// Rates of a capacity model in place of the goodputs, bit/s.
     pub(super) model: Option<Vec<f64>>,
+    /// Rate to which each flow's application is limited, bit/s; infinite without a limit.
+    demand: Vec<f64>,
     /// Whether runs are the emulator's, which does not measure everything.
     pub(super) emulated: bool,
 }
@@ -52,6 +55,10 @@ impl Reading {
             Transport::Quic(quic) => f64::from(quic.full_packet().0),
             Transport::Udp => 0.0,
         });
+        let demand = scenario.flows().iter().map(|f| match f.traffic {
+            TrafficSpec::Limited { rate, .. } => rate.0 as f64,
+            _ => f64::INFINITY,
+        });
         let phases = if phases.is_empty() {
             Vec::new()
         } else {
@@ -59,7 +66,14 @@ impl Reading {
                 .map_err(|e| LabError::run(scenario.name(), e))?;
             phases.iter().map(|p| (p.from, p.to, fair_between(&rates.changes, p))).collect()
         };
-        Ok(Reading { ends, segment: segment.collect(), phases, model: None, emulated: false })
+        Ok(Reading {
+            ends,
+            segment: segment.collect(),
+            phases,
+            model: None,
+            demand: demand.collect(),
+            emulated: false,
+        })
     }
 
     /// Takes a capacity model's rates for the goodputs from now on. Optima are taken from `cache` and kept there.
@@ -189,6 +203,21 @@ impl Reading {
             _ => f64::NAN,
         };
         vec![value.is_finite().then_some(value)]
+    }
+
+    /// [`Kind::OverShare`] of every flow of [`flows`](Self::flows); `share` in kbit/s.
+    pub fn over_share(
+        &self,
+        share: f64,
+        run: &RunRecord,
+        phase: Option<usize>,
+    ) -> Vec<Option<f64>> {
+        let names = self.flows();
+        let demands: Vec<f64> =
+            names.iter().map(|ends| self.of_ends(ends).map(|i| self.demand[i]).sum()).collect();
+        let parts = max_min(1e3 * share * names.len() as f64, &demands);
+        let of = |(ends, part): (&&str, f64)| Some(self.share(run, ends, phase).goodput / part);
+        names.iter().zip(parts).map(of).collect()
     }
 
     /// s from the beginning of a phase; `None` without a phase.
@@ -376,6 +405,19 @@ fn fair_between(changes: &[(fairmesh_units::Time, Vec<f64>)], p: &Phase) -> Vec<
     mean
 }
 
+/// Max-min parts of `total` among demands, some of which may be infinite.
+fn max_min(total: f64, demands: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..demands.len()).collect();
+    order.sort_by(|a, b| demands[*a].total_cmp(&demands[*b]));
+    let mut parts = vec![0.0; demands.len()];
+    let mut left = total;
+    for (served, &i) in order.iter().enumerate() {
+        parts[i] = demands[i].min(left / (demands.len() - served) as f64);
+        left -= parts[i];
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,8 +477,23 @@ mod tests {
             segment: vec![1460.0; ends.len()],
             phases: vec![(1.0, 3.0, vec![2e5; ends.len()])],
             model: None,
+            demand: vec![f64::INFINITY; ends.len()],
             emulated: false,
         }
+    }
+
+    #[test]
+    fn a_limited_flow_leaves_the_rest_of_its_share() {
+        // Jamshaid 2010 §8.2.4: 75 kbit/s each, or (4 · 75 − r) / 3.
+        let mut r = reading(&["1→0", "2→0", "3→0", "4→0"]);
+        let run =
+            record("fifo", 1, &[(87e3, 1e5, 1), (87e3, 1e5, 2), (87e3, 1e5, 3), (30e3, 1e5, 4)]);
+        r.demand[3] = 30e3;
+        let over: Vec<f64> = r.over_share(75.0, &run, None).into_iter().flatten().collect();
+        let wanted = [87.0 / 90.0, 87.0 / 90.0, 87.0 / 90.0, 1.0];
+        assert!(over.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-12), "{over:?}");
+        assert_eq!(max_min(300.0, &[80.0; 4]), [75.0; 4]);
+        assert_eq!(max_min(300.0, &[f64::INFINITY, 10.0, 80.0]), [210.0, 10.0, 80.0]);
     }
 
     #[test]

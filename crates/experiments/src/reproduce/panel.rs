@@ -2,6 +2,7 @@
 
 use super::catalogue::Entry;
 use super::cells::Cell;
+use super::record::{Curve, Curves};
 
 /// One picture.
 #[derive(Clone, Debug)]
@@ -54,6 +55,36 @@ impl Panel {
     }
 }
 
+/// Largest number of points that a record keeps of a curve.
+const KEPT: usize = 120;
+
+impl Panel {
+    /// Its curves as a record keeps them: thinned to at most [`KEPT`] means.
+    pub fn curves(&self) -> Curves {
+        let thin = |line: &Line| {
+            let step = line.points.len().div_ceil(KEPT).max(1);
+            let mean = |part: &[(f64, f64)]| {
+                let n = part.len() as f64;
+                let (x, y) = part.iter().fold((0.0, 0.0), |(a, b), p| (a + p.0, b + p.1));
+                let short = |v: f64| (v * 100.0).round() / 100.0;
+                (short(x / n), short(y / n))
+            };
+            Curve {
+                label: line.label.clone(),
+                points: line.points.chunks(step).map(mean).collect(),
+            }
+        };
+        let lines = self.lines.iter().map(thin).collect();
+        Curves { title: self.title.clone(), y: self.y.clone(), lines }
+    }
+
+    /// The picture of kept curves.
+    pub(super) fn of_curves(kept: &Curves) -> Self {
+        let lines = kept.lines.iter().map(|l| (l.label.clone(), l.points.clone())).collect();
+        Panel::over_time(kept.title.clone(), &kept.y, lines)
+    }
+}
+
 /// Measures that share an axis: those that the chart names, or all of the first one's kind.
 pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
     let experiment = &entry.experiment;
@@ -63,5 +94,20 @@ pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
     match &chart.measures {
         Some(m) => m.contains(&measure.label),
         None => !over_time || measure.of == experiment.measures[0].of,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_curves_are_means_of_equal_parts() {
+        let points: Vec<(f64, f64)> = (0..240).map(|t| (f64::from(t), f64::from(t % 2))).collect();
+        let panel = Panel::over_time("t".into(), "y", vec![("f".into(), points)]);
+        let kept = panel.curves();
+        assert_eq!(kept.lines[0].points.len(), KEPT);
+        assert_eq!(kept.lines[0].points[..2], [(0.5, 0.5), (2.5, 0.5)]);
+        assert_eq!(Panel::of_curves(&kept).curves(), kept);
     }
 }

@@ -47,8 +47,6 @@ pub struct Theirs {
     pub printed: bool,
     /// Whether it is judged elsewhere.
     pub repeated: bool,
-    /// Whether that is another row of the same table, which has the same number of the paper beside it.
-    pub twin: bool,
 }
 
 impl Theirs {
@@ -67,21 +65,16 @@ impl Paper {
         };
         if let Some(value) = of(&self.rows) {
             let (half, repeated) = (of(&self.intervals), self.repeats.contains_key(row));
-            let same = |other: &String| {
-                !self.repeats.contains_key(other) && self.quotes.get(other) == self.quotes.get(row)
-            };
-            let twin = repeated && self.rows.keys().any(same);
             return Some(Theirs {
                 value,
                 digits: self.digits(row, at),
                 half,
                 printed: true,
                 repeated,
-                twin,
             });
         }
         let value = of(&self.shown)?;
-        Some(Theirs { value, digits: 0, half: None, printed: false, repeated: false, twin: false })
+        Some(Theirs { value, digits: 0, half: None, printed: false, repeated: false })
     }
 
     fn digits(&self, row: &str, at: usize) -> usize {
@@ -183,10 +176,6 @@ mod tests {
             "columns = [\"a\"]\n[rows]\nx = [1]\n[quotes]\nx = \"1\"\n[repeats]\nx = \"other\"\n[intervals]\nx = [0.5]\n",
         );
         let x = p.get("x", "a").unwrap();
-        assert!(x.printed && !x.is_judged() && !x.twin && x.half == Some(0.5));
-        let p = paper(
-            "columns = [\"a\"]\n[rows]\nx = [1]\ny = [1]\n[quotes]\nx = \"1\"\ny = \"1\"\n[repeats]\ny = \"this\"\n",
-        );
-        assert!(p.get("y", "a").unwrap().twin && !p.get("x", "a").unwrap().twin);
+        assert!(x.printed && !x.is_judged() && x.half == Some(0.5));
     }
 }

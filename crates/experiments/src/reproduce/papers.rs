@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::catalogue::Catalogue;
 use super::declare::Experiment;
+use super::tally::Tally;
 
 /// File in the folder of the experiments that lists the papers.
 const FILE: &str = "papers.toml";
@@ -22,7 +23,7 @@ pub struct Known {
     /// Name of the file with its text, among those that quotations are compared with.
     #[serde(default)]
     pub text: Option<String>,
-    /// What is open, in a sentence or two, for the first screen of its page.
+    /// What a reader has to know, in a sentence or two, for the first screen of its page.
     #[serde(default)]
     pub open: String,
     /// Its tables and figures with results, in its order.
@@ -31,6 +32,12 @@ pub struct Known {
     /// Those without an experiment.
     #[serde(default)]
     pub absent: Vec<Absent>,
+    /// Experiments whose pictures are on its screen.
+    #[serde(default)]
+    pub figures: Vec<String>,
+    /// Counts of its records before only published mechanisms were judged.
+    #[serde(default)]
+    pub earlier: Option<Tally>,
 }
 
 /// A table or figure without an experiment.

@@ -20,6 +20,7 @@ use super::catalogue::Entry;
 use super::declare::{Arm, Dimension, Effort, Experiment, Host, MapUse, Point, Topology, apply};
 use super::measure::{LOAD, Reading};
 use super::places;
+use super::record::Record;
 
 /// How much is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,55 @@ pub struct Extent {
     pub maps: Vec<PathBuf>,
     /// Only arms of these controls; all if there are none.
     pub controls: Vec<String>,
+    /// Only these arms, which complete a kept record.
+    pub added: Option<Added>,
+}
+
+/// Arms that complete a kept record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// Their labels.
+    pub arms: Vec<String>,
+    /// Fingerprint of the kept runs, which those of the arms continue.
+    pub(super) after: u64,
+}
+
+impl Added {
+    /// Simulated arms without numbers in `kept`; `None` where there is none.
+    ///
+    /// # Errors
+    /// An arm that is declared before arms of the record: then the fingerprint cannot be continued.
+    pub fn to(kept: &Record, entry: &Entry) -> Result<Option<Self>, String> {
+        let arms = &entry.experiment.arms;
+        if !kept.cases.is_empty() || arms.is_empty() {
+            return Err(
+                "has a record by topology or of a study; expected --control NAMES, or a whole run"
+                    .to_owned(),
+            );
+        }
+        let cells = kept.cells(entry);
+        let has = |a: &&Arm| cells.iter().any(|c| c.arm == a.label);
+        let missing: Vec<String> = arms
+            .iter()
+            .filter(|a| a.host == Host::Simulator && !has(a))
+            .map(|a| a.label.clone())
+            .collect();
+        let Some(first) = missing.first() else { return Ok(None) };
+        let simulated = arms.iter().filter(|a| a.host == Host::Simulator);
+        if let Some(late) = simulated.skip_while(|a| a.label != *first).find(has) {
+            return Err(format!(
+                "the kept arm \"{}\" is declared after the missing arm \"{first}\"; expected missing arms at the end",
+                late.label
+            ));
+        }
+        let after = u64::from_str_radix(&kept.fingerprint, 16).map_err(|_| {
+            format!(
+                "the record's fingerprint is \"{}\"; expected a hexadecimal number",
+                kept.fingerprint
+            )
+        })?;
+        Ok(Some(Added { arms: missing, after }))
+    }
 }
 
 impl Extent {
@@ -44,7 +94,9 @@ impl Extent {
 
     /// Whether an arm runs.
     fn takes(&self, arm: &Arm) -> bool {
-        self.controls.is_empty() || arm.control.as_ref().is_some_and(|c| self.controls.contains(c))
+        let of_control = |c: &String| self.controls.is_empty() || self.controls.contains(c);
+        let named = self.added.as_ref().is_none_or(|a| a.arms.contains(&arm.label));
+        named && (self.controls.is_empty() || arm.control.as_ref().is_some_and(of_control))
     }
 
     /// The declaration's part for this extent.

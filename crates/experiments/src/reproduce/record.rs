@@ -6,7 +6,7 @@ use super::emulated::Emulated;
 use super::verdict::{Outcome, Verdict};
 
 /// Version of a record's shape.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// One reproduction, as `--json` prints it and `records/ID.json` keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,29 @@ pub struct Record {
     /// Arms on topologies, where the layout has places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<CaseResult>,
+    /// Pictures over time, where the declaration has such a picture.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curves>,
+}
+
+/// A picture over time: curves of the first seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curves {
+    /// What it shows.
+    pub title: String,
+    /// Title of the vertical axis.
+    pub y: String,
+    /// Its curves.
+    pub lines: Vec<Curve>,
+}
+
+/// A curve over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Its name.
+    pub label: String,
+    /// Time, s, and value.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// A topology of an experiment.
@@ -90,12 +113,12 @@ pub struct CaseResult {
 }
 
 impl Record {
-    /// The record as JSON; with places, an element of each list per line.
+    /// The record as JSON; with places or curves, an element of each list per line.
     ///
     /// # Errors
     /// What the serialiser refuses.
     pub fn json(&self) -> Result<String, serde_json::Error> {
-        if self.cases.is_empty() {
+        if self.cases.is_empty() && self.curves.is_empty() {
             return Ok(serde_json::to_string_pretty(self)? + "\n");
         }
         let serde_json::Value::Object(parts) = serde_json::to_value(self)? else {
@@ -182,7 +205,19 @@ pub struct OrderResult {
     pub open: Vec<[String; 2]>,
 }
 
-/// What became of a statement.
+impl OrderResult {
+    /// The outcome of the order as one statement: the worst pair decides.
+    pub fn outcome(&self) -> Outcome {
+        match (self.pairs, self.wrong.len(), self.open.len()) {
+            (0, ..) => Outcome::NotRun,
+            (_, 1.., _) => Outcome::Fails,
+            (_, 0, 1..) => Outcome::Open,
+            (_, 0, 0) => Outcome::Holds,
+        }
+    }
+}
+
+/// The outcome of a statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
     /// The statement.
@@ -196,6 +231,6 @@ pub struct ClaimResult {
     pub asked: String,
     /// The number; `None` where an arm is missing.
     pub ours: Option<f64>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }

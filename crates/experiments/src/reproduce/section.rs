@@ -1,29 +1,48 @@
-//! One experiment's part of its paper's page.
+//! One experiment's part of the details of its paper.
 
 use std::fmt::Write as _;
 
 use super::catalogue::Entry;
 use super::emulated;
-use super::record::{ClaimResult, Record, Row};
+use super::record::{ClaimResult, Record};
+use super::sentence::sentences;
 use super::tally::Tally;
 use super::text::{number, order_words, round, runs};
-use super::verdict::{Outcome, Verdict};
+use super::verdict::Verdict;
 
-/// Title, table, pictures, statements, and what has to be known. `pictures`: their files, beside the page.
-pub fn section(r: &Record, entry: &Entry, pictures: &[String]) -> String {
+/// A fold with tables, pictures, cells of sentences and notes. `pictures`: their files, beside the page, with titles.
+pub fn section(r: &Record, entry: &Entry, pictures: &[(String, String)]) -> String {
     let tally = Tally::of(r);
-    let mut out = format!("\n## {}\n\n**{}.** {}.", r.id, r.title, r.place);
+    let place = r.place.replace('<', "&lt;");
+    let mut out = format!(
+        "\n<details id=\"{}\"><summary><b>{place}</b>: {}. {}</summary>\n\n",
+        r.id,
+        r.title,
+        upper(&tally.words())
+    );
     if !entry.experiment.quote.is_empty() {
-        let _ = write!(out, " “{}”", entry.experiment.quote);
+        let _ = write!(out, "“{}”\n\n", entry.experiment.quote);
     }
-    let _ = write!(out, "\n\n{}\n\n{}.\n\n", flow(&entry.experiment.about), upper(&tally.words()));
-    out += &table(r);
+    let _ = write!(out, "{}\n\n", flow(&entry.experiment.about));
+    out += &table(r, &parts(r, entry, None));
     let source = r.source.trim_end_matches('.');
     if !source.is_empty() {
         let _ = write!(out, "\nIn brackets, theirs: {source}.\n");
     }
-    for p in pictures {
-        let _ = write!(out, "\n![{}]({p})\n", r.title);
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in entry.experiment.arms.iter().filter_map(|a| a.second.as_deref()) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    for reason in reasons {
+        let second = table(r, &parts(r, entry, Some(reason)));
+        if !second.is_empty() {
+            let _ = write!(out, "\n**Not the paper's: {reason}.**\n\n{second}");
+        }
+    }
+    for (path, title) in pictures {
+        let _ = write!(out, "\n![{title}]({path})\n");
     }
     statements(&mut out, r);
     for o in &r.orders {
@@ -39,7 +58,7 @@ pub fn section(r: &Record, entry: &Entry, pictures: &[String]) -> String {
         let _ = write!(out, "\n**Why ours differs.** {}\n", entry.notes.differs);
     }
     if !entry.notes.read.is_empty() {
-        let _ = write!(out, "\n**Read and decided.** {}\n", entry.notes.read);
+        let _ = write!(out, "\n**Readings.** {}\n", entry.notes.read);
     }
     let plural = if r.seeds == 1 { "" } else { "s" };
     let _ = write!(out, "\n`{}`: {} seed{plural}{}", r.command, r.seeds, runs(r));
@@ -48,84 +67,80 @@ pub fn section(r: &Record, entry: &Entry, pictures: &[String]) -> String {
         let _ = write!(out, " (of {full} seeds that are declared)");
     }
     let _ = write!(out, ", fingerprint `{}`.", r.fingerprint);
-    if let Some(told) = emulated::told(&r.emulated) {
-        let _ = write!(out, " {told}.");
+    if let Some(words) = emulated::told(&r.emulated) {
+        let _ = write!(out, " {words}.");
     }
-    out.push('\n');
-    out
+    out + "\n\n</details>\n"
 }
 
-/// What does not hold in full, what holds behind a fold.
+/// Cells of the sentences, below the words that they come from.
 fn statements(out: &mut String, r: &Record) {
-    let (holding, open): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
-        r.claims.iter().partition(|c| c.outcome == Outcome::Holds);
-    if !open.is_empty() {
-        let _ = writeln!(out, "{}", listed(&open));
-    }
-    if !holding.is_empty() {
-        let n = holding.len();
-        let plural = if n == 1 { "statement holds" } else { "statements hold" };
-        let _ = write!(out, "\n<details><summary>{n} {plural}</summary>\n");
-        let _ = write!(out, "{}\n\n</details>\n", listed(&holding));
-    }
-}
-
-/// Statements below the words that they come from, these once.
-fn listed(claims: &[&ClaimResult]) -> String {
-    let mut out = String::new();
-    let mut last = None;
-    for c in claims {
-        if last.replace((&c.source, &c.quote)) != Some((&c.source, &c.quote)) {
-            let quote =
-                if c.quote.is_empty() { String::new() } else { format!(" “{}”", c.quote) };
-            let _ = write!(out, "\n- {}{quote}", c.source);
+    for s in sentences([r]).iter().filter(|s| !s.cells.is_empty()) {
+        let first: &ClaimResult = s.cells[0];
+        let quote =
+            if first.quote.is_empty() { String::new() } else { format!(" “{}”", first.quote) };
+        let _ = write!(out, "\n- **{}**: {}{quote}", s.outcome.words(), first.source);
+        for c in &s.cells {
+            let ours = c.ours.map_or(String::new(), |v| format!("; ours {}", round(v)));
+            let _ = write!(out, "\n  - {}: {}: {}{ours}", c.outcome.words(), c.says, c.asked);
         }
-        let ours = c.ours.map_or(String::new(), |v| format!("; ours {}", round(v)));
-        let word = match c.outcome {
-            Outcome::Fails => "**fails**",
-            other => other.words(),
-        };
-        let _ = write!(out, "\n  - {word}: {}: {}{ours}", c.says, c.asked);
     }
-    out
+    if !r.claims.is_empty() {
+        out.push('\n');
+    }
 }
 
-fn table(r: &Record) -> String {
+/// For each row and number whether it belongs to the paper's table, or to the second one of a reason.
+fn parts(r: &Record, entry: &Entry, reason: Option<&str>) -> Vec<Vec<bool>> {
+    let cells = r.cells(entry);
+    let second = |arm: &str| {
+        let arm = entry.experiment.arms.iter().find(|a| a.label == arm);
+        arm.and_then(|a| a.second.as_deref())
+    };
+    let mut of = cells.iter().map(|c| second(&c.arm) == reason);
+    r.rows.iter().map(|row| of.by_ref().take(row.cells.len()).collect()).collect()
+}
+
+/// The chosen numbers as a table; nothing where there is none.
+fn table(r: &Record, chosen: &[Vec<bool>]) -> String {
     let safe = |text: &str| text.replace('|', "\\|");
-    let judged = r.rows.iter().any(|row| row.verdict.is_some());
+    let numbers = || {
+        let rows = r.rows.iter().zip(chosen);
+        rows.flat_map(|(row, of)| row.cells.iter().zip(of)).filter(|(_, of)| **of).map(|(n, _)| n)
+    };
+    if numbers().next().is_none() {
+        return String::new();
+    }
+    let columns: Vec<&String> =
+        r.columns.iter().filter(|c| numbers().any(|n| n.column == **c)).collect();
     let mut out = String::from("| |");
-    for c in &r.columns {
+    for c in &columns {
         let _ = write!(out, " {} |", safe(c));
     }
-    if judged {
-        out += " verdict |";
-    }
     out += "\n|---|";
-    out += &"---|".repeat(r.columns.len() + usize::from(judged));
-    for row in &r.rows {
+    out += &"---|".repeat(columns.len());
+    for (row, of) in r.rows.iter().zip(chosen).filter(|(_, of)| of.contains(&true)) {
         let _ = write!(out, "\n| {} |", safe(&row.label));
-        for c in &r.columns {
-            let _ = write!(out, " {} |", cell(row, c));
-        }
-        if judged {
-            let _ = write!(out, " {} |", row.verdict.map_or("", Verdict::words));
+        for column in &columns {
+            let found = row.cells.iter().zip(of).find(|(n, of)| **of && n.column == **column);
+            let _ = write!(
+                out,
+                " {} |",
+                found.map_or(String::new(), |(n, _)| number(n) + mark(n.verdict))
+            );
         }
     }
     out.push('\n');
     out
 }
 
-fn cell(row: &Row, column: &str) -> String {
-    row.cells.iter().find(|c| c.column == column).map_or(String::new(), |n| {
-        let mark = match n.verdict {
-            Some(Verdict::Differs) => " ✗",
-            Some(Verdict::NotDecided) => " ?",
-            Some(Verdict::SameDirection) => " ~",
-            Some(Verdict::Agrees) => " ✓",
-            None => "",
-        };
-        number(n) + mark
-    })
+fn mark(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Differs) => " ✗",
+        Some(Verdict::Open) => " ?",
+        Some(Verdict::Agrees) => " ✓",
+        None => "",
+    }
 }
 
 /// Lines of a paragraph joined.

@@ -1,75 +1,84 @@
-//! What became of a paper's numbers and statements, counted.
+//! Counts of a paper's numbers and sentences by their outcome.
 
 use std::ops::AddAssign;
 
+use serde::Deserialize;
+
 use super::record::Record;
+use super::sentence::sentences;
 use super::verdict::{Outcome, Verdict};
 
-/// Counts of judged numbers by verdict, of statements by outcome, and of what is shown only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counts of judged numbers by verdict, of sentences by outcome, and of what is shown only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Tally {
     /// Printed numbers that agree.
     pub agree: usize,
-    /// Printed numbers of the same direction.
-    pub same_direction: usize,
     /// Printed numbers that the intervals leave open.
     pub open: usize,
     /// Printed numbers that differ.
     pub differ: usize,
     /// Numbers of the paper that it does not print.
     pub not_printed: usize,
-    /// Statements that hold.
+    /// Sentences that hold.
     pub hold: usize,
-    /// Statements that the intervals leave open.
-    pub claims_open: usize,
-    /// Statements that fail.
+    /// Sentences that the intervals leave open.
+    pub sentences_open: usize,
+    /// Sentences that fail.
     pub fail: usize,
-    /// Statements whose runs are missing.
-    pub claims_not_run: usize,
+    /// Sentences whose runs are missing.
+    pub sentences_not_run: usize,
     /// Rows that are declared and were not run.
     pub not_run: usize,
 }
 
 impl Tally {
-    /// Of a record.
+    /// Counts of one record.
     pub fn of(record: &Record) -> Self {
-        let mut t = Tally { not_run: record.missing.len(), ..Tally::default() };
-        for n in record.rows.iter().flat_map(|r| &r.cells) {
-            match n.verdict {
-                Some(Verdict::Agrees) => t.agree += 1,
-                Some(Verdict::SameDirection) => t.same_direction += 1,
-                Some(Verdict::NotDecided) => t.open += 1,
-                Some(Verdict::Differs) => t.differ += 1,
-                None => t.not_printed += usize::from(n.paper.is_some() && !n.printed),
+        Tally::of_all(&[record])
+    }
+
+    /// Counts of the records of one paper: a sentence that several of them ask for counts once.
+    pub fn of_all(records: &[&Record]) -> Self {
+        let mut t = Tally::default();
+        for record in records {
+            t.not_run += record.missing.len();
+            for n in record.rows.iter().flat_map(|r| &r.cells) {
+                match n.verdict {
+                    Some(Verdict::Agrees) => t.agree += 1,
+                    Some(Verdict::Open) => t.open += 1,
+                    Some(Verdict::Differs) => t.differ += 1,
+                    None => t.not_printed += usize::from(n.paper.is_some() && !n.printed),
+                }
             }
         }
-        for c in &record.claims {
-            match c.outcome {
+        for s in sentences(records.iter().copied()) {
+            match s.outcome {
                 Outcome::Holds => t.hold += 1,
-                Outcome::NotDecided => t.claims_open += 1,
+                Outcome::Open => t.sentences_open += 1,
                 Outcome::Fails => t.fail += 1,
-                Outcome::NotRun => t.claims_not_run += 1,
+                Outcome::NotRun => t.sentences_not_run += 1,
             }
         }
         t
     }
 
-    /// Printed numbers that are judged.
+    /// Number of printed numbers that are judged.
     pub fn judged(&self) -> usize {
-        self.agree + self.same_direction + self.open + self.differ
+        self.agree + self.open + self.differ
     }
 
-    /// Statements.
-    pub fn statements(&self) -> usize {
-        self.hold + self.claims_open + self.fail + self.claims_not_run
+    /// Number of sentences.
+    pub fn sentences(&self) -> usize {
+        self.hold + self.sentences_open + self.fail + self.sentences_not_run
     }
 
-    /// Whether something is not as in the paper.
+    /// Whether some number does not agree or some sentence does not hold.
     pub fn differs(&self) -> bool {
-        self.judged() > self.agree || self.statements() > self.hold
+        self.judged() > self.agree || self.sentences() > self.hold
     }
 
-    /// "3 of 8 numbers agree, 1 same direction; 2 of 3 statements hold".
+    /// "3 of 8 numbers agree, 1 open; 2 of 3 sentences hold".
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
         let mut part = |all: usize, first: String, rest: &[(usize, &str)]| {
@@ -82,19 +91,15 @@ impl Tally {
         part(
             self.judged(),
             format!("{} of {} numbers agree", self.agree, self.judged()),
-            &[
-                (self.same_direction, "same direction"),
-                (self.open, "not decided"),
-                (self.differ, "differ"),
-            ],
+            &[(self.open, "open"), (self.differ, "differ")],
         );
         part(
-            self.statements(),
-            format!("{} of {} statements hold", self.hold, self.statements()),
+            self.sentences(),
+            format!("{} of {} sentences hold", self.hold, self.sentences()),
             &[
-                (self.claims_open, "not decided"),
+                (self.sentences_open, "open"),
                 (self.fail, "fail"),
-                (self.claims_not_run, "not run"),
+                (self.sentences_not_run, "not run"),
             ],
         );
         part(self.not_printed, format!("{} not printed by the paper", self.not_printed), &[]);
@@ -106,14 +111,13 @@ impl Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, o: Self) {
         self.agree += o.agree;
-        self.same_direction += o.same_direction;
         self.open += o.open;
         self.differ += o.differ;
         self.not_printed += o.not_printed;
         self.hold += o.hold;
-        self.claims_open += o.claims_open;
+        self.sentences_open += o.sentences_open;
         self.fail += o.fail;
-        self.claims_not_run += o.claims_not_run;
+        self.sentences_not_run += o.sentences_not_run;
         self.not_run += o.not_run;
     }
 }
@@ -129,13 +133,13 @@ mod tests {
             agree: 3,
             differ: 1,
             hold: 1,
-            claims_open: 2,
+            sentences_open: 2,
             not_printed: 4,
             ..Tally::default()
         };
         assert_eq!(
             t.words(),
-            "3 of 4 numbers agree, 1 differ; 1 of 3 statements hold, 2 not decided; 4 not printed by the paper"
+            "3 of 4 numbers agree, 1 differ; 1 of 3 sentences hold, 2 open; 4 not printed by the paper"
         );
         assert!(t.differs() && !Tally { agree: 1, hold: 1, ..Tally::default() }.differs());
     }

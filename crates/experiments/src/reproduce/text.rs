@@ -97,7 +97,7 @@ pub fn order_words(o: &super::record::OrderResult) -> String {
     let right = o.pairs - o.wrong.len() - o.open.len();
     let mut text = format!("order by {}: {right} of {} pairs as in the paper", o.column, o.pairs);
     if !o.open.is_empty() {
-        text += &format!("; not decided: {}", pairs(&o.open));
+        text += &format!("; open: {}", pairs(&o.open));
     }
     if !o.wrong.is_empty() {
         text += &format!("; the other way round: {}", pairs(&o.wrong));

@@ -1,21 +1,20 @@
-//! The one rule: when a number, an order and a statement of a paper come out here too.
+//! The rule of judgement: when a number, an order and a statement of a paper are reproduced.
 //!
-//! - A number that the paper prints *agrees* when ours is within [`SAME`] of it, or inside the joint
-//!   95 % interval of both means where the paper prints one. A deviation over other networks is no
-//!   tolerance.
-//! - Else its *direction is the same* if it lies to every other number of its column (or row) as
-//!   the paper's does, beyond both intervals; numbers that the paper has within [`SAME`] of each
-//!   other are in no order.
-//! - If an interval leaves that open it is *not decided*; if one lies the other way it *differs*.
+//! - A number that the paper prints *agrees* when the whole 95 % interval of ours lies within [`SAME`]
+//!   of it, *differs* when the whole interval lies outside, and is else *open*. Where the paper
+//!   prints an interval, the two are joined.
+//! - An order of rows is a statement of its own: each pair of rows is ordered as in the paper, the
+//!   other way round, or open, beyond the joint interval of both.
 //! - A statement *holds* when the interval of its difference lies wholly on the side it names,
-//!   *fails* when wholly on the other, and else is *not decided*.
-//! - What the paper does not print is shown, and what another table judges is not judged again.
+//!   *fails* when wholly on the other, and is else *open*.
+//! - A number that the paper does not print is shown. A number that another table judges is not
+//!   judged again, and an arm that is not the paper's ([`Arm::second`](super::declare::Arm)) is never judged.
 
 use serde::{Deserialize, Serialize};
 
 use super::cells::Cell;
 use super::claim::{Bound, Claim};
-use super::declare::{Experiment, Order, Way};
+use super::declare::{Experiment, Order};
 use super::paper::{Paper, Theirs};
 
 /// Two numbers are the same within this part of the paper's.
@@ -23,52 +22,49 @@ pub const SAME: f64 = 0.1;
 /// A flow starves below this part of another's rate.
 pub const STARVED: f64 = 0.1;
 
-/// The outcome of a comparison, best first.
+/// The outcome of a comparison of two numbers, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within the tolerance.
+    /// The interval lies within the tolerance.
     Agrees,
-    /// Ordered as in the paper.
-    SameDirection,
-    /// Ordered as in the paper, or not: the intervals leave it open.
-    NotDecided,
-    /// Neither.
+    /// The interval reaches inside and outside the tolerance, or there is none.
+    Open,
+    /// The interval lies outside the tolerance.
     Differs,
 }
 
 impl Verdict {
-    /// In words.
+    /// The word for it on pages.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Agrees => "agrees",
-            Verdict::SameDirection => "same direction",
-            Verdict::NotDecided => "not decided",
+            Verdict::Open => "open",
             Verdict::Differs => "differs",
         }
     }
 }
 
-/// What became of a statement, best first.
+/// The outcome of a statement, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It holds beyond its interval.
     Holds,
     /// Its interval reaches to both sides.
-    NotDecided,
-    /// A number is not there.
+    Open,
+    /// A number of it was not measured.
     NotRun,
     /// It does not hold, beyond its interval.
     Fails,
 }
 
 impl Outcome {
-    /// In words.
+    /// The word for it on pages.
     pub fn words(self) -> &'static str {
         match self {
             Outcome::Holds => "holds",
-            Outcome::NotDecided => "not decided",
+            Outcome::Open => "open",
             Outcome::NotRun => "not run",
             Outcome::Fails => "fails",
         }
@@ -91,12 +87,12 @@ pub struct Judged<'a> {
 struct Margin(f64, Option<f64>);
 
 impl Margin {
-    /// On which side of nothing it lies.
+    /// The side of zero on which it lies.
     fn outcome(self) -> Outcome {
         match self.1 {
             Some(half) if self.0 > half => Outcome::Holds,
             Some(half) if self.0 < -half => Outcome::Fails,
-            _ => Outcome::NotDecided,
+            _ => Outcome::Open,
         }
     }
 }
@@ -108,62 +104,34 @@ fn minus(cell: &Cell, times: f64, other: &Cell) -> Margin {
     Margin(cell.value.mean - times * other.value.mean, half)
 }
 
-/// Holds every number against the paper's.
+/// Compares every number with the paper's.
 pub fn numbers<'a>(experiment: &Experiment, paper: &Paper, cells: &'a [Cell]) -> Vec<Judged<'a>> {
-    let known: Vec<(&Cell, Option<Theirs>)> =
-        cells.iter().map(|c| (c, paper.get(&c.row, &c.column))).collect();
-    let judged = |c: &Cell| experiment.measures[c.measure].judged;
-    let way = experiment.layout.direction.unwrap_or({
-        let first = cells.first().map(|c| &c.row);
-        if cells.iter().all(|c| Some(&c.row) == first) { Way::Row } else { Way::Column }
-    });
-    let beside = |a: &Cell, b: &Cell| match way {
-        Way::Column => a.column == b.column && a.row != b.row,
-        Way::Row => a.row == b.row && a.column != b.column && a.measure == b.measure,
+    let of = |cell: &'a Cell| {
+        let theirs = paper.get(&cell.row, &cell.column);
+        let asked = experiment.measures[cell.measure].judged && !experiment.is_second(&cell.arm);
+        let verdict = theirs.filter(|t| t.is_judged() && asked).map(|t| number(cell, t));
+        Judged { cell, paper: theirs, verdict }
     };
-    let verdict = |cell: &Cell, theirs: Theirs| {
-        if agrees(cell, theirs) {
-            return Verdict::Agrees;
-        }
-        let others = known.iter().filter(|(other, _)| beside(cell, other)).filter_map(|(o, p)| {
-            let p = p.filter(|p| p.printed && !p.twin)?;
-            (!close(p.value, theirs.value) && !close(theirs.value, p.value)).then(|| {
-                let Margin(by, half) = minus(cell, 1.0, o);
-                Margin(if theirs.value > p.value { by } else { -by }, half).outcome()
-            })
-        });
-        match others.max() {
-            Some(Outcome::Holds) => Verdict::SameDirection,
-            Some(Outcome::NotDecided | Outcome::NotRun) => Verdict::NotDecided,
-            Some(Outcome::Fails) | None => Verdict::Differs,
-        }
+    cells.iter().map(of).collect()
+}
+
+fn number(cell: &Cell, theirs: Theirs) -> Verdict {
+    // No number is within a tenth of zero: ours has to round to zero with the paper's digits.
+    let tolerance = match theirs.value {
+        0.0 => 0.5 * 10f64.powi(-(theirs.digits as i32)),
+        // A number that is written 0.85 is not exactly that in binary.
+        value => SAME * value.abs() * (1.0 + 1e-9),
     };
-    known
-        .iter()
-        .map(|&(cell, theirs)| {
-            let verdict =
-                theirs.filter(|t| t.is_judged() && judged(cell)).map(|t| verdict(cell, t));
-            Judged { cell, paper: theirs, verdict }
-        })
-        .collect()
+    let off = (cell.value.mean - theirs.value).abs();
+    match cell.value.ci95.map(|half| half.hypot(theirs.half.unwrap_or(0.0))) {
+        Some(half) if off + half <= tolerance => Verdict::Agrees,
+        Some(half) if off - half > tolerance => Verdict::Differs,
+        _ => Verdict::Open,
+    }
 }
 
-fn agrees(cell: &Cell, theirs: Theirs) -> bool {
-    let (ours, value) = (cell.value.mean, theirs.value);
-    // Nothing is within a tenth of nothing: then ours shows as nothing with the paper's digits.
-    let nothing = value == 0.0 && ours.abs() < 0.5 * 10f64.powi(-(theirs.digits as i32));
-    let interval = cell.value.ci95.zip(theirs.half);
-    let joint = interval.is_some_and(|(a, b)| (ours - value).abs() <= a.hypot(b));
-    nothing || joint || close(ours, value)
-}
-
-fn close(ours: f64, theirs: f64) -> bool {
-    // A number that is written 0.85 is not exactly that in binary.
-    (ours - theirs).abs() <= SAME * theirs.abs() * (1.0 + 1e-9)
-}
-
-/// What became of the pairs of rows that the paper orders: how many there are, and the pairs that
-/// come out the other way round and those left open, `[lower, higher]` in the paper's terms.
+/// The pairs of rows that the paper orders: their number, those that come out the other way round,
+/// and those left open, `[lower, higher]` in the paper's terms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     /// Pairs that the paper orders.
@@ -174,10 +142,12 @@ pub struct Pairs {
     pub open: Vec<[String; 2]>,
 }
 
-/// Sorts pairs of rows by what became of them.
-pub fn order(order: &Order, paper: &Paper, cells: &[Cell]) -> Pairs {
+/// Sorts pairs of rows by their outcome. Rows that are not the paper's have no order.
+pub fn order(experiment: &Experiment, order: &Order, paper: &Paper, cells: &[Cell]) -> Pairs {
     let chosen = |c: &&Cell| {
-        c.column == order.column && order.rows.as_ref().is_none_or(|r| r.contains(&c.row))
+        c.column == order.column
+            && order.rows.as_ref().is_none_or(|r| r.contains(&c.row))
+            && !experiment.is_second(&c.arm)
     };
     let printed = |c: &Cell| paper.get(&c.row, &c.column).filter(|p| p.printed);
     let rows: Vec<(&Cell, f64)> =
@@ -194,14 +164,14 @@ pub fn order(order: &Order, paper: &Paper, cells: &[Cell]) -> Pairs {
             match minus(high, 1.0, low).outcome() {
                 Outcome::Holds => {}
                 Outcome::Fails => pairs.wrong.push(pair),
-                Outcome::NotDecided | Outcome::NotRun => pairs.open.push(pair),
+                Outcome::Open | Outcome::NotRun => pairs.open.push(pair),
             }
         }
     }
     pairs
 }
 
-/// What became of a statement, and the number it is about; `None` where that is missing.
+/// The outcome of a statement, and the number it is about; `None` where that is missing.
 pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
     let find =
         |[row, column]: &[String; 2]| cells.iter().find(|c| c.row == *row && c.column == *column);
@@ -209,6 +179,13 @@ pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
     let over = |b: &Bound, part: f64| match b {
         Bound::Number(n) => Some(Margin(ours.value.mean - part * n, ours.value.ci95)),
         Bound::Cell { cell, times } => Some(minus(ours, part * times, find(cell)?)),
+        Bound::Line { line: [a, b] } => {
+            // ours − part (2b − a)
+            let Margin(by, half) = minus(ours, 2.0 * part, find(b)?);
+            let a = find(a)?.value;
+            let half = half.zip(a.ci95).map(|(h, a)| h.hypot(part * a));
+            Some(Margin(by + part * a.mean, half))
+        }
     };
     let above = |b: &Bound, part| over(b, part).map_or(Outcome::NotRun, Margin::outcome);
     let below =
@@ -226,6 +203,12 @@ pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
         claim.below.as_ref().map(|b| below(b, 1.0)),
         claim.about.as_ref().map(about),
         claim.starves.as_ref().map(|b| below(b, STARVED)),
+        claim.fed.as_ref().map(|b| above(b, STARVED)),
+        claim.unlike.as_ref().map(|b| match about(b) {
+            Outcome::Holds => Outcome::Fails,
+            Outcome::Fails => Outcome::Holds,
+            other => other,
+        }),
     ];
     (outcome.into_iter().flatten().max().unwrap_or(Outcome::NotRun), Some(ours.value.mean))
 }

@@ -6,6 +6,7 @@ fn experiment() -> Experiment {
     toml::from_str(
         "title = \"t\"\npaper = \"p\"\nplace = \"\"\nabout = \"\"\nquick = { seeds = 1 }\n\
          full = { seeds = 1 }\nlayout = { rows = [\"arm\"], columns = [\"measure\"] }\n\
+         arm = [{ label = \"x\" }, { label = \"ours\", second = \"our variant\" }]\n\
          measure = [{ label = \"a\", of = \"jain\" }, { label = \"b\", of = \"jain\", judged = false }]\n",
     )
     .unwrap()
@@ -32,58 +33,49 @@ fn paper(rows: &[(&str, f64)]) -> Paper {
     }
 }
 
-use Verdict::{Agrees, Differs, NotDecided, SameDirection};
+use Verdict::{Agrees, Differs, Open};
 
-fn verdicts(p: &Paper, ours: [(f64, f64); 3]) -> Vec<Verdict> {
-    let cells: Vec<Cell> =
-        ["x", "y", "z"].iter().zip(ours).map(|(r, (v, h))| cell(r, "a", v, h)).collect();
-    numbers(&experiment(), p, &cells).iter().map(|j| j.verdict.unwrap()).collect()
+fn verdict_of(p: &Paper, ours: f64, half: impl Into<Option<f64>>) -> Verdict {
+    numbers(&experiment(), p, &[cell("x", "a", ours, half)])[0].verdict.unwrap()
 }
 
 #[test]
-fn a_tenth_and_no_more() {
-    let p = paper(&[("x", 100.0), ("y", 200.0), ("z", 300.0)]);
-    assert_eq!(verdicts(&p, [(110.0, 0.0), (180.0, 0.0), (330.0, 0.0)]), [Agrees; 3]);
-    assert_ne!(verdicts(&p, [(110.1, 0.0), (179.9, 0.0), (330.1, 0.0)]), [Agrees; 3]);
-    assert_eq!(verdicts(&p, [(110.1, 0.0), (179.9, 0.0), (330.1, 0.0)]), [SameDirection; 3]);
+fn a_number_is_judged_by_its_whole_interval() {
+    let p = paper(&[("x", 100.0)]);
+    let x = |ours, half: f64| verdict_of(&p, ours, half);
+    assert_eq!([x(110.0, 0.0), x(90.0, 0.0), x(105.0, 5.0), x(95.0, 5.0)], [Agrees; 4]);
+    assert_eq!([x(110.1, 0.0), x(89.9, 0.0), x(115.1, 5.0), x(84.9, 5.0)], [Differs; 4]);
+    assert_eq!(
+        [x(105.1, 5.0), x(94.9, 5.0), x(114.9, 5.0), x(85.1, 5.0), x(100.0, 10.1)],
+        [Open; 5]
+    );
 }
 
 #[test]
-fn order_counts_beyond_both_intervals() {
-    let p = paper(&[("x", 0.4), ("y", 0.8), ("z", 0.82)]);
-    let x = |ours: f64, half: f64, y: f64, y_half: f64| {
-        verdicts(&p, [(ours, half), (y, y_half), (0.82, 0.0)])[0]
-    };
-    assert_eq!(x(0.1, 0.0, 0.8, 0.0), SameDirection);
-    assert_eq!(x(0.7, 0.0, 0.6, 0.0), Differs, "above y");
-    // 3 and 4 are 5 together.
-    assert_eq!(x(0.5, 0.03, 0.551, 0.04), SameDirection);
-    assert_eq!(x(0.5, 0.03, 0.549, 0.04), NotDecided);
-    assert_eq!(x(0.5, 0.03, 0.451, 0.04), NotDecided);
-    assert_eq!(x(0.5, 0.03, 0.449, 0.04), Differs);
-    let tie = verdicts(&p, [(0.4, 0.0), (1.0, 0.0), (0.82, 0.0)])[1];
-    assert_eq!(tie, SameDirection, "y and z are a tie in the paper");
+fn without_an_interval_a_number_is_open() {
+    let p = paper(&[("x", 0.4)]);
+    assert_eq!([verdict_of(&p, 0.4, None), verdict_of(&p, 4.0, None)], [Open; 2]);
 }
 
 #[test]
-fn without_an_interval_nothing_is_decided() {
-    let p = paper(&[("x", 0.4), ("y", 0.8)]);
-    let cells = [cell("x", "a", 0.1, None), cell("y", "a", 0.8, 0.01)];
-    let judged = numbers(&experiment(), &p, &cells);
-    assert_eq!((judged[0].verdict, judged[1].verdict), (Some(NotDecided), Some(Agrees)));
-}
-
-#[test]
-fn a_published_interval_is_joined_with_ours_and_a_deviation_is_none() {
-    let mut p = paper(&[("x", 0.4), ("y", 0.8)]);
-    let verdict = |p: &Paper, ours: f64| {
-        let cells = [cell("x", "a", ours, 0.03), cell("y", "a", 0.1, 0.0)];
-        numbers(&experiment(), p, &cells)[0].verdict.unwrap()
-    };
-    assert_eq!(verdict(&p, 0.449), Differs);
+fn a_published_interval_is_joined_with_ours() {
+    let mut p = paper(&[("x", 0.4)]);
+    assert_eq!(verdict_of(&p, 0.471, 0.03), Differs);
     p.intervals.insert("x".into(), vec![0.04]);
-    assert_eq!(verdict(&p, 0.449), Agrees, "3 and 4 are 5 together");
-    assert_eq!(verdict(&p, 0.451), Differs);
+    // 3 and 4 are 5 together.
+    assert_eq!(verdict_of(&p, 0.489, 0.03), Open);
+    assert_eq!(verdict_of(&p, 0.491, 0.03), Differs);
+}
+
+#[test]
+fn an_arm_that_is_not_the_papers_is_never_judged() {
+    let p = paper(&[("x", 0.4), ("ours", 0.4)]);
+    let cells = [cell("x", "a", 0.4, 0.0), cell("ours", "a", 0.4, 0.0)];
+    let judged: Vec<_> = numbers(&experiment(), &p, &cells).iter().map(|j| j.verdict).collect();
+    assert_eq!(judged, [Some(Agrees), None]);
+    let o = Order { column: "a".into(), rows: None, tie: 0.0 };
+    let p = paper(&[("x", 0.4), ("ours", 0.5)]);
+    assert_eq!(order(&experiment(), &o, &p, &cells).all, 0);
 }
 
 #[test]
@@ -100,15 +92,10 @@ fn what_the_paper_does_not_print_is_not_judged() {
 }
 
 #[test]
-fn nothing_agrees_with_nothing_as_the_paper_prints_it() {
-    let mut p = paper(&[("x", 0.0), ("y", 3.0)]);
+fn zero_agrees_with_zero_as_the_paper_prints_it() {
+    let mut p = paper(&[("x", 0.0)]);
     p.quotes.insert("x".into(), "0.00".into());
-    let x = |ours| verdict_of(&p, ours);
-    fn verdict_of(p: &Paper, ours: f64) -> Verdict {
-        let cells = [cell("x", "a", ours, 0.0), cell("y", "a", 3.0, 0.0)];
-        numbers(&experiment(), p, &cells)[0].verdict.unwrap()
-    }
-    assert_eq!((x(0.0049), x(0.0051)), (Agrees, SameDirection));
+    assert_eq!((verdict_of(&p, 0.0049, 0.0), verdict_of(&p, 0.0051, 0.0)), (Agrees, Differs));
 }
 
 #[test]
@@ -116,7 +103,12 @@ fn pairs_are_right_wrong_or_open() {
     let p = paper(&[("x", 0.4), ("y", 0.8), ("z", 0.81)]);
     let o = Order { column: "a".into(), rows: None, tie: 0.02 };
     let of = |x, y, z, half: f64| {
-        order(&o, &p, &[cell("x", "a", x, half), cell("y", "a", y, half), cell("z", "a", z, half)])
+        order(
+            &experiment(),
+            &o,
+            &p,
+            &[cell("x", "a", x, half), cell("y", "a", y, half), cell("z", "a", z, half)],
+        )
     };
     let pairs = of(0.9, 0.8, 0.95, 0.0);
     assert_eq!((pairs.all, pairs.wrong.len(), pairs.open.len()), (2, 1, 0));
@@ -134,11 +126,11 @@ fn outcome(text: &str, x: (f64, f64), y: (f64, f64)) -> Outcome {
 
 #[test]
 fn statements_hold_outside_their_interval_only() {
-    use Outcome::{Fails, Holds, NotDecided, NotRun};
+    use Outcome::{Fails, Holds, NotRun};
     // 3 and twice 2 are 5 together.
     assert_eq!(outcome("above", (25.1, 3.0), (10.0, 2.0)), Holds);
-    assert_eq!(outcome("above", (24.9, 3.0), (10.0, 2.0)), NotDecided);
-    assert_eq!(outcome("above", (15.1, 3.0), (10.0, 2.0)), NotDecided);
+    assert_eq!(outcome("above", (24.9, 3.0), (10.0, 2.0)), Outcome::Open);
+    assert_eq!(outcome("above", (15.1, 3.0), (10.0, 2.0)), Outcome::Open);
     assert_eq!(outcome("above", (14.9, 3.0), (10.0, 2.0)), Fails);
     assert_eq!(outcome("below", (14.9, 3.0), (10.0, 2.0)), Holds);
     let absent: Claim = toml::from_str(
@@ -151,12 +143,38 @@ fn statements_hold_outside_their_interval_only() {
 
 #[test]
 fn about_is_a_tenth_to_either_side_and_starving_less_than_a_tenth() {
-    use Outcome::{Fails, Holds, NotDecided};
+    use Outcome::{Fails, Holds};
     assert_eq!(outcome("about", (21.9, 0.0), (10.0, 0.0)), Holds);
     assert_eq!(outcome("about", (18.1, 0.0), (10.0, 0.0)), Holds);
     assert_eq!(outcome("about", (22.1, 0.0), (10.0, 0.0)), Fails);
     assert_eq!(outcome("about", (17.9, 0.0), (10.0, 0.0)), Fails);
-    assert_eq!(outcome("about", (21.0, 2.0), (10.0, 0.0)), NotDecided);
+    assert_eq!(outcome("about", (21.0, 2.0), (10.0, 0.0)), Outcome::Open);
     assert_eq!(outcome("starves", (1.9, 0.0), (10.0, 0.0)), Holds);
     assert_eq!(outcome("starves", (2.1, 0.0), (10.0, 0.0)), Fails);
+}
+
+#[test]
+fn unlike_is_outside_a_tenth_and_fed_a_tenth_or_more() {
+    use Outcome::{Fails, Holds};
+    assert_eq!(outcome("unlike", (22.1, 0.0), (10.0, 0.0)), Holds);
+    assert_eq!(outcome("unlike", (17.9, 0.0), (10.0, 0.0)), Holds);
+    assert_eq!(outcome("unlike", (21.9, 0.0), (10.0, 0.0)), Fails);
+    assert_eq!(outcome("unlike", (21.0, 2.0), (10.0, 0.0)), Outcome::Open);
+    assert_eq!(outcome("fed", (2.1, 0.0), (10.0, 0.0)), Holds);
+    assert_eq!(outcome("fed", (1.9, 0.0), (10.0, 0.0)), Fails);
+}
+
+#[test]
+fn a_line_is_continued_by_one_step() {
+    let c: Claim = toml::from_str(
+        "says = \"\"\nsource = \"\"\ncell = [\"z\", \"a\"]\nabove = { line = [[\"x\", \"a\"], [\"y\", \"a\"]] }\n",
+    )
+    .unwrap();
+    let of = |z: f64, half: f64| {
+        let cells = [cell("x", "a", 1.0, half), cell("y", "a", 3.0, half), cell("z", "a", z, half)];
+        claim(&c, &cells).0
+    };
+    assert_eq!((of(5.1, 0.0), of(4.9, 0.0)), (Outcome::Holds, Outcome::Fails));
+    // √(1 + 4 + 1) times a half-width of 0.04 is 0.098.
+    assert_eq!((of(5.1, 0.04), of(5.1, 0.042)), (Outcome::Holds, Outcome::Open));
 }
