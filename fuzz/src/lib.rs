@@ -17,7 +17,8 @@ use fairmesh_control::{
     Action, Actions, Class, Event, FlowCounters, FlowHere, Message, Neighbour, Offers, Place,
     Registry, Setting, Site,
 };
-use fairmesh_linux::capture::{Begins, Header};
+use fairmesh_linux::capture::{Begins, Header, Packet};
+use fairmesh_linux::echo::Answer;
 use fairmesh_linux::link::{Link, route};
 use fairmesh_linux::nft::{counters, foreign, run};
 use fairmesh_linux::tc::htb;
@@ -203,10 +204,23 @@ fn headers(bytes: &[u8]) {
         let direction = Direction::BOTH[usize::from(choice >> 1 & 1) ^ (n & 1)];
         let wire = u32::from(length) * (1 + u32::from(choice >> 2));
         let now = Time::ZERO + Span::from_millis(n as u64 * 100);
-        if let Some(header) = Header::read(packet, begins, direction, wire) {
-            assert!(header.len <= header.bytes && header.bytes <= wire);
-            reader.see(now, &header);
+        let read = Packet::read(packet, begins, direction, wire);
+        let header = Header::read(packet, begins, direction, wire);
+        match read {
+            Some(Packet::Tcp(read)) => {
+                assert!(header == Some(read) && read.len <= read.bytes && read.bytes <= wire);
+                reader.see(now, &read);
+            }
+            Some(Packet::Udp(datagram)) => reader.see_datagram(now, &datagram),
+            None => assert_eq!(header, None),
         }
+        if let Some(answer) = Answer::read([10, 0, 0, 1].into(), packet, 7) {
+            reader.probe_answered(now, answer.sequence);
+        }
+        reader.want_probe(now, 1, [u64::from(length), 0]);
+        let _ = reader.poll_probe(now);
+        let oldest = reader.read(now, 1).map_or([None; 2], |r| r.map(|r| r.oldest));
+        let _ = reader.stalled(now, 1, oldest);
         reader.tidy(now);
         let kept = reader.report().connections;
         assert!(kept <= signs::MOST_OF_ONE, "{kept} connections");

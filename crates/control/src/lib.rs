@@ -36,8 +36,8 @@ pub use contract::{
     Mechanism, Merge, Message, Missing, Needs, NeedsOf, Neighbour, NoAnswer, Offers, OptionSet,
     Origin, Parameter, ParameterError, PathSigns, Place, Placement, PlacementSet, Plan, Point,
     Quantity, QueueLength, RESERVED_KEYS, Reach, Reason, Refusal, Registry, RoundTrip,
-    RoundTripSample, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station, UnknownControl,
-    Value, Variant, reference,
+    RoundTripSample, RoundTripSource, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station,
+    UnknownControl, Value, Variant, reference,
 };
 // Quantities and identifiers of the contract, so that a mechanism needs no other crate of ours.
 pub use fairmesh_units as units;

@@ -7,7 +7,7 @@ use fairmesh_control::{
 };
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
-use fairmesh_units::{BitRate, FlowId, NodeId, Time};
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use crate::airs::Airs;
 use crate::error::EngineError;
@@ -257,26 +257,41 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
-    /// Gives what TCP's headers say of each flow, those of a share together.
+    /// Gives the signs of each flow's path, those of a share together, and asks for probes where they have no round trip.
     fn sample_signs(&mut self, now: Time, samples: &mut Samples<'_>) {
-        let all = &mut self.net.signs[self.node.index()];
+        let echoes = self.net.echoes_at(self.node);
+        if let Some(at) = echoes {
+            self.net.want_echoes(now, at, self.shares);
+        }
+        let Net { signs, echoes: all_echoes, .. } = &mut *self.net;
+        let echoes = echoes.map(|at| &all_echoes[at]);
+        let all = &mut signs[self.node.index()];
         for flow in (0..all.len() as u32).map(FlowId).filter(|f| self.shares.names(*f)) {
             let members = || self.shares.members(flow);
-            let own = members().filter_map(|f| all.get(f.index())).filter(|s| s.is_tcp());
-            let sum = own.map(|s| (s.awaited(), s.repeated(), s.oldest(now)));
-            let Some((awaited, repeated, oldest)) =
-                sum.reduce(|a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
-            else {
-                continue;
-            };
+            let mut sum: Option<(u64, u64, Option<Span>)> = None;
+            for f in members() {
+                let Some(signs) = all.get_mut(f.index()).filter(|s| s.is_tcp()) else { continue };
+                let (awaited, repeated, oldest) = sum.unwrap_or_default();
+                let oldest = oldest.max(signs.stalled(now));
+                sum = Some((awaited + signs.awaited(), repeated + signs.repeated(), oldest));
+            }
+            let probed = echoes.and_then(|e| e.oldest(now, flow));
+            let oldest = sum.and_then(|s| s.2).max(probed);
             let mut look = RoundTripLook::default();
             for f in members() {
                 if let Some(signs) = all.get_mut(f.index()) {
                     look.take(&mut signs.round_trips);
                 }
             }
-            let signs = PathSigns::new(flow).with_awaited(awaited).with_repeated(repeated);
-            samples.give(Event::PathSigns(signs.with_trips(look.sample(), oldest)));
+            let trip = look.sample();
+            if sum.is_none() && trip.is_none() && oldest.is_none() {
+                continue;
+            }
+            let mut signs = PathSigns::new(flow);
+            if let Some((awaited, repeated, _)) = sum {
+                signs = signs.with_awaited(awaited).with_repeated(repeated);
+            }
+            samples.give(Event::PathSigns(signs.with_trips(trip, oldest)));
         }
     }
 

@@ -238,6 +238,7 @@ fn counts_at_nodes(
         EventKind::Allocations,
         EventKind::Messages,
         EventKind::PathSigns,
+        EventKind::Probes,
     ]);
     const ABILITIES: AbilitySet = AbilitySet::of(&[
         Ability::LimitLocal,

@@ -456,7 +456,10 @@ pub struct Totals {
 pub struct SignallingRecord {
     /// Control messages sent by controls.
     pub messages: u64,
-    /// Frames that carried them, retries included.
+    /// Echo requests sent through the mesh for round trips.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub probes: u64,
+    /// Frames that carried both and the answers, retries included.
     pub message_frames: u64,
     /// IP bytes of these frames.
     pub message_bytes: u64,
@@ -468,12 +471,16 @@ pub struct SignallingRecord {
     pub outside_messages: u64,
     /// Their bytes, without any headers; counted nowhere else.
     pub outside_bytes: u64,
-    /// Airtime of messages (with gaps, backoff and acknowledgements) and of header bytes, s.
+    /// Airtime of messages and echoes (with gaps, backoff and acknowledgements) and of header bytes, s.
     pub airtime_s: f64,
     /// Bytes of both per second, summed over all nodes.
     pub bytes_per_s: f64,
     /// Airtime of both per second, summed over all nodes.
     pub airtime_share: f64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Curves sampled at a fixed interval.

@@ -7,6 +7,7 @@
 //! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and what happens to them;
 //!   [`probe`]: what this kernel can do;
 //! - [`capture`]: TCP's headers as they pass an interface;
+//! - [`echo`]: echo requests over an interface;
 //! - [`command`]: other programs;
 //! - [`netns`], [`tap`], [`tcp`], [`realtime`]: what the emulator stands on.
 
@@ -14,6 +15,7 @@
 
 pub mod capture;
 pub mod command;
+pub mod echo;
 pub mod error;
 pub mod link;
 pub mod mac;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fairmesh_linux::capture::Capture;
+use fairmesh_linux::capture::{Capture, Packet};
 use fairmesh_linux::{Error, link};
 use fairmesh_units::{Span, Time};
 
@@ -31,8 +31,18 @@ pub struct HeaderThread {
     problem: Option<String>,
 }
 
+/// Headers to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// Those of TCP.
+    Tcp,
+    /// Those of TCP, QUIC's spin bit, and addresses of other datagrams.
+    TcpAndUdp,
+}
+
 #[derive(Debug)]
 struct Running {
+    reads: Wanted,
     thread: JoinHandle<()>,
     stop: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
@@ -62,14 +72,18 @@ impl HeaderThread {
     pub fn keep(
         &mut self,
         now: Time,
-        wanted: bool,
+        wanted: Option<Wanted>,
         interface: &str,
         reader: &SharedReader,
     ) -> Option<Change> {
-        if !wanted {
+        let Some(wanted) = wanted else {
             (self.retry, self.problem) = (Time::ZERO, None);
             self.close(now, reader);
             return None;
+        };
+        if self.running.as_ref().is_some_and(|r| r.reads != wanted) {
+            self.close(now, reader);
+            self.retry = now;
         }
         let mut problem = None;
         if self.running.as_ref().is_some_and(|r| r.thread.is_finished()) {
@@ -83,7 +97,7 @@ impl HeaderThread {
         }
         if self.running.is_none() && now >= self.retry {
             self.retry = now + if problem.is_some() { Span::from_secs(1) } else { AGAIN };
-            match self.open(interface, reader) {
+            match self.open(interface, reader, wanted) {
                 Ok(running) => {
                     reader.lock().unwrap_or_else(PoisonError::into_inner).opened(now, true);
                     (self.running, self.problem) = (Some(running), None);
@@ -98,8 +112,13 @@ impl HeaderThread {
         news.then_some(Change::Failed(problem))
     }
 
-    fn open(&self, interface: &str, reader: &SharedReader) -> Result<Running, Error> {
-        let capture = Capture::open(&link::named(interface)?, RING)?;
+    fn open(
+        &self,
+        interface: &str,
+        reader: &SharedReader,
+        reads: Wanted,
+    ) -> Result<Running, Error> {
+        let capture = Capture::open(&link::named(interface)?, RING, reads == Wanted::TcpAndUdp)?;
         let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let work = Work {
             capture,
@@ -111,7 +130,7 @@ impl HeaderThread {
         };
         let thread = std::thread::Builder::new().name("signs".into()).spawn(move || work.run());
         let thread = thread.map_err(Error::io("starting the thread that reads TCP's headers"))?;
-        Ok(Running { thread, stop, failed })
+        Ok(Running { reads, thread, stop, failed })
     }
 
     /// Ends the thread, without waiting for it.
@@ -177,11 +196,14 @@ impl Work {
                 return Ok(());
             }
             let last = &mut self.last;
-            let read = self.capture.read(|header, age| {
+            let read = self.capture.read(|packet, age| {
                 // Packets are in order; a clock that is set back must not change that.
                 let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
                 *last = (*last).max(Time::from_nanos(now.as_nanos().saturating_sub(age)));
-                reader.see(*last, header);
+                match packet {
+                    Packet::Tcp(header) => reader.see(*last, header),
+                    Packet::Udp(datagram) => reader.see_datagram(*last, datagram),
+                }
             });
             second.1 += read.unwrap_or(0);
         }

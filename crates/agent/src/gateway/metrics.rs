@@ -156,6 +156,17 @@ fn headers(p: &mut Page, report: &SignsReport) {
     p.value("signs_lost_packets_total", "", report.lost as f64);
     p.family("signs_connections", "gauge", "TCP connections that are known.");
     p.value("signs_connections", "", report.connections as f64);
+    let Some(probes) = &report.probes else { return };
+    p.family(
+        "probes_sent_total",
+        "counter",
+        "Echo probes sent to homes without other round trips.",
+    );
+    p.value("probes_sent_total", "", probes.sent as f64);
+    p.family("probes_answered_total", "counter", "Echo probes that were answered.");
+    p.value("probes_answered_total", "", probes.answered as f64);
+    p.family("probes_silent", "gauge", "Homes that do not answer echo probes.");
+    p.value("probes_silent", "", probes.silent as f64);
 }
 
 /// The other gateways.
@@ -232,7 +243,7 @@ fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bo
         (
             "subscriber_round_trip_seconds",
             "gauge",
-            "Median round trip of its TCP through the mesh in the last look that had any.",
+            "Median round trip through the mesh in the last look that had any.",
             |w, now| w.signs.trip(now).map_or(f64::NAN, |(_, t)| t.median.as_secs_f64()),
         ),
         (

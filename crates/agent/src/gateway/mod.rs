@@ -19,6 +19,7 @@ pub mod metrics;
 mod offers;
 pub mod peers;
 pub mod preflight;
+pub mod probes;
 pub mod report;
 pub mod request;
 pub mod rescue;

@@ -17,6 +17,7 @@ pub const OFFERS: Offers = Offers {
         EventKind::Counters,
         EventKind::FlowCounters,
         EventKind::PathSigns,
+        EventKind::Probes,
         EventKind::Flows,
         EventKind::Allocations,
     ]),

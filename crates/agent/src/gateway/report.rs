@@ -12,7 +12,7 @@ use crate::gateway::governor::{
 };
 use crate::gateway::host::{Host, Phase};
 use crate::gateway::peers::PeersReport;
-use crate::gateway::signs::{DirectionSignsReport, SignsReport};
+use crate::gateway::signs::{DirectionSignsReport, ProbesReport, SignsReport};
 use crate::gateway::sources::SourceReport;
 
 /// Of this layout of `--json`.
@@ -421,6 +421,7 @@ pub fn status_text(s: &Status) -> String {
     }
     if let Some(signs) = &s.signs {
         line(signs_text(signs));
+        signs.probes.iter().for_each(|p| line(probes_text(p)));
     }
     let jain = |d: usize| s.fairness_ratio[d].map_or("-".into(), |j: f64| format!("{j:.3}"));
     line(format!("Jain's index: down {}, up {}", jain(0), jain(1)));
@@ -493,6 +494,17 @@ fn signs_text(s: &SignsReport) -> String {
         _ => String::new(),
     };
     format!("TCP's headers: {}{read}{problem}", s.state)
+}
+
+/// Echo probes, in a line.
+fn probes_text(p: &ProbesReport) -> String {
+    let silent = match p.silent {
+        0 => String::new(),
+        1 => ", 1 home does not answer".to_owned(),
+        n => format!(", {n} homes do not answer"),
+    };
+    let problem = p.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
+    format!("echo probes: {} sent, {} answered{silent}{problem}", p.sent, p.answered)
 }
 
 /// The other gateways, a line each.

@@ -16,6 +16,7 @@ use super::host::Host;
 use super::journal::Level;
 use super::kept::{Kept, load_config};
 use super::preflight;
+use super::probes::ProbeThread;
 use super::rescue;
 use super::service::{Gateway, Parts, discovery, links};
 use crate::daemon::runtime::{self, Claims, Pulse, Setup, inbox};
@@ -98,6 +99,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let parts = Parts {
         peers: config.peers.clone().map(|peers| (PeerSocket::new(peers), inbox.clone())),
         capture: HeaderThread::new(start),
+        probes: ProbeThread::new(start),
         discover,
         load: Box::new(move || Config::load(&file)),
         file: options.config.clone(),

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{Box, Path, config, root};
 use nix::sys::signal::Signal;
@@ -237,6 +237,148 @@ fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
     assert!(text.contains("[rtt."), "{text}");
     first.end();
     second.end();
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// Homes without TCP have round trips by echo probes: with the queue of the mesh and without that of the gateway's class,
+/// seldom, and given up where a home does not answer.
+#[test]
+fn homes_without_tcp_are_probed() {
+    let Some(_one) = root("homes_without_tcp_are_probed") else { return };
+    let path = Path::new();
+    for dev in ["r0", "r1"] {
+        path.router
+            .sh(&format!("tc qdisc change dev {dev} root tbf rate 8mbit burst 5k limit 300k"));
+    }
+    // As a home with a firewall.
+    path.router.sh("nft add table ip away");
+    path.router.sh("nft add chain ip away f { type filter hook forward priority 0 ; }");
+    path.router.sh("nft add rule ip away f ip daddr 10.1.2.1 icmp type echo-request drop");
+    let text = config("apply", "rtt", "").replace("epoch = 1\n", "");
+    let b = Box::new(&path, &text);
+    let daemon = b.start();
+    b.wait("headers are read", |s| s["signs"]["state"] == "reading");
+    // Nothing is sent to homes without traffic.
+    b.wait("nothing is sent", |s| s["signs"]["probes"]["sent"] == 0);
+    for home in [1, 2] {
+        let own =
+            b.command(&["override", &format!("sub {home}"), "--rate", "1 Mbit/s", "--for", "1h"]);
+        assert_eq!(own.0, 0, "{own:?}");
+    }
+    let trip = |s: &Value, home: usize| signs(s, home)["round_trip_seconds"].as_f64();
+    let streams = [path.stream(1, 3.0), path.stream(2, 3.0)];
+    let status = b.wait("the home's class is full and the mesh is not", |s| {
+        let way = &s["subscribers"][0]["ways"][0];
+        way["backlog_bytes"].as_u64().is_some_and(|n| n > 5_000)
+            && trip(s, 1).is_some_and(|t| t < 0.1)
+    });
+    assert_eq!(signs(&status, 1)["round_trip_source"], "probe", "{status}");
+    assert!(signs(&status, 1)["awaited_bytes"].is_null(), "{status}");
+    let (_, text, _) = b.command(&["why", "sub 1"]);
+    assert!(text.contains("round trip through the mesh by echo probes "), "{text}");
+    let status = b.wait("the other one is given up", |s| s["signs"]["probes"]["silent"] == 1);
+    assert_eq!(trip(&status, 2), None, "{status}");
+    b.wait_event("probe.unanswered");
+    assert!(b.log().contains("sub 2 does not answer echo requests at 10.1.2.1"), "{}", b.log());
+    let (_, text, _) = b.command(&["status"]);
+    assert!(text.contains("echo probes: ") && text.contains("1 home does not answer"), "{text}");
+    let page = path.gateway.spawn(metrics).join().unwrap();
+    assert!(page.contains("fairmesh_gateway_probes_silent{} 1"), "{page}");
+    for stream in streams {
+        stream.end();
+    }
+
+    // A queue in the mesh shows: 300 kB at 8 Mbit/s are .3 s.
+    let own = b.command(&["override", "sub 1", "--rate", "20 Mbit/s", "--for", "1h"]);
+    assert_eq!(own.0, 0, "{own:?}");
+    let stream = path.stream(1, 12.0);
+    b.wait("the queue of the mesh shows", |s| trip(s, 1).is_some_and(|t| t > 0.2));
+    stream.end();
+
+    // Off by the configuration, without a restart.
+    let off = config("apply", "rtt", "").replace("epoch = 1\n", "");
+    b.write(&off.replace("[plan.all]", "[signs]\nprobe = false\n[plan.all]"));
+    daemon.signal(Signal::SIGHUP);
+    b.wait("no probes", |s| s["signs"]["state"] == "reading" && s["signs"]["probes"].is_null());
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// Both ends of a QUIC connection of a home as the path sees it: packets with short headers each 10 ms, whose spin bit the
+/// client inverts and the server returns (RFC 9000 §17.4).
+struct Spinning {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Spinning {
+    fn of(path: &Path, home: usize) -> Self {
+        let server = path.wired.udp("10.99.0.2:443");
+        let client = path.subs.udp(format!("10.1.{home}.1:0"));
+        client.connect("10.99.0.2:443").unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let end = |socket: std::net::UdpSocket, client: bool| {
+            let halt = stop.clone();
+            thread::spawn(move || {
+                socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+                let (mut peer, mut bit) = (None, false);
+                let mut next = Instant::now();
+                while !halt.load(Ordering::Relaxed) {
+                    let mut packet = [0; 100];
+                    if let Ok((_, from)) = socket.recv_from(&mut packet) {
+                        (peer, bit) = (Some(from), (packet[0] & 0x20 != 0) != client);
+                    }
+                    if Instant::now() >= next {
+                        next = Instant::now() + Duration::from_millis(10);
+                        packet[0] = 0x40 | u8::from(bit) << 5;
+                        let _ = match (client, peer) {
+                            (true, _) => socket.send(&packet),
+                            (false, Some(peer)) => socket.send_to(&packet, peer),
+                            (false, None) => Ok(0),
+                        };
+                    }
+                }
+            })
+        };
+        let threads = vec![end(server, false), end(client, true)];
+        Spinning { stop, threads }
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|t| t.join().unwrap());
+    }
+}
+
+/// QUIC's spin bit gives the round trip of the mesh, with its queue, and such a home is not probed.
+#[test]
+fn the_spin_bit_gives_the_round_trip_of_quic() {
+    let Some(_one) = root("the_spin_bit_gives_the_round_trip_of_quic") else { return };
+    let path = Path::new();
+    for dev in ["r0", "r1"] {
+        path.router
+            .sh(&format!("tc qdisc change dev {dev} root tbf rate 8mbit burst 5k limit 300k"));
+    }
+    let text =
+        config("apply", "fifo", "").replace("[plan.all]", "[signs]\nread = true\n[plan.all]");
+    let b = Box::new(&path, &text);
+    let daemon = b.start();
+    b.wait("headers are read", |s| s["signs"]["state"] == "reading");
+    let quic = Spinning::of(&path, 1);
+    let trip = |s: &Value, d: usize| {
+        let signs = &s["subscribers"][0]["ways"][d]["signs"];
+        signs["round_trip_seconds"].as_f64().filter(|_| signs["round_trip_source"] == "spin")
+    };
+    // The ends answer within 10 ms.
+    b.wait("both directions have it", |s| (0..2).all(|d| trip(s, d).is_some_and(|t| t < 0.1)));
+    let sent = |s: &Value| s["signs"]["probes"]["sent"].as_u64().unwrap();
+    let before = b.wait("the first seconds are over", |s| trip(s, 0).is_some());
+    let stream = path.stream(1, 12.0);
+    let status = b.wait("the queue of the mesh shows", |s| trip(s, 0).is_some_and(|t| t > 0.2));
+    assert_eq!(sent(&before), sent(&status), "it needs no probes");
+    let (_, text, _) = b.command(&["why", "sub 1"]);
+    assert!(text.contains("round trip through the mesh by QUIC's spin bit "), "{text}");
+    stream.end();
+    quic.end();
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 

@@ -89,6 +89,8 @@ kinds! {
         FlowCounters = "counters of each flow",
         /// [`crate::Event::PathSigns`], before each deadline.
         PathSigns = "signs of each flow's path: TCP headers and round trips",
+        /// Echo probes, for round trips in [`crate::Event::PathSigns`] where a flow's own packets give none.
+        Probes = "echo probes where packets give no round trip",
         /// [`crate::Event::Station`], before each deadline.
         Stations = "counters of each neighbour (station dump)",
         /// [`crate::Event::Channel`], before each deadline.

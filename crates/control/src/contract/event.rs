@@ -13,7 +13,7 @@ pub enum Event<'a> {
     Counters(Counters),
     /// What a flow has sent through this node, as an `nftables` counter gives it.
     FlowCounters(FlowCounters),
-    /// What TCP's headers say of a flow, as somebody who reads them at the mesh's interface counts it.
+    /// Signs of a flow's path through the mesh, measured at the interface to the mesh.
     PathSigns(PathSigns),
     /// A neighbour's counters, as an nl80211 station dump gives them.
     Station(Station),
@@ -99,15 +99,16 @@ pub struct FlowCounters {
     pub packets: u64,
 }
 
-/// What TCP's headers say of one flow at the interface to the mesh: of data of its direction what has passed
-/// there, of the other direction what that acknowledges. Nothing of it is known of what is not TCP.
+/// Signs of one flow's path through the mesh, measured at the interface to the mesh: from TCP headers, from QUIC's spin
+/// bit, or by echo probes where the flow's own packets give none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PathSigns {
     /// Which flow.
     pub flow: FlowId,
-    /// Bytes that have passed and are not acknowledged now, the SYN and the FIN as one each; of all its connections.
-    pub awaited: u64,
+    /// Bytes that have passed and are not acknowledged, the SYN and the FIN as one each, of all TCP connections of the
+    /// flow; `None` where TCP headers do not show it, such as for QUIC.
+    pub awaited: Option<u64>,
     /// Segments that had nothing beyond the highest seen, since some moment.
     pub repeated: u64,
     /// Round trips through the mesh since the last sample; `None`: there were none.
@@ -122,22 +123,51 @@ pub struct PathSigns {
 pub struct RoundTripSample {
     /// Their median.
     pub median: Span,
-    /// Least of the last one to two minutes: the mesh without queues.
+    /// Least of the last one to two minutes from the same source: the mesh without queues.
     pub base: Span,
     /// Number of round trips.
     pub count: u32,
+    /// Method by which all of them were measured.
+    pub source: RoundTripSource,
+}
+
+/// Method by which a round trip through the mesh is measured, the preferred one first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum RoundTripSource {
+    /// TCP headers: data to acknowledgement, or timestamp to its echo (RFC 7323).
+    #[default]
+    Tcp,
+    /// The spin bit of QUIC (RFC 9000 §17.4).
+    Spin,
+    /// An echo request to the home (RFC 792, RFC 4443 §4).
+    Probe,
+}
+
+impl RoundTripSource {
+    /// All methods, the preferred one first.
+    pub const ALL: [RoundTripSource; 3] =
+        [RoundTripSource::Tcp, RoundTripSource::Spin, RoundTripSource::Probe];
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RoundTripSource::Tcp => "tcp",
+            RoundTripSource::Spin => "spin",
+            RoundTripSource::Probe => "probe",
+        }
+    }
 }
 
 impl PathSigns {
-    /// A flow with nothing under way.
+    /// Signs of a flow of which nothing is known.
     pub const fn new(flow: FlowId) -> Self {
-        PathSigns { flow, awaited: 0, repeated: 0, round_trip: None, oldest: None }
+        PathSigns { flow, awaited: None, repeated: 0, round_trip: None, oldest: None }
     }
 
-    /// So many bytes are not acknowledged now.
+    /// With the number of bytes that are not acknowledged.
     #[must_use]
     pub const fn with_awaited(self, awaited: u64) -> Self {
-        PathSigns { awaited, ..self }
+        PathSigns { awaited: Some(awaited), ..self }
     }
 
     /// So many segments brought nothing new.

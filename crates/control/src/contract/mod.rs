@@ -24,7 +24,7 @@ pub use capabilities::{
 pub use definition::{Build, Definition, Instance, NeedsOf, Runs};
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, PathSigns,
-    QueueLength, RoundTrip, RoundTripSample, Sent, Station,
+    QueueLength, RoundTrip, RoundTripSample, RoundTripSource, Sent, Station,
 };
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 pub use mechanism::{Mechanism, ParameterError};

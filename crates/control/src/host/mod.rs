@@ -12,7 +12,9 @@
 pub mod conformance;
 mod driver;
 mod offers;
+mod probes;
 mod signs;
+mod spin;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -20,5 +22,7 @@ mod trips;
 
 pub use driver::{Driver, Node, Samples};
 pub use offers::{ClassKind, ClassOffer, Lack, LeafKind, LimitKind, PointOffer, Unbuildable};
+pub use probes::{Probe, Probes};
 pub use signs::Signs;
+pub use spin::Spin;
 pub use trips::{Answer, Data, RoundTripLook, RoundTrips, Side, Trip, Trips};

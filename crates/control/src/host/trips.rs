@@ -1,4 +1,4 @@
-//! Round trips through the mesh as a box at its gateway measures them from TCP's headers, by one rule for all hosts.
+//! Round trips through the mesh as a box at its gateway measures them from TCP headers, by one rule for all hosts.
 //!
 //! Of data that enter the mesh (downloads): from a segment to the acknowledgement that covers it. Of data that leave it
 //! (uploads): from an acknowledgement with the timestamp X to the first data that echo X (RFC 7323 §3; the method of
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use fairmesh_units::{Span, Time};
 
-use crate::RoundTripSample;
+use crate::{RoundTripSample, RoundTripSource};
 
 /// Packets of one connection and direction that may wait for their answers at a time. More are not remembered: the oldest
 /// is what a stall shows in, and sixteen samples a round trip are enough.
@@ -22,6 +22,13 @@ const BASE: Span = Span::from_secs(60);
 const DELAYED: Span = Span::from_millis(200);
 /// Silence after which an upload is over, as far as echoes are expected.
 const UPLOADS: Span = Span::from_secs(3);
+/// Time after which the last round trip of a flow's own packets is too old to do without probes.
+const OWN: Span = Span::from_secs(3);
+/// Time for which a stall counts while nothing at all is answered: TCP has tried five times by then. A home that withholds
+/// its acknowledgements must not hold others down for longer.
+const WITHHELD: Span = Span::from_secs(60);
+/// Time without a stall after which the next one counts again.
+const FORGIVEN: Span = Span::from_secs(120);
 /// Most data of a packet that is one segment, bytes.
 const ONE_SEGMENT: u32 = 1500;
 
@@ -32,9 +39,16 @@ pub struct Trip {
     pub time: Span,
     /// True for an acknowledgement of one segment alone, which the receiver may have kept back.
     pub maybe_delayed: bool,
+    /// Method of measurement.
+    pub source: RoundTripSource,
 }
 
 impl Trip {
+    /// A round trip of which no timer of the receiver is a part.
+    pub const fn new(time: Span, source: RoundTripSource) -> Self {
+        Trip { time, maybe_delayed: false, source }
+    }
+
     /// The time without what a receiver's timer may have added: it says nothing about the mesh. Not below the least round
     /// trip.
     fn without_timer(self, base: Span) -> Span {
@@ -156,7 +170,8 @@ impl Trips {
         let covered = last.segment.wrapping_sub(self.answered);
         self.answered = last.segment;
         let maybe_delayed = covered == 1 && last.single;
-        (!last.ambiguous).then(|| Trip { time: now.since(last.at), maybe_delayed })
+        let trip = Trip::new(now.since(last.at), RoundTripSource::Tcp);
+        (!last.ambiguous).then_some(Trip { maybe_delayed, ..trip })
     }
 
     /// Takes in an acknowledgement that enters the mesh with this timestamp (TSval, RFC 7323 §3.2).
@@ -175,7 +190,7 @@ impl Trips {
         let number = self.unwrapped(value);
         let last = self.take_up_to(number)?;
         let first = last.number == number && !again;
-        first.then(|| Trip { time: now.since(last.at), maybe_delayed: false })
+        first.then(|| Trip::new(now.since(last.at), RoundTripSource::Tcp))
     }
 
     /// Age of the oldest packet that has not been answered; of an upload only while its data come, since an
@@ -214,14 +229,36 @@ impl Trips {
     }
 }
 
+/// Round trips of one method.
+#[derive(Clone, Copy, Default, Debug)]
+struct Method {
+    /// Number since the last look.
+    count: u32,
+    /// Least of this period and of the one before.
+    least: [Option<Span>; 2],
+}
+
 /// Collects the round trips of a flow, or of all connections of a home in one direction.
 #[derive(Clone, Default, Debug)]
 pub struct RoundTrips {
     latest: Vec<Trip>,
+    /// Number since the last look, by any method.
     count: u32,
-    /// Least of this period and of the one before.
-    least: [Option<Span>; 2],
+    /// By [`RoundTripSource`]: an echo is shorter than a full segment, so each method has its own least round trip.
+    methods: [Method; 3],
     since: Time,
+    /// Time of the last round trip of the flow's own packets.
+    own: Option<Time>,
+    /// Time at which the last packet was sent that has been answered.
+    answered: Option<Time>,
+    stall: Option<Stall>,
+}
+
+/// A time without answers.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    since: Time,
+    seen: Time,
 }
 
 impl RoundTrips {
@@ -229,17 +266,49 @@ impl RoundTrips {
     pub fn add(&mut self, now: Time, trip: Trip) {
         if now.since(self.since) >= BASE {
             let long = now.since(self.since) >= BASE * 2;
-            self.least = [None, self.least[0].filter(|_| !long)];
+            for m in &mut self.methods {
+                m.least = [None, m.least[0].filter(|_| !long)];
+            }
             self.since = now;
         }
-        let least = self.least[0].map_or(trip.time, |l| l.min(trip.time));
-        self.least[0] = Some(least);
+        if trip.source != RoundTripSource::Probe {
+            self.own = Some(now);
+        }
+        let sent = Time::from_nanos(now.as_nanos().saturating_sub(trip.time.as_nanos()));
+        self.answered = self.answered.max(Some(sent));
+        self.stall = None;
+        let method = &mut self.methods[trip.source as usize];
+        method.count += 1;
+        method.least[0] = Some(method.least[0].map_or(trip.time, |l| l.min(trip.time)));
         if self.latest.len() < SAMPLES {
             self.latest.push(trip);
         } else {
             self.latest[self.count as usize % SAMPLES] = trip;
         }
         self.count += 1;
+    }
+
+    /// True if the flow's own packets gave no round trip of late, so that a probe is of use.
+    pub fn lack(&self, now: Time) -> bool {
+        self.own.is_none_or(|at| now.since(at) > OWN)
+    }
+
+    /// Age of a stall of all the packets in the mesh, given the age of the oldest unanswered one: no packet sent since then
+    /// has been answered. `None` while others are answered, as where one connection withholds its acknowledgements, and
+    /// after a minute without any answer, until there is one.
+    pub fn stalled(&mut self, now: Time, oldest: Option<Span>) -> Option<Span> {
+        let sent = Time::from_nanos(now.as_nanos().saturating_sub(oldest?.as_nanos()));
+        let from = self.answered.map_or(sent, |at| at.max(sent));
+        let stall = self.stall.filter(|s| now.since(s.seen) <= FORGIVEN);
+        let since = stall.map_or(from, |s| s.since);
+        self.stall = Some(Stall { since, seen: now });
+        (now.since(since) <= WITHHELD).then(|| now.since(from))
+    }
+
+    /// True if nothing has been answered for so long that a stall does not count any more.
+    pub fn withholds(&self, now: Time) -> bool {
+        let stall = self.stall.filter(|s| now.since(s.seen) <= FORGIVEN);
+        stall.is_some_and(|s| now.since(s.since) > WITHHELD)
     }
 
     /// Ends a look: returns its round trips, or `None` if there were none.
@@ -250,28 +319,44 @@ impl RoundTrips {
     }
 }
 
-/// A look at the round trips of several flows that count as one.
+/// Round trips of one method in a look.
 #[derive(Clone, Default, Debug)]
-pub struct RoundTripLook {
+struct Looked {
     times: Vec<Span>,
     least: Option<Span>,
     count: u32,
 }
 
+/// A look at the round trips of several flows that count as one.
+#[derive(Clone, Default, Debug)]
+pub struct RoundTripLook {
+    /// By [`RoundTripSource`].
+    methods: [Looked; 3],
+}
+
 impl RoundTripLook {
     /// Takes the round trips of a flow since its last look.
     pub fn take(&mut self, flow: &mut RoundTrips) {
-        let Some(base) = flow.least.into_iter().flatten().min() else { return };
-        self.least = Some(self.least.map_or(base, |l| l.min(base)));
-        self.count += core::mem::take(&mut flow.count);
-        self.times.extend(flow.latest.drain(..).map(|t| t.without_timer(base)));
+        let base = flow.methods.map(|m| m.least.into_iter().flatten().min());
+        for ((looked, method), base) in self.methods.iter_mut().zip(&mut flow.methods).zip(base) {
+            looked.least = looked.least.into_iter().chain(base).min();
+            looked.count += core::mem::take(&mut method.count);
+        }
+        flow.count = 0;
+        for trip in flow.latest.drain(..) {
+            let source = trip.source as usize;
+            let time = base[source].map_or(trip.time, |base| trip.without_timer(base));
+            self.methods[source].times.push(time);
+        }
     }
 
-    /// Returns the look's round trips, or `None` if there were none.
-    pub fn sample(mut self) -> Option<RoundTripSample> {
-        self.times.sort_unstable();
-        let median = *self.times.get(self.times.len() / 2)?;
-        Some(RoundTripSample { median, base: self.least?, count: self.count })
+    /// Returns the look's round trips by the preferred method that had any, or `None` if there were none.
+    pub fn sample(self) -> Option<RoundTripSample> {
+        let found = RoundTripSource::ALL.into_iter().zip(self.methods);
+        let (source, mut looked) = found.into_iter().find(|(_, l)| !l.times.is_empty())?;
+        looked.times.sort_unstable();
+        let median = *looked.times.get(looked.times.len() / 2)?;
+        Some(RoundTripSample { median, base: looked.least?, count: looked.count, source })
     }
 }
 
@@ -286,7 +371,8 @@ mod tests {
     }
 
     fn trip(time: u64, maybe_delayed: bool) -> Option<Trip> {
-        Some(Trip { time: Span::from_millis(time), maybe_delayed })
+        let source = RoundTripSource::Tcp;
+        Some(Trip { time: Span::from_millis(time), maybe_delayed, source })
     }
 
     #[test]
@@ -359,7 +445,7 @@ mod tests {
         }
         let look = |median, base, count| {
             let (median, base) = (Span::from_millis(median), Span::from_millis(base));
-            Some(RoundTripSample { median, base, count })
+            Some(RoundTripSample { median, base, count, source: RoundTripSource::Tcp })
         };
         assert_eq!(r.look(), look(30, 20, 3));
         assert_eq!(r.look(), None, "nothing new");
@@ -369,15 +455,95 @@ mod tests {
         assert_eq!(r.look(), look(80, 80, 1), "the least of two minutes ago is forgotten");
     }
 
+    /// An echo of 64 bytes is faster than a segment: it must not become the base of segments.
+    #[test]
+    fn each_method_has_its_own_base_and_the_preferred_one_counts() {
+        let mut r = RoundTrips::default();
+        let add = |r: &mut RoundTrips, at, time, source| {
+            r.add(ms(at), Trip::new(Span::from_millis(time), source));
+        };
+        let look = |r: &mut RoundTrips| {
+            let l = r.look()?;
+            Some((l.median.as_nanos() / 1_000_000, l.base.as_nanos() / 1_000_000, l.source))
+        };
+        assert!(r.lack(ms(0)));
+        add(&mut r, 0, 3, RoundTripSource::Probe);
+        assert!(r.lack(ms(0)), "a probe does not replace the flow's own round trips");
+        assert_eq!(look(&mut r), Some((3, 3, RoundTripSource::Probe)));
+        add(&mut r, 100, 20, RoundTripSource::Tcp);
+        add(&mut r, 100, 7, RoundTripSource::Spin);
+        add(&mut r, 100, 4, RoundTripSource::Probe);
+        assert!(!r.lack(ms(3000)) && r.lack(ms(3200)));
+        assert_eq!(look(&mut r), Some((20, 20, RoundTripSource::Tcp)));
+        assert_eq!(look(&mut r), None);
+        add(&mut r, 200, 9, RoundTripSource::Probe);
+        assert_eq!(look(&mut r), Some((9, 3, RoundTripSource::Probe)));
+    }
+
+    /// A home that withholds the acknowledgements of one connection, or of all.
+    #[test]
+    fn a_stall_counts_while_nothing_else_is_answered_and_a_minute_at_most() {
+        let age = |n| Some(Span::from_millis(n));
+        let mut r = RoundTrips::default();
+        assert_eq!(r.stalled(ms(1000), None), None);
+        assert_eq!(r.stalled(ms(5000), age(3000)), age(3000));
+        // Another connection's packet, sent 20 ms ago, is answered.
+        r.add(ms(5100), trip(20, false).unwrap());
+        assert_eq!(r.stalled(ms(5200), age(3200)), age(120));
+        for second in 6..65 {
+            assert!(r.stalled(ms(1000 * second), age(1000 * second - 2000)).is_some());
+            assert!(!r.withholds(ms(1000 * second)));
+        }
+        assert_eq!(r.stalled(ms(66_000), age(64_000)), None);
+        // A new connection instead of the old one changes nothing; an answer, or two minutes of peace, do.
+        assert_eq!(r.stalled(ms(67_000), age(500)), None);
+        assert!(r.withholds(ms(67_000)));
+        r.add(ms(68_000), trip(20, false).unwrap());
+        assert!(!r.withholds(ms(68_000)));
+        assert_eq!(r.stalled(ms(69_000), age(900)), age(900));
+        r.stalled(ms(140_000), age(900));
+        assert!(r.withholds(ms(140_000)));
+        assert_eq!(r.stalled(ms(261_000), age(900)), age(900));
+    }
+
+    /// A capture that loses half of the packets, unnoticed: round trips are fewer, and too long by the distance of a few
+    /// packets at most, since the next acknowledgement that is seen covers later data.
+    #[test]
+    fn half_of_the_packets_give_round_trips_of_the_same_length() {
+        let mut t = Trips::default();
+        let (mut random, mut found) = (7u64, Vec::new());
+        let mut seen = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random >> 63 == 1
+        };
+        // A segment each 5 ms, acknowledged after 40 ms each.
+        for now in (0..20_000).step_by(5) {
+            if seen() {
+                t.sent(ms(now), 1000 * (now / 5 + 1), 1000);
+            }
+            if now >= 40 && seen() {
+                found.extend(t.answered(ms(now), 1000 * ((now - 40) / 5 + 1), None));
+            }
+        }
+        found.sort_by_key(|f| f.time);
+        let at = |part: usize| found[found.len() * part / 100].time;
+        assert!(found.len() > 1000, "{}", found.len());
+        assert_eq!(found[0].time, Span::from_millis(40), "never too short");
+        assert!(at(50) <= Span::from_millis(45) && at(95) <= Span::from_millis(60));
+    }
+
     proptest! {
-        /// Under any packets: a bounded memory, and no round trip is longer than the connection or reaches back before the
+        /// Under any packets and a clock that jumps: a bounded memory, and no round trip is longer than the connection or reaches back before the
         /// packet that it answers.
         #[test]
         fn round_trips_are_bounded(events in proptest::collection::vec((0u8..4, 0u64..5_000, 0u64..40), 0..300)) {
-            let (mut t, mut now) = (Trips::default(), 0);
+            let (mut t, mut r, mut now) = (Trips::default(), RoundTrips::default(), 0);
             let upload = events.len() % 2 == 1;
             for (kind, number, later) in events {
                 now += later;
+                if later == 39 {
+                    now = if number % 2 == 0 { now / 2 } else { 2 * now };
+                }
                 let found = match kind {
                     0 | 1 if upload => { t.asked(ms(now), number as u32); None }
                     0 | 1 => { t.sent(ms(now), number, 1000); None }
@@ -387,7 +553,11 @@ mod tests {
                 };
                 prop_assert!(t.waiting.len() <= REMEMBERED);
                 prop_assert!(found.is_none_or(|f| f.time <= Span::from_millis(now)));
-                prop_assert!(t.oldest(ms(now)).is_none_or(|o| o <= Span::from_millis(now)));
+                let oldest = t.oldest(ms(now));
+                prop_assert!(oldest.is_none_or(|o| o <= Span::from_millis(now)));
+                let stalled = r.stalled(ms(now), oldest);
+                prop_assert!(stalled <= oldest && stalled.is_none_or(|s| s <= WITHHELD));
+                found.into_iter().for_each(|trip| r.add(ms(now), trip));
             }
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct Signalling {
     /// Messages that found no room, or were given up by the MAC.
     pub refused: u64,
     pub lost: u64,
+    /// Echo requests sent.
+    pub probes: u64,
     /// Messages handed over outside the air, and their bytes.
     pub outside: u64,
     pub outside_bytes: u64,
@@ -112,7 +114,7 @@ impl Listeners {
         self.serve(
             node,
             w.handle,
-            InService { to, flow: None, ack: false, bytes, header, passed_up: false },
+            InService { to, flow: None, ack: false, echo: false, bytes, header, passed_up: false },
         );
         Some(Outgoing { packet: w.handle, link: w.link, bytes })
     }

@@ -62,6 +62,8 @@ pub(crate) struct InService {
     /// `None` for a control message.
     pub flow: Option<FlowId>,
     pub ack: bool,
+    /// True for a control's echo request and its answer.
+    pub echo: bool,
     pub bytes: u32,
     pub header: Header,
     /// Its receiver has passed it up.
@@ -455,12 +457,10 @@ impl Listeners {
         let rate = self.cost.bit_rate(report.rate);
         let tries = report.data_attempts.max(report.rts_attempts);
         let delivered = report.outcome != Outcome::Lost;
-        let own = match frame.flow {
-            Some(_) => self.header_bytes,
-            None => 0,
-        };
+        let signalling = frame.flow.is_none() || frame.echo;
+        let own = if signalling { 0 } else { self.header_bytes };
         let m = &mut self.signalling;
-        if frame.flow.is_none() {
+        if signalling {
             m.message_frames += u64::from(report.data_attempts);
             m.message_bytes += u64::from(frame.bytes) * u64::from(report.data_attempts);
             m.message_airtime += actual;

@@ -33,7 +33,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// The MAC of a node, if it has one, is to look for packets.
-    fn kick(&mut self, node: u32) {
+    pub(super) fn kick(&mut self, node: u32) {
         if (node as usize) < self.interfaces.len() {
             self.kicks.push(NodeId(node));
         }
@@ -224,7 +224,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     pub(super) fn lose(&mut self, handle: u32, cause: Cause) {
         let p = self.packets.remove(handle);
         let data = p.forward && p.is_data();
-        let data = (p.born >= self.measure_from.as_nanos()).then_some(data);
+        let echo = matches!(p.payload, Payload::Echo { .. });
+        let measured = p.born >= self.measure_from.as_nanos() && !echo;
+        let data = measured.then_some(data);
         self.flows[p.flow as usize].meters.lost(cause, data);
     }
 

@@ -3,6 +3,7 @@
 use fairmesh_control::Point;
 use fairmesh_control::host::Side;
 use fairmesh_queueing::Verdict;
+use fairmesh_transport::quic;
 use fairmesh_units::{FlowId, NodeId, Time};
 
 use super::Net;
@@ -69,6 +70,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         let p = self.packets.get(handle);
         let f = p.flow as usize;
         if self.flows[f].has_arrived(p.place as usize, p.forward) {
+            if HOST && self.turn_echo(now, node, handle) {
+                return;
+            }
             self.deliver(now, handle);
         } else {
             self.forward(now, handle);
@@ -76,7 +80,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Puts a packet into the queue of its next hop.
-    fn forward(&mut self, now: Time, handle: u32) {
+    pub(super) fn forward(&mut self, now: Time, handle: u32) {
         let p = self.packets.get(handle);
         let (f, place) = (p.flow as usize, p.place as usize);
         let flow = &self.flows[f];
@@ -164,11 +168,19 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// The headers of a packet are read at the interface to the mesh, where somebody asks for that.
     fn read(&mut self, now: Time, n: usize, handle: u32, side: Side) {
         let p = self.packets.get(handle);
-        if let Some(signs) = self.signs[n].get_mut(p.flow as usize)
-            && let Payload::Tcp(segment) = &p.payload
-        {
-            let stamps = self.stamps.as_ref().map_or([0; 2], |s| s.of(handle));
-            signs.see(now, p.generation, p.forward, side, segment, stamps);
+        let Some(signs) = self.signs[n].get_mut(p.flow as usize) else { return };
+        match &p.payload {
+            Payload::Tcp(segment) => {
+                let stamps = self.stamps.as_ref().map_or([0; 2], |s| s.of(handle));
+                signs.see(now, p.generation, p.forward, side, segment, stamps);
+            }
+            Payload::Quic { body, .. } => {
+                let body = self.packets.body(*body);
+                if matches!(body.kind, quic::Kind::OneRtt { .. }) {
+                    signs.see_spin(now, p.generation, side, body.spin);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -211,6 +223,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
         if HOST && !self.signs[node as usize].is_empty() && self.leaves_the_mesh(handle) {
             self.read(now, node as usize, handle, Side::Leaves);
+        }
+        if HOST && self.take_echo(now, node, handle) {
+            return;
         }
         self.transit(now, node, handle, false);
     }

@@ -102,6 +102,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             to: Some(NodeId(self.next(p).unwrap_or(NO_FLOW))),
             flow: Some(FlowId(p.flow)),
             ack: !p.forward && !p.is_data(),
+            echo: matches!(p.payload, Payload::Echo { .. }),
             bytes: item.bytes,
             header,
             passed_up: false,

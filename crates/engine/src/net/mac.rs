@@ -365,7 +365,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             Payload::Tcp(s) => AirPayload::Tcp(s),
             Payload::Udp(d) => AirPayload::Udp { sequence: d.seq },
             Payload::Quic { body, .. } => AirPayload::Quic { kind: self.packets.body(body).kind },
-            Payload::Message(_) | Payload::External => return None,
+            Payload::Message(_) | Payload::Echo { .. } | Payload::External => return None,
         };
         let path = &self.flows[p.flow as usize].path;
         let (first, last) = (NodeId(path[0]), NodeId(path[path.len() - 1]));

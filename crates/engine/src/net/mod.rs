@@ -3,6 +3,7 @@
 mod acknowledged;
 mod arrival;
 mod connection;
+mod echoes;
 mod endpoints;
 mod flow;
 mod forward;
@@ -25,6 +26,7 @@ use fairmesh_wifi::Access;
 use crate::classes::ByteClasses;
 use crate::listeners::{Listeners, SWEEP};
 use crate::observe::{AirPacket, Observer};
+use echoes::Echoes;
 use packet::Packets;
 use signs::Signs;
 use sources::Owners;
@@ -69,6 +71,8 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub signs: Vec<Vec<Signs>>,
     /// Timestamps of TCP, where a control reads headers.
     stamps: Option<Stamps>,
+    /// Echo probes of controls, by node.
+    pub echoes: Vec<Echoes>,
     /// What controls hear and put into packets; idle unless `HOST`.
     pub listeners: Listeners,
     /// Frames from outside that reached a node, oldest first.
@@ -125,6 +129,8 @@ pub(crate) struct Shaping {
     pub counting: Vec<NodeId>,
     /// Nodes at which TCP's headers are read.
     pub reading: Vec<NodeId>,
+    /// Nodes that send echo probes.
+    pub probing: Vec<NodeId>,
     /// Number of controls.
     pub controls: usize,
     /// What they hear.
@@ -142,6 +148,8 @@ enum Timer {
     Sweep,
     /// Something arrives behind the gateways.
     Backhaul,
+    /// An echo probe is due.
+    Echo(usize),
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
@@ -154,9 +162,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         observer: Option<Box<dyn Observer>>,
         looks: Vec<Look>,
     ) -> Self {
-        let Shaping { nodes, classes, counting, reading, controls, listeners } = shaping;
+        let Shaping { nodes, classes, counting, reading, probing, controls, listeners } = shaping;
         let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
-        let slots = slots + usize::from(HOST);
+        let slots = slots + usize::from(HOST) + probing.len();
         let mut timers = Tournament::new(slots);
         let mut classes_at = vec![None; nodes];
         for (i, set) in classes.iter().enumerate() {
@@ -196,6 +204,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             left,
             signs,
             stamps,
+            echoes: probing.into_iter().map(Echoes::at).collect(),
             listeners,
             arrivals: Vec::new(),
             observer,
@@ -218,7 +227,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
                 c if c < sets => Timer::Classes(c),
                 c if c < sets + self.controls => Timer::Control(c - sets),
                 c if c == sets + self.controls => Timer::Sweep,
-                _ => Timer::Backhaul,
+                c if c == sets + self.controls + 1 => Timer::Backhaul,
+                c => Timer::Echo(c - sets - self.controls - 2),
             }
         }
     }
@@ -275,6 +285,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
                 let next = self.listeners.arrive_behind(now);
                 self.timers.set(slot, next);
             }
+            Timer::Echo(at) => self.send_echoes(now, at),
         }
         None
     }

@@ -19,6 +19,11 @@ pub(crate) enum Payload {
     },
     /// A control's message, by number.
     Message(u32),
+    /// A control's echo request or its answer, by sequence number.
+    Echo {
+        sequence: u16,
+        answer: bool,
+    },
     /// Known to the outside only.
     External,
 }
@@ -75,7 +80,7 @@ impl Packet {
             Payload::Tcp(s) => s.len > 0,
             Payload::Quic { data, .. } => data,
             Payload::Udp(_) | Payload::External => true,
-            Payload::Message(_) => false,
+            Payload::Message(_) | Payload::Echo { .. } => false,
         }
     }
 }

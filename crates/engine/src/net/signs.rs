@@ -1,6 +1,6 @@
 //! What a box at the gateway reads from TCP's headers.
 
-use fairmesh_control::host::{Answer, Data, RoundTrips, Side, Signs as Rule, Trips};
+use fairmesh_control::host::{Answer, Data, RoundTrips, Side, Signs as Rule, Spin, Trips};
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::{Span, Time};
 
@@ -11,6 +11,7 @@ pub(crate) struct Signs {
     tcp: bool,
     signs: Rule,
     trips: Trips,
+    spin: Spin,
     /// Since the last sample.
     pub round_trips: RoundTrips,
 }
@@ -59,9 +60,19 @@ impl Signs {
         }
     }
 
-    /// Age of the oldest packet in the mesh without an answer.
-    pub fn oldest(&self, now: Time) -> Option<Span> {
-        self.trips.oldest(now)
+    /// Takes in the spin bit of a QUIC packet.
+    pub fn see_spin(&mut self, now: Time, generation: u32, side: Side, bit: bool) {
+        if generation > self.generation {
+            (self.generation, self.spin) = (generation, Spin::default());
+        }
+        if let Some(trip) = self.spin.see(now, side, bit) {
+            self.round_trips.add(now, trip);
+        }
+    }
+
+    /// Age of a stall of the flow's packets in the mesh.
+    pub fn stalled(&mut self, now: Time) -> Option<Span> {
+        self.round_trips.stalled(now, self.trips.oldest(now))
     }
 
     /// Whether any segment of it was ever seen.

@@ -215,6 +215,7 @@ fn signalling(s: &Signalling, end: Time) -> SignallingRecord {
     let seconds = end.as_secs_f64();
     SignallingRecord {
         messages: s.messages,
+        probes: s.probes,
         message_frames: s.message_frames,
         message_bytes: s.message_bytes,
         messages_lost: s.refused + s.lost,

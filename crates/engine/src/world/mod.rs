@@ -175,13 +175,16 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
                 classes.push(ByteClasses::new(c.node, plan.point, &weights, shares, rng));
             }
         }
-        let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);
-        let reads = |c: &&ControlAt| c.driver.needs().events.has(EventKind::PathSigns);
+        let probes = |c: &&ControlAt| c.driver.needs().events.has(EventKind::Probes);
+        let counts =
+            |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters) || probes(c);
+        let reads = |c: &&ControlAt| c.driver.needs().events.has(EventKind::PathSigns) || probes(c);
         let shaping = Shaping {
             nodes: scenario.nodes().len(),
             classes,
             counting: controls.iter().filter(counts).map(|c| c.node).collect(),
             reading: controls.iter().filter(reads).map(|c| c.node).collect(),
+            probing: controls.iter().filter(probes).map(|c| c.node).collect(),
             controls: controls.len(),
             listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
         };

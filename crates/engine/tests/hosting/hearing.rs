@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use fairmesh_control::*;
+use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
@@ -279,45 +280,58 @@ fn at_300_kbps(setting: &Setting) -> Plan {
     Plan { point: Point::Transit, classes, template: None }
 }
 
+/// A TCP whose headers give round trips.
+const TCP: &str = "transport = { tcp = \"cubic\", preset = \"linux\" }";
+/// Traffic whose headers give none: QUIC, and datagrams at less than the mesh carries and at more.
+const QUIC: &str = "transport = { quic = \"cubic\" }";
+const CBR: &str =
+    "traffic = { kind = \"cbr\", rate = \"200 kbit/s\", packet = \"1000 B\" }\ntransport = \"udp\"";
+const FLOOD: &str =
+    "traffic = { kind = \"cbr\", rate = \"9 Mbit/s\", packet = \"1000 B\" }\ntransport = \"udp\"";
+
 /// Round trips through the mesh of one home, down or up, while it is alone: medians of looks and the least, ms, at a gateway
-/// that limits the home to 300 kbit/s or not at all.
-fn mesh_round_trips(up: bool, limited: bool) -> (Vec<f64>, f64) {
+/// that limits the home to 300 kbit/s or not at all; the best source among them; and the record.
+fn mesh_round_trips(
+    transport: &str,
+    up: bool,
+    limited: bool,
+) -> (Vec<f64>, f64, Option<RoundTripSource>, RunRecord) {
     let (from, to) = if up { ("3", "\"host\"") } else { ("\"host\"", "3") };
     let s = scenario(&format!(
         "duration = \"20 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
          [topology]\nchain = {{ hops = 3 }}\ngateway = 0\n[wired]\nhosts = [\"host\"]\ndelay = \"30 ms\"\n\
-         [[flow]]\nfrom = {from}\nto = {to}\ntransport = {{ tcp = \"cubic\", preset = \"linux\" }}\n"
+         [[flow]]\nfrom = {from}\nto = {to}\n{transport}\n"
     ));
     let needs = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
-        events: EventSet::of(&[EventKind::PathSigns]),
+        events: EventSet::of(&[EventKind::PathSigns, EventKind::Probes]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         ..Needs::default()
     };
-    let log = std::rc::Rc::new(std::cell::RefCell::new((Vec::new(), f64::INFINITY)));
+    let log = std::rc::Rc::new(std::cell::RefCell::new((Vec::new(), f64::INFINITY, None)));
     let kept = log.clone();
     let act = move |_: NodeId, _: Time, event: &Event<'_>, _: &mut Actions| {
         if let Event::PathSigns(PathSigns { round_trip: Some(trip), .. }) = event {
-            let (medians, base) = &mut *kept.borrow_mut();
+            let (medians, base, source) = &mut *kept.borrow_mut();
+            *source = Some(source.map_or(trip.source, |s: RoundTripSource| s.min(trip.source)));
             medians.push(1e3 * trip.median.as_secs_f64());
             *base = base.min(1e3 * trip.base.as_secs_f64());
         }
     };
     let plan: fn(&Setting) -> Plan = if limited { at_300_kbps } else { |_| Plan::none() };
-    probe(&s, Probe { needs, plan, every: Some(Span::from_secs(1)), act: Box::new(act) });
-    log.take()
+    let record =
+        probe(&s, Probe { needs, plan, every: Some(Span::from_secs(1)), act: Box::new(act) });
+    let (medians, base, source) = log.take();
+    (medians, base, source, record)
 }
 
 /// A queue in the mesh shows in the round trip, a queue in the gateway's class and the wire beyond it do not.
 #[test]
 fn the_round_trip_through_the_mesh_has_the_queues_of_the_mesh_alone() {
-    let middle = |mut medians: Vec<f64>| {
-        medians.sort_by(f64::total_cmp);
-        medians[medians.len() / 2]
-    };
     for up in [false, true] {
-        let (free, base) = mesh_round_trips(up, false);
-        let (held, held_base) = mesh_round_trips(up, true);
+        let (free, base, source, record) = mesh_round_trips(TCP, up, false);
+        let (held, held_base, ..) = mesh_round_trips(TCP, up, true);
+        assert_eq!((source, record.totals.signalling.probes), (Some(RoundTripSource::Tcp), 0));
         assert!(free.len() > 15 && held.len() > 15, "{free:?} {held:?}");
         let (free, held) = (middle(free), middle(held));
         // Three hops of 1500 bytes at 11 Mbit/s and back take some 8 ms; the wire would add 60.
@@ -325,6 +339,51 @@ fn the_round_trip_through_the_mesh_has_the_queues_of_the_mesh_alone() {
         assert!(held < 2.5 * base, "{up}: {held} for {base}");
         assert!(free > 3.0 * held, "{up}: {free} and {held}");
     }
+}
+
+/// QUIC with the spin bit has round trips without probes, down and up, without the queue of the gateway's class.
+#[test]
+fn the_spin_bit_gives_the_round_trip_of_quic() {
+    const SPIN: &str = "transport = { quic = \"cubic\", spin = true }";
+    for up in [false, true] {
+        let (held, base, source, _) = mesh_round_trips(SPIN, up, true);
+        assert_eq!(source, Some(RoundTripSource::Spin));
+        assert!(held.len() > 12 && base > 1.0 && base < 40.0, "{held:?} {base}");
+        let (free, _, source, record) = mesh_round_trips(SPIN, up, false);
+        assert_eq!(source, Some(RoundTripSource::Spin));
+        // The bit is believed after eight round trips; until then probes may be sent.
+        assert!(record.totals.signalling.probes <= 3, "{:?}", record.totals.signalling);
+        let (free, held) = (middle(free), middle(held));
+        assert!(held < 60.0 && free > 2.0 * held, "{up}: {free} and {held}");
+    }
+}
+
+/// Where headers give no round trip, echo probes do: past the classes of the gateway, through the queues of the mesh, at
+/// most once a second, and counted in the air.
+#[test]
+fn probes_give_the_round_trips_that_quic_and_datagrams_do_not() {
+    for (transport, up) in [(QUIC, false), (QUIC, true), (CBR, false), (CBR, true)] {
+        let (held, base, source, record) = mesh_round_trips(transport, up, true);
+        assert_eq!(source, Some(RoundTripSource::Probe), "{transport}");
+        assert!(held.len() > 12, "{held:?}");
+        // Three hops of 84 bytes and back.
+        assert!(base > 1.0 && base < 15.0, "{base}");
+        let signalling = record.totals.signalling;
+        assert!((12..=20).contains(&signalling.probes), "{signalling:?}");
+        assert!(signalling.message_frames >= 5 * signalling.probes, "{signalling:?}");
+        assert!(signalling.airtime_s > 0.0 && signalling.airtime_share < 0.01, "{signalling:?}");
+        let held = middle(held);
+        assert!(held < 40.0, "{transport}: {held}");
+    }
+    let (empty, ..) = mesh_round_trips(CBR, false, false);
+    let (full, ..) = mesh_round_trips(FLOOD, false, false);
+    let (empty, full) = (middle(empty), middle(full));
+    assert!(full > 5.0 * empty, "a full queue shows: {full} for {empty}");
+}
+
+fn middle(mut medians: Vec<f64>) -> f64 {
+    medians.sort_by(f64::total_cmp);
+    medians[medians.len() / 2]
 }
 
 /// What a QUIC source hears back: round trips, and losses that it has found.

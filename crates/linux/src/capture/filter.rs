@@ -1,5 +1,6 @@
-//! The filter that lets only TCP through, as a classic BPF program (Documentation/networking/filter.rst). It lets
-//! through what the parser could read, and little else: of IPv6 with extension headers all.
+//! The filter that lets only TCP through, and what is of use of UDP where that is asked for, as a classic BPF program
+//! (Documentation/networking/filter.rst). It lets through what the parser could read, and little else: of IPv6 with
+//! extension headers all.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,11 +17,23 @@ pub(super) const PPP_IPV4: u16 = 0x0021;
 pub(super) const PPP_IPV6: u16 = 0x0057;
 
 const TCP: u32 = 6;
+const UDP: u32 = 17;
+/// Port of QUIC (RFC 9114 §3.1).
+pub(super) const QUIC: u16 = 443;
+/// One datagram in this number is let through of other ports, at random: enough to know which addresses are in use.
+/// A power of two.
+const SAMPLED: u32 = 64;
 /// Hop-by-hop options, routing, fragment, authentication, destination options (RFC 8200 §4, RFC 4302).
 const EXTENSIONS: [u32; 5] = [0, 43, 44, 51, 60];
 
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+/// Loads relative to the end of the IPv4 header, whose length [`LOAD_LENGTH`] finds.
+const LOAD_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+const LOAD_LENGTH: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+/// Place that stands for a random number (SKF_AD_OFF + SKF_AD_RANDOM of linux/filter.h).
+const RANDOM: u32 = 0xffff_f000 + 56;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
@@ -44,14 +57,26 @@ fn when(value: u32, skip: usize) -> libc::sock_filter {
 
 type Program = Vec<libc::sock_filter>;
 
-/// Decides on an IPv4 packet at an offset: TCP, and a first or only fragment.
-fn ipv4(at: usize) -> Program {
+/// Decides on an IPv4 packet at an offset: TCP or UDP, and a first or only fragment.
+fn ipv4(at: usize, udp: bool) -> Program {
     let fragment = libc::sock_filter { code: IF_ANY_BIT, jt: 1, jf: 0, k: 0x1fff };
-    vec![load(LOAD_BYTE, at + 9), unless(TCP, 3), load(LOAD_HALF, at + 6), fragment, YES, NO]
+    let mut out = vec![load(LOAD_BYTE, at + 9)];
+    out.extend(branch(TCP, &[load(LOAD_HALF, at + 6), fragment, YES, NO]));
+    if udp {
+        let ports = [load(LOAD_BEHIND, at), load(LOAD_BEHIND, at + 2)];
+        let begin = [load(LOAD_HALF, at + 6), fragment_to(8), load(LOAD_LENGTH, at)];
+        out.extend(branch(UDP, &[&begin[..], &datagram(ports)].concat()));
+    }
+    out.push(NO);
+    out
 }
 
-fn ipv6(at: usize) -> Program {
+fn ipv6(at: usize, udp: bool) -> Program {
     let mut out = vec![load(LOAD_BYTE, at + 6)];
+    if udp {
+        let ports = [load(LOAD_HALF, at + 40), load(LOAD_HALF, at + 42)];
+        out.extend(branch(UDP, &datagram(ports)));
+    }
     let kinds = [TCP].into_iter().chain(EXTENSIONS);
     let many = kinds.clone().count();
     out.extend(kinds.enumerate().map(|(i, kind)| when(kind, many - i)));
@@ -59,19 +84,34 @@ fn ipv6(at: usize) -> Program {
     out
 }
 
+/// If a later fragment, this number of steps further.
+fn fragment_to(skip: u8) -> libc::sock_filter {
+    libc::sock_filter { code: IF_ANY_BIT, jt: skip, jf: 0, k: 0x1fff }
+}
+
+/// Decides on a datagram by its ports, which these steps load: QUIC, and some of the others. Eight steps, the last of
+/// which lets nothing through.
+fn datagram(ports: [libc::sock_filter; 2]) -> Program {
+    let [from, to] = ports;
+    let others = libc::sock_filter { code: IF_ANY_BIT, jt: 1, jf: 0, k: SAMPLED - 1 };
+    let random = libc::sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: RANDOM };
+    let quic = u32::from(QUIC);
+    vec![from, when(quic, 4), to, when(quic, 2), random, others, YES, NO]
+}
+
 /// Decides by the type whose place is given, of what lies behind it.
-fn typed(at: usize, tags: usize) -> Program {
+fn typed(at: usize, tags: usize, udp: bool) -> Program {
     let session = at + 2 + 6;
     let mut pppoe = vec![load(LOAD_HALF, session)];
-    pppoe.extend(branch(u32::from(PPP_IPV4), &ipv4(session + 2)));
-    pppoe.extend(branch(u32::from(PPP_IPV6), &ipv6(session + 2)));
+    pppoe.extend(branch(u32::from(PPP_IPV4), &ipv4(session + 2, udp)));
+    pppoe.extend(branch(u32::from(PPP_IPV6), &ipv6(session + 2, udp)));
     pppoe.push(NO);
     let mut out = vec![load(LOAD_HALF, at)];
-    out.extend(branch(u32::from(IPV4), &ipv4(at + 2)));
-    out.extend(branch(u32::from(IPV6), &ipv6(at + 2)));
+    out.extend(branch(u32::from(IPV4), &ipv4(at + 2, udp)));
+    out.extend(branch(u32::from(IPV6), &ipv6(at + 2, udp)));
     out.extend(branch(u32::from(PPPOE_SESSION), &pppoe));
     if tags > 0 {
-        let inner = typed(at + 4, tags - 1);
+        let inner = typed(at + 4, tags - 1, udp);
         // Either tag leads to the same.
         out.push(when(u32::from(TAGS[0]), 1));
         out.extend(branch(u32::from(TAGS[1]), &inner));
@@ -87,15 +127,15 @@ fn branch(value: u32, part: &[libc::sock_filter]) -> Program {
     out
 }
 
-/// The program for what packets begin with.
-pub(super) fn program(begins: Begins) -> Program {
+/// The program for what packets begin with; `udp`: some datagrams are let through, too.
+pub(super) fn program(begins: Begins, udp: bool) -> Program {
     match begins {
-        Begins::Ethernet => typed(12, 2),
+        Begins::Ethernet => typed(12, 2, udp),
         Begins::Ip => {
             let version = load((libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K) as u16, 4);
             let mut out = vec![load(LOAD_BYTE, 0), version];
-            out.extend(branch(4, &ipv4(0)));
-            out.extend(branch(6, &ipv6(0)));
+            out.extend(branch(4, &ipv4(0, udp)));
+            out.extend(branch(6, &ipv6(0, udp)));
             out.push(NO);
             out
         }
@@ -124,19 +164,28 @@ pub(super) fn attach(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Res
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Runs a program as the kernel does; how many bytes it lets through.
+/// Runs a program as the kernel does, with a random number that lets datagrams through; returns the number of bytes that
+/// pass.
 #[cfg(test)]
 pub(super) fn run(program: &[libc::sock_filter], packet: &[u8]) -> u32 {
-    let (mut at, mut a) = (0, 0u32);
+    let (mut at, mut a, mut x) = (0, 0u32, 0);
     loop {
         let step = program[at];
         at += 1;
         let k = step.k as usize;
         match step.code {
-            LOAD_HALF => match packet.get(k..k + 2) {
-                Some(two) => a = u32::from(u16::from_be_bytes([two[0], two[1]])),
+            LOAD_HALF | LOAD_BEHIND => {
+                let k = if step.code == LOAD_BEHIND { k + x } else { k };
+                match packet.get(k..k + 2) {
+                    Some(two) => a = u32::from(u16::from_be_bytes([two[0], two[1]])),
+                    None => return 0,
+                }
+            }
+            LOAD_LENGTH => match packet.get(k) {
+                Some(byte) => x = usize::from(byte & 15) * 4,
                 None => return 0,
             },
+            LOAD_WORD if step.k == RANDOM => a = 0,
             LOAD_BYTE => match packet.get(k) {
                 Some(byte) => a = u32::from(*byte),
                 None => return 0,

@@ -1,11 +1,11 @@
-//! One packet's bytes, from strangers, as a TCP header or nothing.
+//! One packet's bytes, from strangers, as a TCP header, the part of a datagram that is of use, or nothing.
 
 use std::net::IpAddr;
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, LinkSlice, TcpSlice, TransportSlice};
 
 use super::Begins;
-use super::filter::{PPP_IPV4, PPP_IPV6, PPPOE_SESSION};
+use super::filter::{PPP_IPV4, PPP_IPV6, PPPOE_SESSION, QUIC};
 use crate::mac::MacAddr;
 use crate::shaper::Direction;
 
@@ -50,6 +50,30 @@ pub struct Header {
     pub bytes: u32,
 }
 
+/// What is read of a UDP datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// As of [`Header`].
+    pub direction: Direction,
+    /// Address and port of the end behind the interface.
+    pub near: (IpAddr, u16),
+    /// Address and port of the other end.
+    pub far: (IpAddr, u16),
+    /// The near end's Ethernet address, or its router's.
+    pub mac: Option<MacAddr>,
+    /// Spin bit of a QUIC packet with a short header (RFC 9000 §17.3.1); `None` for others.
+    pub spin: Option<bool>,
+}
+
+/// A packet of which something is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packet {
+    /// A TCP segment.
+    Tcp(Header),
+    /// A datagram.
+    Udp(Datagram),
+}
+
 impl Header {
     /// Reads the first bytes of a packet that has `length` on the interface. `None`: no TCP header, or not all of it.
     pub fn read(
@@ -58,6 +82,22 @@ impl Header {
         direction: Direction,
         length: u32,
     ) -> Option<Header> {
+        match Packet::read(packet, begins, direction, length)? {
+            Packet::Tcp(header) => Some(header),
+            Packet::Udp(_) => None,
+        }
+    }
+}
+
+impl Packet {
+    /// Reads the first bytes of a packet that has `length` on the interface. `None`: neither TCP nor UDP, or not the
+    /// whole header.
+    pub fn read(
+        packet: &[u8],
+        begins: Begins,
+        direction: Direction,
+        length: u32,
+    ) -> Option<Packet> {
         let mut sliced = match begins {
             Begins::Ethernet => LaxSlicedPacket::from_ethernet(packet).ok()?,
             Begins::Ip => LaxSlicedPacket::from_ip(packet).ok()?,
@@ -82,7 +122,6 @@ impl Header {
         if sliced.ether_payload().is_some_and(|p| lies(p.ether_type)) {
             return None;
         }
-        let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { return None };
         // Where IP and TCP's data begin in the packet.
         let place = |part: &[u8]| part.as_ptr() as usize - packet.as_ptr() as usize;
         let (from, to, starts, total) = match sliced.net.as_ref()? {
@@ -101,20 +140,32 @@ impl Header {
             }
             LaxNetSlice::Arp(_) => return None,
         };
+        let ends = |source, destination| match direction {
+            Direction::Down => ((to, destination), (from, source)),
+            Direction::Up => ((from, source), (to, destination)),
+        };
+        let tcp = match &sliced.transport {
+            Some(TransportSlice::Tcp(tcp)) => tcp,
+            Some(TransportSlice::Udp(udp)) => {
+                let (near, far) = ends(udp.source_port(), udp.destination_port());
+                let quic = near.1 == QUIC || far.1 == QUIC;
+                let spin = udp.payload().first().filter(|_| quic).and_then(|b| spin(*b));
+                return Some(Packet::Udp(Datagram { direction, near, far, mac, spin }));
+            }
+            _ => return None,
+        };
         let data = place(tcp.slice()) + tcp.header_slice().len();
         let there = length.saturating_sub(starts as u32);
         // Behind a short packet there may be filling; one that the kernel has yet to cut up, of 64 KB and more, says 0.
         let bytes = if total == 0 { there } else { total.min(there) };
         let len = bytes.saturating_sub((data - starts) as u32);
-        let (source, destination) = ((from, tcp.source_port()), (to, tcp.destination_port()));
-        let (near, far) = match direction {
-            Direction::Down => (destination, source),
-            Direction::Up => (source, destination),
-        };
+        let (near, far) = ends(tcp.source_port(), tcp.destination_port());
         let (seq, ack) = (tcp.sequence_number(), tcp.acknowledgment_number());
         let Options { stamps, selective } = Options::read(tcp.options(), ack);
         let flags = flags(tcp);
-        Some(Header { direction, near, far, mac, seq, ack, len, flags, stamps, selective, bytes })
+        let header =
+            Header { direction, near, far, mac, seq, ack, len, flags, stamps, selective, bytes };
+        Some(Packet::Tcp(header))
     }
 }
 
@@ -160,6 +211,11 @@ impl Options {
             _ => {}
         }
     }
+}
+
+/// The spin bit in the first byte of a QUIC packet, if it has a short header: header form 0, fixed bit 1.
+fn spin(first: u8) -> Option<bool> {
+    (first & 0xc0 == 0x40).then_some(first & 0x20 != 0)
 }
 
 fn flags(tcp: &TcpSlice<'_>) -> Flags {
@@ -223,7 +279,7 @@ mod tests {
     fn read(packet: &[u8]) -> Option<Header> {
         let read = Header::read(packet, Begins::Ethernet, Direction::Up, packet.len() as u32);
         if read.is_some() {
-            assert!(run(&program(Begins::Ethernet), packet) > 0, "the filter keeps it away");
+            assert!(run(&program(Begins::Ethernet, false), packet) > 0, "the filter keeps it away");
         }
         read
     }
@@ -249,7 +305,7 @@ mod tests {
         assert_eq!(read(&filled).unwrap().len, 0);
         let bare = Header::read(&packet[14..], Begins::Ip, Direction::Up, 540).unwrap();
         assert_eq!(bare, Header { mac: None, ..up });
-        assert!(run(&program(Begins::Ip), &packet[14..]) > 0);
+        assert!(run(&program(Begins::Ip, false), &packet[14..]) > 0);
     }
 
     #[test]
@@ -311,11 +367,48 @@ mod tests {
             let udp = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4(HOME, SERVER, 64).udp(53, 53);
             udp.write(out, &[0; 40]).unwrap();
         });
-        assert!(read(&udp).is_none() && run(&program(Begins::Ethernet), &udp) == 0);
+        assert!(read(&udp).is_none() && run(&program(Begins::Ethernet, false), &udp) == 0);
         // A later fragment has no header, whatever its first bytes look like.
         let mut fragment = packet;
         fragment[20..22].copy_from_slice(&100u16.to_be_bytes());
-        assert!(read(&fragment).is_none() && run(&program(Begins::Ethernet), &fragment) == 0);
+        assert!(
+            read(&fragment).is_none() && run(&program(Begins::Ethernet, false), &fragment) == 0
+        );
+    }
+
+    #[test]
+    fn of_datagrams_quics_spin_bit_is_read() {
+        let udp = |ports: (u16, u16), payload: &[u8], v6: bool| {
+            built(|out| {
+                let ip = PacketBuilder::ethernet2([2; 6], [2; 6]);
+                let ip = if v6 { ip.ipv6([1; 16], [2; 16], 9) } else { ip.ipv4(HOME, SERVER, 64) };
+                ip.udp(ports.0, ports.1).write(out, payload).unwrap();
+            })
+        };
+        for v6 in [false, true] {
+            for (ports, first, spin) in [
+                ((40_000, 443), 0x40, Some(false)),
+                ((40_000, 443), 0x60, Some(true)),
+                ((443, 40_000), 0x7f, Some(true)),
+                // A long header, no QUIC at all, another port.
+                ((40_000, 443), 0xc0, None),
+                ((40_000, 443), 0x20, None),
+                ((40_000, 5000), 0x60, None),
+            ] {
+                let packet = udp(ports, &[first, 1, 2, 3], v6);
+                let read = Packet::read(&packet, Begins::Ethernet, Direction::Up, 60);
+                let Some(Packet::Udp(read)) = read else { panic!("{read:?}") };
+                assert_eq!((read.spin, read.near.1, read.far.1), (spin, ports.0, ports.1));
+                assert!(run(&program(Begins::Ethernet, true), &packet) > 0, "sampled or QUIC");
+                assert_eq!(run(&program(Begins::Ethernet, false), &packet), 0, "not asked for");
+            }
+            let empty = udp((40_000, 443), &[], v6);
+            let read = Packet::read(&empty, Begins::Ethernet, Direction::Up, 60);
+            assert!(matches!(read, Some(Packet::Udp(Datagram { spin: None, .. }))), "{read:?}");
+        }
+        let mut fragment = udp((40_000, 443), &[0x40; 50], false);
+        fragment[20..22].copy_from_slice(&100u16.to_be_bytes());
+        assert_eq!(run(&program(Begins::Ethernet, true), &fragment), 0);
     }
 
     /// A frame whose type names the other version of IP: the kernel takes it for damaged.
@@ -337,7 +430,7 @@ mod tests {
             let frame = behind(kind, packet);
             let read = Header::read(&frame, Begins::Ethernet, Direction::Up, frame.len() as u32);
             assert_eq!(read.is_some(), right, "{kind:x?}");
-            assert_eq!(run(&program(Begins::Ethernet), &frame) > 0, right, "{kind:x?}");
+            assert_eq!(run(&program(Begins::Ethernet, false), &frame) > 0, right, "{kind:x?}");
         }
     }
 
@@ -382,9 +475,12 @@ mod tests {
             }
             for begins in [Begins::Ethernet, Begins::Ip] {
                 for packet in [&packet[..], packet.get(14..).unwrap_or(&[])] {
-                    let through = run(&program(begins), packet);
+                    let through = run(&program(begins, false), packet);
                     let read = Header::read(packet, begins, Direction::Up, length);
                     prop_assert!(read.is_none() || through > 0, "{packet:x?}");
+                    let with_udp = run(&program(begins, true), packet);
+                    let any = Packet::read(packet, begins, Direction::Up, length);
+                    prop_assert!(any.is_none() || with_udp > 0, "{packet:x?}");
                     prop_assert!(read.is_none_or(|h| h.len <= h.bytes && h.bytes <= length));
                 }
             }

@@ -1,12 +1,13 @@
 //! TCP's headers as they pass an interface, both ways: what leaves after it was queued and shaped, what comes
 //! before anything else has it. Read from a packet socket (packet(7)) whose ring the kernel fills with the first
-//! bytes of each packet; a filter in the kernel lets only TCP through. No payload is kept.
+//! bytes of each packet; a filter in the kernel lets only TCP through, and QUIC and a sample of other UDP where that is
+//! asked for. No payload is kept.
 
 mod filter;
 mod header;
 mod ring;
 
-pub use header::{Flags, Header};
+pub use header::{Datagram, Flags, Header, Packet};
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -42,7 +43,7 @@ pub enum Begins {
 /// What a packet socket has counted since it was asked last.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counted {
-    /// TCP packets that passed, those lost among them.
+    /// Packets that passed the filter, those lost among them.
     pub packets: u32,
     /// Those that found the ring full.
     pub lost: u32,
@@ -58,11 +59,12 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens one on an interface. `bytes`: the kernel's memory for it, as whole blocks of 64 KB, at least two.
+    /// Opens one on an interface. `bytes`: the kernel's memory for it, as whole blocks of 64 KB, at least two. `udp`: QUIC
+    /// and a sample of other datagrams are read, too.
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, a service manager keeps these sockets away, the kernel has none.
-    pub fn open(link: &Link, bytes: usize) -> Result<Self, Error> {
+    pub fn open(link: &Link, bytes: usize, udp: bool) -> Result<Self, Error> {
         let what = || format!("reading TCP's headers on {}", link.name);
         let failed = || Error::io(what());
         let begins = if link.header == 0 { Begins::Ip } else { Begins::Ethernet };
@@ -78,7 +80,7 @@ impl Capture {
                 },
                 e => failed()(io::Error::from(e)),
             })?;
-        filter::attach(&socket, &filter::program(begins)).map_err(failed())?;
+        filter::attach(&socket, &filter::program(begins, udp)).map_err(failed())?;
         let ring = Ring::new(&socket, bytes, SNAP).map_err(failed())?;
         bind(&socket, link.index).map_err(failed())?;
         Ok(Capture { ring, socket, begins, name: link.name.clone() })
@@ -108,17 +110,17 @@ impl Capture {
         Ok(self.ring.is_ready())
     }
 
-    /// Hands over the headers of one block of packets, some hundreds at most, each with the time since it passed;
-    /// `None` if no block is full. A packet without a whole TCP header is left out.
-    pub fn read(&mut self, mut take: impl FnMut(&Header, Duration)) -> Option<usize> {
+    /// Hands over the packets of one block of packets, some hundreds at most, each with the time since it passed;
+    /// `None` if no block is full. A packet without a whole header is left out.
+    pub fn read(&mut self, mut take: impl FnMut(&Packet, Duration)) -> Option<usize> {
         let begins = self.begins;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.ring.block(|packet| {
             let direction = if packet.outgoing { Direction::Down } else { Direction::Up };
-            if let Some(header) = Header::read(packet.bytes, begins, direction, packet.length) {
+            if let Some(read) = Packet::read(packet.bytes, begins, direction, packet.length) {
                 // A clock that was set in between says nothing: a block is handed over after 50 ms.
                 let age = now.checked_sub(packet.at).filter(|age| *age <= OLDEST);
-                take(&header, age.unwrap_or_default());
+                take(&read, age.unwrap_or_default());
             }
         })
     }

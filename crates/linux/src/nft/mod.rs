@@ -281,9 +281,13 @@ impl Rules<'_> {
                 let _ = writeln!(out, "  tcp {end} {{ {ports}}} meta {field} set {bypass}");
             }
         }
-        // Multicast listeners (RFC 3810: 130 to 132, 143), router and neighbour discovery (RFC 4861:
-        // 133 to 137).
-        let _ = write!(out, "  icmpv6 type {{ 130-137, 143 }} meta {field} set {bypass}\n }}\n");
+        // Echo requests, which measure the way and not the home's queue here (RFC 792: 8, RFC 4443: 128); multicast
+        // listeners (RFC 3810: 130 to 132, 143), router and neighbour discovery (RFC 4861: 133 to 137).
+        let _ = write!(
+            out,
+            "  icmp type echo-request meta {field} set {bypass}\n  \
+             icmpv6 type {{ 128, 130-137, 143 }} meta {field} set {bypass}\n }}\n"
+        );
         self.lookups(out, direction);
     }
 

@@ -35,6 +35,9 @@ pub struct QuicDraft {
     /// End the first slow start when round trips grow (HyStart++); only `cubic` does by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hystart: Option<bool>,
+    /// Set the spin bit, from which a gateway reads round trips (RFC 9000 §17.4); false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spin: Option<bool>,
 }
 
 impl QuicDraft {
@@ -54,6 +57,7 @@ impl QuicDraft {
             max_ack_delay: self.max_ack_delay.unwrap_or(base.max_ack_delay),
             burst: self.burst.unwrap_or(base.burst),
             hystart: self.hystart.unwrap_or(base.hystart),
+            spin: self.spin.unwrap_or(base.spin),
             ..base
         };
         config

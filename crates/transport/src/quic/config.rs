@@ -29,6 +29,8 @@ pub struct Config {
     pub burst: u32,
     /// End the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
+    /// Set the spin bit, so that the path can measure round trips (RFC 9000 §17.4).
+    pub spin: bool,
 }
 
 /// Most that an IPv4 datagram has room for.
@@ -39,7 +41,7 @@ const MOST_ACK_DELAY: Span = Span::from_millis(1 << 14);
 impl Config {
     /// RFC 9000 and RFC 9002 with this controller: datagrams of 1472 bytes, which fill 1500 of IPv4,
     /// acknowledgements after 25 ms at most. CUBIC has HyStart++ (RFC 9438 §4.10 recommends it); Prague marks
-    /// with ECT(1).
+    /// with ECT(1). The spin bit does not spin, as with most implementations on the internet.
     pub const fn new(congestion: Congestion) -> Self {
         let prague = matches!(congestion, Congestion::Prague);
         Config {
@@ -51,6 +53,7 @@ impl Config {
             max_ack_delay: Span::from_millis(25),
             burst: 2,
             hystart: matches!(congestion, Congestion::Cubic),
+            spin: false,
         }
     }
 

@@ -66,6 +66,27 @@ pub struct Connection {
     acks_sent: u64,
     bytes_acked: u64,
     bytes_delivered: u64,
+    spin: Spin,
+}
+
+/// The spin bit of one end. RFC 9000 §17.4
+#[derive(Clone, Debug)]
+struct Spin {
+    on: bool,
+    client: bool,
+    bit: bool,
+    /// Largest packet number that has arrived.
+    largest: Option<u64>,
+}
+
+impl Spin {
+    /// A server returns the bit of the packet with the largest number, a client inverts it.
+    fn arrived(&mut self, number: u64, bit: bool) {
+        if self.largest.is_none_or(|largest| number > largest) {
+            self.largest = Some(number);
+            self.bit = self.on && bit != self.client;
+        }
+    }
 }
 
 /// State and counters of one end.
@@ -139,6 +160,7 @@ impl Connection {
             acks_sent: 0,
             bytes_acked: 0,
             bytes_delivered: 0,
+            spin: Spin { on: cfg.spin, client: state == State::Idle, bit: false, largest: None },
         }
     }
 
@@ -224,6 +246,7 @@ impl Connection {
     }
 
     fn take(&mut self, now: Time, number: u64, packet: &Packet, ecn: Ecn) -> Received {
+        self.spin.arrived(number, packet.spin);
         let mut received = Received::default();
         if !self.arrivals.on_packet(now, number, packet.is_ack_eliciting(), ecn) {
             return received;
@@ -251,6 +274,13 @@ impl Connection {
 
     /// The next packet to send, `None` when there is nothing more for now.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
+        let spin = self.spin.bit;
+        let packet = self.next_packet(now)?;
+        let spins = matches!(packet.kind, Kind::OneRtt { .. });
+        Some(Packet { spin: spin && spins, ..packet })
+    }
+
+    fn next_packet(&mut self, now: Time) -> Option<Packet> {
         if self.hello_due {
             self.hello_due = false;
             self.hellos += 1;

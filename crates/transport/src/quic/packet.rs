@@ -126,11 +126,13 @@ pub struct Packet {
     pub ack: Option<Ack>,
     /// ECN field that it leaves with.
     pub ecn: Ecn,
+    /// Spin bit (RFC 9000 §17.4); false where it does not spin.
+    pub spin: bool,
 }
 
 impl Packet {
     pub(super) const fn handshake(kind: Kind) -> Self {
-        Packet { kind, stream: None, ping: false, ack: None, ecn: Ecn::NotEct }
+        Packet { kind, stream: None, ping: false, ack: None, ecn: Ecn::NotEct, spin: false }
     }
 
     /// Its packet number, once the connection is established.

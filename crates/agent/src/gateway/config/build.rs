@@ -70,6 +70,7 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
             Some(true) => ReadHeaders::Always,
             Some(false) => ReadHeaders::Never,
         },
+        probe: draft.signs.probe.unwrap_or(true),
         metrics: (listen.port() != 0).then_some(listen),
         textfile: textfile(draft.metrics.textfile.as_ref())?,
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),

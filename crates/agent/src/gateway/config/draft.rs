@@ -242,6 +242,7 @@ pub(crate) struct Peers {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Signs {
     pub read: Option<bool>,
+    pub probe: Option<bool>,
 }
 
 #[derive(Clone, Default, Deserialize, Debug)]

@@ -84,6 +84,8 @@ pub struct Config {
     pub peers: Option<Peers>,
     /// When TCP's headers are read.
     pub signs: ReadHeaders,
+    /// True if echo probes may be sent where headers give no round trip.
+    pub probe: bool,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// A file that always has the page of the metrics, for a collector of text files.

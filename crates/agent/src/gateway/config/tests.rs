@@ -65,6 +65,7 @@ peer = ["192.0.2.1:5247", "[2001:db8::3]:5247"]
 key = "/etc/fairmesh/peers.key"
 [signs]
 read = false
+probe = false
 [metrics]
 listen = "127.0.0.1:9742"
 textfile = "/run/fairmesh/fairmesh.prom"
@@ -302,6 +303,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("linger = \"10 min\"", "linger = \"10\"", "discover.linger", "has no unit"),
         ("most = 100", "most = 0", "discover.most", "1 to 60000"),
         ("read = false", "read = 0", "signs.read", "boolean"),
+        ("probe = false", "probe = 10", "signs.probe", "boolean"),
         ("read = false", "reed = false", "signs.reed", "unknown key"),
         ("listen = \"127.0.0.1:9742\"", "listen = \"0.0.0.0:9742\"", "metrics.listen", "loopback"),
         ("listen = \"127.0.0.1:9742\"", "listen = 9742", "metrics.listen", "socket address"),

@@ -289,7 +289,7 @@ impl Gateway<'_> {
         })
     }
 
-    /// What TCP's headers say, of whom they say something.
+    /// Signs of paths, where anything is known.
     fn signs(&self) -> impl Iterator<Item = PathSigns> + '_ {
         let believed = self.sane && self.governor.held == Held::No;
         let members = self.governor.members.iter().filter(move |_| believed);
@@ -299,7 +299,9 @@ impl Gateway<'_> {
             let flow = flow(Slot { class: member.class, direction });
             let of = PathSigns::new(flow).with_repeated(signs.repeated);
             let of = of.with_trips(signs.round_trip, signs.oldest);
-            signs.awaited.map(|awaited| of.with_awaited(awaited))
+            let of = signs.awaited.map_or(of, |awaited| of.with_awaited(awaited));
+            let known = of.awaited.is_some() || of.round_trip.is_some() || of.oldest.is_some();
+            known.then_some(of)
         })
     }
 

@@ -99,6 +99,8 @@ pub struct Host<P> {
     sent: [Option<SentCounters>; 2],
     /// Who reads TCP's headers.
     signs: SharedReader,
+    /// Echo probes may be sent.
+    pub probing: bool,
     now: Time,
 }
 
@@ -126,6 +128,7 @@ impl<P: Shaper> Host<P> {
             changes: Vec::new(),
             sent: [None, None],
             signs: SharedReader::default(),
+            probing: false,
             now: Time::ZERO,
         }
     }
@@ -467,7 +470,8 @@ impl<P: Shaper> Host<P> {
     fn sample(&mut self, now: Time) -> Sanity {
         let reader = self.signs.clone();
         let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-        self.governor.take_signs(now, Some(&mut *reader).filter(|r| r.is_open()));
+        let reader = Some(&mut *reader).filter(|r| r.is_open());
+        self.governor.take_signs(now, reader, self.probing);
         self.governor.sample(now, &self.samples, self.sent)
     }
 

@@ -26,6 +26,7 @@ use super::host::{Host, Phase};
 use super::journal::{Journal, Level};
 use super::kept::{Kept, KeptLearning, KeptOverride};
 use super::metrics;
+use super::probes::ProbeThread;
 use crate::daemon::process::Resources;
 use crate::daemon::runtime::Inbox;
 use crate::daemon::service::{Effect, Moment, Service};
@@ -43,6 +44,8 @@ pub struct Parts {
     pub peers: Option<(PeerSocket, Inbox<Input>)>,
     /// The reader of TCP's headers.
     pub capture: HeaderThread,
+    /// The sender of echo probes.
+    pub probes: ProbeThread,
     /// What the discovery thread looks for.
     pub discover: Wanted,
     /// Reads the configuration again.
@@ -145,6 +148,7 @@ impl<P: Shaper> Service for Gateway<P> {
         self.hear_others();
         let next = self.host.poll(at.now);
         self.read_headers();
+        self.probe();
         self.tell_others();
         if at.now.since(self.saved) >= SAVE {
             self.save();

@@ -1,14 +1,15 @@
-//! TCP's headers.
+//! Signs of paths: TCP headers and echo probes.
 
 use std::sync::PoisonError;
 
 use fairmesh_linux::Shaper;
 
 use super::Gateway;
-use crate::gateway::headers::Change;
+use crate::gateway::config::ReadHeaders;
+use crate::gateway::headers::{Change, Wanted};
 use crate::gateway::host::Phase;
 use crate::gateway::journal::Level;
-use crate::gateway::signs::SignsReport;
+use crate::gateway::signs::{ProbesReport, SignsReport};
 
 impl<P: Shaper> Gateway<P> {
     /// Has headers read as the configuration has it. Without them the control goes by counters, so a failure ends
@@ -17,7 +18,11 @@ impl<P: Shaper> Gateway<P> {
         let now = self.now();
         let stands = !matches!(self.host.phase(), Phase::Absent { .. });
         let asked = self.host.governor.reads_signs();
-        let wanted = stands && self.config.signs.wanted(asked);
+        let reads = match self.trips_wanted() {
+            true => Wanted::TcpAndUdp,
+            false => Wanted::Tcp,
+        };
+        let wanted = (stands && self.config.signs.wanted(asked)).then_some(reads);
         let mesh = self.config.layout.mesh.name();
         match self.parts.capture.keep(now, wanted, mesh, self.host.signs()) {
             Some(Change::Opened) => self.note(Level::Info, "signs.reading", || {
@@ -27,6 +32,54 @@ impl<P: Shaper> Gateway<P> {
                 format!("{why}; the control goes by counters")
             }),
             None => {}
+        }
+    }
+
+    /// True if round trips are of use to the control or asked for by the configuration.
+    fn trips_wanted(&self) -> bool {
+        self.host.governor.wants_probes() || self.config.signs == ReadHeaders::Always
+    }
+
+    /// Has echo probes sent as the configuration has it, while headers are read.
+    pub(super) fn probe(&mut self) {
+        let now = self.now();
+        let reads = self.host.signs().lock().unwrap_or_else(PoisonError::into_inner).is_open();
+        let wanted = self.config.probe && self.trips_wanted() && reads;
+        let mesh = self.config.layout.mesh.name();
+        if let Some(Change::Failed(why)) =
+            self.parts.probes.keep(now, wanted, mesh, self.host.signs())
+        {
+            let text = format!("{why}; homes without readable TCP have no round trip");
+            self.note(Level::Warning, "probe.unavailable", || text);
+        }
+        self.host.probing = self.parts.probes.is_open();
+        self.name_silent();
+    }
+
+    /// Names homes that do not answer probes, and homes of which nothing is acknowledged.
+    fn name_silent(&mut self) {
+        let withholding =
+            self.host.signs().lock().unwrap_or_else(PoisonError::into_inner).withholding();
+        for class in withholding {
+            let members = self.host.governor.members();
+            let Some(member) = members.iter().find(|m| m.class.0 == class) else { continue };
+            let text = format!(
+                "nothing that was sent to or by {} was acknowledged for a minute: it is gone, it withholds its answers, \
+                 or they take another way; it does not hold others down any more",
+                member.subscriber.name
+            );
+            self.note(Level::Info, "signs.withheld", || text);
+        }
+        let ceased = self.host.signs().lock().unwrap_or_else(PoisonError::into_inner).ceased();
+        for (class, address) in ceased {
+            let members = self.host.governor.members();
+            let Some(member) = members.iter().find(|m| m.class.0 == class) else { continue };
+            let at = address.map_or(String::new(), |a| format!(" at {a}"));
+            let text = format!(
+                "{} does not answer echo requests{at}; probes pause",
+                member.subscriber.name
+            );
+            self.note(Level::Info, "probe.unanswered", || text);
         }
     }
 
@@ -43,6 +96,10 @@ impl<P: Shaper> Gateway<P> {
             (true, false) => "unavailable",
         };
         let problem = self.parts.capture.problem().map(str::to_owned);
-        Some(SignsReport { state: state.to_owned(), problem, ..reader.report() })
+        let read = reader.report();
+        let (sends, why) = (self.parts.probes.is_open(), self.parts.probes.problem());
+        let probes = read.probes.filter(|_| sends || why.is_some());
+        let probes = probes.map(|p| ProbesReport { problem: why.map(str::to_owned), ..p });
+        Some(SignsReport { state: state.to_owned(), problem, probes, ..read })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use fairmesh_control::RoundTripSample;
+use fairmesh_control::{RoundTripSample, RoundTripSource};
 use fairmesh_units::{Span, Time};
 
 use super::Read;
@@ -19,6 +19,9 @@ pub struct DirectionSignsReport {
     /// Median round trip through the mesh of the last look that had any, without the time in this gateway's queue, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_seconds: Option<f64>,
+    /// Method of these round trips: tcp, spin or probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_source: Option<String>,
     /// Least round trip of the last one to two minutes, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_round_trip_seconds: Option<f64>,
@@ -58,6 +61,8 @@ pub struct DirectionSigns {
     last: Option<[u64; 2]>,
     /// Of late.
     lately: [f64; 2],
+    /// Packets that the class had counted at the last look.
+    packets: Option<u64>,
 }
 
 impl DirectionSignsReport {
@@ -71,7 +76,12 @@ impl DirectionSignsReport {
         let oldest =
             oldest.map_or(String::new(), |o| format!("; the oldest packet waits since {o:.1} s"));
         let (median, base) = (ms(median), ms(base));
-        Some(format!("round trip through the mesh {median}{age}, least {base}{oldest}"))
+        let method = match self.round_trip_source.as_deref() {
+            Some("probe") => " by echo probes",
+            Some("spin") => " by QUIC's spin bit",
+            _ => "",
+        };
+        Some(format!("round trip through the mesh{method} {median}{age}, least {base}{oldest}"))
     }
 }
 
@@ -79,11 +89,12 @@ impl DirectionSigns {
     /// What `why` tells of it, where anything was read.
     pub fn report(&self, now: Time) -> Option<DirectionSignsReport> {
         let trip = self.trip(now);
-        self.last.map(|_| DirectionSignsReport {
+        (self.last.is_some() || trip.is_some()).then(|| DirectionSignsReport {
             awaited_bytes: self.awaited,
             repeated: self.repeated,
             tcp_ratio: self.tcp,
             round_trip_seconds: trip.map(|(_, t)| t.median.as_secs_f64()),
+            round_trip_source: trip.map(|(_, t)| t.source.name().to_owned()),
             base_round_trip_seconds: trip.map(|(_, t)| t.base.as_secs_f64()),
             round_trip_age_seconds: trip.map(|(at, _)| now.since(at).as_secs_f64()),
             oldest_unanswered_seconds: self.oldest.map(Span::as_secs_f64),
@@ -95,16 +106,27 @@ impl DirectionSigns {
         self.measured.filter(|(at, _)| now.since(*at) <= SHOWN)
     }
 
-    /// Takes over what was read at this look, `None` if headers are not read, and its round trips.
-    pub fn take(&mut self, now: Time, read: Option<Read>, trip: Option<RoundTripSample>) {
-        self.read = read;
-        self.round_trip = trip;
-        self.oldest = read.and_then(|r| r.oldest);
-        match (self.round_trip, read) {
+    /// Takes over what was read at this look, `None` if nothing was; its round trips, and the age of the oldest packet that
+    /// is not answered.
+    pub fn take(
+        &mut self,
+        now: Time,
+        read: Option<Read>,
+        trip: Option<RoundTripSample>,
+        oldest: Option<Span>,
+    ) {
+        (self.read, self.round_trip, self.oldest) = (read, trip, oldest);
+        let probed = self.measured.is_some_and(|(_, t)| t.source == RoundTripSource::Probe);
+        match (trip, read) {
             (Some(trip), _) => self.measured = Some((now, trip)),
-            (None, None) => self.measured = None,
-            (None, Some(_)) => {}
+            (None, None) if !probed => self.measured = None,
+            (None, _) => {}
         }
+    }
+
+    /// Returns the packets since the last call by what the class has counted.
+    pub fn carried(&mut self, counted: u64) -> u64 {
+        self.packets.replace(counted).map_or(0, |last| counted.saturating_sub(last))
     }
 
     /// Weighs what was read by the bytes that the class has counted.

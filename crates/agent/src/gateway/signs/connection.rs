@@ -19,6 +19,8 @@ struct Sent {
     signs: Option<Signs>,
     /// When data were awaited of which nothing has been acknowledged since.
     since: Time,
+    /// True if a packet of this direction was seen, and not only acknowledgements of it.
+    spoke: bool,
     fin: bool,
     /// Packets in the mesh that have not been answered.
     trips: Trips,
@@ -86,6 +88,7 @@ impl Connection {
             return self.see(now, header);
         }
         self.seen = now;
+        self.sent[d].spoke = true;
         self.prove(header);
         let signs = self.sent[d].signs.get_or_insert(Signs::from(first));
         let (before, was) = (signs.repeated(), signs.awaited());
@@ -153,6 +156,10 @@ impl Connection {
             return;
         }
         let near = &self.sent[Direction::Up.index()];
+        // Two packets of a stranger acknowledge the same number.
+        if !near.spoke {
+            return;
+        }
         let Some(signs) = near.signs else { return };
         self.proven = self.near_first || near.unwrapped(header.ack) == signs.top();
     }

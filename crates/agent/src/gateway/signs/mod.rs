@@ -8,13 +8,14 @@ mod connection;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use fairmesh_control::RoundTripSample;
-use fairmesh_control::host::RoundTrips;
-use fairmesh_linux::capture::Header;
+use fairmesh_control::host::{Probes, RoundTrips, Side, Spin, Trip};
+use fairmesh_linux::capture::{Datagram, Header};
 use fairmesh_linux::nft::Maps;
-use fairmesh_linux::{IpNet, Layout, MacAddr};
+use fairmesh_linux::{Direction, IpNet, Layout, MacAddr};
 use fairmesh_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -28,11 +29,16 @@ pub const MOST_OF_ONE: usize = 128;
 /// See [`MOST`].
 pub const MOST_UNPROVEN: usize = 16;
 
+/// QUIC connections of one subscriber whose spin bit is followed: the latest.
+pub const MOST_SPINNING: usize = 8;
+
 /// How long nothing is said of whom more was seen than is kept, or after headers were lost.
 const DOUBT: Span = Span::from_secs(10);
 /// How long a silent connection is kept: longer than any pause between two tries of a TCP (RFC 6298 §2.5: 60 s and
 /// more; Linux 120 s).
 const SILENT: Span = Span::from_secs(300);
+/// Classes that wait to be named at a time.
+const NAMED: usize = 100;
 const FORGET: Span = Span::from_secs(30);
 
 /// A reader that the thread of the capture and the daemon's loop share.
@@ -65,6 +71,23 @@ pub struct SignsReport {
     pub lost: u64,
     /// Connections that are known now.
     pub connections: usize,
+    /// Echo probes; `None` while none are wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<ProbesReport>,
+}
+
+/// Echo probes in `status`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug, Default)]
+pub struct ProbesReport {
+    /// Echo requests sent since the start.
+    pub sent: u64,
+    /// Those that were answered.
+    pub answered: u64,
+    /// Homes that do not answer; probes to them pause.
+    pub silent: usize,
+    /// Why none can be sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +101,14 @@ struct Home {
     round_trips: [RoundTrips; 2],
     seen: bool,
     crowded: Option<Time>,
+    /// QUIC connections: key, last packet, spin bits.
+    spinning: Vec<(u64, Time, Spin)>,
+    /// Address of the last packet that was read.
+    near: Option<IpAddr>,
+    /// Nothing of it was answered for so long that its stalls do not count.
+    withholds: bool,
+    /// Directions that have traffic and no round trips of their own.
+    probed: [bool; 2],
 }
 
 /// Reads headers.
@@ -97,6 +128,9 @@ pub struct Reader {
     open: bool,
     /// When somebody began to.
     since: Time,
+    probes: Probes,
+    /// Classes to be named as withholding answers.
+    withholding: Vec<u16>,
 }
 
 impl Reader {
@@ -107,7 +141,9 @@ impl Reader {
             .iter()
             .map(|s| (s.class.0, (s.prefixes.clone(), s.macs.clone())))
             .collect();
-        self.homes.retain(|class, _| self.addresses.get(class) == addresses.get(class));
+        let same = |class: &u16| self.addresses.get(class) == addresses.get(class);
+        self.homes.retain(|class, _| same(class));
+        self.probes.retain(|home| u16::try_from(home).is_ok_and(|class| same(&class)));
         self.maps = Maps::of(&layout.subscribers);
         self.addresses = addresses;
         self.count();
@@ -123,6 +159,78 @@ impl Reader {
         (self.open, self.since, self.lost) = (open, now, None);
         self.homes.clear();
         self.proven = 0;
+        self.probes.retain(|_| false);
+    }
+
+    /// Notes the packets that a home has carried since the last look, by `Direction::index`: where they gave no round
+    /// trip, a probe is wanted.
+    pub fn want_probe(&mut self, now: Time, class: u16, packets: [u64; 2]) {
+        if !self.open || self.addresses_of(class).next().is_none() {
+            return;
+        }
+        let home = self.homes.entry(class).or_default();
+        let mut of_probed = 0;
+        for (d, packets) in packets.into_iter().enumerate() {
+            home.probed[d] = packets > 0 && home.round_trips[d].lack(now);
+            of_probed += if home.probed[d] { packets } else { 0 };
+        }
+        if of_probed > 0 {
+            self.probes.want(now, class.into(), of_probed);
+        }
+    }
+
+    /// Addresses at which a home may answer: the one that its traffic has, then those that the configuration and sources
+    /// give it alone.
+    fn addresses_of(&self, class: u16) -> impl Iterator<Item = IpAddr> {
+        let near = self.homes.get(&class).and_then(|h| h.near);
+        let prefixes = self.addresses.get(&class).into_iter().flat_map(|(prefixes, _)| prefixes);
+        let alone = prefixes.filter(|p| p.prefix_len() == p.max_prefix_len()).map(IpNet::addr);
+        near.into_iter().chain(alone.filter(move |a| Some(*a) != near))
+    }
+
+    /// Returns the address and the sequence number of the probe that is due, if there is one.
+    pub fn poll_probe(&mut self, now: Time) -> Option<(IpAddr, u16)> {
+        let probe = self.probes.poll(now)?;
+        let class = u16::try_from(probe.home).ok()?;
+        let many = self.addresses_of(class).count().max(1);
+        let address = self.addresses_of(class).nth(probe.attempt as usize % many)?;
+        Some((address, probe.sequence))
+    }
+
+    /// Time of the next probe.
+    pub fn next_probe(&self) -> Time {
+        self.probes.next_deadline()
+    }
+
+    /// Takes in an answer to a probe.
+    pub fn probe_answered(&mut self, now: Time, sequence: u16) {
+        let Some((home, trip)) = self.probes.answer(now, sequence) else { return };
+        let home = u16::try_from(home).ok().and_then(|class| self.homes.get_mut(&class));
+        let Some(home) = home else { return };
+        for (trips, probed) in home.round_trips.iter_mut().zip(home.probed) {
+            if probed {
+                trips.add(now, trip);
+            }
+        }
+    }
+
+    /// Age of the first of several unanswered probes to a class, by `Direction::index`.
+    pub fn oldest_probe(&self, now: Time, class: u16) -> [Option<Span>; 2] {
+        let probed = self.homes.get(&class).map_or([false; 2], |h| h.probed);
+        let oldest = self.probes.oldest(now, class.into());
+        probed.map(|probed| oldest.filter(|_| probed))
+    }
+
+    /// True if a class does not answer probes, so that they pause.
+    pub fn is_silent(&self, class: u16) -> bool {
+        self.probes.is_silent(class.into())
+    }
+
+    /// Returns the classes that have ceased to answer since the last call, with the last address tried.
+    pub fn ceased(&mut self) -> Vec<(u16, Option<IpAddr>)> {
+        let homes = self.probes.given_up().into_iter();
+        let classes = homes.filter_map(|home| u16::try_from(home).ok());
+        classes.map(|class| (class, self.addresses_of(class).next())).collect()
     }
 
     /// Takes in a header.
@@ -132,7 +240,7 @@ impl Reader {
         let key = self.chance.hash_one((header.near, header.far));
         let room = self.proven < MOST;
         let home = self.homes.entry(class).or_default();
-        home.seen = true;
+        (home.seen, home.near) = (true, Some(header.near.0));
         home.bytes[d] = home.bytes[d].saturating_add(header.bytes.into());
         let (proven, repeated, measured) = home.see(now, key, header, room);
         // A retransmission may have been among lost headers.
@@ -142,6 +250,23 @@ impl Reader {
         }
         home.repeated[d] += u64::from(repeated);
         self.proven = self.proven.saturating_add_signed(proven);
+    }
+
+    /// Takes in a datagram: the address of its subscriber, and QUIC's spin bit.
+    pub fn see_datagram(&mut self, now: Time, datagram: &Datagram) {
+        let Some(class) = self.maps.class_of(datagram.near.0, datagram.mac) else { return };
+        let home = self.homes.entry(class).or_default();
+        home.near = Some(datagram.near.0);
+        let Some(bit) = datagram.spin else { return };
+        let key = self.chance.hash_one((datagram.near, datagram.far));
+        let side = match datagram.direction {
+            Direction::Down => Side::Enters,
+            Direction::Up => Side::Leaves,
+        };
+        if let Some(trip) = home.spin(now, key, side, bit) {
+            // The bits of both directions give it, so it is that of both.
+            home.round_trips.iter_mut().for_each(|trips| trips.add(now, trip));
+        }
     }
 
     /// The capture has counted packets, and lost some of them.
@@ -168,6 +293,29 @@ impl Reader {
             }
         }
         self.count();
+    }
+
+    /// Age of a stall of a class's packets in the mesh, by `Direction::index`; `oldest`: of the oldest unanswered one.
+    pub fn stalled(
+        &mut self,
+        now: Time,
+        class: u16,
+        oldest: [Option<Span>; 2],
+    ) -> [Option<Span>; 2] {
+        let Some(home) = self.homes.get_mut(&class) else { return oldest };
+        let before = home.withholds;
+        let trips = &mut home.round_trips;
+        let stalled = [0, 1].map(|d| trips[d].stalled(now, oldest[d]));
+        home.withholds = trips.iter().any(|t| t.withholds(now));
+        if home.withholds && !before && self.withholding.len() < NAMED {
+            self.withholding.push(class);
+        }
+        stalled
+    }
+
+    /// Returns the classes whose stalls have ceased to count since the last call.
+    pub fn withholding(&mut self) -> Vec<u16> {
+        core::mem::take(&mut self.withholding)
     }
 
     /// Ends a look at the round trips through the mesh of a class, by `Direction::index`; `None`: there were none.
@@ -201,7 +349,10 @@ impl Reader {
     pub fn report(&self) -> SignsReport {
         let connections = self.homes.values().map(|h| h.connections.len()).sum();
         let (packets, lost) = (self.packets, self.lost_packets);
-        SignsReport { packets, lost, connections, ..SignsReport::default() }
+        let [sent, answered] = self.probes.counts();
+        let silent = self.probes.silent();
+        let probes = Some(ProbesReport { sent, answered, silent, problem: None });
+        SignsReport { packets, lost, connections, probes, ..SignsReport::default() }
     }
 
     /// Whether headers come.
@@ -211,6 +362,24 @@ impl Reader {
 }
 
 impl Home {
+    /// Takes in a spin bit.
+    fn spin(&mut self, now: Time, key: u64, side: Side, bit: bool) -> Option<Trip> {
+        let at = match self.spinning.iter().position(|s| s.0 == key) {
+            Some(at) => at,
+            None => {
+                let oldest = self.spinning.iter().enumerate().min_by_key(|(_, s)| s.1);
+                if let Some((at, _)) = oldest.filter(|_| self.spinning.len() >= MOST_SPINNING) {
+                    self.spinning.swap_remove(at);
+                }
+                self.spinning.push((key, now, Spin::default()));
+                self.spinning.len() - 1
+            }
+        };
+        let (_, seen, spin) = &mut self.spinning[at];
+        *seen = now;
+        spin.see(now, side, bit)
+    }
+
     /// Takes in a header; returns how many proven connections there are more, whether it brought nothing new, and the
     /// round trip that it completed.
     fn see(&mut self, now: Time, key: u64, header: &Header, room: bool) -> (isize, bool, Measured) {

@@ -396,9 +396,113 @@ fn memory_is_bounded_as_documented() {
     let connection = size_of::<u64>() + size_of::<Connection>();
     let full = connection + 2 * (Trips::LARGEST - size_of::<Trips>());
     // The samples of a look, both ways.
-    let home = size_of::<Home>() + 2 * 32 * size_of::<Trip>();
+    let quic = MOST_SPINNING * size_of::<(u64, Time, Spin)>();
+    let home = size_of::<Home>() + 2 * 32 * size_of::<Trip>() + quic;
     let most = MOST * full + HOMES * MOST_UNPROVEN * connection + HOMES * home;
     assert!(most < 100_000_000, "{most}");
     assert!(connection <= 256, "{connection}");
     println!("{most} bytes at most, {connection} a connection");
+}
+
+fn datagram(direction: Direction, home: [u8; 4], spin: Option<bool>) -> Datagram {
+    Datagram {
+        direction,
+        near: (home.into(), 50_000),
+        far: ([192, 0, 2, 1].into(), 443),
+        mac: None,
+        spin,
+    }
+}
+
+/// A home with a prefix of many addresses is probed at the one that its traffic has, one with a single address also before
+/// anything is read, and one that has TCP round trips not at all.
+#[test]
+fn probes_go_where_traffic_is_and_no_round_trip() {
+    let mut reader = reader();
+    let sends = |reader: &mut Reader, at| {
+        (1..=2).for_each(|class| reader.want_probe(ms(at), class, [50, 0]));
+        core::iter::from_fn(|| reader.poll_probe(ms(at))).next()
+    };
+    assert_eq!(sends(&mut reader, 0), None, "no address is known");
+    reader.see_datagram(ms(100), &datagram(Direction::Down, [10, 0, 1, 7], None));
+    let (to, sequence) = sends(&mut reader, 1000).unwrap();
+    assert_eq!(to, IpAddr::from([10, 0, 1, 7]));
+    reader.probe_answered(ms(1030), sequence.wrapping_add(1));
+    assert_eq!(trips(&mut reader), [None; 2], "another number");
+    reader.probe_answered(ms(1040), sequence);
+    reader.probe_answered(ms(1900), sequence);
+    assert_eq!(
+        trips(&mut reader),
+        [Some((40, 1)), None],
+        "once, and for the direction with traffic"
+    );
+    // TCP's own round trips are better.
+    let c = ends(40_000);
+    c.opens(&mut reader, ms(2000), 5000);
+    reader.see(ms(2100), &c.down(DATA, 5000, 1000, 100));
+    reader.see(ms(2150), &c.up(DATA, 100, 0, 6000));
+    assert_eq!(sends(&mut reader, 3000), None);
+    assert!(sends(&mut reader, 6000).is_some());
+
+    let mut moved = layout(&[1, 2]);
+    moved.subscribers[1].prefixes = vec!["10.0.2.9/32".parse().unwrap()];
+    reader.settle(&moved);
+    reader.want_probe(ms(8000), 2, [50, 0]);
+    assert_eq!(reader.poll_probe(ms(8000)).map(|s| s.0), Some([10, 0, 2, 9].into()));
+    reader.opened(ms(9000), false);
+    assert_eq!(sends(&mut reader, 10_000), None, "headers are not read");
+}
+
+/// One direction that takes another way, or a clock that jumps, brings no round trip and no stall.
+#[test]
+fn one_direction_alone_gives_nothing() {
+    for seen in Direction::BOTH {
+        let (mut reader, c) = (reader(), ends(40_000));
+        for k in 0..100 {
+            let at = ms(50 * k);
+            let (up, down) =
+                (c.up(DATA, 100, 0, 5000), c.down(DATA, 5000 + 1000 * k as u32, 1000, 100));
+            reader.see(at, if seen == Direction::Up { &up } else { &down });
+        }
+        assert_eq!(trips(&mut reader), [None; 2]);
+        assert_eq!(reader.read(ms(9000), 1).unwrap().map(|r| r.oldest), [None; 2]);
+    }
+}
+
+/// A home that acknowledges nothing any more: it counts as stalled for a minute and is named; one that withholds on one
+/// connection while another one is answered does not.
+#[test]
+fn withheld_acknowledgements_count_for_a_minute_and_are_named() {
+    let (mut reader, c, other) = (reader(), ends(40_000), ends(40_001));
+    c.opens(&mut reader, ms(0), 5000);
+    reader.see(ms(100), &c.down(DATA, 5000, 1000, 100));
+    let look = |reader: &mut Reader, at| {
+        let oldest = reader.read(ms(at), 1).unwrap().map(|r| r.oldest);
+        reader.stalled(ms(at), 1, oldest)[0]
+    };
+    assert_eq!(look(&mut reader, 3100), Some(Span::from_secs(3)));
+    other.opens(&mut reader, ms(3200), 5000);
+    reader.see(ms(4000), &other.down(DATA, 5000, 1000, 100));
+    reader.see(ms(4050), &other.up(DATA, 100, 0, 6000));
+    assert_eq!(look(&mut reader, 4100), Some(Span::from_millis(100)));
+    for second in 5..70 {
+        // The server tries again.
+        reader.see(ms(1000 * second), &c.down(DATA, 5000, 1000, 100));
+        assert_eq!(look(&mut reader, 1000 * second).is_some(), second <= 64, "{second}");
+    }
+    assert_eq!(reader.withholding(), [1]);
+    assert_eq!(reader.withholding(), [0u16; 0], "once");
+}
+
+/// A hundred thousand QUIC connections of one home, each with its spin bit.
+#[test]
+fn quic_connections_are_bounded() {
+    let mut reader = reader();
+    for i in 0..100_000u32 {
+        let d = datagram(Direction::BOTH[(i % 2) as usize], [10, 0, 1, 7], Some(i % 3 == 0));
+        let far = (IpAddr::from(i.to_be_bytes()), 443);
+        reader.see_datagram(ms(u64::from(i)), &Datagram { far, ..d });
+    }
+    assert_eq!(reader.homes[&1].spinning.len(), MOST_SPINNING);
+    assert_eq!(trips(&mut reader), [None; 2]);
 }

@@ -131,9 +131,9 @@ impl Subscriber {
         (self.drops, self.waiting) = (Some(c.drops), c.queued_bytes);
     }
 
-    /// What TCP's headers said of it.
+    /// Takes in what TCP headers show of it.
     pub fn read(&mut self, signs: &PathSigns) {
-        self.awaited = Some(signs.awaited);
+        self.awaited = signs.awaited;
     }
 
     /// Whether something of it is under way now, if that is known. Of what comes up the mesh nobody sees what

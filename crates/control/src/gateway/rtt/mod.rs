@@ -267,7 +267,7 @@ impl Control for Rtt {
     }
 
     fn wants(&self) -> EventSet {
-        EventSet::of(&[EventKind::PathSigns, EventKind::Channel])
+        EventSet::of(&[EventKind::PathSigns, EventKind::Probes, EventKind::Channel])
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -3,7 +3,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{flow, gateway, limits_of, reasons_of, start};
-use crate::{Action, Channel, Counters, FlowCounters, PathSigns, RoundTripSample, Site};
+use crate::{
+    Action, Channel, Counters, FlowCounters, PathSigns, RoundTripSample, RoundTripSource, Site,
+};
 
 /// One look at one home.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +74,7 @@ impl Bench {
                 median: ms(median),
                 base: ms(base),
                 count: 10,
+                source: RoundTripSource::Tcp,
             });
             let signs = PathSigns::new(flow).with_trips(trip, seen.oldest.map(ms));
             control.on(self.now, &Event::PathSigns(signs), &mut actions);
