@@ -35,7 +35,7 @@ pub use contract::{
     KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates, LoadedLink, MAX_VARIANTS, Marking,
     Mechanism, Merge, Message, Missing, Needs, NeedsOf, Neighbour, NoAnswer, Offers, OptionSet,
     Origin, Parameter, ParameterError, PathSigns, Place, Placement, PlacementSet, Plan, Point,
-    Quantity, QueueLength, RESERVED_KEYS, Reach, Reason, Refusal, Registry, RoundTrip,
+    Progress, Quantity, QueueLength, RESERVED_KEYS, Reach, Reason, Refusal, Registry, RoundTrip,
     RoundTripSample, RoundTripSource, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station,
     UnknownControl, Value, Variant, reference,
 };
@@ -96,6 +96,11 @@ pub trait Control: core::fmt::Debug + Send {
     /// What it has found out and would be worth knowing after a restart: a rate of IP bytes for
     /// everybody together.
     fn learned(&self) -> Option<BitRate> {
+        None
+    }
+
+    /// Progress of its search for the level at which it holds flows; `None` for a control without a search.
+    fn progress(&self) -> Option<Progress> {
         None
     }
 

@@ -89,6 +89,12 @@ pub fn page<P: Shaper>(
         let labels = format!("interface=\"{}\"", escape(name));
         p.value("interface_up", &labels, f64::from(u8::from(up)));
     }
+    if let Some((progress, _)) = governor.progress() {
+        p.family("level_learning", "gauge", "1 until the control has found its level.");
+        p.value("level_learning", "", f64::from(u8::from(progress.learning)));
+        p.family("level_state_seconds", "gauge", "Time in this state of the search for a level.");
+        p.value("level_state_seconds", "", now.since(progress.since).as_secs_f64());
+    }
     if let (Some(bound), Some(used)) = (governor.bound(), governor.bound_used()) {
         p.family(
             "neighbour_bound_bytes_per_second",

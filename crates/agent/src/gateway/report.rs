@@ -92,9 +92,44 @@ pub struct SubscriberReport {
     /// What the links of `[[neighbour]]` bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundReport>,
+    /// Progress of the control's search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelReport>,
     /// Down and up.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionReport>,
+}
+
+/// Progress of a control's search for the level at which it holds subscribers.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct LevelReport {
+    /// `learning` until the level was found for the first time, then `found`.
+    pub state: String,
+    /// Seconds in this state.
+    pub seconds: f64,
+    /// Bound of the level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<String>,
+}
+
+impl LevelReport {
+    /// The progress now; `None` for a control without a search.
+    pub fn of(governor: &Governor, now: Time) -> Option<LevelReport> {
+        let (progress, bound) = governor.progress()?;
+        let state = if progress.learning { "learning" } else { "found" }.to_owned();
+        Some(LevelReport { state, seconds: now.since(progress.since).as_secs_f64(), bound })
+    }
+
+    /// The progress in words.
+    pub fn text(&self) -> String {
+        let bound = self.bound.as_ref().map_or(String::new(), |b| format!("; {b}"));
+        let state = match self.state.as_str() {
+            "learning" => "learning for",
+            _ => "found",
+        };
+        let ago = if self.state == "learning" { "" } else { " ago" };
+        format!("level: {state} {}{ago}{bound}", age(self.seconds))
+    }
 }
 
 /// The daemon as a whole.
@@ -150,6 +185,9 @@ pub struct Status {
     /// What the links of `[[neighbour]]` bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<BoundReport>,
+    /// Progress of the control's search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelReport>,
     /// Jain's index of the rates by weight of those who used anything at the last look: down, up.
     pub fairness_ratio: [Option<f64>; 2],
     /// Everybody.
@@ -273,6 +311,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
         addresses: nets.chain(s.macs.iter().map(ToString::to_string)).collect(),
         governed: None,
         bound: None,
+        level: None,
         directions: vec![direction_report(0), direction_report(1)],
     }
 }
@@ -333,6 +372,7 @@ pub fn status<P: Shaper>(
         interfaces_down: host.down().map(str::to_owned).collect(),
         sources: governor.sources.clone(),
         neighbours: BoundReport::of(governor),
+        level: LevelReport::of(governor, now),
         fairness_ratio: [fairness(governor, 0), fairness(governor, 1)],
         subscribers: governor.members().iter().map(|m| subscriber(governor, now, m)).collect(),
         events: governor.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
@@ -406,6 +446,7 @@ pub fn status_text(s: &Status) -> String {
     if let Some(bound) = &s.neighbours {
         line(bound.text());
     }
+    s.level.iter().for_each(|level| line(level.text()));
     if let Some(leaf) = &s.leaf {
         line(format!("queue in every class: {leaf}"));
     }
@@ -535,6 +576,9 @@ pub fn why_text(s: &SubscriberReport) -> String {
     if let Some(governed) = &s.governed {
         let _ = writeln!(out, "governed {governed}");
     }
+    if let Some(level) = &s.level {
+        let _ = writeln!(out, "{}", level.text());
+    }
     if let Some(bound) = &s.bound {
         let _ = writeln!(out, "{}", bound.text());
     }
@@ -625,6 +669,7 @@ mod tests {
             addresses: vec!["10.1.0.0/24".into(), "10.2.0.0/24".into(), "fd00::/64".into()],
             governed: None,
             bound: None,
+            level: None,
             directions: vec![down, up],
         };
         let status = Status {
@@ -650,6 +695,7 @@ mod tests {
                 subscribers: 0,
                 failed: Some("no answer within 5 s".into()),
             }],
+            level: None,
             neighbours: Some(BoundReport {
                 links: vec![("roof".into(), 20_000_000)],
                 bound_bits_per_second: 20_000_000,

@@ -220,6 +220,7 @@ fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
     let b = Box::new(&path, &config("apply", "rtt", "").replace("epoch = 1\n", ""));
     let daemon = b.start();
     b.wait("headers are read", |s| s["signs"]["state"] == "reading");
+    b.wait("it learns", |s| s["level"]["state"] == "learning");
     let (first, second) = (Download::of(&path, 1), Download::of(&path, 2));
     let limit = |s: &Value, home: usize| {
         s["subscribers"][home - 1]["ways"][0]["limit_bits_per_second"].as_u64().unwrap_or(0)
@@ -234,7 +235,11 @@ fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
             && s["subscribers"][0]["ways"][0]["backlog_bytes"].as_u64().is_some_and(|n| n > 0)
     });
     let (_, text, _) = b.command(&["why", "sub 1"]);
-    assert!(text.contains("[rtt."), "{text}");
+    assert!(text.contains("[rtt.") && text.contains("level: "), "{text}");
+    let status = b.wait("the level is found", |s| s["level"]["state"] == "found");
+    assert!(status["level"]["bound"].is_string(), "{status}");
+    let page = path.gateway.spawn(metrics).join().unwrap();
+    assert!(page.contains("fairmesh_gateway_level_learning{} 0"), "{page}");
     first.end();
     second.end();
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));

@@ -5,7 +5,8 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 use super::standing::Standing;
 use crate::{
     Ability, AbilitySet, Action, Actions, Class, ClassPlan, Control, Event, EventKind, Instance,
-    Mechanism, Needs, Offers, PlacementSet, Plan, Reach, Reason, Setting, StartError, Value,
+    Mechanism, Needs, Offers, PlacementSet, Plan, Progress, Reach, Reason, Setting, StartError,
+    Value,
 };
 
 /// A node as its host has it: what can be read there, and what can be done.
@@ -162,6 +163,11 @@ impl Driver {
     /// What it has found out and would be worth knowing after a restart.
     pub fn learned(&self) -> Option<BitRate> {
         self.control.learned()
+    }
+
+    /// Progress of its search for a level.
+    pub fn progress(&self) -> Option<Progress> {
+        self.control.progress()
     }
 
     /// Whether a flow does not answer to its limit, as far as the mechanism has found.

@@ -3,7 +3,7 @@
 use fairmesh_control::host::{Driver, Node, Samples};
 use fairmesh_control::{
     Action, Allocation, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Limit, Message,
-    Neighbour as Link, PathSigns, Reach, Reason, Setting, StartError, Value,
+    Neighbour as Link, PathSigns, Progress, Reach, Reason, Setting, StartError, Value,
 };
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
@@ -98,6 +98,16 @@ impl Governor {
     /// What the control has found out, to be kept over a restart.
     pub fn learned(&self) -> Option<BitRate> {
         self.driver.as_ref()?.learned()
+    }
+
+    /// Progress of the control's search for a level, with the bound of the level in words. Learning begins again with
+    /// the mode: without limits nothing shows what the mesh carries under them.
+    pub fn progress(&self) -> Option<(Progress, Option<String>)> {
+        let mut progress = self.driver.as_ref()?.progress()?;
+        if progress.learning {
+            progress.since = progress.since.max(self.mode_since);
+        }
+        Some((progress, progress.bound.map(|bound| sentence(&self.members, &bound))))
     }
 
     /// Whether the control has named what a subscriber sends in a direction a flood.

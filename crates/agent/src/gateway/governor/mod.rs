@@ -151,6 +151,8 @@ pub struct Governor {
     /// Bytes of the link's header in each direction.
     header: [u64; 2],
     looked: Option<Time>,
+    /// Start of the present mode.
+    mode_since: Time,
     layout_changed: bool,
     pending: Vec<(Slot, Option<BitRate>)>,
     /// What happened.
@@ -187,6 +189,7 @@ impl Governor {
             plausibility: Plausibility::default(),
             header: [14, 14],
             looked: None,
+            mode_since: now,
             layout_changed: true,
             pending: Vec::new(),
             journal: Journal::default(),
@@ -220,6 +223,9 @@ impl Governor {
         let same = self.mechanism == config.mechanism && self.neighbours == config.neighbours;
         // Whatever could be refused is tried before anything is changed.
         let base = Governor::trial(config)?;
+        if self.mode != config.mode {
+            self.mode_since = now;
+        }
         self.mode = config.mode;
         self.mechanism = config.mechanism.clone();
         self.neighbours.clone_from(&config.neighbours);

@@ -33,6 +33,7 @@ impl<P: Shaper> Gateway<P> {
                 Ok(m) => {
                     let mut subscriber = report::subscriber(&self.host.governor, now, m);
                     subscriber.governed = self.others().map(|others| others.governed());
+                    subscriber.level = report::LevelReport::of(&self.host.governor, now);
                     subscriber.bound = report::BoundReport::of(&self.host.governor);
                     value(serde_json::to_value(subscriber))
                 }

@@ -20,7 +20,7 @@ use crate::options;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
     EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
+    PlacementSet, Plan, Point, Progress, Reason, Refusal, Setting, Value,
 };
 
 /// Bits of a full packet.
@@ -29,6 +29,8 @@ const PACKET: f64 = 12_000.0;
 const BEGIN: f64 = 6.0;
 /// Part by which a limit has to move to be set anew.
 const CHANGED: f64 = 0.004;
+/// Fullness of any home from which the level counts as found.
+const FOUND: f64 = 0.5;
 /// Looks that may be missed before counters say nothing: a suspended machine, a clock that was set.
 const MISSED: f64 = 8.0;
 /// Queue of a class in time at its first limit, s, and its least length in packets.
@@ -77,6 +79,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         air: Air::default(),
         looked: None,
         due: Time::ZERO,
+        progress: None,
     };
     for here in &setting.flows {
         control.admit(here)?;
@@ -142,6 +145,7 @@ struct Rtt {
     air: Air,
     looked: Option<Time>,
     due: Time,
+    progress: Option<Progress>,
 }
 
 impl Rtt {
@@ -202,6 +206,7 @@ impl Rtt {
     fn look(&mut self, now: Time, actions: &mut Actions) {
         let elapsed = self.looked.map_or(0.0, |last| now.since(last).as_secs_f64());
         self.looked = Some(now);
+        let progress = *self.progress.get_or_insert(Progress::learning(now));
         let credible = elapsed > 0.0 && elapsed <= MISSED * self.look.as_secs_f64();
         let mut look = Look { elapsed, idle: self.air.idle.unwrap_or(0.0), ..Look::default() };
         for home in &mut self.homes {
@@ -216,6 +221,8 @@ impl Rtt {
         }
         let step = self.level.step(&look, self.level.rate(&self.homes));
         let level = self.level.rate(&self.homes);
+        let found = look.fullest >= FOUND;
+        self.progress = Some(progress.bounded(now, found, step.reason(level, &look)));
         let mut given = false;
         let was_blind = core::mem::replace(&mut self.blind, step == Step::Blind);
         if self.blind && !was_blind {
@@ -272,6 +279,10 @@ impl Control for Rtt {
 
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.progress
     }
 
     fn learned(&self) -> Option<BitRate> {

@@ -246,3 +246,24 @@ fn newcomers_get_a_class_and_the_gone_lose_theirs() {
     b.instance.control.on(Time::ZERO, &Event::FlowGone(FlowId(1)), &mut actions);
     assert!(actions.iter().any(|a| *a == Action::Remove { class: Class::Flow(FlowId(1)) }));
 }
+
+/// Operators see that the level is being learned, for how long, and its bound.
+#[test]
+fn the_state_is_learning_until_a_home_is_half_full() {
+    let mut bench = Bench::new(&[0]);
+    let at = |s| Time::ZERO + Span::from_secs(s);
+    assert_eq!(bench.instance.control.progress(), None, "before the first look");
+    for _ in 0..5 {
+        bench.second(&[busy(0)], None);
+    }
+    let progress = bench.instance.control.progress().unwrap();
+    assert_eq!((progress.learning, progress.since), (true, at(1)));
+    assert_eq!(progress.bound.map(|b| b.code), Some("rtt.level"));
+    bench.second(&[busy(400)], None);
+    bench.second(&[busy(400)], None);
+    let progress = bench.instance.control.progress().unwrap();
+    assert_eq!((progress.learning, progress.since), (false, at(6)));
+    bench.second(&[Seen { trip: None, oldest: Some(9000), queued: 0, ..busy(0) }], None);
+    let later = bench.instance.control.progress().unwrap();
+    assert_eq!((later.learning, later.since), (false, at(6)), "found once is found");
+}
