@@ -258,10 +258,11 @@ fn make_page(
         .ok_or_else(|| CliError::option("--out", "is no page; expected the name of a .md file"))?;
     let parent = path.parent().unwrap_or(Path::new(""));
     let made = page::pages(catalogue, name)?;
-    let details = parent.join(name).join(page::DETAILS);
     if !args.check {
-        if details.is_dir() {
-            fs::remove_dir_all(&details).map_err(|e| CliError::file(&details, e))?;
+        for old in [page::DETAILS, page::FIGURES].map(|f| parent.join(name).join(f)) {
+            if old.is_dir() {
+                fs::remove_dir_all(&old).map_err(|e| CliError::file(&old, e))?;
+            }
         }
         for m in &made {
             write_file(&parent.join(&m.path), m.text.as_bytes())?;

@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::catalogue::Entry;
 use super::cells::Cell;
-use super::declare::{ChartKind, flow_name};
+use super::declare::{Arm, ChartKind, flow_name};
 use super::over_time;
 use super::panel::{Line, Panel, wanted};
 use super::plan::{Plan, Runs};
@@ -24,12 +24,24 @@ pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Pan
     }
 }
 
-/// The pictures of a record: its curves over time, or those that its numbers give.
-pub fn of_record(entry: &Entry, record: &Record) -> Vec<Panel> {
-    match record.curves[..] {
-        [] => drawn(entry, &record.cells(entry)),
-        _ => record.curves.iter().map(Panel::of_curves).collect(),
+/// The pictures of a record: its curves over time, or those that its numbers give. `first`: only the
+/// paper's arms.
+pub fn of_record(entry: &Entry, record: &Record, first: bool) -> Vec<Panel> {
+    let experiment = &entry.experiment;
+    let shown = |arm: &str| !(first && experiment.is_second(arm));
+    if record.curves.is_empty() {
+        let cells: Vec<Cell> = record.cells(entry).into_iter().filter(|c| shown(&c.arm)).collect();
+        return drawn(entry, &cells);
     }
+    let arm_of = |title: &str| {
+        let named = |a: &&Arm| {
+            title.strip_prefix(&a.label).is_some_and(|r| r.is_empty() || r.starts_with(", "))
+        };
+        let arms = experiment.arms.iter().filter(named);
+        arms.max_by_key(|a| a.label.len()).map_or("", |a| a.label.as_str())
+    };
+    let kept = record.curves.iter().filter(|c| shown(arm_of(&c.title)));
+    kept.map(Panel::of_curves).collect()
 }
 
 /// The pictures that numbers alone give; a picture over time becomes one of its means.
@@ -53,7 +65,7 @@ fn bars(entry: &Entry, cells: &[Cell]) -> Panel {
         line(&mut lines, &c.column).push(group as f64, c, entry);
     }
     let y = entry.experiment.chart.as_ref().map_or(String::new(), |c| c.y.clone());
-    Panel { title: entry.experiment.title.clone(), x: String::new(), y, groups, lines }
+    Panel { title: entry.experiment.title.clone(), y, groups, lines, ..Panel::default() }
 }
 
 fn line<'a>(lines: &'a mut Vec<Line>, label: &str) -> &'a mut Line {
@@ -76,8 +88,8 @@ fn lines(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
                     title: title.clone(),
                     x: chart.map_or(String::new(), |c| c.x.clone()),
                     y: chart.map_or(String::new(), |c| c.y.clone()),
-                    groups: vec![],
-                    lines: vec![],
+                    bottom: chart.map_or(0.0, |c| c.from),
+                    ..Panel::default()
                 });
                 panels.len() - 1
             });
@@ -93,10 +105,10 @@ fn lines(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
         return panels;
     }
     // A curve per arm is one picture of several curves, as papers draw it.
-    let (x, y) = (panels[0].x.clone(), panels[0].y.clone());
+    let (x, y, bottom) = (panels[0].x.clone(), panels[0].y.clone(), panels[0].bottom);
     let named = |p: Panel| p.lines.into_iter().map(move |l| Line { label: p.title.clone(), ..l });
     let lines = panels.into_iter().flat_map(named).collect();
-    vec![Panel { title: experiment.title.clone(), x, y, groups: vec![], lines }]
+    vec![Panel { title: experiment.title.clone(), x, y, bottom, lines, ..Panel::default() }]
 }
 
 /// Goodput, goodput and windows, or rates, of the first seed of every arm.
@@ -125,7 +137,7 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
                     l.around = vec![None; l.points.len()];
                 }
                 let x = "time, s".to_owned();
-                panels.push(Panel { title, x, y: y.to_owned(), groups: vec![], lines });
+                panels.push(Panel { title, x, y: y.to_owned(), lines, ..Panel::default() });
             };
         if kind == ChartKind::Links {
             panels.extend(over_time::panels(experiment, arm, record));
@@ -260,7 +272,7 @@ impl Panel {
             .margin_right(20)
             .x_label_area_size(40)
             .y_label_area_size(52)
-            .build_cartesian_2d(from..to, 0.0..top)?;
+            .build_cartesian_2d(from..to, self.bottom..top)?;
         let label = |x: &f64| {
             let near = x.round();
             let group =
@@ -296,12 +308,15 @@ impl Panel {
             } else {
                 let points = line.points.iter().copied();
                 chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+                if let [mark] = line.points[..] {
+                    chart.draw_series([Circle::new(mark, 5, colour.filled())])?;
+                }
             }
             let whiskers = line.points.iter().zip(&line.around).filter_map(|(&(x, y), ci)| {
                 let ci = (*ci)?;
                 let x = shift(x);
                 Some(PathElement::new(
-                    [(x, (y - ci).max(0.0)), (x, (y + ci).min(top))],
+                    [(x, (y - ci).max(self.bottom)), (x, (y + ci).min(top))],
                     INK.mix(0.7),
                 ))
             });
@@ -393,8 +408,8 @@ mod tests {
             title: "t".into(),
             x: "x".into(),
             y: "y".into(),
-            groups: vec![],
             lines: (0..lines).map(line).collect(),
+            ..Panel::default()
         }
     }
 

@@ -395,9 +395,29 @@ pub struct Chart {
     pub x: String,
     /// Title of the vertical axis.
     pub y: String,
+    /// Lower end of the vertical axis of a picture of lines.
+    #[serde(default)]
+    pub from: f64,
     /// Only columns of these measures; all by default.
     #[serde(default)]
     pub measures: Option<Vec<String>>,
+    /// Marks for what mechanisms reach, from records of other experiments; on pages only.
+    #[serde(default, rename = "mark")]
+    pub marks: Vec<Mark>,
+}
+
+/// A mark in a picture of lines: two numbers of one row of another record.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    /// Experiment of the record.
+    pub of: String,
+    /// Row of it, which is also the mark's name.
+    pub row: String,
+    /// Column of the horizontal coordinate.
+    pub x: String,
+    /// Column of the vertical one.
+    pub y: String,
 }
 
 /// Kinds of pictures.

@@ -44,6 +44,8 @@ pub enum Kind {
     Activity,
     /// Files or answers completed, per second.
     Completed,
+    /// Data packets of a flow that are lost on its way, per cent of those that are lost or delivered.
+    Dropped,
     /// Share of the frames that a flow's destination puts on the air, without acknowledgements of
     /// the MAC, that get none themselves. Where the destination relays nothing those are the
     /// transport's acknowledgements.
@@ -170,6 +172,7 @@ impl Kind {
                 | Kind::Window
                 | Kind::LargestWindow
                 | Kind::Completed
+                | Kind::Dropped
                 | Kind::Activity
                 | Kind::BackwardFrameLoss
                 | Kind::Rate

@@ -291,6 +291,17 @@ impl Reading {
             }
             Kind::Settled => settled(time, run.series.limit_bps.get(first)?),
             Kind::LargestWindow => windows().into_iter().reduce(f64::max),
+            Kind::Dropped => {
+                let of = |count: fn(&FlowRecord) -> u64| {
+                    self.of_ends(ends).map(|i| count(&run.flows[i])).sum::<u64>() as f64
+                };
+                let lost = of(|f| {
+                    let d = &f.data_drops;
+                    d.queue + d.wire + d.retry_limit + d.limiter
+                });
+                let all = lost + of(|f| f.packets_delivered);
+                (all > 0.0).then(|| 100.0 * lost / all)
+            }
             Kind::Completed => {
                 let completed = |i: usize| run.flows[i].transfers.map(|t| t.completed as f64);
                 Some(sum(&completed) / measured)
@@ -545,6 +556,17 @@ mod tests {
         run.flows[0].packets_delivered = 0;
         assert_eq!(r.read(Kind::Delay, &run, None), [None]);
         assert_eq!(r.read(Kind::PacketDelay, &run, None), [None]);
+    }
+
+    #[test]
+    fn dropped_packets_are_a_part_of_those_that_are_lost_or_delivered() {
+        let mut run = record("fifo", 1, &[(1e5, 2e5, 1)]);
+        let r = reading(&["1→0"]);
+        run.flows[0].packets_delivered = 80;
+        (run.flows[0].data_drops.retry_limit, run.flows[0].data_drops.queue) = (15, 5);
+        assert_eq!(r.read(Kind::Dropped, &run, None), [Some(20.0)]);
+        (run.flows[0].packets_delivered, run.flows[0].data_drops) = (0, Default::default());
+        assert_eq!(r.read(Kind::Dropped, &run, None), [None]);
     }
 
     #[test]

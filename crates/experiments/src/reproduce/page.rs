@@ -86,7 +86,8 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
                 );
                 return Err(LabError::file(catalogue.shown("papers.toml"), problem));
             };
-            figures.extend(pictures(&k.entry, record, &format!("{name}/"), true, &mut made)?);
+            let folder = Folder { path: format!("{name}/"), kept: true };
+            figures.extend(pictures(catalogue, &k.entry, record, &folder, &mut made)?);
         }
         let text = MADE.to_owned() + &screen(name, p, &part, &figures);
         made.push(Made { path: format!("{name}/{}.md", p.page), text, kept: true });
@@ -94,12 +95,12 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
             "# {}: details\n\n[The answers](../{}.md), [the rule](../../{name}.md).\n",
             p.name, p.page
         );
-        details(name, &p.page, head, &part, &mut made)?;
+        details(catalogue, name, &p.page, head, &part, &mut made)?;
     }
     let rest = of(None);
     if rest.iter().any(|k| k.record.is_some()) {
         let head = "# Other measurements\n\nMeasurements of our own, with targets of our own, and papers whose text is not at hand.\n";
-        details(name, OTHERS, head.to_owned(), &rest, &mut made)?;
+        details(catalogue, name, OTHERS, head.to_owned(), &rest, &mut made)?;
     }
     for k in &all {
         let Some(record) = &k.record else { continue };
@@ -112,6 +113,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
 
 /// The details of some experiments, as one page.
 fn details(
+    catalogue: &Catalogue,
     name: &str,
     file: &str,
     head: String,
@@ -119,10 +121,11 @@ fn details(
     made: &mut Vec<Made>,
 ) -> Result<(), LabError> {
     let mut text = MADE.to_owned() + &head;
+    let folder = Folder { path: format!("{name}/{DETAILS}/"), kept: false };
     for k in part {
         let Some(record) = &k.record else { continue };
         let drawn = match record.id.contains("figure") {
-            true => pictures(&k.entry, record, &format!("{name}/{DETAILS}/"), false, made)?,
+            true => pictures(catalogue, &k.entry, record, &folder, made)?,
             false => Vec::new(),
         };
         text += &section(record, &k.entry, &drawn);
@@ -131,20 +134,46 @@ fn details(
     Ok(())
 }
 
-/// Draws the pictures of a record into `folder`; their paths from there, with their titles.
+/// A folder of pages and pictures.
+struct Folder {
+    path: String,
+    /// Whether its files are kept in the project.
+    kept: bool,
+}
+
+/// Draws the pictures of a record into a folder; their paths from there, with their titles.
 fn pictures(
+    catalogue: &Catalogue,
     entry: &Entry,
     record: &Record,
-    folder: &str,
-    kept: bool,
+    folder: &Folder,
     made: &mut Vec<Made>,
 ) -> Result<Vec<(String, String)>, LabError> {
+    let mut panels = chart::of_record(entry, record, folder.kept);
+    let marks = entry.experiment.chart.iter().flat_map(|c| &c.marks);
+    for mark in marks {
+        let (Some(panel), Some(of)) = (panels.first_mut(), kept(catalogue, &mark.of)?) else {
+            continue;
+        };
+        let row = of.rows.iter().find(|r| r.label == mark.row);
+        let value = |column: &String| Some(row?.cells.iter().find(|n| n.column == *column)?.ours);
+        match (value(&mark.x), value(&mark.y)) {
+            (Some(x), Some(y)) => panel.mark(&mark.row, (x, y)),
+            _ => {
+                let problem = format!(
+                    "mark: {} has no row \"{}\" with columns \"{}\" and \"{}\"",
+                    mark.of, mark.row, mark.x, mark.y
+                );
+                return Err(LabError::run(&entry.id, problem));
+            }
+        }
+    }
     let mut paths = Vec::new();
-    for (i, panel) in chart::of_record(entry, record).iter().enumerate() {
+    for (i, panel) in panels.iter().enumerate() {
         let number = if i == 0 { String::new() } else { format!("-{}", i + 1) };
         let path = format!("{FIGURES}/{}{number}.svg", record.id);
         let text = panel.svg().map_err(|e| LabError::run(&record.id, e))?;
-        made.push(Made { path: format!("{folder}{path}"), text, kept });
+        made.push(Made { path: format!("{}{path}", folder.path), text, kept: folder.kept });
         let place = record.place.split(',').next().unwrap_or_default();
         paths.push((path, format!("{place}: {}", record.title)));
     }

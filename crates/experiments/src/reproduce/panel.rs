@@ -5,12 +5,14 @@ use super::cells::Cell;
 use super::record::{Curve, Curves};
 
 /// One picture.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Panel {
     /// What it shows; a file name after cleaning.
     pub title: String,
     pub(super) x: String,
     pub(super) y: String,
+    /// Lower end of the vertical axis.
+    pub(super) bottom: f64,
     /// Labels below groups of bars; empty for lines.
     pub(super) groups: Vec<String>,
     pub(super) lines: Vec<Line>,
@@ -51,7 +53,8 @@ impl Panel {
             Line { label, points, around, ..Line::default() }
         };
         let lines = curves.into_iter().map(line).collect();
-        Panel { title, x: "time, s".to_owned(), y: y.to_owned(), groups: vec![], lines }
+        let (x, y) = ("time, s".to_owned(), y.to_owned());
+        Panel { title, x, y, lines, ..Panel::default() }
     }
 }
 
@@ -76,6 +79,12 @@ impl Panel {
         };
         let lines = self.lines.iter().map(thin).collect();
         Curves { title: self.title.clone(), y: self.y.clone(), lines }
+    }
+
+    /// Adds a mark: a line of one point.
+    pub(super) fn mark(&mut self, label: &str, at: (f64, f64)) {
+        let line = Line { points: vec![at], around: vec![None], ..Line::default() };
+        self.lines.push(Line { label: label.to_owned(), ..line });
     }
 
     /// The picture of kept curves.
