@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What reading TCP's headers costs the gateway's daemon (root): CPU time per packet, through namespaces, with headers
-# read and not. `scripts/signs-cost.sh PROGRAM [SECONDS]`; docs/gateway.md has what came out.
+# Cost of reading headers to the gateway's daemon (root): its CPU time at three rates through namespaces, without reading,
+# with TCP headers, and with UDP beside. `scripts/signs-cost.sh PROGRAM [SECONDS]`; docs/gateway.md has the result.
 set -euo pipefail
 program=$(realpath "${1:?the daemon\'s binary}") seconds=${2:-20}
 if [ "$(id -u)" != 0 ] || ! command -v iperf3 >/dev/null; then
@@ -35,14 +35,16 @@ ip netns exec "$n-g" sysctl -qw net.ipv4.ip_forward=1
 ip netns exec "$n-h" iperf3 -s > "$work/server" 2>&1 &
 children+=($!)
 
-for read in true false true false; do
+# reads CONTROL READ: a daemon that observes, with this control and signs.read.
+reads() {
     cat > "$work/gateway.toml" <<TOML
 mode = "observe"
 unmapped = "pass"
 mesh.interface = "mesh"
 wired.interface = "wan"
-control.use = "maxmin"
-signs.read = $read
+control.use = "$1"
+signs.read = $2
+shaping.sample = "1 s"
 [[neighbour]]
 name = "n"
 capacity = "900 Mbit/s"
@@ -55,19 +57,36 @@ socket = "$work/socket"
 [metrics]
 listen = "127.0.0.1:9742"
 TOML
-    ip netns exec "$n-g" "$program" run --config "$work/gateway.toml" 2> "$work/log" &
+    ip netns exec "$n-g" "$program" run --no-guard --config "$work/gateway.toml" 2> "$work/log" &
     daemon=$!
     children+=("$daemon")
     sleep 3
-    used() { awk "{ print \$14 + \$15 }" "/proc/$daemon/stat"; }
-    packets() { awk '/mesh:/ { print $3 + $11 }' <(ip netns exec "$n-g" cat /proc/net/dev); }
-    ticks=$(used) count=$(packets)
-    ip netns exec "$n-w" iperf3 -c 10.1.0.2 -t "$seconds" -P 4 -M 536 > "$work/iperf"
-    ticks=$(($(used) - ticks)) count=$(($(packets) - count))
-    rate=$(awk '/SUM.*receiver/ { print $6, $7 }' "$work/iperf")
-    lost=$(ip netns exec "$n-g" "$program" status --config "$work/gateway.toml" | grep "^TCP's headers" || true)
-    awk -v t="$ticks" -v c="$count" -v s="$seconds" -v hz="$(getconf CLK_TCK)" -v r="$read" -v rate="$rate" -v lost="$lost" 'BEGIN {
-        printf "read %s: %d packets/s, %s; daemon %.2f %% of a core, %.0f ns a packet; %s\n", r, c / s, rate, 100 * t / hz / s, 1e9 * t / hz / c, lost }'
-    kill "$daemon"
-    wait "$daemon" || true
+}
+# CPU time of all the daemon's threads, ns; packets on the mesh interface.
+used() { cat /proc/"$daemon"/task/*/schedstat | awk '{ n += $1 } END { print n }'; }
+packets() { awk '/mesh:/ { print $3 + $11 }' <(ip netns exec "$n-g" cat /proc/net/dev); }
+# traffic RATE PROTOCOL: packets towards the home, of QUIC's port where they are UDP.
+traffic() {
+    local udp=()
+    [ "$2" = udp ] && udp=(-u -l 1200 --cport 443)
+    ip netns exec "$n-w" iperf3 -c 10.1.0.2 -t "$seconds" -b "$1" ${udp[@]+"${udp[@]}"} > "$work/iperf"
+}
+for rate in 1M 100M 500M; do
+    for protocol in tcp udp; do
+        base=
+        for read in false true; do
+            reads fifo "$read"
+            ns=$(used) count=$(packets)
+            traffic "$rate" "$protocol"
+            ns=$(($(used) - ns)) count=$(($(packets) - count))
+            got=$(awk '/receiver/ { r = $7 " " $8 } END { print r }' "$work/iperf")
+            lost=$(ip netns exec "$n-g" "$program" status --config "$work/gateway.toml" | grep "^TCP's headers" || true)
+            : "${base:=$ns}"
+            awk -v ns="$ns" -v base="$base" -v c="$count" -v s="$seconds" -v rate="$rate $protocol" -v r="$read" -v got="$got" -v lost="$lost" 'BEGIN {
+                printf "%s, read %s: %s, %d packets/s; daemon %.2f %% of a core, %.1f times no reading, %.0f ns a packet more; %s\n",
+                    rate, r, got, c / s, ns / s / 1e7, ns / base, (ns - base) / c, lost }'
+            kill "$daemon"
+            wait "$daemon" || true
+        done
+    done
 done
