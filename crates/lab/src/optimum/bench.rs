@@ -106,13 +106,6 @@ impl<'a> Bench<'a> {
         Bench { steady, times_s: settings.times_s, meter, made: Mutex::default() }
     }
 
-    /// Measured time of a run of the search in which flows are to receive `targets`, s.
-    fn duration(&self, targets: &[f64]) -> f64 {
-        let (least, most) = self.times_s;
-        let usual = self.lasting(targets, PACKETS).clamp(least, (LONGER * least).min(most));
-        usual.max(self.lasting(targets, LEAST_PACKETS).min(most))
-    }
-
     /// How long the slowest flow that is to receive anything takes for so many packets, s.
     fn lasting(&self, targets: &[f64], packets: f64) -> f64 {
         let flows = targets.iter().zip(&self.steady.flows).filter(|(t, _)| **t > 0.0);
@@ -126,10 +119,12 @@ impl<'a> Bench<'a> {
         (start, start + self.measured(targets, longer))
     }
 
-    /// Measured time of a run, s.
+    /// Measured time of a run in which flows are to receive `targets`, s.
     pub fn measured(&self, targets: &[f64], longer: f64) -> f64 {
-        let measured = longer * self.duration(targets);
-        if longer > 1.0 { measured.max(CHECK_S.min(self.times_s.1)) } else { measured }
+        let (least, most) = self.times_s;
+        let usual = self.lasting(targets, PACKETS).clamp(least, (LONGER * least).min(most));
+        let measured = longer * usual.max(self.lasting(targets, LEAST_PACKETS).min(most));
+        if longer > 1.0 { measured.max(CHECK_S.min(most)) } else { measured }
     }
 
     /// One run per seed under each of several limits, of application data. `targets` says how long

@@ -138,24 +138,6 @@ impl Groups {
         out
     }
 
-    /// Lets flows grow again, from where their groups are, or from `level` where that is less.
-    /// Returns the lowest of these levels.
-    pub fn reopen(&mut self, flows: &[usize], level: f64) -> f64 {
-        let now = self.targets(0.0);
-        let mut lowest = level;
-        for group in &mut self.groups {
-            if group.flows.iter().any(|m| flows.contains(m)) {
-                let rate: f64 = group.flows.iter().map(|&m| now[m]).sum();
-                group.minimum = rate.min(group.weight * level).max(group.promised);
-                lowest = lowest.min(group.minimum / group.weight);
-            }
-        }
-        for &m in flows {
-            self.fixed[m] = None;
-        }
-        lowest
-    }
-
     /// Takes a part away from all groups that have at least as much, by weight, as that of `flow`;
     /// if that asks for no more than it has, from those that have more. All flows must be fixed.
     pub fn lower(&mut self, flow: usize, part: f64) {
@@ -244,11 +226,5 @@ mod tests {
         groups.lower(0, 0.1);
         assert_eq!(groups.targets(0.0), [9.0, 9.0, 27.0]);
         assert_eq!(groups.levels(&groups.targets(0.0)), [9.0, 9.0, 13.5]);
-        assert_eq!(groups.reopen(&[2], 20.0), 13.5);
-        assert_eq!(groups.targets(0.0), [9.0, 9.0, 27.0], "from where it was");
-        assert_eq!(groups.targets(20.0), [9.0, 9.0, 40.0]);
-        groups.fix(2, 27.0, Stop::Air);
-        assert_eq!(groups.reopen(&[0, 2], 9.0), 9.0);
-        assert_eq!(groups.targets(0.0), [9.0, 9.0, 18.0], "from where the lowest is");
     }
 }

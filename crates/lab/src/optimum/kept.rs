@@ -17,7 +17,7 @@ use crate::job::{JobKey, ScenarioHash};
 use crate::store::{Store, StoreError, Stored};
 
 /// Version of the search: to be raised when it finds something else in the same simulator.
-const SEARCH: u32 = 4;
+const SEARCH: u32 = 5;
 
 /// An optimum and where it came from.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! The highest level that fits.
 
 use super::bound::Bound;
-use super::fit::{Fit, Trials};
+use super::fit::{FIRST, Fit, Trials};
 use super::groups::Groups;
 use super::meter::Halt;
 
 /// Levels of the first look differ by this factor.
-const STEP: f64 = 1.25;
+const STEP: f64 = 1.5;
 /// So many of them are tried at once.
 const ABREAST: i32 = 2;
 /// Tolerances that the worst may miss in one run and the step still be tried: what is not tried is
@@ -14,6 +14,8 @@ const ABREAST: i32 = 2;
 const LENIENT: f64 = 5.0;
 /// Levels that differ by this part are the same.
 pub(super) const FINE: f64 = 0.01;
+/// Largest part by which a level is lowered that does not fit with all seeds.
+const MOST_DOWN: f64 = 0.16;
 /// Who cannot receive a packet in so many seconds receives nothing.
 const SILENCE_S: f64 = 10.0;
 /// Parts of the first estimate at which room is learned: where the air is far from full.
@@ -43,7 +45,8 @@ pub(super) struct Risen {
 ///
 /// Fitting need not be monotone: a starved flow's timeouts can leave more to others than its data
 /// would. So the first look goes down from above what nodes can carry, and takes the highest step
-/// that fits; only between that step and the next is the level bisected.
+/// that fits; only between that step and the next is the level bisected, with [`FIRST`] seeds. The
+/// result is measured with all seeds, and lowered in growing steps until it fits.
 pub(super) fn rise(
     trials: &mut Trials<'_>,
     groups: &Groups,
@@ -59,18 +62,34 @@ pub(super) fn rise(
     let floor = floor(trials, groups);
     let mut above = f64::INFINITY;
     let mut next = look(trials, groups, top, level.max(floor), &mut above)?;
+    let few = &trials.settings.search[..FIRST.min(trials.settings.search.len())];
+    let mut seems = level;
     while let Some(at) = next {
-        match trials.fits(&groups.targets(at), &trials.settings.search, 1.0)? {
+        match trials.fits(&groups.targets(at), few, 1.0)? {
             Ok(fit) => {
                 trials.learn(&fit);
-                (risen.fit, risen.level) = (Some(fit), at);
+                seems = at;
             }
             Err(short) => (risen.short, above) = (short, at),
         }
-        let below = risen.level;
-        let wide = above.is_finite() && above > below * (1.0 + FINE);
-        let between = if below > 0.0 { (below * above).sqrt() } else { above / STEP };
+        let wide = above.is_finite() && above > seems * (1.0 + FINE);
+        let between = if seems > 0.0 { (seems * above).sqrt() } else { above / STEP };
         next = (wide && between >= floor).then_some(between);
+    }
+    let mut down = FINE;
+    while seems > level && seems >= floor {
+        match trials.fits(&groups.targets(seems), &trials.settings.search, 1.0)? {
+            Ok(fit) => {
+                trials.learn(&fit);
+                (risen.fit, risen.level) = (Some(fit), seems);
+                break;
+            }
+            Err(short) => {
+                risen.short = short;
+                seems *= 1.0 - down;
+                down = (2.0 * down).min(MOST_DOWN);
+            }
+        }
     }
     Ok(())
 }

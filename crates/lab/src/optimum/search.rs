@@ -1,5 +1,7 @@
 //! Progressive filling: rise together, fix those that cannot rise alone, go on with the rest.
 
+use std::collections::BTreeMap;
+
 use super::bench::{Bench, Rates, Received};
 use super::bound::Bound;
 use super::error::OptimumError;
@@ -19,6 +21,13 @@ const PRICE: f64 = 1.0 / 3.0;
 const MARGINAL_PRICE: f64 = 0.5;
 /// A raise that brings less than this part of what it should is none.
 const GAIN: f64 = 0.5;
+/// Scores of the first runs of a raise, where 1 is the edge, that decide it: from the first on it is
+/// none; up to the second, and after so many seeds, it is one.
+const HELD: f64 = 1.5;
+const FREE: f64 = 0.5;
+const SURE: usize = 3;
+/// A level at which flows were asked whether they can rise is the same up to this part.
+const SAME: f64 = 0.03;
 /// Below this part of its target at the lowest level, a flow receives nothing.
 const RECEIVED: f64 = 0.5;
 /// Factor by which runs of the check last longer than those of the search.
@@ -26,8 +35,8 @@ pub(super) const LONGER: f64 = 2.0;
 /// What is taken from a flow that the check finds short, and from all that have as much; how often.
 const LOWER: f64 = 0.02;
 const LOWERINGS: usize = 15;
-/// How often flows that could rise after all are let.
-const REPAIRS: usize = 1;
+/// Part of the check's seeds that is enough before the last check.
+const EARLY: f64 = 0.5;
 /// By what part flows are raised in the end that cannot rise by the double, and how often each is.
 const LAST: f64 = 0.25;
 const LASTS: usize = 4;
@@ -36,7 +45,7 @@ const LAST_GAIN: f64 = 0.4;
 /// Streams of fewer packets a second have silences of which ten runs may see none: retransmission
 /// timeouts that double up to a minute. So many times the runs of the check judge them.
 const SLOW: f64 = 10.0;
-const JUDGED: u64 = 3;
+const JUDGED: u64 = 5;
 /// Apart from one another by so much, their seeds are nobody else's.
 const OTHERS: u64 = 1_000_000;
 /// Asking each flow alone whether it can rise may take this part of what is left.
@@ -71,6 +80,8 @@ pub(super) struct Search<'a> {
     groups: Groups,
     bound: Bound,
     risen: Risen,
+    /// The level at which flows were last asked whether they can rise, and their scores.
+    scored: (f64, BTreeMap<usize, f64>),
     checked: Option<Checked>,
     bounded: bool,
 }
@@ -82,6 +93,7 @@ impl<'a> Search<'a> {
             groups: Groups::new(&bench.steady.flows, groups),
             bound: Bound::new(&bench.steady.scenario),
             risen: Risen::default(),
+            scored: (0.0, BTreeMap::new()),
             checked: None,
             bounded: false,
         }
@@ -126,15 +138,8 @@ impl<'a> Search<'a> {
     }
 
     fn search(&mut self) -> Result<(), Halt> {
-        for repair in 0.. {
-            self.fill()?;
-            let targets = self.check()?;
-            let again = if repair < REPAIRS { self.repair(&targets)? } else { None };
-            match again {
-                Some(level) => self.risen.level = level,
-                None => break,
-            }
-        }
+        self.fill()?;
+        self.check(EARLY)?;
         self.polish()
     }
 
@@ -212,8 +217,10 @@ impl<'a> Search<'a> {
         let bench = self.trials.bench;
         let more = bench.measure(&[&found.limits], &found.targets, &seeds, LONGER)?.remove(0);
         for m in slow {
-            if more.mean[m] < (1.0 - tolerance) * found.targets[m] {
-                found.targets[m] = more.mean[m];
+            // The seeds of the check have chosen the target, those here have not.
+            let sure = more.mean[m] - more.error(m);
+            if sure < (1.0 - tolerance) * found.targets[m] {
+                found.targets[m] = sure;
             }
         }
         found.received = std::mem::take(&mut found.received).and(more);
@@ -266,7 +273,16 @@ impl<'a> Search<'a> {
         if open.is_empty() {
             return Ok(());
         }
-        let (scores, _) = self.scores(&open, at, &have, RAISE_EACH * open.len() as f64)?;
+        let scores = match self.scored_at(&open) {
+            Some(scores) => scores,
+            None => {
+                let part = RAISE_EACH * open.len() as f64;
+                let scores = self.scores(&open, at, &have, part)?.0;
+                self.scored =
+                    (self.risen.level, open.iter().copied().zip(scores.clone()).collect());
+                scores
+            }
+        };
         // If each could rise alone, but all could not: the one that is nearest to its limit.
         let hardest = scores.iter().copied().fold(0.0, f64::max);
         for (m, score) in open.into_iter().zip(scores) {
@@ -277,6 +293,14 @@ impl<'a> Search<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Scores of `flows` that were measured at nearly this level; `None` where there are none.
+    fn scored_at(&self, flows: &[usize]) -> Option<Vec<f64>> {
+        let (level, scores) = &self.scored;
+        let same = self.risen.level <= *level * (1.0 + SAME);
+        let known = |m: &usize| scores.get(m).copied();
+        if same { flows.iter().map(known).collect() } else { None }
     }
 
     /// Where asking each is too much: fixes those that are short at the next level, which is measured
@@ -313,12 +337,14 @@ impl<'a> Search<'a> {
         part: f64,
     ) -> Result<(Vec<f64>, Vec<Received>), Halt> {
         let part = part.clamp(RAISE.0, RAISE.1);
-        let (first, received) = self.raised(flows, at, owed, part, Some(GAIN))?;
         let tolerance = self.trials.settings.tolerance;
+        let alone = |_: usize, raise: &Raise| raise.score(GAIN, tolerance);
+        let (first, received) = self.raised(flows, at, owed, part, FREE, &alone)?;
         let mut scores: Vec<f64> = first.iter().map(|r| r.score(GAIN, tolerance)).collect();
         let able: Vec<usize> = (0..flows.len()).filter(|&i| scores[i] < 1.0).collect();
         let again: Vec<usize> = able.iter().map(|&i| flows[i]).collect();
-        let (second, _) = self.raised(&again, at, owed, 2.0 * part, None)?;
+        let further = |i: usize, raise: &Raise| raise.beyond(&first[able[i]]);
+        let (second, _) = self.raised(&again, at, owed, 2.0 * part, FREE, &further)?;
         for (&i, far) in able.iter().zip(&second) {
             scores[i] = scores[i].max(far.beyond(&first[i]));
         }
@@ -327,17 +353,20 @@ impl<'a> Search<'a> {
 
     /// What each of `flows` gains when it asks for a part more, and what that takes from others.
     ///
-    /// With `enough`, seeds are spent one by one, and no more on a flow that could not be raised
-    /// even if nobody lost anything in the runs that are left.
+    /// Seeds are spent one by one until `score`, of which 1 and above is no raise, is clear: until a
+    /// flow could not be raised even if no other lost anything in the runs that are left, or the
+    /// score of the runs so far is far from 1. `free`: the score up to which it is clear that a flow
+    /// can be raised.
     fn raised(
         &self,
         flows: &[usize],
         at: &Fit,
         owed: &[f64],
         part: f64,
-        enough: Option<f64>,
+        free: f64,
+        score: &dyn Fn(usize, &Raise) -> f64,
     ) -> Result<(Vec<Raise>, Vec<Received>), Halt> {
-        let (seeds, tolerance) = (&self.trials.settings.search, self.trials.settings.tolerance);
+        let seeds = &self.trials.settings.search;
         let asks = |&m: &usize| {
             let mut targets = at.targets.clone();
             targets[m] = (targets[m] * (1.0 + part)).min(self.trials.bench.steady.flows[m].demand);
@@ -349,39 +378,47 @@ impl<'a> Search<'a> {
             let m = flows[i];
             // Max-min asks only what those lose that have no more.
             let no_more = |other: usize| levels[other] <= (1.0 + LEVEL) * levels[m];
+            Raise::of(m, at, owed, asked[i][m], got, no_more)
+        };
+        let best = |i: usize, got: &Received| {
             let best = got.completed(&at.received, |run| {
                 for (rate, target) in run.iter_mut().zip(&asked[i]) {
                     *rate = rate.max(*target);
                 }
             });
-            Raise::of(m, at, owed, asked[i][m], &best, no_more)
+            raise(i, &best)
         };
         let mut received = vec![Received::default(); flows.len()];
-        let mut open: Vec<usize> = (0..flows.len()).collect();
+        let mut raises: Vec<Option<Raise>> = vec![None; flows.len()];
         let mut made = 0;
-        while made < seeds.len() && !open.is_empty() {
-            let upto = match (enough, made) {
-                (None, _) => seeds.len(),
-                (Some(_), 0) => FIRST,
-                (Some(_), made) => made + 1,
-            };
+        while made < seeds.len() && raises.iter().any(Option::is_none) {
+            let upto = if made == 0 { FIRST.min(seeds.len()) } else { made + 1 };
+            let open: Vec<usize> = (0..flows.len()).filter(|&i| raises[i].is_none()).collect();
             let targets: Vec<Rates> = open.iter().map(|&i| asked[i].clone()).collect();
             let more = self.trials.receive(&targets, &at.targets, &seeds[made..upto])?;
+            made = upto;
             for (&i, more) in open.iter().zip(more) {
                 received[i] = std::mem::take(&mut received[i]).and(more);
-            }
-            made = upto;
-            if let Some(enough) = enough {
-                open.retain(|&i| raise(i, &received[i]).score(enough, tolerance) < 1.0);
+                let (best, so_far) = (best(i, &received[i]), raise(i, &received[i]));
+                let now = score(i, &so_far);
+                raises[i] = if score(i, &best) >= 1.0 {
+                    Some(best)
+                } else if now >= HELD || (now <= free && made >= SURE) || made == seeds.len() {
+                    Some(so_far)
+                } else {
+                    None
+                };
             }
         }
-        let raises = (0..flows.len()).map(|i| raise(i, &received[i])).collect();
-        Ok((raises, received))
+        Ok((raises.into_iter().flatten().collect(), received))
     }
 
-    /// Measures what was found with other seeds, and lowers it where it does not hold. Keeps it.
-    fn check(&mut self) -> Result<Rates, Halt> {
-        let seeds = &self.trials.settings.check;
+    /// Measures what was found with a part of the seeds of the check, and lowers it where it does not
+    /// hold. Keeps it.
+    fn check(&mut self, part: f64) -> Result<(), Halt> {
+        let all = &self.trials.settings.check;
+        let runs = ((part * all.len() as f64).ceil() as usize).clamp(1, all.len());
+        let seeds = &all[..runs];
         let mut last = None;
         for _ in 0..=LOWERINGS {
             let targets = self.groups.targets(0.0);
@@ -389,24 +426,22 @@ impl<'a> Search<'a> {
                 Ok(fit) => {
                     self.trials.room = fit.room;
                     let limits = limits(&targets, &self.trials.room);
-                    self.keep(targets.clone(), limits, fit.received);
-                    return Ok(targets);
+                    self.keep(targets, limits, fit.received);
+                    return Ok(());
                 }
                 Err(short) => self.groups.lower(short[0], LOWER),
             }
             last = Some(targets);
         }
         // Nothing holds here: what is received is all that can be said.
-        self.received(last.unwrap_or_default(), seeds.len(), LONGER)?;
-        Ok(self.checked.as_ref().map(|c| c.targets.clone()).unwrap_or_default())
+        self.received(last.unwrap_or_default(), runs, LONGER)
     }
 
     /// Gives single flows what they alone can still gain, lowest first, while nobody misses what it
     /// is owed: steps that `scores` refuses since their doubles cannot be had.
     fn polish(&mut self) -> Result<(), Halt> {
         let Some(found) = &self.checked else { return Ok(()) };
-        let targets = found.targets.clone();
-        let mut now = targets.clone();
+        let mut now = found.targets.clone();
         let mut asked = self.stopped_by_air();
         for _ in 0..LASTS {
             let levels = self.groups.levels(&now);
@@ -432,16 +467,14 @@ impl<'a> Search<'a> {
             // A flow that could not rise cannot when others have more.
             asked = risen;
         }
-        if now != targets {
-            self.check()?;
-        }
-        Ok(())
+        self.check(1.0)
     }
 
     /// Those of `flows` whose last raise is one, and what all received with each.
     fn gainers(&self, flows: &[usize], at: &Fit) -> Result<(Vec<usize>, Vec<Received>), Halt> {
-        let (raises, received) = self.raised(flows, at, &at.targets, LAST, Some(LAST_GAIN))?;
         let tolerance = self.trials.settings.tolerance;
+        let gain = |_: usize, raise: &Raise| raise.score(LAST_GAIN, tolerance);
+        let (raises, received) = self.raised(flows, at, &at.targets, LAST, 0.0, &gain)?;
         let gains = flows.iter().zip(raises).filter(|(_, r)| r.score(LAST_GAIN, tolerance) < 1.0);
         Ok((gains.map(|(&m, _)| m).collect(), received))
     }
@@ -460,28 +493,6 @@ impl<'a> Search<'a> {
             room: self.trials.room.clone(),
             received: received.into_iter().next().unwrap_or_default(),
         })
-    }
-
-    /// Lets flows rise that could after all; the level to go on from, or `None` if there are none.
-    /// Who has more than the one that rises and loses by it begins again from there.
-    fn repair(&mut self, targets: &[f64]) -> Result<Option<f64>, Halt> {
-        let air = self.stopped_by_air();
-        let at = self.at(targets)?;
-        let (scores, got) = self.scores(&air, &at, targets, RAISE_EACH * air.len() as f64)?;
-        let able: Vec<usize> = (0..air.len()).filter(|&i| scores[i] < 1.0).collect();
-        if able.is_empty() {
-            return Ok(None);
-        }
-        let levels = self.groups.levels(targets);
-        let mut open: Vec<usize> = able.iter().map(|&i| air[i]).collect();
-        let lowest = open.iter().map(|&m| levels[m]).fold(f64::INFINITY, f64::min);
-        for &i in air.iter().filter(|&&i| levels[i] > (1.0 + LEVEL) * lowest) {
-            let least = able.iter().map(|&a| got[a].mean[i]).fold(f64::INFINITY, f64::min);
-            if least < (1.0 - self.trials.settings.tolerance) * targets[i] && !open.contains(&i) {
-                open.push(i);
-            }
-        }
-        Ok(Some(self.groups.reopen(&open, lowest)))
     }
 }
 

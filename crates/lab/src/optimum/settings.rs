@@ -103,7 +103,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            search: (1_000_001..=1_000_006).collect(),
+            search: (1_000_001..=1_000_004).collect(),
             check: (2_000_001..=2_000_010).collect(),
             tolerance: 0.02,
             times_s: (15.0, 240.0),
