@@ -4,7 +4,7 @@
 . "${FAIRMESH_FUNCTIONS:-/lib/functions.sh}"
 
 # A TOML basic string; control characters have no business in UCI values.
-quote() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
+quote() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037\177' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
 
 # text SECTION OPTION KEY: a string, if the option is set.
 text() {
@@ -13,13 +13,14 @@ text() {
     [ -z "$value" ] || printf '%s = %s\n' "$3" "$(quote "$value")"
 }
 
-# number SECTION OPTION KEY: as it stands. What is no number goes as a string, which the daemon refuses by its key.
+# number SECTION OPTION KEY: a number as it stands. Another value, also one that TOML does not take (007, 1.2.3,
+# .5, or more than 15 characters), becomes a string, which the daemon refuses by its key.
 number() {
     local value
     config_get value "$1" "$2"
     case "$value" in
         '') ;;
-        *[!0-9.]*) printf '%s = %s\n' "$3" "$(quote "$value")" ;;
+        *[!0-9.]* | *.*.* | .* | *. | 0[0-9]* | ????????????????*) printf '%s = %s\n' "$3" "$(quote "$value")" ;;
         *) printf '%s = %s\n' "$3" "$value" ;;
     esac
 }

@@ -210,6 +210,10 @@ pub struct BoundReport {
     /// The most that passed while the control held subscribers back, if that contradicts the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_bits_per_second: Option<u64>,
+    /// Looks at which the control held subscribers back, and the most that passed at one of them, in
+    /// bit/s, until that confirms or contradicts the bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfirmed: Option<(u32, u64)>,
 }
 
 impl BoundReport {
@@ -221,6 +225,7 @@ impl BoundReport {
             bound_bits_per_second: governor.bound()?.0,
             used_ratio: governor.bound_used()?,
             carried_bits_per_second: governor.bound_contradicted_by().map(|r| r.0),
+            unconfirmed: governor.bound_unconfirmed().map(|(looks, most)| (looks, most.0)),
         })
     }
 
@@ -231,10 +236,22 @@ impl BoundReport {
         if self.links.len() > LISTED {
             links.push("…".to_owned());
         }
-        let carried = self.carried_bits_per_second.map_or(String::new(), |most| {
-            let most = short(Some(most));
-            format!("; never more than {most} passed while subscribers were held back: `rate` is too high")
-        });
+        let carried = match (self.carried_bits_per_second, self.unconfirmed) {
+            (Some(most), _) => {
+                let most = short(Some(most));
+                format!(
+                    "; never more than {most} passed while subscribers were held back: `rate` is too high"
+                )
+            }
+            (None, Some((looks, most))) => {
+                let (most, s) = (short(Some(most)), if looks == 1 { "" } else { "s" });
+                format!(
+                    "; not confirmed: at most {most} passed at {looks} look{s} with subscribers held back; far \
+                     homes may starve if `rate` is too high"
+                )
+            }
+            (None, None) => String::new(),
+        };
         format!(
             "bound by [[neighbour]]: {} for everybody together ({}), {:.0} % used{carried}",
             short(Some(self.bound_bits_per_second)),
@@ -701,6 +718,7 @@ mod tests {
                 bound_bits_per_second: 20_000_000,
                 used_ratio: 0.93,
                 carried_bits_per_second: Some(6_100_000),
+                unconfirmed: None,
             }),
             fairness_ratio: [None, None],
             subscribers: vec![
@@ -730,5 +748,9 @@ mod tests {
         let bound = "bound by [[neighbour]]: 20.0 Mbit/s for everybody together (roof 20.0 Mbit/s), 93 % used; never more than 6.10 Mbit/s passed \
                      while subscribers were held back: `rate` is too high";
         assert_eq!(line("bound"), bound);
+        let mut early = status.neighbours.clone().unwrap();
+        (early.carried_bits_per_second, early.unconfirmed) = (None, Some((1, 900_000)));
+        let text = early.text();
+        assert!(text.contains("not confirmed: at most 900 kbit/s passed at 1 look with"), "{text}");
     }
 }

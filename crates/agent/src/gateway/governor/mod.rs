@@ -63,6 +63,8 @@ struct Carried {
     most: u64,
     /// The most that passed, if the last comparison contradicts the bound.
     contradicts: Option<BitRate>,
+    /// Whether so much has passed that the bound is not contradicted.
+    confirmed: bool,
 }
 
 impl Carried {
@@ -71,12 +73,17 @@ impl Carried {
     fn look(&mut self, total: u64, bound: BitRate) -> bool {
         self.looks += 1;
         self.most = self.most.max(total);
+        self.confirmed |= self.most as f64 >= OVERSTATES * bound.0 as f64;
         if self.looks < COMPARED_AFTER {
             return false;
         }
         let (most, before) = (BitRate(self.most), self.contradicts);
         let contradicts = (most.0 as f64) < OVERSTATES * bound.0 as f64;
-        *self = Carried { contradicts: contradicts.then_some(most), ..Carried::default() };
+        *self = Carried {
+            contradicts: contradicts.then_some(most),
+            confirmed: !contradicts,
+            ..Carried::default()
+        };
         contradicts && before.is_none()
     }
 }
@@ -477,6 +484,14 @@ impl Governor {
     /// [`Governor::bound`]: the links carry less than their rates in `[[neighbour]]`.
     pub fn bound_contradicted_by(&self) -> Option<BitRate> {
         self.carried.contradicts
+    }
+
+    /// Looks at which the control held subscribers back, and the most that passed at one of them,
+    /// while that neither confirms nor contradicts [`Governor::bound`]; `None` before the first one.
+    pub fn bound_unconfirmed(&self) -> Option<(u32, BitRate)> {
+        let Carried { looks, most, contradicts, confirmed } = self.carried;
+        let open = looks > 0 && !confirmed && contradicts.is_none();
+        open.then_some((looks, BitRate(most)))
     }
 
     /// Compares the bound of `[[neighbour]]` with the traffic. Fixed controls hold subscribers back

@@ -254,12 +254,17 @@ fn a_bound_that_the_links_do_not_carry_is_contradicted_by_the_traffic() {
     let mut carried = Carried::default();
     let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
     assert_eq!(looks(3_000_000, COMPARED_AFTER - 1), 0, "too few looks");
+    assert!(
+        !carried.confirmed && carried.looks == COMPARED_AFTER - 1,
+        "open from the first look on"
+    );
+    let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
     assert_eq!(looks(4_000_000, 1), 1);
     assert_eq!(looks(4_000_000, 2 * COMPARED_AFTER), 0, "named once");
     assert_eq!(carried.contradicts, rate(4_000_000));
     let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
     assert_eq!(looks(9_000_000, COMPARED_AFTER), 0);
-    assert_eq!(carried.contradicts, None);
+    assert!(carried.contradicts.is_none() && carried.confirmed);
 }
 
 /// Traffic at the bound of `[[neighbour]]` is named once, after several looks.
