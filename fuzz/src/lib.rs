@@ -1,7 +1,12 @@
 //! The bodies of the fuzz targets, so that stable Rust can run them too (tests/smoke.rs).
 //!
-//! `cargo +nightly fuzz run toml --features libfuzzer` and `… run map …`, `… run gateway …` fuzz for
-//! real; see README.md.
+//! `cargo +nightly fuzz run TARGET --features libfuzzer` fuzzes with coverage; see README.md.
+
+mod store;
+mod uci;
+
+pub use store::store;
+pub use uci::uci;
 
 use std::net::SocketAddr;
 

@@ -15,28 +15,28 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|p| std::fs::read(p).unwrap()).collect()
 }
 
-/// Every file as it is, cut short, with bytes changed, and spliced into another one. For
+/// Every file as it is, and `damaged` times cut short, with bytes changed, and spliced into another one. For
 /// `FAIRMESH_FUZZ_SECONDS` again and again, each time otherwise; from `FAIRMESH_FUZZ_SEED` on, since the same
 /// seeds do the same damage in every run.
-fn hammer(target: &str, run: fn(&[u8])) {
+fn hammer(target: &str, run: fn(&[u8]), damaged: usize) {
     let seconds = std::env::var("FAIRMESH_FUZZ_SECONDS").map_or(0, |s| s.parse().unwrap());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
     let first = std::env::var("FAIRMESH_FUZZ_SEED").map_or(1, |s| s.parse().unwrap());
     let mut seed = first;
     while seed == first || std::time::Instant::now() < end {
-        round(target, run, seed);
+        round(target, run, damaged, seed);
         seed += 1;
     }
     println!("{target}: {} rounds from {first}", seed - first);
 }
 
-fn round(target: &str, run: fn(&[u8]), seed: u64) {
+fn round(target: &str, run: fn(&[u8]), damaged: usize, seed: u64) {
     let files = corpus(target);
     let mut rng = Stream::new(seed, target);
     let mut below = |n: usize| rng.below(n as u32) as usize;
     for file in &files {
         run(file);
-        for _ in 0..200 {
+        for _ in 0..damaged {
             let mut bytes = file.clone();
             match below(4) {
                 0 => bytes.truncate(below(file.len() + 1)),
@@ -67,15 +67,26 @@ fn round(target: &str, run: fn(&[u8]), seed: u64) {
 
 #[test]
 fn toml() {
-    hammer("toml", fairmesh_fuzz::toml);
+    hammer("toml", fairmesh_fuzz::toml, 200);
 }
 
 #[test]
 fn map() {
-    hammer("map", fairmesh_fuzz::map);
+    hammer("map", fairmesh_fuzz::map, 200);
 }
 
 #[test]
 fn gateway() {
-    hammer("gateway", fairmesh_fuzz::gateway);
+    hammer("gateway", fairmesh_fuzz::gateway, 200);
+}
+
+#[test]
+fn store() {
+    hammer("store", fairmesh_fuzz::store, 200);
+}
+
+/// Each input starts some dozen processes.
+#[test]
+fn uci() {
+    hammer("uci", fairmesh_fuzz::uci, 2);
 }

@@ -127,7 +127,8 @@ impl FromStr for JobKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        let wrong = || KeyError { found: text.chars().take(80).collect() };
+        let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        let wrong = || KeyError { found: text.chars().map(plain).take(80).collect() };
         let digit = |c: u8| match c {
             b'0'..=b'9' => Ok(c - b'0'),
             b'a'..=b'f' => Ok(c - b'a' + 10),

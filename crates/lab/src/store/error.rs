@@ -31,7 +31,7 @@ impl fmt::Display for Place {
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// The line is not a JSON object of the expected layout.
-    #[error("{0}; expected a record with key, kind, crc32 and value")]
+    #[error("{}; expected a record with key, kind, crc32 and value", plain(.0))]
     Layout(#[source] serde_json::Error),
     /// The checksum of key, kind and value differs from the recorded one.
     #[error("crc32: found {found:08x} over the record; expected {expected:08x}")]
@@ -51,7 +51,7 @@ pub enum Damage {
     #[error("key: {0}")]
     Key(#[from] KeyError),
     /// The first line is not the header of a shard.
-    #[error("{0}; expected the header of a fairmesh store")]
+    #[error("{}; expected the header of a fairmesh store", plain(.0))]
     Header(#[source] serde_json::Error),
     /// The header has another layout.
     #[error("store: found layout {found}; expected {expected}")]
@@ -151,7 +151,7 @@ pub enum StoreError {
         now: String,
     },
     /// A record is not of the type that its kind promises.
-    #[error("{place}: value: {source}; expected a {kind} record")]
+    #[error("{place}: value: {}; expected a {kind} record", plain(.source))]
     Value {
         /// File and line.
         place: Place,
@@ -221,4 +221,10 @@ impl fmt::Display for Notice {
             ),
         }
     }
+}
+
+/// Text of an error without control characters: it may quote a damaged file.
+fn plain(error: &serde_json::Error) -> String {
+    let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    error.to_string().chars().map(plain).collect()
 }
