@@ -401,8 +401,9 @@ fn the_generator_makes_every_kind_of_event() {
     let mut host = Host { rng: Stream::new(1, "conformance/host"), now: Time::ZERO, total: 0 };
     let mut body = [0u8; 80];
     let kinds: Vec<EventKind> = (0..500).filter_map(|_| host.event(&mut body).kind()).collect();
-    // A queue's length is one event, whether sampled or on change.
-    for kind in EventSet::ALL.without(EventSet::of(&[EventKind::QueueChanges])).iter() {
+    // A queue's length is one event, whether sampled or on change; probes show in the signs of a path.
+    let none = EventSet::of(&[EventKind::QueueChanges, EventKind::Probes]);
+    for kind in EventSet::ALL.without(none).iter() {
         assert!(kinds.contains(&kind), "{kind:?}");
     }
 }

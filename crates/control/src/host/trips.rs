@@ -117,6 +117,8 @@ pub struct Trips {
     /// True if data leave the mesh, and when the last did.
     upload: bool,
     left: Time,
+    /// True while data of an upload that left the mesh are not acknowledged: some before them are missing, and will come.
+    more: bool,
 }
 
 impl Trips {
@@ -143,6 +145,7 @@ impl Trips {
         }
         // While more is under way, the acknowledgement is what the sender waits for; the next data of one that has
         // nothing more to send would come at any time.
+        self.more = answer.more;
         if let Some(value) = answer.value.filter(|_| answer.more) {
             self.asked(now, value);
         }
@@ -193,10 +196,10 @@ impl Trips {
         first.then(|| Trip::new(now.since(last.at), RoundTripSource::Tcp))
     }
 
-    /// Age of the oldest packet that has not been answered; of an upload only while its data come, since an
-    /// acknowledgement that releases nothing is not answered.
+    /// Age of the oldest packet that has not been answered; of an upload only while its data come or some of them are
+    /// missing, since an acknowledgement that releases nothing is not answered.
     pub fn oldest(&self, now: Time) -> Option<Span> {
-        let over = self.upload && now.since(self.left) > UPLOADS;
+        let over = self.upload && !self.more && now.since(self.left) > UPLOADS;
         self.waiting.front().filter(|_| !over).map(|w| now.since(w.at))
     }
 
@@ -434,6 +437,22 @@ mod tests {
             t.asked(ms(50), first.wrapping_add(9));
             assert_eq!(t.echoed(ms(900), first.wrapping_add(9), true), None);
         }
+    }
+
+    #[test]
+    fn an_upload_waits_on_while_data_before_others_are_missing() {
+        let silent = |more: bool| {
+            let mut t = Trips::default();
+            let answer = |more| Answer { before: 1000, selective: None, value: Some(7), more };
+            let data = Data { end: 3000, len: 1000, again: false, echo: Some(1) };
+            t.data(ms(0), Side::Leaves, &data);
+            t.answer(ms(1), Side::Enters, &answer(true));
+            t.answer(ms(2), Side::Enters, &answer(more));
+            t.oldest(ms(5_000))
+        };
+        // The sender's timer will repeat them; where all has arrived, the upload may be over.
+        assert_eq!(silent(true), Some(Span::from_millis(4_999)));
+        assert_eq!(silent(false), None);
     }
 
     #[test]

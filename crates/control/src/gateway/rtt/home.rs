@@ -2,22 +2,26 @@
 
 use fairmesh_units::{FlowId, Span};
 
-use super::{CHANGED, PACKET};
+use super::CHANGED;
 use crate::PathSigns;
 
 /// Delay at the edge of what a mesh carries: this number of packets on the slowest link (a queue of a packet at each hop and
 /// its neighbours), and this number of least round trips.
 const PACKETS: f64 = 12.0;
 const BASES: f64 = 8.0;
-/// Round trips over which a home's delay is smoothed.
-const SAMPLES: f64 = 5.0;
 /// Time in which a delay without new round trips fades, s: a burst at the start must not count for minutes.
 const FADE: f64 = 5.0;
-/// Age of an unanswered packet from which it is late, s, and the same in packets at the home's limit.
-const LATE: f64 = 0.4;
-const LATE_PACKETS: f64 = 2.0;
+/// Ages of an unanswered packet between which it is late, s: TCP's timeouts reach 60 s (RFC 6298 §2.4), and an answer that is
+/// withheld must not hold all homes for longer.
+const LATE: core::ops::Range<f64> = 0.4..60.0;
 /// Time over which a home's part of the level falls when it uses less, s; it rises by half at a look.
 const IDLE: f64 = 10.0;
+/// Time over which the mean of a home's fullness and the part of the time in which it is held are taken, s.
+const MEAN: f64 = 20.0;
+/// Multiple of its limit that a flood brings, and time for which it does, s: no transport that answers to its losses loses
+/// half of its packets for so long.
+const FLOODS: f64 = 2.0;
+const FLOOD_TIME: f64 = 8.0;
 /// Silence after which a home has ended, s: TCP's timeouts last longer where it was in trouble.
 const ENDED: f64 = 4.0;
 const ENDED_IN_TROUBLE: f64 = 30.0;
@@ -51,6 +55,12 @@ pub(super) struct Home {
     /// True while it has a class.
     pub class: bool,
     pub weight: f64,
+    /// Analytic fair rate per weight, bit/s of IP bytes; `None` where it is not known.
+    pub fair: Option<f64>,
+    /// Multiple of the level by the analytic fair rates; 1 for the least of them, and without topology.
+    pub allotted: f64,
+    /// Multiple of the level by a way that has room while another is full ([`super::raise`]); 1 for most.
+    pub raised: f64,
     /// bit/s.
     pub guarantee: f64,
     /// bit/s; infinite where the plan has none.
@@ -59,22 +69,42 @@ pub(super) struct Home {
     pub limit: f64,
     /// Samples of this look.
     pub bytes: Counter,
+    pub packets: Counter,
+    pub drops: Counter,
     pub queued: u32,
     pub signs: Option<PathSigns>,
     /// Packets wait in its class: it has what it may have.
     pub held: bool,
-    /// Smoothed delay in the mesh, s.
+    /// Delay in the mesh, s.
     delay: f64,
     /// Delay over that at the edge.
     pub fullness: f64,
+    /// Mean of the fullness, and part of the time in which it is held.
+    pub mean: f64,
+    pub held_part: f64,
     /// A packet in the mesh is late.
     pub late: bool,
     /// Round trips of this look.
     pub round_trips: u32,
     /// Part of the level that it uses, 0 to 1.
     pub active: f64,
+    /// Time in which it brought much more than it may, s, and true once that was long.
+    over: f64,
+    flood: bool,
     silent: f64,
     troubled: bool,
+}
+
+impl Counter {
+    /// Growth since the last look; 0 for a counter that is missing or ran backwards.
+    fn moved(&self) -> u64 {
+        let moved = self.now.zip(self.last).map(|(now, last)| now.saturating_sub(last));
+        moved.unwrap_or(0)
+    }
+
+    fn settle(&mut self) {
+        self.last = self.now.take().or(self.last);
+    }
 }
 
 impl Home {
@@ -83,26 +113,42 @@ impl Home {
             flow,
             class: false,
             weight: 1.0,
+            fair: None,
+            allotted: 1.0,
+            raised: 1.0,
             guarantee: 0.0,
             ceiling: f64::INFINITY,
             limit: 0.0,
             bytes: Counter::default(),
+            packets: Counter::default(),
+            drops: Counter::default(),
             queued: 0,
             signs: None,
             held: false,
             delay: 0.0,
             fullness: 0.0,
+            mean: 0.0,
+            held_part: 0.0,
             late: false,
             round_trips: 0,
             active: 0.0,
+            over: 0.0,
+            flood: false,
             silent: ENDED,
             troubled: false,
         }
     }
 
-    /// Limit at a level, bit/s per weight; true if it is a new one.
-    pub fn allow(&mut self, level: f64) -> bool {
-        let limit = (level * self.weight).min(self.ceiling).max(self.guarantee).max(1.0);
+    /// Its part of the capacity: by weight, and by topology where that is known. What it has more by [`super::raise`] is
+    /// taken from no other.
+    pub fn part(&self) -> f64 {
+        self.weight * self.allotted
+    }
+
+    /// Limit at a level, bit/s, and never above `most`; true if it is a new one.
+    pub fn allow(&mut self, level: f64, most: f64) -> bool {
+        let share = (level * self.part() * self.raised).min(most.max(level * self.weight));
+        let limit = share.min(self.ceiling).max(self.guarantee).max(1.0);
         let changed = (limit - self.limit).abs() > CHANGED * self.limit;
         if changed {
             self.limit = limit;
@@ -113,6 +159,7 @@ impl Home {
     /// The flow is gone; its counter is kept, since it may come back.
     pub fn leave(&mut self) {
         (self.delay, self.fullness, self.active) = (0.0, 0.0, 0.0);
+        (self.mean, self.held_part, self.raised) = (0.0, 0.0, 1.0);
         (self.late, self.troubled) = (false, false);
     }
 
@@ -127,9 +174,7 @@ impl Home {
         let base = trip.map_or(0.0, |t| t.base.as_secs_f64());
         match trip {
             Some(trip) => {
-                let grown = trip.median.saturating_sub(trip.base).as_secs_f64();
-                let weight = 1.0 - (-f64::from(trip.count) / SAMPLES).exp();
-                self.delay += weight * (grown - self.delay);
+                self.delay = trip.median.saturating_sub(trip.base).as_secs_f64();
                 self.fullness = self.delay / edge.delay(base);
             }
             None => {
@@ -149,21 +194,41 @@ impl Home {
             self.leave();
             self.active = active;
         }
+        let weight = 1.0 - (-elapsed / MEAN).exp();
+        self.mean += weight * (self.fullness - self.mean);
+        self.held_part += weight * (f64::from(u8::from(self.held)) - self.held_part);
         let now = if self.held || used > 0.5 || self.troubled { 1.0 } else { used.min(1.0) };
         let weight = if now > self.active { 0.5 } else { 1.0 - (-elapsed / IDLE).exp() };
         self.active += weight * (now - self.active);
     }
 
+    /// Looks for traffic that does not answer to its limit; true if what it is taken for has changed.
+    pub fn watch(&mut self, elapsed: f64) -> bool {
+        let passed = self.packets.moved().max(1) as f64;
+        let dropped = self.drops.moved() as f64 * self.sent() / passed;
+        let more = self.class && self.sent() + dropped > FLOODS * self.limit * elapsed;
+        let before = self.flood;
+        self.over = (self.over + if more { elapsed } else { -elapsed }).clamp(0.0, FLOOD_TIME);
+        self.flood = if before { self.over > 0.0 } else { self.over >= FLOOD_TIME };
+        self.flood != before
+    }
+
+    /// True for a home whose traffic does not answer to its limit.
+    pub fn floods(&self) -> bool {
+        self.flood
+    }
+
     /// Ends a look: samples are for one look only.
     pub fn settle(&mut self) {
-        self.bytes.last = self.bytes.now.take().or(self.bytes.last);
+        for counter in [&mut self.bytes, &mut self.packets, &mut self.drops] {
+            counter.settle();
+        }
         (self.queued, self.signs) = (0, None);
     }
 
-    /// Bits that have passed since the last look; 0 for a counter that is missing or ran backwards.
+    /// Bits that have passed since the last look.
     fn sent(&self) -> f64 {
-        let moved = self.bytes.now.zip(self.bytes.last).map(|(now, last)| now.saturating_sub(last));
-        8.0 * moved.unwrap_or(0) as f64
+        8.0 * self.bytes.moved() as f64
     }
 
     /// Looks for a packet that waits long in the mesh while none waits here. One that waits while the class is full may be one
@@ -171,7 +236,6 @@ impl Home {
     fn wait(&mut self, base: f64) {
         let oldest = self.signs.and_then(|s| s.oldest).filter(|_| !self.held);
         let age = (oldest.unwrap_or(Span::ZERO).as_secs_f64() - base).max(0.0);
-        let bound = LATE.max(LATE_PACKETS * PACKET / self.limit.max(1.0));
-        self.late = age > bound;
+        self.late = LATE.contains(&age);
     }
 }

@@ -8,18 +8,17 @@ use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Reason, Value};
 
-/// Growth of the level where nothing is full, per s, and after [`CALM`] s of that.
+/// Growth of the level where nothing is full, per s, and until the first sign of that.
 const GAIN: f64 = 0.04;
 const FAST: f64 = 0.12;
-const CALM: f64 = 5.0;
+/// Fullness that ends the fast growth.
+const BEGUN: f64 = 0.5;
 /// Answer to a change of fullness: delay integrates overload, so this damps the loop.
 const DAMPING: f64 = 0.2;
-/// Largest step of a look, and fullness beyond which it grows no more.
+/// Largest step of a look.
 const STEP: f64 = 0.12;
-const FULLEST: f64 = 4.0;
-/// Idle part of the gateway's air from which nothing is lowered, and below which everything is.
+/// Idle part of the gateway's air from which nothing is lowered.
 const IDLE: f64 = 0.75;
-const BUSY: f64 = 0.45;
 /// Fastest fall in an episode of overload, per s; part to which it may fall, and packets of a home, after which it was for
 /// nothing.
 const FALL: f64 = 0.1;
@@ -45,11 +44,19 @@ pub(super) struct Look {
     pub held: bool,
     pub late: bool,
     pub round_trips: u32,
+    /// A home floods: its limit does not make the mesh emptier, and neither do lower limits of the others.
+    pub flooded: bool,
 }
 
 impl Look {
     pub fn add(&mut self, home: &Home) {
-        if self.flow.is_none() || home.fullness > self.fullest {
+        if home.floods() {
+            self.flooded = true;
+            return;
+        }
+        // A home that was raised is not what holds the others.
+        let base = home.raised <= 1.0;
+        if base && (self.flow.is_none() || home.fullness > self.fullest) {
             (self.fullest, self.flow) = (home.fullness, Some(home.flow));
         }
         self.held |= home.held;
@@ -125,7 +132,8 @@ pub(super) struct Level {
     highest: f64,
     /// Fullness at the last look.
     before: f64,
-    calm: f64,
+    /// No way was full yet.
+    begins: bool,
     episode: Option<Episode>,
     good: f64,
     /// Time for which nothing is lowered, s, and how often that has begun.
@@ -142,7 +150,7 @@ impl Level {
             lowest: bounds.lowest,
             highest: bounds.upper,
             before: 0.0,
-            calm: 0.0,
+            begins: true,
             episode: None,
             good: 0.0,
             rest: 0.0,
@@ -163,20 +171,20 @@ impl Level {
 
     /// Rate per weight: the capacity is for those who use it.
     pub fn rate(&self, homes: &[Home]) -> f64 {
-        let active: f64 = homes.iter().map(|h| h.weight * h.active).sum();
+        let active: f64 = homes.iter().map(|h| h.part() * h.active).sum();
         // A home alone has all of it.
-        let least = homes.iter().map(|h| h.weight).reduce(f64::min).unwrap_or(1.0);
+        let least = homes.iter().map(Home::part).reduce(f64::min).unwrap_or(1.0);
         (self.capacity / active.max(least)).min(self.highest)
     }
 
     /// Follows a look; `rate`: the rate per weight at it, bit/s.
     pub fn step(&mut self, look: &Look, rate: f64) -> Step {
         let dt = look.elapsed;
-        let full = look.fullest.min(FULLEST);
+        let full = look.fullest;
         let trouble = full > 1.0 || look.late;
         self.blind = if look.round_trips > 0 { 0.0 } else { self.blind + dt };
-        self.calm = if full < 0.5 && !look.late { self.calm + dt } else { 0.0 };
-        let gain = if full < 1.0 { (GAIN * (1.0 + self.calm / CALM)).min(FAST) } else { GAIN };
+        self.begins &= full < BEGUN && !look.late;
+        let gain = if self.begins { FAST } else { GAIN };
         let change = (full - self.before).clamp(-1.0, 2.0);
         self.before = full;
         let mut x = dt * (gain * (1.0 - full) - DAMPING * change).clamp(-STEP, STEP);
@@ -191,9 +199,8 @@ impl Level {
         if let Some(why) = hold.filter(|_| x > 0.0) {
             (x, step) = (0.0, why);
         }
-        if x < 0.0 {
-            // While the gateway's air is idle the mesh does not carry too much.
-            x *= ((IDLE - look.idle) / (IDLE - BUSY)).clamp(0.0, 1.0);
+        if look.idle >= IDLE || look.flooded {
+            x = x.max(0.0);
         }
         let mut capacity = self.capacity * x.exp();
         if self.rest > 0.0 {

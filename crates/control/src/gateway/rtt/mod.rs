@@ -1,18 +1,21 @@
-//! `rtt`: the gateway holds every home at one rate per weight, as high as the round trip through the mesh allows.
+//! `rtt`: the gateway holds every home at one rate per weight, as high as the round trip through the mesh allows, and gives
+//! more to homes whose way has room.
 //!
 //! A queue that builds in the mesh shows in the round trip after a few seconds, while every home still gets its limit; bytes
 //! that are missing show much later. The method is that of delay-based congestion control (TCP Vegas, CAKE's autorate),
 //! applied to the one rate that all homes share: each home's delay beyond its least round trip, over the delay that a mesh
 //! without overload has ([`home`]), is 1 at the edge of what the mesh carries. The level follows the fullest home
-//! ([`level`]). Ours; docs/controls/rtt.md derives it and says where it fails.
+//! ([`level`]); homes whose way stays empty meanwhile have another bottleneck and get more ([`raise`]). Ours; docs/controls/rtt.md derives it and says where it fails.
 
 mod home;
 mod level;
+mod raise;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use self::home::{Edge, Home};
 use self::level::{Level, Look, Step};
+use self::raise::{Outcome, Raise};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::gateway::promise::Promise;
@@ -40,11 +43,13 @@ const SHORTEST: u32 = 8;
 options! {
     /// Options of `rtt`.
     pub(crate) struct Options {
-        variants {}
+        variants {
+            topology: Origin::ours("Jamshaid 2010 §7.2"), "homes have multiples of the level as the collision-domain model allots them";
+        }
         parameters {
             look: Span = 1.0, 0.25..=10.0, "s", "time between looks";
             delay: Span = 0.3, 0.05..=5.0, "s", "longest delay that a home's packets may have in the mesh beyond its least round trip";
-            queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
+            queue: u32 = 12.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
         }
     }
 }
@@ -55,12 +60,16 @@ pub(crate) fn definition() -> Definition {
         .with_options(needs, build)
 }
 
-fn needs(_: &Options) -> Vec<Needs> {
+fn needs(options: &Options) -> Vec<Needs> {
+    let knowledge = match options.topology {
+        false => KnowledgeSet::of(&[Knowledge::LinkRates]),
+        true => KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates]),
+    };
     vec![Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
-        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+        knowledge,
         header_bytes: 0,
     }]
 }
@@ -72,9 +81,11 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         look: options.look,
         bounds,
         edge,
+        topology: options.topology,
         homes: Vec::new(),
         promised: 0,
         level: Level::new(bounds),
+        raise: Raise::default(),
         blind: false,
         air: Air::default(),
         looked: None,
@@ -87,6 +98,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         // Until it is known what it uses.
         (home.class, home.active) = (true, 1.0);
     }
+    control.allot();
     let level = control.level.rate(&control.homes);
     let packets = ((PATIENT * level / PACKET) as u32).max(SHORTEST).min(options.queue);
     let template = ClassPlan {
@@ -95,9 +107,10 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         burst: Bytes(1500),
         leaf: Leaf::DropTail { packets },
     };
+    let most = bounds.upper;
     let class = |here: &FlowHere| {
         let home = control.home(here.flow);
-        home.allow(level);
+        home.allow(level, most);
         ClassPlan {
             class: Class::Flow(here.flow),
             limit: Limit::Rate(bucket(home.limit)),
@@ -135,11 +148,14 @@ struct Rtt {
     look: Span,
     bounds: Bounds,
     edge: Edge,
+    /// True if homes have multiples of the level by their analytic fair rates.
+    topology: bool,
     /// By flow.
     homes: Vec<Home>,
     /// Sum of all guarantees, bit/s.
     promised: u64,
     level: Level,
+    raise: Raise,
     /// No round trip is known, and the journal has it.
     blind: bool,
     air: Air,
@@ -175,7 +191,17 @@ impl Rtt {
         let home = self.home(here.flow);
         (home.weight, home.guarantee) = (promise.weight, promise.guarantee);
         home.ceiling = promise.ceiling;
+        home.fair = here.fair.map(|fair| fair.0 as f64 / promise.weight);
         Ok(())
+    }
+
+    /// Sets the multiples of the level by the fair rates, where topology is known.
+    fn allot(&mut self) {
+        let fair = |h: &Home| h.fair.filter(|f| *f > 0.0);
+        let least = self.homes.iter().filter_map(fair).reduce(f64::min);
+        for home in self.homes.iter_mut().filter(|_| self.topology) {
+            home.allotted = fair(home).zip(least).map_or(1.0, |(own, least)| own / least);
+        }
     }
 
     /// A flow is announced: it gets a class, if it has none, at the level.
@@ -183,10 +209,11 @@ impl Rtt {
         if let Err(refusal) = self.admit(here) {
             actions.because(refusal.reason("rtt.refused"));
         }
-        let level = self.level.rate(&self.homes);
+        self.allot();
+        let (level, most) = (self.level.rate(&self.homes), self.bounds.upper);
         let home = self.home(here.flow);
         if !core::mem::replace(&mut home.class, true) {
-            home.allow(level);
+            home.allow(level, most);
             let limit = bucket(home.limit);
             let values = [Value::Flow(here.flow), Value::Rate(limit)];
             actions.because(Reason::new("rtt.newcomer", "flow {} may start at {}", &values));
@@ -213,6 +240,9 @@ impl Rtt {
             if credible {
                 home.look(elapsed, &self.edge);
                 look.add(home);
+                if home.watch(elapsed) {
+                    actions.because(flood(home));
+                }
             }
             home.settle();
         }
@@ -220,17 +250,39 @@ impl Rtt {
             return;
         }
         let step = self.level.step(&look, self.level.rate(&self.homes));
+        let rate = self.level.rate(&self.homes);
+        let outcome = match look.flooded {
+            false => self.raise.look(elapsed, rate, &mut self.homes),
+            true => None,
+        };
         let level = self.level.rate(&self.homes);
         let found = look.fullest >= FOUND;
         self.progress = Some(progress.bounded(now, found, step.reason(level, &look)));
-        let mut given = false;
+        if let Some(outcome) = outcome {
+            let most = self.homes.iter().map(|h| h.raised).fold(1.0, f64::max);
+            let values = [Value::Ratio(most), Value::Rate(bucket(level))];
+            actions.because(match outcome {
+                Outcome::Raised => Reason::new(
+                    "rtt.raised",
+                    "homes whose way has room have up to {} times the level: {}",
+                    &values,
+                ),
+                Outcome::Undone => Reason::new(
+                    "rtt.lowered",
+                    "the others had less for it, so homes have at most {} times the level: {}",
+                    &values,
+                ),
+            });
+        }
+        let mut given = outcome.is_some();
         let was_blind = core::mem::replace(&mut self.blind, step == Step::Blind);
         if self.blind && !was_blind {
             actions.because(step.reason(level, &look));
             given = true;
         }
+        let most = self.bounds.upper;
         for home in self.homes.iter_mut().filter(|h| h.class) {
-            if !home.allow(level) {
+            if !home.allow(level, most) {
                 continue;
             }
             if !core::mem::replace(&mut given, true) {
@@ -241,12 +293,26 @@ impl Rtt {
     }
 }
 
+/// Reason for a change of what a home is taken for.
+fn flood(home: &Home) -> Reason {
+    let flow = [Value::Flow(home.flow)];
+    match home.floods() {
+        true => Reason::new(
+            "rtt.flood",
+            "flow {} is a flood: it brings twice its limit whatever is dropped; no other is lowered for it",
+            &flow,
+        ),
+        false => Reason::new("rtt.calm", "flow {} is no flood any more", &flow),
+    }
+}
+
 impl Control for Rtt {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
             Event::FlowCounters(c) => {
                 if let Some(home) = self.find(c.flow) {
                     home.bytes.now = Some(c.bytes);
+                    home.packets.now = Some(c.packets);
                 }
             }
             Event::PathSigns(s) => {
@@ -259,9 +325,16 @@ impl Control for Rtt {
                     && let Some(home) = self.find(flow)
                 {
                     home.queued = c.queued_packets;
+                    home.drops.now = Some(c.drops);
                 }
             }
             Event::Channel(c) => self.air.sample(c),
+            Event::Allocation(a) => {
+                if let Some(home) = self.find(a.flow) {
+                    home.fair = Some(a.rate.0 as f64 / home.weight);
+                }
+                self.allot();
+            }
             Event::FlowSeen(here) => self.seen(here, actions),
             Event::FlowGone(flow) => self.gone(*flow, actions),
             Event::Deadline if now >= self.due => {
@@ -274,7 +347,12 @@ impl Control for Rtt {
     }
 
     fn wants(&self) -> EventSet {
-        EventSet::of(&[EventKind::PathSigns, EventKind::Probes, EventKind::Channel])
+        EventSet::of(&[
+            EventKind::PathSigns,
+            EventKind::Probes,
+            EventKind::Channel,
+            EventKind::Allocations,
+        ])
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -295,8 +373,9 @@ impl Control for Rtt {
         let values = [Value::Rate(bucket(level))];
         let text = "begins with {} each, which an earlier run had found";
         actions.because(Reason::new("rtt.recalled", text, &values));
+        let most = self.bounds.upper;
         for home in self.homes.iter_mut().filter(|h| h.class) {
-            if home.allow(level) {
+            if home.allow(level, most) {
                 actions.set_rate(Class::Flow(home.flow), bucket(home.limit));
             }
         }

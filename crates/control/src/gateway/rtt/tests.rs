@@ -12,6 +12,8 @@ use crate::{
 struct Seen {
     /// Part of the limit that passed.
     used: f64,
+    /// Part of the limit that its class dropped.
+    dropped: f64,
     queued: u32,
     /// Median and least round trip, ms.
     trip: Option<(u64, u64)>,
@@ -20,7 +22,13 @@ struct Seen {
 
 /// A home that sends all it may over a mesh with this delay.
 fn busy(delay: u64) -> Seen {
-    Seen { used: 1.0, queued: 5, trip: Some((20 + delay, 20)), oldest: Some(20 + delay) }
+    Seen {
+        used: 1.0,
+        dropped: 0.0,
+        queued: 5,
+        trip: Some((20 + delay, 20)),
+        oldest: Some(20 + delay),
+    }
 }
 
 /// Gateway with two links of 900 kbit/s: the level begins at 150 kbit/s for all.
@@ -28,6 +36,7 @@ struct Bench {
     instance: Instance,
     now: Time,
     bytes: Vec<u64>,
+    drops: Vec<u64>,
     channel: Channel,
     reasons: Vec<String>,
     /// bit/s, by flow.
@@ -45,7 +54,8 @@ impl Bench {
         let none = Span::ZERO;
         let channel = Channel { active: none, busy: none, receive: none, transmit: none };
         let bytes = vec![0; flows.len()];
-        Bench { instance, now: Time::ZERO, bytes, channel, reasons: Vec::new(), limits }
+        let drops = bytes.clone();
+        Bench { instance, now: Time::ZERO, bytes, drops, channel, reasons: Vec::new(), limits }
     }
 
     /// A second in which this is seen of the homes; `idle`: part of the air that was idle, if that is known.
@@ -56,12 +66,14 @@ impl Bench {
         for (k, seen) in seen.iter().enumerate() {
             let flow = FlowId(k as u32);
             self.bytes[k] += (seen.used * self.limits[k] as f64 / 8.0) as u64;
+            self.drops[k] += (seen.dropped * self.limits[k] as f64 / 12_000.0) as u64;
+            let drops = self.drops[k];
             let (bytes, packets) = (self.bytes[k], self.bytes[k] / 1500);
             let counters = Counters {
                 class: Class::Flow(flow),
                 bytes,
                 packets,
-                drops: 0,
+                drops,
                 overlimits: 0,
                 queued_packets: seen.queued,
                 queued_bytes: u64::from(seen.queued) * 1500,
@@ -116,14 +128,90 @@ fn the_level_rises_to_the_edge_and_rests_there() {
     let empty = b.limits[0];
     assert!(empty > 2 * 75_000, "{:?}", b.limits);
     // 12 packets of 900 kbit/s and 8 times 20 ms are more than the longest delay: 300 ms.
-    b.seconds(20, &[busy(300), busy(0)]);
+    b.seconds(20, &[busy(300), busy(200)]);
     let edge = b.limits[0];
-    b.seconds(20, &[busy(300), busy(0)]);
+    b.seconds(20, &[busy(300), busy(200)]);
     assert!((0.97..1.03).contains(&(b.limits[0] as f64 / edge as f64)), "{edge} {:?}", b.limits);
     assert_eq!(b.limits[0], b.limits[1], "one level");
-    b.seconds(10, &[busy(900), busy(0)]);
+    b.seconds(10, &[busy(900), busy(600)]);
     assert!(b.limits[0] < edge * 8 / 10, "{edge} {:?}", b.limits);
     assert!(b.reasons.iter().any(|r| r.contains("flow 0 has")), "{:?}", b.reasons);
+}
+
+#[test]
+fn the_level_rises_fast_until_a_way_is_half_full_for_the_first_time() {
+    let mut b = Bench::new(&[0, 1]);
+    let grown = |b: &mut Bench| {
+        let before = b.limits[0] as f64;
+        b.seconds(5, &[busy(0); 2]);
+        b.limits[0] as f64 / before
+    };
+    b.seconds(1, &[busy(0); 2]);
+    let fast = grown(&mut b);
+    b.seconds(10, &[busy(200); 2]);
+    b.seconds(1, &[busy(0); 2]);
+    let slow = grown(&mut b);
+    assert!(fast > 1.6 && slow < 1.25, "{fast} {slow}");
+}
+
+#[test]
+fn a_home_whose_way_has_room_gets_more_unless_the_others_pay_for_it() {
+    let mut b = Bench::new(&[0, 1, 2]);
+    let [full, room] = [busy(300), busy(10)];
+    b.seconds(80, &[full, full, room]);
+    let raised = b.limits[2] as f64 / b.limits[0] as f64;
+    assert!(raised > 1.5, "{:?}", b.limits);
+    assert_eq!(b.limits[0], b.limits[1]);
+    assert!(b.reasons.iter().any(|r| r.contains("whose way has room")), "{:?}", b.reasons);
+    // Its way fills up: it has another bottleneck now, or the same.
+    b.seconds(200, &[full, full, full]);
+    assert!((b.limits[2] as f64 / b.limits[0] as f64 - 1.0).abs() < 0.005, "{:?}", b.limits);
+    // The others' delay grows with what the third has.
+    let mut b = Bench::new(&[0, 1, 2]);
+    for _ in 0..240 {
+        let more = b.limits[2] as f64 / b.limits[0] as f64 - 1.0;
+        let full = busy(300 + (1500.0 * more) as u64);
+        b.second(&[full, full, room], None);
+    }
+    assert!(b.reasons.iter().any(|r| r.contains("had less for it")), "{:?}", b.reasons);
+    assert!(b.limits[2] as f64 <= 1.26 * b.limits[0] as f64, "{:?}", b.limits);
+}
+
+#[test]
+fn a_home_that_loses_half_of_its_packets_for_long_is_a_flood_and_lowers_nobody() {
+    let mut b = Bench::new(&[0, 1]);
+    b.seconds(30, &[busy(0); 2]);
+    let before = b.limits[1];
+    let flood = Seen { dropped: 2.0, ..busy(0) };
+    b.seconds(7, &[flood, busy(0)]);
+    assert!(!b.reasons.iter().any(|r| r.contains("is a flood")), "{:?}", b.reasons);
+    b.seconds(2, &[flood, busy(0)]);
+    assert!(b.reasons.iter().any(|r| r.contains("flow 0 is a flood")), "{:?}", b.reasons);
+    let named = b.limits[1];
+    assert!(named >= before);
+    b.seconds(60, &[Seen { trip: Some((9_000, 20)), ..flood }, busy(900)]);
+    assert_eq!(b.limits[1], named);
+    b.seconds(20, &[busy(0); 2]);
+    assert!(b.reasons.iter().any(|r| r.contains("flow 0 is no flood any more")), "{:?}", b.reasons);
+}
+
+#[test]
+fn topology_gives_multiples_of_the_level() {
+    let mut setting = gateway(&[0, 1]);
+    setting.flows[0].fair = Some(BitRate(300_000));
+    setting.flows[1].fair = Some(BitRate(100_000));
+    let mut instance = start("rtt+topology", setting);
+    let limit = |c: &ClassPlan| c.limit;
+    let limits: Vec<Limit> = instance.plan.classes.iter().map(limit).collect();
+    // 900 kbit/s over 6, in four parts.
+    assert_eq!(limits, [112_500, 37_500].map(|r| Limit::Rate(BitRate(r))));
+    let fair = Event::Allocation(crate::Allocation { flow: FlowId(0), rate: BitRate(100_000) });
+    let mut actions = Actions::new();
+    instance.control.on(Time::ZERO, &fair, &mut actions);
+    instance.control.on(Time::ZERO + Span::from_secs(1), &Event::Deadline, &mut actions);
+    instance.control.on(Time::ZERO + Span::from_secs(2), &Event::Deadline, &mut actions);
+    let limits: Vec<u64> = limits_of(&actions).iter().map(|l| l.1).collect();
+    assert_eq!(limits[0], limits[1], "one level");
 }
 
 #[test]
@@ -131,7 +219,7 @@ fn a_home_that_uses_less_leaves_the_rest_to_others_at_once() {
     let mut b = Bench::new(&[0, 1]);
     b.seconds(20, &[busy(290); 2]);
     let both = b.limits[0];
-    let quiet = Seen { used: 0.0, queued: 0, trip: None, oldest: None };
+    let quiet = Seen { used: 0.0, dropped: 0.0, queued: 0, trip: None, oldest: None };
     b.seconds(30, &[busy(290), quiet]);
     assert!(b.limits[0] as f64 > 1.7 * both as f64, "{both} {:?}", b.limits);
 }
@@ -157,12 +245,17 @@ fn nothing_is_raised_while_a_packet_is_late_unless_its_class_is_full() {
     b.seconds(5, &[Seen { oldest: Some(5_000), ..busy(290) }, busy(290)]);
     assert!(b.limits[0] as f64 > 0.95 * before as f64, "{before} {:?}", b.limits);
     // Half of its limit passes and a packet waits: the others get no more. Then it is answered, and they do.
-    let stalled = Seen { used: 0.6, queued: 0, trip: Some((20, 20)), oldest: Some(1_500) };
+    let stalled =
+        Seen { used: 0.6, dropped: 0.0, queued: 0, trip: Some((20, 20)), oldest: Some(1_500) };
     b.seconds(20, &[stalled, busy(0)]);
     let before = b.limits[1];
     b.seconds(20, &[stalled, busy(0)]);
     assert_eq!(b.limits[1], before);
     b.seconds(20, &[busy(0); 2]);
+    assert!(b.limits[1] > before, "{before} {:?}", b.limits);
+    // An answer that never comes holds the others for a minute at most.
+    let before = b.limits[1];
+    b.seconds(20, &[Seen { oldest: Some(70_000), ..stalled }, busy(0)]);
     assert!(b.limits[1] > before, "{before} {:?}", b.limits);
 }
 
@@ -191,13 +284,14 @@ fn no_neighbour_and_impossible_plans_are_refused() {
 fn seen() -> impl Strategy<Value = Seen> {
     (
         prop_oneof![Just(0.0), 0.0..1.2f64, Just(50.0)],
+        0.0..5.0f64,
         0u32..30,
         proptest::option::of((1u64..20_000, 1u64..2_000)),
         proptest::option::of(0u64..100_000),
     )
-        .prop_map(|(used, queued, trip, oldest)| {
+        .prop_map(|(used, dropped, queued, trip, oldest)| {
             let trip = trip.map(|(median, base)| (median.max(base), base));
-            Seen { used, queued, trip, oldest }
+            Seen { used, dropped, queued, trip, oldest }
         })
 }
 

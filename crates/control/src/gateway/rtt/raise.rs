@@ -1,0 +1,114 @@
+//! Several bottlenecks: a home whose way has room while another home's is full may have more than the level.
+//!
+//! Max-min fairness allows more to a home only where no other has less for it. A home that is held all the time and whose
+//! way is much emptier than the fullest one has another bottleneck, or none. Such homes are raised together by a step; if
+//! the level falls, the step is undone, since the others have paid for it.
+
+use super::PACKET;
+use super::home::Home;
+
+/// Part of the fullest home's mean fullness below which a home's way has room, and above which it has none. On meshes with
+/// one bottleneck all homes have more than 0.37 of it, where there are several those with another one less than 0.3.
+const ROOM: f64 = 0.3;
+const NO_ROOM: f64 = 0.45;
+/// Mean fullness of the fullest home from which a way counts as full.
+const FULL: f64 = 0.5;
+/// Part of the time in which a home must be held, and of the level that it must use, to be raised.
+const WANTS: f64 = 0.8;
+/// Factor of a step, and part of the level that the others may lose by all steps.
+const STEP: f64 = 1.25;
+const LOSS: f64 = 0.06;
+/// Time between two steps: s, and packets at the level. After a step that failed it doubles, up to [`MOST`] times.
+const PERIOD: f64 = 15.0;
+const PERIOD_PACKETS: f64 = 40.0;
+const MOST: u32 = 4;
+/// Change of the number of active homes from which levels are not compared.
+const STEADY: f64 = 0.1;
+
+/// Outcome of a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// Homes whose way has room have more.
+    Raised,
+    /// The others had less, so the last step is undone.
+    Undone,
+}
+
+/// The search for homes that may have more.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Raise {
+    /// Time since the begin of this period, s, and the sum over it of the logarithm of the level times s.
+    age: f64,
+    sum: f64,
+    /// Time to wait beyond a period after steps that failed, s, and their number.
+    wait: f64,
+    failed: u32,
+    /// Mean level while no home had more, bit/s per weight.
+    reference: f64,
+    /// Number of active homes in the last period.
+    active: f64,
+    /// Homes of the last step, by place, and what they had before it.
+    last: Vec<(usize, f64)>,
+}
+
+impl Raise {
+    /// Takes in a look over `elapsed` s at this level, bit/s per weight.
+    pub fn look(&mut self, elapsed: f64, level: f64, homes: &mut [Home]) -> Option<Outcome> {
+        self.age += elapsed;
+        self.sum += level.max(1.0).ln() * elapsed;
+        let period = PERIOD.max(PERIOD_PACKETS * PACKET / level.max(1.0));
+        if self.age < period + self.wait {
+            return None;
+        }
+        let mean = (self.sum / self.age).exp();
+        (self.age, self.sum, self.wait) = (0.0, 0.0, 0.0);
+        let active: f64 = homes.iter().map(|h| h.active).sum();
+        let steady = (active - self.active).abs() <= STEADY * self.active;
+        self.active = active;
+        let raised = homes.iter().any(|h| h.raised > 1.0);
+        if !steady || !raised {
+            self.reference = mean;
+        }
+        if !steady {
+            self.last.clear();
+            return None;
+        }
+        let base = homes.iter().filter(|h| h.raised <= 1.0);
+        let fullest = base.map(|h| h.mean).fold(0.0, f64::max);
+        for home in homes.iter_mut().filter(|h| h.mean > NO_ROOM * fullest) {
+            home.raised = (home.raised / STEP).max(1.0);
+        }
+        if raised && mean < (1.0 - LOSS) * self.reference {
+            self.undo(homes);
+            self.failed += 1;
+            self.wait = period * f64::from(1 << self.failed.min(MOST));
+            return Some(Outcome::Undone);
+        }
+        if !core::mem::take(&mut self.last).is_empty() {
+            self.failed = 0;
+        }
+        if fullest < FULL {
+            return None;
+        }
+        for (place, home) in homes.iter_mut().enumerate() {
+            let wants = home.held_part > WANTS && home.active > WANTS;
+            if home.class && wants && home.mean < ROOM * fullest {
+                self.last.push((place, home.raised));
+                home.raised *= STEP;
+            }
+        }
+        (!self.last.is_empty()).then_some(Outcome::Raised)
+    }
+
+    /// Undoes the last step, or, if it is not known any more, one step of all.
+    fn undo(&mut self, homes: &mut [Home]) {
+        if self.last.is_empty() {
+            homes.iter_mut().for_each(|h| h.raised = (h.raised / STEP).max(1.0));
+        }
+        for (place, before) in self.last.drain(..) {
+            if let Some(home) = homes.get_mut(place) {
+                home.raised = home.raised.min(before);
+            }
+        }
+    }
+}
