@@ -105,11 +105,14 @@ fn headers_can_be_read_where_the_operator_lets_them() {
                option routes '1'\n";
     let read = |option: &str| {
         let toml = toml_of(&format!("{uci}{option}"));
-        Config::parse("gateway.toml", &toml).unwrap().signs
+        let config = Config::parse("gateway.toml", &toml).unwrap();
+        (config.signs, config.probe)
     };
-    assert_eq!(read(""), ReadHeaders::ForControl);
-    assert_eq!(read(" option signs '0'\n"), ReadHeaders::Never);
-    assert_eq!(read(" option signs '1'\n"), ReadHeaders::Always);
+    assert_eq!(read(""), (ReadHeaders::ForControl, true));
+    assert_eq!(read(" option signs '0'\n"), (ReadHeaders::Never, true));
+    assert_eq!(read(" option signs '1'\n"), (ReadHeaders::Always, true));
+    assert_eq!(read(" option probe '0'\n"), (ReadHeaders::ForControl, false));
+    assert_eq!(read(" option signs '1'\n option probe '1'\n"), (ReadHeaders::Always, true));
 }
 
 #[test]

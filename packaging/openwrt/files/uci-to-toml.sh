@@ -31,6 +31,15 @@ truth() {
     [ "$value" = 0 ] || printf '%s = true\n' "$3"
 }
 
+# choice SECTION OPTION KEY: true or false, if the option is there.
+choice() {
+    local value
+    config_get value "$1" "$2"
+    [ -n "$value" ] || return 0
+    config_get_bool value "$1" "$2" 1
+    if [ "$value" = 1 ]; then printf '%s = true\n' "$3"; else printf '%s = false\n' "$3"; fi
+}
+
 element() { printf '%s, ' "$(quote "$1")"; }
 
 # list SECTION OPTION KEY: an array of strings, if there is one.
@@ -58,11 +67,8 @@ gateway() {
     peers=$(number "$1" peer_number number; text "$1" peer_listen listen; list "$1" peer peer; text "$1" peer_key key)
     [ -z "$peers" ] || printf '[peers]\n%s\n' "$peers"
     # Without the option the control decides.
-    config_get signs "$1" signs
-    if [ -n "$signs" ]; then
-        config_get_bool signs "$1" signs 1
-        if [ "$signs" = 1 ]; then printf '[signs]\nread = true\n'; else printf '[signs]\nread = false\n'; fi
-    fi
+    signs=$(choice "$1" signs read; choice "$1" probe probe)
+    [ -z "$signs" ] || printf '[signs]\n%s\n' "$signs"
     any=$(text "$1" batman batman; text "$1" babel babel; text "$1" olsr olsr; text "$1" netjson netjson
         truth "$1" routes routes; text "$1" routes_by routes_by; truth "$1" neighbours neighbours)
     [ -z "$any" ] || { printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan; }
