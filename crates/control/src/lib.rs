@@ -4,17 +4,16 @@
 //! the next deadline come out. It reads no clock, opens no socket and sees only what a real Linux
 //! router can measure, so the same code runs in the simulator, in the emulator and on a router.
 //!
-//! - [`Event`] what a mechanism may sense, [`Action`] what it may do, [`Reason`] why it did it;
-//! - [`Needs`] what it requires of its host and where it runs; a host says what it [`Offers`], and
-//!   [`Mechanism::start`] refuses by name what is missing;
-//! - [`Plan`] the classes that the host builds for it, as queues of the simulator or as `tc`
-//!   classes;
-//! - [`host`] what every host does the same way: the driver of a mechanism at a node;
-//! - [`Definition`] what a mechanism is, with the options that [`options!`] declares; [`Registry`]
+//! - [`Event`] is what a mechanism may sense, [`Action`] what it may do, [`Reason`] why it did it;
+//! - [`Needs`] are its requirements of the host and its placement; [`Offers`] are the host's capabilities, and
+//!   [`Mechanism::start`] refuses a mechanism and names each missing capability;
+//! - [`Plan`] lists the classes that the host builds for it, as queues of the simulator or as `tc` classes;
+//! - [`host`] is the part that every host does the same way: the driver of a mechanism at a node;
+//! - [`Definition`] describes a mechanism, with the options that [`options!`] declares; [`Registry`]
 //!   finds it by the name used on the command line and in files, variants included:
 //!   `"pfrc+exponential"`.
 //!
-//! How to add one, and how every published mechanism fits: `docs/control.md`.
+//! To add a mechanism, and for the fit of every published one, see `docs/control.md`.
 
 mod contract;
 mod fifo;
@@ -39,14 +38,13 @@ pub use contract::{
     RoundTripSample, RoundTripSource, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station,
     UnknownControl, Value, Variant, reference,
 };
-// Quantities and identifiers of the contract, so that a mechanism needs no other crate of ours.
+// Quantities and identifiers of the contract, so that a mechanism needs no other crate of this project.
 pub use fairmesh_units as units;
 pub use mesh::{cna, gap};
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 
-/// Definitions of all mechanisms of this crate, in the order in which they are listed. Adding one:
-/// its file and its line here.
+/// Definitions of all mechanisms of this crate, in the order of the listings. To add one, add its file and a line here.
 fn standard_definitions() -> [Definition; 22] {
     [
         gateway::gateway_queue::fq(),
@@ -74,47 +72,45 @@ fn standard_definitions() -> [Definition; 22] {
     ]
 }
 
-/// One mechanism at one node. Pure: no clock, no I/O, no randomness but the stream it was given.
+/// One mechanism at one node. Pure: no clock, no I/O, no randomness except its own stream.
 pub trait Control: core::fmt::Debug + Send {
-    /// Takes in an event at `now` and appends what to do about it to `actions`.
+    /// Takes in an event at `now` and appends the resulting actions to `actions`.
     ///
-    /// `now` never goes backwards. When a deadline is due the host first delivers its samples
-    /// (counters, stations, channel, queues: whatever the mechanism asked for), all with the same
-    /// `now`, and [`Event::Deadline`] last. Events that the mechanism did not ask for may come and
-    /// are ignored.
+    /// `now` never goes backwards. When a deadline is due, the host first delivers its samples (counters, stations,
+    /// channel, queues: those that the mechanism requires), all with the same `now`, and [`Event::Deadline`] last.
+    /// Events that the mechanism did not require may come and are ignored.
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions);
 
-    /// When it next wants [`Event::Deadline`], or `None` if it only reacts. After `on(now, …)` it
-    /// is not before `now`, and after a `Deadline` it is later than `now`.
+    /// Returns the time of its next [`Event::Deadline`]; `None` if it only reacts to events.
+    /// After `on(now, …)` this is not before `now`, and after a `Deadline` it is later than `now`.
     fn next_deadline(&self) -> Option<Time>;
 
-    /// Events beside those of [`Needs`] that it uses where the host delivers them, and does without elsewhere.
+    /// Returns optional events: it uses them if the host delivers them, in addition to those of [`Needs`].
     fn wants(&self) -> EventSet {
         EventSet::NONE
     }
 
-    /// What it has found out and would be worth knowing after a restart: a rate of IP bytes for
-    /// everybody together.
+    /// Returns the result worth keeping over a restart: a rate of IP bytes for all flows together.
     fn learned(&self) -> Option<BitRate> {
         None
     }
 
-    /// Progress of its search for the level at which it holds flows; `None` for a control without a search.
+    /// Returns the progress of its search for the level that limits flows; `None` for a control without a search.
     fn progress(&self) -> Option<Progress> {
         None
     }
 
-    /// Whether it has found that a flow does not answer to its limit and takes from others.
+    /// True if it has found that a flow does not respond to its limit and takes capacity from others.
     fn floods(&self, _flow: FlowId) -> bool {
         false
     }
 
-    /// The node whose decisions it carries out, if that is another one.
+    /// Returns the node whose decisions it carries out, if that is another node.
     fn follows(&self) -> Option<NodeId> {
         None
     }
 
-    /// Begins from what an earlier run had learned; before any event. It is checked against all
-    /// bounds like a measurement.
+    /// Starts from the result of an earlier run; called before any event.
+    /// The value is checked against all bounds like a measurement.
     fn recall(&mut self, _learned: BitRate, _actions: &mut Actions) {}
 }

@@ -1,4 +1,4 @@
-//! What a mechanism may do.
+//! Actions that a mechanism may take.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ pub enum Class {
     All,
     /// One flow's data.
     Flow(FlowId),
-    /// Everything sent to one neighbour.
+    /// All packets sent to one neighbour.
     Link(NodeId),
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// How a header field changes in a packet that already carries one.
+/// Rule by which a header field changes in a packet that already carries one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Merge {
     /// Overwrite it.
@@ -58,11 +58,11 @@ impl Header {
 /// Receivers of a message outside the air ([`Action::Tell`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// One node, however far.
+    /// One node, at any number of hops.
     Node(NodeId),
-    /// All nodes within so many hops of the sender, over links in either direction.
+    /// All nodes within this number of hops of the sender, over links in either direction.
     Within(u32),
-    /// All other gateways, over the wires behind them: not at once, and not for sure.
+    /// All other gateways, over the wired network behind them; with delay, and without guaranteed delivery.
     Gateways,
 }
 
@@ -70,111 +70,110 @@ pub enum Reach {
 /// meaning (RFC 9331 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marking {
-    /// Spread evenly over the packets that may be marked: from one mark to the next it is between
-    /// 2/3 and 4/3 of 1 / probability packets, on average 1 / probability. Where each packet has a
-    /// chance of its own, marks come in clusters (Floyd, Jacobson 1993 §7).
+    /// True if marks are spread evenly over the packets that may be marked.
+    /// The distance between two marks is then 2/3 to 4/3 of 1 / probability packets, on average 1 / probability. With
+    /// an independent chance per packet, marks come in clusters (Floyd, Jacobson 1993 §7).
     pub even: bool,
 }
 
-/// A decision. What it sets stays in force until it is set anew.
+/// A decision. Its setting stays in force until it is replaced.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Action {
-    /// Limit a class to a rate of IP bytes. A class that the plan does not list is built from its
-    /// template.
+    /// Limits a class to a rate of IP bytes. A class that the plan does not list is built from its template.
     SetRate {
-        /// Which class.
+        /// The class.
         class: Class,
-        /// Its new rate; `None` lifts the limit.
+        /// New rate; `None` lifts the limit.
         rate: Option<BitRate>,
     },
-    /// Limit a class to a share of the airtime.
+    /// Limits a class to a share of the airtime.
     SetAirtime {
-        /// Which class.
+        /// The class.
         class: Class,
-        /// Its new share.
+        /// New share.
         share: Share,
     },
-    /// Take a class built from the template away; what waits in it must not be lost.
+    /// Removes a class built from the template; its queued packets must not be lost.
     Remove {
-        /// Which class.
+        /// The class.
         class: Class,
     },
-    /// Set CE in ECN-capable packets of a class with this probability.
+    /// Sets CE in ECN-capable packets of a class with this probability.
     Mark {
-        /// Which class.
+        /// The class.
         class: Class,
-        /// Per packet.
+        /// Probability per packet.
         probability: Probability,
-        /// Which codepoints, and how the marks fall.
+        /// Codepoints that are marked, and the distribution of the marks.
         how: Marking,
     },
-    /// Drop packets of a class with this probability.
+    /// Drops packets of a class with this probability.
     Drop {
-        /// Which class.
+        /// The class.
         class: Class,
-        /// Per packet.
+        /// Probability per packet.
         probability: Probability,
     },
-    /// Write a header field into every packet of a class that leaves this node, its own and
-    /// forwarded ones, data and acknowledgements.
+    /// Writes a header field into every packet of a class that leaves this node: local and forwarded packets, data and
+    /// acknowledgements.
     Annotate {
-        /// Which packets.
+        /// The class.
         class: Class,
-        /// Which field.
+        /// Index of the field.
         slot: u8,
-        /// How to combine it with what is there.
+        /// Rule for a packet that already carries the field.
         merge: Merge,
-        /// Its value.
+        /// Value of the field.
         value: u32,
     },
-    /// Send a control message; [`Actions::body`] has its bytes.
+    /// Sends a control message; [`Actions::body`] returns its bytes.
     Send {
         /// The neighbour; `None` for a broadcast to all neighbours.
         to: Option<NodeId>,
-        /// Where its bytes start.
+        /// Offset of its first byte.
         start: u32,
         /// Number of its bytes.
         len: u32,
     },
-    /// Send a control message to a node that may be several hops away: it travels as other packets
-    /// do, by the routes of the mesh, and may be lost; [`Actions::body`] has its bytes.
+    /// Sends a control message to a node that may be several hops away.
+    /// It follows the routes of the mesh like other packets and may be lost; [`Actions::body`] returns its bytes.
     Route {
         /// The node.
         to: NodeId,
-        /// Where its bytes start.
+        /// Offset of its first byte.
         start: u32,
         /// Number of its bytes.
         len: u32,
     },
-    /// Hand a message over outside the air, as an [`crate::Event::Message`] of this node. To other gateways
-    /// it travels over the wire, as a datagram. To others it arrives at once, without airtime and without
-    /// loss: an ideal that no router has, the "central repository" of Rangwala 2008 §4.1.
+    /// Delivers a message outside the air, as an [`crate::Event::Message`] of this node.
+    /// To other gateways it travels over the wire, as a datagram. To other nodes it arrives at once, without airtime
+    /// and without loss: an ideal that no router has, the "central repository" of Rangwala 2008 §4.1.
     Tell {
-        /// For whom; the sender itself hears nothing.
+        /// Receivers; the sender itself is never one of them.
         reach: Reach,
-        /// Where its bytes start.
+        /// Offset of its first byte.
         start: u32,
         /// Number of its bytes.
         len: u32,
     },
-    /// Carry these bits in every MAC acknowledgement that this node sends from now on, as a spare
-    /// code of the frame control field can; 0 is a plain acknowledgement.
+    /// Carries these bits in every later MAC acknowledgement of this node.
+    /// A spare code of the frame control field can carry them; 0 is a plain acknowledgement.
     AckBits {
         /// The bits.
         bits: u8,
     },
-    /// Send new data of a local TCP flow at least this far apart, whatever its window says.
+    /// Spaces new data of a local TCP flow at least this far apart, whatever its window allows.
     Pace {
-        /// Which flow.
+        /// The flow.
         flow: FlowId,
-        /// From one segment to the next; `None` leaves it to the window.
+        /// Time from one segment to the next; `None` leaves the spacing to the window.
         interval: Option<Span>,
-        /// Whether its congestion window still holds it back. Without, it is a rate-based
-        /// transport with TCP's reliability: all segments, repeated ones too, go at this spacing,
-        /// with at most 64 KiB in the network.
+        /// True if the congestion window still applies.
+        /// Otherwise the flow is a rate-based transport with TCP's reliability: all segments, retransmissions included,
+        /// go at this spacing, with at most 64 KiB in the network.
         window: bool,
     },
-    /// Why: explains the actions that follow it in the same buffer, up to the next reason.
+    /// The reason for the actions that follow in the same buffer, up to the next reason.
     Because(Reason),
 }
 
@@ -243,7 +242,7 @@ impl Actions {
         Actions::default()
     }
 
-    /// An empty buffer that throws reasons away: for hosts where nobody listens.
+    /// An empty buffer that discards reasons, for hosts that do not record them.
     pub fn silent() -> Self {
         Actions { silent: true, ..Actions::default() }
     }
@@ -253,7 +252,7 @@ impl Actions {
         self.list.iter()
     }
 
-    /// Whether nothing was asked for.
+    /// True if the buffer has no action.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -264,8 +263,8 @@ impl Actions {
         self.bodies.clear();
     }
 
-    /// The bytes of a [`Action::Send`], [`Action::Route`] or [`Action::Tell`] in this buffer; empty for
-    /// anything else.
+    /// Returns the bytes of an [`Action::Send`], [`Action::Route`] or [`Action::Tell`] in this buffer; empty for other
+    /// actions.
     pub fn body(&self, action: &Action) -> &[u8] {
         match *action {
             Action::Send { start, len, .. }
@@ -278,7 +277,7 @@ impl Actions {
         }
     }
 
-    /// Says why the actions that follow are taken.
+    /// Adds the reason for the actions that follow.
     pub fn because(&mut self, reason: Reason) {
         if !self.silent {
             self.list.push(Action::Because(reason));
@@ -290,7 +289,7 @@ impl Actions {
         self.list.push(Action::SetRate { class, rate: Some(rate) });
     }
 
-    /// [`Action::SetRate`] to none.
+    /// [`Action::SetRate`] without a rate: lifts the limit.
     pub fn lift_limit(&mut self, class: Class) {
         self.list.push(Action::SetRate { class, rate: None });
     }
@@ -305,19 +304,18 @@ impl Actions {
         self.list.push(Action::Remove { class });
     }
 
-    /// [`Action::Mark`] of ECT(0) packets only, each by a chance of its own; the probability is cut
-    /// to 0…1.
+    /// [`Action::Mark`] of ECT(0) packets only, each with an independent chance; the probability is clamped to 0…1.
     pub fn mark(&mut self, class: Class, probability: f64) {
         self.mark_as(class, probability, Marking::default());
     }
 
-    /// [`Action::Mark`]; the probability is cut to 0…1.
+    /// [`Action::Mark`]; the probability is clamped to 0…1.
     pub fn mark_as(&mut self, class: Class, probability: f64, how: Marking) {
         let probability = Probability(Share::new(probability).get());
         self.list.push(Action::Mark { class, probability, how });
     }
 
-    /// [`Action::Drop`]; the probability is cut to 0…1.
+    /// [`Action::Drop`]; the probability is clamped to 0…1.
     pub fn drop(&mut self, class: Class, probability: f64) {
         let probability = Probability(Share::new(probability).get());
         self.list.push(Action::Drop { class, probability });
@@ -367,7 +365,7 @@ impl Actions {
         self.list.push(Action::Tell { reach, start, len });
     }
 
-    /// An action as another buffer has it; its bytes, if it has any, are not taken over.
+    /// Appends an action of another buffer; its bytes, if any, are not copied.
     pub(crate) fn push(&mut self, action: Action) {
         match action {
             Action::Because(reason) => self.because(reason),

@@ -103,9 +103,9 @@ kinds! {
         Sent = "transmit status of every frame",
         /// [`crate::Event::Received`], for every data packet.
         Received = "every data packet received",
-        /// [`crate::Event::Overheard`], for every data packet addressed to someone else.
+        /// [`crate::Event::Overheard`], for every data packet addressed to another node.
         Overheard = "data packets overheard",
-        /// [`crate::Event::Message`] and, where the host can tell, [`crate::Event::Restarted`].
+        /// [`crate::Event::Message`] and, if the host can detect it, [`crate::Event::Restarted`].
         Messages = "control messages of other nodes",
         /// [`crate::Event::Feedback`], for every acknowledgement at a flow's source.
         Feedback = "transport feedback at the source",
@@ -157,7 +157,7 @@ kinds! {
 }
 
 kinds! {
-    /// Something that a host may know when a mechanism is started.
+    /// A fact that a host may know when a mechanism is started.
     Knowledge,
     /// A set of facts.
     KnowledgeSet {
@@ -175,9 +175,9 @@ kinds! {
 }
 
 kinds! {
-    /// Where a mechanism runs.
+    /// A kind of node at which a mechanism runs.
     Placement,
-    /// A set of places; the empty set is nowhere.
+    /// A set of kinds of nodes; the empty set means that the mechanism runs nowhere.
     PlacementSet {
         /// Gateways.
         Gateway = "gateway",
@@ -187,7 +187,7 @@ kinds! {
         Sources = "sources",
         /// Access points.
         AccessPoints = "access points",
-        /// Nodes that may source flows and run this project's agent; gateways are none of them.
+        /// Nodes that may source flows and run this project's agent; gateways are excluded.
         Agents = "sources with an agent",
         /// All nodes.
         EveryNode = "every node",

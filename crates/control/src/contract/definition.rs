@@ -1,4 +1,4 @@
-//! A mechanism as a registry has it.
+//! Definition of a mechanism, as a registry stores it.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -8,34 +8,32 @@ use super::options::{OptionSet, Parameter, Variant};
 use super::origin::Origin;
 use crate::{Chosen, Control, Needs, Plan, Refusal, Setting};
 
-/// A mechanism as a [`crate::Registry`] has it: name, source, options, and how it is built.
-///
-/// All text may be owned, so that a definition can be made of names that are known at run time
-/// only. `docs/control.md` shows how to write one; `examples/own-mechanism` is one in a crate of its
-/// own.
+/// A mechanism as a [`crate::Registry`] stores it: name, origin, options and constructor.
+/// All text may be owned, so that a definition can use names that are known only at run time. `docs/control.md` shows
+/// how to write one; `examples/own-mechanism` defines one in a separate crate.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// Its name on the command line, in files and in results.
+    /// Name on the command line, in files and in results.
     pub name: Cow<'static, str>,
     /// One line for listings.
     pub about: Cow<'static, str>,
-    /// Whose it is, without variants.
+    /// Origin of the mechanism without variants.
     pub origin: Origin,
-    /// Variants that hang on with a plus; at most [`crate::MAX_VARIANTS`].
+    /// Variants that can be appended with a plus; at most [`crate::MAX_VARIANTS`].
     pub variants: Vec<Variant>,
-    /// Numbers that may be changed.
+    /// Parameters that may be changed.
     pub parameters: Vec<Parameter>,
-    /// Where it runs and how it is built.
+    /// Nodes at which it runs, and its constructor.
     pub runs: Runs,
-    /// Text that identifies its results, part of the key of every stored result. It must change
-    /// whenever the mechanism decides differently: the package and version of its crate, a hash of
-    /// a script. Mechanisms of this crate have [`Definition::SHIPPED`].
+    /// Text that identifies its results, part of the key of every stored result.
+    /// It must change whenever the mechanism decides differently: the package and version of its crate, or a hash of a
+    /// script. Mechanisms of this crate have [`Definition::SHIPPED`].
     pub revision: Cow<'static, str>,
 }
 
 impl Definition {
-    /// Revision of the mechanisms of this crate, whose results the revision of the engine
-    /// identifies. No mechanism of another crate may have it.
+    /// Revision of the mechanisms of this crate, whose results the revision of the engine identifies.
+    /// No mechanism of another crate may have it.
     pub const SHIPPED: &str = "fairmesh";
 
     /// A mechanism without options that runs nowhere.
@@ -62,8 +60,8 @@ impl Definition {
         Definition { revision: revision.into(), ..self }
     }
 
-    /// Declares options with [`crate::options!`], and how the mechanism is built from them: `needs`
-    /// has one entry for each kind of node, `build` is called at each of those nodes.
+    /// Declares options with [`crate::options!`] and builds the mechanism from them.
+    /// `needs` has one entry for each kind of node; `build` is called at each of those nodes.
     #[must_use]
     pub fn with_options<O: OptionSet>(
         self,
@@ -78,8 +76,8 @@ impl Definition {
         }
     }
 
-    /// Declares where it runs and how it is built, in terms of the places of its options in
-    /// `variants` and `parameters`.
+    /// Declares the nodes and the constructor of the mechanism.
+    /// Its options are given by their indices in `variants` and `parameters`.
     #[must_use]
     pub fn with_runs(self, runs: Runs) -> Self {
         Definition { runs, ..self }
@@ -103,19 +101,19 @@ impl Definition {
     }
 }
 
-/// What a mechanism requires with these options: one entry for each kind of node at which it runs.
+/// Returns the needs of a mechanism with these options: one entry for each kind of node at which it runs.
 pub type NeedsOf = Arc<dyn Fn(&Chosen) -> Vec<Needs> + Send + Sync>;
-/// Builds a mechanism with these options for one node, or says what is wrong with the setting.
+/// Builds a mechanism with these options for one node, or refuses the setting.
 pub type Build = Arc<dyn Fn(&Chosen, Setting) -> Result<Instance, Refusal> + Send + Sync>;
 
-/// Where a mechanism runs and how it is built.
+/// Nodes at which a mechanism runs, and its constructor.
 #[derive(Clone)]
 pub enum Runs {
-    /// At no node: the mesh is left as it is.
+    /// Runs at no node: the mesh is left as it is.
     Nowhere,
-    /// At the nodes that its needs name.
+    /// Runs at the nodes that its needs name.
     At {
-        /// What it requires, one entry for each kind of node.
+        /// Returns its needs, one entry for each kind of node.
         needs: NeedsOf,
         /// Builds it for one of those nodes.
         build: Build,
@@ -132,8 +130,7 @@ impl Runs {
     }
 }
 
-/// Without addresses of functions, which differ from process to process: what is printed of a scenario
-/// names it.
+/// Prints no addresses of functions: they differ between processes, and the text of a scenario contains this one.
 impl fmt::Debug for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -148,6 +145,6 @@ impl fmt::Debug for Runs {
 pub struct Instance {
     /// The state machine.
     pub control: Box<dyn Control>,
-    /// The classes it wants from the start.
+    /// Classes that it needs from the start.
     pub plan: Plan,
 }

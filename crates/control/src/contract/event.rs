@@ -1,37 +1,37 @@
-//! What a mechanism may sense.
+//! Events that a mechanism may receive.
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span};
 
 use crate::{Class, EventKind, FlowHere, Header, Link};
 
-/// Something that happened, or a sample. All counters are cumulative since some fixed moment.
+/// An event or a sample. All counters are cumulative since a fixed moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event<'a> {
     /// The time of [`crate::Control::next_deadline`] has come.
     Deadline,
-    /// A class's counters, as `tc -s class show` gives them.
+    /// Counters of a class, as `tc -s class show` reports them.
     Counters(Counters),
-    /// What a flow has sent through this node, as an `nftables` counter gives it.
+    /// Counters of a flow's data through this node, as an `nftables` counter reports them.
     FlowCounters(FlowCounters),
     /// Signs of a flow's path through the mesh, measured at the interface to the mesh.
     PathSigns(PathSigns),
-    /// A neighbour's counters, as an nl80211 station dump gives them.
+    /// Counters of a neighbour, as an nl80211 station dump reports them.
     Station(Station),
-    /// The channel's counters, as an nl80211 survey gives them.
+    /// Counters of the channel, as an nl80211 survey reports them.
     Channel(Channel),
-    /// The length of a transmit queue.
+    /// Length of a transmit queue.
     Queue(QueueLength),
-    /// A frame is done with, as a driver's transmit status reports it.
+    /// Transmit status of a frame, as a driver reports it.
     Sent(Sent),
-    /// A data packet came in for this node, to keep or to forward.
+    /// A data packet for this node was received, to keep or to forward.
     Received(Heard),
     /// A data packet for another node was overheard.
     Overheard(Heard),
-    /// Another node's [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`] has
-    /// arrived.
+    /// An [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`] of another node has arrived.
     Message(Message<'a>),
-    /// Another node has started anew: what it said before counts no more, and its runs and sequences begin
-    /// anywhere. From a host that can tell, ahead of the first message.
+    /// Another node has restarted.
+    /// Its earlier messages are no longer valid, and its run numbers and sequence numbers may start at any value. A
+    /// host that detects restarts delivers this before the first message.
     Restarted(NodeId),
     /// An acknowledgement came back to the source of a local flow.
     Feedback(Feedback),
@@ -39,15 +39,14 @@ pub enum Event<'a> {
     RoundTrip(RoundTrip),
     /// A flow has begun to cross this node.
     FlowSeen(FlowHere),
-    /// A flow has fallen silent or ended.
+    /// A flow has become idle or ended.
     FlowGone(FlowId),
-    /// The analytic fair rate of a flow, at the start or because the set of flows has changed.
+    /// Analytic fair rate of a flow, at the start or after a change of the set of flows.
     Allocation(Allocation),
 }
 
 impl Event<'_> {
-    /// The kind to be declared in [`crate::Needs`]; `None` for a deadline. Queue lengths count as
-    /// samples here.
+    /// Returns the kind to declare in [`crate::Needs`]; `None` for a deadline. Queue lengths count as samples here.
     pub fn kind(&self) -> Option<EventKind> {
         Some(match self {
             Event::Deadline => return None,
@@ -72,7 +71,7 @@ impl Event<'_> {
 /// Counters of one class of the mechanism's [`crate::Plan`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counters {
-    /// Which class.
+    /// The class.
     pub class: Class,
     /// IP bytes sent.
     pub bytes: u64,
@@ -80,18 +79,18 @@ pub struct Counters {
     pub packets: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Times the class had to wait for its limit.
+    /// Number of times that the class had to wait for its limit.
     pub overlimits: u64,
-    /// Packets waiting now.
+    /// Packets in the queue at present.
     pub queued_packets: u32,
-    /// Bytes waiting now.
+    /// Bytes in the queue at present.
     pub queued_bytes: u64,
 }
 
 /// Data of one flow that has left the node, in the flow's direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowCounters {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
     /// IP bytes.
     pub bytes: u64,
@@ -99,31 +98,32 @@ pub struct FlowCounters {
     pub packets: u64,
 }
 
-/// Signs of one flow's path through the mesh, measured at the interface to the mesh: from TCP headers, from QUIC's spin
-/// bit, or by echo probes where the flow's own packets give none.
+/// Signs of one flow's path through the mesh, measured at the interface to the mesh.
+/// The sources are TCP headers, QUIC's spin bit, or echo probes if the flow's own packets give no round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PathSigns {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
-    /// Bytes that have passed and are not acknowledged, the SYN and the FIN as one each, of all TCP connections of the
-    /// flow; `None` where TCP headers do not show it, such as for QUIC.
+    /// Bytes that have passed and are not acknowledged, over all TCP connections of the flow.
+    /// The SYN and the FIN count as one byte each. `None` if TCP headers do not show the number, such as for QUIC.
     pub awaited: Option<u64>,
-    /// Segments that had nothing beyond the highest seen, since some moment.
+    /// Cumulative number of segments without data beyond the highest seen.
     pub repeated: u64,
-    /// Round trips through the mesh since the last sample; `None`: there were none.
+    /// Round trips through the mesh since the last sample; `None` if there were none.
     pub round_trip: Option<RoundTripSample>,
-    /// Age of the oldest packet in the mesh that has not been answered; `None`: there is none.
+    /// Age of the oldest unanswered packet in the mesh; `None` if there is none.
     pub oldest: Option<Span>,
 }
 
-/// Round trips through the mesh between two samples, measured where the flow enters or leaves it: without the time
-/// that its packets wait for a limit there.
+/// Round trips through the mesh between two samples.
+/// They are measured where the flow enters or leaves the mesh, without the time that its packets wait for a limit
+/// there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoundTripSample {
-    /// Their median.
+    /// Median of the round trips.
     pub median: Span,
-    /// Least of the last one to two minutes from the same source: the mesh without queues.
+    /// Minimum of the last one to two minutes from the same source: the mesh without queues.
     pub base: Span,
     /// Number of round trips.
     pub count: u32,
@@ -131,7 +131,7 @@ pub struct RoundTripSample {
     pub source: RoundTripSource,
 }
 
-/// Method by which a round trip through the mesh is measured, the preferred one first.
+/// Method by which a round trip through the mesh is measured, in order of preference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum RoundTripSource {
     /// TCP headers: data to acknowledgement, or timestamp to its echo (RFC 7323).
@@ -144,7 +144,7 @@ pub enum RoundTripSource {
 }
 
 impl RoundTripSource {
-    /// All methods, the preferred one first.
+    /// All methods, in order of preference.
     pub const ALL: [RoundTripSource; 3] =
         [RoundTripSource::Tcp, RoundTripSource::Spin, RoundTripSource::Probe];
 
@@ -164,19 +164,19 @@ impl PathSigns {
         PathSigns { flow, awaited: None, repeated: 0, round_trip: None, oldest: None }
     }
 
-    /// With the number of bytes that are not acknowledged.
+    /// Sets the number of bytes that are not acknowledged.
     #[must_use]
     pub const fn with_awaited(self, awaited: u64) -> Self {
         PathSigns { awaited: Some(awaited), ..self }
     }
 
-    /// So many segments brought nothing new.
+    /// Sets the number of segments without new data.
     #[must_use]
     pub const fn with_repeated(self, repeated: u64) -> Self {
         PathSigns { repeated, ..self }
     }
 
-    /// With its round trips, and the age of the oldest packet that has not been answered.
+    /// Sets the round trips and the age of the oldest unanswered packet.
     #[must_use]
     pub const fn with_trips(
         self,
@@ -208,11 +208,11 @@ pub struct Station {
     pub rx_bytes: u64,
     /// Frames received from it.
     pub rx_packets: u64,
-    /// Airtime of what was received from it.
+    /// Airtime of the frames received from it.
     pub rx_airtime: Span,
 }
 
-/// How the channel was used.
+/// Use of the channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channel {
     /// Time the radio was on the channel.
@@ -228,8 +228,7 @@ pub struct Channel {
 /// The length of one transmit queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueLength {
-    /// What waits there: [`Class::Link`] where there is a queue per neighbour, [`Class::All`]
-    /// where one queue serves all.
+    /// Traffic that the queue holds: [`Class::Link`] for a queue per neighbour, [`Class::All`] for a single queue.
     pub class: Class,
     /// Packets waiting, the frame in service included.
     pub packets: u32,
@@ -237,41 +236,41 @@ pub struct QueueLength {
     pub bytes: u64,
 }
 
-/// What became of a transmitted frame.
+/// Outcome of a transmitted frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
     /// Receiver; `None` for a broadcast.
     pub to: Option<NodeId>,
-    /// Flow of the packet in it, of an acknowledgement the flow it acknowledges; `None` for
-    /// control messages.
+    /// Flow of the packet in the frame; for an acknowledgement, the flow that it acknowledges; `None` for control
+    /// messages.
     pub flow: Option<FlowId>,
-    /// Whether it is a pure acknowledgement on its way back.
+    /// True if it is a pure acknowledgement in the reverse direction.
     pub ack: bool,
     /// Size of the IP packet.
     pub bytes: u32,
     /// Airtime of all attempts, with their overhead (control frames, gaps, backoff).
     pub airtime: Span,
-    /// How much of that is the mean initial backoff: idle time that all who wait count down at once.
+    /// Part of the airtime that is the mean initial backoff: idle time that all contending nodes count down at once.
     pub backoff: Span,
     /// Number of attempts, the first included.
     pub attempts: u8,
     /// Rate of the last attempt.
     pub rate: BitRate,
-    /// Whether it was acknowledged (a broadcast: sent).
+    /// True if it was acknowledged (for a broadcast: sent).
     pub delivered: bool,
-    /// What the receiver carries in its acknowledgements ([`crate::Action::AckBits`]); `None`
-    /// without an acknowledgement, or where nothing is carried.
+    /// Bits that the receiver carries in its acknowledgements ([`crate::Action::AckBits`]).
+    /// `None` without an acknowledgement, or if the receiver carries no bits.
     pub ack_bits: Option<u8>,
 }
 
 /// A data packet in the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
-    /// The hop on which it was heard.
+    /// Hop on which the packet was sent.
     pub link: Link,
-    /// Its flow; of an acknowledgement, the flow it acknowledges.
+    /// Its flow; for an acknowledgement, the flow that it acknowledges.
     pub flow: FlowId,
-    /// Whether it is a pure acknowledgement on its way back.
+    /// True if it is a pure acknowledgement in the reverse direction.
     pub ack: bool,
     /// Size of the IP packet.
     pub bytes: u32,
@@ -282,44 +281,44 @@ pub struct Heard {
 /// A control message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// Who sent it: a neighbour, or, of a message that was routed or told outside the air, any node.
+    /// Sender: a neighbour, or any node if the message was routed or delivered outside the air.
     pub from: NodeId,
-    /// What it said: the mechanism's own encoding, not to be trusted.
+    /// Body in the mechanism's own encoding; untrusted.
     pub body: &'a [u8],
 }
 
-/// What an acknowledgement told the source of a flow.
+/// Contents of an acknowledgement at the source of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feedback {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
-    /// Round-trip time measured with it, by what it acknowledges cumulatively or selectively; zero
-    /// if it measured none (it answers a retransmission, or nothing new).
+    /// Round-trip time of the data that it acknowledges cumulatively or selectively.
+    /// Zero if it gives no measurement: it acknowledges a retransmission or no new data.
     pub rtt: Span,
     /// Application bytes newly acknowledged.
     pub acked: u32,
-    /// Packets newly found lost.
+    /// Packets newly detected as lost.
     pub lost: u32,
-    /// Whether it echoes a congestion mark.
+    /// True if it echoes a congestion mark.
     pub marked: bool,
     /// The header fields that the data packet carried when it reached the receiver.
     pub header: Header,
 }
 
-/// From data that left this node to the acknowledgement that answers it and passes here: what a
-/// passive observer of TCP headers measures, without segments that were sent twice.
+/// Time from data that left this node to the acknowledgement that passes here in return.
+/// A passive observer of TCP headers measures this; retransmitted segments are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoundTrip {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
-    /// From this node to the flow's sink and back.
+    /// Time from this node to the flow's sink and back.
     pub rtt: Span,
 }
 
 /// A flow's share according to a capacity model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allocation {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
     /// Rate of application data.
     pub rate: BitRate,

@@ -1,8 +1,8 @@
-//! What a host knows of its radio: which loads links can carry together.
+//! A host's model of its radio: the loads that links can carry together.
 //!
-//! The arithmetic of the DCF lives where the radio does; a mechanism that decides by it gets it
-//! from its host ([`crate::Setting::model`], [`crate::Knowledge::LinkModel`]) and stays free of
-//! radios. It asks only with what it has learned itself.
+//! The arithmetic of the DCF belongs to the radio. A mechanism that needs it gets it from its host
+//! ([`crate::Setting::model`], [`crate::Knowledge::LinkModel`]) and stays independent of radios.
+//! Its questions contain only values that the mechanism has learned itself.
 
 use core::fmt::Debug;
 
@@ -10,10 +10,10 @@ use fairmesh_units::{BitRate, NodeId};
 
 use crate::Link;
 
-/// A link as the question has it.
+/// A link in a question to the model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoadedLink {
-    /// Its ends.
+    /// Its two ends.
     pub link: Link,
     /// Its nominal rate.
     pub rate: BitRate,
@@ -26,12 +26,12 @@ pub struct LoadedLink {
 pub struct FrameStream {
     /// Index of the link.
     pub link: usize,
-    /// The stream, earlier in the list, whose frames are passed on or answered by these; `None` at
-    /// a source, and where it is not known.
+    /// Index of an earlier stream whose frames these frames forward or answer; `None` at a source,
+    /// or if it is not known.
     pub after: Option<usize>,
 }
 
-/// How much a stream carries.
+/// Load of a stream.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FrameLoad {
     /// Packets that arrive at the sender's queue, 1/s.
@@ -40,15 +40,18 @@ pub struct FrameLoad {
     pub bytes: u32,
 }
 
-/// A radio's MAC as a model: no measurement, and nothing about other nodes but what it is told.
+/// Model of a radio's MAC. It measures nothing and knows of other nodes only the values passed to
+/// it.
 pub trait LinkModel: Debug + Send + Sync {
-    /// Probability that an attempt at a data frame with an IP packet of so many bytes on an own link
-    /// survives the channel, collisions apart: what probes of a routing protocol measure (ETX).
+    /// Returns the probability that an attempt at a data frame on an own link survives the channel,
+    /// collisions apart.
+    /// `bytes` is the size of the IP packet. Probes of a routing protocol measure this value (ETX).
     fn delivery(&self, link: Link, bytes: u32) -> f64;
 
-    /// Prepares for questions about these links; everything that depends on the graph only is
-    /// worked out here. `hears` are pairs of nodes in each other's range. `None` where the links
-    /// are too many, or make no sense.
+    /// Prepares for questions about these links; computes everything that depends only on the
+    /// graph.
+    /// `hears` are pairs of nodes in each other's range. Returns `None` if the links are too many
+    /// or inconsistent.
     fn prepare(
         &self,
         links: &[LoadedLink],
@@ -57,28 +60,28 @@ pub trait LinkModel: Debug + Send + Sync {
     ) -> Option<Box<dyn LinkRates>>;
 }
 
-/// Why a model has no answer.
+/// Reason for which a model has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoAnswer {
-    /// The loads are more than can be carried.
+    /// The loads exceed the capacity.
     Beyond,
-    /// Its equations did not settle: it does not know.
+    /// Its equations did not converge, so the answer is unknown.
     NotSettled,
-    /// Something that it assumes is not so on these links.
+    /// An assumption of the model does not hold on these links.
     Outside,
 }
 
 /// Links whose loads can be asked about.
 pub trait LinkRates: Debug + Send {
-    /// The largest share of time for which a sender's queue is busy, Σ λ E\[S\] over its links
-    /// (Rangwala 2008 §3.2). One load per stream.
+    /// Returns the largest share of time for which a sender's queue is busy.
+    /// It is Σ λ E\[S\] over the sender's links (Rangwala 2008 §3.2). Takes one load per stream.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for which the model has no answer.
     fn busiest(&mut self, loads: &[FrameLoad]) -> Result<f64, NoAnswer>;
 
-    /// The share of time that all frames take one after the other, without collisions: it has to be
-    /// below 1 where no two of the links are ever on at once. What remains where
-    /// [`LinkRates::busiest`] does not know.
+    /// Returns the share of time that all frames take one after the other, without collisions.
+    /// It must be below 1 if no two of the links are ever active at once. It serves as a fallback
+    /// if [`LinkRates::busiest`] has no answer.
     fn airtime(&self, loads: &[FrameLoad]) -> f64;
 }

@@ -1,4 +1,4 @@
-//! A mechanism as it was chosen: its definition, variants and numbers.
+//! A selected mechanism: its definition, variants and parameters.
 
 use core::fmt;
 use std::sync::{Arc, LazyLock};
@@ -11,8 +11,8 @@ use crate::{Missing, Needs, Offers, Setting, Site, StartError};
 static FIFO: LazyLock<Arc<Definition>> =
     LazyLock::new(|| Arc::new(crate::fifo::definition().with_revision(Definition::SHIPPED)));
 
-/// A mechanism with its variants and numbers: looked up once ([`crate::Registry::lookup`]) and passed
-/// on as a value. It prints as its name in results.
+/// A mechanism with its variants and parameters: looked up once ([`crate::Registry::lookup`]) and passed on as a value.
+/// It prints as its name in results.
 #[derive(Clone, Debug)]
 pub struct Mechanism {
     definition: Arc<Definition>,
@@ -20,7 +20,7 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
-    /// A definition without variants and with its default numbers, registered or not.
+    /// A definition without variants and with its default parameters, registered or not.
     pub fn of(definition: impl Into<Arc<Definition>>) -> Self {
         let definition = definition.into();
         let chosen = Chosen::plain(&definition.parameters);
@@ -32,12 +32,12 @@ impl Mechanism {
         Mechanism::of(Arc::clone(&FIFO))
     }
 
-    /// Whether it is the absence of control, which runs at no node of any mesh.
+    /// True if it is the absence of control, which runs at no node of any mesh.
     pub fn is_none(&self) -> bool {
         matches!(self.definition.runs, Runs::Nowhere)
     }
 
-    /// What was chosen, for the mechanism itself.
+    /// Returns the selected options, for the mechanism itself.
     pub(crate) fn chosen(&self) -> &Chosen {
         &self.chosen
     }
@@ -47,7 +47,7 @@ impl Mechanism {
         &self.definition
     }
 
-    /// Adds a variant; false if it has none of that name, or has it already.
+    /// Adds a variant; returns false if it does not exist or is already present.
     pub(super) fn add(&mut self, variant: &str) -> bool {
         match self.definition.variants.iter().position(|v| v.name == variant) {
             Some(at) if !self.chosen.has(at) => {
@@ -58,13 +58,13 @@ impl Mechanism {
         }
     }
 
-    /// The variants that it has, in the order of its definition: one spelling for one choice.
+    /// Returns its variants in the order of the definition, so that each selection has one spelling.
     pub fn variants(&self) -> impl Iterator<Item = &Variant> {
         let all = self.definition.variants.iter().enumerate();
         all.filter(|(at, _)| self.chosen.has(*at)).map(|(_, variant)| variant)
     }
 
-    /// Whether it has a variant of this name.
+    /// True if it has a variant of this name.
     pub fn has(&self, variant: &str) -> bool {
         self.variants().any(|v| v.name == variant)
     }
@@ -74,25 +74,25 @@ impl Mechanism {
         self.definition.origin.is_ours() || self.variants().any(|v| v.origin.is_ours())
     }
 
-    /// Its numbers as they are.
+    /// Returns its parameters with their present values.
     pub fn parameters(&self) -> impl Iterator<Item = (&Parameter, f64)> {
         self.definition.parameters.iter().zip(self.chosen.values.iter().copied())
     }
 
-    /// The numbers that are not at their defaults.
+    /// Returns the parameters that differ from their defaults.
     pub fn changed(&self) -> impl Iterator<Item = (&Parameter, f64)> {
         self.parameters().filter(|(p, value)| *value != p.default)
     }
 
-    /// A number by its name in files; `None` if it has no such number.
+    /// Returns the value of a parameter by its name in files; `None` if it does not exist.
     pub fn value(&self, parameter: &str) -> Option<f64> {
         self.parameters().find(|(p, _)| p.name == parameter).map(|(_, value)| value)
     }
 
-    /// Changes a number.
+    /// Changes a parameter.
     ///
     /// # Errors
-    /// A parameter that does not exist, or a value that it may not have.
+    /// A parameter that does not exist, or a value outside its range.
     pub fn set(&mut self, parameter: &str, value: f64) -> Result<(), ParameterError> {
         let at = self.definition.parameters.iter().position(|p| p.name == parameter);
         let declared = at.map(|at| &self.definition.parameters[at]);
@@ -107,7 +107,7 @@ impl Mechanism {
         Ok(())
     }
 
-    /// With the numbers of another one of the same name; of another name nothing is taken over.
+    /// Takes over the parameters of another mechanism of the same name; of another name, none.
     #[must_use]
     pub fn with_numbers_of(mut self, other: &Mechanism) -> Self {
         if self.definition.name == other.definition.name {
@@ -116,7 +116,7 @@ impl Mechanism {
         self
     }
 
-    /// What it requires, one entry for each kind of node at which it runs.
+    /// Returns its needs, one entry for each kind of node at which it runs.
     pub fn all_needs(&self) -> Vec<Needs> {
         match &self.definition.runs {
             Runs::Nowhere => Vec::new(),
@@ -124,17 +124,17 @@ impl Mechanism {
         }
     }
 
-    /// What it requires at a node of this kind; `None` where it does not run.
+    /// Returns its needs at a node of this kind; `None` if it does not run there.
     pub fn needs(&self, site: &Site) -> Option<Needs> {
         let Runs::At { needs, .. } = &self.definition.runs else { return None };
         needs(&self.chosen).into_iter().filter(|n| n.runs_at(site)).reduce(Needs::and)
     }
 
-    /// Starts it at a node; `None` where it does not run.
+    /// Starts it at a node; returns `None` if it does not run there.
     ///
     /// # Errors
-    /// Everything that it needs there and the host does not offer, what it cannot accept in the
-    /// setting, or the first thing of its plan that the host does not build.
+    /// All needs that the host does not offer, a setting that it cannot accept, or the first part of its plan that the
+    /// host does not build.
     pub fn start(&self, setting: Setting, offers: &Offers) -> Result<Option<Instance>, StartError> {
         let Runs::At { build, .. } = &self.definition.runs else { return Ok(None) };
         let Some(needs) = self.needs(&setting.site) else { return Ok(None) };
@@ -147,7 +147,7 @@ impl Mechanism {
     }
 }
 
-/// The same name and revision with the same variants and numbers, as in the keys of results.
+/// Compares name, revision, variants and parameters, as the keys of results do.
 impl PartialEq for Mechanism {
     fn eq(&self, other: &Self) -> bool {
         self.definition.name == other.definition.name
@@ -158,7 +158,7 @@ impl PartialEq for Mechanism {
 
 #[cfg(feature = "conformance")]
 impl Mechanism {
-    /// Builds it where it runs, whatever the host offers.
+    /// Builds it if it runs at this node, whatever the host offers.
     pub(crate) fn build(&self, setting: Setting) -> Result<Instance, crate::Refusal> {
         match &self.definition.runs {
             Runs::At { build, .. } => build(&self.chosen, setting),
@@ -174,19 +174,19 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// A number that a mechanism does not have, or does not allow.
+/// A parameter that a mechanism does not have, or a value that it does not allow.
 #[derive(Clone, Debug)]
 pub struct ParameterError {
     /// The mechanism.
     pub mechanism: Arc<Definition>,
-    /// The parameter's name as given.
+    /// Name of the parameter as given.
     pub parameter: String,
-    /// The value as given.
+    /// Value as given.
     pub value: f64,
 }
 
 impl ParameterError {
-    /// Its declaration; `None` where there is no parameter of that name.
+    /// Returns its declaration; `None` if there is no parameter of that name.
     pub fn declared(&self) -> Option<&Parameter> {
         self.mechanism.parameters.iter().find(|p| p.name == self.parameter)
     }
@@ -209,7 +209,7 @@ impl fmt::Display for ParameterError {
 }
 impl core::error::Error for ParameterError {}
 
-/// Names after one another, for messages.
+/// Joins names for messages.
 pub(crate) fn list<'a>(
     f: &mut fmt::Formatter<'_>,
     mut names: impl Iterator<Item = &'a str>,

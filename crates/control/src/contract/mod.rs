@@ -1,5 +1,5 @@
-//! The contract between mechanisms and hosts: what a mechanism may sense, do and require, what it
-//! is told, and how it is found by name.
+//! The contract between mechanisms and hosts: events, actions, needs, settings, and the lookup by
+//! name.
 
 mod action;
 mod capabilities;

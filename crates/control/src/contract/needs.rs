@@ -1,27 +1,27 @@
-//! What a mechanism requires and what a host offers.
+//! Requirements of a mechanism and capabilities of a host.
 
 use core::fmt;
 
 use crate::host::PointOffer;
 use crate::{AbilitySet, EventSet, KnowledgeSet, Placement, PlacementSet, Site};
 
-/// What one half of a mechanism requires of its host, and where that half runs.
+/// Requirements of one half of a mechanism, and the nodes at which that half runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Needs {
-    /// Where it runs.
+    /// Kinds of nodes at which it runs.
     pub at: PlacementSet,
-    /// Events it must get.
+    /// Events that it requires.
     pub events: EventSet,
-    /// What the host must be able to do.
+    /// Abilities that it requires of the host.
     pub abilities: AbilitySet,
-    /// What the host must know beforehand.
+    /// Facts that the host must know at the start.
     pub knowledge: KnowledgeSet,
     /// Bytes that its header fields add to every packet, acknowledgements included.
     pub header_bytes: u32,
 }
 
 impl Needs {
-    /// Whether it runs at a node of this kind.
+    /// True if it runs at a node of this kind.
     pub fn runs_at(&self, site: &Site) -> bool {
         self.at.iter().any(|place| match place {
             Placement::EveryNode => true,
@@ -33,7 +33,7 @@ impl Needs {
         })
     }
 
-    /// The needs of both halves where both run.
+    /// Combines the needs of both halves, for nodes at which both run.
     pub(crate) fn and(self, other: Needs) -> Needs {
         Needs {
             at: self.at.or(other.at),
@@ -45,23 +45,23 @@ impl Needs {
     }
 }
 
-/// What a host delivers and can do.
+/// Capabilities of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offers {
     /// The host's name, for messages.
     pub host: &'static str,
     /// Events it delivers.
     pub events: EventSet,
-    /// What it can do.
+    /// Abilities of the host.
     pub abilities: AbilitySet,
-    /// What it knows beforehand.
+    /// Facts that it knows at the start.
     pub knowledge: KnowledgeSet,
-    /// What it builds of a plan.
+    /// Parts of a plan that it builds.
     pub plans: &'static [PointOffer],
 }
 
 impl Offers {
-    /// A host that has everything, and builds every plan.
+    /// A host that has every capability and builds every plan.
     pub const fn everything(host: &'static str) -> Self {
         Offers {
             host,
@@ -80,11 +80,11 @@ pub struct Missing {
     pub mechanism: String,
     /// The host.
     pub host: &'static str,
-    /// Events that would never come.
+    /// Events that the host does not deliver.
     pub events: EventSet,
-    /// Actions that would have no effect.
+    /// Actions that the host cannot carry out.
     pub abilities: AbilitySet,
-    /// Facts that are not known.
+    /// Facts that the host does not know.
     pub knowledge: KnowledgeSet,
 }
 

@@ -1,7 +1,6 @@
-//! What may be chosen of a mechanism, declared once: variants and parameters, with name, unit,
-//! default, range and a sentence. Listings, schemas, pages and the command line read the tables;
-//! the mechanism reads a struct with a field for each of them, so that a mistyped one does not
-//! compile.
+//! Options of a mechanism, declared once: variants and parameters.
+//! Each has a name, unit, default, range and a sentence. Listings, schemas, pages and the command line read the tables;
+//! the mechanism reads a struct with one field per option, so that a mistyped name does not compile.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -13,40 +12,40 @@ use super::origin::Origin;
 /// A variant of a mechanism.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Variant {
-    /// What follows the plus.
+    /// Name after the plus.
     pub name: Cow<'static, str>,
-    /// Whose it is.
+    /// Origin of the variant.
     pub origin: Origin,
     /// One line for listings.
     pub about: Cow<'static, str>,
 }
 
-/// A number of a mechanism that may be changed.
+/// A parameter of a mechanism: a number that may be changed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameter {
-    /// Its key in files.
+    /// Key in files.
     pub name: Cow<'static, str>,
-    /// What its numbers count, as listings show it: `s`, `packets`; empty for a ratio.
+    /// Unit as listings show it: `s`, `packets`; empty for a ratio.
     pub unit: Cow<'static, str>,
     /// One line for listings.
     pub about: Cow<'static, str>,
-    /// Its value unless changed.
+    /// Default value.
     pub default: f64,
     /// Smallest value.
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// Whether it counts things that cannot be divided.
+    /// True if only whole numbers are allowed.
     pub whole: bool,
 }
 
 impl Parameter {
-    /// Whether it may have this value.
+    /// True if the parameter may have this value.
     pub fn allows(&self, value: f64) -> bool {
         (self.min..=self.max).contains(&value) && (!self.whole || value == libm::trunc(value))
     }
 
-    /// The values that it may have, in words: `1 to 600 s`, `a whole number from 1 to 1000`.
+    /// Returns its range in words: `1 to 600 s`, `a whole number from 1 to 1000`.
     pub fn range(&self) -> impl fmt::Display + use<> {
         Range { min: self.min, max: self.max, whole: self.whole }
     }
@@ -70,9 +69,9 @@ impl fmt::Display for Range {
 
 /// The type of a parameter's field in [`crate::options!`].
 pub trait Quantity {
-    /// Whether it counts things that cannot be divided.
+    /// True if only whole numbers are allowed.
     const WHOLE: bool;
-    /// From the number that files have.
+    /// Converts the number found in files.
     fn of(value: f64) -> Self;
 }
 
@@ -105,7 +104,7 @@ impl Quantity for Span {
     }
 }
 
-/// The variants and numbers that were chosen of a definition, in the order of its tables.
+/// Selected variants and parameter values of a definition, in the order of its tables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chosen {
     pub(super) variants: u64,
@@ -113,20 +112,20 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Nothing chosen: no variants, defaults.
+    /// The defaults: no variants.
     pub(super) fn plain(parameters: &[Parameter]) -> Self {
         Chosen { variants: 0, values: parameters.iter().map(|p| p.default).collect() }
     }
 
-    /// Whether the variant at this place of [`crate::Definition::variants`] was chosen.
+    /// True if the variant at this index of [`crate::Definition::variants`] was selected.
     pub fn has(&self, variant: usize) -> bool {
         self.variants >> variant & 1 != 0
     }
 
-    /// The value of the parameter at this place of [`crate::Definition::parameters`].
+    /// Returns the value of the parameter at this index of [`crate::Definition::parameters`].
     ///
     /// # Panics
-    /// If there is no such place.
+    /// If there is no such index.
     pub fn value(&self, parameter: usize) -> f64 {
         self.values[parameter]
     }
@@ -134,11 +133,11 @@ impl Chosen {
 
 /// The options of a mechanism: a struct that [`crate::options!`] declares.
 pub trait OptionSet: Sized + 'static {
-    /// For listings, in the order of the fields.
+    /// Returns the variants for listings, in the order of the fields.
     fn variants() -> Vec<Variant>;
-    /// For listings, in the order of the fields.
+    /// Returns the parameters for listings, in the order of the fields.
     fn parameters() -> Vec<Parameter>;
-    /// The options that were chosen of a definition with these tables.
+    /// Returns the options selected of a definition with these tables.
     fn of(chosen: &Chosen) -> Self;
 }
 

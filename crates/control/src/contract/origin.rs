@@ -1,37 +1,37 @@
-//! Whose a mechanism is: published, or ours.
+//! Origin of a mechanism: a publication or this project.
 
 use core::fmt;
 use std::borrow::Cow;
 
-/// Whose a mechanism, or a variant of one, is.
+/// Origin of a mechanism or of a variant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// As it is published, what the text leaves open decided: the paper.
+    /// As published in this paper; points that the text leaves open are decided.
     Published(Cow<'static, str>),
-    /// Not published, or not as it is here.
+    /// Not published, or not in this form.
     Ours {
-        /// The paper that it builds on; empty where it builds on none.
+        /// Paper that it builds on; empty if there is none.
         after: Cow<'static, str>,
     },
 }
 
 impl Origin {
-    /// As it is published in this paper.
+    /// Published in this paper.
     pub fn published(paper: impl Into<Cow<'static, str>>) -> Self {
         Origin::Published(paper.into())
     }
 
-    /// Not published; it builds on this paper, or on none if that is empty.
+    /// Not published; builds on this paper, or on none if that is empty.
     pub fn ours(after: impl Into<Cow<'static, str>>) -> Self {
         Origin::Ours { after: after.into() }
     }
 
-    /// Whether it is not published.
+    /// True if it is not published.
     pub const fn is_ours(&self) -> bool {
         matches!(self, Origin::Ours { .. })
     }
 
-    /// The paper that it is published in, or builds on; empty where there is none.
+    /// Returns the paper that publishes it or that it builds on; empty if there is none.
     pub fn paper(&self) -> &str {
         match self {
             Origin::Published(paper) | Origin::Ours { after: paper } => paper,

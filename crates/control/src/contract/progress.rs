@@ -4,7 +4,7 @@ use fairmesh_units::Time;
 
 use super::Reason;
 
-/// Progress of a control's search for the level at which it holds flows.
+/// Progress of a control's search for the level that limits flows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Progress {
@@ -17,12 +17,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A control that began to learn at a time.
+    /// A control that started its search at this time.
     pub const fn learning(since: Time) -> Self {
         Progress { learning: true, since, bound: None }
     }
 
-    /// With the bound of the level at present; `found`: the level was found, now or before.
+    /// Sets the bound of the level at present; `found`: the level has been found, at this time or
+    /// earlier.
     #[must_use]
     pub fn bounded(self, now: Time, found: bool, bound: Reason) -> Self {
         let ends = self.learning && found;

@@ -1,4 +1,4 @@
-//! Why a decision was taken: for the log, the metric and the report.
+//! Reasons for decisions, as logs, metrics and reports show them.
 
 use core::fmt::{self, Write as _};
 
@@ -6,14 +6,14 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span};
 
 use crate::Class;
 
-/// Something a reason's sentence speaks of.
+/// A value in a reason's sentence.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
     /// A rate.
     Rate(BitRate),
     /// A flow.
     Flow(FlowId),
-    /// A flow of another gateway, as that one numbers it.
+    /// A flow of another gateway, by that gateway's number for it.
     Elsewhere(NodeId, FlowId),
     /// A node.
     Node(NodeId),
@@ -21,15 +21,15 @@ pub enum Value {
     Class(Class),
     /// A share or ratio.
     Ratio(f64),
-    /// A share or ratio, to be read in per cent.
+    /// A share or ratio, printed in per cent.
     Percent(f64),
-    /// A number of things.
+    /// A count.
     Count(u64),
-    /// A length of time.
+    /// A duration.
     Span(Span),
-    /// A number as it was given.
+    /// A number as given.
     Number(f64),
-    /// Nothing: the rest of the array.
+    /// No value: the rest of the array.
     None,
 }
 
@@ -51,20 +51,20 @@ impl fmt::Display for Value {
     }
 }
 
-/// A reason: a stable code to count by and a sentence to read. Building one copies a few words;
-/// the sentence is put together only when it is printed.
+/// A reason: a stable code to count by and a sentence to read.
+/// To build one copies a few words; the sentence is formatted only when it is printed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reason {
     /// Stable name such as `"source.allocation"`: the mechanism, a dot, the case.
     pub code: &'static str,
-    /// What happened, in English, with a `{}` for each value.
+    /// Sentence in English, with a `{}` for each value.
     pub sentence: &'static str,
     /// The values, in the order of the sentence.
     pub values: [Value; 4],
 }
 
 impl Reason {
-    /// A reason; values beyond four are left out.
+    /// Builds a reason; values beyond four are left out.
     pub fn new(code: &'static str, sentence: &'static str, given: &[Value]) -> Self {
         let mut values = [Value::None; 4];
         for (to, from) in values.iter_mut().zip(given) {
@@ -73,7 +73,7 @@ impl Reason {
         Reason { code, sentence, values }
     }
 
-    /// The sentence with a host's names for what a value stands for; where it has none the value is told by number.
+    /// Formats the sentence with a host's names for values; a value without a name is printed as a number.
     pub fn told(&self, name: impl Fn(&Value) -> Option<String>) -> String {
         let mut out = String::new();
         let _ = self.tell(&mut out, |value, out| match name(value) {
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(reason.to_string(), "flow 7: 26 % of 3 at 1.5");
         let more = [four, four].concat();
         assert_eq!(Reason::new("test.case", "flow {}: {} of {} at {}", &more), reason);
-        // More places than values: nothing stands there.
+        // More places than values: the surplus places stay empty.
         assert_eq!(Reason::new("c", "{}, {} and", &[Value::Count(1)]).to_string(), "1,  and");
         assert_eq!(
             Reason::new("c", "node {} {}", &[Value::Node(NodeId(2)), Value::Ratio(0.5)])

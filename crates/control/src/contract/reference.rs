@@ -1,4 +1,4 @@
-//! The page of all mechanisms, their variants and parameters: docs/controls/parameters.md.
+//! Generator of docs/controls/parameters.md: all mechanisms, their variants and parameters.
 
 use core::fmt::Write;
 
@@ -6,8 +6,8 @@ use super::definition::Definition;
 use super::origin::Origin;
 use super::registry::Registry;
 
-/// The mechanisms of a registry with their origins, variants and parameters, in Markdown. The page in
-/// the repository is this text of [`Registry::standard`], which a test checks.
+/// Returns the mechanisms of a registry with their origins, variants and parameters, in Markdown.
+/// The page in the repository is this text of [`Registry::standard`], which a test checks.
 pub fn reference(registry: &Registry) -> String {
     let mut page = String::from(
         "# Variants and parameters\n\n\
@@ -44,13 +44,13 @@ fn section(page: &mut String, definition: &Definition) {
     }
 }
 
-/// With a capital letter.
+/// Capitalises the first letter.
 fn sentence(about: &str) -> String {
     let mut letters = about.chars();
     letters.next().map(|l| l.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// As Markdown has it in a table.
+/// Escapes text for a table cell in Markdown.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('*', "\\*")
 }

@@ -1,4 +1,4 @@
-//! Why a mechanism does not start.
+//! Reasons for which a mechanism does not start.
 
 use core::fmt;
 
@@ -7,40 +7,41 @@ use fairmesh_units::{BitRate, FlowId, NodeId};
 use crate::host::Unbuildable;
 use crate::{Missing, PlacementSet, Reason, Value};
 
-/// What a mechanism cannot accept in its [`crate::Setting`] or its numbers: a stable code, a
-/// sentence and its values, as a [`Reason`] has them. Each mechanism has its own.
+/// A property of a [`crate::Setting`] or of parameters that a mechanism cannot accept.
+/// It has a stable code, a sentence and values, like a [`Reason`]. Each mechanism has its own.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Refusal(Reason);
 
 impl Refusal {
-    /// A refusal; the code is `"cna.topology"`: the mechanism, or `any`, a dot, the case.
+    /// Builds a refusal; the code is `"cna.topology"`: the mechanism or `any`, a dot, the case.
     pub fn new(code: &'static str, sentence: &'static str, given: &[Value]) -> Self {
         Refusal(Reason::new(code, sentence, given))
     }
 
-    /// Its stable code. Those of several mechanisms: `any.weight` (flow, weight), `any.guarantees`
-    /// (sum, bound), `any.dead-link` (node), `any.no-neighbour`, `any.thresholds` (lower, upper), `any.gateways` (number).
+    /// Returns its stable code.
+    /// Those of several mechanisms: `any.weight` (flow, weight), `any.guarantees` (sum, bound), `any.dead-link` (node),
+    /// `any.no-neighbour`, `any.thresholds` (lower, upper), `any.gateways` (number).
     pub fn code(&self) -> &'static str {
         self.0.code
     }
 
-    /// The same as the reason of a decision: what comes too late to be refused is left out.
+    /// Converts it to the reason of a decision, for input that arrives too late to be refused and is ignored.
     pub fn reason(&self, code: &'static str) -> Reason {
         Reason { code, ..self.0 }
     }
 
-    /// What stands in its sentence.
+    /// Returns the values of its sentence.
     pub fn values(&self) -> &[Value] {
         &self.0.values
     }
 
-    /// A weight that is zero, negative or no number.
+    /// A weight that is zero, negative or not a number.
     pub(crate) fn weight(flow: FlowId, weight: f64) -> Self {
         let values = [Value::Flow(flow), Value::Number(weight)];
         Refusal::new("any.weight", "flow {}: a weight must be above 0, not {}", &values)
     }
 
-    /// A link that carries nothing.
+    /// A link without capacity.
     pub(crate) fn dead_link(node: NodeId) -> Self {
         let sentence = "the link to neighbour {} has a capacity of 0";
         Refusal::new("any.dead-link", sentence, &[Value::Node(node)])
@@ -51,14 +52,14 @@ impl Refusal {
         Refusal::new("any.no-neighbour", "the gateway has no neighbour", &[])
     }
 
-    /// Several gateways, of which a mechanism knows one.
+    /// Several gateways, for a mechanism that supports one.
     pub(crate) fn gateways(number: u32) -> Self {
         let sentence = "it knows one gateway; the mesh has {}";
         Refusal::new("any.gateways", sentence, &[Value::Count(u64::from(number))])
     }
 
-    /// Guarantees that not even the worst mesh with these links is sure to carry: their sum, and
-    /// what the mesh is sure to carry, the lower bound of Jamshaid 2010 §7.5.2.
+    /// Guarantees that the worst mesh with these links may not carry.
+    /// The values are their sum and the capacity that is certain: the lower bound of Jamshaid 2010 §7.5.2.
     pub(crate) fn guarantees(sum: BitRate, bound: BitRate) -> Self {
         let sentence =
             "guarantees add up to {}; the links of this gateway are only sure to carry {}";
@@ -79,27 +80,27 @@ impl fmt::Display for Refusal {
 }
 impl core::error::Error for Refusal {}
 
-/// Why [`crate::Mechanism::start`] failed.
+/// Reason for which [`crate::Mechanism::start`] failed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StartError {
-    /// The host lacks something.
+    /// The host lacks a capability.
     Missing(Missing),
-    /// The host does not build its classes.
+    /// The host does not build the classes of the plan.
     Unbuildable(Unbuildable),
-    /// The host has only nodes of another kind.
+    /// No node of the host is of a kind at which the mechanism runs.
     Elsewhere {
         /// The mechanism, variants included.
         mechanism: String,
         /// The host.
         host: &'static str,
-        /// Where the mechanism runs.
+        /// Kinds of nodes at which the mechanism runs.
         at: PlacementSet,
     },
-    /// The setting is not acceptable.
+    /// The mechanism does not accept the setting.
     Refused {
         /// The mechanism, variants included.
         mechanism: String,
-        /// What is wrong.
+        /// The property that is not accepted.
         why: Refusal,
     },
 }

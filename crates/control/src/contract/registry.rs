@@ -23,8 +23,8 @@ pub const RESERVED_KEYS: [&str; 4] = ["use", "gateway", "agents", "nodes"];
 /// Largest number of variants of one definition.
 pub const MAX_VARIANTS: usize = 64;
 
-/// The mechanisms that a program knows, by name. It is a value: whoever reads the name of a control
-/// takes one as a parameter.
+/// The mechanisms that a program knows, by name.
+/// It is a value: code that reads the name of a control takes a registry as a parameter.
 ///
 /// ```
 /// use fairmesh_control::{Definition, Origin, Registry, Runs};
@@ -57,8 +57,7 @@ impl Registry {
     /// Adds a mechanism at the end of the list.
     ///
     /// # Errors
-    /// A name that is taken, a definition without revision, or one whose options cannot be
-    /// distinguished or set.
+    /// A name that is taken, a definition without revision, or one whose options cannot be distinguished or set.
     pub fn add(&mut self, definition: impl Into<Arc<Definition>>) -> Result<(), DefinitionError> {
         let definition = definition.into();
         if self.get(&definition.name).is_some() {
@@ -69,20 +68,20 @@ impl Registry {
         Ok(())
     }
 
-    /// The definition of this name, without variants.
+    /// Returns the definition of this name, without variants.
     pub fn get(&self, name: &str) -> Option<&Arc<Definition>> {
         self.definitions.iter().find(|d| d.name == name)
     }
 
-    /// All definitions, in the order in which they were added.
+    /// Returns all definitions, in the order in which they were added.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Definition>> {
         self.definitions.iter()
     }
 
-    /// Finds a mechanism: its name, then variants, each after a plus.
+    /// Finds a mechanism by its name, followed by variants, each after a plus.
     ///
     /// # Errors
-    /// A name or variant that does not exist, with those that do.
+    /// A name or variant that does not exist, with a list of those that do.
     pub fn lookup(&self, name: &str) -> Result<Mechanism, UnknownControl> {
         let mut parts = name.trim().split('+');
         let base = parts.next().unwrap_or_default();
@@ -104,7 +103,7 @@ impl Registry {
     }
 }
 
-/// Refuses a definition whose options could not be written, told apart or left at their defaults.
+/// Refuses a definition whose options cannot be written, distinguished or left at their defaults.
 fn check(definition: &Definition) -> Result<(), DefinitionError> {
     let of = || definition.name.clone().into_owned();
     if !is_name(&definition.name, "-") {
@@ -144,13 +143,13 @@ fn check(definition: &Definition) -> Result<(), DefinitionError> {
     Ok(())
 }
 
-/// Whether a name is made of letters, digits and these marks, and begins with a letter.
+/// True if a name consists of letters, digits and these marks, and begins with a letter.
 fn is_name(name: &str, marks: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
 }
 
-/// Why a [`Registry`] does not take a [`Definition`].
+/// Reason for which a [`Registry`] rejects a [`Definition`].
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum DefinitionError {
@@ -159,15 +158,15 @@ pub enum DefinitionError {
         /// The name.
         name: String,
     },
-    /// A name of the control or of one of its options that files and command lines cannot hold.
+    /// A name of the control or of an option that files and command lines cannot represent.
     Name {
         /// The control.
         control: String,
-        /// The name that is refused.
+        /// The rejected name.
         name: String,
     },
-    /// A mechanism of another crate without [`Definition::with_revision`]: results of two of its
-    /// versions would have the same key.
+    /// A mechanism of another crate without [`Definition::with_revision`].
+    /// Results of two of its versions would have the same key.
     NoRevision {
         /// The control.
         control: String,
@@ -176,14 +175,14 @@ pub enum DefinitionError {
     TooManyVariants {
         /// The control.
         control: String,
-        /// How many it has.
+        /// Number of its variants.
         number: usize,
     },
-    /// Two variants or two parameters of one name.
+    /// Two variants or two parameters of the same name.
     RepeatedOption {
         /// The control.
         control: String,
-        /// The name that stands twice.
+        /// The repeated name.
         option: String,
     },
     /// A parameter with the name of a key of `[control]`.
@@ -193,7 +192,7 @@ pub enum DefinitionError {
         /// The parameter.
         parameter: String,
     },
-    /// A default outside of the parameter's own range.
+    /// A default outside the parameter's own range.
     Default {
         /// The control.
         control: String,
@@ -245,11 +244,11 @@ impl core::error::Error for DefinitionError {}
 /// A name that no mechanism, or variant of the mechanism, has.
 #[derive(Clone, Debug)]
 pub struct UnknownControl {
-    /// The part of the name that was refused.
+    /// The rejected part of the name.
     pub given: String,
-    /// The mechanism whose variant it should have been.
+    /// Mechanism to which the variant should belong.
     pub of: Option<Arc<Definition>>,
-    /// The names that could have stood there: all mechanisms, or one mechanism with each variant.
+    /// Valid names: all mechanisms, or one mechanism with each variant.
     pub known: Vec<String>,
 }
 
