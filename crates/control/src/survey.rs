@@ -4,13 +4,13 @@ use fairmesh_units::Span;
 
 use crate::Channel;
 
-/// What a pair of survey samples says.
+/// Result of a pair of survey samples.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Reading {
-    /// Part of the time that the channel was busy, 0 to 1.
+    /// Fraction of the time that the channel was busy, 0 to 1.
     Busy(f64),
-    /// The first sample, or one that cannot be true: time stood still, a counter ran backwards, or
-    /// the channel was never busy although data passed.
+    /// The first sample, or an implausible one: no time passed, a counter ran backwards, or the
+    /// channel was never busy although data passed.
     Nothing,
 }
 
@@ -19,9 +19,9 @@ pub(crate) enum Reading {
 pub(crate) struct Survey {
     last: Option<Channel>,
     weight: f64,
-    /// Its moving average.
+    /// Moving average of the utilisation.
     pub average: Option<f64>,
-    /// Samples in a row that said nothing.
+    /// Number of consecutive samples without a result.
     pub silent: u32,
 }
 
@@ -37,7 +37,8 @@ impl Survey {
         let (active, busy) = (grown(before.active, now.active), grown(before.busy, now.busy));
         let reading = match (active, busy) {
             (Some(active), Some(busy)) if active > Span::ZERO && !(moved && busy == Span::ZERO) => {
-                // A driver that counts overlapping causes twice reports more than there was.
+                // A driver that counts overlapping causes twice reports more busy time than there
+                // was.
                 Reading::Busy((busy.as_nanos() as f64 / active.as_nanos() as f64).min(1.0))
             }
             _ => Reading::Nothing,
@@ -54,7 +55,7 @@ impl Survey {
     }
 }
 
-/// By how much a counter has grown; `None` if it ran backwards.
+/// Returns the growth of a counter; `None` if it ran backwards.
 fn grown(before: Span, now: Span) -> Option<Span> {
     (now >= before).then(|| now.saturating_sub(before))
 }

@@ -1,4 +1,4 @@
-//! What the unit tests of mechanisms share.
+//! Helpers shared by the unit tests of mechanisms.
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
@@ -21,7 +21,7 @@ pub(crate) fn gateway(flows: &[u32]) -> Setting {
         .with_neighbours([1, 2].map(link))
 }
 
-/// A mechanism of this crate by name.
+/// Returns a mechanism of this crate by name.
 pub(crate) fn lookup(name: &str) -> Result<Mechanism, UnknownControl> {
     Registry::standard().lookup(name)
 }
@@ -43,14 +43,14 @@ pub(crate) fn start(name: &str, setting: Setting) -> Instance {
     start_with(name, setting, &[]).unwrap()
 }
 
-/// Everything that an event makes it do.
+/// Returns all actions that an event causes.
 pub(crate) fn actions(instance: &mut Instance, now: Time, event: Event<'_>) -> Actions {
     let mut actions = Actions::new();
     instance.control.on(now, &event, &mut actions);
     actions
 }
 
-/// The limits among actions.
+/// Returns the limits among the actions.
 pub(crate) fn limits_of(actions: &Actions) -> Vec<(Class, u64)> {
     let limit = |a: &Action| match a {
         Action::SetRate { class, rate } => Some((*class, rate.unwrap().0)),
@@ -63,7 +63,7 @@ pub(crate) fn limits(instance: &mut Instance, now: Time, event: Event<'_>) -> Ve
     limits_of(&actions(instance, now, event))
 }
 
-/// The reasons among actions, as read.
+/// Returns the reasons among the actions, as text.
 pub(crate) fn reasons_of(actions: &Actions) -> Vec<String> {
     let reason = |a: &Action| match a {
         Action::Because(reason) => Some(reason.to_string()),

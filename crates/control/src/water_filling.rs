@@ -1,26 +1,28 @@
 //! Weighted max-min shares of an aggregate between minima and maxima.
 
-/// What one flow may ask of the aggregate.
+/// Limits and weight of one flow in the aggregate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Claim {
-    /// Positive.
+    /// Weight; positive.
     pub weight: f64,
-    /// What it gets in any case.
+    /// Minimum share.
     pub least: f64,
-    /// What it gets at most; infinite if it has no ceiling.
+    /// Maximum share; infinite if the flow has no ceiling.
     pub most: f64,
 }
 
 impl Claim {
-    /// Its share at a level of rate per weight; a guarantee wins over a ceiling.
+    /// Returns its share at a level of rate per weight; a guarantee takes precedence over a
+    /// ceiling.
     pub fn at(&self, level: f64) -> f64 {
         (level * self.weight).min(self.most).max(self.least)
     }
 }
 
-/// The rate per weight at which the claims add up to `total`: water-filling (Bertsekas, Gallager,
-/// *Data Networks* §6.5). Infinite if all have their most and something is left, 0 if the least of
-/// all is more than there is. Takes a fixed number of passes.
+/// Returns the rate per weight at which the claims add up to `total`: water-filling (Bertsekas,
+/// Gallager, *Data Networks* §6.5).
+/// Infinite if all claims are at their maxima and capacity remains; 0 if the sum of the minima
+/// exceeds `total`. Takes a fixed number of passes.
 pub(crate) fn level<I: Iterator<Item = Claim> + Clone>(total: f64, claims: I) -> f64 {
     let weights: f64 = claims.clone().map(|c| c.weight).sum();
     if weights <= 0.0 {
@@ -39,7 +41,8 @@ pub(crate) fn level<I: Iterator<Item = Claim> + Clone>(total: f64, claims: I) ->
     if sum(0.0) >= total {
         return 0.0;
     }
-    // The aggregate grows with the level, so that halving finds it; 50 times leaves a part in 10¹⁵.
+    // The aggregate grows with the level, so bisection finds it; 50 steps leave an error of a part
+    // in 10¹⁵.
     for _ in 0..50 {
         let middle = (low + high) / 2.0;
         if sum(middle) < total {
@@ -92,7 +95,8 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing is lost, and whoever is between its limits has the same rate per weight.
+        /// The shares add up to the total, and all flows between their limits have the same rate
+        /// per weight.
         #[test]
         fn shares_are_max_min(
             total in 1.0..1e6f64,

@@ -9,29 +9,30 @@ use crate::{
     Value,
 };
 
-/// A node as its host has it: what can be read there, and what can be done.
+/// A node as its host presents it: its measurements and its actuators.
 pub trait Node {
-    /// Gives every sample of this kind to `samples`.
+    /// Passes every sample of this kind to `samples`.
     fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>);
 
-    /// Builds a class: of the plan, at the start; later from the plan's template, before the first
-    /// action that concerns it. `why`: the last reason of this call, if there is one.
+    /// Builds a class: a class of the plan at the start; later, a class of the plan's template, before the first action
+    /// that concerns it. `why` is the last reason of this call, if any.
     fn build(&mut self, now: Time, class: &ClassPlan, why: Option<&Reason>);
 
-    /// Carries an action out; it stays in force until it is set anew. `body`: the bytes of a message,
-    /// empty for other actions. Never a rate of 0, an ability that the mechanism has not declared, a
-    /// class that was not built, or [`Action::Because`].
+    /// Carries an action out; it stays in force until it is replaced.
+    /// `body` has the bytes of a message and is empty for other actions. The action is never a rate of 0, one that
+    /// needs an undeclared ability, one for a class that was not built, or [`Action::Because`].
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], why: Option<&Reason>);
 
-    /// Keeps a decision. Reasons for nothing but header fields and messages do not come here: what
-    /// mechanisms tell each other, packet by packet, decides nothing yet.
+    /// Records a decision.
+    /// Reasons for header fields and messages alone are not recorded: what mechanisms exchange packet by packet is not
+    /// a decision yet.
     fn decided(&mut self, now: Time, reason: &Reason);
 
-    /// All actions of one call are carried out.
+    /// Called after all actions of one call are carried out.
     fn settled(&mut self, _now: Time) {}
 }
 
-/// In this order samples come before a deadline, as far as the mechanism asks for them.
+/// Order of the samples before a deadline; only those that the mechanism requires are taken.
 const SAMPLES: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
@@ -41,10 +42,10 @@ const SAMPLES: [EventKind; 6] = [
     EventKind::QueueSamples,
 ];
 
-/// A mechanism that wants its next deadline at once, over and over, gets it this much later.
+/// Delay of the next deadline for a mechanism that repeatedly requests it at once.
 const PAUSE: Span = Span::from_millis(1);
 
-/// Takes samples in for a mechanism.
+/// Receives samples for a mechanism.
 #[derive(Debug)]
 pub struct Samples<'a> {
     control: &'a mut dyn Control,
@@ -54,27 +55,27 @@ pub struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// One sample, of the kind that was asked for.
+    /// Takes one sample of the requested kind.
     pub fn give(&mut self, sample: Event<'_>) {
         debug_assert_eq!(sample.kind(), Some(self.kind));
         self.control.on(self.now, &sample, self.actions);
     }
 }
 
-/// How a mechanism can break the contract. It is contained, and said once for each.
+/// A breach of the contract by a mechanism. It is contained, and reported once for each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Breach {
-    /// A deadline that is not later than the one it has just had.
+    /// A deadline that is not later than the preceding one.
     Deadline,
     /// A rate of 0.
     Rate,
-    /// An action that needs an ability it has not declared.
+    /// An action that needs an undeclared ability.
     Ability(Ability),
-    /// A class that is neither in its plan nor of its template's kind.
+    /// A class that is neither in the plan nor of its template's kind.
     Class(Class),
 }
 
-/// A mechanism at work at one node.
+/// A mechanism that runs at one node.
 #[derive(Debug)]
 pub struct Driver {
     control: Box<dyn Control>,
@@ -84,12 +85,12 @@ pub struct Driver {
     actions: Actions,
     due: Time,
     now: Time,
-    /// Breaches that were told already.
+    /// Set of the breaches that were reported.
     told: u32,
 }
 
 impl Driver {
-    /// Starts a mechanism at a node; `None` where it does not run. [`Driver::begin`] comes next.
+    /// Starts a mechanism at a node; returns `None` if it does not run there. [`Driver::begin`] must be called next.
     ///
     /// # Errors
     /// See [`Mechanism::start`].
@@ -100,13 +101,13 @@ impl Driver {
     ) -> Result<Option<Self>, StartError> {
         let Some(needs) = mechanism.needs(&setting.site) else { return Ok(None) };
         let Some(instance) = mechanism.start(setting, offers)? else { return Ok(None) };
-        // What it wants and is not offered it does without.
+        // Optional events that the host does not offer are dropped.
         let wants = instance.control.wants();
         let events = needs.events.or(wants.without(wants.without(offers.events)));
         Ok(Some(Driver::of(instance, Needs { events, ..needs })))
     }
 
-    /// The same on a host of one node: a mechanism that runs at others only is refused.
+    /// Starts a mechanism on a host of one node; a mechanism that runs only at other nodes is refused.
     ///
     /// # Errors
     /// See [`Mechanism::start`].
@@ -139,48 +140,47 @@ impl Driver {
         }
     }
 
-    /// What the mechanism requires here, and of what it only wants what it gets.
+    /// Returns the needs of the mechanism here, with those optional events that the host offers.
     pub fn needs(&self) -> &Needs {
         &self.needs
     }
 
-    /// The classes that it wants from the start.
+    /// Returns the classes that it needs from the start.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// When [`Driver::deadline`] is to be called next; [`Time::NEVER`] if it only reacts.
+    /// Returns the time at which [`Driver::deadline`] must be called next; [`Time::NEVER`] if it only reacts.
     pub fn due(&self) -> Time {
         self.due
     }
 
-    /// Whether it is never called: it asks for no event and no deadline. All that it wants is its
-    /// plan.
+    /// True if it is never called: it requires no event and no deadline, only its plan.
     pub fn is_idle(&self) -> bool {
         self.needs.events.is_empty() && self.due == Time::NEVER
     }
 
-    /// What it has found out and would be worth knowing after a restart.
+    /// Returns the result worth keeping over a restart.
     pub fn learned(&self) -> Option<BitRate> {
         self.control.learned()
     }
 
-    /// Progress of its search for a level.
+    /// Returns the progress of its search for a level.
     pub fn progress(&self) -> Option<Progress> {
         self.control.progress()
     }
 
-    /// Whether a flow does not answer to its limit, as far as the mechanism has found.
+    /// True if the mechanism has found that a flow does not respond to its limit.
     pub fn floods(&self, flow: FlowId) -> bool {
         self.control.floods(flow)
     }
 
-    /// The node whose decisions the mechanism carries out, if that is another one.
+    /// Returns the node whose decisions the mechanism carries out, if that is another node.
     pub fn follows(&self) -> Option<NodeId> {
         self.control.follows()
     }
 
-    /// Has the plan built. Before anything else, once.
+    /// Builds the plan. Must be called once, before all other calls.
     pub fn begin(&mut self, now: Time, node: &mut impl Node) {
         self.now = self.now.max(now);
         for class in &self.plan.classes {
@@ -190,16 +190,15 @@ impl Driver {
         }
     }
 
-    /// Has it begin from what an earlier run had learned; after [`Driver::begin`] and before any
-    /// event.
+    /// Starts from the result of an earlier run; called after [`Driver::begin`] and before any event.
     pub fn recall(&mut self, now: Time, learned: BitRate, node: &mut impl Node) {
         self.control.recall(learned, &mut self.actions);
         self.rearm(false);
         self.act(now, node);
     }
 
-    /// Hands it an event. What it does about it waits for [`Driver::act`], which follows at the
-    /// same instant, after this or after more events.
+    /// Passes an event to the mechanism.
+    /// Its actions wait for [`Driver::act`], which must follow at the same instant, after this or after more events.
     #[inline]
     pub fn hear(&mut self, now: Time, event: &Event<'_>) {
         self.now = self.now.max(now);
@@ -207,13 +206,13 @@ impl Driver {
         self.rearm(false);
     }
 
-    /// [`Driver::hear`] and [`Driver::act`].
+    /// Calls [`Driver::hear`] and [`Driver::act`].
     pub fn tell(&mut self, now: Time, event: &Event<'_>, node: &mut impl Node) {
         self.hear(now, event);
         self.act(now, node);
     }
 
-    /// Its deadline: the samples that it asks for, the deadline, and what it does about them.
+    /// Handles a deadline: takes the required samples, delivers the deadline and carries out the actions.
     pub fn deadline(&mut self, now: Time, node: &mut impl Node) {
         self.now = self.now.max(now);
         let now = self.now;
@@ -228,8 +227,7 @@ impl Driver {
         self.act(now, node);
     }
 
-    /// When it wants to be called next, as far as the contract allows: not before now, and after a
-    /// deadline later than now.
+    /// Sets the time of the next deadline within the contract: not before now, and after a deadline later than now.
     #[inline]
     fn rearm(&mut self, after_deadline: bool) {
         self.due = self.control.next_deadline().unwrap_or(Time::NEVER);
@@ -249,14 +247,14 @@ impl Driver {
         }
     }
 
-    /// Has everything carried out that it has decided.
+    /// Carries out all pending actions.
     pub fn act(&mut self, now: Time, node: &mut impl Node) {
         if self.actions.is_empty() {
             return;
         }
         let mut actions = core::mem::take(&mut self.actions);
         let mut why = None;
-        // The last reason, while nothing has followed from it.
+        // The last reason, as long as no action has followed it.
         let mut open = None;
         for action in actions.iter() {
             match action {
@@ -295,8 +293,8 @@ impl Driver {
         self.actions = actions;
     }
 
-    /// Holds an action to the contract, and has its class built where that is still to be done.
-    /// `Ok(false)`: there is nothing to do.
+    /// Checks an action against the contract and builds its class if that is still pending. `Ok(false)`: there is
+    /// nothing to do.
     fn admit(
         &mut self,
         now: Time,
@@ -326,7 +324,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Has a class built that does not stand yet.
+    /// Builds a class that does not exist yet.
     fn stand(
         &mut self,
         now: Time,
@@ -353,7 +351,7 @@ impl Driver {
         if declared.has(ability) { Ok(()) } else { Err(Breach::Ability(ability)) }
     }
 
-    /// What to say of a breach; nothing the second time.
+    /// Returns the report of a breach; `None` if it was reported before.
     #[cold]
     fn breach(&mut self, breach: Breach) -> Option<Reason> {
         let (bit, reason) = match breach {
@@ -398,7 +396,7 @@ impl Driver {
     }
 }
 
-/// Has a class built.
+/// Builds a class.
 #[inline]
 fn build(now: Time, class: &ClassPlan, why: Option<&Reason>, node: &mut impl Node) {
     if !lost::class() {
@@ -406,7 +404,7 @@ fn build(now: Time, class: &ClassPlan, why: Option<&Reason>, node: &mut impl Nod
     }
 }
 
-/// Has an action carried out.
+/// Carries an action out.
 #[inline]
 fn give(now: Time, action: &Action, body: &[u8], why: Option<&Reason>, node: &mut impl Node) {
     if !lost::action(action) {
@@ -414,7 +412,7 @@ fn give(now: Time, action: &Action, body: &[u8], why: Option<&Reason>, node: &mu
     }
 }
 
-/// Has a decision kept.
+/// Records a decision.
 #[inline]
 fn decided(now: Time, reason: &Reason, node: &mut impl Node) {
     if !lost::reason() {
@@ -422,7 +420,7 @@ fn decided(now: Time, reason: &Reason, node: &mut impl Node) {
     }
 }
 
-/// Nothing is ever lost between driver and host, but where the suite looks whether it would notice.
+/// Without the feature `conformance`, nothing is lost between driver and host.
 #[cfg(not(feature = "conformance"))]
 mod lost {
     use super::{Action, EventKind};

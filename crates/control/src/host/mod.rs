@@ -1,12 +1,12 @@
-//! What every host of mechanisms does the same way, whatever it is made of.
+//! Parts that are common to all hosts of mechanisms.
 //!
-//! A host is the simulator's node, the gateway's daemon, or whatever else runs a [`Control`](crate::Control). It
-//! brings its senses and its hands ([`Node`]); the [`Driver`] does the rest: it takes samples in
-//! the contract's order, calls the mechanism, hands each [`Action`](crate::Action) that the contract allows to the
-//! host with its reason, keeps its deadlines, and contains a mechanism that breaks the contract. The
-//! offers of a host list what it builds of a plan ([`PointOffer`]); the rest is refused by name.
+//! A host is the simulator's node, the gateway's daemon, or any other program that runs a [`Control`](crate::Control).
+//! It provides the sensors and actuators ([`Node`]). The [`Driver`] does the rest: it takes samples in the contract's
+//! order, calls the mechanism, passes each [`Action`](crate::Action) that the contract allows to the host with its
+//! reason, keeps its deadlines, and contains a mechanism that breaks the contract. The offers of a host list the parts
+//! of a plan that it builds ([`PointOffer`]); other parts are refused by name.
 //!
-//! `docs/control.md`, "Contract", has both sides in words.
+//! `docs/control.md`, "Contract", describes both sides.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -1,4 +1,4 @@
-//! What a host builds of a plan: accepted or refused by the same code everywhere.
+//! Parts of a plan that a host builds: accepted or refused by the same code everywhere.
 
 use core::fmt;
 
@@ -102,7 +102,7 @@ impl From<Leaf> for LeafKind {
 }
 
 impl Leaf {
-    /// Packets that it holds; of a queue per flow, each.
+    /// Returns the capacity in packets; for a queue per flow, the capacity of each.
     pub fn packets(self) -> u32 {
         match self {
             Leaf::DropTail { packets }
@@ -114,7 +114,7 @@ impl Leaf {
 }
 
 impl Point {
-    /// What it is called in messages.
+    /// Returns the name used in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Point::Local => "sourced at the node",
@@ -124,59 +124,59 @@ impl Point {
     }
 }
 
-/// The classes that a host builds at one point. A point that is not offered is not built at.
+/// Classes that a host builds at one point. Nothing is built at a point without an offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointOffer {
-    /// Where.
+    /// Point in the node.
     pub point: Point,
-    /// For whom, one entry for each kind of class there is.
+    /// Offers by kind of class, at most one for each kind.
     pub classes: &'static [ClassOffer],
 }
 
-/// How a host builds classes of one kind. Limits and queues go with each other as they like.
+/// Classes of one kind that a host builds. Every limit can be combined with every queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassOffer {
-    /// For whom.
+    /// Kind of the classes.
     pub kind: ClassKind,
-    /// Which limits it keeps.
+    /// Limits that it enforces.
     pub limits: &'static [LimitKind],
-    /// In which queues packets wait.
+    /// Queues in which packets can wait.
     pub leaves: &'static [LeafKind],
     /// Smallest and largest queue, in packets.
     pub packets: (u32, u32),
-    /// Smallest and largest burst. A burst is at least what the plan says; a router that rounds up
-    /// says so in docs/control.md.
+    /// Smallest and largest burst. A burst is at least as large as planned; a router that rounds up
+    /// documents it in docs/control.md.
     pub burst: (Bytes, Bytes),
-    /// Whether all of them have the same queue and burst.
+    /// True if all classes of this kind must have the same queue and burst.
     pub alike: bool,
 }
 
-/// What of a plan a host does not build.
+/// A part of a plan that a host does not build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
-    /// Nothing is built at this point.
+    /// No classes are built at this point.
     Point(Point),
-    /// There are no such classes at this point.
+    /// No classes of this kind are built at this point.
     Class(Point, ClassKind),
-    /// Classes there do not keep such a limit.
+    /// Classes of this kind do not enforce this limit.
     Limit(Point, ClassKind, LimitKind),
-    /// Packets there do not wait like that.
+    /// Classes of this kind do not have this queue.
     Leaf(Point, ClassKind, LeafKind),
     /// A queue too short or too long.
     Packets {
-        /// As planned.
+        /// Planned size.
         planned: u32,
-        /// Smallest and largest.
+        /// Smallest and largest size.
         offered: (u32, u32),
     },
     /// A burst too small or too large.
     Burst {
-        /// As planned.
+        /// Planned burst.
         planned: Bytes,
-        /// Smallest and largest.
+        /// Smallest and largest burst.
         offered: (Bytes, Bytes),
     },
-    /// Classes that differ in queue or burst, where all are alike.
+    /// Classes differ in queue or burst although all must be alike.
     Unlike(Point, ClassKind),
 }
 
@@ -206,16 +206,16 @@ impl fmt::Display for Lack {
     }
 }
 
-/// A plan that a host does not build as it stands.
+/// A plan that a host does not build without changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unbuildable {
     /// The mechanism, variants included.
     pub mechanism: String,
     /// The host.
     pub host: &'static str,
-    /// The first thing that it does not build.
+    /// The first part that it does not build.
     pub lack: Lack,
-    /// What it builds instead of a queue that it does not.
+    /// Queues that it builds instead.
     pub instead: &'static [LeafKind],
 }
 
@@ -232,10 +232,10 @@ impl fmt::Display for Unbuildable {
 impl core::error::Error for Unbuildable {}
 
 impl Offers {
-    /// Whether a plan is built as it stands.
+    /// Accepts a plan that the host builds without changes.
     ///
     /// # Errors
-    /// The first thing that is not.
+    /// The first part that it does not build.
     pub fn accepts(&self, mechanism: &str, plan: &Plan) -> Result<(), Unbuildable> {
         let refuse = |lack, instead| {
             let mechanism = mechanism.to_owned();
@@ -289,8 +289,9 @@ impl ClassOffer {
 
 /// Offers of a host that builds every plan: the simulator's, and those of tests.
 impl PointOffer {
-    /// Every class with every limit and queue, at every point; airtime in the radio's queue only,
-    /// since nothing else knows what a packet will cost.
+    /// Every class with every limit and queue, at every point.
+    /// Airtime limits exist in the radio's queue only, since the airtime of a packet is not known
+    /// elsewhere.
     pub const EVERY: &'static [PointOffer] = &[
         PointOffer { point: Point::Local, classes: IN_BYTES },
         PointOffer { point: Point::Transit, classes: IN_BYTES },
@@ -327,7 +328,7 @@ mod tests {
     use super::*;
     use crate::{AbilitySet, EventSet, KnowledgeSet, Share};
 
-    /// One queue for each flow of traffic that crosses, all alike.
+    /// One queue for each crossing flow, all alike.
     const NARROW: &[PointOffer] = &[PointOffer {
         point: Point::Transit,
         classes: &[ClassOffer {

@@ -1,7 +1,8 @@
-//! Echo probes through the mesh, for homes whose own packets give no round trip: which home is probed when, and the round
-//! trip that an answer completes. One rule for all hosts; the host sends the packets.
+//! Echo probes through the mesh, for homes whose own packets give no round trip.
+//! The module decides on the home and time of each probe and the round trip that an answer completes. One rule for all
+//! hosts; the host sends the packets.
 //!
-//! Probes cost air, so they are bounded three ways: by home, by its packets, and by all homes together.
+//! Probes use airtime, so they are bounded three ways: per home, per packet of the home, and over all homes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +11,7 @@ use fairmesh_units::{Span, Time};
 use super::Trip;
 use crate::RoundTripSource;
 
-/// Least time between two probes of a home.
+/// Least time between two probes of a home, 1 s.
 const INTERVAL: Span = Span::from_secs(1);
 /// Part of [`INTERVAL`] by which a probe may be early, since looks are not exactly a second apart.
 const SLACK: Span = Span::from_millis(500);
@@ -18,18 +19,18 @@ const SLACK: Span = Span::from_millis(500);
 const GAP: Span = Span::from_millis(100);
 /// Packets of a home that allow for one probe, so that probes are a small part of the frames also in a slow mesh.
 const PACKETS: u64 = 10;
-/// Time after which a probe is not answered any more.
+/// Time after which an answer to a probe is no longer expected.
 const LOST: Span = Span::from_secs(4);
-/// Unanswered probes in a row from which their age is a sign: one may be lost by chance.
+/// Unanswered probes in a row from which their age counts as a sign: a single one may be lost by chance.
 const STALLED: u32 = 2;
-/// Unanswered probes in a row after which a home counts as one that does not answer.
+/// Unanswered probes in a row after which a home counts as unresponsive.
 const GIVEN_UP: u32 = 5;
-/// Pause after a home was given up for the first time; each further time it is twice as long.
+/// Pause after a home was given up for the first time; it doubles each further time.
 const PAUSE: Span = Span::from_secs(10);
 /// Number of times that the pause is doubled.
 const DOUBLED: u32 = 6;
 
-/// Homes that are named as not answering at a time.
+/// Maximum number of homes reported as unresponsive at a time.
 const NAMED: usize = 100;
 
 /// A home, by the host's number for it.
@@ -57,7 +58,7 @@ struct Waiting {
 struct Target {
     /// Packets since the last probe.
     packets: u64,
-    /// True while it waits for its turn.
+    /// True while the home is queued for a probe.
     queued: bool,
     /// Earliest time of the next probe.
     due: Time,
@@ -86,7 +87,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Notes that a home has carried this number of packets since the last call, and that they gave no round trip.
+    /// Notes that a home has carried this number of packets since the last call without a round trip.
     pub fn want(&mut self, now: Time, home: u32, packets: u64) {
         let target = self.targets.entry(home).or_default();
         target.packets = target.packets.saturating_add(packets);
@@ -96,7 +97,7 @@ impl Probes {
         }
     }
 
-    /// Forgets homes that do not exist any more.
+    /// Forgets homes that no longer exist.
     pub fn retain(&mut self, exists: impl Fn(u32) -> bool) {
         self.targets.retain(|home, _| exists(*home));
         self.turns.retain(|home| exists(*home));
@@ -126,7 +127,7 @@ impl Probes {
         }
         target.unanswered += 1;
         let attempt = target.given_up;
-        // One that was given up has one try at a time.
+        // A home that was given up has one try at a time.
         let tries = if target.given_up == 0 { GIVEN_UP } else { 1 };
         if target.unanswered >= tries {
             target.due = now + PAUSE * (1 << target.given_up.min(DOUBLED));
@@ -149,7 +150,7 @@ impl Probes {
         let Waiting { home, at, .. } = self.waiting.remove(at)?;
         let time = now.since(at);
         let target = self.targets.get_mut(&home).filter(|_| time <= LOST)?;
-        // Those sent later wait on; earlier ones were overtaken, so they are lost.
+        // Probes sent later stay pending; earlier ones were overtaken, so they are lost.
         let mut later = self.waiting.iter().filter(|w| w.home == home && w.at > at);
         let first = later.next().map(|w| w.at);
         target.since = first.unwrap_or(target.since);
@@ -160,18 +161,18 @@ impl Probes {
         Some((home, Trip::new(time, RoundTripSource::Probe)))
     }
 
-    /// Age of the first of several unanswered probes in a row, of a home that answers otherwise.
+    /// Returns the age of the first of several unanswered probes in a row, for a home that otherwise answers.
     pub fn oldest(&self, now: Time, home: u32) -> Option<Span> {
         let target = self.targets.get(&home).filter(|t| t.answers && t.unanswered >= STALLED)?;
         Some(now.since(target.since))
     }
 
-    /// True if a home has not answered so often that probes to it pause.
+    /// True if a home has missed so many answers that probes to it pause.
     pub fn is_silent(&self, home: u32) -> bool {
         self.targets.get(&home).is_some_and(|t| t.given_up > 0)
     }
 
-    /// Number of homes that do not answer.
+    /// Returns the number of unresponsive homes.
     pub fn silent(&self) -> usize {
         self.targets.values().filter(|t| t.given_up > 0).count()
     }
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!((probes.given_up(), probes.is_silent(0)), (vec![0], true));
         assert!(probes.given_up().is_empty());
         assert_eq!(probes.oldest(ms(100_000), 0), None, "it never answered");
-        // It answers: the pause is over.
+        // The home answers: the pause is over.
         run(&mut probes, 500, 10, |_| 100, 1, |_| Some(20));
         assert!(!probes.is_silent(0));
     }
@@ -285,7 +286,7 @@ mod tests {
     }
 
     proptest! {
-        /// Under any calls: bounded memory, bounded rate, and no round trip longer than a probe may take.
+        /// Under any calls, memory and rate are bounded, and no round trip is longer than a probe may take.
         #[test]
         fn probes_are_bounded(steps in proptest::collection::vec((0u32..30, 0u64..50, 0u64..400, any::<u16>()), 0..400)) {
             let (mut probes, mut now, mut sent, mut last) = (Probes::default(), 0, 0u64, None);

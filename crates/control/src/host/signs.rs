@@ -1,7 +1,7 @@
-//! What a host reads from TCP's headers, as one rule for all hosts.
+//! Signs of a flow's path from TCP headers, by one rule for all hosts.
 
-/// Of one direction of one connection, where it enters or leaves the mesh: the end of what has passed and what was
-/// acknowledged, as sequence numbers that never begin again.
+/// State of one direction of one connection, where it enters or leaves the mesh.
+/// It has the end of the data that have passed and of those acknowledged, as sequence numbers that do not wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signs {
     top: u64,
@@ -10,13 +10,13 @@ pub struct Signs {
 }
 
 impl Signs {
-    /// Of a connection whose first sequence number, or the first that is seen of it, is this.
+    /// State of a connection whose first, or first seen, sequence number is `first`.
     #[must_use]
     pub const fn from(first: u64) -> Self {
         Signs { top: first, acknowledged: first, repeated: 0 }
     }
 
-    /// A segment passes that ends here; `brings`: data, a SYN or a FIN, each of which has a number.
+    /// Notes a segment that ends here; `brings`: it has data, a SYN or a FIN, which take sequence numbers.
     pub fn passed(&mut self, end: u64, brings: bool) {
         if end > self.top {
             self.top = end;
@@ -25,27 +25,27 @@ impl Signs {
         }
     }
 
-    /// All before this has arrived.
+    /// Notes that all data before this number have arrived.
     pub fn answered(&mut self, before: u64) {
         self.acknowledged = self.acknowledged.max(before);
     }
 
-    /// Another connection begins in place of this one.
+    /// Resets the state for another connection in place of this one.
     pub fn begin(&mut self) {
         *self = Signs { repeated: self.repeated, ..Signs::default() };
     }
 
-    /// The end of what has passed.
+    /// Returns the end of the data that have passed.
     pub const fn top(&self) -> u64 {
         self.top
     }
 
-    /// Bytes that are not acknowledged.
+    /// Returns the bytes that are not acknowledged.
     pub const fn awaited(&self) -> u64 {
         self.top.saturating_sub(self.acknowledged)
     }
 
-    /// Segments that had nothing beyond the highest seen.
+    /// Returns the number of segments without data beyond the highest seen.
     pub const fn repeated(&self) -> u64 {
         self.repeated
     }

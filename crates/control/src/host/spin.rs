@@ -9,10 +9,10 @@ use fairmesh_units::{Span, Time};
 use super::{Side, Trip};
 use crate::RoundTripSource;
 
-/// Changes that must have alternated between the directions before round trips are believed. A bit that is set at random
-/// does so once in 2^16 times.
+/// Number of changes that must have alternated between the directions before round trips are accepted.
+/// A bit set at random does so once in 2^16 times.
 const ALTERNATED: u8 = 16;
-/// Longest round trip that is believed: longer ones are pauses of the application.
+/// Longest accepted round trip, 3 s: longer ones are pauses of the application.
 const LONGEST: Span = Span::from_secs(3);
 
 /// The spin bits of one connection, as they pass the interface to the mesh.
@@ -45,7 +45,7 @@ impl Spin {
         believed.then(|| Trip::new(time, RoundTripSource::Spin))
     }
 
-    /// True while round trips are believed.
+    /// True if round trips are accepted at present.
     pub fn spins(&self) -> bool {
         self.alternated >= ALTERNATED
     }
@@ -137,8 +137,9 @@ mod tests {
     }
 
     proptest! {
-        /// A bit set at random by either end, as endpoints with the bit disabled may do, gives next to nothing; whatever comes,
-        /// a round trip is no longer than believed and than the time since the first packet.
+        /// A bit set at random by either end, as endpoints with the bit disabled may do, gives almost no round trips.
+        /// Whatever the input, a round trip is at most the accepted maximum and at most the time since the first
+        /// packet.
         #[test]
         fn a_random_bit_gives_next_to_nothing(bits in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u64..50_000), 0..500)) {
             let (mut spin, mut now, mut found) = (Spin::default(), 0, 0);

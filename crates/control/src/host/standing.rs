@@ -1,10 +1,10 @@
-//! Which classes stand.
+//! The set of classes that exist.
 
 use std::collections::BTreeSet;
 
 use crate::Class;
 
-/// Flows with smaller numbers are bits of an array; mechanisms speak of each of them every epoch.
+/// Number of flows, from 0 on, that are bits of an array; mechanisms use each of them every epoch.
 const DENSE: u32 = 1 << 20;
 
 /// A set of classes.
@@ -15,7 +15,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Adds a class; returns whether it is new.
+    /// Adds a class; returns true if it is new.
     pub fn add(&mut self, class: Class) -> bool {
         let Some((word, bit)) = place(class) else { return self.others.insert(class) };
         if self.flows.len() <= word {
@@ -33,7 +33,7 @@ impl Standing {
         }
     }
 
-    /// Takes a class out; returns whether it was there.
+    /// Removes a class; returns true if it was present.
     pub fn remove(&mut self, class: Class) -> bool {
         let Some((word, bit)) = place(class) else { return self.others.remove(&class) };
         let there = self.has(class);

@@ -1,4 +1,4 @@
-//! The driver, with a mechanism that does what a test says and a node that writes everything down.
+//! Tests of the driver, with a scripted mechanism and a node that records every call.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use crate::*;
 
 const FLOW: Class = Class::Flow(FlowId(1));
 
-/// What it does at each event, one entry after the other; and when it wants to be called next.
+/// Actions at each event, in order, and the time of the next deadline.
 #[derive(Debug, Default)]
 struct Script {
     heard: Vec<Option<EventKind>>,
     turns: VecDeque<fn(&mut Actions)>,
     next: Option<Time>,
-    /// From a deadline to the next; without, it asks for the same again.
+    /// Time from a deadline to the next; `None` requests the same time again.
     every: Option<Span>,
 }
 
@@ -57,7 +57,7 @@ fn doing(turns: &[fn(&mut Actions)]) -> Script {
     Script { turns: turns.iter().copied().collect(), ..Script::default() }
 }
 
-/// Writes down what it is asked for, and gives two samples of each kind.
+/// Records each call, and gives two samples of each kind.
 #[derive(Default)]
 struct Notes(Vec<String>);
 
@@ -224,7 +224,8 @@ fn what_is_not_declared_or_stops_a_class_does_not_happen() {
     );
 }
 
-/// Neither a hang nor a loss: whoever always wants to be called at once is called, with pauses.
+/// A mechanism that always requests an immediate deadline is called with pauses: neither a hang nor
+/// a loss.
 #[test]
 fn a_hurried_mechanism_is_contained() {
     let script = Script { next: Some(Time::ZERO), ..Script::default() };
@@ -240,7 +241,7 @@ fn a_hurried_mechanism_is_contained() {
     }
     assert_eq!(calls, 1001);
     assert_eq!(notes.0, ["because contract.deadline", "settled"]);
-    // An event in between brings its deadline to now, and no further back.
+    // An event in between moves its deadline to now, and no earlier.
     let late = end + Span::from_secs(1);
     d.tell(late, &Event::FlowGone(FlowId(0)), &mut notes);
     assert_eq!(d.due(), late);
@@ -266,7 +267,7 @@ fn time_never_runs_backwards_for_a_mechanism() {
     }
 }
 
-/// Counters of everybody and a new limit for everybody, over and over.
+/// Counters and a new limit of all traffic, over and over.
 #[test]
 fn nothing_is_allocated_once_it_runs() {
     #[derive(Debug)]
@@ -334,7 +335,7 @@ fn actions() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Does in each turn what it was given.
+/// Takes the given actions in each turn.
 #[derive(Debug)]
 struct Given(VecDeque<Vec<Action>>);
 
@@ -356,7 +357,8 @@ impl Control for Given {
     }
 }
 
-/// A host that trusts its driver: whatever is set stands, whatever is built does not stand yet.
+/// A host that trusts its driver: a limit is set only on a class that exists, and a class is built
+/// only once.
 #[derive(Default)]
 struct Trusting {
     limits: std::collections::BTreeMap<Class, Option<BitRate>>,
@@ -386,8 +388,8 @@ impl Node for Trusting {
 }
 
 proptest! {
-    /// Whatever a mechanism does, in whatever turns: a host that trusts its driver ends up with
-    /// what the actions say, one after the other.
+    /// Whatever the actions and turns of a mechanism, a host that trusts its driver ends in the
+    /// state that the actions describe, applied in order.
     #[test]
     fn a_host_ends_up_with_what_the_actions_set(turns in proptest::collection::vec(
         proptest::collection::vec(actions(), 0..10), 0..10)

@@ -1,4 +1,4 @@
-//! Round trips through the mesh as a box at its gateway measures them from TCP headers, by one rule for all hosts.
+//! Round trips through the mesh as its gateway measures them from TCP headers, by one rule for all hosts.
 //!
 //! Of data that enter the mesh (downloads): from a segment to the acknowledgement that covers it. Of data that leave it
 //! (uploads): from an acknowledgement with the timestamp X to the first data that echo X (RFC 7323 §3; the method of
@@ -10,26 +10,26 @@ use fairmesh_units::{Span, Time};
 
 use crate::{RoundTripSample, RoundTripSource};
 
-/// Packets of one connection and direction that may wait for their answers at a time. More are not remembered: the oldest
-/// is what a stall shows in, and sixteen samples a round trip are enough.
+/// Packets of one connection and direction that may wait for their answers at a time.
+/// Further packets are not remembered: the oldest one shows a stall, and sixteen samples per round trip suffice.
 const REMEMBERED: usize = 16;
-/// Samples of one look from which the median is taken: the latest.
+/// Number of latest samples of a look from which the median is taken.
 const SAMPLES: usize = 32;
-/// Age at which the least round trip is forgotten, after once to twice this time.
+/// Period of the minimum round trip, 60 s: a minimum is forgotten after one to two periods.
 const BASE: Span = Span::from_secs(60);
-/// Longest time that a receiver keeps an acknowledgement of one segment back: Linux's and Windows' timer. RFC 1122
-/// §4.2.3.2 allows 500 ms.
+/// Longest delay of an acknowledgement of one segment at a receiver, 200 ms: Linux's and Windows' timer.
+/// RFC 1122 §4.2.3.2 allows 500 ms.
 const DELAYED: Span = Span::from_millis(200);
-/// Silence after which an upload is over, as far as echoes are expected.
+/// Idle time after which an upload counts as ended, as far as echoes are expected.
 const UPLOADS: Span = Span::from_secs(3);
-/// Time after which the last round trip of a flow's own packets is too old to do without probes.
+/// Age from which the last round trip of a flow's own packets no longer replaces probes.
 const OWN: Span = Span::from_secs(3);
-/// Time for which a stall counts while nothing at all is answered: TCP has tried five times by then. A home that withholds
-/// its acknowledgements must not hold others down for longer.
+/// Time for which a stall counts while nothing at all is answered: TCP has retried five times by then.
+/// A home that withholds its acknowledgements must not limit others for longer.
 const WITHHELD: Span = Span::from_secs(60);
 /// Time without a stall after which the next one counts again.
 const FORGIVEN: Span = Span::from_secs(120);
-/// Most data of a packet that is one segment, bytes.
+/// Largest number of data bytes of a packet that is one segment.
 const ONE_SEGMENT: u32 = 1500;
 
 /// One measured round trip.
@@ -37,20 +37,20 @@ const ONE_SEGMENT: u32 = 1500;
 pub struct Trip {
     /// Time from the packet that entered the mesh to its answer.
     pub time: Span,
-    /// True for an acknowledgement of one segment alone, which the receiver may have kept back.
+    /// True for an acknowledgement of one segment alone, which the receiver may have delayed.
     pub maybe_delayed: bool,
     /// Method of measurement.
     pub source: RoundTripSource,
 }
 
 impl Trip {
-    /// A round trip of which no timer of the receiver is a part.
+    /// A round trip without any timer of the receiver.
     pub const fn new(time: Span, source: RoundTripSource) -> Self {
         Trip { time, maybe_delayed: false, source }
     }
 
-    /// The time without what a receiver's timer may have added: it says nothing about the mesh. Not below the least round
-    /// trip.
+    /// Returns the time without the possible delay of a receiver's timer, which says nothing about the mesh.
+    /// Not below the minimum round trip.
     fn without_timer(self, base: Span) -> Span {
         let shortest = self.time.min(base);
         if self.maybe_delayed { self.time.saturating_sub(DELAYED).max(shortest) } else { self.time }
@@ -60,14 +60,14 @@ impl Trip {
 /// A packet that entered the mesh and has not been answered.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// End of the data, or timestamp.
+    /// End of the data, or a timestamp.
     number: u64,
     at: Time,
     /// Number of the segment in the order of sending, which wraps; 0 for an acknowledgement.
     segment: u16,
-    /// True if it cannot be several segments that the kernel has joined (GRO).
+    /// True if it cannot be several segments that the kernel has merged (GRO).
     single: bool,
-    /// True after a retransmission: an answer is to one of several packets (Karn's rule, RFC 6298 §3).
+    /// True after a retransmission: an answer may be to any of several packets (Karn's rule, RFC 6298 §3).
     ambiguous: bool,
 }
 
@@ -80,23 +80,23 @@ pub enum Side {
     Leaves,
 }
 
-/// Data of one direction of a connection, as they pass.
+/// Data of one direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     /// Sequence number after them, which does not wrap.
     pub end: u64,
     /// Bytes.
     pub len: u32,
-    /// True if they bring nothing beyond the highest seen.
+    /// True if they contain nothing beyond the highest seen.
     pub again: bool,
     /// TSecr (RFC 7323 §3.2).
     pub echo: Option<u32>,
 }
 
-/// Acknowledgement of the data of one direction, as it passes.
+/// Acknowledgement of the data of one direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// Sequence number before which all has arrived.
+    /// Sequence number before which all data have arrived.
     pub before: u64,
     /// Highest number that a selective acknowledgement covers (RFC 2018), exclusive.
     pub selective: Option<u64>,
@@ -114,15 +114,16 @@ pub struct Trips {
     newest: u64,
     segments: u16,
     answered: u16,
-    /// True if data leave the mesh, and when the last did.
+    /// True if data leave the mesh.
+    /// Time of the last data that left the mesh.
     upload: bool,
     left: Time,
-    /// True while data of an upload that left the mesh are not acknowledged: some before them are missing, and will come.
+    /// True while data of an upload that left the mesh are not acknowledged: earlier data are missing and will follow.
     more: bool,
 }
 
 impl Trips {
-    /// Bytes of memory at most.
+    /// Maximum memory in bytes.
     pub const LARGEST: usize = size_of::<Self>() + REMEMBERED * size_of::<Asked>();
 
     /// Takes in data; returns the round trip that they complete.
@@ -143,8 +144,8 @@ impl Trips {
         if side == Side::Leaves {
             return self.answered(now, answer.before, answer.selective);
         }
-        // While more is under way, the acknowledgement is what the sender waits for; the next data of one that has
-        // nothing more to send would come at any time.
+        // While more data are under way, the sender waits for the acknowledgement. A sender without more to send would
+        // send its next data at any time.
         self.more = answer.more;
         if let Some(value) = answer.value.filter(|_| answer.more) {
             self.asked(now, value);
@@ -186,9 +187,10 @@ impl Trips {
         }
     }
 
-    /// Takes in data that leave the mesh and echo this timestamp (TSecr); `again`: they bring nothing beyond the highest
-    /// seen, so that a timer may have released them and not the acknowledgement. Returns the round trip of the
-    /// acknowledgement that had it; `None` if the echo is not the first.
+    /// Takes in data that leave the mesh and echo this timestamp (TSecr).
+    /// `again`: they contain nothing beyond the highest seen, so that a timer may have released them and not the
+    /// acknowledgement. Returns the round trip of the acknowledgement with this timestamp; `None` if the echo is not
+    /// the first.
     fn echoed(&mut self, now: Time, value: u32, again: bool) -> Option<Trip> {
         let number = self.unwrapped(value);
         let last = self.take_up_to(number)?;
@@ -196,14 +198,15 @@ impl Trips {
         first.then(|| Trip::new(now.since(last.at), RoundTripSource::Tcp))
     }
 
-    /// Age of the oldest packet that has not been answered; of an upload only while its data come or some of them are
-    /// missing, since an acknowledgement that releases nothing is not answered.
+    /// Returns the age of the oldest unanswered packet.
+    /// For an upload, only while its data come or some of them are missing, since an acknowledgement that releases no
+    /// data is not answered.
     pub fn oldest(&self, now: Time) -> Option<Span> {
         let over = self.upload && !self.more && now.since(self.left) > UPLOADS;
         self.waiting.front().filter(|_| !over).map(|w| now.since(w.at))
     }
 
-    /// Gives memory back while nothing waits.
+    /// Releases memory while no packet waits.
     pub fn tidy(&mut self) {
         if self.waiting.is_empty() {
             self.waiting.shrink_to_fit();
@@ -216,13 +219,13 @@ impl Trips {
         }
     }
 
-    /// Forgets what has been answered; returns the last of it.
+    /// Removes the packets that are answered; returns the last of them.
     fn take_up_to(&mut self, number: u64) -> Option<Asked> {
         let count = self.waiting.partition_point(|w| w.number <= number);
         self.waiting.drain(..count).next_back()
     }
 
-    /// A timestamp that wraps at 2³² as a number that does not, nearest to the newest.
+    /// Converts a timestamp that wraps at 2³² to a number that does not, nearest to the newest.
     fn unwrapped(&self, value: u32) -> u64 {
         if self.newest == 0 {
             return (1 << 32) + u64::from(value);
@@ -237,7 +240,7 @@ impl Trips {
 struct Method {
     /// Number since the last look.
     count: u32,
-    /// Least of this period and of the one before.
+    /// Minimum of this period and of the preceding one.
     least: [Option<Span>; 2],
 }
 
@@ -247,17 +250,17 @@ pub struct RoundTrips {
     latest: Vec<Trip>,
     /// Number since the last look, by any method.
     count: u32,
-    /// By [`RoundTripSource`]: an echo is shorter than a full segment, so each method has its own least round trip.
+    /// Round trips by [`RoundTripSource`]: an echo is shorter than a full segment, so each method has its own minimum.
     methods: [Method; 3],
     since: Time,
     /// Time of the last round trip of the flow's own packets.
     own: Option<Time>,
-    /// Time at which the last packet was sent that has been answered.
+    /// Sending time of the last packet that has been answered.
     answered: Option<Time>,
     stall: Option<Stall>,
 }
 
-/// A time without answers.
+/// An interval without answers.
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     since: Time,
@@ -291,14 +294,14 @@ impl RoundTrips {
         self.count += 1;
     }
 
-    /// True if the flow's own packets gave no round trip of late, so that a probe is of use.
+    /// True if the flow's own packets gave no recent round trip, so that a probe is useful.
     pub fn lack(&self, now: Time) -> bool {
         self.own.is_none_or(|at| now.since(at) > OWN)
     }
 
-    /// Age of a stall of all the packets in the mesh, given the age of the oldest unanswered one: no packet sent since then
-    /// has been answered. `None` while others are answered, as where one connection withholds its acknowledgements, and
-    /// after a minute without any answer, until there is one.
+    /// Returns the age of a stall of all packets in the mesh, given the age of the oldest unanswered one.
+    /// In a stall no packet sent since then has been answered. `None` while others are answered, for example if one
+    /// connection withholds its acknowledgements, and after a minute without any answer, until the next answer.
     pub fn stalled(&mut self, now: Time, oldest: Option<Span>) -> Option<Span> {
         let sent = Time::from_nanos(now.as_nanos().saturating_sub(oldest?.as_nanos()));
         let from = self.answered.map_or(sent, |at| at.max(sent));
@@ -308,7 +311,7 @@ impl RoundTrips {
         (now.since(since) <= WITHHELD).then(|| now.since(from))
     }
 
-    /// True if nothing has been answered for so long that a stall does not count any more.
+    /// True if nothing has been answered for so long that a stall no longer counts.
     pub fn withholds(&self, now: Time) -> bool {
         let stall = self.stall.filter(|s| now.since(s.seen) <= FORGIVEN);
         stall.is_some_and(|s| now.since(s.since) > WITHHELD)
@@ -386,7 +389,7 @@ mod tests {
         t.sent(ms(20), 3000, 1000);
         assert_eq!(t.answered(ms(50), 2000, None), trip(40, false));
         assert_eq!(t.oldest(ms(60)), Some(Span::from_millis(40)));
-        // One segment alone may have waited for a timer; several that the kernel joined have not.
+        // One segment alone may have waited for a timer; several that the kernel merged have not.
         assert_eq!(t.answered(ms(70), 3000, None), trip(50, true));
         t.sent(ms(80), 6000, 3000);
         assert_eq!(t.answered(ms(90), 6000, None), trip(10, false));
@@ -433,7 +436,7 @@ mod tests {
             );
             assert_eq!(t.echoed(ms(45), first.wrapping_add(5), false), trip(40, false));
             assert_eq!(t.oldest(ms(45)), None);
-            // A retransmission comes when a timer has expired.
+            // A retransmission is sent when a timer has expired.
             t.asked(ms(50), first.wrapping_add(9));
             assert_eq!(t.echoed(ms(900), first.wrapping_add(9), true), None);
         }
@@ -450,7 +453,7 @@ mod tests {
             t.answer(ms(2), Side::Enters, &answer(more));
             t.oldest(ms(5_000))
         };
-        // The sender's timer will repeat them; where all has arrived, the upload may be over.
+        // The sender's timer will repeat them; if all have arrived, the upload may be over.
         assert_eq!(silent(true), Some(Span::from_millis(4_999)));
         assert_eq!(silent(false), None);
     }
@@ -514,7 +517,7 @@ mod tests {
             assert!(!r.withholds(ms(1000 * second)));
         }
         assert_eq!(r.stalled(ms(66_000), age(64_000)), None);
-        // A new connection instead of the old one changes nothing; an answer, or two minutes of peace, do.
+        // A new connection instead of the old one changes nothing; an answer or two minutes without a stall do.
         assert_eq!(r.stalled(ms(67_000), age(500)), None);
         assert!(r.withholds(ms(67_000)));
         r.add(ms(68_000), trip(20, false).unwrap());

@@ -1,4 +1,4 @@
-//! The suite's own account of what a mechanism heard and did at one node.
+//! Record of the events and actions of a mechanism at each node, kept by the suite itself.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::spy::{Note, What};
 use super::{ChanceInForce, Subject};
 use crate::{Action, Class, ClassPlan, EventKind, EventSet, Header, Limit, Merge, Plan, Reach};
 
-/// In which order samples come.
+/// Order of the samples before a deadline.
 const ORDER: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
@@ -18,7 +18,7 @@ const ORDER: [EventKind; 6] = [
     EventKind::QueueSamples,
 ];
 
-/// From this deadline on a host has had a look at everything.
+/// Number of deadlines after which a host must have delivered every kind of sample.
 const SETTLED: u32 = 3;
 
 /// One node.
@@ -26,16 +26,16 @@ const SETTLED: u32 = 3;
 struct Account {
     events: EventSet,
     template: Option<ClassPlan>,
-    /// Classes that stand, with their limits as of now.
+    /// Existing classes with their limits at present.
     classes: BTreeMap<Class, ClassPlan>,
-    /// Classes that stood once.
+    /// Classes that have been removed.
     gone: Vec<Class>,
     chances: BTreeMap<Class, ChanceInForce>,
     fields: BTreeMap<(Class, u8), (Merge, u32)>,
     bits: u8,
     /// Decisions by code.
     codes: BTreeMap<&'static str, u64>,
-    /// A reason from which nothing has followed yet.
+    /// A reason from which no action has followed yet.
     open: Option<&'static str>,
     due: Option<Time>,
     now: Time,
@@ -43,7 +43,7 @@ struct Account {
     /// Samples since the last event of another kind.
     samples: Vec<(EventKind, Option<Class>)>,
     sampled_at: Time,
-    /// Whether the last event was a sample.
+    /// True if the last event was a sample.
     sampling: bool,
 }
 
@@ -125,7 +125,7 @@ impl Account {
     fn did(&mut self, action: &Action) {
         match action {
             Action::Because(reason) => self.decide(Some(reason.code)),
-            // Reasons for what mechanisms tell each other are not kept.
+            // Reasons for messages between mechanisms are not recorded.
             Action::Annotate { .. }
             | Action::Send { .. }
             | Action::Route { .. }
@@ -161,14 +161,14 @@ impl Account {
         }
     }
 
-    /// Counts the reason that is open, and opens another.
+    /// Counts the pending reason and starts another.
     fn decide(&mut self, next: Option<&'static str>) {
         if let Some(code) = core::mem::replace(&mut self.open, next) {
             *self.codes.entry(code).or_default() += 1;
         }
     }
 
-    /// Compares with what is in force.
+    /// Compares the record with the host's state.
     fn compare(&self, node: NodeId, host: &impl Subject) -> Result<(), String> {
         for plan in self.classes.values() {
             let class = plan.class;
@@ -186,7 +186,7 @@ impl Account {
             }
         }
         for &class in self.gone.iter().filter(|c| !self.classes.contains_key(c)) {
-            // A host may go on counting what passes.
+            // A host may continue to count packets of the class.
             if let Some(found) = host.class(node, class)
                 && found.limit != Limit::None
             {
@@ -219,12 +219,12 @@ impl Account {
     }
 }
 
-/// A message on its way.
+/// A message in transit.
 #[derive(Clone, Debug)]
 struct Said {
     from: NodeId,
     body: Vec<u8>,
-    /// Outside the air: for whom, and when.
+    /// For a message outside the air: its receivers and the time of sending.
     told: Option<(Reach, Time)>,
     heard: bool,
 }
@@ -237,18 +237,18 @@ pub(super) struct Accounts {
     said: Vec<Said>,
     sent: u64,
     told: u64,
-    /// Whether its setting was not accepted somewhere.
+    /// True if the setting was refused at some node.
     pub refused: bool,
-    /// Plans as they were built.
+    /// Plans in the order of building.
     pub plans: Vec<Plan>,
-    /// What was seen of packets: header fields, marks at sources, bits of acknowledgements.
+    /// Observations of packets: header fields, marks at sources, bits of acknowledgements.
     headers: Vec<Header>,
     pub marked: bool,
     pub ack_bits: Vec<u8>,
 }
 
 impl Accounts {
-    /// Takes in what was written down.
+    /// Takes in notes of the spy.
     pub fn take(&mut self, notes: Vec<Note>, lateness: Span) -> Result<(), String> {
         for note in notes {
             match note {
@@ -265,7 +265,7 @@ impl Accounts {
                 Note::Did { node, action, body } => self.did(node, &action, body),
                 Note::Due { node, due } => {
                     let account = self.at(node);
-                    // A deadline whose samples have begun to come is this one.
+                    // A deadline whose samples have begun to arrive is this one.
                     if !account.sampling {
                         account.due = due;
                         account.decide(None);
@@ -316,7 +316,7 @@ impl Accounts {
             _ => {}
         }
         let told = match *action {
-            // The suite's meshes have one gateway: nobody hears these.
+            // The suite's meshes have one gateway, so these messages have no receiver.
             Action::Tell { reach: Reach::Gateways, .. } => None,
             Action::Tell { reach, .. } => Some(Some((reach, now))),
             Action::Send { .. } | Action::Route { .. } => Some(None),
@@ -330,7 +330,7 @@ impl Accounts {
         self.at(node).did(action);
     }
 
-    /// Compares with what is in force.
+    /// Compares the record with the host's state.
     pub fn compare(&self, host: &impl Subject, end: Time) -> Result<(), String> {
         for (node, account) in &self.nodes {
             account.compare(*node, host).map_err(|e| format!("node {}: {e}", node.0))?;
@@ -354,24 +354,25 @@ impl Accounts {
         Ok(())
     }
 
-    /// The first message that nobody heard: in the air none is sure to arrive, outside it all are.
+    /// Returns the first message without a receiver: in the air delivery is uncertain, outside it
+    /// is certain.
     pub fn unheard(&self, in_the_air: bool) -> Option<String> {
         let unheard = |s: &&Said| !s.heard && (in_the_air || s.told.is_some());
         let said = self.said.iter().find(unheard)?;
         Some(format!("nobody heard {:?} of node {}", said.body, said.from.0))
     }
 
-    /// Whether somebody received a packet with this in a field.
+    /// True if a received packet has this value in the field.
     pub fn carried(&self, slot: u8, value: u32) -> bool {
         self.headers.iter().any(|h| h.0[usize::from(slot)] == value)
     }
 
-    /// Deadlines that came, over all nodes.
+    /// Returns the number of deadlines, over all nodes.
     pub fn deadlines(&self) -> u32 {
         self.nodes.values().map(|a| a.deadlines).sum()
     }
 
-    /// The nodes at which it was built.
+    /// Returns the nodes at which the mechanism was built.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.keys().copied()
     }

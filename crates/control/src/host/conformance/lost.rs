@@ -1,4 +1,4 @@
-//! What a faulty host loses, to see whether the suite notices.
+//! Faults of a host, to check that the suite detects them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ impl core::fmt::Display for Mutation {
     }
 }
 
-/// Everything that a faulty host could have lost in a run.
+/// Effects that a faulty host could have lost in a run, counted by kind.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Passed {
     pub classes: u32,
@@ -43,7 +43,7 @@ thread_local! {
     static PASSED: RefCell<Passed> = RefCell::default();
 }
 
-/// Runs with this fault; returns also what could have been lost.
+/// Runs with this fault; returns also the effects that could have been lost.
 pub(super) fn with<T>(fault: Option<Mutation>, run: impl FnOnce() -> T) -> (T, Passed) {
     LOST.set(fault);
     PASSED.take();

@@ -1,13 +1,13 @@
-//! One suite for every host: what it accepts it does, what it cannot do it refuses by name.
+//! One suite for every host: it does what it accepts, and refuses by name what it cannot do.
 //!
-//! A host under test is a [`Subject`]: it starts a mechanism, lets traffic flow, and says what is in
-//! force, read from where packets are served rather than from what was asked for. The suite
-//! ([`hold`]) runs every registered mechanism with each of its variants, and a mechanism of its own
-//! ([`probe`]) that does everything the host offers, one thing after the other; it keeps its own
-//! account of what each of them heard and did, and compares.
+//! A host under test is a [`Subject`]: it starts a mechanism, generates traffic, and reports the
+//! settings in force, read at the point where packets are served rather than from the requests. The
+//! suite ([`hold`]) runs every registered mechanism with each of its variants, and a mechanism of
+//! its own ([`probe`]) that uses every capability of the host, one after the other. It keeps its
+//! own record of the events and actions of each mechanism, and compares.
 //!
-//! [`mutants`] shows that the suite notices: a host that loses one single effect, kind of sample or
-//! reason does not pass.
+//! [`mutants`] shows that the suite detects faults: a host that loses a single effect, kind of
+//! sample or reason does not pass.
 
 mod account;
 pub(super) mod lost;
@@ -25,77 +25,77 @@ pub use suite::{Summary, hold, mutants};
 /// A class as a host serves it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ClassInForce {
-    /// What it may send.
+    /// Limit of the class.
     pub limit: Limit,
-    /// Where its packets wait.
+    /// Queue of its packets.
     pub leaf: Leaf,
-    /// What may leave back to back.
+    /// Bytes that may leave back to back.
     pub burst: Bytes,
 }
 
-/// What becomes of packets by chance.
+/// Random treatment of packets.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct ChanceInForce {
-    /// Probability of a mark, and how marks fall.
+    /// Probability of a mark, and the distribution of the marks.
     pub mark: (f64, Marking),
     /// Probability of a loss.
     pub drop: f64,
 }
 
-/// A host under test, with traffic of its own: flows in both directions through its gateway. What
-/// it does not offer it need not answer.
+/// A host under test, with traffic of its own: flows in both directions through its gateway.
+/// Methods for capabilities that it does not offer need no implementation.
 pub trait Subject {
-    /// What it offers.
+    /// Returns its capabilities.
     fn offers(&self) -> Offers;
 
-    /// The nodes at which it would run a mechanism.
+    /// Returns the nodes at which it would run a mechanism.
     fn sites(&self) -> Vec<Site>;
 
     /// Starts a mechanism, once.
     ///
     /// # Errors
-    /// Its refusal, in words.
+    /// The refusal, as text.
     fn start(&mut self, mechanism: &Mechanism) -> Result<(), String>;
 
-    /// Lets everything before `until` happen.
+    /// Runs up to `until`, exclusive.
     fn advance(&mut self, until: Time);
 
-    /// How long after its time a deadline may come.
+    /// Returns the largest delay of a deadline after its time.
     fn lateness(&self) -> Span {
         Span::ZERO
     }
 
-    /// How packets of this class are served at a node; `None` if no class takes them.
+    /// Returns the treatment of packets of this class at a node; `None` if no class takes them.
     fn class(&self, node: NodeId, class: Class) -> Option<ClassInForce>;
 
-    /// What chance does to packets of this class.
+    /// Returns the random treatment of packets of this class.
     fn chance(&self, _node: NodeId, _class: Class) -> ChanceInForce {
         ChanceInForce::default()
     }
 
-    /// What is written into a field of packets of this class.
+    /// Returns the merge rule and value written into a field of packets of this class.
     fn field(&self, _node: NodeId, _class: Class, _slot: u8) -> Option<(Merge, u32)> {
         None
     }
 
-    /// The bits in a node's acknowledgements.
+    /// Returns the bits in a node's acknowledgements.
     fn ack_bits(&self, _node: NodeId) -> u8 {
         0
     }
 
-    /// The spacing of a flow's segments, and whether its window still counts.
+    /// Returns the spacing of a flow's segments; the bool is true if its window still applies.
     fn pace(&self, _flow: FlowId) -> Option<(Option<Span>, bool)> {
         None
     }
 
-    /// Messages asked for so far: in the air, and outside it.
+    /// Returns the number of messages requested so far: in the air, and outside it.
     fn messages(&self) -> (u64, u64) {
         (0, 0)
     }
 
-    /// Packets lost so far, for whatever cause, those not accounted for included.
+    /// Returns the number of packets lost so far, for any cause, unaccounted packets included.
     fn lost(&self) -> u64;
 
-    /// How often a decision with this code was recorded at a node.
+    /// Returns the number of times that a decision with this code was recorded at a node.
     fn decided(&self, node: NodeId, code: &str) -> u64;
 }

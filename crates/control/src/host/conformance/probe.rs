@@ -1,4 +1,4 @@
-//! A mechanism that does everything that a host offers, one thing per second, at its gateway.
+//! A mechanism that uses every capability of a host, one action per second, at its gateway.
 
 use std::cell::Cell;
 
@@ -11,24 +11,24 @@ use crate::{
     Plan, Point, Reach, Reason, Refusal, Runs, Setting, Share,
 };
 
-/// From one act to the next.
+/// Time from one action to the next, 1 s.
 pub(super) const EVERY: Span = Span::from_secs(1);
 /// Field and value of the header that it writes.
 pub(super) const FIELD: (u8, u32) = (3, 0x00c0_ffee);
-/// Bits of the acknowledgements that it has carried.
+/// Bits that it sets in acknowledgements.
 pub(super) const BITS: u8 = 5;
 
-/// What it tries.
+/// The subject of one trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trial {
     /// Classes of one kind, queue and limit at one point.
     Classes(Point, ClassOffer, LeafKind, LimitKind),
-    /// Everything without classes.
+    /// All actions that need no classes.
     Packets,
 }
 
 impl Trial {
-    /// Whether its classes have the first of the queues that there are for them.
+    /// True if its classes have the first of the queues offered for them.
     pub fn is_first_leaf(&self) -> bool {
         match self {
             Trial::Classes(_, offer, leaf, _) => offer.leaves.first() == Some(leaf),
@@ -48,7 +48,7 @@ impl core::fmt::Display for Trial {
     }
 }
 
-/// Everything there is to try on a host.
+/// Returns all trials for a host.
 pub(super) fn trials(offers: &Offers) -> Vec<Trial> {
     let mut trials = vec![Trial::Packets];
     for point in offers.plans {
@@ -66,12 +66,12 @@ thread_local! {
     static TURNS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many acts there are in the trial that was started last.
+/// Returns the number of actions in the trial that was started last.
 pub(super) fn turns() -> u64 {
     TURNS.get()
 }
 
-/// The mechanism that tries this on a host.
+/// Returns the mechanism that runs this trial on a host.
 pub(super) fn mechanism(trial: Trial, offers: &Offers) -> Mechanism {
     let about = "does everything that a host offers";
     let offers = *offers;
@@ -80,7 +80,8 @@ pub(super) fn mechanism(trial: Trial, offers: &Offers) -> Mechanism {
 }
 
 fn needs(trial: Trial, offers: &Offers) -> Vec<Needs> {
-    // Where marks, fields and messages arrive, something must be there to see them.
+    // Marks, fields and messages are observed at the nodes at which they arrive, so every node
+    // requires the events.
     let without = EventSet::of(&[EventKind::Sent, EventKind::QueueChanges]);
     vec![Needs {
         at: PlacementSet::of(&[Placement::EveryNode]),
@@ -105,7 +106,7 @@ fn build(trial: Trial, offers: &Offers, setting: Setting) -> Result<Instance, Re
         Trial::Packets => {
             let source = |p: &Place| *p == Place::Source;
             let own = setting.flows.iter().find(|h| source(&h.place)).map(|h| h.flow);
-            // The farthest end of a flow: several hops away, if any is.
+            // The farthest home of a flow: several hops away if there is one.
             let far = setting.flows.iter().filter_map(|h| h.home()).max();
             packets(offers, (neighbour, far), own, &mut turns);
         }
@@ -124,7 +125,7 @@ fn build(trial: Trial, offers: &Offers, setting: Setting) -> Result<Instance, Re
     Ok(Instance { control: Box::new(Probe { turns, next: Some(Time::ZERO + EVERY) }), plan })
 }
 
-/// Classes of a kind that there is traffic for.
+/// Returns the classes of a kind for which there is traffic.
 fn classes(point: Point, kind: ClassKind, setting: &Setting) -> Vec<Class> {
     let here = |place| point == Point::Transit || place == Place::Source;
     match kind {
@@ -137,7 +138,7 @@ fn classes(point: Point, kind: ClassKind, setting: &Setting) -> Vec<Class> {
     }
 }
 
-/// All but the last of these classes, and a template for the last.
+/// Returns a plan of all but the last of these classes, with a template for the last.
 fn planned(
     point: Point,
     offer: &ClassOffer,
@@ -168,7 +169,7 @@ fn planned(
     }
 }
 
-/// What is done to one class.
+/// Adds the actions for one class.
 fn limits(offer: &ClassOffer, class: Class, template: bool, turns: &mut Vec<Turn>) {
     if offer.limits.contains(&LimitKind::Rate) {
         turns.extend([Turn::Rate(class, 400_000), Turn::Lift(class), Turn::Rate(class, 500_000)]);
@@ -181,7 +182,7 @@ fn limits(offer: &ClassOffer, class: Class, template: bool, turns: &mut Vec<Turn
     }
 }
 
-/// What is done to packets and without them.
+/// Adds the actions for packets, and those without packets.
 fn packets(
     offers: &Offers,
     (neighbour, far): (Option<NodeId>, Option<NodeId>),
@@ -234,7 +235,7 @@ enum Turn {
     Pace(FlowId, Option<Span>),
 }
 
-/// At a gateway what is still to be done, last first; elsewhere it only listens.
+/// Pending actions at a gateway, last first; at other nodes it only receives.
 #[derive(Default, Debug)]
 struct Probe {
     turns: Vec<Turn>,

@@ -1,4 +1,4 @@
-//! Another mechanism in disguise: everything it hears and does is written down.
+//! Wrapper of another mechanism that records every event and action.
 
 use std::cell::RefCell;
 
@@ -9,26 +9,26 @@ use crate::{
     Mechanism, Origin, Plan, Refusal, Runs, Setting,
 };
 
-/// Something that happened to a mechanism at a node.
+/// An occurrence at a mechanism of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Note {
-    /// It was built there.
+    /// It was built at this node.
     Built { node: NodeId, plan: Plan, events: EventSet },
-    /// It did not accept its setting.
+    /// It refused its setting.
     Refused,
-    /// It heard something.
+    /// It received an event.
     Heard { node: NodeId, now: Time, what: What },
-    /// It did something about it.
+    /// It took an action.
     Did { node: NodeId, action: Action, body: Vec<u8> },
-    /// It wants its next deadline then.
+    /// It requested its next deadline for this time.
     Due { node: NodeId, due: Option<Time> },
 }
 
-/// What it heard, as far as the suite looks at it.
+/// The part of an event that the suite checks.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum What {
     Deadline,
-    /// A sample, of a class if it is of one.
+    /// A sample, with its class if it is of one.
     Sample(EventKind, Option<Class>),
     Message(NodeId, Vec<u8>),
     Received(Header),
@@ -64,7 +64,7 @@ thread_local! {
     static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The disguise of a mechanism, with nothing written down yet.
+/// Wraps a mechanism; the record is empty.
 pub(super) fn disguise(mechanism: &Mechanism) -> Mechanism {
     NOTES.take();
     let about = "writes down what another mechanism hears and does";
@@ -73,7 +73,7 @@ pub(super) fn disguise(mechanism: &Mechanism) -> Mechanism {
     Mechanism::of(Definition::new("disguised", about, Origin::ours("")).with_runs(runs))
 }
 
-/// What was written down since the last call.
+/// Returns the notes since the last call.
 pub(super) fn notes() -> Vec<Note> {
     NOTES.take()
 }

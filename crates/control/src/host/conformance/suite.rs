@@ -1,4 +1,4 @@
-//! The suite itself.
+//! The suite: runs mechanisms and probes on a host and checks the results.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,25 @@ use super::probe::{self, Trial};
 use super::{Mutation, Subject, lost, spy};
 use crate::{Ability, ActionKind, EventKind, Knowledge, Mechanism, Placement, Registry};
 
-/// How long a mechanism runs, and how often what is in force is looked at.
+/// Run time of a mechanism.
 const LONG: Span = Span::from_secs(60);
+/// Time between comparisons with the host's state.
 const LOOK: Span = Span::from_millis(2500);
-/// From an act of the probe to the look at it.
+/// Time from an action of the probe to the comparison.
 const HALF: Span = Span::from_millis(500);
 
-/// What of the registry ran on a host, by name, variants included.
+/// Outcome of the registry's mechanisms on a host, by name, variants included.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Summary {
-    /// What ran.
+    /// Mechanisms that ran.
     pub ran: Vec<String>,
-    /// What was refused.
+    /// Mechanisms that were refused.
     pub refused: Vec<String>,
-    /// What runs at no node of any host.
+    /// Mechanisms that run at no node of any host.
     pub nothing: Vec<String>,
 }
 
-/// What became of a mechanism.
+/// Outcome of the start of a mechanism.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Started {
     Runs,
@@ -34,7 +35,7 @@ enum Started {
     Nowhere,
 }
 
-/// Every shipped mechanism, plain and with each of its variants.
+/// Returns every registered mechanism, plain and with each of its variants.
 fn registered() -> Vec<Mechanism> {
     let registry = Registry::standard();
     let names = registry.all().flat_map(|d| {
@@ -44,10 +45,10 @@ fn registered() -> Vec<Mechanism> {
     names.map(|name| registry.lookup(&name).expect("a registered name")).collect()
 }
 
-/// Holds a host to the contract; `new` makes one that has run nothing yet.
+/// Checks that a host keeps the contract; `new` makes a host that has run nothing yet.
 ///
 /// # Errors
-/// The first thing that the host does not do as it should.
+/// The first deviation of the host.
 pub fn hold<S: Subject>(new: impl Fn() -> S) -> Result<Summary, String> {
     let mut summary = Summary::default();
     for mechanism in registered() {
@@ -63,7 +64,7 @@ pub fn hold<S: Subject>(new: impl Fn() -> S) -> Result<Summary, String> {
     Ok(summary)
 }
 
-/// Tries everything that a host offers.
+/// Runs a trial of every capability of a host.
 fn trials<S: Subject>(new: &impl Fn() -> S) -> Result<(), String> {
     for trial in probe::trials(&new().offers()) {
         run_trial(new(), trial).map_err(|e| format!("{trial}: {e}"))?;
@@ -71,17 +72,17 @@ fn trials<S: Subject>(new: &impl Fn() -> S) -> Result<(), String> {
     Ok(())
 }
 
-/// Shows that a host which loses one single thing does not pass, each thing in a run of its own.
-/// Returns what was lost.
+/// Shows that a host that loses a single effect does not pass, each effect in a run of its own.
+/// Returns the detected faults.
 ///
 /// # Errors
-/// A fault that the suite does not notice, or a kind of action that the host offers and the suite
-/// never asks for.
+/// A fault that the suite does not detect, or a kind of action that the host offers and the suite
+/// never requests.
 pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, String> {
     let offers = new().offers();
     let (mut caught, mut asked) = (BTreeSet::new(), BTreeSet::new());
     for trial in probe::trials(&offers) {
-        // How packets wait changes nothing about what is lost here.
+        // The queue of a class does not change the effects that are lost here.
         if !trial.is_first_leaf() {
             continue;
         }
@@ -100,7 +101,7 @@ pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, St
         for kind in passed.samples {
             let fault = Mutation::Sample(kind);
             asked.insert(kind);
-            // Without classes there are no counters of classes to miss.
+            // Without classes no counters of classes can be missing.
             if lost::with(Some(fault), || run_trial(new(), trial)).0.is_err() {
                 caught.insert(fault);
             }
@@ -124,7 +125,7 @@ pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, St
 fn offered(kind: ActionKind, offers: &crate::Offers) -> bool {
     let ability = match kind {
         ActionKind::SetRate | ActionKind::Remove => return !offers.plans.is_empty(),
-        // Kept as a decision, which has a fault of its own.
+        // Recorded as a decision, which has a fault of its own.
         ActionKind::Because => return false,
         ActionKind::SetAirtime => Ability::Airtime,
         ActionKind::Mark => Ability::Mark,
@@ -156,7 +157,8 @@ fn start<S: Subject>(
         lacks.extend(n.knowledge.without(offers.knowledge).iter().map(Knowledge::name));
     }
     if needs.is_empty() {
-        // A host none of whose nodes it runs at says where it does.
+        // A host without a node of the right kind names the kinds of nodes at which the mechanism
+        // runs.
         lacks.extend(mechanism.all_needs().iter().flat_map(|n| n.at.iter()).map(Placement::name));
     }
     let started = host.start(&spy::disguise(mechanism));
@@ -214,7 +216,7 @@ fn try_one<S: Subject>(mut host: S, mechanism: &Mechanism) -> Result<Started, St
     Ok(Started::Runs)
 }
 
-/// Tries one thing, looking after each act whether it was done.
+/// Runs one trial and checks the result after each action.
 fn run_trial<S: Subject>(mut host: S, trial: Trial) -> Result<(), String> {
     let offers = host.offers();
     let mechanism = probe::mechanism(trial, &offers);
@@ -225,11 +227,12 @@ fn run_trial<S: Subject>(mut host: S, trial: Trial) -> Result<(), String> {
     accounts.compare(&host, Time::ZERO)?;
     let mut now = Time::ZERO;
     let mut lost = 0;
-    // The last act, and time for what it says to arrive.
+    // The last action, and time for its messages to arrive.
     for turn in 0..probe::turns() + 4 {
-        // In the middle between two acts.
+        // Halfway between two actions.
         now = Time::ZERO + probe::EVERY * turn + HALF;
-        // Right before it acts, and right after: what waits in a class that goes must not.
+        // Right before and right after an action: packets in a class that is removed must not be
+        // lost.
         let act = Time::ZERO + probe::EVERY * turn;
         host.advance(act);
         let before = host.lost();
