@@ -1,40 +1,38 @@
 //! The search for the fair aggregate capacity: Algorithms 2 and 3 (Jamshaid 2010 §7.4.2, §7.5.2),
 //! which PFRC shares (lines 1–3 and 7–8 of Algorithms 5, 6–8 of Algorithm 6).
 //!
-//! What the pseudo-code leaves open is decided here:
-//! - The first estimate is the lower bound: an aggregate that starves nobody while all start.
-//! - Measured capacities are moved between the bounds of §7.5.2 before use, and so is every
-//!   estimate: silence cannot take it to 0, garbage cannot take it beyond what links carry.
-//! - Line 2 of Algorithm 3 makes the bounds meet for good, though the mesh goes on changing. Here
-//!   they have met when line 3 would raise the estimate by less than `step`, or line 7 lower it by
-//!   less. The bound in the way then gives way by `step`, by twice as much with every further step
-//!   in the same direction, so that a capacity that has changed by half is reached in four epochs.
-//! - A step up over a bound that has given way is a probe. It must earn at least half of what it
-//!   allows; if nothing like that passes the estimate goes back, however content all flows are.
-//!   After a probe that failed this way or starved someone the next one waits for 1 good epoch,
-//!   then 2, 4, and at most 8: a settled mesh is disturbed in one epoch of nine. While it waits, line
-//!   3 holds, which moves the estimate towards what really passes.
-//! - The lower bound of §7.5.2 is not low enough for every mesh: in a chain each link shares its
-//!   collision domain with four others (§4.1.2), so that a flow over five hops and more gets W/5 and
-//!   not W/3, and "practically achievable bounds may be lower". Below it, however, a flow that needs
-//!   little, or that no limit on others helps, would take everybody down with it. So the bound
-//!   gives way only where that costs nothing: see [`crate::gateway::lower_bound`].
-//! - An aggregate of which less than 70 % is used is not what holds flows back, and line 3 would
+//! Points that the pseudo-code leaves open:
+//! - The first estimate is the lower bound: an aggregate at which no flow starves while all start.
+//! - Measured capacities and every estimate are clamped to the bounds of §7.5.2 before use: idle flows cannot move the
+//!   estimate to 0, and invalid counters cannot move it beyond the capacity of the links.
+//! - Line 2 of Algorithm 3 lets the bounds meet permanently, although the mesh goes on changing. Here they have met
+//!   when line 3 would raise the estimate by less than `step`, or line 7 would lower it by less. The bound in the way
+//!   then moves by `step`, and by twice as much with every further step in the same direction, so that the search
+//!   reaches a capacity that has changed by half in four epochs.
+//! - A step up over a bound that has moved is a probe. It must yield at least half of the increase; otherwise the
+//!   estimate returns, even if all flows are satisfied. After a probe that failed this way or starved a flow, the next
+//!   one waits for 1 good epoch, then 2, 4, and at most 8: a settled mesh is disturbed in one epoch of nine. During the
+//!   wait line 3 holds, which moves the estimate towards the measured throughput.
+//! - The lower bound of §7.5.2 is not low enough for every mesh: in a chain each link shares its collision domain with
+//!   four others (§4.1.2), so that a flow over five hops and more gets W/5 and not W/3, and "practically achievable
+//!   bounds may be lower". Below it, however, a flow that needs little, or that gains nothing from limits on others,
+//!   would lower all other flows. So the bound moves only if that costs nothing: see [`crate::gateway::lower_bound`].
+//! - An aggregate of which less than 70 % is used does not limit the flows, and line 3 would even lower it: it stays.
 //!   even lower it: it stays.
 
 use crate::gateway::bounds::Bounds;
 use crate::gateway::lower_bound::{LowerBound, Trial};
 
-/// How to find the next estimate.
+/// Rule for the next estimate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Rule {
-    /// Algorithm 3, with the smallest step that counts as one.
+    /// Algorithm 3; `step` is the smallest relative change that counts as a step.
     Binary { step: f64 },
     /// Algorithm 2 with α and β.
     Exponential { alpha: f64, beta: f64 },
 }
 
-/// What became of the estimate.
+/// Change of the estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     Up,
@@ -46,15 +44,15 @@ pub(crate) enum Step {
 const USED: f64 = 0.7;
 /// Longest wait for the next probe, in epochs.
 const LONGEST_WAIT: u32 = 8;
-/// Doublings of a bound's giving way; 2^6 × any sensible step spans all there is.
+/// Largest number of doublings of a bound's move; 2^6 × any sensible step covers the whole range.
 const DOUBLINGS: u32 = 6;
 
-/// A step up to see whether there is more.
+/// A step up that tests for more capacity.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// The estimate before.
+    /// Preceding estimate, bit/s.
     from: f64,
-    /// What must pass for it to have been of use.
+    /// Throughput at which the step counts as useful, bit/s.
     earns: f64,
 }
 
@@ -68,12 +66,13 @@ pub(crate) struct AggregateSearch {
     low: f64,
     up: f64,
     estimate: f64,
-    /// How often in a row, and in which direction, a bound has given way.
+    /// Direction of the last moves of a bound, and the number of doublings.
     gave_way: (Step, u32),
-    /// The last step, if it went up over a bound that had given way.
+    /// The last step, if it went up over a bound that had moved.
     probe: Option<Probe>,
-    /// Epochs until the next probe, and how long the wait was.
+    /// Epochs until the next probe.
     wait: u32,
+    /// Length of the last wait, in epochs.
     waited: u32,
 }
 
@@ -94,28 +93,28 @@ impl AggregateSearch {
         }
     }
 
-    /// Line 3 raises the estimate by no more than this factor.
+    /// Limits the factor by which line 3 raises the estimate.
     pub fn with_leap(self, leap: f64) -> Self {
         AggregateSearch { leap, ..self }
     }
 
-    /// C_est, bit/s.
+    /// Returns C_est, bit/s.
     pub fn estimate(&self) -> f64 {
         self.estimate
     }
 
-    /// Begins from an estimate of an earlier run instead of from the lower bound.
+    /// Starts from an estimate of an earlier run instead of from the lower bound.
     pub fn recall(&mut self, estimate: f64) {
         self.move_to(estimate);
     }
 
-    /// Whether there is nothing left to take away.
+    /// True if the estimate is at the lower bound.
     pub fn at_lower_bound(&self) -> bool {
         self.estimate <= self.lower_bound.rate() * 1.001
     }
 
-    /// Whether the lower bound gives way; the estimate to try then, and from there on the search
-    /// within bounds that are known anew.
+    /// Updates the lower bound; returns a step if the bound decides the next estimate.
+    /// After a change of the bound, the search continues within the new bounds.
     fn try_lower_bound(&mut self, passed: f64, starved: bool) -> Option<Step> {
         match self.lower_bound.watch(self.estimate, passed, starved) {
             Trial::None => None,
@@ -132,18 +131,18 @@ impl AggregateSearch {
         }
     }
 
-    /// So much is guaranteed to flows.
+    /// Sets the sum of all guarantees, bit/s.
     pub fn promise(&mut self, sum: f64) {
         self.lower_bound.promise(sum);
     }
 
-    /// A flow has less than it is guaranteed.
+    /// Lowers the bound because a flow has less than its guarantee.
     pub fn give_way(&mut self) {
         self.lower_bound.give_way();
         self.low = self.low.min(self.lower_bound.rate());
     }
 
-    /// incAggRate.
+    /// Raises the estimate: incAggRate.
     pub fn increase(&mut self, passed: f64) -> Step {
         let measured = self.clamp(passed);
         let Rule::Binary { step } = self.rule else { return self.exponential(measured, true) };
@@ -179,7 +178,7 @@ impl AggregateSearch {
         done
     }
 
-    /// decAggRate.
+    /// Lowers the estimate: decAggRate.
     pub fn decrease(&mut self, passed: f64) -> Step {
         let measured = self.clamp(passed);
         let Rule::Binary { step } = self.rule else { return self.exponential(measured, false) };
@@ -200,8 +199,8 @@ impl AggregateSearch {
         self.move_to(new)
     }
 
-    /// A flow more: its presence makes rates smaller, but what was measured without it bounds
-    /// nothing. The lower bound opens, the upper one stays where it is.
+    /// Handles a new flow: its presence makes rates smaller, and measurements without it bound nothing.
+    /// The lower bound opens; the upper one stays.
     pub fn arrival(&mut self, measured: f64) -> Step {
         let measured = self.clamp(measured);
         self.settle_anew();
@@ -212,14 +211,14 @@ impl AggregateSearch {
         self.move_to(proposed.min(self.estimate))
     }
 
-    /// A flow less.
+    /// Handles the end of a flow.
     pub fn termination(&mut self, measured: f64) -> Step {
         self.settle_anew();
         self.lower_bound.interrupt();
         self.increase(measured)
     }
 
-    /// `rate` moved between the bounds in force; NaN gives the lower.
+    /// Returns `rate` clamped to the bounds in force; NaN gives the lower one.
     fn clamp(&self, rate: f64) -> f64 {
         if rate > self.lower_bound.rate() {
             rate.min(self.bounds.upper)
@@ -239,7 +238,7 @@ impl AggregateSearch {
         self.gave_way = (Step::Same, 0);
     }
 
-    /// By how much a bound gives way, as a part of the estimate.
+    /// Returns the move of a bound as a fraction of the estimate.
     fn give_way_by(&mut self, direction: Step, step: f64) -> f64 {
         let times = match self.gave_way {
             (before, times) if before == direction => (times + 1).min(DOUBLINGS),
@@ -298,7 +297,7 @@ mod tests {
         let mut s = AggregateSearch::new(BOUNDS, BINARY);
         s.increase(300.0);
         assert_eq!(at(&s), [300.0, 600.0, 900.0]);
-        // Seven tenths of it must pass.
+        // At least 70 % of it must pass.
         assert_eq!(s.increase(415.0), Step::Same);
         assert_eq!(at(&s), [300.0, 600.0, 900.0]);
         s.increase(425.0);
@@ -337,7 +336,7 @@ mod tests {
         }
     }
 
-    /// A mesh that is fair up to `capacity`; how many epochs were unfair.
+    /// Runs epochs of a mesh that is fair up to `capacity`; returns the number of unfair ones.
     fn epochs(s: &mut AggregateSearch, capacity: f64, n: u32) -> u32 {
         (0..n)
             .filter(|_| {
@@ -382,10 +381,10 @@ mod tests {
         s.increase(450.0); // 475
         let [_, before, _] = at(&s);
         assert_eq!(s.increase(470.0), Step::Up, "a probe");
-        // All are content, but no more passes: half of 5 % of 470 was asked for.
+        // All are satisfied, but no more passes: half of 5 % of 470 was required.
         assert_eq!(s.increase(475.0), Step::Down);
         assert_eq!(at(&s)[1], before);
-        // It waits for a good epoch before it tries again, and for two after that.
+        // The next probe waits for a good epoch, the one after that for two.
         assert_ne!(s.increase(470.0), Step::Up);
         assert_eq!(s.increase(470.0), Step::Up);
         assert_eq!(s.increase(485.0), Step::Up, "earned: goes on, with a larger step");
@@ -400,7 +399,7 @@ mod tests {
         assert_eq!(at(&s), [475.0, 475.0, 495.0]);
         assert_eq!(s.decrease(470.0), Step::Down, "by twice as much");
         assert_eq!(at(&s), [427.5, 427.5, 470.0]);
-        // With room between the bounds it is line 7 again.
+        // With room between the bounds line 7 applies again.
         s.low = 300.0;
         s.decrease(420.0);
         assert_eq!(at(&s), [300.0, 360.0, 420.0]);
@@ -411,7 +410,7 @@ mod tests {
         let mut s = AggregateSearch::new(BOUNDS, BINARY);
         epochs(&mut s, 600.0, 20);
         let up = s.up;
-        // Measured while the newcomer was there for a part of the epoch only.
+        // Measured while the new flow was present for only a part of the epoch.
         assert_eq!(s.arrival(450.0), Step::Down);
         assert_eq!(at(&s), [300.0, 450.0, (up * 10.0).round() / 10.0]);
     }

@@ -1,26 +1,27 @@
-//! Bounds on what a mesh carries in and out of its gateway (Jamshaid 2010 §7.5.2), from what the
-//! gateway's own driver knows: the links to its direct neighbours.
+//! Bounds on the capacity of a mesh in and out of its gateway (Jamshaid 2010 §7.5.2).
+//! They follow from the links to its direct neighbours, which the gateway's own driver knows.
 //!
-//! The lower one is no law. Hidden terminals and long chains carry less; "practically achievable
-//! bounds may be lower", says the thesis.
+//! The lower bound is not strict. Hidden terminals and long chains carry less; the thesis says that
+//! "practically achievable bounds may be lower".
 
 use crate::{Neighbour, Refusal};
 
 /// Bounds on the aggregate, in bit/s of IP bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bounds {
-    /// Every flow takes as much air as a flow can: W₁/3 of the slowest link, or what the parameter
-    /// `reuse` has instead of 3.
+    /// Lower bound: every flow takes the maximum airtime of a flow, W₁/3 of the slowest link; the
+    /// parameter `reuse` replaces 3.
     pub lower: f64,
-    /// What the lower one may give way to ([`crate::gateway::lower_bound`]): a part of it.
+    /// Minimum of the lower bound, down to which it can move ([`crate::gateway::lower_bound`]).
     pub lowest: f64,
-    /// Every router is one hop away: N / Σ 1/W_j.
+    /// Upper bound: every router is one hop away, N / Σ 1/W_j.
     pub upper: f64,
 }
 
 impl Bounds {
-    /// From the nominal capacities of the neighbours' links; along a chain every `reuse`-th link is
-    /// active at a time, or, where that is more, every `deepest`-th.
+    /// Returns the bounds for the nominal capacities of the neighbours' links.
+    /// Along a chain every `reuse`-th link is active at a time or, for the minimum, every
+    /// `deepest`-th.
     pub fn of(neighbours: &[Neighbour], reuse: f64, deepest: f64) -> Result<Bounds, Refusal> {
         if neighbours.is_empty() {
             return Err(Refusal::no_neighbour());

@@ -1,107 +1,121 @@
-//! Traffic that does not answer to its limit, told from its counters at the gateway.
+//! Detection of traffic that does not respond to its limit, from its counters at the gateway.
 //!
-//! A transport that is controlled by what becomes of its packets sends what its limit lets through and
-//! a little more. Who brings more than it is granted, second for second, and loses the rest, is
-//! *suspected*: its limit is halved. A transport follows within a round trip, since what it sends is
-//! clocked by what arrives; whoever brings as much as before does not answer, and is a *flood*.
-//! Jamshaid 2010 §6.3 and §9.2 have why that matters: dropped at the gateway it has used the air
-//! before the gateway all the same.
+//! A transport with congestion control sends as much as its limit lets through and a little more. A subscriber that
+//! offers more than it is granted, second for second, and loses the rest, is *suspected*: its limit is halved. A
+//! transport follows within a round trip, since arrivals clock its sending. A subscriber that offers as much as before
+//! does not respond and is a *flood*. Jamshaid 2010 §6.3 and §9.2 give the reason for detection: packets dropped at the
+//! gateway have nevertheless used the air before the gateway.
 
-/// A full packet, bits of IP: until a packet was seen.
+/// Size of a full IP packet, bits: used until a packet was seen.
 const PACKET: f64 = 12_000.0;
-/// What comes is more than is granted from this part of it, and packets beside; it harms others from
-/// this part of what is its own, and of packets smaller than this, bits, from the second: calls and games
-/// that need more than their share are no flood.
+/// Ratio of offered to granted traffic above which traffic counts as excess, on top of `PACKETS`.
 const OVER: f64 = 1.1;
+/// Ratio of offered traffic to the subscriber's share above which it harms others.
+/// The second value is for packets smaller than `CALL`: calls and games that need more than their share are not
+/// floods.
 const HARMS: [f64; 2] = [1.3, 3.0];
+/// Mean size of packets below which traffic counts as a call or game, bits.
 const CALL: f64 = 400.0 * 8.0;
+/// Number of packets of excess that are tolerated.
 const PACKETS: f64 = 1.0;
-/// Packets smaller than this, bits: acknowledgements, which follow another direction.
+/// Mean size below which packets are acknowledgements, which follow another direction, bits.
 const SMALL: f64 = 100.0 * 8.0;
-/// s of that, and packets that came in them, after which somebody is suspected.
+/// Excess time after which a subscriber is suspected, s.
 const LONG: f64 = 3.0;
+/// Number of packets that must have arrived in that time.
 const MANY: f64 = 12.0;
-/// Part of its limit that a suspect has, unless more is promised; above the second part of it there is
-/// nothing to be seen.
+/// Fraction of its limit that a suspect has, unless more is guaranteed.
 const HALF: f64 = 0.5;
+/// Guaranteed fraction of the limit above which a trial shows nothing.
 const VISIBLE: f64 = 0.8;
-/// s of the trial that say nothing yet; s, packets that came and packets that were granted in what is
-/// judged; and the longest that it takes, s. Many transports that begin together at a low limit need
-/// long to hear of it: where fewer than so many packets a second are granted, more must come.
+/// Start of a trial that is not evaluated, s.
 const SETTLE: f64 = 1.0;
+/// Minimum time of evaluation, s.
 const JUDGED: f64 = 2.0;
-/// s of the trial before which nobody is found guilty who brought less than so many times what it was granted.
-/// BBR sends what it believes of the path, believes the highest of ten round trips
-/// (draft-cardwell-iccrg-bbr-congestion-control-00 §4.1.1.3) and probes for a quarter more: 2.1 times what it is
-/// granted where its limit has just become 0.6 of what it was.
+/// Time of a trial before which a subscriber with less than `PLAIN` times its grant is not a flood, s.
+/// BBR sends at its estimate of the path, takes the highest of ten round trips
+/// (draft-cardwell-iccrg-bbr-congestion-control-00 §4.1.1.3) and probes for a quarter more: 2.1 times its grant when
+/// its limit has just become 0.6 of the old one.
 const LATE: f64 = 7.0;
+/// Ratio of offered to granted traffic from which a suspect cannot be a transport that responds late.
 const PLAIN: f64 = 2.2;
+/// Number of arrived packets that an evaluation needs; the range is used at low grants.
 const ENOUGH: core::ops::RangeInclusive<f64> = 40.0..=120.0;
+/// Grant below which an evaluation needs more packets, packets per second.
+/// Many transports that start together at a low limit need long to detect it.
 const FEW: f64 = 2.5;
+/// Number of granted packets that an evaluation needs.
 const GRANTED: f64 = 8.0;
+/// Longest time of a trial, s.
 const LONGEST: f64 = 30.0;
-/// s that most trials of floods take.
+/// Time that most trials of floods take, s.
 const USUAL: f64 = 10.0;
-/// Of what a follower would send less, so much must be missing.
+/// Fraction of the expected decrease by which a responsive subscriber must lower its traffic.
 const FOLLOWS: f64 = 0.4;
-/// Or it brings so many times what it is granted, and this part of what it brought before.
+/// Ratio of offered to granted traffic from which a subscriber counts as a flood although it offers less than before.
 const TIMES: f64 = 2.5;
+/// Fraction of its earlier rate that such a subscriber must still offer.
 const STILL: f64 = 0.6;
-/// First time between two suspicions, s, and the longest.
+/// First time between two suspicions, s.
 const WAIT: f64 = 10.0;
+/// Longest time between two suspicions, s.
 const LATEST: f64 = 160.0;
-/// s for which it has kept its limit before it is a flood no more: where nothing else limits it, and
-/// where its source does, and then the part of its limit that it stays below.
+/// Time within its limit after which a flood is over if nothing else limits it, s.
 const CALM: f64 = 10.0;
+/// Time within its limit after which a flood is over if an agent limits its source, s.
 const QUIET: f64 = 20.0;
+/// Fraction of the limit below which such a source must stay.
 const LITTLE: f64 = 0.3;
-/// Part of its limit that comes from a source that keeps it.
+/// Ratio of offered to granted traffic up to which a source keeps its limit.
 const KEPT: f64 = 1.15;
-/// Time constant of the rate that comes, s.
+/// Time constant of the average of the offered rate, s.
 const LATELY: f64 = 2.0;
 
-/// What was seen of one direction of a subscriber in an interval.
+/// Measurements of one direction of a subscriber in an interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// s.
+    /// Length of the interval, s.
     pub elapsed: f64,
-    /// Bits of IP and packets that passed, packets that were dropped.
+    /// Bits of IP packets that passed.
     pub bits: f64,
+    /// Packets that passed.
     pub packets: f64,
+    /// Packets that were dropped.
     pub drops: f64,
-    /// Bits that wait.
+    /// Bits in the queue.
     pub waiting: f64,
-    /// What it was granted, bit/s.
+    /// Granted rate, bit/s.
     pub granted: f64,
-    /// Below this, bit/s, it takes nothing that is not its own.
+    /// Rate up to which it takes nothing from others, bit/s.
     pub share: f64,
-    /// Part of its limit that is promised.
+    /// Guaranteed fraction of its limit.
     pub promised: f64,
-    /// Its source may be told to keep the limit.
+    /// True if an agent can limit its source.
     pub agents: bool,
 }
 
-/// What has come of an interval.
+/// Result of an interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum News {
-    /// It brings so much, bit/s: does it answer to half of its limit?
+    /// Offers this rate, bit/s; its limit is halved as a test.
     Suspect(f64),
-    /// It does.
+    /// Responds to its limit.
     Answers,
-    /// It does not, and brings so much, bit/s.
+    /// Does not respond, and offers this rate, bit/s.
     Flood(f64),
-    /// It is none any more.
+    /// Is no longer a flood.
     Over,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
-    /// So long, s, more has come than was granted.
+    /// Has offered more than its grant for this time, s.
     Watched { over: f64 },
-    /// On trial for so long, s, with this part of its limit; it brought so much before, bit/s, which may be what a
-    /// transport believes that answers late, and was granted so much since, bits.
+    /// On trial for `time`, s, with the fraction `part` of its limit.
+    /// `before` is its earlier rate, bit/s; `late` means that the rate may be the estimate of a transport that responds
+    /// late; `granted` is the number of bits granted since the start of the evaluation.
     Tried { time: f64, part: f64, before: f64, late: bool, granted: f64 },
-    /// A flood that has kept its limit for so long, s.
+    /// A flood that has kept its limit for this time, s.
     Flood { calm: f64 },
 }
 
@@ -109,18 +123,22 @@ enum State {
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     state: State,
-    /// Bits and packets that came since the state began, and s in which they did.
+    /// Bits that arrived since the state began.
     bits: f64,
+    /// Packets that arrived since the state began.
     packets: f64,
+    /// Time in which they arrived, s.
     time: f64,
     waiting: f64,
-    /// Mean size, bits, and whether a packet was seen.
+    /// Mean size of a packet, bits.
     size: f64,
+    /// True if a packet was seen.
     known: bool,
-    /// bit/s that come of late.
+    /// Average of the offered rate, bit/s.
     rate: f64,
-    /// s until it may be suspected, and how long it then takes.
+    /// Time until it may be suspected, s.
     wait: f64,
+    /// Wait after the next trial without a flood, s.
     backoff: f64,
 }
 
@@ -142,13 +160,13 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Takes in an interval.
+    /// Takes in the measurements of an interval.
     pub fn look(&mut self, seen: &Seen) -> Option<News> {
         if seen.elapsed <= 0.0 || seen.granted <= 0.0 {
             return None;
         }
         if seen.packets > 0.0 {
-            // Of the first packets ever all is known.
+            // The first packets replace the default size entirely.
             let known = if self.known { 10.0 } else { 0.0 };
             self.known = true;
             let new = seen.packets / (seen.packets + known);
@@ -186,11 +204,11 @@ impl Watch {
         }
     }
 
-    /// Whether more comes than is granted, for how long, and whether that is reason to try it.
+    /// Starts a trial if more traffic than granted has arrived for long enough.
     fn watch(&mut self, over: f64, came: f64, seen: &Seen) -> Option<News> {
         let harms = HARMS[usize::from(self.size < CALL)];
         let bound = (OVER * seen.granted).max(harms * seen.share);
-        // What comes through the air varies from second to second.
+        // The arrivals through the air vary from second to second.
         let more = came > bound * seen.elapsed + PACKETS * self.size
             || self.rate > bound + PACKETS * self.size / LATELY;
         if seen.drops <= 0.0 || !more || self.size < SMALL {
@@ -258,7 +276,7 @@ impl Watch {
         self.time += elapsed;
     }
 
-    /// Part of its limit that it has.
+    /// Returns the fraction of its limit that it has.
     pub fn part(&self) -> f64 {
         match self.state {
             State::Tried { part, .. } => part,
@@ -266,17 +284,17 @@ impl Watch {
         }
     }
 
-    /// Whether it is a flood.
+    /// True if it is a flood.
     pub fn is_flood(&self) -> bool {
         matches!(self.state, State::Flood { .. })
     }
 
-    /// Whether it is on trial, for no longer than most trials take.
+    /// True if it is on trial, for no longer than most trials take.
     pub fn is_tried(&self) -> bool {
         matches!(self.state, State::Tried { time, .. } if time < USUAL)
     }
 
-    /// Whether a source brings no more than its limit.
+    /// True if a source offers no more than its limit.
     pub fn keeps(&self, granted: f64) -> bool {
         self.rate <= KEPT * granted
     }

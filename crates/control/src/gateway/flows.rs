@@ -1,52 +1,54 @@
 //! Rates and activity of flows from counters that only ever grow, unless something is wrong.
 //!
 //! A flow is *active* from the first epoch in which it passes a packet until it has passed none for
-//! a number of whole epochs (Jamshaid 2010 §6.3.3, §7.5.1: "presence of packets"). Until then a
-//! silent flow is one that gets nothing: a starved TCP pauses for many seconds too. Where it proves
-//! to have been alive, its patience may double: the interval "should be a function of the average
-//! delay [..] as well as the jitter" (§6.3.3).
+//! a number of whole epochs (Jamshaid 2010 §6.3.3, §7.5.1: "presence of packets"). Until then an
+//! idle flow counts as a flow without throughput: a starved TCP pauses for many seconds too. If
+//! such a flow returns, the number of epochs may double: the interval "should be a function of the
+//! average delay [..] as well as the jitter" (§6.3.3).
 //!
-//! Bad counters: one that runs backwards was restarted, and one that reports more than any link
-//! carries is garbage; either way the epoch gives no rate for that flow, and says nothing about
-//! its activity. The same holds for a flow that was not sampled. A counter that sticks looks like a
-//! flow that is silent.
+//! Invalid counters: a counter that runs backwards was reset, and one that reports more than any
+//! link carries is garbage. In both cases the epoch gives no rate for that flow and no information
+//! about its activity. The same holds for a flow that was not sampled. A counter that is stuck
+//! looks like an idle flow.
 
 use fairmesh_units::{FlowId, Span};
 
-/// What the counters of one flow tell.
+/// Counter state of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     pub flow: FlowId,
-    /// The counter's last value.
+    /// Last value of the counter.
     total: Option<u64>,
     /// Bytes since the epoch began.
     moved: u64,
     sampled: bool,
     broken: bool,
-    /// In bit/s over the last epoch; `None` if that is not known.
+    /// Rate over the last epoch, bit/s; `None` if it is not known.
     pub rate: Option<f64>,
     pub active: bool,
-    /// Epochs of silence, and how many of them end the flow.
+    /// Number of idle epochs in a row.
     pub silent: u32,
+    /// Number of idle epochs that end the flow.
     patience: u32,
-    /// The same, at least, as the mechanism has reason to wait for it.
+    /// Minimum of that number, set by the mechanism.
     pub wait: u32,
-    /// It was active until it was silent for too long.
+    /// True if it was active and then idle for too long.
     given_up: bool,
 }
 
 impl Meter {
-    /// Bytes since the epoch began, as the samples so far tell; 0 where they are not to be trusted.
+    /// Returns the bytes since the start of the epoch, from the samples so far; 0 if they are
+    /// invalid.
     pub fn moved(&self) -> u64 {
         if self.broken { 0 } else { self.moved }
     }
 }
 
-/// How the set of active flows has changed.
+/// Change of the set of active flows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Changes {
     pub arrived: u32,
-    /// Those among them that had been given up at some time.
+    /// Number of arrived flows that had been given up before.
     pub known: u32,
     pub ended: u32,
 }
@@ -57,20 +59,21 @@ impl Changes {
     }
 }
 
-/// All flows, by id, with what a mechanism notes for each.
+/// All flows, by id, with a mechanism's notes for each.
 #[derive(Clone, Debug)]
 pub(crate) struct Flows<T> {
     list: Vec<(Meter, T)>,
-    /// Where the next sample probably belongs: hosts sample in order.
+    /// Expected position of the next sample: hosts sample in order.
     cursor: usize,
-    /// Silent epochs that end a flow, and the most that they may grow to.
+    /// Number of idle epochs that end a flow.
     idle: u32,
+    /// Largest number of idle epochs to which this may grow.
     idle_most: u32,
-    /// Bit/s beyond which a counter is garbage.
+    /// Rate above which a counter is garbage, bit/s.
     credible: f64,
-    /// Whether counters have a base: the first samples only give them one.
+    /// True if counters have a base: the first samples only set it.
     based: bool,
-    /// Flows that were ended since the epoch began.
+    /// Number of flows that ended since the start of the epoch.
     ended: u32,
 }
 
@@ -83,7 +86,7 @@ impl<T> Flows<T> {
         self.list.binary_search_by_key(&flow, |f| f.0.flow)
     }
 
-    /// The flow's notes, made by `new` if it is unknown.
+    /// Returns the flow's notes, made by `new` if it is unknown.
     pub fn entry(&mut self, flow: FlowId, new: impl FnOnce() -> T) -> &mut (Meter, T) {
         let at = match self.find(flow) {
             Ok(at) => at,
@@ -108,8 +111,8 @@ impl<T> Flows<T> {
         &mut self.list[at]
     }
 
-    /// Ends a flow of which the host knows that it is gone; the next epoch's changes count it. Its
-    /// counter is kept: the same flow may come back. Gives back its notes.
+    /// Ends a flow that the host reports as gone; the next epoch's changes count it.
+    /// Its counter is kept, since the same flow may come back. Returns its notes.
     pub fn end(&mut self, flow: FlowId) -> Option<&mut T> {
         let at = self.find(flow).ok()?;
         let (meter, notes) = &mut self.list[at];
@@ -133,7 +136,7 @@ impl<T> Flows<T> {
         self.list.iter_mut().filter(|f| f.0.active)
     }
 
-    /// A counter's value. A flow that nobody has announced is taken in. Gives back its notes.
+    /// Takes in a counter's value; an unannounced flow is added. Returns the flow's notes.
     pub fn sample(&mut self, flow: FlowId, bytes: u64, new: impl FnOnce() -> T) -> &mut T {
         let based = self.based;
         let expected = self.list.get(self.cursor).is_some_and(|f| f.0.flow == flow);
@@ -148,7 +151,8 @@ impl<T> Flows<T> {
         match meter.total {
             Some(last) if bytes < last => meter.broken = true,
             Some(last) => meter.moved = meter.moved.saturating_add(bytes - last),
-            // A flow that appears while we watch has passed all this since the last sample.
+            // A flow that appears after the first samples has passed all these bytes since the last
+            // sample.
             None if based => meter.moved = meter.moved.saturating_add(bytes),
             None => {}
         }
@@ -157,13 +161,13 @@ impl<T> Flows<T> {
         notes
     }
 
-    /// Ends an epoch: rates and activity.
+    /// Ends an epoch: computes rates and activity.
     pub fn close(&mut self, elapsed: Span) -> Changes {
         let seconds = elapsed.as_secs_f64();
         let mut changes = Changes { ended: core::mem::take(&mut self.ended), ..Changes::default() };
         for (meter, _) in &mut self.list {
             let rate = meter.moved as f64 * 8.0 / seconds;
-            // The comparison is false for the NaN and the infinity of an epoch without length.
+            // The comparison is false for the NaN and the infinity of an epoch of length 0.
             let known = self.based && meter.sampled && !meter.broken && rate <= self.credible;
             meter.rate = known.then_some(rate);
             if known && meter.moved > 0 {
@@ -207,7 +211,7 @@ mod tests {
             assert_eq!(flows.close(EPOCH), Changes::default(), "only a base");
             Bench(flows)
         }
-        /// One epoch that ends with this counter; `None` is no sample at all.
+        /// Runs one epoch that ends with this counter; `None` means no sample.
         fn epoch(&mut self, bytes: impl Into<Option<u64>>) -> (Option<f64>, bool, Changes) {
             if let Some(bytes) = bytes.into() {
                 self.0.sample(FlowId(1), bytes, || ());
@@ -283,7 +287,7 @@ mod tests {
         flows.close(EPOCH);
         let seen: Vec<_> = flows.active().map(|(m, id)| (m.flow.0, *id, m.rate)).collect();
         assert_eq!(seen, [3, 5, 9].map(|id| (id, id, Some(1000.0))));
-        // The host knows that one is gone; what it passed before counts for nothing.
+        // The host reports one as gone; its earlier bytes do not count.
         assert_eq!(flows.end(FlowId(5)), Some(&mut 5));
         assert!(flows.end(FlowId(7)).is_none());
         flows.sample(FlowId(5), 1350, || panic!("known"));

@@ -1,8 +1,9 @@
 //! `fq`, `red`, `fred`: another queue in place of the gateway's transmit queue (Jamshaid 2010
 //! §6.2.1, §6.2.2).
 //!
-//! All three keep the radio busy while there is anything to send, which is why they fail: what
-//! decides in a mesh is not the order of packets at the gateway but how much is let in.
+//! All three keep the radio busy while packets wait, and for that reason they fail: fairness in a
+//! mesh does not depend on the order of packets at the gateway but on the amount of traffic
+//! admitted.
 
 use fairmesh_units::{Bytes, Time};
 
@@ -13,7 +14,7 @@ use crate::{
 };
 
 options! {
-    /// Options of `fred`; of `fq` with another default.
+    /// Options of `fred`, and of `fq` with another default.
     struct Buffer {
         variants {}
         parameters {
@@ -72,7 +73,7 @@ fn build(leaf: Leaf) -> Result<Instance, Refusal> {
     })
 }
 
-/// The plan is all there is to it.
+/// A control without actions: the plan is sufficient.
 #[derive(Debug)]
 struct Untouched;
 

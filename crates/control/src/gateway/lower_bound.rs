@@ -1,50 +1,52 @@
-//! Whether the lower bound on the aggregate gives way.
+//! Decision whether the lower bound on the aggregate is lowered.
 //!
-//! When somebody is starved at the bound of §7.5.2, or little of it is used, there are three
+//! A flow that starves at the bound of §7.5.2, or a bound that is little used, has one of three
 //! reasons: the mesh carries less than the bound says (a long chain, hidden terminals), a flow
-//! needs less than its share, or a flow is out of luck whatever the others do. Only in the first
-//! case is it right to go on below. They differ in what a smaller aggregate costs: beyond its
-//! capacity a mesh carries no less with it, and in the other two cases the others lose what is
-//! taken from them.
+//! needs less than its share, or a flow cannot send, whatever the others do. Only in the first case
+//! is it right to go below the bound. The cases differ in the cost of a smaller aggregate: beyond
+//! its capacity a mesh carries no less with it, and in the other two cases the other flows lose the
+//! difference.
 //!
-//! So a lower aggregate is tried for some epochs. If what passes goes down by less than half of what
-//! the limit went down by, the bound was beyond the capacity, and a lower one holds until the
-//! search is above the old one again. Otherwise the old one stays, and the next trial waits for 8
-//! epochs, then for 16, 32, at most 64.
+//! So a lower aggregate is tried for some epochs. If the throughput falls by less than half of the
+//! decrease of the limit, the bound was beyond the capacity, and a lower one holds until the search
+//! is above the old one again. Otherwise the old one stays, and the next trial waits for 8 epochs,
+//! then for 16, 32, at most 64.
 
 use crate::gateway::bounds::Bounds;
 
-/// Epochs at the bound, with somebody starved or much unused, after which a lower one is tried.
+/// Epochs at the bound, with a starved flow or much unused capacity, after which a lower one is
+/// tried.
 const STUCK: u32 = 2;
-/// Part of the bound that is used where it is not too high.
+/// Fraction of the bound below which it counts as little used.
 const USED: f64 = 0.85;
-/// Epochs of a trial: the first is for the flows to settle, the others are measured.
+/// Epochs of a trial: the flows settle in the first, the others are measured.
 const TRIAL: u32 = 3;
-/// The lowest bound in units of what is guaranteed.
+/// Minimum of the bound in units of the sum of all guarantees.
 const PROMISED: f64 = 1.25;
-/// Shortest and longest wait after a trial that cost too much.
+/// Shortest and longest wait after a trial that failed, in epochs.
 const WAITS: (u32, u32) = (8, 64);
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The bound of §7.5.2 holds; epochs of trouble at it and what passed in them.
+    /// The bound of §7.5.2 holds; `stuck` epochs of trouble at it, and the sum of their throughput.
     Nominal { stuck: u32, passed: f64 },
-    /// A lower aggregate is tried: what passed before, epochs so far, and what passed in them.
+    /// A lower aggregate is tried: earlier throughput, epochs so far, and the sum of their
+    /// throughput.
     Trial { before: f64, epochs: u32, passed: f64 },
-    /// The lower bound holds.
+    /// The lowered bound holds.
     Lowered,
 }
 
-/// What becomes of the bound.
+/// Result of an epoch for the bound.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Trial {
-    /// Nothing: the search goes on.
+    /// No change: the search continues.
     None,
-    /// It is tried whether this aggregate costs nothing.
+    /// A trial of this aggregate is running.
     Runs(f64),
-    /// It cost nothing: there is a lower bound.
+    /// The trial cost nothing: the bound is lowered.
     Lowered,
-    /// It did: back to this.
+    /// The trial failed: the search returns to this aggregate.
     Kept(f64),
 }
 
@@ -68,7 +70,7 @@ impl LowerBound {
         }
     }
 
-    /// The lower bound in force, bit/s.
+    /// Returns the lower bound in force, bit/s.
     pub fn rate(&self) -> f64 {
         match self.state {
             State::Nominal { .. } => self.nominal,
@@ -76,12 +78,12 @@ impl LowerBound {
         }
     }
 
-    /// Half way to the lowest bound.
+    /// Returns the aggregate of a trial: halfway to the minimum of the bound.
     fn tried(&self) -> f64 {
         (self.nominal + self.lowest) / 2.0
     }
 
-    /// An epoch: the estimate in force, what passed of it, and whether somebody was starved.
+    /// Takes in an epoch: the estimate in force, its throughput, and whether a flow starved.
     pub fn watch(&mut self, estimate: f64, passed: f64, starved: bool) -> Trial {
         let tried = self.tried();
         match &mut self.state {
@@ -127,24 +129,25 @@ impl LowerBound {
         }
     }
 
-    /// So much is guaranteed to flows: the lowest bound leaves the others something beside it.
+    /// Sets the sum of all guarantees: the minimum of the bound leaves capacity for other flows
+    /// beside it.
     pub fn promise(&mut self, sum: f64) {
         self.lowest = self.lowest.max(PROMISED * sum).min(self.nominal);
     }
 
-    /// A flow has less than it is guaranteed: the lower bound holds at once, whatever it costs.
+    /// Lowers the bound at once, at any cost, because a flow has less than its guarantee.
     pub fn give_way(&mut self) {
         self.state = State::Lowered;
     }
 
-    /// The flows have changed: what a trial measures says nothing.
+    /// Ends a trial after a change of the flows, which makes its measurements invalid.
     pub fn interrupt(&mut self) {
         if !matches!(self.state, State::Lowered) {
             self.state = State::Nominal { stuck: 0, passed: 0.0 };
         }
     }
 
-    /// The search has moved to this estimate.
+    /// Notes a new estimate of the search.
     pub fn moved(&mut self, estimate: f64) {
         if matches!(self.state, State::Lowered) && estimate > self.nominal * 1.001 {
             self.state = State::Nominal { stuck: 0, passed: 0.0 };
@@ -158,7 +161,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { lower: 300.0, lowest: 150.0, upper: 900.0 };
 
-    /// What a bound says epoch by epoch of a mesh that passes `of(estimate)` and starves somebody.
+    /// Returns the results of epochs in a mesh that passes `of(estimate)` and starves a flow.
     fn watch(bound: &mut LowerBound, epochs: usize, of: impl Fn(f64) -> f64) -> Vec<Trial> {
         let mut estimate = 300.0;
         let mut said = Vec::new();
@@ -188,7 +191,7 @@ mod tests {
     #[test]
     fn where_others_lose_the_bound_stays_and_trials_become_rare() {
         let mut bound = LowerBound::new(BOUNDS);
-        // A quarter of the mesh is silent, the others use all that they get.
+        // A quarter of the mesh is idle, the others use all that they get.
         let said = watch(&mut bound, 5, |estimate| 0.75 * estimate);
         assert_eq!(said[4], Trial::Kept(300.0));
         assert_eq!(bound.rate(), 300.0);
@@ -204,7 +207,7 @@ mod tests {
             assert_eq!(bound.watch(300.0, 290.0, false), Trial::None);
         }
         assert_eq!(bound.watch(400.0, 100.0, true), Trial::None, "there is room to go down");
-        // The flows change in the middle of a trial: it ends without a verdict.
+        // The flows change in the middle of a trial: it ends without a result.
         watch(&mut bound, 2, |_| 100.0);
         bound.interrupt();
         assert_eq!(bound.rate(), 300.0);

@@ -1,4 +1,4 @@
-//! What runs at the gateway: limits for all traffic or for each flow, given or searched for.
+//! Mechanisms of the gateway: limits for all traffic or for each flow, fixed or found by a search.
 
 mod aggregate_search;
 pub(crate) mod arc;

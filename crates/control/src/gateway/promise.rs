@@ -1,24 +1,25 @@
-//! What a subscriber's plan promises, and whether the mesh is sure to carry it beside what others were promised.
+//! A subscriber's plan, and the check that the mesh can carry its guarantee together with all others.
 
 use fairmesh_units::BitRate;
 
 use crate::gateway::bounds::Bounds;
 use crate::{FlowHere, Refusal, Value};
 
-/// A plan that can be kept, in bit/s of IP bytes.
+/// An accepted plan, in bit/s of IP bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Promise {
     pub weight: f64,
     pub guarantee: f64,
-    /// Infinite where the plan has none.
+    /// Infinite if the plan has no ceiling.
     pub ceiling: f64,
-    /// All guarantees together, this one included.
+    /// Sum of all guarantees, this one included.
     pub sum: u64,
 }
 
 impl Promise {
-    /// The plan of `here`, beside guarantees of `others` bit/s. `crossed`: the code of the refusal of a ceiling below the
-    /// guarantee. Guarantees are refused above the lower bound (Jamshaid 2010 §7.5.2); none is never refused.
+    /// Returns the plan of `here` if it fits beside guarantees of `others` bit/s.
+    /// `crossed` is the code of the refusal of a ceiling below the guarantee. Guarantees are refused above the lower
+    /// bound (Jamshaid 2010 §7.5.2); a plan without guarantee is never refused for this reason.
     pub fn of(
         here: &FlowHere,
         others: u64,

@@ -2,8 +2,8 @@
 //! rates (Jamshaid 2010 §6.2.3, Fig. 6.1a and b).
 //!
 //! Fair rates are of application data, the bucket counts IP bytes: each flow adds its fair rate
-//! with the headers of its own packets. A flow whose fair rate is 0 is not there and adds nothing;
-//! while no flow is there the last limit stays.
+//! with the headers of its own packets. A flow whose fair rate is 0 is not active and adds nothing;
+//! while no flow is active the last limit stays.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
@@ -21,7 +21,7 @@ options! {
         parameters {
             /// §6.3.3: 25 packets where flows share a buffer, 5 where each flow has its own.
             queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
-            /// §7.3: how the mesh shares an aggregate that is given.
+            /// §7.3: the mesh shares a given aggregate.
             limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of all flows together, instead of the fair rates; 0: the fair rates";
         }
     }
@@ -88,17 +88,17 @@ fn build(
 #[derive(Debug)]
 struct StaticAggregate {
     name: &'static str,
-    /// The limit, where it is given.
+    /// Configured limit, if there is one.
     given: Option<BitRate>,
-    /// By id: the flow and what it adds to the sum.
+    /// By id: the flow and its contribution to the sum.
     flows: Vec<(FlowHere, u64)>,
-    /// Of IP bytes per second, in bits; 128 bits hold any sum of rates.
+    /// Sum of the rates of IP bytes, bit/s; 128 bits hold any sum.
     sum: u128,
     limit: Option<BitRate>,
 }
 
 impl StaticAggregate {
-    /// Takes a flow in, or anew.
+    /// Adds or replaces a flow.
     fn put(&mut self, here: &FlowHere) {
         let place = match self.flows.binary_search_by_key(&here.flow, |f| f.0.flow) {
             Ok(known) => {

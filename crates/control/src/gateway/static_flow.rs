@@ -2,7 +2,7 @@
 //! Fig. 6.1c).
 //!
 //! `limit = fair × (IP bytes of a full packet / application bytes in it)`. A flow whose fair rate
-//! is 0 is not there and keeps its last limit. A limit that is given is everybody's, and stays.
+//! is 0 is not active and keeps its last limit. A configured limit applies to every flow and stays.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
@@ -20,7 +20,7 @@ options! {
         parameters {
             /// §6.3.3, Fig. 6.6: 5 packets each.
             queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
-            /// §6.4.2, Fig. 6.9b and d: how the mesh carries a limit that is given.
+            /// §6.4.2, Fig. 6.9b and d: the mesh carries a given limit.
             limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of each flow, instead of its fair rate; 0: its fair rate";
         }
     }
@@ -72,7 +72,7 @@ fn limit(here: &FlowHere, fair: BitRate) -> Option<BitRate> {
     (fair.0 > 0).then(|| here.ip_rate(fair))
 }
 
-/// Limits a flow, and says by which fair rate.
+/// Limits a flow, with its fair rate as the reason.
 pub(crate) fn allow(
     actions: &mut Actions,
     code: &'static str,
@@ -92,7 +92,7 @@ pub(crate) fn allow(
 struct StaticFlow {
     /// By id: each flow and the limit in force.
     flows: Vec<(FlowHere, Option<BitRate>)>,
-    /// Whether all have a limit that was given, whatever is fair.
+    /// True if all flows have the configured limit, whatever their fair rates.
     given: bool,
 }
 
@@ -124,7 +124,7 @@ impl Control for StaticFlow {
                     self.allocate(here.flow, fair, actions);
                 }
             }
-            // As with `source`: a class costs nothing idle, and packets may wait there.
+            // As with `source`: an idle class costs nothing, and packets may wait there.
             _ => {}
         }
     }

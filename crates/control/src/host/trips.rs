@@ -115,8 +115,8 @@ pub struct Trips {
     segments: u16,
     answered: u16,
     /// True if data leave the mesh.
-    /// Time of the last data that left the mesh.
     upload: bool,
+    /// Time of the last data that left the mesh.
     left: Time,
     /// True while data of an upload that left the mesh are not acknowledged: earlier data are missing and will follow.
     more: bool,

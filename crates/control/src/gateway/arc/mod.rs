@@ -1,31 +1,30 @@
-//! `arc`, `arc-fq`: the gateway finds one limit for all data by watching how equal flows are
-//! (Jamshaid 2010 §7.4, Algorithms 1 to 3).
+//! `arc`, `arc-fq`: the gateway finds one limit for all data from the equality of the flows' rates (Jamshaid 2010 §7.4,
+//! Algorithms 1 to 3).
 //!
-//! Every epoch δ: if some flow has less than γ of another's rate, and less than θ of its own
-//! highest rate so far, it is being starved and the aggregate goes down; otherwise it goes up.
+//! Every epoch δ: if some flow has less than γ of another's rate, and less than θ of its own highest rate so far, it is
+//! starved and the aggregate goes down; otherwise the aggregate goes up.
 //!
 //! Decided here, beyond [`crate::gateway::aggregate_search`] and [`crate::gateway::flows`]:
-//! - Line 2 of Algorithm 1, "for ∀ i, j", is read as the text before it is: for any pair. The other
-//!   of the pair is the fastest flow.
-//! - Line 5 sets r_max to the present rate; the text says "previously recorded maximum". It is kept
-//!   as a maximum: otherwise a flow could be starved in small steps, each within θ of the last.
-//! - After a reset of r_max (§7.5.1) a flow has no recorded maximum, so that line 2 does not find it
-//!   starved until an epoch of line 5 has recorded one.
-//! - Rates are compared to a packet per epoch; they are not known better.
-//! - Line 6 with nothing measured: in an epoch in which no data passed at all there was an outage,
-//!   not unfairness, and the limit stays.
-//! - A flow is compared once it has been active for a whole epoch; with no such flow there is
-//!   nothing to decide by. A change of the set of active
-//!   flows resets r_max (§7.5.1); the epoch is evaluated as always.
+//! - Line 2 of Algorithm 1, "for ∀ i, j", is read as the text before it is: for any pair. The other flow of the pair is
+//!   the fastest one.
+//! - Line 5 sets r_max to the present rate; the text says "previously recorded maximum". It is kept as a maximum:
+//!   otherwise a flow could be starved in small steps, each within θ of the last.
+//! - After a reset of r_max (§7.5.1) a flow has no recorded maximum, so that line 2 does not find it starved until an
+//!   epoch of line 5 has recorded one.
+//! - Rates are compared to a packet per epoch, which is their precision.
+//! - Line 6 without measurement: an epoch in which no data passed at all was an outage, not unfairness, and the limit
+//!   stays.
+//! - A flow is compared once it has been active for a whole epoch; without such a flow there is no decision. A change
+//!   of the set of active flows resets r_max (§7.5.1); the epoch is evaluated as always.
 //!
 //! `+relearn` adds three rules:
-//! - A maximum becomes permanently unreachable where a link became slower. At the lower bound nothing
-//!   more can be taken from the other flows, so that maxima are recorded again there.
-//! - After a reset of r_max a flow counts as starved below its part of the lower bound. Without a
-//!   maximum no flow is starved, and where starved TCPs go idle and return in every other epoch,
-//!   which are changes of the set, the aggregate would only rise.
-//! - The lower bound is W₁/5 (`deepest`). It is also where r_max is recorded, and W₁/3 is beyond what a
-//!   chain of six hops and more carries (§4.1.2): far flows' maxima are those of starved flows there.
+//! - A maximum becomes permanently unreachable if a link becomes slower. At the lower bound nothing more can be taken
+//!   from the other flows, so maxima are recorded again there.
+//! - After a reset of r_max a flow counts as starved below its part of the lower bound. Without a maximum no flow is
+//!   starved, and if starved TCPs go idle and return in every other epoch, which changes the set, the aggregate would
+//!   only rise.
+//! - The lower bound is W₁/5 (`deepest`). r_max is recorded there, and W₁/3 is beyond the capacity of a chain of six
+//!   hops and more (§4.1.2): far flows' maxima are those of starved flows there.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
@@ -64,9 +63,9 @@ options! {
     }
 }
 
-/// How often its patience a flow may be silent that was given up too early, here and in `pfrc`.
+/// Factor to which the idle epochs that end a flow may grow if it was given up too early; used here and in `pfrc`.
 pub(crate) const PATIENCE: u32 = 4;
-/// A full packet, bits.
+/// Size of a full packet, bits.
 const PACKET: f64 = 12_000.0;
 
 pub(crate) fn shared() -> Definition {
@@ -121,7 +120,7 @@ fn needs() -> Vec<Needs> {
     }]
 }
 
-/// A rate for a bucket; never 0.
+/// Returns the rate for a token bucket; never 0.
 pub(crate) fn bucket(rate: f64) -> BitRate {
     BitRate((rate as u64).max(1))
 }
@@ -166,9 +165,9 @@ fn build(
 
 #[derive(Clone, Default, Debug)]
 struct Seen {
-    /// r_max; `None` right after a reset.
+    /// Highest rate, r_max; `None` right after a reset.
     highest: Option<f64>,
-    /// Active at the start of the epoch.
+    /// True if active at the start of the epoch.
     whole: bool,
 }
 
@@ -183,16 +182,16 @@ struct Arc {
     search: AggregateSearch,
     flows: Flows<Seen>,
     limit: BitRate,
-    /// When the epoch began; `None` before the first.
+    /// Start of the epoch; `None` before the first.
     began: Option<Time>,
     due: Time,
 }
 
 /// Outcome of Algorithm 1.
 enum Verdict {
-    /// A flow has this part of the fastest one's rate and that part of its own best.
+    /// A flow has these fractions of the fastest flow's rate and of its own best.
     Unfair { flow: FlowId, of_fastest: f64, of_best: f64 },
-    /// All flows have at least this part of the fastest one's rate, or of their own best.
+    /// All flows have at least this fraction of the fastest flow's rate, or of their own best.
     Fair { slowest: Option<(FlowId, f64)> },
 }
 
@@ -202,7 +201,7 @@ impl Arc {
         let changes = self.flows.close(elapsed);
         self.began = Some(now);
         if changes.any() {
-            // §7.5.1: the highest rates were those of another set of flows.
+            // §7.5.1: the highest rates belong to another set of flows.
             self.flows.iter_mut().for_each(|(_, seen)| seen.highest = None);
         }
         let measured: f64 = self.flows.active().filter_map(|(m, _)| m.rate).sum();

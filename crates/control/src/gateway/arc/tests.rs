@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{actions, flow, gateway, limits_of, reasons_of, start, start_with};
 use crate::{FlowCounters, Neighbour};
 
-/// A gateway that is fed rates, epoch by epoch.
+/// A gateway that gets rates, epoch by epoch.
 struct Bench {
     instance: Instance,
     now: Time,
@@ -11,7 +11,7 @@ struct Bench {
 
 impl Bench {
     fn new(name: &str, parameters: &[(&str, f64)]) -> Self {
-        // The published bound, by which the examples are worked.
+        // The published bound, used in the published examples.
         let parameters = [&[("deepest", 3.0)], parameters].concat();
         let mut instance = start_with(name, gateway(&[0, 1]), &parameters).unwrap();
         assert_eq!(instance.plan.classes[0].limit, Limit::Rate(BitRate(300_000)), "W/3");
@@ -21,14 +21,14 @@ impl Bench {
         Bench { instance, now: Time::ZERO, bytes }
     }
 
-    /// With both flows there.
+    /// A gateway with both flows active.
     fn running(name: &str) -> Self {
         let mut bench = Bench::new(name, &[]);
         assert_eq!(bench.epoch([150, 150]), (None, String::new()), "nobody to compare yet");
         bench
     }
 
-    /// An epoch at these rates in kbit/s: the new limit, if any, and why.
+    /// Runs an epoch at these rates in kbit/s; returns the new limit, if any, and the reason.
     fn epoch(&mut self, kbps: [u64; 2]) -> (Option<u64>, String) {
         let due = self.instance.control.next_deadline().unwrap();
         assert_eq!(due.since(self.now), Span::from_secs(10));
@@ -69,7 +69,7 @@ fn algorithms_1_and_3_by_hand() {
         why,
         "flow 1 at 44 % of the fastest and 92 % of its own best: at most 680 kbit/s together"
     );
-    // Little of it is used: no reason to raise it.
+    // Little of it is used, so it is not raised.
     assert_eq!(b.epoch([230, 230]).0, None);
 }
 
@@ -87,7 +87,7 @@ fn a_best_rate_is_kept_through_small_losses() {
     b.epoch([150, 150]);
     b.epoch([150, 150]);
     assert!(b.epoch([300, 145]).1.contains("what it can get"), "97 %");
-    // Were 145 the new best this would be 97 % of it, too.
+    // If 145 were the new best, this would be 97 % of it, too.
     assert!(b.epoch([310, 140]).1.contains("94 % of its own best"));
 }
 
@@ -97,16 +97,16 @@ fn a_new_set_of_flows_forgets_best_rates() {
     for _ in 0..4 {
         b.epoch([300, 0]);
     }
-    // Flow 1 comes; in its first whole epoch both have what they have.
+    // Flow 1 comes; in its first whole epoch no rates can be called unfair.
     b.epoch([300, 60]);
     assert!(b.epoch([200, 160]).1.contains("what it can get"));
     assert!(b.epoch([250, 140]).1.contains("of its own best"));
-    // Flow 1 goes: silence counts as starvation until the second silent epoch.
+    // Flow 1 goes: idle epochs count as starvation until the second one.
     assert!(b.epoch([300, 0]).1.contains("1 % of its own best"));
     assert!(b.epoch([300, 0]).1.contains("all flows"));
 }
 
-/// Otherwise a flow that is silent now and then would make everybody's starvation unseen.
+/// Otherwise a flow that is idle at times would hide the starvation of all others.
 #[test]
 fn after_a_change_nobody_may_have_less_than_at_the_lower_bound() {
     let mut b = Bench::new("arc+relearn", &[]);
@@ -125,11 +125,11 @@ fn at_the_lower_bound_best_rates_start_anew() {
     b.epoch([150, 150]);
     b.epoch([150, 150]);
     assert!(b.epoch([200, 100]).1.contains("own best"), "down to the lower bound");
-    // Flow 1's link has become slower for good: 100 is all it can have.
+    // Flow 1's link has become slower permanently: 100 is its maximum.
     assert!(b.epoch([200, 100]).1.contains("what it can get"));
 }
 
-/// Algorithm 1 by itself: r_max only rises (line 5), and a flow that has none is not starved (§7.5.1).
+/// Algorithm 1 by itself: r_max only rises (line 5), and a flow without r_max is not starved (§7.5.1).
 #[test]
 fn as_published_highest_rates_are_reset_by_a_change_of_flows_alone() {
     let mut b = Bench::running("arc+exponential");

@@ -2,7 +2,7 @@ use super::*;
 
 const PACKET_BITS: f64 = 12_000.0;
 
-/// A second in which so many full packets came of which so many were granted; the rest is dropped.
+/// A second in which `came` full packets arrive of which `granted` are granted; the rest is dropped.
 fn second(came: f64, granted: f64) -> Seen {
     Seen {
         elapsed: 1.0,
@@ -17,8 +17,8 @@ fn second(came: f64, granted: f64) -> Seen {
     }
 }
 
-/// Seconds of something that sends `sends(part)` packets when it is granted a part of `granted`; when
-/// something new was said, and what.
+/// Runs seconds of a source that sends `sends(part)` packets when it is granted a part of `granted`; returns the times
+/// and contents of reports.
 fn run(
     watch: &mut Watch,
     seconds: u32,
@@ -55,15 +55,15 @@ fn a_transport_that_loses_half_answers() {
     let said = run(&mut watch, 300, 20.0, |_, part| 2.0 * 20.0 * part);
     let kinds = |news: &(u32, News)| matches!(news.1, News::Suspect(_) | News::Answers);
     assert!(said.iter().all(kinds), "{said:?}");
-    // Ever more seldom.
+    // With growing intervals.
     let suspected: Vec<u32> =
         said.iter().filter(|n| matches!(n.1, News::Suspect(_))).map(|n| n.0).collect();
     assert!((3..=7).contains(&suspected.len()), "{suspected:?}");
     assert!(suspected.windows(3).all(|w| w[2] - w[1] > w[1] - w[0]), "{suspected:?}");
 }
 
-/// BBR in a short queue brings what it saw before its limit was halved until it has forgotten it, ten round
-/// trips later, and a quarter more than it is granted at any time.
+/// BBR in a short queue sends at the rate that it measured before its limit was halved, until ten round trips later,
+/// and a quarter more than its grant at any time.
 #[test]
 fn a_transport_that_answers_late_is_no_flood() {
     for late in 1..=4 {
@@ -80,13 +80,13 @@ fn a_transport_that_answers_late_is_no_flood() {
 
 #[test]
 fn where_little_is_granted_more_has_to_come_before_it_is_a_flood() {
-    // A packet a second passes in the trial: transports need long to hear of it.
+    // A packet per second passes in the trial: transports need long to detect it.
     let mut watch = Watch::default();
     let said = run(&mut watch, 40, 2.0, |_, _| 6.0);
     assert!(matches!(said[..], [(3, News::Suspect(_)), (19..=22, News::Flood(_))]), "{said:?}");
 }
 
-/// Where the air varies, what comes does: less than before, and still many times what is granted.
+/// If the air varies, arrivals do: they are fewer than before, and still many times the grant.
 #[test]
 fn a_flood_whose_path_gets_worse_is_one() {
     let mut watch = Watch::default();
@@ -97,7 +97,7 @@ fn a_flood_whose_path_gets_worse_is_one() {
 #[test]
 fn the_start_of_a_transport_and_what_fits_are_nothing() {
     let mut watch = Watch::default();
-    // A window that doubles until it is dropped, and again after a minute.
+    // A window that doubles until packets are dropped, and again after a minute.
     let start = |s: u32, part: f64| part * [20.0, 60.0, 30.0, 21.0][(s as usize % 60).min(3)];
     let said = run(&mut watch, 300, 20.0, start);
     assert!(said.iter().all(|(_, news)| !matches!(news, News::Flood(_))), "{said:?}");
@@ -113,13 +113,13 @@ fn below_its_share_nobody_floods() {
         let seen = Seen { share: 35.0 * PACKET_BITS, ..second(40.0, 20.0) };
         assert_eq!(watch.look(&seen), None);
     }
-    // Nor does a call that needs twice its share.
+    // A call that needs twice its share is not a flood either.
     let mut watch = Watch::default();
     for _ in 0..100 {
         let seen = Seen { packets: 200.0, drops: 200.0, ..second(20.0, 20.0) };
         assert_eq!(watch.look(&seen), None);
     }
-    // Nor do the acknowledgements of another direction.
+    // The acknowledgements of another direction are not a flood either.
     let mut watch = Watch::default();
     for _ in 0..100 {
         let seen = Seen { bits: 20.0 * 52.0 * 8.0, packets: 20.0, drops: 80.0, ..second(0.0, 0.7) };
@@ -142,7 +142,7 @@ fn what_is_promised_is_kept_in_the_trial() {
 
 #[test]
 fn who_gives_up_little_of_what_it_should_is_a_flood() {
-    // It should bring 0.7 of the 30 packets that it brought before.
+    // It should send 0.7 of the 30 packets that it sent before.
     let after = |came: f64| {
         let mut watch = Watch::default();
         let look = |s: u32| {
@@ -167,7 +167,7 @@ fn it_is_over_when_the_limit_is_kept() {
     assert!(watch.is_flood() && !watch.keeps(20.0 * PACKET_BITS));
     let said = run(&mut watch, 30, 20.0, |_, _| 15.0);
     assert!(matches!(said[..], [(10..=20, News::Over)]), "{said:?}");
-    // Where an agent keeps it, it is over when little comes.
+    // If an agent limits it, it is over when little traffic comes.
     let mut watch = Watch::default();
     let mut agent = |came: f64| watch.look(&Seen { agents: true, ..second(came, 20.0) });
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! Codes of what gateways decide about each other, under the name of the mechanism that they run.
+//! Codes of decisions between gateways, under the name of the mechanism that they run.
 
 /// Stable codes of reasons.
 #[derive(Clone, Copy, Debug)]

@@ -1,20 +1,20 @@
-//! A gateway whose flows another one governs.
+//! A gateway whose flows another gateway governs.
 
 use fairmesh_units::{NodeId, Span, Time};
 
 use super::Own;
 use super::message::FlowReport;
 
-/// Part of a look after the leader's word at which the report for its next look is sent: the rest is
-/// for the way.
+/// Fraction of a look after the leader's message at which the report for its next look is sent.
+/// The rest is for the transmission.
 const LATE: (u64, u64) = (7, 8);
 
 #[derive(Debug)]
 pub(super) struct Follower {
     pub leader: NodeId,
-    /// When it reports next.
+    /// Time of its next report.
     pub due: Time,
-    /// The last limits that it was told.
+    /// Version of the last limits that it received.
     pub version: u64,
 }
 
@@ -23,14 +23,14 @@ impl Follower {
         Follower { leader, due: now, version: 0 }
     }
 
-    /// The leader has looked.
+    /// Notes a look of the leader.
     pub fn told(&mut self, now: Time, version: u64, look: Span) {
         self.version = version;
         self.due = now + Span::from_nanos(look.as_nanos() / LATE.1 * LATE.0);
     }
 }
 
-/// What the leader is told of a flow.
+/// Returns the report of a flow to the leader.
 pub(super) fn report(own: &Own) -> FlowReport {
     FlowReport {
         flow: own.here.flow,

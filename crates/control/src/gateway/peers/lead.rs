@@ -1,4 +1,4 @@
-//! The gateway that governs its own flows and those of others.
+//! A gateway that governs its own flows and those of others.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::{
     Actions, Class, Control, Counters, Event, FlowCounters, FlowHere, Place, Reason, Value,
 };
 
-/// Numbers of other gateways' flows begin here; hosts count from 0.
+/// First number of other gateways' flows; hosts count from 0.
 const ELSEWHERE: u32 = 1 << 31;
-/// Flows of other gateways that are governed, silent ones included; more are left as they are.
+/// Maximum number of governed flows of other gateways, idle ones included; further flows are ignored.
 const MOST: usize = 1 << 17;
-/// Looks for which old limits are a reason to wait for newer reports.
+/// Number of looks for which outdated limits are a reason to wait for newer reports.
 const STALE: u32 = 3;
-/// Looks between two reports, from one that is too short to say something to one that is too long, parts
-/// and times.
+/// Accepted time between two reports: at least the first value's fraction of a look, at most the second value's
+/// multiple.
 const CREDIBLE: (u64, u64) = (10, 8);
-/// How long a flow that is not reported any more is kept.
+/// Time for which a flow without reports is kept.
 const KEPT: Span = Span::from_secs(180);
 
-/// Whether a flow is one of another gateway.
+/// True if a flow belongs to another gateway.
 pub(super) fn is_elsewhere(flow: FlowId) -> bool {
     flow.0 >= ELSEWHERE
 }
@@ -30,10 +30,11 @@ pub(super) fn is_elsewhere(flow: FlowId) -> bool {
 #[derive(Clone, Debug)]
 struct Remote {
     told: FlowReport,
-    /// Clock of its gateway at the last report, and at the last that was taken into account.
+    /// Clock of its gateway at the last report.
     at: u64,
+    /// Bytes, packets and clock of the last report that was taken into account.
     fed: Option<(u64, u64, u64)>,
-    /// Counters as the mechanism sees them.
+    /// Bytes that the mechanism was given.
     bytes: u64,
     packets: u64,
     limit: Option<BitRate>,
@@ -43,13 +44,13 @@ struct Remote {
 /// Another gateway.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
-    /// The last limits that it has.
+    /// Version of the last limits that it has.
     version: u64,
-    /// Looks for which it had older ones.
+    /// Number of looks for which it had older ones.
     stale: u32,
 }
 
-/// What a report has brought.
+/// Result of a report.
 pub(super) struct News {
     pub joined: bool,
     /// Flows that were unknown.
@@ -58,12 +59,13 @@ pub(super) struct News {
 
 #[derive(Debug)]
 pub(super) struct Leader {
-    /// `None`: it was refused, and nobody decides anything.
+    /// The mechanism; `None` if it was refused, so that nothing is decided.
     control: Option<Box<dyn Control>>,
     peers: BTreeMap<NodeId, Peer>,
     remotes: BTreeMap<u32, Remote>,
-    /// By number less [`ELSEWHERE`], whose flow it is, and the way back.
+    /// Gateway and flow of each number less [`ELSEWHERE`].
     names: Vec<(NodeId, FlowId)>,
+    /// Number of each gateway's flow.
     numbers: BTreeMap<(NodeId, FlowId), u32>,
     version: u64,
     changed: bool,
@@ -110,7 +112,7 @@ impl Leader {
         decided
     }
 
-    /// When the mechanism wants to look.
+    /// Returns the time of the mechanism's next look.
     fn wanted(&self) -> Time {
         self.control.as_ref().and_then(|c| c.next_deadline()).unwrap_or(Time::NEVER)
     }
@@ -123,7 +125,7 @@ impl Leader {
         self.wanted().min(self.beat)
     }
 
-    /// The others were told.
+    /// Notes that limits were sent to the others.
     pub fn beaten(&mut self, now: Time, look: Span) {
         self.beat = now + look;
     }
@@ -141,7 +143,7 @@ impl Leader {
         Some(number)
     }
 
-    /// Takes in what another gateway says of its flows.
+    /// Takes in another gateway's report of its flows.
     pub fn report(&mut self, now: Time, heading: &Heading, reports: &[FlowReport]) -> News {
         let joined = !self.peers.contains_key(&heading.from);
         self.peers.entry(heading.from).or_default().version = heading.version;
@@ -175,7 +177,7 @@ impl Leader {
         News { joined, flows }
     }
 
-    /// A gateway has left: the numbers of its flows.
+    /// Removes a gateway; returns the numbers of its flows.
     pub fn forget(&mut self, gateway: NodeId) -> Vec<FlowId> {
         self.peers.remove(&gateway);
         let names = &self.names;
@@ -187,7 +189,7 @@ impl Leader {
         gone.into_iter().map(FlowId).collect()
     }
 
-    /// The mechanism's deadline, after what is known of the others' flows. Its own were sampled just now.
+    /// Runs the mechanism's deadline, after the counters of the others' flows. Its own flows were sampled just before.
     pub fn look(&mut self, now: Time) -> Actions {
         let mut decided = Actions::new();
         let elapsed = self.looked.map_or(0, |at| now.since(at).as_nanos() / 1_000_000);
@@ -209,7 +211,7 @@ impl Leader {
             let reported = (told.bytes, told.packets, remote.at);
             let (bytes, packets, at) = *remote.fed.get_or_insert(reported);
             if remote.at == at && remote.bytes > 0 {
-                // Nothing new has come: that says nothing.
+                // No new report has arrived, so there is no information.
                 continue;
             }
             remote.fed = Some(reported);
@@ -218,7 +220,7 @@ impl Leader {
             let time = remote.at.saturating_sub(at);
             let credible = time > elapsed / CREDIBLE.0 && time <= elapsed * CREDIBLE.1;
             if !(old || backwards) && credible {
-                // Its gateway's seconds are not this one's.
+                // The clock of the other gateway may run at another speed.
                 let part = (elapsed as f64 / time as f64).min(1.5);
                 remote.bytes += ((told.bytes - bytes) as f64 * part) as u64;
                 remote.packets += ((told.packets - packets) as f64 * part) as u64;
@@ -249,7 +251,7 @@ impl Leader {
         decided
     }
 
-    /// What the mechanism has decided of another gateway's flow.
+    /// Notes the mechanism's decision on another gateway's flow.
     pub fn decide(&mut self, flow: FlowId, rate: Option<BitRate>) {
         if let Some(remote) = self.remotes.get_mut(&flow.0) {
             self.changed |= remote.limit != rate;
@@ -257,7 +259,7 @@ impl Leader {
         }
     }
 
-    /// What the others' flows may send.
+    /// Returns the limits of the others' flows.
     pub fn limits(&mut self) -> Vec<FlowLimit> {
         self.version += u64::from(core::mem::take(&mut self.changed));
         let names = &self.names;
@@ -272,7 +274,7 @@ impl Leader {
         self.version
     }
 
-    /// A reason that names flows as their own gateways do.
+    /// Returns a reason that names flows by their own gateways' numbers.
     pub fn in_words(&self, mut reason: Reason) -> Reason {
         for value in &mut reason.values {
             if let Value::Flow(flow) | Value::Class(Class::Flow(flow)) = *value

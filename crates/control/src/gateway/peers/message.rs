@@ -1,59 +1,61 @@
-//! What gateways tell each other, and its bytes.
+//! Messages between gateways, and their encoding.
 //!
-//! A message is a heading and, of one kind, records: what a gateway's subscribers have sent, or what those of
-//! others may send. Integers are LEB128 (DWARF 5 §7.6), at most ten bytes each. It says nothing of who may be
-//! believed: on a wire that others reach, the host signs what it carries.
+//! A message is a heading followed by records of one kind: the traffic of a gateway's subscribers, or the limits of
+//! other gateways' subscribers. Integers are LEB128 (DWARF 5 §7.6), at most ten bytes each. Messages carry no
+//! authentication: on a wire that others can reach, the host signs them.
 
 use fairmesh_units::{BitRate, FlowId, NodeId};
 
-/// The most bytes of a message: with the headers of IPv6 and UDP, 48, and what a host wraps around it, 76 in
-/// the daemon, it crosses every link in one piece (RFC 8200 §5: 1280).
+/// Largest message in bytes.
+/// With the headers of IPv6 and UDP, 48, and the wrapping of a host, 76 in the daemon, it crosses every link in one
+/// piece (RFC 8200 §5: 1280).
 pub(super) const MOST: usize = 1152;
-/// Changes with the format.
+/// Version of the format.
 const VERSION: u8 = 1;
 const REPORT: u8 = 1;
 const LIMITS: u8 = 2;
-/// Bytes that a record of a flow takes at most.
+/// Largest record of a flow in bytes.
 const RECORD: usize = 80;
 
-/// What every message says.
+/// Heading of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Heading {
-    /// Who says it.
+    /// Sender.
     pub from: NodeId,
-    /// Whom it follows; itself if it leads.
+    /// Leader that the sender follows; the sender itself if it leads.
     pub leader: NodeId,
-    /// Rises from start to start, and within a run from message to message.
+    /// Number of the run, which rises with each start.
     pub run: u64,
+    /// Number of the message, which rises within a run.
     pub sequence: u64,
-    /// When its counters were read, ms of a clock of its own.
+    /// Time at which the counters were read, ms of the sender's clock.
     pub sampled: u64,
-    /// Of the limits that it was told, or tells: the number of their last change.
+    /// Number of the last change of the limits that it has received, or sends.
     pub version: u64,
 }
 
-/// What a flow has sent through its gateway, and what its subscriber has bought.
+/// Traffic of a flow through its gateway, and the plan of its subscriber.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct FlowReport {
     pub flow: FlowId,
-    /// Since some moment.
+    /// Cumulative bytes.
     pub bytes: u64,
     pub packets: u64,
-    /// By its class; `None`: it has none, or nobody counts.
+    /// Drops of its class; `None` without a class or without a counter.
     pub drops: Option<u64>,
     pub weight: f32,
     pub hops: Option<u32>,
     pub branch: Option<NodeId>,
     pub guarantee: Option<BitRate>,
     pub ceiling: Option<BitRate>,
-    /// Bytes of its full packets.
+    /// Size of its full packets in bytes.
     pub packet: u32,
 }
 
-/// What a flow of another gateway may send.
+/// Limit of a flow of another gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FlowLimit {
-    /// Whose flow.
+    /// Gateway of the flow.
     pub gateway: NodeId,
     pub flow: FlowId,
     pub rate: BitRate,
@@ -94,7 +96,7 @@ impl Reader<'_> {
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let part = u64::from(byte & 0x7f);
-            // What does not fit is no number.
+            // Bits beyond 64 make the number invalid.
             value |= part.checked_shl(shift).filter(|v| v >> shift == part)?;
             if byte & 0x80 == 0 {
                 return Some(value);
@@ -173,7 +175,7 @@ impl FlowReport {
 }
 
 impl PeerMessage {
-    /// As many messages as it takes, one at least: none is longer than [`MOST`].
+    /// Encodes as many messages as needed, at least one, none longer than [`MOST`]; returns the next sequence number.
     pub fn pack(heading: Heading, said: &Said, mut each: impl FnMut(&[u8])) -> u64 {
         let head = |sequence: u64, kind: u8| {
             let mut out = vec![VERSION, kind];
@@ -217,7 +219,7 @@ impl PeerMessage {
         sequence + 1
     }
 
-    /// `None` if it is not such a message.
+    /// Decodes a message; `None` if it is invalid.
     pub fn decode(body: &[u8]) -> Option<Self> {
         if body.len() > MOST {
             return None;
@@ -267,7 +269,7 @@ mod tests {
             PeerMessage::pack(heading, &Said::Limits(limits.to_vec()), |body| all.push(body.len()));
             all
         };
-        // A record is a byte each of its gateway and its flow, and so many of its rate.
+        // A record has a byte for its gateway, a byte for its flow, and `bytes` bytes for its rate.
         let limit = |bytes: usize| FlowLimit {
             gateway: NodeId(2),
             flow: FlowId(3),

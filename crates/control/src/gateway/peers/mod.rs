@@ -1,19 +1,20 @@
-//! `+peers`: gateways whose subscribers share air are governed as if one box saw them all.
+//! `+peers`: gateways whose subscribers share airtime are governed as if one box saw them all.
 //!
-//! Who starves behind one gateway may be starved by whoever is behind another, and no gateway's own counters say
-//! so. Gateways that share air share one bottleneck, so there is to be one search for it: of the gateways that hear each other
-//! over the wire the one with the smallest number leads ([`roster`]). The others report what each of their flows has
-//! sent, once per look; the leader runs the mechanism over all flows, its own and theirs, and tells them what theirs may send
-//! ([`message`]). The mechanism itself knows nothing of this: to it a flow behind another gateway is a flow.
+//! A flow that starves behind one gateway may be starved by traffic behind another, and no gateway's own counters show
+//! this. Gateways that share airtime share one bottleneck, so there is one search for it: of the gateways that receive
+//! each other's messages over the wire, the one with the smallest number leads ([`roster`]). The others report the
+//! traffic of each of their flows, once per look; the leader runs the mechanism over all flows, its own and theirs, and
+//! sends the limits of theirs ([`message`]). The mechanism itself is unaware of this: a flow behind another gateway is
+//! a flow like any other.
 //!
-//! - A follower reports just before the leader looks, so that what the leader sees was sent under the limits that it had told.
-//!   What was sent under older ones says nothing, nor does a look from which no report has come.
-//! - Reports and limits are states, not changes: one that is lost is made up for by the next.
-//! - A leader that is silent for eight looks is none: everybody else begins anew with what its own flows had. A follower
-//!   that is silent leaves, and its flows' part goes to the others.
-//! - Nobody's word lowers a flow below [`TRUST`] of what it would have where its gateway begins alone.
+//! - A follower reports just before the leader looks, so that the traffic in the report was sent under the leader's
+//!   last limits. Traffic under older limits gives no information, nor does a look without a report.
+//! - Reports and limits are states, not changes: the next one replaces a lost one.
+//! - A leader without messages for eight looks is dead: every other gateway starts again from the rates of its own
+//!   flows. A follower without messages leaves, and the other flows share its part.
+//! - No message lowers a flow below [`TRUST`] of its rate if its gateway started alone.
 //!
-//! docs/controls/peers.md derives it.
+//! docs/controls/peers.md derives the protocol.
 
 mod codes;
 mod follow;
@@ -36,12 +37,12 @@ use crate::{
     Instance, Needs, Place, Reach, Reason, Refusal, Setting, Value,
 };
 
-/// Part of what a flow has where its gateway begins alone: no peer's word takes that.
+/// Fraction of a flow's rate under a gateway that starts alone, which no peer's message takes away.
 const TRUST: f64 = 0.1;
-/// How long a flow that has fallen silent is reported: longer than any mechanism keeps its place.
+/// Time for which an idle flow is reported: longer than any mechanism keeps it in the active set.
 const ACTIVE: Span = Span::from_secs(120);
 
-/// Makes the mechanism anew, for a setting of now.
+/// Builds the mechanism again for the present setting.
 struct Builder(Box<dyn Fn(Setting) -> Result<Instance, Refusal> + Send>);
 
 impl core::fmt::Debug for Builder {
@@ -57,7 +58,7 @@ struct Own {
     bytes: u64,
     packets: u64,
     drops: Option<u64>,
-    /// When it last sent something.
+    /// Time of its last traffic.
     moved: Option<Time>,
     limit: Option<BitRate>,
 }
@@ -78,14 +79,14 @@ enum Role {
     Follow(Follower),
 }
 
-/// A mechanism of the gateway, of which several are one.
+/// A mechanism of one of several gateways that act as one.
 #[derive(Debug)]
 struct Peers {
     codes: &'static Codes,
     setting: Setting,
     build: Builder,
     look: Span,
-    /// What all flows of a gateway that begins alone have, bit/s.
+    /// Rate of all flows of a gateway that starts alone, bit/s.
     lowest: f64,
     own: BTreeMap<FlowId, Own>,
     roster: Roster,
@@ -94,7 +95,7 @@ struct Peers {
     now: Time,
 }
 
-/// What a mechanism needs that tells other gateways.
+/// Returns the needs of a mechanism with peers.
 pub(crate) fn needs(plain: Needs) -> Needs {
     Needs {
         events: plain.events.or(EventSet::of(&[EventKind::Messages])),
@@ -103,8 +104,8 @@ pub(crate) fn needs(plain: Needs) -> Needs {
     }
 }
 
-/// Starts a mechanism that `build` makes, at a gateway that listens to others. `lowest` bounds what they
-/// may take; `look`: how often it looks at its counters.
+/// Starts a mechanism that `build` makes, at a gateway with peers.
+/// `bounds` limit the reduction by peers; `look` is the time between looks at its counters.
 pub(crate) fn start(
     codes: &'static Codes,
     setting: Setting,
@@ -145,7 +146,7 @@ impl Peers {
         self.own.entry(flow).or_insert_with(unknown)
     }
 
-    /// What no peer takes from a flow, bit/s: of this gateway's weights its part.
+    /// Returns the rate of a flow that no peer takes away, bit/s: its weight's part of this gateway's minimum.
     fn floor(&self, flow: FlowId) -> BitRate {
         let weight = |own: &Own| own.here.weight;
         let all: f64 = self.own.values().map(weight).sum();
@@ -153,13 +154,13 @@ impl Peers {
         BitRate(((TRUST * self.lowest * part) as u64).max(1))
     }
 
-    /// What the flows that send may have together: for whoever governs them next.
+    /// Returns the sum of the limits of the active flows, from which the next governor starts.
     fn had(&self) -> BitRate {
         let active = self.own.values().filter(|o| o.active(self.now));
         BitRate(active.filter_map(|o| o.limit).fold(0, |sum, r| sum.saturating_add(r.0)))
     }
 
-    /// A flow's limit, as it was decided here or told.
+    /// Sets a flow's limit, decided here or received.
     fn limit(&mut self, flow: FlowId, rate: BitRate, actions: &mut Actions) {
         let rate = match self.roster.alive() {
             0 => rate,
@@ -169,7 +170,7 @@ impl Peers {
         actions.set_rate(Class::Flow(flow), rate);
     }
 
-    /// Passes on what the mechanism has decided, and keeps what it decided of other gateways' flows.
+    /// Passes on the mechanism's decisions, and keeps those on other gateways' flows.
     fn pass_on(&mut self, decided: &Actions, actions: &mut Actions) {
         let Role::Lead(leader) = &mut self.role else { return };
         let mut own = Vec::new();
@@ -195,7 +196,7 @@ impl Peers {
         }
     }
 
-    /// Gives the mechanism an event, if it runs here.
+    /// Passes an event to the mechanism, if it runs here.
     fn give(&mut self, event: &Event<'_>, actions: &mut Actions) {
         let Role::Lead(leader) = &mut self.role else { return };
         let decided = leader.hear(self.now, event);
@@ -256,7 +257,7 @@ impl Peers {
         }
     }
 
-    /// Takes the leader's limits.
+    /// Applies the leader's limits.
     fn obey(&mut self, leader: NodeId, limits: &[(FlowId, BitRate)], actions: &mut Actions) {
         let mut said = false;
         for &(flow, rate) in limits {
@@ -274,7 +275,7 @@ impl Peers {
         }
     }
 
-    /// A gateway has started anew: its flows' numbers may be others', and it has no limits yet.
+    /// Handles a restart of a gateway: its flows' numbers may have changed, and it has no limits yet.
     fn restarted(&mut self, gateway: NodeId, actions: &mut Actions) {
         self.roster.restarted(gateway);
         match &mut self.role {
@@ -288,7 +289,7 @@ impl Peers {
         }
     }
 
-    /// Leads or follows, as it should now.
+    /// Updates the role: leader or follower.
     fn settle(&mut self, actions: &mut Actions) {
         for gone in self.roster.age(self.now) {
             let values = [Value::Node(gone)];
@@ -334,7 +335,7 @@ impl Peers {
             control.recall(had, &mut decided);
         }
         if let Err(refusal) = &control {
-            // Everybody keeps the limit that it had.
+            // Every flow keeps its limit.
             actions.because(refusal.reason(self.codes.refused));
         }
         self.role = Role::Lead(Leader::new(control.ok()));
@@ -345,7 +346,7 @@ impl Peers {
         let now = self.now;
         self.settle(actions);
         match &mut self.role {
-            // Not yet: its own look, or the others' to be told.
+            // Not due: neither its own look nor the message to the others.
             Role::Lead(leader) if leader.due() > now => {}
             Role::Lead(leader) => {
                 let alone = self.roster.alive() == 0;
@@ -358,7 +359,7 @@ impl Peers {
                 let limits = leader.limits();
                 let version = leader.version();
                 leader.beaten(now, self.look);
-                // A reason before a message would be the message's.
+                // A reason before a message would be taken as the message's.
                 let said = Said::Limits(if alone { Vec::new() } else { limits });
                 self.say(&said, now, version, actions);
                 own.iter().for_each(|action| actions.push(*action));

@@ -1,4 +1,4 @@
-//! Which gateways are heard, and who of them leads.
+//! The set of live gateways, and the choice of the leader.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use super::message::Heading;
 
-/// Looks without a word after which a gateway is taken for dead.
+/// Number of looks without a message after which a gateway counts as dead.
 const SILENT: u32 = 8;
-/// Gateways that are listened to; more are ignored.
+/// Maximum number of gateways; messages of further ones are ignored.
 const MOST: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     at: Time,
     leader: NodeId,
-    /// Run and sequence of its last message; `None`: it has started anew.
+    /// Run and sequence number of its last message; `None` after a restart.
     last: Option<(u64, u64)>,
     alive: bool,
 }
@@ -33,8 +33,8 @@ impl Roster {
         Roster { own, patience: look.saturating_mul(u64::from(SILENT)), heard: BTreeMap::new() }
     }
 
-    /// A message has come; whether it is newer than all before it of its sender. What is repeated, or
-    /// overtaken by a later one, is none.
+    /// Takes in a message; returns true if it is newer than all earlier ones of its sender.
+    /// A repeated message, or one overtaken by a later one, is rejected.
     pub fn accept(&mut self, now: Time, heading: &Heading) -> bool {
         let last = (heading.run, heading.sequence);
         let known = self.heard.contains_key(&heading.from);
@@ -52,15 +52,15 @@ impl Roster {
         true
     }
 
-    /// The host knows that a gateway has started anew: whatever its next message counts from is new.
+    /// Notes a restart that the host reports: the next message is accepted with any numbers.
     pub fn restarted(&mut self, gateway: NodeId) {
         if let Some(heard) = self.heard.get_mut(&gateway) {
             heard.last = None;
         }
     }
 
-    /// Gateways that have fallen silent since the last time. What they said last is kept, so that it
-    /// cannot be said again.
+    /// Returns the gateways that have become silent since the last call.
+    /// Their last numbers are kept, so that old messages cannot be replayed.
     pub fn age(&mut self, now: Time) -> Vec<NodeId> {
         let patience = self.patience;
         let dead = |h: &Heard| h.alive && now.since(h.at) > patience;
@@ -72,13 +72,13 @@ impl Roster {
         gone
     }
 
-    /// Who leads: of those that say they do, and itself, the one with the smallest number.
+    /// Returns the leader: the smallest number among this gateway and those that claim to lead.
     pub fn leader(&self) -> NodeId {
         let claims = self.heard.iter().filter(|(who, h)| h.alive && h.leader == **who);
         claims.map(|(who, _)| *who).fold(self.own, NodeId::min)
     }
 
-    /// How many are heard.
+    /// Returns the number of live gateways.
     pub fn alive(&self) -> usize {
         self.heard.values().filter(|h| h.alive).count()
     }

@@ -6,23 +6,23 @@ use super::*;
 use crate::testing::{actions, gateway, reasons_of, start};
 use crate::{Counters, FlowCounters, Limit, Message};
 
-/// A gateway in a small world: what its flows want, and what they have of it.
+/// A gateway in a small world: the demands of its flows, and their throughput.
 struct Box {
     node: NodeId,
     instance: Instance,
     limits: BTreeMap<FlowId, u64>,
     sent: BTreeMap<FlowId, (u64, u64)>,
-    /// When it was last told what the time is.
+    /// Time of its last call.
     at: Time,
     reasons: Vec<String>,
 }
 
-/// Two gateways with flows that always have something to send, over one stretch of air.
+/// Two gateways with backlogged flows that share airtime.
 struct World {
     boxes: Vec<Box>,
-    /// bit/s that all together carry.
+    /// Capacity of all flows together, bit/s.
     air: f64,
-    /// On the wire: arrival, to whom, from whom, what.
+    /// Messages on the wire: arrival, receiver, sender, body.
     wire: Vec<(Time, usize, NodeId, Vec<u8>)>,
     delay: Span,
     loss: f64,
@@ -131,7 +131,7 @@ impl World {
                         let from = NodeId(n as u32);
                         self.wire.push((self.now + self.delay, to, from, body.to_vec()));
                         if self.again {
-                            // The same once more, much later.
+                            // The same message again, much later.
                             let late = self.now + self.delay + Span::from_secs(5);
                             self.wire.push((late, to, from, body.to_vec()));
                         }
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// kbit/s of every flow over some seconds.
+    /// Returns the rate of every flow over some seconds, kbit/s.
     fn rates(&mut self, seconds: u64) -> Vec<f64> {
         let sent = |w: &World| -> Vec<u64> {
             w.boxes.iter().flat_map(|b| b.sent.values().map(|s| s.0)).collect()
@@ -161,7 +161,7 @@ fn least(rates: &[f64]) -> f64 {
 
 const AIR: f64 = 600e3;
 
-/// What the worst of the same six has under one box.
+/// Returns the lowest rate of the same six flows under one box.
 fn one_box() -> f64 {
     let mut w = world(&[&[0, 1, 2, 3, 4, 5]], AIR);
     w.run(150);
@@ -180,7 +180,7 @@ fn who_starves_behind_one_gateway_is_heard_behind_the_other() {
     assert!(elsewhere, "{:?}", w.boxes[0].reasons);
     // Two messages a second, one each.
     assert!((380..460).contains(&w.messages), "{}", w.messages);
-    // Without a word the first box takes all that it can.
+    // Without messages the first box takes all that it can.
     let mut apart = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);
     apart.cut = true;
     apart.run(150);
@@ -211,12 +211,12 @@ fn a_gateway_that_falls_silent_is_forgotten_and_comes_back() {
     let had = all(&w);
     w.cut = true;
     w.run(12);
-    // It goes on from what its homes had, far above where a search begins.
+    // It goes on from the earlier rates of its homes, far above the start of a search.
     assert!(5 * all(&w) > 4 * had, "{} of {had} bit/s", all(&w));
     let said = |b: &Box, text: &str| b.reasons.iter().any(|r| r.contains(text));
     assert!(said(&w.boxes[0], "gateway 1 is silent and counts no more"));
     assert!(said(&w.boxes[1], "gateway 0 governs no more"));
-    // What the others had is used again, and these go on looking for more.
+    // The others' former capacity is used again, and these homes continue to search for more.
     let rates = w.rates(60);
     assert!(rates[0] + rates[1] > 400.0, "{rates:.0?}");
     assert!(w.boxes[1].limits.values().all(|l| *l > 5000), "{:?}", w.boxes[1].limits);
@@ -238,7 +238,7 @@ fn of_three_the_smallest_leads_and_the_next_when_it_is_gone() {
         |w: &World, n: usize| w.boxes[n].reasons.iter().rfind(|r| r.contains("govern")).cloned();
     assert_eq!(last(&w, 1).map(|r| r.starts_with("gateway 0 governs")), Some(true));
     assert_eq!(last(&w, 2).map(|r| r.starts_with("gateway 0 governs")), Some(true));
-    // The first one dies: it neither hears nor says anything.
+    // The first one dies: it neither receives nor sends anything.
     w.boxes[0].instance.control = std::boxed::Box::new(Dead);
     w.run(20);
     assert_eq!(last(&w, 1).as_deref(), Some("governs gateway 2 too"));
@@ -280,7 +280,7 @@ fn a_liar_takes_no_more_than_nine_tenths() {
     let done = actions(&mut i, at, Event::Message(Message { from: NodeId(1), body: &first }));
     let limits = crate::testing::limits_of(&done);
     assert_eq!(limits, [(Class::Flow(FlowId(1)), floor)], "flows that it has not are nobody's");
-    // Who speaks for somebody else, or speaks again, is not heard.
+    // Messages in another gateway's name, and replayed ones, are rejected.
     for (from, body) in [(2, told(2)), (1, first), (1, body(heading(1, 9, 3), &said))] {
         let done = actions(&mut i, at, Event::Message(Message { from: NodeId(from), body: &body }));
         assert_eq!(crate::testing::limits_of(&done), [], "{from}");
@@ -388,7 +388,7 @@ proptest! {
         }
     }
 
-    /// Whatever comes, own flows only are limited, and never to nothing.
+    /// Whatever messages come, only own flows are limited, and never to 0.
     #[test]
     fn whatever_others_say_limits_stay_within_bounds(
         said in prop::collection::vec((headings(), prop::collection::vec(reports(), 0..5), any::<bool>()), 1..40),
@@ -425,7 +425,8 @@ proptest! {
     }
 }
 
-/// Known to its host only: its counters and flows begin again, its runs do not rise, and still it is heard.
+/// The host reports a restart: counters and flows begin again, the run number does not rise, and messages are
+/// nevertheless accepted.
 #[test]
 fn one_that_starts_anew_is_heard_at_once_if_the_host_can_tell() {
     let mut w = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);

@@ -1,9 +1,8 @@
-//! Flows that only sometimes send, such as a household that reads web pages.
+//! Flows that send only at times, such as a household that reads web pages.
 //!
-//! Over an epoch such a flow has less than it is allowed, as a starved one has; while it sends it has
-//! it, as a starved one has not. So counters are also read once per second, and put together to
-//! windows of at least ten full packets at the allocation, so that a single packet after a timeout
-//! fills none:
+//! Over an epoch such a flow has less than its allocation, as a starved one has; while it sends it has its allocation,
+//! as a starved one has not. So counters are also read once per second and combined to windows of at least ten full
+//! packets at the allocation, so that a single packet after a timeout fills none:
 //!
 //! | windows in which it sent | in them, weighted by what passed | verdict |
 //! |---|---|---|
@@ -14,55 +13,57 @@
 //! | fewer | four full packets in each | enough: a small page |
 //! | | less | not known: background noise, or a TCP in its timeouts |
 //!
-//! A window of nothing but acknowledgements is one in which nothing was sent: whoever uploads and reads a
-//! page now and then is not starved of the page in between.
+//! A window of nothing but acknowledgements counts as idle: a flow that uploads and occasionally reads a page is not
+//! starved of the page in between.
 //!
-//! Whoever has less and sends small packets is not known either: transfers are made of large ones, and
-//! what is left are calls, keep-alives and acknowledgements, which want no more. Of mixed traffic the
-//! mean size decides.
+//! A flow that has less and sends small packets is not known either: transfers consist of large packets, and the rest
+//! are calls, keep-alives and acknowledgements, which need no more. For mixed traffic the mean size decides.
 //!
-//! The last line counts as starved in the second such epoch after one in which the flow sent most of
-//! the time, if the aggregate has gone up since: then it may have been silenced. So it does in the
-//! epoch after one in which a flow that used to send most of the time was starved. From then on the
-//! aggregate stays where it is, up to six epochs, so that a TCP in its timeouts finds room when it
-//! tries again. Otherwise silence counts as nothing: nobody took anything from that flow.
+//! The last line counts as starved in the second such epoch after one in which the flow sent most of the time, if the
+//! aggregate has gone up since: then the increase may have stopped the flow. The same holds in the epoch after one in
+//! which a flow that used to send most of the time was starved. From then on the aggregate stays, up to six epochs, so
+//! that a TCP in its timeouts finds room when it tries again. Otherwise an idle epoch counts as nothing: no other flow
+//! took anything from that flow.
 //!
-//! A flow that sends for a third of the time needs a third of its share on average. In the
-//! aggregate it counts with that third, its limit stays whole, and all levels rise until the
-//! aggregate is used again. Where many of them send at once the mesh carries too much for some
-//! seconds; if that starves somebody, the aggregate goes down.
+//! A flow that sends for a third of the time needs a third of its share on average. In the aggregate it counts with
+//! that third, its limit stays whole, and all levels rise until the aggregate is used again. If many of them send at
+//! once, the mesh is overloaded for some seconds; if that starves a flow, the aggregate goes down.
 
 use fairmesh_units::Span;
 
 /// Time between readings of the counters.
 pub(super) const GLANCE: Span = Span::from_secs(1);
-/// A full packet, bits; what a window holds at the allocation; what one of a small page has.
+/// Size of a full packet, bits.
 const PACKET: f64 = 12_000.0;
+/// Size of a window at the allocation, bits.
 const WINDOW: f64 = 10.0 * PACKET;
+/// Size of a small page, bits per window.
 const PAGE: f64 = 4.0 * PACKET;
 /// Mean bytes of small packets, below those of the smallest transfers (segments of 512 bytes).
 const SMALL: f64 = 500.0;
-/// Bytes of an acknowledgement, generously, and what a window must hold besides them to count: the
-/// packet of a small segment.
+/// Generous size of an acknowledgement, bytes.
 const ACKNOWLEDGEMENT: u64 = 80;
+/// Bytes besides acknowledgements that a window must hold to count: the packet of a small segment.
 const CONTENT: f64 = 400.0;
-/// The epoch of silence in which a flow may count as starved.
+/// Number of the idle epoch in which a flow may count as starved.
 const SILENCED: u32 = 2;
-/// The epochs of silence after which nobody waits for a flow that was seen to starve.
+/// Number of idle epochs after which a starved flow is no longer waited for.
 const LOST: u32 = 6;
-/// The largest step up of the search. A binary search begins with twice the lower bound; a TCP that
-/// this starves backs off for a minute, and says nothing meanwhile.
+/// Largest factor of a step up of the search.
+/// A binary search begins with twice the lower bound; a TCP that this starves backs off for a minute and gives no
+/// information in that time.
 pub(super) const LEAP: f64 = 1.25;
-/// The least that a flow counts with, and how much an epoch moves it.
+/// Smallest duty cycle with which a flow counts.
 const LEAST: f64 = 0.1;
+/// Weight of an epoch in the average of the duty cycle.
 const GAIN: f64 = 0.25;
 
-/// What an epoch says of a flow.
+/// Result of an epoch for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Enough,
     Starved,
-    /// Silent since it starved: a TCP in its timeouts, or nobody any more.
+    /// Idle since it starved: a TCP in its timeouts, or a flow that has ended.
     Lost,
     Unknown,
 }
@@ -70,21 +71,24 @@ pub(super) enum Verdict {
 /// The windows of an epoch.
 #[derive(Clone, Default, Debug)]
 struct Windows {
-    /// All of them, and those in which something passed.
+    /// Number of all windows.
     all: u32,
+    /// Number of windows in which something passed.
     busy: u32,
-    /// Bits that passed, and Σ of them weighted by the part of what was allowed.
+    /// Bits that passed.
     bits: f64,
+    /// Σ of these bits, weighted by the fraction of the allocation.
     weighted: f64,
-    /// Length of the row of busy windows that goes on, and the part in its last one.
+    /// Length of the current row of busy windows.
     row: u32,
+    /// Fraction of the allocation in its last window.
     last: f64,
-    /// The largest part in the inside of a row.
+    /// Largest fraction in the inside of a row.
     inside: Option<f64>,
 }
 
 impl Windows {
-    /// A window is over; `busy`: it held more than acknowledgements.
+    /// Adds a complete window; `busy`: it held more than acknowledgements.
     fn add(&mut self, passed: f64, allowed: f64, busy: bool) {
         self.all += 1;
         if busy {
@@ -125,22 +129,26 @@ impl Windows {
 
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
-    /// Bytes of this look that have been seen.
+    /// Bytes of this look that are already counted.
     seen: u64,
-    /// Bits that passed and bits that were allowed in the window that is open.
+    /// Bits that passed in the open window.
     passed: f64,
+    /// Bits that were allowed in the open window.
     allowed: f64,
     windows: Windows,
-    /// The counter of packets, and what it counted in this window and in this epoch.
+    /// Last value of the packet counter.
     counter: Option<u64>,
+    /// Packets of this window.
     inside: u64,
+    /// Packets of this epoch.
     packets: u64,
     /// Bits that passed in this epoch.
     bits: f64,
-    /// Epochs since it last sent most of the time, if ever, and whether the aggregate rose since.
+    /// Number of epochs since it last sent most of the time, if ever.
     quiet: Option<u32>,
+    /// True if the aggregate rose since then.
     rose: bool,
-    /// Epochs since it was seen to starve, if it has not had enough since.
+    /// Number of epochs since it starved, if it has not had enough since.
     starved: Option<u32>,
     duty: f64,
 }
@@ -165,7 +173,7 @@ impl Default for Bursts {
 }
 
 impl Bursts {
-    /// The counter stands at `moved` bytes in this look; `allowed` bits since the last reading.
+    /// Takes in the counter: `moved` bytes in this look, `allowed` bits since the last reading.
     pub fn glance(&mut self, moved: u64, allowed: f64) {
         let bits = moved.saturating_sub(self.seen) as f64 * 8.0;
         self.passed += bits;
@@ -177,16 +185,16 @@ impl Bursts {
         }
     }
 
-    /// The counter of packets stands here.
+    /// Takes in the counter of packets.
     pub fn packets(&mut self, total: u64) {
-        // One that runs backwards was restarted.
+        // A counter that runs backwards was reset.
         let last = self.counter.replace(total).unwrap_or(total);
         let more = total.saturating_sub(last);
         self.inside += more;
         self.packets += more;
     }
 
-    /// Whether what passed in this epoch were small packets.
+    /// True if the packets of this epoch were small.
     fn small(&self) -> bool {
         self.bits / 8.0 < SMALL * self.packets as f64
     }
@@ -197,12 +205,12 @@ impl Bursts {
         (self.passed, self.allowed, self.inside) = (0.0, 0.0, 0);
     }
 
-    /// The look is over: the next one counts from 0.
+    /// Ends a look: the next one counts from 0.
     pub fn looked(&mut self) {
         self.seen = 0;
     }
 
-    /// What this epoch says, if the flow had less than `gamma` of its allocation over all of it.
+    /// Returns the result of this epoch for a flow with less than `gamma` of its allocation in it.
     pub fn verdict(&mut self, gamma: f64) -> Verdict {
         if self.windows.all == 0 && self.allowed > 0.0 {
             self.close();
@@ -236,27 +244,27 @@ impl Bursts {
         verdict
     }
 
-    /// Epochs of silence that do not yet end the flow.
+    /// Returns the number of idle epochs that do not yet end the flow.
     pub fn patience(&self) -> u32 {
         self.starved.map_or(0, |_| LOST)
     }
 
-    /// The aggregate goes up.
+    /// Notes that the aggregate goes up.
     pub fn rise(&mut self) {
         self.rose = true;
     }
 
-    /// The part of its share that it uses on average.
+    /// Returns the fraction of its share that it uses on average.
     pub fn duty(&self) -> f64 {
         self.duty
     }
 
-    /// So much of its share was used.
+    /// Takes in the fraction of its share that it used.
     pub fn learn(&mut self, used: f64) {
         self.duty += GAIN * (used.clamp(LEAST, 1.0) - self.duty);
     }
 
-    /// An evaluation is over.
+    /// Resets the state after an evaluation.
     pub fn restart(&mut self) {
         (self.passed, self.allowed, self.bits) = (0.0, 0.0, 0.0);
         (self.inside, self.packets) = (0, 0);
@@ -269,7 +277,7 @@ mod tests {
     use super::Verdict::{Enough, Lost, Starved, Unknown};
     use super::*;
 
-    /// An epoch of seconds at these rates, kbit/s, of 200 allowed.
+    /// Runs an epoch of seconds at these rates, kbit/s, of 200 allowed.
     fn epoch(bursts: &mut Bursts, kbps: &[u64]) -> Verdict {
         let mut moved = 0;
         for rate in kbps {
@@ -349,7 +357,7 @@ mod tests {
     #[test]
     fn a_window_holds_ten_packets() {
         let mut bursts = Bursts::default();
-        // 12 kbit/s allowed, a packet in each of seven seconds out of ten.
+        // An allocation of 12 kbit/s, a packet in each of seven seconds out of ten.
         for second in 0..10_u64 {
             bursts.glance(second.min(7) * 1500, 12_000.0);
         }

@@ -1,55 +1,55 @@
-//! Telling a flow that needs little from one that is starved.
+//! Distinction between a demand-limited flow and a starved one.
 //!
-//! At the gateway both look the same: less passes than is allowed. Plain PFRC takes every such flow
-//! for a starved one, and the whole mesh goes down to the lower bound because somebody listens to
-//! the radio (Jamshaid 2010 §8.2.4, Table 8.3). What differs is the answer to a decrease: a starved
-//! flow gets more when the others get less; one that needs little goes on as before.
+//! At the gateway both look the same: less passes than is allowed. Plain PFRC takes every such flow for a starved one,
+//! and a single audio stream lowers the whole mesh to the lower bound (Jamshaid 2010 §8.2.4, Table 8.3). The reaction
+//! to a decrease differs: a starved flow gets more when the others get less; a demand-limited one continues as before.
 //!
-//! A flow is taken to need what it uses once it has missed its allocation and used the same all the
-//! time, within a tenth and a packet,
+//! The demand of a flow is known after misses of its allocation at a constant rate, within a tenth and a packet,
 //! - three times, though the aggregate went down after each;
-//! - twice, if the aggregate is at the lower bound and cannot go down. Once would do if that bound
-//!   were a law. It is not, but a starved TCP is erratic, and a need is steady; or
-//! - once, if this is what it needed before.
+//! - twice, if the aggregate is at the lower bound and cannot go down. Once would suffice if that bound were strict. It
+//!   is not, but a starved TCP is erratic, and a demand is steady; or
+//! - once, if this was its demand before.
 //!
-//! Whether what it has was enough between the misses does not matter, as long as it left some of
-//! its limit. It then counts with its need in the allocation and has a limit with some room above.
-//! When it fills that limit its need counts double, and so on until it has its share: an elastic flow
-//! is back in a few epochs, and one that only caught up with a backlog misses its new allocation
-//! and is known again. A flow below γ of its need is protected like any other.
+//! Its satisfaction between the misses does not matter, as long as it left some of its limit unused. It then counts
+//! with its demand in the allocation and has a limit with some room above. When it fills that limit its demand counts
+//! double, and so on until it has its share: an elastic flow is back in a few epochs, and a flow that only caught up
+//! with a backlog misses its new allocation and is known again. A flow below γ of its demand is protected like any
+//! other.
 
-/// Misses at one rate that tell a need, and fewer at the lower bound.
+/// Number of misses at one rate that establish a demand.
 const MISSES: u32 = 3;
+/// Number of misses at the lower bound.
 const MISSES_AT_BOUND: u32 = 2;
-/// Part by which equal rates may differ, on top of a packet.
+/// Relative difference up to which rates count as equal, on top of a packet.
 const EQUAL: f64 = 0.1;
-/// Part of its limit from which a flow fills it.
+/// Fraction of its limit from which a flow fills it.
 const FULL: f64 = 0.95;
-/// By how much a need grows that fills its limit.
+/// Factor by which a demand grows when it fills its limit.
 const GROWTH: f64 = 2.0;
-/// A packet, bits.
+/// Size of a packet, bits.
 const PACKET: f64 = 12_000.0;
 
-/// What is known of a flow's need.
+/// Knowledge of a flow's demand.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Demand {
-    /// What it counts with.
+    /// Demand with which it counts.
     need: Option<f64>,
-    /// The last need that was told by misses; 0 if there was none.
+    /// Last demand established by misses; 0 if there was none.
     told: f64,
-    /// The rate at the first of the misses, and how many there were at that rate.
+    /// Rate at the first of the misses.
     rate: f64,
+    /// Number of misses at that rate.
     misses: u32,
 }
 
 /// A flow in one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// What passed, bit/s.
+    /// Throughput, bit/s.
     pub rate: f64,
-    /// Over this many seconds.
+    /// Time of measurement, s.
     pub seconds: f64,
-    /// What it might have had.
+    /// Limit in force, bit/s.
     pub limit: f64,
 }
 
@@ -63,12 +63,12 @@ impl Seen {
 }
 
 impl Demand {
-    /// What it needs, bit/s, if that is known to be less than its share.
+    /// Returns the demand, bit/s, if it is known to be less than the share.
     pub fn known(&self) -> Option<f64> {
         self.need
     }
 
-    /// It got what it was expected to; `share` is what it would have if it needed no less.
+    /// Notes that it got its expected rate; `share` is its rate without a limit by demand.
     pub fn met(&mut self, seen: Seen, share: f64) {
         if seen.fills() || !seen.same_as(self.rate) {
             self.misses = 0;
@@ -79,14 +79,14 @@ impl Demand {
         }
     }
 
-    /// It got too little; whether that is all it needs.
+    /// Notes that it got too little; returns true if this is all it needs.
     pub fn missed(&mut self, seen: Seen, at_bound: bool) -> bool {
         if self.misses > 0 && seen.same_as(self.rate) {
             self.misses += 1;
         } else {
             (self.rate, self.misses) = (seen.rate, 1);
         }
-        // Silence is no need; it ends the flow in time.
+        // An idle flow has no demand; it ends after some epochs.
         if seen.rate <= 0.0 {
             return false;
         }
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(d.known(), Some(220.0));
         d.met(seen(275.0, 275.0), 400.0);
         assert_eq!(d.known(), None, "an elastic flow");
-        // It had only caught up: the need is known at once.
+        // It had only caught up: the demand is known at once.
         assert!(d.missed(seen(103.0, 400.0), false));
         assert_eq!(d.known(), Some(100.0));
     }

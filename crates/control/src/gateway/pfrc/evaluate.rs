@@ -1,4 +1,4 @@
-//! What the counters of an epoch say, and what the search is told.
+//! Evaluation of an epoch's counters, and the input of the search.
 
 use fairmesh_units::FlowId;
 
@@ -12,18 +12,18 @@ use crate::gateway::flows::{Changes, Meter};
 use crate::{Actions, Reason, Value};
 
 impl Pfrc {
-    /// C_meas; `None` if nothing is known or nothing passed.
+    /// Returns C_meas; `None` if nothing is known or nothing passed.
     fn measured(&self) -> Option<f64> {
         let passed = |f: &(Meter, Share)| f.1.rate().is_some_and(|r| r > 0.0);
         let rate = |f: &(Meter, Share)| f.1.rate().unwrap_or(f.1.expected);
         self.flows.active().any(passed).then(|| self.flows.active().map(rate).sum())
     }
 
-    /// The set of active flows has changed; whether that takes the place of an evaluation.
+    /// Handles a change of the set of active flows; returns true if it replaces an evaluation.
     pub(super) fn change(&mut self, changes: Changes, actions: &mut Actions) -> bool {
         let now = self.flows.active().count() as u32;
         let before = (now + changes.ended).saturating_sub(changes.arrived);
-        // With `+bursts` an end, or a flow that sends again, leaves the aggregate alone.
+        // With `+bursts` an end, or the return of a known flow, leaves the aggregate alone.
         let expected = if self.bursts { changes.known } else { 0 };
         let new = changes.arrived > expected || (changes.ended > 0 && !self.bursts);
         if new
@@ -56,7 +56,7 @@ impl Pfrc {
     /// Algorithm 4.
     pub(super) fn evaluate(&mut self, actions: &mut Actions) {
         let Some(mut measured) = self.measured() else { return };
-        // What passes when some are silent by choice says little about what would.
+        // The throughput while some flows are idle by choice says little about the capacity.
         if self.bursts && measured > USED * self.search.estimate() {
             measured = self.search.estimate();
         }
@@ -81,7 +81,7 @@ impl Pfrc {
         self.allocate(actions);
     }
 
-    /// Nobody is starved: there may be more.
+    /// Raises the aggregate: no flow is starved.
     fn satisfied(&mut self, measured: f64, actions: &mut Actions) {
         let flows = Value::Count(self.flows.active().count() as u64);
         if self.level().is_infinite() {
@@ -100,25 +100,25 @@ impl Pfrc {
         actions.because(Reason::new("pfrc.satisfied", text, &values));
     }
 
-    /// Who has less than it should (line 2).
+    /// Finds the flows that have less than they should (line 2).
     fn judge(&mut self, actions: &mut Actions) -> Judgement {
         let (gamma, bursts) = (self.gamma, self.bursts);
         let constrained = self.headroom.is_some();
         let (at_bound, level) = (self.search.at_lower_bound(), self.level());
         let mut found = Judgement { worst: None, lost: None, unmet: false };
         for (meter, share) in self.flows.iter_mut() {
-            // By windows a flow that has sent anything can be judged.
+            // With windows a flow that has sent anything can be judged.
             let whole = meter.active && share.whole;
             if !(whole || bursts && share.passed > 0.0) {
                 continue;
             }
             let (Some(part), Some(rate)) = (share.part(), share.rate()) else { continue };
-            // A guarantee is one: γ of it is not enough.
+            // A guarantee is strict: γ of it is not enough.
             let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
             let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
             let verdict = share.verdict(part, gamma);
             meter.wait = share.bursts.as_ref().map_or(0, Bursts::patience);
-            // Nobody breaks it to a flow that does not want it.
+            // A flow without demand for its guarantee does not break it.
             let promised = promised && (part >= gamma || verdict == Verdict::Starved);
             match verdict {
                 _ if promised => {}
@@ -150,12 +150,12 @@ impl Pfrc {
     }
 }
 
-/// What an epoch says of all flows.
+/// Result of an epoch for all flows.
 struct Judgement {
-    /// Who has the smallest part of its allocation among those that starve, and that part.
+    /// The starved flow with the smallest fraction of its allocation, and that fraction.
     worst: Option<(FlowId, f64)>,
-    /// Who is silent since it starved.
+    /// A flow that has been idle since it starved.
     lost: Option<FlowId>,
-    /// Somebody has less than it is guaranteed.
+    /// True if a flow has less than its guarantee.
     unmet: bool,
 }

@@ -1,4 +1,4 @@
-//! What PFRC notes of a flow.
+//! PFRC's state of a flow.
 
 use fairmesh_units::BitRate;
 
@@ -7,32 +7,34 @@ use super::constrained::Demand;
 use crate::gateway::arc::bucket;
 use crate::water_filling::Claim;
 
-/// Weight, plan, limit, and what passed since the last evaluation.
+/// Weight, plan, limit, and throughput since the last evaluation.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
-    /// In the allocation.
+    /// Weight in the allocation.
     pub weight: f64,
     pub guarantee: f64,
     pub ceiling: f64,
-    /// The limit in force, and whether the host has a class for it.
+    /// Limit in force.
     pub limit: BitRate,
+    /// True if the host has a class for it.
     pub class: bool,
-    /// What it is expected to get of it, bit/s: b_i, or what it needs where that is less.
+    /// Expected rate, bit/s: b_i, or its demand if that is less.
     pub expected: f64,
-    /// Bits that passed and bits that were expected since the last evaluation, and the time in
-    /// which they were measured.
+    /// Bits that passed since the last evaluation.
     pub passed: f64,
+    /// Bits that were expected since the last evaluation.
     pub due: f64,
+    /// Time in which they were measured, s.
     pub seconds: f64,
-    /// Active since the last evaluation.
+    /// True if active since the last evaluation.
     pub whole: bool,
     pub demand: Demand,
-    /// With `+bursts`.
+    /// State of `+bursts`.
     pub bursts: Option<Bursts>,
 }
 
 impl Share {
-    /// A flow that nobody has announced.
+    /// An unannounced flow.
     pub fn new(bursts: bool) -> Self {
         Share {
             weight: 1.0,
@@ -50,14 +52,14 @@ impl Share {
         }
     }
 
-    /// What it may have.
+    /// Returns its claim on the aggregate.
     pub fn claim(&self) -> Claim {
         let most = self.ceiling.min(self.demand.known().unwrap_or(f64::INFINITY));
         Claim { weight: self.weight, least: self.guarantee.min(most), most }
     }
 
-    /// What it counts for in the aggregate: of a flow that only sometimes sends, the part that it
-    /// uses on average.
+    /// Returns its contribution to the aggregate: for a flow that sends only at times, its average
+    /// part.
     pub fn counted(&self) -> Claim {
         let claim = self.claim();
         match self.bursts.as_ref().map(Bursts::duty) {
@@ -70,33 +72,33 @@ impl Share {
         }
     }
 
-    /// r_i since the last evaluation.
+    /// Returns r_i since the last evaluation.
     pub fn rate(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.passed / self.seconds)
     }
 
-    /// r_i / b_i since the last evaluation.
+    /// Returns r_i / b_i since the last evaluation.
     pub fn part(&self) -> Option<f64> {
         (self.due > 0.0).then(|| self.passed / self.due)
     }
 
-    /// Line 2 of Algorithm 4, with `+bursts` by what it had while it sent.
+    /// Evaluates line 2 of Algorithm 4; with `+bursts` by the rate while it sent.
     pub fn verdict(&mut self, part: f64, gamma: f64) -> Verdict {
         let Some(bursts) = &mut self.bursts else {
             return if part >= gamma { Verdict::Enough } else { Verdict::Starved };
         };
         let burst = bursts.verdict(gamma);
-        // A flow that is starved, or has most of what it may, counts in full.
+        // A flow that is starved, or has most of its allocation, counts in full.
         let chose = matches!(burst, Verdict::Enough | Verdict::Unknown);
         bursts.learn(if part < gamma && chose { part } else { 1.0 });
         if part >= gamma { Verdict::Enough } else { burst }
     }
 
-    /// Sets expectation and limit for a rate per weight; whether the limit is a new one.
+    /// Sets expectation and limit for a rate per weight; returns true if the limit has changed.
     pub fn allow(&mut self, level: f64, headroom: Option<f64>) -> bool {
         self.expected = self.claim().at(level);
         let most = match self.demand.known() {
-            // What it uses and a bit more, so that growing demand shows; its share at most.
+            // Its demand and some headroom, so that a growing demand shows; its share at most.
             Some(need) => {
                 let share =
                     Claim { weight: self.weight, least: self.guarantee, most: self.ceiling };
@@ -106,7 +108,7 @@ impl Share {
         };
         let new = bucket(most);
         let old = core::mem::replace(&mut self.limit, new);
-        // Changing a class costs a system call: less than a part in a thousand is no change.
+        // Changing a class costs a system call: less than a part in a thousand is not a change.
         let changed = new.0.abs_diff(old.0) > old.0 / 1000;
         if !changed {
             self.limit = old;
@@ -126,7 +128,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// What a flow counts for after some epochs of seconds at these rates, kbit/s, of 200 allowed.
+    /// Returns the weight of a flow after some epochs of seconds at these rates, kbit/s, of 200
+    /// allowed.
     fn counts(kbps: [u64; 10], verdict: Verdict) -> f64 {
         let mut share = Share::new(true);
         for _ in 0..20 {

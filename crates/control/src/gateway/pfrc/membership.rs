@@ -1,4 +1,4 @@
-//! Flows come and go.
+//! Arrival and departure of flows.
 
 use fairmesh_units::{BitRate, FlowId};
 
@@ -22,7 +22,7 @@ impl Pfrc {
         Ok(())
     }
 
-    /// A flow is announced: it gets a class, if it has none, at a newcomer's rate.
+    /// Handles the announcement of a flow: without a class, it gets one at a newcomer's rate.
     pub(super) fn seen(&mut self, here: &FlowHere, actions: &mut Actions) {
         let flow = here.flow;
         if let Err(refusal) = self.admit(here) {
@@ -49,7 +49,7 @@ impl Pfrc {
         }
     }
 
-    /// The host knows that a flow is gone.
+    /// Handles the host's report that a flow is gone.
     pub(super) fn gone(&mut self, flow: FlowId, actions: &mut Actions) {
         let Some(share) = self.flows.end(flow) else { return };
         share.limit = BitRate(0);

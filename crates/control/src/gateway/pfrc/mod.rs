@@ -1,19 +1,19 @@
-//! `pfrc`: the gateway finds each flow's weighted fair rate by watching who gets what it is allowed
-//! (Jamshaid 2010 §8.1, Algorithms 4 to 6).
+//! `pfrc`: the gateway finds each flow's weighted fair rate from the flows that get less than their
+//! allocation (Jamshaid 2010 §8.1, Algorithms 4 to 6).
 //!
 //! Every epoch δ: if some flow has less than γ of its allocation the aggregate goes down, otherwise
-//! it goes up; each flow is allowed its weight's part of it.
+//! it goes up; each flow's allocation is its weight's part of it.
 //!
 //! Decided here, beyond [`crate::gateway::aggregate_search`] and [`crate::gateway::flows`]:
 //! - A flow is judged once it has been active for a whole epoch, by the limit that was in force.
-//! - A flow more calls `decreaseRates` and a flow less `increaseRates`, as §8.1.3 suggests, instead
-//!   of an evaluation; if both happen the flow more counts. With nobody there before, the estimate
-//!   stays as it was.
-//! - A flow that is not active may start at the rate that it would have if it were, so that the
-//!   first packets of a newcomer neither wait nor flood.
-//! - The lower bound W₁/3 (`reuse`) gives way down to W₁/6 (`deepest`) where it is beyond what the
-//!   mesh carries and going below costs nothing ([`crate::gateway::lower_bound`]).
-//! - In an epoch in which nothing at all passed there was an outage: rates stay.
+//! - A new flow calls `decreaseRates` and the end of a flow `increaseRates`, as §8.1.3 suggests,
+//!   instead of an evaluation; if both happen the new flow counts. If no flow was active before,
+//!   the estimate stays as it was.
+//! - An inactive flow may start at the rate that it would have if it were active, so that the first
+//!   packets of a newcomer neither wait nor flood.
+//! - The lower bound W₁/3 (`reuse`) is lowered down to W₁/6 (`deepest`) if it is beyond the mesh's
+//!   capacity and going below costs nothing ([`crate::gateway::lower_bound`]).
+//! - An epoch in which nothing at all passed was an outage: rates stay.
 //!
 //! Beyond the thesis:
 //! - Plans. A flow never gets more than its ceiling nor less than its guarantee; the rest is shared
@@ -75,14 +75,14 @@ pub(crate) fn definition() -> Definition {
         .with_options(needs, start)
 }
 
-/// The shortest time between looks.
+/// Shortest time between looks, 1 s.
 const SHORTEST: Span = Span::from_secs(1);
-/// Divisor of the lower bound with `+constrained`, at least: W/5 is what a long chain leaves a lone
-/// flow. The published W/3 is beyond that, and at it starved flows would pass for constrained ones.
+/// Minimum divisor of the lower bound with `+constrained`: a long chain leaves a lone flow W/5.
+/// The published W/3 is beyond that, and at it starved flows would count as constrained ones.
 const CONSTRAINED_REUSE: f64 = 5.0;
-/// Part of its guarantee that a flow must get: all but the noise of an epoch.
+/// Fraction of its guarantee that a flow must get: all but the noise of an epoch.
 const GUARANTEED: f64 = 0.95;
-/// Part of the aggregate that must be used before it counts as used, with `+bursts`.
+/// Fraction of the aggregate that must be used before it counts as used, with `+bursts`.
 const USED: f64 = 0.5;
 
 fn needs(options: &Options) -> Vec<Needs> {
@@ -146,7 +146,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     for here in &setting.flows {
         control.admit(here)?;
     }
-    // Until counters say more, all flows are expected.
+    // Until counters say more, all flows count as active.
     let level = level(control.search.estimate(), control.flows.iter().map(|f| f.1.counted()));
     let mut classes = Vec::with_capacity(setting.flows.len());
     for here in &setting.flows {
@@ -172,17 +172,18 @@ struct Pfrc {
     epoch: Span,
     bursts: bool,
     gamma: f64,
-    /// With `+constrained`.
+    /// Headroom of `+constrained`.
     headroom: Option<f64>,
     bounds: Bounds,
     search: AggregateSearch,
     flows: Flows<Share>,
     /// Sum of all guarantees, bit/s.
     promised: u64,
-    /// When the counters were last looked at.
+    /// Time of the last look at the counters.
     looked: Option<Time>,
-    /// With `+bursts` counters are also read between looks: how often per look, how often since.
+    /// With `+bursts`, number of readings of the counters per look.
     glances: u32,
+    /// Number of readings since the last look.
     glanced: u32,
     glance: Option<Time>,
     due: Time,
@@ -194,7 +195,7 @@ impl Pfrc {
         self.flows.active().map(|f| f.1.weight).sum()
     }
 
-    /// A reading of the counters between looks, if there are such.
+    /// Reads the counters between looks with `+bursts`.
     fn glance(&mut self, now: Time) {
         if self.bursts {
             let elapsed = self.glance.map_or(Span::ZERO, |last| now.since(last)).as_secs_f64();
@@ -208,7 +209,7 @@ impl Pfrc {
         }
         self.glanced = match self.looked {
             Some(_) => (self.glanced + 1) % self.glances,
-            // The first one gives counters their base.
+            // The first reading gives counters their base.
             None => 0,
         };
     }

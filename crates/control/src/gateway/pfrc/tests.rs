@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{actions, flow, gateway, limits, limits_of, reasons_of, start, start_with};
 use crate::{Action, FlowCounters, Setting};
 
-/// A gateway that is fed rates, look by look.
+/// A gateway that gets rates, look by look.
 struct Bench {
     instance: Instance,
     now: Time,
@@ -28,7 +28,7 @@ impl Bench {
         Bench::with(name, gateway(&(0..flows).collect::<Vec<_>>()), &[])
     }
 
-    /// The time to the next look at these rates in kbit/s; why the limits are what they are then.
+    /// Runs the time to the next look at these rates in kbit/s; returns the reasons for the limits then.
     fn look(&mut self, kbps: &[u64]) -> String {
         let due = self.instance.control.next_deadline().unwrap();
         let millis = due.since(self.now).as_nanos() / 1_000_000;
@@ -46,7 +46,7 @@ impl Bench {
         reasons_of(&done).join("; ")
     }
 
-    /// A look at which all get what they are allowed.
+    /// Runs a look at which all flows get their allocation.
     fn full(&mut self) -> String {
         self.look(&self.limits.clone())
     }
@@ -109,7 +109,7 @@ fn flows_that_come_and_go() {
     assert_eq!(b.limits, [100; 3]);
     b.full();
     let before = b.limits.clone();
-    // Flow 2 falls silent: at first that is starvation, then it is gone and the others rise.
+    // Flow 2 becomes idle: at first that is starvation, then it is gone and the others rise.
     assert!(b.look(&[before[0], before[1], 0]).contains("flow 2 at 0 %"));
     let low = b.limits.clone();
     assert!(low[0] < before[0]);
@@ -138,9 +138,9 @@ fn a_flow_that_never_sends_counts_for_nothing() {
     for _ in 0..20 {
         b.look(&[b.limits[0], b.limits[1], 0]);
     }
-    // The two have all there is between them; the bounds are 300 and 900.
+    // The two have the whole aggregate; the bounds are 300 and 900.
     assert_eq!((b.limits[0], b.limits[1]), (450, 450));
-    // It may begin with what it would have as one of three.
+    // It may begin with its rate as one of three.
     assert_eq!(b.limits[2], 300);
 }
 
@@ -260,7 +260,7 @@ fn announced_flows_get_a_class_and_gone_ones_lose_it() {
 
 #[test]
 fn a_flow_that_needs_little_leaves_the_rest_to_others() {
-    // Three hops want all they can get of 450, the fourth wants 10.
+    // Three hops want the maximum of 450, the fourth wants 10.
     let run = |name: &str| {
         let mut b = Bench::new(name, 4);
         for _ in 0..20 {
@@ -293,7 +293,7 @@ fn a_constrained_flow_that_wants_more_gets_its_share() {
 
 #[test]
 fn a_starved_flow_is_not_taken_for_a_constrained_one() {
-    // Above 400 the second flow gets what the first leaves.
+    // Above 400 the second flow gets the rest of the first.
     let mut b = Bench::new("pfrc+constrained", 2);
     for _ in 0..30 {
         let l = b.limits.clone();
@@ -325,8 +325,8 @@ fn a_guarantee_is_kept_at_the_others_expense() {
     let mut b = Bench::with("pfrc", setting, &[]);
     assert_eq!(b.limits, [100, 200], "the lower bound of 300 less what is promised");
     b.full();
-    // 160 of 200 are more than γ, and still no guarantee. No trial: the bound gives way at once,
-    // to 1.25 × 200 at most.
+    // 160 of 200 are more than γ, but below the guarantee. No trial: the bound is lowered at once, to 1.25 × 200 at
+    // most.
     for _ in 0..4 {
         b.look(&[b.limits[0], 160]);
     }
@@ -346,7 +346,7 @@ fn what_was_learned_is_where_the_next_run_begins() {
     let each = |f| (Class::Flow(FlowId(f)), 200_000);
     assert_eq!(limits_of(&done), [each(0), each(1), each(2)]);
     assert_eq!(next.control.learned(), Some(learned));
-    // Between the bounds, whatever was kept.
+    // The value is clamped to the bounds.
     for (kept, taken) in [(u64::MAX, 900_000), (0, 300_000)] {
         next.control.recall(BitRate(kept), &mut done);
         assert_eq!(next.control.learned(), Some(BitRate(taken)));
@@ -355,7 +355,7 @@ fn what_was_learned_is_where_the_next_run_begins() {
 
 #[test]
 fn bursts_counts_the_time_between_readings_whatever_it_is() {
-    // Counters are read every second, or as often as epochs are whole multiples of: here 1, 1.25, 1.9 s.
+    // Counters are read every second, or at the next interval that divides the epoch: here 1, 1.25, 1.9 s.
     for epoch in [1.0, 10.0, 2.5, 1.9] {
         let starves = |part: u64| {
             let mut b = Bench::with("pfrc+bursts", gateway(&[0, 1, 2]), &[("epoch", epoch)]);
@@ -385,7 +385,7 @@ fn bursts_climbs_by_a_quarter_and_waits_for_whoever_fell_silent() {
     let starved = epoch(&mut b, Some(10));
     assert!(starved.starts_with("flow 2 at 6 % of its allocation"), "{starved}");
     assert!(b.limits[0] < before);
-    // A TCP in its timeouts: once more down, then the others neither gain nor lose.
+    // A TCP in its timeouts: one more step down, then the others neither gain nor lose.
     let starved = epoch(&mut b, Some(0));
     assert!(starved.starts_with("flow 2 at 0 % of its allocation"), "{starved}");
     let kept = b.limits.clone();
@@ -394,7 +394,7 @@ fn bursts_climbs_by_a_quarter_and_waits_for_whoever_fell_silent() {
         assert!(lost.starts_with("flow 2 is silent since it starved: keep to"), "{lost}");
         assert_eq!(b.limits, kept);
     }
-    // Back in time: nobody has to find the rates anew.
+    // It returns in time: no search starts again.
     let back = epoch(&mut b, None);
     assert!(back.starts_with("all 3 flows at 70 % of their allocation or more"), "{back}");
     assert!(b.limits[2] >= kept[2]);
