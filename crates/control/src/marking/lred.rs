@@ -1,14 +1,13 @@
 //! `lred`: link RED, as Triantafyllidou 2005 §5.1.1 describes Fu, Zerfos, Luo, Zhang and Gerla
 //! (INFOCOM 2003).
 //!
-//! In a multihop network the first sign of overload is not a full queue but a frame that must be
-//! sent again. Above some number of attempts per frame a node drops (or with `+ecn` marks) its
-//! packets with a probability that grows with the average:
+//! In a multihop network the first sign of overload is not a full queue but a retransmitted frame. Above some number of
+//! attempts per frame a node drops (or with `+ecn` marks) its packets with a probability that grows with the average:
 //!
 //! `p = min{(avg − min) / (max − min), max_p}`
 //!
-//! With `+pacing` it also waits, while p is above 0, for as long as its last packet took before it
-//! contends again: half of the airtime at most is its own.
+//! With `+pacing` it also waits, while p is above 0, for the duration of its last packet before it contends again: at
+//! most half of the airtime is its own.
 
 use fairmesh_units::{Bytes, Time};
 
@@ -98,12 +97,12 @@ struct Lred {
     max: f64,
     max_p: f64,
     weight: f64,
-    /// Retries per frame, moving average.
+    /// Moving average of the retries per frame.
     average: f64,
     in_force: f64,
 }
 
-/// Probabilities closer than this are the same: a decision per frame would say nothing new.
+/// Smallest change of the probability that is set: a decision per frame would carry no information.
 const STEP: f64 = 0.002;
 
 impl Lred {
@@ -139,7 +138,7 @@ impl Lred {
 
 impl Control for Lred {
     fn on(&mut self, _now: Time, event: &Event<'_>, actions: &mut Actions) {
-        // Broadcasts are never sent again.
+        // Broadcasts are never retransmitted.
         if let Event::Sent(sent) = event
             && sent.to.is_some()
         {
@@ -198,7 +197,7 @@ mod tests {
         assert_eq!(p(1), Some(0.0));
     }
 
-    /// A probability that is hardly another one is not said again, and none is left out in between.
+    /// Small changes of the probability are not reported, and no step is left out in between.
     #[test]
     fn what_changes_little_is_not_said() {
         let parameters = [("weight", 0.01), ("min", 1.0), ("max", 5.0), ("max_p", 1.0)];
@@ -211,7 +210,7 @@ mod tests {
                 _ => None,
             }));
         }
-        // Two retries per frame are a quarter of the way, which a frame comes nearer by 0.0025 at most.
+        // Two retries per frame are a quarter of the range; a frame moves the average by 0.0025 at most.
         let last = *said.last().unwrap();
         assert!((0.25 - STEP..=0.25).contains(&last), "{said:?}");
         assert!(said.windows(2).all(|w| (STEP..3.0 * STEP).contains(&(w[1] - w[0]))), "{said:?}");

@@ -1,4 +1,4 @@
-//! What marks or drops packets, so that TCP slows down by itself.
+//! Mechanisms that mark or drop packets, so that TCP slows down by itself.
 
 pub(crate) mod lbm;
 pub(crate) mod lred;

@@ -1,17 +1,17 @@
 //! `nred`: neighbourhood RED, as Triantafyllidou 2005 §5.1.2 describes Xu, Gerla, Qi and Shu
 //! (MobiCom 2003).
 //!
-//! A node and all that it hears share one distributed queue, whose length nobody sees. How busy the
-//! channel is stands for it:
+//! A node and all nodes in its range share one distributed queue, whose length no node can measure.
+//! The utilisation of the channel stands for it:
 //!
-//! - detection: the busy part of the channel, averaged with RED's weight; between two thresholds
-//!   RED's probability `p = p_max (avg − min) / (max − min)`;
-//! - notification: a neighbourhood in trouble says so, p normalised by how busy it is, in a
+//! - detection: the busy fraction of the channel, averaged with RED's weight; between two
+//!   thresholds RED's probability `p = p_max (avg − min) / (max − min)`;
+//! - notification: an overloaded neighbourhood announces p, normalised by its utilisation, in a
 //!   broadcast of three bytes;
-//! - distributed drop: a node drops (or with `+ecn` marks) with the largest normalised p it has
-//!   heard or found, times its own part of the channel, what it sends and what it receives.
+//! - distributed drop: a node drops (or with `+ecn` marks) with the largest normalised p that it
+//!   has received or computed, times its own fraction of the channel, sent and received.
 //!
-//! Thresholds are parts of the channel's time; docs/controls/nred.md says where they come from.
+//! Thresholds are fractions of the channel's time; docs/controls/nred.md gives their origin.
 
 use fairmesh_units::{Span, Time};
 
@@ -50,7 +50,7 @@ pub(crate) fn definition() -> Definition {
 
 /// First byte of a notification.
 const TAG: u8 = 0x4e;
-/// Periods for which a notification holds.
+/// Number of periods for which a notification is valid.
 const LIFETIME: u64 = 4;
 
 fn needs(options: &Options) -> Vec<Needs> {
@@ -98,10 +98,11 @@ struct Nred {
     survey: Survey,
     channel: Option<Channel>,
     before: Option<Channel>,
-    /// Part of the channel's time that this node sends or receives.
+    /// Fraction of the channel's time in which this node sends or receives.
     own: f64,
-    /// Largest normalised probability heard of, and how long it holds.
+    /// Largest normalised probability received.
     heard: f64,
+    /// Time until which it is valid.
     until: Time,
     in_force: f64,
     period: Span,
@@ -121,7 +122,8 @@ impl Nred {
         }
     }
 
-    /// RED's probability for a distributed queue that keeps the channel this busy.
+    /// Returns RED's probability for a distributed queue that keeps this fraction of the channel
+    /// busy.
     fn probability(&self, busy: f64) -> f64 {
         ((busy - self.min) / (self.max - self.min)).clamp(0.0, 1.0) * self.max_p
     }
@@ -170,7 +172,7 @@ impl Control for Nred {
             Event::Message(m) => {
                 if let [TAG, high, low] = *m.body {
                     let p = f64::from(u16::from_be_bytes([high, low])) / 65_535.0;
-                    // A smaller one does not end a larger one that still holds.
+                    // A smaller value does not replace a larger one that is still valid.
                     if p >= self.heard || now > self.until {
                         self.heard = p;
                         self.until = now + self.period.saturating_mul(LIFETIME);
@@ -201,7 +203,7 @@ mod tests {
         Time::ZERO + Span::from_millis(n)
     }
 
-    /// Period n with this busy part, half of it this node's.
+    /// Takes sample n with this busy time, half of it this node's.
     fn sample(i: &mut Instance, n: u64, busy_ms: u64) -> Actions {
         let channel = Channel {
             active: Span::from_millis(100 * n),
@@ -263,7 +265,8 @@ mod tests {
         assert_eq!(drops(&sample(&mut i, 7, 240)), [], "not its own messages");
     }
 
-    /// The last of the four periods belongs to it, and a notification as strong begins them anew.
+    /// The last of the four periods is included, and a notification of equal strength starts them
+    /// again.
     #[test]
     fn a_weaker_notification_counts_only_when_the_stronger_one_is_over() {
         let tell = |i: &mut Instance, at: u64, body: [u8; 3]| {

@@ -1,4 +1,4 @@
-//! What runs where flows start.
+//! Mechanisms of nodes that source flows.
 
 pub(crate) mod agent;
 pub(crate) mod source;

@@ -1,6 +1,6 @@
 //! `source`: each source limits its own flows to their analytic fair rates (Jamshaid 2010 §6.3.3).
 //!
-//! An ideal that no deployed mesh has: every source takes part, and someone knows the rates.
+//! An ideal that no deployed mesh has: every source takes part, and a central instance knows the rates.
 //!
 //! One token bucket per flow, below the transport and so alike for TCP and UDP. The fair rate is
 //! one of application data, the bucket counts IP bytes:
@@ -42,9 +42,9 @@ pub(crate) fn definition() -> Definition {
         .with_options(|_: &Options| needs(), build)
 }
 
-/// Buffer time, in parts of a second.
+/// Divisor of a second that gives the buffer time.
 const BUFFER_PARTS: u64 = 5;
-/// Largest buffer that the rule gives by itself, in packets.
+/// Largest buffer by this rule, in packets.
 const BUFFER_MAX: u64 = 200;
 
 fn needs() -> Vec<Needs> {
@@ -89,8 +89,8 @@ fn class_plan(here: &FlowHere, room: f64, queue: u32) -> ClassPlan {
     }
 }
 
-/// The limit in IP bytes for a fair rate of application data; at least one bit per second, since
-/// no bucket has a rate of zero.
+/// Returns the limit in IP bytes for a fair rate of application data.
+/// At least one bit per second, since no bucket has a rate of zero.
 fn limit(here: &FlowHere, fair: BitRate, room: f64) -> BitRate {
     let exact = here.ip_rate(fair).0;
     BitRate(exact.saturating_add((exact as f64 * room) as u64).max(1))
@@ -106,7 +106,7 @@ struct Source {
 #[derive(Debug)]
 struct Flow {
     here: FlowHere,
-    /// The limit in force.
+    /// Limit in force.
     limit: Option<BitRate>,
 }
 
@@ -135,7 +135,7 @@ impl Control for Source {
                     self.allocate(here.flow, fair, actions);
                 }
             }
-            // A flow that is gone keeps its class: it costs nothing idle, and packets may wait there.
+            // A flow that is gone keeps its class: an idle class costs nothing, and packets may wait there.
             _ => {}
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(rates(&mut i, allocate(4, 146_000)), [], "nothing new, nothing done");
         assert_eq!(rates(&mut i, allocate(9, 146_000)), [], "not a flow of this node");
         assert_eq!(rates(&mut i, allocate(4, 0)), [(class, Some(BitRate(1)))]);
-        // A flow that appears later brings its rate along or gets it by an allocation.
+        // A flow that appears later brings its rate or gets it by an allocation.
         assert_eq!(
             rates(&mut i, Event::FlowSeen(here(5, Place::Source, Some(146_000)))),
             [(Class::Flow(FlowId(5)), Some(BitRate(225_000)))]

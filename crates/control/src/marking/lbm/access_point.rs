@@ -1,5 +1,5 @@
-//! LBM at an access point: all that crosses it, in both directions (§3.1), and ρ₀ by a target for
-//! the delay over the wireless link (§3.2).
+//! LBM at an access point: all traffic that crosses it, in both directions (§3.1), and ρ₀ by a
+//! target for the delay over the wireless link (§3.2).
 
 use fairmesh_units::{Span, Time};
 
@@ -34,9 +34,9 @@ struct AccessPoint {
     how: Marking,
     target: Target,
     meter: Meter,
-    /// Packets at the node in the sample that is being taken.
+    /// Packets at the node in the present sample.
     queued: u64,
-    /// The probability in force.
+    /// Probability in force.
     marking: f64,
     sample: Span,
     due: Time,
@@ -44,7 +44,7 @@ struct AccessPoint {
 }
 
 impl AccessPoint {
-    /// An averaging time is over.
+    /// Handles the end of an averaging time.
     fn decide(&mut self, now: Time, actions: &mut Actions) {
         let measured = self.meter.take(now);
         let rho = (measured.sent + measured.received) / self.meter.channel;
@@ -58,7 +58,7 @@ impl AccessPoint {
         self.mark(rho, delay, probability, actions);
     }
 
-    /// A sample of the queue is complete.
+    /// Handles a complete sample of the queue.
     fn sample(&mut self, actions: &mut Actions) {
         let queued = std::mem::take(&mut self.queued);
         if let Target::Pi(pi) = &mut self.target {

@@ -1,4 +1,4 @@
-//! From utilisation to marking probability (§2.2).
+//! Marking probability from utilisation (§2.2).
 
 /// The marking curve.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -13,7 +13,7 @@ impl Curve {
         Curve { rho0: options.rho0, alpha: options.alpha }
     }
 
-    /// min{α (ρ − ρ₀), 1}; no marks for a ρ that is no number.
+    /// Returns min{α (ρ − ρ₀), 1}; 0 for a ρ that is not a number.
     pub fn probability(&self, rho: f64) -> f64 {
         let load = self.alpha * (rho.min(1.0) - self.rho0);
         if load > 0.0 { load.min(1.0) } else { 0.0 }

@@ -1,13 +1,13 @@
 //! LBM at every node of a multihop network: the receive rates in its collision domain (§4.3).
 //!
-//! Who interferes with a transmission is who is heard where it is received, so that rates at which
-//! nodes *receive* are summed up: those of the neighbours, and those of the neighbours' neighbours
-//! as far as it is not the neighbour itself that sends to them. This is the one rule under which
+//! The nodes that interfere with a transmission are those in range of its receiver, so the rates at
+//! which nodes *receive* are summed up: those of the neighbours, and those of the neighbours'
+//! neighbours as far as the sender is not the neighbour itself. This is the one rule under which
 //! every statement of §4.5.1 about Figs. 4.2 and 4.3 holds; docs/controls/lbm.md goes through them.
 //!
-//! Every packet that leaves a node carries its own receive rate and, in turn, one of the others it
-//! knows of: two bytes and four. A node that has nothing to send says the same in a small broadcast
-//! once per averaging time.
+//! Every packet that leaves a node carries its own receive rate and, in turn, one of the other
+//! rates that it knows: two bytes and four. A node without traffic sends the same values in a small
+//! broadcast once per averaging time.
 
 use fairmesh_units::{NodeId, Span, Time};
 
@@ -18,17 +18,19 @@ use crate::{
 use super::curve::Curve;
 use super::measure::{Meter, SAMPLES};
 
-/// A rate of 16 bits; a node of 16 bits and its rate.
+/// Bytes of the header: a rate of 16 bits; a node of 16 bits and its rate.
 pub(super) const HEADER_BYTES: u32 = 6;
-/// The slot with the sender's own receive rate, and the one with somebody else's.
+/// Slot with the sender's own receive rate.
 const OWN: u8 = 0;
+/// Slot with another node's receive rate.
 const OTHER: u8 = 1;
-/// Averaging times after which a report is forgotten.
+/// Number of averaging times after which a report is forgotten.
 const MEMORY: u64 = 3;
-/// Reports kept at most.
+/// Maximum number of reports.
 const MOST_HEARD: usize = 4096;
-/// First byte of a broadcast, and the most other nodes in one.
+/// First byte of a broadcast.
 const TAG: u8 = 0x4c;
+/// Maximum number of other nodes in a broadcast.
 const MOST: usize = 8;
 
 pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
@@ -53,13 +55,14 @@ pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
     }
 }
 
-/// A receive rate as a neighbour told it.
+/// A receive rate reported by a neighbour.
 #[derive(Clone, Copy, Debug)]
 struct Report {
-    /// Whose rate it is, and who told it; the same where a node speaks of itself.
+    /// Node whose rate it is.
     node: NodeId,
+    /// Node that reported it; the same for a node's own rate.
     from: NodeId,
-    /// In bit/s.
+    /// Rate in bit/s.
     rate: f64,
     at: Time,
 }
@@ -70,11 +73,11 @@ struct Domain {
     curve: Curve,
     how: Marking,
     meter: Meter,
-    /// What has been heard, at most one report per node and teller.
+    /// Reports received, at most one per node and reporter.
     heard: Vec<Report>,
-    /// What is told of others: whom, and the rate as 16 bits.
+    /// Rates of others that this node reports: node, and the rate as 16 bits.
     told: Vec<(NodeId, u16)>,
-    /// Whose turn it is in the header.
+    /// Index of the node in the next header.
     turn: usize,
     marking: f64,
     memory: Span,
@@ -83,7 +86,7 @@ struct Domain {
     left: u32,
 }
 
-/// A rate in 16 bits, 0 left for "unset": kbit/s.
+/// Encodes a rate in 16 bits, with 0 for "unset": kbit/s.
 fn encode(kind_unit: f64, rate: f64) -> u16 {
     1 + (rate / kind_unit).clamp(0.0, 65_534.0) as u16
 }
@@ -93,14 +96,14 @@ fn decode(kind_unit: f64, code: u16) -> Option<f64> {
 }
 
 impl Domain {
-    /// What a code counts. 65 Mbit/s fit into kbit/s; faster channels are counted more coarsely.
+    /// Returns the unit of a code. 65 Mbit/s fit into kbit/s; faster channels use a coarser unit.
     fn unit(&self) -> f64 {
         (self.meter.channel / 65_000.0).max(if self.meter.channel > 1e5 { 1e3 } else { 1.0 })
     }
 
     fn note(&mut self, now: Time, from: NodeId, node: NodeId, code: u16) {
         let Some(rate) = decode(self.unit(), code) else { return };
-        // Nodes are neighbours by routing; a report about this node itself says nothing new.
+        // Nodes are neighbours by routing; a report about this node itself carries no information.
         if node == self.me || !self.meter.with.iter().any(|w| w.node == from) {
             return;
         }
@@ -134,7 +137,7 @@ impl Domain {
         }
     }
 
-    /// The utilisation of the collision domain.
+    /// Returns the utilisation of the collision domain.
     fn utilization(&self) -> f64 {
         let near = |node| self.meter.with.iter().any(|w| w.node == node);
         let mut sum = 0.0;
@@ -142,7 +145,8 @@ impl Domain {
             if r.node == r.from {
                 sum += r.rate;
             } else if !near(r.node) {
-                // Two hops away, perhaps told of by several: once, by whoever says most.
+                // Two hops away, perhaps reported by several neighbours: counted once, with the
+                // largest rate.
                 let again = |s: &&Report| s.node == r.node && s.from != s.node;
                 let more = |s: &Report| s.rate > r.rate;
                 let first = self.heard[..i].iter().filter(again).all(|s| s.rate < r.rate);
@@ -154,7 +158,7 @@ impl Domain {
         sum / self.meter.channel
     }
 
-    /// What others are to know: of each neighbour the rate at which it receives from others.
+    /// Reports the rate at which each neighbour receives from others.
     fn tell(&mut self, own: f64, packets: u64, actions: &mut Actions) {
         let unit = self.unit();
         let own = encode(unit, own);
@@ -164,7 +168,8 @@ impl Domain {
                 continue;
             };
             let others = r.rate - w.sent;
-            // Rates of two nodes are not of the same moment: a small difference means nothing.
+            // Rates of two nodes are not measured at the same time: a small difference is not
+            // significant.
             if others > 0.1 * r.rate && w.node.0 <= u32::from(u16::MAX) {
                 self.told.push((w.node, encode(unit, others)));
             }
@@ -190,7 +195,7 @@ impl Domain {
         }
     }
 
-    /// The header speaks of one other node at a time.
+    /// Selects the next node for the header, which carries one other node at a time.
     fn next_turn(&mut self, actions: &mut Actions) {
         let value = match self.told.len() {
             0 => 0,
@@ -261,7 +266,7 @@ mod tests {
         for (unit, rate, read) in [(1.0, 0.0, 0.0), (1.0, 7.4, 7.0), (2.0, 7.4, 6.0)] {
             assert_eq!(decode(unit, encode(unit, rate)), Some(read), "{rate}");
         }
-        // What is too much, or no number, is told as what can be.
+        // A value out of range, or not a number, is encoded as a valid one.
         assert_eq!(decode(1.0, encode(1.0, 1e9)), Some(65_534.0));
         assert_eq!(decode(1.0, encode(1.0, -1.0)), Some(0.0));
         assert_eq!(decode(1.0, 0), None);

@@ -1,53 +1,57 @@
-//! How loaded the air is: counters become a utilisation once per averaging time.
+//! Load of the air: counters become a utilisation once per averaging time.
 
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::{Event, Setting, Station};
 
-/// Samples of queue and counters per averaging time.
+/// Number of samples of queue and counters per averaging time.
 pub(super) const SAMPLES: u32 = 10;
-/// Bits of a full packet.
+/// Size of a full packet in bits.
 const FULL: f64 = 1500.0 * 8.0;
 
 /// Traffic with one neighbour.
 #[derive(Clone, Debug)]
 pub(super) struct With {
     pub node: NodeId,
-    /// The latest sample and the one at the start of the averaging time.
+    /// Latest sample.
     now: Option<Station>,
+    /// Sample at the start of the averaging time.
     then: Option<Station>,
-    /// Sent and received since then, bit/s.
+    /// Rate sent since then, bit/s.
     pub sent: f64,
+    /// Rate received since then, bit/s.
     pub received: f64,
 }
 
-/// What has been measured over one averaging time.
+/// Measurements of one averaging time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Measured {
-    /// Sent and received, bit/s.
+    /// Rate sent, bit/s.
     pub sent: f64,
-    /// See `sent`.
+    /// Rate received, bit/s.
     pub received: f64,
-    /// Packets sent.
+    /// Number of packets sent.
     pub packets: u64,
     /// Mean time from a packet's arrival in the queue to its acknowledgement; `None` without a
     /// packet.
     pub delay: Option<Span>,
-    /// Time that packets have spent there altogether, seconds.
+    /// Total time of packets in the queue and in service, s.
     pub waited: f64,
-    /// Mean time that the packet at the head of the queue takes.
+    /// Mean service time of the packet at the head of the queue.
     pub service: Option<Span>,
 }
 
 /// Collects samples.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
-    /// Bytes on the air per packet beyond those counted.
+    /// Bytes on the air per packet in addition to the counted ones.
     overhead: f64,
     pub with: Vec<With>,
-    /// Σ packets in the queue over samples, samples, samples with a packet.
+    /// Σ of the packets in the queue over all samples.
     queued: u64,
+    /// Number of samples.
     samples: u64,
+    /// Number of samples with a packet in the queue.
     filled: u64,
     began: Time,
     /// Rate of the channel, bit/s.
@@ -57,7 +61,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// `overhead`: bytes on the air per packet beyond its own.
+    /// `overhead`: bytes on the air per packet in addition to its own.
     pub fn new(overhead: f64, setting: &Setting) -> Self {
         let rate = setting.neighbours.iter().map(|n| n.rate.0).max().unwrap_or(1) as f64;
         let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1) as f64;
@@ -74,7 +78,7 @@ impl Meter {
         }
     }
 
-    /// Takes a sample in.
+    /// Takes in a sample.
     pub fn sample(&mut self, event: &Event<'_>) {
         match event {
             Event::Station(s) => {
@@ -91,7 +95,7 @@ impl Meter {
         }
     }
 
-    /// Ends an averaging time.
+    /// Ends an averaging time; returns its measurements.
     pub fn take(&mut self, now: Time) -> Measured {
         let seconds = now.since(self.began).as_secs_f64();
         self.began = now;
@@ -104,7 +108,7 @@ impl Meter {
                 continue;
             };
             known = true;
-            // A counter that runs backwards has started anew and says nothing this time.
+            // A counter that runs backwards was reset and gives no information this time.
             let grown = |to: u64, from: u64| to.saturating_sub(from);
             let count = |bytes: u64, packets: u64| {
                 8.0 * (bytes as f64 + packets as f64 * self.overhead) / seconds
@@ -129,7 +133,7 @@ impl Meter {
             all.delay = Some(mean(queued));
             all.service = (filled > 0).then(|| mean(filled));
         } else if known && queued > 0 {
-            // Packets wait and none leaves.
+            // Packets wait, and none leaves.
             all.delay = Some(Span::MAX);
         }
         all

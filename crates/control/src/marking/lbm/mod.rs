@@ -1,15 +1,15 @@
 //! `lbm`: marking by the load of the air instead of the length of a queue (Triantafyllidou 2005).
 //!
-//! Every `t_avg` a node takes the utilisation ρ of the air it shares and marks ECN-capable packets
-//! with probability `min{α (ρ − ρ₀), 1}` (§2.2). Who measures what:
+//! Every `t_avg` a node measures the utilisation ρ of the air it shares and marks ECN-capable packets with probability
+//! `min{α (ρ − ρ₀), 1}` (§2.2). The measuring nodes:
 //!
-//! - at an access point all data in both directions crosses, so it measures and marks alone
-//!   ([`access_point`], §3.1), and may move ρ₀ to hold a delay (`+adaptive`, §3.2);
-//! - with `+multihop` every node does, over the receive rates in its collision domain, which nodes
-//!   tell one another in the headers of their packets ([`domain`], §4.3).
+//! - at an access point all data in both directions crosses, so it measures and marks alone ([`access_point`], §3.1),
+//!   and may move ρ₀ to hold a delay (`+adaptive`, §3.2);
+//! - with `+multihop` every node measures the receive rates in its collision domain, which nodes exchange in the
+//!   headers of their packets ([`domain`], §4.3).
 //!
-//! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes
-//! nothing for it. docs/controls/lbm.md says what else is decided here.
+//! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes nothing for it.
+//! docs/controls/lbm.md lists further decisions.
 
 use crate::options;
 use crate::{
@@ -79,7 +79,7 @@ fn needs(options: &Options) -> Vec<Needs> {
     vec![Needs { at: PlacementSet::of(&[at]), events, abilities, knowledge, header_bytes }]
 }
 
-/// How marks fall.
+/// Returns the distribution of marks.
 fn marking(options: &Options) -> Marking {
     Marking { even: options.even }
 }
@@ -88,8 +88,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if let Some(dead) = setting.neighbours.iter().find(|n| n.capacity.0 == 0 || n.rate.0 == 0) {
         return Err(Refusal::dead_link(dead.node));
     }
-    // A collision domain has no queue of its own whose delay could be held (§4.5.3), and ρ₀ follows one
-    // rule.
+    // A collision domain has no queue of its own with a delay to hold (§4.5.3), and ρ₀ follows one rule.
     let o = options;
     let apart = [
         (

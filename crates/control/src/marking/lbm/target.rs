@@ -1,18 +1,19 @@
-//! ρ₀ by a target for the delay over the wireless link (§3.2), and the same by a better rule.
+//! ρ₀ by a target for the delay over the wireless link (§3.2), with the published rule and an
+//! improved one.
 
 use fairmesh_units::Span;
 
 use super::curve::Curve;
 use super::measure::{Measured, SAMPLES};
 
-/// What moves ρ₀, if anything.
+/// Rule that moves ρ₀.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// ρ₀ stays.
+    /// ρ₀ is constant.
     None,
     /// One step per averaging time, as in Fig. 3.2.
     Steps(Steps),
-    /// A little at every sample.
+    /// A small change at every sample.
     Pi(Pi),
 }
 
@@ -55,29 +56,30 @@ pub(super) struct Steps {
     least: Span,
     most: Span,
     step: f64,
-    /// ρ₀ falls no lower.
+    /// Minimum of ρ₀.
     lowest: f64,
-    /// What an averaging time keeps of the sums before it.
+    /// Fraction of the earlier sums that an averaging time keeps.
     keep: f64,
-    /// Decaying sums: seconds that packets have waited, and packets.
+    /// Decaying sum of the seconds that packets have waited.
     waited: f64,
     packets: f64,
 }
 
 impl Steps {
-    /// The delay of a packet, averaged; `None` before any has left.
+    /// Returns the average delay of a packet; `None` before any packet has left.
     fn mean(&mut self, measured: &Measured) -> Option<Span> {
         self.waited = self.keep * self.waited + measured.waited;
         self.packets = self.keep * self.packets + measured.packets as f64;
         (self.packets > 0.0).then(|| Span::from_secs_f64(self.waited / self.packets))
     }
 
-    /// §3.2, Fig. 3.2, for the mean over some averaging times: single ones are far from it on both
-    /// sides, and a rule that counts them would hold the median.
+    /// Applies §3.2, Fig. 3.2, to the mean over some averaging times.
+    /// Single ones deviate far from it on both sides, and a rule that counts them would hold the
+    /// median.
     pub fn adapt(&mut self, measured: &Measured, curve: &mut Curve) {
         let Some(latest) = measured.delay else { return };
         let mean = self.mean(measured).unwrap_or(latest);
-        // No further where the latest shows that the step before has worked.
+        // No further step if the latest delay shows that the step before has worked.
         if mean < self.least && latest < self.most {
             curve.rho0 = (curve.rho0 + self.step).min(1.0);
         } else if mean > self.most && latest > self.least {
@@ -86,36 +88,36 @@ impl Steps {
     }
 }
 
-/// Ours: a proportional-integral rule at every sample of the queue, after Hollot et al. (2001) and
-/// RFC 8033 §4.2.
+/// Proportional-integral rule of this project at every sample of the queue, after Hollot et al.
+/// (2001) and RFC 8033 §4.2.
 ///
-/// Half a second is ten round trips. A rule that looks only so often, at a ρ that swings by as much
-/// as is marked, swings between a long queue and none, and an empty queue costs throughput. So ρ₀
+/// Half a second is ten round trips. A rule with this period, at a ρ that oscillates with the
+/// marks, oscillates between a long queue and none, and an empty queue costs throughput. So ρ₀
 /// follows the queue within a round trip, and ρ is averaged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pi {
-    /// The delay wanted, seconds.
+    /// Target of the delay, s.
     wanted: f64,
-    /// Fall of ρ₀ per sample and second of delay too much.
+    /// Decrease of ρ₀ per sample and second of excess delay.
     integral: f64,
-    /// Fall of ρ₀ for as long as it is so, per second of delay too much.
+    /// Decrease of ρ₀ while the excess lasts, per second of excess delay.
     proportional: f64,
-    /// ρ₀ falls no lower.
+    /// Minimum of ρ₀.
     lowest: f64,
-    /// What the integral part has come to.
+    /// Present value of the integral part.
     base: f64,
-    /// What an averaging time keeps of the averages before it.
+    /// Fraction of the earlier averages that an averaging time keeps.
     keep: f64,
-    /// Time that the packet at the head of the queue takes, average, seconds.
+    /// Average service time of the packet at the head of the queue, s.
     service: f64,
-    /// The delay at the last sample, seconds.
+    /// Delay at the last sample, s.
     last: f64,
-    /// ρ, average.
+    /// Average of ρ.
     load: Option<f64>,
 }
 
 impl Pi {
-    /// An averaging time with utilisation `rho` has ended.
+    /// Takes in an averaging time with utilisation `rho`.
     pub fn average(&mut self, measured: &Measured, rho: f64) {
         let follow = |old: f64, new: f64| self.keep * old + (1.0 - self.keep) * new;
         self.load = Some(self.load.map_or(rho, |old| follow(old, rho)));
@@ -124,25 +126,25 @@ impl Pi {
         }
     }
 
-    /// `queued` packets are at the node: what it marks from now on.
+    /// Takes in the number of packets at the node; returns the probability from now on.
     pub fn sample(&mut self, queued: u64, curve: &mut Curve) -> f64 {
         let delay = queued as f64 * self.service;
         let excess = delay - self.wanted;
         self.last = delay;
         let load = self.load();
-        // Above the load nothing is marked: higher still would only be in the way later.
+        // Above the load nothing is marked: a higher base would only delay the reaction later.
         let most = self.base.max(load).clamp(self.lowest, 1.0);
         self.base = (self.base - self.integral * excess).clamp(self.lowest, most);
         curve.rho0 = (self.base - self.proportional * excess).max(self.lowest);
         curve.probability(load)
     }
 
-    /// ρ as it is averaged.
+    /// Returns the average of ρ.
     pub fn load(&self) -> f64 {
         self.load.unwrap_or(0.0)
     }
 
-    /// The delay at the last sample.
+    /// Returns the delay at the last sample.
     pub fn delay(&self) -> Span {
         Span::from_secs_f64(self.last)
     }

@@ -6,7 +6,7 @@ use crate::{
     Setting, Site, Station,
 };
 
-/// 10 Mbit/s on the air; a full packet takes 2 ms.
+/// A neighbour on a channel of 10 Mbit/s; a full packet takes 2 ms.
 fn neighbour(n: u32) -> Neighbour {
     Neighbour::new(NodeId(n), BitRate(10_000_000), BitRate(6_000_000))
 }
@@ -46,7 +46,7 @@ fn mark(actions: &Actions) -> Option<f64> {
     })
 }
 
-/// One averaging time of 0.5 s: ten samples of queue and survey, the same counters in each.
+/// Runs one averaging time of 0.5 s: ten samples of queue and survey, the same counters in each.
 fn average(i: &mut Instance, n: u64, events: &[Event<'_>]) -> Option<f64> {
     let mut found = None;
     for k in 1..=10 {
@@ -59,7 +59,7 @@ fn average(i: &mut Instance, n: u64, events: &[Event<'_>]) -> Option<f64> {
     found
 }
 
-/// 500 ms at these Mbit/s, in bytes so far.
+/// Returns the bytes after n times 500 ms at these Mbit/s.
 fn bytes(n: u64, mbit: f64) -> u64 {
     (n as f64 * mbit * 1e6 * 0.5 / 8.0) as u64
 }
@@ -134,8 +134,8 @@ fn rho0_follows_the_delay() {
     assert!((floor - 0.5).abs() < 1e-6, "never below 0: a step up from there, {floor}");
 }
 
-/// Delays in ms of averaging times, one after the other, through `lbm+adaptive`; what is marked in
-/// the end at a load of 60 %, with a ρ₀ of 0.5 to begin with.
+/// Runs averaging times with these delays in ms through `lbm+adaptive`; returns the final
+/// probability at a load of 60 %, with an initial ρ₀ of 0.5.
 fn adapted(delays: &[u64], parameters: &[(&str, f64)]) -> f64 {
     let parameters: Vec<_> = [("rho0", 0.5)].iter().chain(parameters).copied().collect();
     let mut i = start("lbm+adaptive", &[1], &parameters);
@@ -169,8 +169,8 @@ fn rho0_falls_below_zero_but_not_without_end() {
     }
 }
 
-/// `lbm+pi` with a load of 60 % and 2 ms per packet in the queue: what is marked after each of some
-/// averaging times with so many packets; without any the load is gone.
+/// Runs `lbm+pi` with a load of 60 % and 2 ms per packet in the queue; returns the probability
+/// after each of some averaging times with this number of packets; without any the load is 0.
 fn steered(queues: &[u32]) -> Vec<f64> {
     let parameters = [("rho0", 0.5), ("memory", 1.0), ("integral", 2.0), ("proportional", 5.0)];
     let mut i = start("lbm+pi", &[1], &parameters);
@@ -187,7 +187,7 @@ fn steered(queues: &[u32]) -> Vec<f64> {
 
 #[test]
 fn rho0_follows_the_queue_within_a_sample() {
-    // 12.5 ms are wanted; 6 packets are 12 ms, 16 are 32.
+    // The target is 12.5 ms; 6 packets are 12 ms, 16 are 32.
     let p = steered(&[6, 6, 6, 6, 16, 16, 6]);
     let near = |got: f64, expected: f64, what: &str| {
         assert!((got - expected).abs() < 0.005, "{what}: {got}, not {expected}");
@@ -267,8 +267,8 @@ fn a_target_must_not_end_before_it_begins() {
     assert_eq!(t_avg, "lbm: t_avg must lie in 0.05 to 60, not 0.01");
 }
 
-/// A line of nodes 1 to n that exchange headers, with these one-hop transfers in Mbit/s. Gives each
-/// node's utilisation of its collision domain, times 10 Mbit/s.
+/// Runs a line of nodes 1 to n that exchange headers, with these one-hop transfers in Mbit/s.
+/// Returns each node's utilisation of its collision domain, times 10 Mbit/s.
 fn line(n: u32, transfers: &[(u32, u32, f64)]) -> Vec<f64> {
     let near = |i: u32| {
         let both = [i.wrapping_sub(1), i + 1];
@@ -293,7 +293,7 @@ fn line(n: u32, transfers: &[(u32, u32, f64)]) -> Vec<f64> {
                     transfers.iter().find(one).map_or(0.0, |t| t.2)
                 };
                 let so_far = |mbit: f64| (k as f64 * mbit * 1e6 * 0.05 / 8.0) as u64;
-                // Acknowledgements keep both directions speaking.
+                // Acknowledgements keep both directions active.
                 let event = station(j, (so_far(mbit(i, j)), k), (so_far(mbit(j, i)), k));
                 node.control.on(now, &event, &mut done);
                 let heard = Heard {
@@ -375,7 +375,7 @@ fn who_has_nothing_to_send_says_it_in_a_broadcast() {
     }
     let now = Time::ZERO + Span::from_millis(20);
     actions(&mut sender, now, Event::Message(Message { from: NodeId(0), body: &said[1] }));
-    // From a node that is no neighbour it counts for nothing.
+    // A message of a node that is not a neighbour is ignored.
     actions(&mut sender, now, Event::Message(Message { from: NodeId(9), body: &said[1] }));
     let p = average(&mut sender, 1, &[]).unwrap();
     assert!((p - 0.4).abs() < 1e-3, "{p}");

@@ -1,4 +1,4 @@
-//! What a gateway tells the agent at a home, as bytes.
+//! Encoding of a gateway's message to the agent at a home.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -14,15 +14,15 @@ use fairmesh_units::{BitRate, Span};
 const MAGIC: [u8; 3] = [b'f', b'm', 1];
 const LIMIT: u8 = 1;
 const FORGET: u8 = 2;
-/// A limit that is not renewed holds for at most so long, s.
+/// Longest time for which a limit holds unless it is renewed, s.
 const LONGEST: u16 = 600;
 
 /// A message to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Order {
-    /// Rises from message to message; older ones are not heard.
+    /// Number of the message, which rises; older messages are ignored.
     pub number: u32,
-    /// What all data that the home sends may have together, and for how long; `None`: no limit.
+    /// Rate of all data that the home sends together, and its duration; `None` for no limit.
     pub limit: Option<(BitRate, Span)>,
 }
 
@@ -40,7 +40,7 @@ impl Order {
         out
     }
 
-    /// `None` for anything that [`Order::encode`] does not write.
+    /// Decodes a message; `None` for anything that [`Order::encode`] does not write.
     pub fn decode(body: &[u8]) -> Option<Order> {
         let body: &[u8; 18] = body.try_into().ok()?;
         if body[..3] != MAGIC {

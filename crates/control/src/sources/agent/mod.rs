@@ -1,9 +1,8 @@
-//! The agent at a home: it keeps the limit that the gateway has told it, at the source.
+//! The agent at a home: it enforces the gateway's limit at the source.
 //!
-//! The hybrid of Jamshaid 2010 §9.2. Traffic that answers to drops is limited at the gateway; what does
-//! not has to be limited before it takes air. All data that starts at the node shares one token
-//! bucket, fairly by flow, so that a home's other transfers are not starved by its flood. It fails
-//! safe: a limit that is not renewed in time is forgotten.
+//! The hybrid of Jamshaid 2010 §9.2. Traffic that responds to drops is limited at the gateway; other traffic has to be
+//! limited before it takes airtime. All data that starts at the node shares one token bucket, fairly by flow, so that a
+//! flood of a home does not starve its other transfers. It is fail-open: a limit that is not renewed in time is lifted.
 
 pub(crate) mod codec;
 
@@ -14,10 +13,10 @@ use crate::{
 };
 use codec::Order;
 
-/// Buffer of each flow, packets: about a second at 500 kbit/s.
+/// Buffer of each flow in packets: about a second at 500 kbit/s.
 const QUEUE: u32 = 20;
 
-/// An agent that no message has reached yet.
+/// An agent that has received no message yet.
 pub(crate) fn build() -> Instance {
     let class = ClassPlan {
         class: Class::All,
@@ -31,15 +30,15 @@ pub(crate) fn build() -> Instance {
 
 #[derive(Default, Debug)]
 struct Agent {
-    /// The latest message that was heard.
+    /// Number of the latest message.
     number: Option<u32>,
-    /// The limit in force, and until when.
+    /// Limit in force, and the time of its end.
     limit: Option<(BitRate, Time)>,
 }
 
 impl Agent {
     fn hear(&mut self, now: Time, order: Order, actions: &mut Actions) {
-        // Counting around.
+        // Comparison of numbers that wrap.
         let newer = |last: u32| order.number.wrapping_sub(last) as i32 > 0;
         if !self.number.is_none_or(newer) {
             return;
@@ -75,7 +74,7 @@ impl Control for Agent {
                 }
             }
             Event::Deadline if self.limit.is_some_and(|(_, until)| now >= until) => {
-                // A gateway that began anew counts anew.
+                // A restarted gateway starts its numbers again.
                 self.number = None;
                 let text = "nothing more was heard of the limit: it is lifted";
                 self.forget("agent.forgotten", text, actions);
@@ -99,7 +98,7 @@ mod tests {
         Time::ZERO + Span::from_secs(seconds)
     }
 
-    /// What the agent does when it hears this.
+    /// Returns the agent's actions after this message.
     fn hear(agent: &mut dyn Control, now: Time, body: &[u8]) -> Vec<Action> {
         let mut actions = Actions::silent();
         let from = NodeId(0);
@@ -131,7 +130,7 @@ mod tests {
         agent.on(s(24), &Event::Deadline, &mut actions);
         assert_eq!(actions.iter().copied().collect::<Vec<_>>(), LIFTED);
         assert_eq!(agent.next_deadline(), None);
-        // A gateway that was restarted begins at 1 again.
+        // A restarted gateway begins at 1 again.
         assert_eq!(hear(&mut *agent, s(30), &order(1, 40_000)), limit(40_000));
     }
 
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(hear(&mut *agent, s(2), &order(u32::MAX - 1, 9000)), []);
         assert_eq!(hear(&mut *agent, s(2), &order(u32::MAX, 9000)), []);
         assert_eq!(hear(&mut *agent, s(2), b"fm"), []);
-        // The number has gone around.
+        // The number has wrapped.
         assert_eq!(hear(&mut *agent, s(3), &order(0, 60_000)), limit(60_000));
         assert_eq!(hear(&mut *agent, s(4), &order(1, 0)), LIFTED);
         assert_eq!(hear(&mut *agent, s(5), &order(2, 0)), []);

@@ -1,10 +1,10 @@
-//! From round trips to the spacing of packets.
+//! Spacing of packets from round trips.
 
 use std::collections::VecDeque;
 
 use fairmesh_units::{BitRate, Span};
 
-/// What the estimate is made with.
+/// Input of the estimate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     /// Wireless hops from the pacing node to the sink.
@@ -13,21 +13,23 @@ pub(super) struct Path {
     pub rate: BitRate,
     /// IP bytes of a full data packet.
     pub packet: u32,
-    /// A packet this many hops ahead no longer disturbs its successor.
+    /// Distance in hops from which a packet no longer disturbs its successor.
     pub reuse: u32,
 }
 
-/// Bytes in the air beside an IP packet, and IP bytes of an acknowledgement: with TCP's and IP's 40
-/// the released code counts 112 bytes of headers.
+/// Bytes on the air in addition to an IP packet: with TCP's and IP's 40, the released code counts
+/// 112 bytes of headers.
 const FRAME: u32 = 72;
+/// Size of an acknowledgement in IP bytes.
 const ACK: u32 = 40;
 
-/// Queueing and out-of-interference delays from here on are not believed, s.
+/// Queueing and out-of-interference delay from which a sample is ignored, s.
 const BOUND: f64 = 0.5;
-/// Weight of the past in the mean of the out-of-interference delay, and of the queueing delay.
+/// Weight of the past in the mean of the out-of-interference delay.
 const ALPHA: f64 = 0.7;
+/// Weight of the past in the mean of the queueing delay.
 const GAMMA: f64 = 0.5;
-/// Round trips of which the variation is taken.
+/// Number of round trips from which the variation is computed.
 const HISTORY: usize = 50;
 
 /// Out-of-interference delay of one path and its variation.
@@ -38,7 +40,7 @@ pub(super) struct Estimate {
     queueing: f64,
     /// Smoothed out-of-interference delay, s.
     delay: Option<f64>,
-    /// Latest samples of it, s.
+    /// Latest samples of the out-of-interference delay, s.
     samples: VecDeque<f64>,
 }
 
@@ -47,13 +49,13 @@ impl Estimate {
         Estimate { path, queueing: 0.0, delay: None, samples: VecDeque::with_capacity(HISTORY) }
     }
 
-    /// A round trip was measured; gives the spacing if there is one.
+    /// Takes in a round trip; returns the spacing if there is one.
     pub fn sample(&mut self, rtt: Span) -> Option<Span> {
         let Path { hops, rate, packet, reuse } = self.path;
         let hops = hops.max(1);
         let seconds = |ip: u32| f64::from(8 * (ip + FRAME)) / rate.0.max(1) as f64;
         let (data, ack) = (seconds(packet), seconds(ACK));
-        // A round trip is h times a data frame, an acknowledgement and two queues.
+        // A round trip consists of h times a data frame, an acknowledgement and two queues.
         let mut queueing = (rtt.as_secs_f64() / f64::from(hops) - (data + ack)) / 2.0;
         if queueing > BOUND {
             queueing = self.queueing;
@@ -72,13 +74,13 @@ impl Estimate {
         self.spacing()
     }
 
-    /// 1 / rate: (1 + 2 cov) × delay.
+    /// Returns 1 / rate: (1 + 2 cov) × delay.
     pub fn spacing(&self) -> Option<Span> {
         let spacing = (1.0 + 2.0 * self.variation()) * self.delay?;
         Some(Span::from_secs_f64(spacing).max(Span::from_nanos(1)))
     }
 
-    /// Coefficient of variation of the latest samples.
+    /// Returns the coefficient of variation of the latest samples.
     pub fn variation(&self) -> f64 {
         let n = self.samples.len() as f64;
         let mean = self.samples.iter().sum::<f64>() / n;
@@ -86,7 +88,7 @@ impl Estimate {
         if mean > 0.0 { square.sqrt() / mean } else { 0.0 }
     }
 
-    /// The smoothed out-of-interference delay.
+    /// Returns the smoothed out-of-interference delay.
     pub fn delay(&self) -> Span {
         Span::from_secs_f64(self.delay.unwrap_or(0.0))
     }

@@ -3,9 +3,9 @@
 //!
 //! A segment on a chain of hops collides with its successor until it is out of interference, four
 //! hops ahead. So new data leaves no faster than one segment per that delay, which follows from the
-//! round trip, and slower the more recent round trips vary, since that tells of contention to come:
-//! rate = 1 / ((1 + 2 cov) × delay). Wireless senders pace themselves; what comes out of the
-//! Internet is paced by the gateway, flow by flow, on the round trip beyond the gateway.
+//! round trip, and slower the more recent round trips vary, since variation predicts contention:
+//! rate = 1 / ((1 + 2 cov) × delay). Wireless senders pace themselves; the gateway paces traffic
+//! from the Internet, flow by flow, on the round trip beyond the gateway.
 
 mod estimate;
 #[cfg(test)]
@@ -43,7 +43,7 @@ pub(crate) fn definition() -> Definition {
     .with_options(|_: &Options| needs(), build)
 }
 
-/// A spacing is set anew when it differs from the one in force by at least this part.
+/// Relative difference from which a new spacing is set.
 const STEP: f64 = 0.05;
 
 fn needs() -> Vec<Needs> {
@@ -96,18 +96,18 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     Ok(Instance { control: Box::new(control), plan })
 }
 
-/// One packet per interval; at least a bit per second.
+/// Returns one packet per interval as a rate; at least a bit per second.
 fn rate(packet: u32, interval: Span) -> BitRate {
     let bits = 8.0 * f64::from(packet) / interval.as_secs_f64();
     BitRate((bits as u64).max(1))
 }
 
-/// Where a flow is paced.
+/// Point at which a flow is paced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Half {
-    /// In its sender, which is here.
+    /// In its sender, which is at this node.
     Sender,
-    /// Here, on its way into the mesh.
+    /// At this node, on its way into the mesh.
     Gateway,
 }
 
@@ -117,7 +117,7 @@ struct Flow {
     half: Half,
     packet: u32,
     estimate: Estimate,
-    /// The spacing in force.
+    /// Spacing in force.
     interval: Span,
 }
 
@@ -131,12 +131,12 @@ struct TcpAp {
     /// Neighbours and the rates of the links to them.
     links: Vec<(NodeId, BitRate)>,
     flows: Vec<Flow>,
-    /// The senders' first spacing is still to be set.
+    /// True until the senders' first spacing is set.
     waiting: bool,
 }
 
 impl TcpAp {
-    /// Takes on a flow that enters the air here, if one half or the other is to pace it.
+    /// Adds a flow that enters the air here, if the sender's or the gateway's half paces it.
     fn meet(&mut self, here: &FlowHere) {
         let half = match here.place {
             Place::Source if self.sources => Half::Sender,
@@ -144,7 +144,7 @@ impl TcpAp {
             _ => return,
         };
         let Some(next) = here.next_hop else { return };
-        // Into a wire: the flow is not ours to pace.
+        // The next hop is a wire: the flow is not paced here.
         let Some(&(_, rate)) = self.links.iter().find(|l| l.0 == next) else { return };
         if self.flows.iter().any(|f| f.id == here.flow) {
             return;
@@ -194,7 +194,7 @@ impl TcpAp {
     }
 }
 
-/// Brings a flow's spacing into force.
+/// Sets a flow's spacing.
 fn apply(f: &Flow, actions: &mut Actions) {
     match f.half {
         Half::Sender => actions.pace(f.id, f.interval),

@@ -7,7 +7,8 @@ fn path(hops: u32) -> Path {
     Path { hops, rate: BitRate(2_000_000), packet: 1500, reuse: 4 }
 }
 
-/// ms of a frame with 1500 and with 40 IP bytes at 2 Mbit/s, as the released code counts them.
+/// Duration of a frame with 1500 and with 40 IP bytes at 2 Mbit/s, ms, as the released code counts
+/// them.
 const DATA: f64 = 1572.0 * 8.0 / 2000.0;
 const ACK: f64 = 112.0 * 8.0 / 2000.0;
 
@@ -56,7 +57,7 @@ fn variation_slows_down() {
     let smooth = (30.0 * 0.21 + 50.0 * 0.3) / 0.51;
     assert!((ms(e.delay()) - smooth).abs() < 1e-3, "{}", e.delay());
     assert!((ms(e.spacing().unwrap()) - 1.5 * smooth).abs() < 1e-3);
-    // Fifty equal ones later nothing varies any more.
+    // After fifty equal samples nothing varies any more.
     for _ in 0..50 {
         e.sample(rtt(2.0 * (30.0 - 4.0 * DATA) + 4.0 * (DATA + ACK)));
     }
@@ -125,7 +126,7 @@ fn senders_on_the_air_are_paced_and_others_are_not() {
             "flow 0: out of interference after 25.152 ms, which varies by 0 %: a packet every 25.152 ms"
         ]
     );
-    // Little changed, nothing known, somebody else's: nothing done.
+    // Small changes, unknown flows and other nodes' flows cause no action.
     assert!(actions(&mut i, Time::ZERO, feedback(0, four)).is_empty());
     assert!(actions(&mut i, Time::ZERO, feedback(0, Span::ZERO)).is_empty());
     assert!(actions(&mut i, Time::ZERO, feedback(1, four)).is_empty());
