@@ -1,4 +1,4 @@
-//! What runs at every node, or at several kinds of nodes that tell each other what they need.
+//! Mechanisms of every node, or of several kinds of nodes that exchange their state.
 
 pub mod cna;
 pub mod gap;

@@ -1,4 +1,4 @@
-//! Neighbours that do not speak the protocol, or lie; messages that do not come; broken counters.
+//! Neighbours that do not speak the protocol or send false values; lost messages; broken counters.
 
 use std::collections::BTreeMap;
 
@@ -41,12 +41,12 @@ fn a_reserved_bit_from_a_stranger_is_ignored_and_named() {
         overhear(&mut mesh, 2, 1, [0x8000, 0]);
     }
     mesh.run(0.5);
-    // Named the first, second, fourth and eighth time.
+    // Reported the first, second, fourth and eighth time.
     assert_eq!(count(&mesh, 1, "cna.bad-header"), 4);
     close(&mesh.shares, &before);
 }
 
-/// A fragment says how many flows its link has, and nothing else; that counts at once.
+/// A fragment carries the number of flows of its link, and nothing else; the number counts at once.
 #[test]
 fn a_fragment_tells_the_weight_of_its_link() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
@@ -59,7 +59,7 @@ fn a_fragment_tells_the_weight_of_its_link() {
     assert!((part - 12.0 / 18.0).abs() < 0.03, "{part}");
 }
 
-/// Flows that only one end of a link has seen: eight of them, and as many again as both know.
+/// Flows that only one end of a link has seen: eight of them, and an equal number that both know.
 #[test]
 fn ends_of_a_link_may_count_differently_within_bounds() {
     let counts: [(f64, f64); 3] = [(0.0, 8.0), (1.0, 10.0), (6.0, 20.0)];
@@ -92,10 +92,10 @@ fn a_neighbour_that_lies_cannot_starve_or_flood() {
         for (link, share) in &mesh.shares {
             assert!((LEAST..=1.0).contains(share), "{link:?}: {share}");
         }
-        // Who has that link knows better, and names the first, second, … time.
+        // The node that has this link knows better, and reports the first, second, … time.
         let named = count(&mesh, 5, "cna.contradiction");
         assert_eq!(named, if weight > 1.0 { 6 } else { 0 });
-        // When it stops, so does its effect.
+        // When the false values end, so does their effect.
         mesh.run(5.0);
         assert!(mesh.share(4, 5) > 0.07, "{:?}", mesh.shares);
     }
@@ -109,7 +109,7 @@ fn absurd_values_are_ignored_and_named() {
         codec::one_hop(&OneHop { weight: 0.0, ..sound }, 0.5),
         codec::one_hop(&OneHop { weight: 12.0, largest: 2.0, ..sound }, 0.5),
         codec::two_hop(&TwoHop { weight: 12.0, largest: 2.0, ..TwoHop::default() }, 0.5),
-        // No such kind of header.
+        // There is no such kind of header.
         [0xffff_9fff, 0xff],
     ];
     let mut mesh = Mesh::new(Map::stack(), &[]);
@@ -123,7 +123,7 @@ fn absurd_values_are_ignored_and_named() {
     close(&mesh.shares, &before);
 }
 
-/// Who holds still for everybody who asks for it must not be silenced by asking.
+/// A node that pauses for every request must not be silenced by requests.
 #[test]
 fn messages_without_end_silence_nobody() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
@@ -136,7 +136,7 @@ fn messages_without_end_silence_nobody() {
         silent += usize::from(mesh.share(5, 6) <= LEAST);
     }
     assert!(silent > 0 && 5 * silent < all, "{silent} of {all}");
-    // Claims of flows that do not get through are believed for ten seconds, and up to eight flows.
+    // Claims of flows that do not get through are accepted for ten seconds, and up to eight flows.
     let one = OneHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..OneHop::default() };
     let two = TwoHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..TwoHop::default() };
     let body = message::link(NodeId(5), true, &one, &two, 0.5);
@@ -157,7 +157,7 @@ fn without_topology_messages_limits_are_lower_and_it_is_said() {
         mesh
     };
     let (told, untold) = (run(|_| false), run(|n| n == 5));
-    // What both ends count, for all that one of them knows, may be counted twice.
+    // Flows that both ends count may be counted twice, as far as one of them knows.
     let sum = |mesh: &Mesh| mesh.shares.values().sum::<f64>();
     assert!(sum(&untold) <= 1.02 * sum(&told) && untold.shares.values().all(|s| *s >= LEAST));
     assert!(count(&untold, 4, "cna.no-topology") > 0);
@@ -169,7 +169,7 @@ fn counters_that_jump_or_freeze_leave_limits_as_they_were() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     mesh.run(4.0);
     let before = mesh.shares.clone();
-    // Node 5's stand still, node 2's run backwards, node 8's jump.
+    // The counters of node 5 stand still, those of node 2 run backwards, those of node 8 jump.
     mesh.broken = |n, now| {
         let at = now.since(Time::ZERO);
         let (active, busy) = match n {
@@ -200,7 +200,7 @@ fn messages_that_make_no_sense_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     /// Whatever neighbours put into headers and messages, limits stay within their bounds, and the
-    /// sum of a node's own stays below all of its air once others are silent again.
+    /// sum of a node's own stays below all of its airtime once the others send nothing more.
     #[test]
     fn any_header_leaves_limits_within_bounds(
         words in prop::collection::vec((any::<u32>(), any::<u32>(), 0usize..8), 1..80),

@@ -1,35 +1,36 @@
 //! Quantities in unused bits of the IPv4 header (Jang 2010 §4, "Encoding quantities in the IP
 //! header").
 //!
-//! Type of service (8 bits), identification (16) and fragment offset (13) give 37 bits: two say
-//! which values follow, 35 hold seven values of five bits. The reserved flag says that they are
-//! there. A fragment needs identification and offset for itself; it carries one value, in its type
-//! of service. Header slot 0 is the second word of the IPv4 header, slot 1 the type of service.
+//! Type of service (8 bits), identification (16) and fragment offset (13) give 37 bits: two
+//! identify the values that follow, 35 hold seven values of five bits. The reserved flag marks
+//! their presence. A fragment needs identification and offset for itself; it carries one value, in
+//! its type of service. Header slot 0 is the second word of the IPv4 header, slot 1 the type of
+//! service.
 
 use crate::Header;
 
-/// The reserved flag, "more fragments" and the offset in the second word of an IPv4 header.
+/// Reserved flag in the second word of an IPv4 header.
 const RESERVED: u32 = 0x8000;
 const MORE: u32 = 0x2000;
 const OFFSET: u32 = 0x1fff;
-/// Bits of one value, and the largest.
+/// Number of bits of one value.
 const BITS: u32 = 5;
 const TOP: u32 = 31;
 
-/// Which values a header carries.
+/// Identifiers of the values that a header carries.
 const ONE_HOP: u64 = 0;
 const TWO_HOP: u64 = 1;
 const FRAGMENT: u64 = 3;
 
-/// What a node says of itself and of the link that the packet crosses; both directions of the link
-/// together unless said otherwise.
+/// Values of a node and of the link that the packet crosses.
+/// They are for both directions of the link together unless stated otherwise.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct OneHop {
     /// W: flows on the link.
     pub weight: f64,
     /// M: largest neighbourhood weight of the node's links.
     pub largest: f64,
-    /// U of the direction the packet takes.
+    /// U of the packet's direction.
     pub used: f64,
     /// RA of the link.
     pub reusable: f64,
@@ -41,7 +42,7 @@ pub(super) struct OneHop {
     pub scaling: f64,
 }
 
-/// What a node has gathered within two hops.
+/// Values that a node has gathered within two hops.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct TwoHop {
     /// W′.
@@ -56,16 +57,16 @@ pub(super) struct TwoHop {
     pub scaling: f64,
 }
 
-/// What a header said.
+/// Contents of a header.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Said {
     OneHop(OneHop),
     TwoHop(TwoHop),
-    /// From a fragment: the weight of its link.
+    /// Weight of its link, from a fragment.
     Weight(f64),
 }
 
-/// Values that nobody who speaks the protocol sends.
+/// Values that no node sends under the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Malformed;
 
@@ -84,9 +85,9 @@ fn uncount(code: u32) -> f64 {
     if code <= 20 { f64::from(code) } else { LARGE[(code - 21) as usize] }
 }
 
-/// Quadratic: fine steps for small values. `dither`, uniform in 0..1, picks one of the two codes
-/// around a value so that their mean is the value: with five bits, rounding would add up over a
-/// neighbourhood.
+/// Encodes a value quadratically: fine steps for small values.
+/// `dither`, uniform in 0..1, selects one of the two codes around a value so that their mean is the
+/// value: with five bits, rounding would add up over a neighbourhood.
 fn quadratic(v: f64, full: f64, dither: f64) -> u32 {
     let v = v.clamp(0.0, full);
     let below = libm::floor(libm::sqrt(v / full) * f64::from(TOP) + 1e-9) as u32;
@@ -104,7 +105,7 @@ fn unquadratic(code: u32, full: f64) -> f64 {
 
 fn linear(v: f64, up: bool) -> u32 {
     let x = v.clamp(0.0, 1.0) * f64::from(TOP);
-    // What comes from a code gives that code again.
+    // The value of a code gives that code again.
     if up { libm::ceil(x - 1e-9) as u32 } else { libm::floor(x + 1e-9) as u32 }
 }
 
@@ -129,7 +130,7 @@ impl OneHop {
             [
                 count(self.weight),
                 count(self.largest),
-                // Rounded so that no airtime is given away that is not there.
+                // Rounded so that no airtime is given away that does not exist.
                 linear(self.used, true),
                 quadratic(self.reusable, RA, dither),
                 quadratic(self.airtime, A, dither),
@@ -195,23 +196,24 @@ fn words(bits: u64) -> [u32; 2] {
     [(id as u32) << 16 | RESERVED | offset as u32, tos as u32]
 }
 
-/// Header slots 0 and 1 for a packet that is no fragment. `dither` is uniform in 0..1.
+/// Returns header slots 0 and 1 for a packet that is not a fragment; `dither` is uniform in 0..1.
 pub(super) fn one_hop(values: &OneHop, dither: f64) -> [u32; 2] {
     words(values.bits(dither))
 }
 
-/// The same with the other values.
+/// Returns them with the two-hop values.
 pub(super) fn two_hop(values: &TwoHop, dither: f64) -> [u32; 2] {
     words(values.bits(dither))
 }
 
-/// The type of service of a fragment: the weight of the link.
+/// Returns the type of service of a fragment: the weight of the link.
 pub(super) fn fragment(weight: f64) -> u32 {
     (FRAGMENT as u32) << 6 | count(weight)
 }
 
-/// Reads a header; `None` where it carries nothing. `speaks`: the sender is known to speak the
-/// protocol, so the type of service of its fragments counts.
+/// Reads a header; `None` if it carries nothing.
+/// `speaks` is true if the sender is known to use the protocol, so that the type of service of its
+/// fragments counts.
 pub(super) fn read(header: &Header, speaks: bool) -> Result<Option<Said>, Malformed> {
     let [word, tos, ..] = header.0;
     if word & RESERVED != 0 {
@@ -228,7 +230,7 @@ pub(super) fn read(header: &Header, speaks: bool) -> Result<Option<Said>, Malfor
     if good { Ok(Some(Said::Weight(weight))) } else { Err(Malformed) }
 }
 
-/// Both sets of values as bytes, for the control packet of a one-way link.
+/// Encodes both sets of values for the control packet of a one-way link.
 pub(super) fn to_bytes(one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 10] {
     let mut bytes = [0; 10];
     bytes[..5].copy_from_slice(&one.bits(dither).to_be_bytes()[3..]);
@@ -236,7 +238,7 @@ pub(super) fn to_bytes(one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 10] {
     bytes
 }
 
-/// The reverse of [`to_bytes`].
+/// Decodes the bytes of [`to_bytes`].
 pub(super) fn from_bytes(bytes: &[u8; 10]) -> Result<(OneHop, TwoHop), Malformed> {
     let bits = |b: &[u8]| b.iter().fold(0u64, |bits, b| bits << 8 | u64::from(*b));
     match (unpack(bits(&bytes[..5]))?, unpack(bits(&bytes[5..]))?) {
@@ -315,7 +317,7 @@ mod tests {
                         prop_assert!((0.0..=1.0).contains(&share));
                     }
                     prop_assert!((0.0..=RA).contains(&o.reusable) && o.scaling > 0.0);
-                    // Read values give the same bits again.
+                    // Values that were read give the same bits again.
                     let again = read(&header(one_hop(&o, 0.5)), true);
                     prop_assert_eq!(again, Ok(Some(Said::OneHop(o))));
                 }

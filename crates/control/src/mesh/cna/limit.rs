@@ -1,15 +1,15 @@
-//! Limits and headers: what follows from the neighbourhood.
+//! Limits and headers, computed from the neighbourhood.
 
 use fairmesh_units::Time;
 
 use super::{Cna, IDLE, LEAST, codec};
 use crate::{Actions, Class, Merge, Reason, Share, Value};
 
-/// A limit is set anew when it differs by this part.
+/// Relative difference from which a new limit is set.
 const STEP: f64 = 0.03;
 
 impl Cna {
-    /// A″ = NS A′ on every own link, less what broadcasts need beyond nothing.
+    /// Sets A″ = NS A′ on every own link, less the airtime of broadcasts.
     pub(super) fn limit(&mut self, now: Time, actions: &mut Actions) {
         let free = self.budget * (1.0 - self.reserve.max(self.broadcasts)).max(0.0);
         let ceiling = self.neighbourhood.available;
@@ -46,7 +46,7 @@ impl Cna {
         }
     }
 
-    /// Brings the header fields of a link's next packets into force.
+    /// Sets the header fields of a link's next packets.
     pub(super) fn write(&mut self, link: usize, actions: &mut Actions) {
         let (m, own) = (&mut self.meters[link], &self.neighbourhood.own[link]);
         if own.weight() == 0.0 {
@@ -68,7 +68,7 @@ impl Cna {
         };
         actions.because(Reason::new("cna.header", sentence, &[Value::Node(m.to)]));
         let [second, service] = words;
-        // What a fragment carries in its type of service instead.
+        // Value that a fragment carries in its type of service instead.
         let fragment = codec::fragment(own.weight());
         for (slot, word) in [second, service, fragment].into_iter().enumerate() {
             actions.annotate(Class::Link(m.to), slot as u8, Merge::Set, word);

@@ -1,15 +1,15 @@
-//! What a node counts itself: flows and airtime on its links, and foreign energy.
+//! Quantities that a node counts itself: flows and airtime on its links, and foreign energy.
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 
 use crate::Channel;
 
-/// Flows on one direction of a link, by when their latest packet passed.
+/// Flows on one direction of a link, with the time of their latest packet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flows(Vec<(FlowId, bool, Time)>);
 
 impl Flows {
-    /// A packet of a flow, or of its acknowledgements, has passed. Returns whether it is new.
+    /// Notes a packet of a flow, or of its acknowledgements; returns true if the flow is new.
     pub fn saw(&mut self, now: Time, flow: FlowId, ack: bool) -> bool {
         match self.0.iter_mut().find(|f| (f.0, f.1) == (flow, ack)) {
             Some(f) => {
@@ -23,28 +23,29 @@ impl Flows {
         }
     }
 
-    /// Leaves out what was last seen before `since`. Returns whether that was anything.
+    /// Removes flows last seen before `since`; returns true if there were any.
     pub fn forget(&mut self, since: Time) -> bool {
         let before = self.0.len();
         self.0.retain(|f| f.2 >= since);
         self.0.len() < before
     }
 
-    /// W of this direction.
+    /// Returns W of this direction.
     pub fn count(&self) -> f64 {
         self.0.len() as f64
     }
 }
 
-/// A link that uses this part of its limit is held back by it.
+/// Fraction of its limit from which a link is held back by it.
 const HELD: f64 = 0.9;
-/// How long flows count that a neighbour told of: most of what else it says does not get through,
-/// and TCP tries again after 3, 6, 12 s.
+/// Time for which flows count that a neighbour reported.
+/// Most of its other messages do not get through, and TCP tries again after 3, 6, 12 s.
 const CLAIM: Span = Span::from_secs(10);
-/// Weight of each packet in the average of those given up, and what is too many.
+/// Weight of each packet in the average of the packets given up.
 const LOSS: f64 = 0.01;
+/// Fraction of packets given up from which a link loses too many.
 const LOSES: f64 = 0.02;
-/// Packets that the averages of a link's use reach back over at least.
+/// Minimum number of packets in the averages of a link's use.
 const SEEN: f64 = 10.0;
 
 /// One of the node's links.
@@ -53,34 +54,39 @@ pub(super) struct Meter {
     pub to: NodeId,
     pub out: Flows,
     pub back: Flows,
-    /// Since the last tick: airtime used, the same as the bucket charges it, and packets.
+    /// Airtime used since the last tick.
     pub airtime: Span,
+    /// Airtime that the bucket charged since the last tick.
     pub charged: Span,
+    /// Packets since the last tick.
     pub packets: u32,
-    /// Moving averages: share of the air used, the share in force, packets per tick, and how much
-    /// more the bucket charges than is counted.
+    /// Moving average of the share of the air used.
     pub used: f64,
+    /// Moving average of the share in force.
     pub allowed: f64,
+    /// Moving average of the packets per tick.
     pub pace: f64,
+    /// Moving average of the ratio of charged to counted airtime.
     pub ratio: f64,
-    /// When a packet last went out.
+    /// Time at which a packet last went out.
     pub spoke: Option<Time>,
-    /// When a flow was last seen for the first time.
+    /// Time at which a new flow was last seen.
     pub newcomer: Option<Time>,
-    /// It has not been told of yet.
+    /// True if the new flow was not reported yet.
     pub untold: bool,
-    /// When a packet was last given up, if none has got through since.
+    /// Time at which a packet was last given up, if none has got through since.
     pub failed: Option<Time>,
-    /// Part of its packets that are given up, a moving average over packets.
+    /// Moving average over packets of the fraction given up.
     pub lost: f64,
-    /// Flows on the link by a message of its other end, and when it came.
+    /// Time of the last message of its other end, and the flows on the link by that message.
     pub claimed: Option<(Time, f64)>,
-    /// The next header carries the two-hop values.
+    /// True if the next header carries the two-hop values.
     pub two_next: bool,
     /// Header words in force.
     pub words: Option<[u32; 2]>,
-    /// Share in force, as it is counted; and as the bucket has it.
+    /// Share in force, as counted.
     pub share: f64,
+    /// Share in force, as set in the bucket.
     pub bucket: f64,
 }
 
@@ -110,26 +116,25 @@ impl Meter {
         }
     }
 
-    /// Counts a packet that has left: `airtime` as charged, of which `uncounted` costs nobody
-    /// anything.
+    /// Counts a packet that has left: `airtime` as charged, of which `uncounted` costs no other node anything.
     pub fn spent(&mut self, airtime: Span, uncounted: Span) {
         self.charged += airtime;
         self.airtime += airtime.saturating_sub(uncounted);
         self.packets += 1;
     }
 
-    /// A packet got through, or was given up.
+    /// Notes that a packet got through, or was given up.
     pub fn got_through(&mut self, delivered: bool) {
         self.lost += LOSS * (f64::from(u8::from(!delivered)) - self.lost);
     }
 
-    /// Whether so many packets are given up that a flow may be silent because of that.
+    /// True if so many packets are given up that a flow may be idle for this reason.
     pub fn loses(&self) -> bool {
         self.lost > LOSES
     }
 
-    /// Moves the averages on by `seconds`. A link with few packets is looked at for as long as it
-    /// takes to see about [`SEEN`] of them.
+    /// Updates the averages by `seconds`.
+    /// For a link with few packets they reach back over about [`SEEN`] of them.
     pub fn average(&mut self, seconds: f64, gain: f64) {
         let (airtime, charged) =
             (core::mem::take(&mut self.airtime), core::mem::take(&mut self.charged));
@@ -143,24 +148,24 @@ impl Meter {
         }
     }
 
-    /// U, "the proportion of the assigned airtime-limit used by the link" (Jang 2010 §3): of the
-    /// `entitled` share of the air, or of the limit in force where that has been scaled down below it.
+    /// Returns U, "the proportion of the assigned airtime-limit used by the link" (Jang 2010 §3).
+    /// It is relative to the `entitled` share of the air, or to the limit in force if that was scaled down below it.
     pub fn part(&self, entitled: f64) -> f64 {
         (self.used / entitled.min(self.allowed)).min(1.0)
     }
 
-    /// U with `+tolerant`: 1 where the link uses nearly all of the limit in force, whatever that is.
+    /// Returns U with `+tolerant`: 1 if the link uses nearly all of the limit in force, whatever that is.
     pub fn part_or_held(&self, entitled: f64) -> f64 {
         if self.used >= HELD * self.allowed { 1.0 } else { (self.used / entitled).min(1.0) }
     }
 
-    /// A link that is new or idle no more: nothing is known of its use, so none of it is given away.
+    /// Resets a link that is new or no longer idle: its use is unknown, so none of it is given away.
     pub fn begin(&mut self) {
         (self.used, self.allowed) = (self.share, self.share);
     }
 
-    /// Brings both counts up to date: what was last seen a window ago is gone. Flows whose packets
-    /// do not get through are silent because of that, and stay.
+    /// Updates both counts: removes flows last seen a window ago.
+    /// Flows whose packets do not get through are idle for this reason, and stay.
     pub fn count(&mut self, now: Time, window: Span, patience: Span) -> (f64, f64) {
         let ago = |span: Span| Time::from_nanos(now.as_nanos().saturating_sub(span.as_nanos()));
         self.failed = self.failed.filter(|at| *at >= ago(patience));
@@ -173,8 +178,8 @@ impl Meter {
     }
 }
 
-/// Foreign energy, from the counters of a survey: busy time that is neither own transmission nor
-/// reception (Jang 2010 §4, "Measuring External Interference").
+/// Foreign energy from the counters of a survey: busy time that is neither own transmission nor reception.
+/// Source: Jang 2010 §4, "Measuring External Interference".
 #[derive(Clone, Debug, Default)]
 pub(super) struct ForeignEnergy {
     last: Option<Channel>,
@@ -182,12 +187,12 @@ pub(super) struct ForeignEnergy {
     share: f64,
 }
 
-/// Counters that cannot be right.
+/// Counters that cannot be correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BadCounters;
 
 impl ForeignEnergy {
-    /// Takes a survey. `gain`: weight of the new sample.
+    /// Takes in a survey; `gain` is the weight of the new sample.
     pub fn survey(&mut self, c: &Channel, gain: f64) -> Result<(), BadCounters> {
         let Some(last) = self.last.replace(*c) else { return Ok(()) };
         let ran = |now: Span, then: Span| Some(now.as_nanos().checked_sub(then.as_nanos())? as f64);
@@ -196,7 +201,7 @@ impl ForeignEnergy {
             let (busy, own) = (ran(c.busy, last.busy)?, ran(c.transmit, last.transmit)?);
             let heard = ran(c.receive, last.receive)?;
             let possible = active > 0.0 && busy <= active * 1.1 + 30e6;
-            // A frame under way may be counted on one side only, either way.
+            // A frame under way may be counted on one side only, in either direction.
             possible.then(|| ((busy - own - heard) / active).clamp(-1.0, 1.0))
         })();
         match sample {
@@ -208,7 +213,7 @@ impl ForeignEnergy {
         }
     }
 
-    /// ACA: what is left; `floor`: less than that is put down to lost frames.
+    /// Returns ACA, the remaining share; foreign energy below `floor` is attributed to lost frames.
     pub fn available(&self, floor: f64) -> f64 {
         if self.share <= floor { 1.0 } else { 1.0 - self.share }
     }

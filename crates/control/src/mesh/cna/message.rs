@@ -1,4 +1,4 @@
-//! Messages: who a node's neighbours are, and what a link has to tell that no packet tells.
+//! Messages: a node's neighbours, and the values of a link without packets to carry them.
 
 use fairmesh_units::NodeId;
 
@@ -8,17 +8,18 @@ const TOPOLOGY: u8 = 1;
 const ONE_WAY: u8 = 2;
 const UNHEARD: u8 = 3;
 
-/// A message's content.
+/// Content of a message.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Content {
-    /// The sender's neighbours: with its own, the receiver's links within two hops.
+    /// The sender's neighbours: with the receiver's own they give its links within two hops.
     Neighbours(Vec<NodeId>),
-    /// What packets to `to` would tell. `unheard`: there are such packets, and they do not get
-    /// through; else the sender has none, but receives from there.
+    /// Values that packets to `to` would carry.
+    /// `unheard` is true if there are such packets and they do not get through; otherwise the
+    /// sender has none, but receives from there.
     Link { to: NodeId, unheard: bool, one: OneHop, two: TwoHop },
 }
 
-/// Ids are two bytes here; a mesh of more nodes than that has no such neighbour.
+/// Encodes an id in two bytes; a mesh of more nodes has no such neighbour.
 fn id(node: NodeId) -> [u8; 2] {
     u16::try_from(node.0).unwrap_or(u16::MAX).to_be_bytes()
 }

@@ -1,10 +1,10 @@
 //! `cna`: cooperative neighbourhood airtime limiting (Jang 2010).
 //!
 //! Every node limits the airtime of each of its links to the link's flows over the flows of the
-//! busiest neighbourhood it is part of: A = W / D. What a link leaves unused goes to its neighbours
-//! by weight, and where foreign energy takes a part of the air all links there are scaled down.
-//! What nodes need of each other travels in unused bits of the IP headers of their packets and is
-//! overheard (`codec`, `neighbourhood`); TCP and the MAC are untouched.
+//! busiest neighbourhood that it belongs to: A = W / D. The part that a link leaves unused goes to
+//! its neighbours by weight, and if foreign energy takes a part of the air, all links there are
+//! scaled down. Nodes exchange the values in unused bits of the IP headers of their packets, which
+//! are overheard (`codec`, `neighbourhood`); TCP and the MAC are untouched.
 
 #[cfg(test)]
 mod bad_input_tests;
@@ -62,26 +62,28 @@ pub(crate) fn definition() -> Definition {
         .with_options(|_: &Options| needs(), build)
 }
 
-/// What `overlap` shares out.
+/// Airtime that `overlap` allocates.
 const OVERLAP: f64 = 1.1;
-/// How often averages move and all limits are worked out anew; and how soon after a change.
+/// Time between updates of the averages and of all limits.
 const TICK: Span = Span::from_millis(100);
+/// Time from a change to an update.
 const SOON: Span = Span::from_millis(10);
-/// How long flows count whose packets do not get through: TCP is silent for longer and longer.
+/// Time for which flows count whose packets do not get through: TCP pauses for longer and longer.
 const PATIENCE: Span = Span::from_secs(30);
 /// Share of a link without flows: enough for the first packets of one.
 const IDLE: f64 = 0.1;
-/// Flows on a link that only its other end may know of yet.
+/// Number of flows on a link that only its other end may know of yet.
 const DOUBT: f64 = 8.0;
-/// Room for a link that loses packets: less is not asked for, and more is not given.
+/// Smallest room that a link that loses packets requests.
 const SUFFERS: f64 = 0.15;
+/// Largest room that a link that loses packets gets.
 const MOST_ROOM: f64 = 0.6;
-/// What foreign energy and room together leave of the air.
+/// Minimum of the air that foreign energy and room together leave.
 const LEAST_LEFT: f64 = 0.1;
-/// Least share of a link per flow, whatever anyone claims.
+/// Minimum share of a link per flow, whatever neighbours claim.
 const LEAST: f64 = 0.002;
 
-/// Whether a link's other end may count so many flows on it where this end counts `own`.
+/// True if a link's other end may count `told` flows on it where this end counts `own`.
 fn believable(told: f64, own: f64) -> bool {
     told <= 2.0 * own + DOUBT
 }
@@ -128,7 +130,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         template: None,
     };
     let mut stream = setting.stream;
-    // Apart from each other, so that first messages do not all collide.
+    // Spread over time, so that first messages do not all collide.
     let first = Span::from_secs_f64(stream.unit());
     let Options { tolerant, pass_on, overlap, .. } = *options;
     let mut neighbourhood = Neighbourhood::new(setting.node, neighbours());
@@ -159,7 +161,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     Ok(Instance { control: Box::new(control), plan })
 }
 
-/// Events that must not happen, counted and named.
+/// Events that must not happen; they are counted and reported by name.
 #[derive(Clone, Copy, Debug)]
 enum Anomaly {
     Header,
@@ -175,7 +177,7 @@ struct AnomalyCount {
 }
 
 impl AnomalyCount {
-    /// One more; whether to speak of it: the first, second, fourth, … time.
+    /// Counts one more; returns true if it is to be reported: the first, second, fourth, … time.
     fn again(&mut self) -> bool {
         self.count += 1;
         self.count.is_power_of_two()
@@ -196,15 +198,16 @@ struct Cna {
     reserve: f64,
     floor: f64,
     foreign: ForeignEnergy,
-    /// Airtime of broadcasts since the last tick, and the moving average of its share.
+    /// Airtime of broadcasts since the last tick.
     broadcast: Span,
+    /// Moving average of the share of broadcasts.
     broadcasts: f64,
     began: Option<Time>,
     ticked: Time,
-    /// When everything was last worked out.
+    /// Time of the last update of all values.
     worked: Time,
     due: Option<Time>,
-    /// What it says in messages, and when it holds still for others to be heard.
+    /// Timing of its messages, and of pauses in which other nodes can be heard.
     signalling: Signalling,
     anomalies: [AnomalyCount; 5],
     stream: Stream,
@@ -240,7 +243,7 @@ impl Cna {
         actions.because(Reason::new(code, sentence, &[Value::Node(who), count]));
     }
 
-    /// Something changed: work everything out soon.
+    /// Schedules an early update after a change.
     fn soon(&mut self, now: Time) {
         let at = (self.worked + SOON).max(now);
         self.due = Some(self.due.map_or(at, |d| d.min(at)));
@@ -259,7 +262,8 @@ impl Cna {
         }
     }
 
-    /// Whether a neighbour says of a link to here what cannot be: far more flows than have passed.
+    /// True if a neighbour reports an impossible value of a link to here: far more flows than have
+    /// passed.
     fn contradicts(&self, from: NodeId, to: NodeId, said: &Said) -> bool {
         let Said::OneHop(one) = said else { return false };
         let own =
@@ -286,7 +290,7 @@ impl Cna {
         }
     }
 
-    /// A packet went out or came in on an own link.
+    /// Notes a packet that went out or came in on an own link.
     fn passed(&mut self, now: Time, link: usize, out: bool, what: (FlowId, bool)) {
         let m = &mut self.meters[link];
         let flows = if out { &mut m.out } else { &mut m.back };
@@ -298,7 +302,7 @@ impl Cna {
         }
     }
 
-    /// A packet has gone out: the next one tells the other quantities.
+    /// Notes that a packet has gone out: the next one carries the other quantities.
     fn sent(&mut self, now: Time, link: usize, what: (FlowId, bool), actions: &mut Actions) {
         let m = &mut self.meters[link];
         m.spoke = Some(now);
@@ -307,20 +311,20 @@ impl Cna {
         self.write(link, actions);
     }
 
-    /// Channel counters; those between ticks come too soon to measure anything by.
+    /// Takes in channel counters; those between ticks come too soon for a measurement.
     fn survey(&mut self, now: Time, channel: &Channel, actions: &mut Actions) {
         if now - self.ticked >= TICK && self.foreign.survey(channel, self.gain).is_err() {
             self.anomaly(Anomaly::Counters, self.neighbourhood.node, actions);
         }
     }
 
-    /// Brings the weights of own links up to date.
+    /// Updates the weights of own links.
     fn count(&mut self, now: Time) {
         for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
             let patience = if self.tolerant { PATIENCE } else { self.window };
             let counts = m.count(now, self.window, patience.max(self.window));
             if counts.0 > 0.0 && own.out == 0.0 {
-                // Nothing is known of its use: nothing of it is given away.
+                // Its use is unknown, so nothing of it is given away.
                 own.used = 1.0;
                 m.begin();
             }
@@ -331,15 +335,16 @@ impl Cna {
         }
     }
 
-    /// Part of the air that neighbours have to leave because packets of a link here are given up:
-    /// senders that do not hear each other need more room than their shares.
+    /// Returns the part of the air that neighbours have to leave because packets of a link here are
+    /// given up.
+    /// Senders out of each other's range need more room than their shares.
     fn suffers(&self) -> f64 {
         let active = self.meters.iter().zip(&self.neighbourhood.own).filter(|(_, o)| o.out > 0.0);
         let worst = active.map(|(m, _)| self.room * m.lost).fold(0.0, f64::max);
         if worst < SUFFERS { 0.0 } else { worst.min(MOST_ROOM) }
     }
 
-    /// Moves the averages on by the time since the last tick.
+    /// Updates the averages by the time since the last tick.
     fn average(&mut self, now: Time) {
         let passed = (now - self.ticked).as_secs_f64();
         if passed <= 0.0 {
@@ -364,7 +369,7 @@ impl Cna {
 
     fn tick(&mut self, now: Time, actions: &mut Actions) {
         let began = *self.began.get_or_insert(now);
-        // A deadline that only follows a change comes too soon to measure anything by.
+        // A deadline that only follows a change comes too soon for a measurement.
         if now - self.ticked >= TICK {
             self.average(now);
             self.ticked = now;
@@ -418,7 +423,7 @@ impl Control for Cna {
             Event::Channel(c) => self.survey(now, c, actions),
             _ => {}
         }
-        // A host that is late must not find a deadline in the past.
+        // A late host must not find a deadline in the past.
         self.due = self.due.map(|d| self.signalling.quiet.map_or(d, |q| d.min(q)).max(now));
     }
 

@@ -1,17 +1,17 @@
-//! What a node knows of its neighbourhood, and Table 2: one-hop, two-hop and neighbourhood
-//! quantities (Jang 2010 §3, §4).
+//! A node's knowledge of its neighbourhood, and Table 2: one-hop, two-hop and neighbourhood quantities (Jang 2010 §3,
+//! §4).
 //!
-//! A link stands for both of its directions where nothing else is said: W↔, RA↔, A′↔.
+//! A link stands for both of its directions unless stated otherwise: W↔, RA↔, A′↔.
 
 use fairmesh_units::{NodeId, Time};
 
 use super::codec::{OneHop, TwoHop};
 
-/// A neighbour, as far as it has told.
+/// A neighbour, as far as it has reported.
 #[derive(Clone, Debug)]
 pub(super) struct NeighbourState {
     pub id: NodeId,
-    /// M, ACA and S of its latest one-hop values, and when they came.
+    /// M, ACA and S of its latest one-hop values, and the time of their arrival.
     pub one: Option<(Time, OneHop)>,
     pub two: Option<(Time, TwoHop)>,
     /// Its neighbours, from its topology message.
@@ -36,17 +36,17 @@ pub(super) struct OwnLink {
     /// W of either direction.
     pub out: f64,
     pub back: f64,
-    /// U of either direction: the used part of what it is entitled to.
+    /// U of either direction: the used part of its entitlement.
     pub used: f64,
     pub used_back: f64,
-    /// Worked out: NW, D, NRA, A′ out and back, NS.
+    /// Results: NW, D, NRA, A′ out and back, NS.
     pub around: f64,
     pub divider: f64,
     pub reusable: f64,
     pub gained: f64,
     pub airtime: f64,
     pub airtime_back: f64,
-    /// What the direction out may use: A U + W NRA.
+    /// Limit of the outward direction: A U + W NRA.
     pub limit: f64,
     pub scaling: f64,
 }
@@ -78,23 +78,23 @@ impl OwnLink {
         self.weight() > 0.0
     }
 
-    /// A of the direction out of the node.
+    /// Returns A of the direction out of the node.
     pub fn share(&self) -> f64 {
         self.out / self.divider
     }
 
-    /// What `weight` of its flows may have at most: A + W NRA.
+    /// Returns the maximum of `weight` of its flows: A + W NRA.
     fn entitled(&self, weight: f64) -> f64 {
         weight * (1.0 / self.divider + self.gained)
     }
 
-    /// What the direction out of the node may have at most.
+    /// Returns the maximum of the direction out of the node.
     pub fn most(&self) -> f64 {
         self.entitled(self.out)
     }
 
-    /// Unused airtime of a direction: A less its use, and the part `pass` of what it was given by
-    /// others and does not use either.
+    /// Returns the unused airtime of a direction: A less its use, and the part `pass` of the airtime that others gave
+    /// it and that it does not use either.
     fn unused(&self, weight: f64, part: f64, pass: f64) -> f64 {
         let (share, entitled) = (weight / self.divider, self.entitled(weight));
         let used = part * entitled;
@@ -102,7 +102,7 @@ impl OwnLink {
     }
 }
 
-/// Everything a node knows.
+/// All values that a node knows.
 #[derive(Clone, Debug)]
 pub(super) struct Neighbourhood {
     pub node: NodeId,
@@ -113,31 +113,32 @@ pub(super) struct Neighbourhood {
     pub available: f64,
     /// Margins for rounded codes ([`ROOM`], [`SLACK`]).
     pub tolerant: bool,
-    /// Part that a link passes on of what it was given and does not use.
+    /// Fraction of the received and unused airtime that a link passes on.
     pub pass: f64,
-    /// Worked out: M, S.
+    /// Results: M, S.
     pub largest: f64,
     pub scaling: f64,
-    /// Worked out: W′, M′, RA′, V, S′.
+    /// Results: W′, M′, RA′, V, S′.
     pub two: TwoHop,
 }
 
-/// Codes alternate around a value; what is kept is their moving average, until one is too far off
-/// to be a code beside it.
+/// Returns the moving average of codes, which alternate around a value.
+/// A code too far from the average to be next to it replaces the average.
 fn mix(old: f64, new: f64) -> f64 {
     if (new - old).abs() > APART * old.max(new) { new } else { old + MIX * (new - old) }
 }
 
 /// Weight of each new code.
 const MIX: f64 = 0.1;
+/// Relative difference from which a code replaces the average.
 const APART: f64 = 0.25;
 
-/// With `+tolerant` a link that leaves airtime unused may use this much more than it did, if it is entitled to that:
-/// a limit right at its use would look as if it held the link back.
+/// Factor by which a link that leaves airtime unused may exceed its use with `+tolerant`, if it is entitled to that.
+/// A limit right at its use would look as if it held the link back.
 const ROOM: f64 = 1.2;
 
-/// With `+tolerant` limits are scaled down only beyond this sum: rounded codes and old reports add up
-/// to a little more than all airtime.
+/// Sum beyond which limits are scaled down with `+tolerant`.
+/// Rounded codes and old reports add up to a little more than all airtime.
 const SLACK: f64 = 1.1;
 
 impl Neighbourhood {
@@ -166,7 +167,7 @@ impl Neighbourhood {
         self.far.iter().find(|f| f.id == id)
     }
 
-    /// One-hop values that neighbour `k` sent to `l`. Returns whether a count has changed.
+    /// Takes in one-hop values that neighbour `k` sent to `l`; returns true if a count has changed.
     pub fn hear_one(&mut self, now: Time, k: NodeId, l: NodeId, said: OneHop) -> bool {
         let Some(far) = self.neighbour_mut(k) else { return false };
         let before = far.one.replace((now, said));
@@ -187,7 +188,7 @@ impl Neighbourhood {
                 Some(x) => {
                     let moved = x.weight != heard.weight || changed;
                     changed = moved;
-                    // After a change the old averages mean nothing.
+                    // After a change the old averages are invalid.
                     *x = if moved {
                         heard
                     } else {
@@ -207,7 +208,7 @@ impl Neighbourhood {
         changed
     }
 
-    /// Two-hop values of neighbour `k`. Returns whether a count has changed.
+    /// Takes in two-hop values of neighbour `k`; returns true if a count has changed.
     pub fn hear_two(&mut self, now: Time, k: NodeId, said: TwoHop) -> bool {
         let Some(far) = self.neighbour_mut(k) else { return false };
         let moved =
@@ -224,7 +225,7 @@ impl Neighbourhood {
         moved
     }
 
-    /// Forgets what was last heard before `since`. Returns whether that was anything.
+    /// Removes values received before `since`; returns true if there were any.
     pub fn forget(&mut self, since: Time) -> bool {
         let before = self.known.len();
         self.known.retain(|k| k.heard >= since);
@@ -240,7 +241,7 @@ impl Neighbourhood {
         gone
     }
 
-    /// Σ over K_i, the active links within two hops: (W, RA, A′).
+    /// Returns Σ over K_i, the active links within two hops: (W, RA, A′).
     fn sum(&self, take: impl Fn((NodeId, NodeId)) -> bool) -> [f64; 3] {
         let own = self.own.iter().filter(|o| o.is_active()).map(|o| {
             let ends = (self.node.min(o.to), self.node.max(o.to));
@@ -252,8 +253,9 @@ impl Neighbourhood {
             .fold([0.0; 3], |s, (_, v)| [s[0] + v[0], s[1] + v[1], s[2] + v[2]])
     }
 
-    /// Σ over K_i ∩ K_j, and whether that is all of it: without the topology message of `j` only
-    /// links at either end of i↔j are known to be common, since these lie within two hops of both.
+    /// Returns Σ over K_i ∩ K_j, and true if the sum is complete.
+    /// Without the topology message of `j` only links at either end of i↔j are known to be common, since these lie
+    /// within two hops of both.
     fn common(&self, j: NodeId) -> ([f64; 3], bool) {
         let told = self.far(j).and_then(|f| f.neighbours.as_ref());
         let near =
@@ -261,20 +263,20 @@ impl Neighbourhood {
         (self.sum(|(a, b)| near(a) || near(b)), told.is_some())
     }
 
-    /// A neighbourhood quantity by Table 2: own + theirs − common, for the W, RA or A′ at `which`.
+    /// Returns a neighbourhood quantity by Table 2: own + theirs − common, for the W, RA or A′ at `which`.
     fn around(&self, own: [f64; 3], j: NodeId, link: [f64; 3], which: usize) -> f64 {
         let theirs =
             self.far(j).and_then(|f| f.two).map(|(_, t)| [t.weight, t.reusable, t.airtime][which]);
-        // Not heard yet: as if it had nothing but this link.
+        // Not received yet: as if the neighbour had nothing but this link.
         let theirs = theirs.unwrap_or(link[which]);
-        // What was told at different times may not fit together.
+        // Values sent at different times may be inconsistent.
         let least = own[which].max(theirs);
         let (common, all) = self.common(j);
-        // Weights and airtime at their most, reusable airtime at its least.
+        // Weights and airtime at their maximum, reusable airtime at its minimum.
         if which == 1 && !all { least } else { (own[which] + theirs - common[which]).max(least) }
     }
 
-    /// Works everything out anew from what is known.
+    /// Computes all results from the known values.
     pub fn work_out(&mut self) {
         // W′, NW, M, M′, D
         let own = self.sum(|_| true);
@@ -313,7 +315,7 @@ impl Neighbourhood {
             o.gained = gained;
             let limit = o.most() - (o.share() - used).max(0.0);
             o.limit = if tolerant { limit.max(o.most().min(ROOM * used)) } else { limit };
-            // What is passed on is counted where it goes.
+            // Airtime that is passed on is counted at its receivers.
             let kept = |weight, part| o.entitled(weight) - o.unused(weight, part, pass);
             (o.airtime, o.airtime_back) = (kept(o.out, o.used), kept(o.back, o.used_back));
         }
@@ -340,7 +342,7 @@ impl Neighbourhood {
         }
     }
 
-    /// What packets to a neighbour tell of this node and the link.
+    /// Returns the values of this node and the link that packets to a neighbour carry.
     pub fn one(&self, o: &OwnLink) -> OneHop {
         OneHop {
             weight: o.weight(),
@@ -353,7 +355,7 @@ impl Neighbourhood {
         }
     }
 
-    /// What they tell of what the node has gathered.
+    /// Returns the gathered values that they carry.
     pub fn two(&self) -> TwoHop {
         TwoHop { largest: self.two.largest.max(self.two.weight), ..self.two }
     }

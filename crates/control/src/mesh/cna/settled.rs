@@ -1,5 +1,6 @@
-//! What nodes arrive at that exchange the quantities of Table 2 exactly: no headers, no time, no
-//! losses. The worked numbers of Jang 2010, and what limits come to before quantisation.
+//! Final state of nodes that exchange the quantities of Table 2 exactly: no headers, no time, no
+//! losses.
+//! It gives the worked numbers of Jang 2010, and limits before quantisation.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use fairmesh_units::{NodeId, Time};
 
 use super::neighbourhood::{Neighbourhood, OwnLink};
 
-/// Rounds of exchange; a mesh settles in as many as it has hops, and redistribution somewhat later.
+/// Rounds of exchange; a mesh settles in one round per hop, and redistribution somewhat later.
 const ROUNDS: usize = 400;
 
 /// Packets of a flow on one direction of a link.
@@ -17,7 +18,7 @@ pub struct Hop {
     pub from: u32,
     /// Receiver.
     pub to: u32,
-    /// Whether they are acknowledgements.
+    /// True if they are acknowledgements.
     pub ack: bool,
 }
 
@@ -41,22 +42,23 @@ pub struct Limits {
 /// A mesh that has settled.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settled {
-    /// Every direction that carries something, by ends.
+    /// Every direction in use, by its ends.
     pub links: Vec<Limits>,
     /// W′ of every node: flows within two hops.
     pub gathered: BTreeMap<u32, f64>,
 }
 
 impl Settled {
-    /// One direction of a link; `None` where nothing passes.
+    /// Returns one direction of a link; `None` if nothing passes there.
     pub fn link(&self, from: u32, to: u32) -> Option<&Limits> {
         self.links.iter().find(|l| (l.from, l.to) == (from, to))
     }
 }
 
-/// Lets the nodes of `links` (who hears whom, both ways) settle. `hops`: what passes where.
-/// `used`: the part of A that acknowledgements use; data uses all it gets. `available`: ACA of a
-/// node. Redistribution as published: what a link does not use is given away once.
+/// Lets the nodes of `links` (pairs in range of each other) settle.
+/// `hops` are the packets of flows on links. `used` is the fraction of A that acknowledgements use;
+/// data uses its whole limit. `available` is the ACA of a node. Redistribution is as published:
+/// unused airtime of a link is given away once.
 pub fn settle(
     links: &[(u32, u32)],
     hops: &[Hop],
@@ -81,7 +83,7 @@ pub fn settle(
     }
 }
 
-/// The nodes that hear a node.
+/// Returns the nodes in range of a node.
 fn neighbours(links: &[(u32, u32)], n: u32) -> Vec<u32> {
     let other = |&(a, b): &(u32, u32)| match n {
         _ if a == n => Some(b),
@@ -91,7 +93,7 @@ fn neighbours(links: &[(u32, u32)], n: u32) -> Vec<u32> {
     links.iter().filter_map(other).collect()
 }
 
-/// What every node knows in the end.
+/// Returns the final knowledge of every node.
 pub(super) fn neighbourhoods(
     links: &[(u32, u32)],
     hops: &[Hop],
@@ -123,7 +125,7 @@ pub(super) fn neighbourhoods(
     neighbourhoods
 }
 
-/// A packet passes, and those around hear what it says.
+/// Passes a packet; the nodes in range receive its values.
 fn tell(
     neighbourhoods: &mut BTreeMap<u32, Neighbourhood>,
     links: &[(u32, u32)],
@@ -132,7 +134,7 @@ fn tell(
 ) {
     let Some(from) = neighbourhoods.get_mut(&hop.from) else { return };
     let Some(own) = from.own.iter_mut().find(|o| o.to.0 == hop.to) else { return };
-    // The paper's U counts what is used of A, here it is the part of all that may be used.
+    // The paper's U is relative to A; here it is relative to the entitlement.
     own.used = if hop.ack { used * own.share() / own.most() } else { 1.0 };
     let own = *own;
     let (one, two) = (from.one(&own), from.two());

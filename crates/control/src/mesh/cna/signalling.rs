@@ -1,5 +1,5 @@
-//! Messages: topology, one-way links, flows that do not get through, and holding still so that
-//! others can be heard.
+//! Messages: topology, one-way links, flows that do not get through, and pauses in which other
+//! nodes can be heard.
 
 use fairmesh_units::{NodeId, Span, Time};
 
@@ -9,36 +9,41 @@ use super::message::{self, Content};
 use super::{Anomaly, Cna, LEAST, SOON, TICK, neighbourhood};
 use crate::{Actions, Class, Reason, Share, Value};
 
-/// The first topology messages, and the time between them.
+/// Number of topology messages at the shorter interval.
 const FIRST: u32 = 3;
+/// Time between the first topology messages.
 const SOONER: Span = Span::from_secs(2);
-/// Time between those of a node around which the air is full.
+/// Time between topology messages of a node around which the air is full.
 const ASK: Span = Span::from_secs(1);
-/// Airtime given out around a node that has no flow itself, from which on newcomers there might not
-/// be heard.
+/// Airtime allocated around a node without flows from which newcomers there might not be heard.
 const FULL: f64 = 0.8;
-/// How long a flow is new.
+/// Time for which a flow counts as new.
 const NEW: Span = Span::from_secs(1);
-/// How long neighbours send nothing after a topology message, and how often at most.
+/// Time for which neighbours send nothing after a topology message.
 const QUIET: Span = Span::from_millis(12);
+/// Minimum time between two such pauses.
 const APART: Span = Span::from_millis(200);
-/// Flows that a neighbour may claim on a link before any of their packets has come.
+/// Number of flows that a neighbour may claim on a link before any of their packets has arrived.
 const CLAIMS: f64 = 8.0;
 
-/// When a node speaks, and when it holds still.
+/// Timing of a node's messages and pauses.
 #[derive(Debug)]
 pub(super) struct Signalling {
-    /// Time between topology messages, and between control packets of a one-way link.
+    /// Time between topology messages.
     topology: Span,
+    /// Time between control packets of a one-way link.
     one_way: Span,
-    /// Next topology message, and how many there were.
+    /// Time of the next topology message.
     pub beacon: Time,
+    /// Number of topology messages sent.
     told: u32,
-    /// The latest control packet of a one-way link, and of flows that do not get through.
+    /// Time of the latest control packet of a one-way link.
     spoke: Option<Time>,
+    /// Time of the latest control packet of flows that do not get through.
     cried: Option<Time>,
-    /// Nothing is sent until then.
+    /// End of the present pause.
     pub quiet: Option<Time>,
+    /// Start of the last pause.
     held: Option<Time>,
 }
 
@@ -56,7 +61,7 @@ impl Signalling {
         }
     }
 
-    /// Whether the node holds still.
+    /// True if the node pauses.
     pub fn quiet_at(&mut self, now: Time) -> bool {
         self.quiet = self.quiet.filter(|until| *until > now);
         self.quiet.is_some()
@@ -64,14 +69,15 @@ impl Signalling {
 }
 
 impl Cna {
-    /// Topology messages and control packets.
+    /// Sends topology messages and control packets.
     pub(super) fn speak(&mut self, now: Time, began: Time, actions: &mut Actions) {
         if self.meters.is_empty() {
             return;
         }
         let idle = self.neighbourhood.own.iter().all(|o| o.weight() == 0.0);
         if self.tolerant && idle && self.neighbourhood.two.airtime > FULL {
-            // Who is new here, and out of range of those who fill the air, must be able to say so.
+            // A newcomer out of range of the nodes that fill the air must be able to announce
+            // itself.
             self.signalling.beacon = self.signalling.beacon.min(now + ASK);
         }
         if now >= self.signalling.beacon {
@@ -86,8 +92,8 @@ impl Cna {
         self.tell_links(now, actions);
     }
 
-    /// Where the air is full, those who fill it are told of a new flow one by one, with retries:
-    /// they may hear none of its first packets.
+    /// Reports a new flow to each of the nodes that fill the air, with retries: they may receive
+    /// none of its first packets.
     fn tell_newcomers(&mut self, actions: &mut Actions) {
         let full = self.neighbourhood.two.airtime > FULL;
         let dither = self.stream.unit();
@@ -111,7 +117,7 @@ impl Cna {
         let v = &mut self.signalling;
         v.told = v.told.saturating_add(1);
         let pause = if v.told < FIRST { v.topology.min(SOONER) } else { v.topology };
-        // Spread by a tenth, so that neighbours do not keep colliding.
+        // Spread by a tenth, so that neighbours do not collide repeatedly.
         let spread = pause.as_secs_f64() * self.stream.uniform(0.9, 1.1);
         v.beacon = now + Span::from_secs_f64(spread).max(SOON);
         let late = now - began >= v.topology + v.topology;
@@ -127,17 +133,18 @@ impl Cna {
         }
     }
 
-    /// Control packets of one-way links and of flows that do not get through.
+    /// Sends control packets of one-way links and of flows that do not get through.
     fn tell_links(&mut self, now: Time, actions: &mut Actions) {
         let v = &mut self.signalling;
-        // Who is not heard cries at every tick: few of these get through either.
+        // A node whose packets do not get through sends one at every tick: few of these get through
+        // either.
         let cries = v.cried.is_none_or(|at| now - at >= TICK);
         let dither = self.stream.unit();
         let full = self.neighbourhood.two.airtime > FULL;
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {
             let unheard = m.failed.is_some() && own.out > 0.0;
-            // So does who speaks for such a neighbour, and, where the air is full, for a newcomer:
-            // of its first packets nobody may hear.
+            // The same holds for a node that reports such a neighbour, and in full air for a
+            // newcomer, whose first packets may reach no other node.
             let newcomer = self.tolerant && full && m.newcomer.is_some_and(|at| now - at < NEW);
             let pause = if newcomer || m.claimed.is_some() { TICK } else { v.one_way };
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
@@ -155,9 +162,9 @@ impl Cna {
         }
     }
 
-    /// Sends nothing for a moment, so that those can be heard whom data does not let through;
-    /// `after` the message of that node, or an own one. A link that does not get through there
-    /// uses the moment.
+    /// Sends nothing for a moment, so that nodes can be heard whose packets collide with data.
+    /// `after` is the sender of the message before the pause; `None` for an own message. A link
+    /// that does not get through there uses the moment.
     fn hold_still(&mut self, now: Time, after: Option<NodeId>, actions: &mut Actions) {
         let dither = self.stream.unit();
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {
@@ -170,7 +177,7 @@ impl Cna {
                 say(after, m, own, &self.neighbourhood, dither, actions);
             }
         }
-        // However many messages come, most of the time belongs to data.
+        // Whatever the number of messages, most of the time belongs to data.
         if self.signalling.held.is_some_and(|at| now - at < APART) {
             return;
         }
@@ -211,7 +218,8 @@ impl Cna {
                     && to == self.neighbourhood.node
                     && let Some(m) = self.meters.iter_mut().find(|m| m.to == from)
                 {
-                    // Its packets may not get here. Nobody has more flows than can be told apart.
+                    // Its packets may not get here. No node has more flows than can be
+                    // distinguished.
                     m.claimed = Some((now, one.weight.min(CLAIMS)));
                     self.soon(now);
                 }
@@ -223,7 +231,7 @@ impl Cna {
     }
 }
 
-/// The control packet of a link.
+/// Sends the control packet of a link.
 fn say(
     to: Option<NodeId>,
     m: &Meter,

@@ -12,7 +12,7 @@ use crate::{
     Sent, Setting, Site,
 };
 
-/// Who hears whom, and who sends to whom.
+/// Pairs of nodes in range, and the traffic between nodes.
 pub(super) struct Map {
     pub links: Vec<(u32, u32)>,
     /// (from, to, flow, acknowledgements)
@@ -20,7 +20,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Flows along paths, with their acknowledgements on the way back.
+    /// Flows along paths, with their acknowledgements on the reverse path.
     pub fn new(links: &[(u32, u32)], paths: &[&[u32]]) -> Self {
         let mut packets = Vec::new();
         for (f, path) in paths.iter().enumerate() {
@@ -112,8 +112,8 @@ fn fig_2_redistribution() {
     near(all, 1.0);
 }
 
-/// Fig. 2(e): 40 % of the air around node 1 is gone. The links around 1↔2 share what is left,
-/// those of the bottom flow keep theirs.
+/// Fig. 2(e): 40 % of the air around node 1 is gone. The links around 1↔2 share the rest, those of
+/// the bottom flow keep theirs.
 #[test]
 fn fig_2_interference() {
     let before = Map::stack().settle(0.6, |_| 1.0);
@@ -140,7 +140,7 @@ fn fig_3_two_hop_sums() {
     near(own(&neighbourhoods, 6, 5).around, 12.0);
 }
 
-/// The footnote of §3: with A = W / D no neighbourhood is given more than all of its air.
+/// The footnote of §3: with A = W / D no neighbourhood is given more than all of its airtime.
 #[test]
 fn no_neighbourhood_is_given_too_much() {
     use proptest::prelude::*;
@@ -182,7 +182,7 @@ fn no_neighbourhood_is_given_too_much() {
     });
 }
 
-/// Nodes that run the mechanism, on a medium that loses nothing.
+/// Nodes that run the mechanism, on a lossless medium.
 pub(super) struct Mesh {
     pub map: Map,
     pub nodes: BTreeMap<u32, Instance>,
@@ -190,11 +190,11 @@ pub(super) struct Mesh {
     pub shares: BTreeMap<(u32, u32), f64>,
     pub reasons: Vec<(u32, &'static str)>,
     pub now: Time,
-    /// Part of its limit that a packet's link uses: data, acknowledgements.
+    /// Fraction of its limit that a packet's link uses: data, acknowledgements.
     pub used: [f64; 2],
-    /// Part of a packet's airtime that is its initial backoff.
+    /// Fraction of a packet's airtime that is its initial backoff.
     pub backoff: f64,
-    /// Share of the time that a node senses foreign energy.
+    /// Share of the time in which a node senses foreign energy.
     pub foreign: fn(u32) -> f64,
     pub messages: usize,
     /// Nodes whose messages are lost.
@@ -379,8 +379,8 @@ fn initial_backoff_costs_nobody_anything_unless_it_is_to_count() {
     assert!(share(0.4, 0.0) > 1.3 * all);
 }
 
-/// As published (§3): what a link does not use is given away once. A link that uses none of what it
-/// is given keeps its limit.
+/// As published (§3), unused airtime of a link is given away once. A link that uses nothing of the
+/// airtime it is given keeps its limit.
 #[test]
 fn unused_airtime_is_given_once_as_published() {
     for control in ["cna", "cna+tolerant"] {
@@ -393,7 +393,7 @@ fn unused_airtime_is_given_once_as_published() {
     }
 }
 
-/// §4: backoffs are part of what a packet takes, and nothing is put down to lost frames.
+/// §4: backoffs are part of a packet's airtime, and nothing is attributed to lost frames.
 #[test]
 fn published_limits_count_backoffs_and_all_foreign_energy() {
     let share = |control: &str, backoff: f64, foreign: f64| {
@@ -415,7 +415,7 @@ fn published_limits_count_backoffs_and_all_foreign_energy() {
     about(share("cna+tolerant", 0.0, 0.08), share("cna+tolerant", 0.0, 0.0), 0.001);
 }
 
-/// A flow whose packets do not get through is not known to those who do not hear it: the published
+/// A flow whose packets do not get through is unknown to nodes out of its range: the published
 /// protocol has no message for it.
 #[test]
 fn as_published_a_flow_that_does_not_get_through_makes_no_room() {
@@ -456,17 +456,17 @@ fn a_new_flow_counts_within_a_second_and_a_gone_one_after_the_window() {
     let idle = |mesh: &Mesh, node| mesh.reasons.contains(&(node, "cna.idle"));
     assert!(!idle(&mesh, 1) && !idle(&mesh, 4) && mesh.reasons.contains(&(4, "cna.limit")));
     mesh.map.packets.retain(|p| p.2 != 1);
-    // Twice the window: counted by those who carried it, then told by them.
+    // Twice the window: counted by the nodes that carried it, then reported by them.
     mesh.run(5.0);
     assert!(!idle(&mesh, 1) && idle(&mesh, 4), "no flow goes there any more");
     about(mesh.share(1, 2), FREE / 4.0, 0.031);
     about(mesh.share(9, 8), FREE / 4.0, 0.031);
 }
 
-/// A link with few packets is looked at for as long as it takes to see ten of them.
+/// A link with few packets is averaged for as long as it takes to see ten of them.
 #[test]
 fn what_few_packets_say_counts_less() {
-    // A link that used a fifth of the air, and nothing in a tick of so many packets.
+    // A link that used a fifth of the airtime, and nothing in a tick with this number of packets.
     let after = |packets: u32| {
         let mut meter = Meter::new(NodeId(2), 0.2);
         (0..packets).for_each(|_| meter.spent(Span::ZERO, Span::ZERO));
@@ -502,7 +502,8 @@ fn interference_leaves_what_is_left() {
     about(mesh.share(7, 8), FREE / 12.0, 0.031);
 }
 
-/// §4: acknowledgements of 8 → 7 come back by another way, so 6 cannot hear 7 speak to 8.
+/// §4: acknowledgements of 8 → 7 come back by another way, so 6 cannot overhear packets from 7 to
+/// 8.
 #[test]
 fn one_way_links_are_told_by_a_message() {
     let mut map = Map::new(&[(5, 6), (6, 7), (7, 8)], &[&[5, 6]]);
@@ -513,7 +514,7 @@ fn one_way_links_are_told_by_a_message() {
     // 5↔6 and 8→7 lie within two hops of 6.
     about(mesh.share(5, 6), FREE / 3.0, 0.031);
     about(mesh.share(8, 7), FREE / 3.0, 0.031);
-    // Ten times in the first second, then twice a second, beside topology messages.
+    // Ten times in the first second, then twice a second, in addition to topology messages.
     let told = mesh.reasons.iter().filter(|r| r.1 == "cna.one-way").count();
     assert!((17..=22).contains(&told), "{told}");
 }
@@ -534,7 +535,7 @@ fn given_up() -> Event<'static> {
     })
 }
 
-/// A flow that the others drown is told by messages until its packets get through.
+/// A flow that collides with others is reported by messages until its packets get through.
 #[test]
 fn a_flow_that_does_not_get_through_makes_room_for_itself() {
     let mut mesh = Mesh::new(Map::stack(), &[]);

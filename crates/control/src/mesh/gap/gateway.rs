@@ -1,4 +1,4 @@
-//! The gateway's half: how much of its time is used, and who is told.
+//! The gateway's half: measures its utilisation and reports it.
 
 use fairmesh_units::{BitRate, NodeId, Span, Stream, Time};
 
@@ -12,7 +12,7 @@ use super::{Guarantees, Options, PATIENCE, SAMPLES, TCP_PART, encode, reached};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
-    // Uploads of neighbours: one hop, and not on their way out to a neighbour.
+    // Uploads of neighbours: one hop, and not forwarded to another neighbour.
     let single = setting
         .flows
         .iter()
@@ -55,8 +55,8 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     Ok(Instance { control: Box::new(control), plan: Plan::none() })
 }
 
-/// Refuses guarantees that together are more than the gateway carries, and a γ above
-/// (U* − U_S*) / U* where the operator has set them.
+/// Refuses guarantees that together exceed the gateway's capacity, and a γ above (U* − U_S*) / U*
+/// if the operator has set them.
 fn keepable(gamma: f64, fixed: f64, promised: f64, capacity: f64) -> Result<(), Refusal> {
     let sum = fixed.max(promised);
     if sum > capacity {
@@ -78,26 +78,26 @@ struct Gateway {
     noise: f64,
     ack: bool,
     aggregate: bool,
-    /// U_S* where the operator has set it; 0: the fair rates decide.
+    /// U_S* as set by the operator; 0: the fair rates decide.
     fixed: f64,
     guarantees: Guarantees,
-    /// Moving average of what the neighbours' own uploads carry, bit/s.
+    /// Moving average of the rate of the neighbours' own uploads, bit/s.
     single: Option<f64>,
     weight: f64,
     survey: Survey,
     channel: Option<crate::Channel>,
-    /// Whether data has left since the last sample.
+    /// True if data has left since the last sample.
     moved: bool,
     /// Bytes of the neighbours' own uploads since the last sample.
     bytes: u64,
-    /// Bytes of all flows since then, each as often as its hops take of the air.
+    /// Bytes of all flows since the last sample, each weighted by its hops.
     weighed: u64,
     /// Moving average of `weighed`, bit/s.
     carried: Option<f64>,
     /// The flows that cross the gateway.
     flows: Vec<Passing>,
-    /// U* in these bits per second: the most that an allocation has ever filled, or what TCP carries
-    /// over the fastest link.
+    /// U* in bit/s: the maximum that an allocation has ever filled, or TCP's throughput over the
+    /// fastest link.
     fills: f64,
     sampled: Time,
     sample: Span,
@@ -112,9 +112,9 @@ struct Gateway {
 #[derive(Debug)]
 struct Passing {
     here: FlowHere,
-    /// What its latest analytic rate comes to, in IP bytes.
+    /// Latest analytic rate in IP bytes.
     fair: Option<u64>,
-    /// Its counter at the last sample.
+    /// Counter at the last sample.
     bytes: Option<u64>,
 }
 
@@ -124,8 +124,8 @@ fn passing(here: &FlowHere, efficiency: f64) -> Passing {
 }
 
 impl Passing {
-    /// Times that the air around the gateway carries each of its bytes: three hops from a node its
-    /// air can be used again (Jamshaid 2010 §7.5.2).
+    /// Returns the number of times that the air around the gateway carries each of its bytes.
+    /// Three hops from a node its air can be used again (Jamshaid 2010 §7.5.2).
     fn cost(&self) -> u64 {
         u64::from(self.here.hops.unwrap_or(1).clamp(1, 3))
     }
@@ -134,7 +134,7 @@ impl Passing {
 impl Gateway {
     fn count(&mut self, c: &FlowCounters) {
         let Some(f) = self.flows.iter_mut().find(|f| f.here.flow == c.flow) else { return };
-        // A counter that runs backwards has started anew.
+        // A counter that runs backwards was reset.
         let before = f.bytes.replace(c.bytes).unwrap_or(c.bytes);
         let grown = c.bytes.saturating_sub(before);
         self.moved |= grown > 0;
@@ -144,21 +144,21 @@ impl Gateway {
         }
     }
 
-    /// U* from the capacity model: allocations of saturated flows fill the air.
+    /// Updates U* from the capacity model: allocations of saturated flows fill the air.
     fn observe(&mut self) {
         let filled = |f: &Passing| f.fair.unwrap_or(0) as f64 * f.cost() as f64;
         self.fills = self.fills.max(self.flows.iter().map(filled).sum());
     }
 
-    /// U over U*: what the radio senses, or what the traffic must take of the air around the
-    /// gateway, whichever is more. The gateway does not hear the first hop of far nodes everywhere,
-    /// but its neighbours do.
+    /// Returns U over U*: the sensed utilisation, or the airtime that the traffic must take around
+    /// the gateway, whichever is more.
+    /// The gateway is not in range of every first hop of far nodes, but its neighbours are.
     fn utilization(&self) -> Option<f64> {
         let sensed = self.survey.average? / self.saturation;
         Some(sensed.max(self.carried.unwrap_or(0.0) / self.fills))
     }
 
-    /// U_S*, the neighbours' guarantees together.
+    /// Returns U_S*, the sum of the neighbours' guarantees.
     fn guaranteed(&self) -> f64 {
         if self.fixed > 0.0 { self.fixed } else { self.guarantees.sum() }
     }
@@ -240,7 +240,8 @@ impl Control for Gateway {
                 }
             }
             Event::Deadline if now >= self.due => {
-                // Not with each rate: an allocation is whole only when all of its rates are in.
+                // Not with each rate: an allocation is complete only when all of its rates have
+                // arrived.
                 self.observe();
                 self.take(now);
                 self.until_update -= 1;

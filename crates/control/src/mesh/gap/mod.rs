@@ -1,19 +1,19 @@
 //! `gap`: gateway airtime partitioning (Mancuso 2010 §IV, Algorithm 1).
 //!
-//! The gateway's neighbours limit what they source themselves, never what they forward, by one bit:
-//! is more than (1 − γ) U* of the gateway's time used? What all others need is never asked for;
-//! that they use the part γ U* is how they ask.
+//! The gateway's neighbours limit their own traffic, never the forwarded one, by one bit: is more
+//! than (1 − γ) U* of the gateway's time used? The other nodes never report their demand; they
+//! signal it by use of the fraction γ U*.
 //!
-//! - the gateway's half (`gateway`) measures its utilisation, by its survey and by what passes,
-//!   and says so;
-//! - each neighbour's half (`node`) runs Algorithm 1 whenever it hears.
+//! - the gateway's half (`gateway`) measures its utilisation, by its survey and by its traffic, and
+//!   reports it;
+//! - each neighbour's half (`node`) runs Algorithm 1 at every report.
 //!
-//! How the bit travels: in a small broadcast every `period`, as a beacon's element would; with
-//! `+ack` in a spare code of the gateway's MAC acknowledgements, so that only nodes that send to it
-//! are told, at no cost; with `+overhear` not at all, each neighbour estimates it by its own survey
-//! and by what it overhears of the gateway's traffic (`overhear`).
+//! Transport of the bit: a small broadcast every `period`, like an element of a beacon; with `+ack`
+//! a spare code of the gateway's MAC acknowledgements, so that only nodes that send to it receive
+//! the bit, at no cost; with `+overhear` none, since each neighbour estimates it from its own
+//! survey and the gateway's traffic that it overhears (`overhear`).
 //!
-//! What the paper leaves open is decided in docs/controls/gap.md.
+//! docs/controls/gap.md lists the decisions that the paper leaves open.
 
 use fairmesh_units::{BitRate, FlowId};
 
@@ -58,23 +58,23 @@ pub(crate) fn definition() -> Definition {
     Definition::new("gap", about, Origin::published("Mancuso 2010 §IV")).with_options(needs, build)
 }
 
-/// The numbers of Algorithm 1, for models of it.
+/// Parameters of Algorithm 1, for models of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Numbers {
-    /// γ: part of the gateway's capacity kept for signalling.
+    /// γ: fraction of the gateway's capacity kept for signalling.
     pub gamma: f64,
-    /// α: increase per update, part of U*.
+    /// α: increase per update, as a fraction of U*.
     pub alpha: f64,
     /// β: factor of a decrease.
     pub beta: f64,
     /// Time between updates, s.
     pub period: f64,
-    /// Part of the analytic capacity that the mesh reaches.
+    /// Fraction of the analytic capacity that the mesh reaches.
     pub efficiency: f64,
 }
 
 impl Numbers {
-    /// Those of this mechanism if it is GAP, with any variants; else GAP's defaults.
+    /// Returns those of this mechanism if it is GAP, with any variants; else GAP's defaults.
     pub fn of(mechanism: &Mechanism) -> Self {
         let gap = Mechanism::of(definition()).with_numbers_of(mechanism);
         let Options { gamma, alpha, beta, period, efficiency, .. } = Options::of(gap.chosen());
@@ -82,18 +82,20 @@ impl Numbers {
     }
 }
 
-/// Guarantees come from "analytical models … refined by measurements" (§IV.A): hidden terminals
-/// make TCP in a two-hop tree reach about this part of what a model without collisions gives.
+/// Fraction of a collision-free model's rate that TCP reaches in a two-hop tree with hidden
+/// terminals.
+/// Guarantees come from "analytical models … refined by measurements" (§IV.A).
 pub(crate) const EFFICIENCY: f64 = 0.8;
 
-/// Part of a link's nominal capacity that TCP carries at the least: segments of 1000 bytes with an
-/// acknowledgement each at 11 Mbit/s. Allocations to flows that want little say less than what
-/// there is; this is what there is in any case.
+/// Minimum fraction of a link's nominal capacity that TCP carries: segments of 1000 bytes with an
+/// acknowledgement each at 11 Mbit/s.
+/// Allocations to flows with little demand give less than the capacity; this is the capacity in any
+/// case.
 pub(crate) const TCP_PART: f64 = 0.55;
 
-/// Samples of the survey per update.
+/// Number of samples of the survey per update.
 const SAMPLES: u32 = 4;
-/// Updates without a bit after which a neighbour falls back on its guarantee.
+/// Number of updates without a bit after which a neighbour returns to its guarantee.
 const PATIENCE: u64 = 10;
 
 fn needs(options: &Options) -> Vec<Needs> {
@@ -144,8 +146,9 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     }
 }
 
-/// Refuses what can never be kept at any node: a guarantee above what the gateway carries, and a γ
-/// above (U* − U_S*) / U* (§IV.A). The gateway knows how many there are and checks their sum.
+/// Refuses guarantees that no node can keep: one above the gateway's capacity, and a γ above (U* −
+/// U_S*) / U* (§IV.A).
+/// The gateway knows the number of guarantees and checks their sum.
 fn check(options: &Options, neighbours: &[Neighbour]) -> Result<(), Refusal> {
     if neighbours.is_empty() {
         return Err(Refusal::no_neighbour());
@@ -166,15 +169,15 @@ fn check(options: &Options, neighbours: &[Neighbour]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A part reserved for signalling that leaves the neighbours less than their guarantee.
+/// Refuses a fraction for signalling that leaves the neighbours less than their guarantee.
 fn no_room(gamma: f64, limit: f64) -> Refusal {
     let sentence = "gamma must be at most {}, what the guarantees leave of the gateway, not {}";
     Refusal::new("gap.gamma", sentence, &[Value::Ratio(limit), Value::Number(gamma)])
 }
 
-/// The guarantee of some flows: what each would have if all were saturated.
+/// Guarantee of some flows: their rates if all were saturated.
 ///
-/// Analytic rates grow when other flows end; the smallest that was ever given is the one under
+/// Analytic rates grow when other flows end; the smallest one ever given is the rate under
 /// saturation (§IV.A, "minimum bandwidth to be guaranteed … under saturation load conditions").
 #[derive(Clone, Debug)]
 struct Guarantees {
@@ -207,7 +210,7 @@ impl Guarantees {
     }
 }
 
-/// What a flow can have of its analytic rate, in IP bytes.
+/// Returns the reachable part of a flow's analytic rate, in IP bytes.
 fn reached(here: &FlowHere, fair: BitRate, efficiency: f64) -> u64 {
     (here.ip_rate(fair).0 as f64 * efficiency) as u64
 }
@@ -217,7 +220,7 @@ const TAG: u8 = 0x50;
 const I_U: u8 = 1;
 const I_S: u8 = 2;
 
-/// The bits in a message or an acknowledgement; `None` if it is not ours.
+/// Returns the bits of a message or an acknowledgement; `None` if it is invalid.
 fn decode(body: &[u8]) -> Option<(bool, bool)> {
     match *body {
         [b] if b & !(I_U | I_S) == TAG => Some((b & I_U != 0, b & I_S != 0)),

@@ -25,7 +25,8 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         return Err(Refusal::guarantees(sum, bound));
     }
     let period = Span::from_secs_f64(options.period);
-    // The gateway takes several samples per update; one must weigh as much as they do together.
+    // The gateway takes several samples per update; one must have the weight of all of them
+    // together.
     let weight = 1.0 - (0..SAMPLES).fold(1.0, |left, _| left * (1.0 - options.weight));
     let packet = local().map(|f| f.packet).max().unwrap_or(1500);
     let fills = TCP_PART * options.efficiency * capacity;
@@ -59,7 +60,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         due: Time::ZERO + period,
         stream: setting.stream.clone(),
     };
-    // Nobody starves while all start: everyone begins with its guarantee.
+    // Every node begins with its guarantee, so that no flow starves while all start.
     node.limit = node.clamp(node.guarantee());
     let class = ClassPlan {
         class: Class::All,
@@ -71,7 +72,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     Ok(Instance { control: Box::new(node), plan })
 }
 
-/// Where the bit comes from.
+/// Source of the bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     Messages,
@@ -89,24 +90,25 @@ struct Node {
     noise: f64,
     weight: f64,
     source: Source,
-    /// Of the link to the gateway, bit/s of IP.
+    /// Capacity of the link to the gateway, bit/s of IP.
     capacity: f64,
-    /// F_i where the operator has set it; 0: the fair rates decide.
+    /// F_i as set by the operator; 0: the fair rates decide.
     fixed: f64,
     guarantees: Guarantees,
     /// R_i.
     limit: f64,
-    /// The latest sample, and the one of the last update with its time.
+    /// Latest sample.
     counters: Option<Counters>,
+    /// Sample of the last update, with its time.
     counted: Option<(Time, Counters)>,
     /// T_i, moving average.
     throughput: Option<f64>,
-    /// I_U and I_S, if something has been heard since the last update.
+    /// I_U and I_S, if a bit was received since the last update.
     bits: Option<(bool, bool)>,
     heard: Time,
     survey: Survey,
     channel: Option<Channel>,
-    /// With [`Source::Survey`].
+    /// Used with [`Source::Survey`].
     overhear: Option<Overhear>,
     period: Span,
     due: Time,
@@ -114,23 +116,23 @@ struct Node {
 }
 
 impl Node {
-    /// F_i.
+    /// Returns F_i.
     fn guarantee(&self) -> f64 {
         if self.fixed > 0.0 { self.fixed } else { self.guarantees.sum() }
     }
 
-    /// A limit that a bucket can have: at least one step, so that it can grow again.
+    /// Clamps a limit to the range of a bucket: at least one step, so that it can grow again.
     fn clamp(&self, rate: f64) -> f64 {
         rate.clamp(self.step.min(self.capacity), self.capacity).max(1.0)
     }
 
-    /// T_i, and whether the demand λ_i is above it: something waits, or was turned away.
+    /// Returns T_i, and true if the demand λ_i is above it: packets wait or were dropped.
     fn measure(&mut self, now: Time) -> Option<(f64, bool)> {
         let counters = self.counters.take()?;
         let (at, before) = self.counted.replace((now, counters))?;
         let seconds = now.since(at).as_secs_f64();
         if seconds <= 0.0 || counters.bytes < before.bytes {
-            // No time has passed, or a class was built anew.
+            // No time has passed, or a class was built again.
             return None;
         }
         let rate = 8.0 * (counters.bytes - before.bytes) as f64 / seconds;
@@ -141,7 +143,7 @@ impl Node {
         Some((throughput, unmet))
     }
 
-    /// I_U by what this node senses and hears, for want of the gateway's.
+    /// Estimates I_U from the node's own measurements, in place of the gateway's.
     fn estimate(&mut self) {
         let Some(channel) = self.channel.take() else { return };
         let moved = self.throughput.is_some_and(|t| t > 0.0);
@@ -154,7 +156,7 @@ impl Node {
             let error = self.noise * self.stream.uniform(-1.0, 1.0);
             let left = (1.0 - self.guarantee() / self.capacity).max(0.0);
             let used = utilization * (1.0 + error) > 1.0 - self.gamma.min(left);
-            // I_S stays unknown: who is one hop from the gateway and silent cannot be heard.
+            // I_S stays unknown: an idle node one hop from the gateway cannot be overheard.
             self.bits = Some((used, true));
         }
     }
@@ -243,7 +245,8 @@ impl Control for Node {
                 self.update(now, actions);
                 self.due = now + self.period;
                 if self.source == Source::Messages {
-                    // The next bit is expected a period from now and wakes it; this is the watchdog.
+                    // The next bit is expected a period from now and wakes the node; this is the
+                    // watchdog.
                     self.due = now + self.period.saturating_mul(2);
                 }
             }

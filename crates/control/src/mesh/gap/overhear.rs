@@ -1,10 +1,10 @@
-//! `+overhear`: a neighbour's own estimate of how much of the gateway is used (§IV.A).
+//! `+overhear`: a neighbour's own estimate of the gateway's utilisation (§IV.A).
 //!
-//! The paper lets neighbours watch the gateway's acknowledgements. What a router's monitor interface
-//! gives is taken here: data frames to and from the gateway, and the transport's acknowledgements
-//! that the gateway sends to those whose data cannot be heard. It errs by what collides here and not
-//! at the gateway, by sizes where only acknowledgements are heard, and by flows of whose first hop
-//! nothing is heard.
+//! The paper lets neighbours watch the gateway's acknowledgements. Here the input is that of a
+//! router's monitor interface: data frames to and from the gateway, and the transport's
+//! acknowledgements that the gateway sends to nodes whose data is out of range. Its errors are
+//! frames that collide here and not at the gateway, sizes where only acknowledgements are
+//! overheard, and flows whose first hop is entirely out of range.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 
 use crate::{FlowHere, Heard, Sent};
 
-/// Flows that are remembered; whoever invents more is not counted as far away.
+/// Maximum number of flows that are remembered; forged ones beyond it do not count as far away.
 const MOST_FLOWS: usize = 1024;
-/// A far hop that was heard so recently is sensed here.
+/// Time since the last packet of a far hop within which this node senses that hop.
 const RECENT: Span = Span::from_secs(1);
 
-/// What is heard of the gateway's traffic.
+/// State of the gateway's traffic, as overheard.
 #[derive(Debug)]
 pub(super) struct Overhear {
-    /// `None` where the node sends nothing to it.
+    /// The gateway; `None` if the node sends nothing to it.
     gateway: Option<NodeId>,
-    /// The node's own flows and those it forwards, with their part of the air per byte.
+    /// The node's own and forwarded flows, with the weight of each byte by hops.
     mine: Vec<(FlowId, u64)>,
     known: BTreeMap<FlowId, Known>,
-    /// A packet whose size cannot be heard.
+    /// Assumed size of a packet whose size is unknown.
     packet: u32,
-    /// Bytes since the last sample, each as often as its hops take of the air.
+    /// Bytes since the last sample, each weighted by its hops.
     weighed: u64,
-    /// Of these, what hops took that are too far away to be sensed.
+    /// Part of `weighed` on hops that are too far away to be sensed.
     unsensed: u64,
-    /// U* in these bits per second.
+    /// U* in bit/s.
     fills: f64,
     weight: f64,
     sampled: Option<Time>,
@@ -39,22 +39,22 @@ pub(super) struct Overhear {
     carried: Option<(f64, f64)>,
 }
 
-/// What is known of somebody else's flow.
+/// State of another node's flow.
 #[derive(Clone, Copy, Default, Debug)]
 struct Known {
-    /// It was heard on a hop without the gateway, so it has another hop.
+    /// True if it was overheard on a hop without the gateway, so that it has another hop.
     far: bool,
     /// Bytes of its data to and from the gateway since the last sample.
     data: u64,
-    /// Acknowledgements of it by the gateway since then.
+    /// Acknowledgements of it by the gateway since the last sample.
     acks: u64,
-    /// When its data was last heard on another hop.
+    /// Time of its last data on another hop.
     beyond: Option<Time>,
 }
 
 impl Known {
-    /// Times that the air around the gateway carries each of its bytes. How many more hops a far
-    /// flow has cannot be heard.
+    /// Returns the number of times that the air around the gateway carries each of its bytes.
+    /// The number of further hops of a far flow is unknown.
     fn cost(&self) -> u64 {
         if self.far { 2 } else { 1 }
     }
@@ -84,7 +84,7 @@ impl Overhear {
         }
     }
 
-    /// Of one of the node's own flows, or one that it forwards.
+    /// Returns the weight of one of the node's own or forwarded flows.
     fn cost(&self, flow: FlowId) -> u64 {
         self.mine.iter().find(|m| m.0 == flow).map_or(1, |m| m.1)
     }
@@ -97,7 +97,7 @@ impl Overhear {
         }
     }
 
-    /// A frame of the node's own.
+    /// Takes in a frame that the node sent.
     pub fn sent(&mut self, sent: &Sent) {
         let Some(flow) = sent.flow else { return };
         if !sent.ack && sent.delivered && sent.to.is_some() && sent.to == self.gateway {
@@ -105,14 +105,14 @@ impl Overhear {
         }
     }
 
-    /// A packet for the node.
+    /// Takes in a packet for this node.
     pub fn received(&mut self, heard: &Heard) {
         if !heard.ack && Some(heard.link.from) == self.gateway {
             self.weighed += u64::from(heard.bytes) * self.cost(heard.flow);
         }
     }
 
-    /// A packet for somebody else.
+    /// Takes in a packet for another node.
     pub fn overheard(&mut self, now: Time, heard: &Heard) {
         let Some(gateway) = self.gateway else { return };
         let (from, to) = (heard.link.from == gateway, heard.link.to == gateway);
@@ -133,12 +133,12 @@ impl Overhear {
         }
     }
 
-    /// Takes a sample: what was heard since the last one.
+    /// Ends a sample: evaluates the packets since the last one.
     pub fn take(&mut self, now: Time) {
         let packet = u64::from(self.packet);
         for k in self.known.values_mut() {
-            // Two looks at the same packets, each of which misses some: acknowledgements are short
-            // and collide less; data is there where they are delayed.
+            // Two counts of the same packets, each incomplete: acknowledgements are short and
+            // collide less; data is present when acknowledgements are delayed.
             let bytes = std::mem::take(&mut k.data).max(std::mem::take(&mut k.acks) * packet);
             let hidden = k.far && k.beyond.is_none_or(|at| now.since(at) > RECENT);
             self.weighed += bytes * k.cost();
@@ -156,8 +156,9 @@ impl Overhear {
         }
     }
 
-    /// U over U*. `sensed`: the same by the node's survey, which hears what collides but not the far
-    /// hops of other branches; what was decoded tells these, but misses what collides.
+    /// Returns U over U*.
+    /// `sensed` is the same by the node's survey, which includes collisions but not the far hops of
+    /// other branches; the decoded packets include these, but not collisions.
     pub fn utilization(&self, sensed: f64) -> f64 {
         let (all, unsensed) = self.carried.unwrap_or_default();
         (all / self.fills).max(sensed + unsensed / self.fills)
@@ -183,7 +184,7 @@ mod tests {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    /// Node 1 with a flow of its own (0) and one that it forwards (1); U* of 80 kbit/s, no memory.
+    /// Node 1 with a flow of its own (0) and a forwarded one (1); U* of 80 kbit/s, no memory.
     fn node() -> Overhear {
         let here = |flow, hops| {
             FlowHere::new(FlowId(flow), Place::Source, 960, 1000)
@@ -195,7 +196,7 @@ mod tests {
         o
     }
 
-    /// Utilisation after a second in which `what` happened.
+    /// Returns the utilisation after a second with the events of `what`.
     fn after(what: impl FnOnce(&mut Overhear)) -> f64 {
         let mut o = node();
         what(&mut o);
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn flows_heard_beyond_the_gateways_hop_are_far() {
         let far = after(|o| {
-            // Node 2 hands an acknowledgement on to node 3: the flow comes from there.
+            // Node 2 forwards an acknowledgement to node 3: the flow comes from there.
             o.overheard(at(1), &heard(2, 3, 7, true));
             o.overheard(at(2), &heard(2, 0, 7, false));
         });

@@ -8,7 +8,7 @@ use crate::{
     StartError,
 };
 
-/// U*, in bit/s of IP: what a lone neighbour gets across.
+/// U*, in bit/s of IP: the throughput of a lone neighbour.
 const CAPACITY: u64 = 1_000_000;
 
 fn here(flow: u32, place: Place, hops: u32, fair: u64) -> FlowHere {
@@ -34,7 +34,7 @@ fn try_start(
     parameters: &[(&str, f64)],
 ) -> Result<Option<Instance>, StartError> {
     let mut mechanism = lookup(name).unwrap();
-    // What the model gives is reached here.
+    // The rates of the model are reached here.
     mechanism.set("efficiency", 1.0).unwrap();
     for (parameter, value) in parameters {
         mechanism.set(parameter, *value).unwrap();
@@ -51,8 +51,8 @@ fn ms(n: u64) -> Time {
     Time::ZERO + Span::from_millis(n)
 }
 
-/// A gateway as the fluid model has it: neighbours first, then the rest. Flow i comes from
-/// neighbour i + 1; one more flow is everybody else's, and costs twice the air.
+/// A gateway as in the fluid model: neighbours first, then the other nodes. Flow i comes from
+/// neighbour i + 1; one more flow stands for all other nodes and costs twice the airtime.
 struct Loop {
     gateway: Option<Box<dyn Control>>,
     nodes: Vec<Node>,
@@ -67,7 +67,7 @@ struct Node {
     control: Box<dyn Control>,
     limit: f64,
     bits: f64,
-    /// bit/s.
+    /// Demand in bit/s.
     demand: f64,
     mean: f64,
 }
@@ -108,7 +108,7 @@ impl Loop {
         }
     }
 
-    /// Runs for some seconds and leaves each one's mean rate in `mean` and `multi`.
+    /// Runs for some seconds; the mean rates are then in `mean` and `multi`.
     fn run(&mut self, seconds: u64) {
         let ticks = seconds * 1_000_000_000 / TICK.as_nanos();
         let (mut multi, capacity) = (0.0, CAPACITY as f64);
@@ -144,7 +144,7 @@ impl Loop {
         }
     }
 
-    /// Deadlines that are due, and what follows from them.
+    /// Runs the deadlines that are due, and their actions.
     fn serve(&mut self) {
         let (now, channel) = (self.now, self.channel());
         let mut actions = Actions::new();
@@ -206,7 +206,7 @@ impl Loop {
 
 /// The parameters of §VI.D: two neighbours and a two-hop node, a quarter of the capacity each.
 ///
-/// A neighbour takes U* to be what TCP carries over its link; here it is all of the link.
+/// A neighbour takes U* to be TCP's throughput over its link; here it is all of the link.
 const ROBUSTNESS: &[(&str, f64)] = &[("gamma", 0.2), ("alpha", 0.01 / TCP_PART), ("beta", 0.9)];
 
 fn near(values: &[f64], expected: &[f64], part: f64) {
@@ -252,7 +252,7 @@ fn what_the_others_do_not_need_is_used_up_to_the_threshold() {
     l.demand = 0.0;
     l.run(60);
     l.run(60);
-    // (1 − γ) U* for both, and they have no reason to differ.
+    // (1 − γ) U* for both, and there is no reason for a difference.
     near(&l.means(), &[0.4, 0.4, 0.0], 0.06);
     // Demand comes back through the signalling bandwidth, within seconds.
     l.demand = f64::INFINITY;
@@ -264,7 +264,7 @@ fn what_the_others_do_not_need_is_used_up_to_the_threshold() {
 #[test]
 fn a_neighbour_that_is_gone_leaves_its_guarantee_only_to_the_aggregate_variant() {
     // §VI.E: with I_U alone the other neighbour stays at its own guarantee while multi-hop nodes
-    // are backlogged; with I_S the neighbours' guarantee is handed on.
+    // are backlogged; with I_S it gets the neighbours' unused guarantee.
     let mean = |name: &str| {
         let mut l = Loop::new(name, 2, CAPACITY / 4, ROBUSTNESS);
         l.run(20);
@@ -286,7 +286,7 @@ fn a_neighbour_that_needs_little_is_left_alone() {
     near(&l.means(), &[0.1, 0.25, 0.325], 0.06);
 }
 
-/// What one update makes of a limit.
+/// Returns the actions of one update.
 fn step(node: &mut Instance, at: u64, bytes: u64, waiting: u32, bit: Option<u8>) -> Actions {
     let mut actions = Actions::new();
     if let Some(bit) = bit {
@@ -352,7 +352,7 @@ fn without_news_a_neighbour_falls_back_on_its_guarantee() {
     for n in 1..=5 {
         step(&mut node, 100 * n, 31_250 * n, 1, Some(low));
     }
-    // Four increases from the guarantee; then the gateway falls silent.
+    // Four increases from the guarantee; then the gateway sends nothing more.
     let quiet = step(&mut node, 700, 200_000, 1, None);
     assert!(quiet.is_empty());
     let actions = step(&mut node, 1_500, 300_000, 1, None);
@@ -390,7 +390,7 @@ fn guarantees_may_fill_the_link_and_no_more() {
 
 #[test]
 fn an_allocation_counts_as_a_whole() {
-    // Rates change hands one after the other: half of the air goes from one flow to the other.
+    // Rates change one after the other: half of the airtime moves from one flow to the other.
     let flows = vec![here(0, Place::Sink, 1, 900_000), here(1, Place::Sink, 1, 100_000)];
     let mut gateway = start("gap", setting(0, flows, &[1, 2]), &[("weight", 1.0), ("gamma", 0.1)]);
     let mut high = Vec::new();
@@ -439,7 +439,7 @@ fn acknowledgements_carry_the_bit_only_when_it_changes() {
         }));
     }
     assert_eq!(sent, [(100, (true, true)), (300, (false, true))]);
-    // The other end: with its own period, from what its acknowledgements said last.
+    // The other end: with its own period, from the bits of the last acknowledgements.
     let flows = vec![here(1, Place::Source, 1, 250_000)];
     let mut node = start("gap+ack", setting(1, flows, &[0]), &[("weight", 1.0)]);
     let frame = Sent {
@@ -506,7 +506,7 @@ fn impossible_settings_are_refused() {
          Mbit/s"
     );
     assert_eq!(refused(setting(0, vec![], &[]), &[]), "gap: the gateway has no neighbour");
-    // Together, which only the gateway can know.
+    // Together, which only the gateway can check.
     let many = || (0..4).map(|f| here(f, Place::Sink, 1, 100_000)).collect::<Vec<_>>();
     let sum = refused(setting(0, many(), &[1, 2, 3, 4]), &[("guarantee", 400.0)]);
     assert!(sum.contains("add up to 1.6 Mbit/s"), "{sum}");
@@ -520,7 +520,7 @@ fn impossible_settings_are_refused() {
     assert!(
         refused(setting(1, vec![promised], &[0]), &[]).contains("guarantees add up to 2 Mbit/s")
     );
-    // A node does not know the others, but what is left beside its own guarantee.
+    // A node does not know the others, but the capacity left beside its own guarantee.
     let lone = setting(1, vec![here(1, Place::Source, 1, 100_000)], &[0]);
     let gamma = refused(lone, &[("guarantee", 600.0), ("gamma", 0.5)]);
     assert!(gamma.contains("gamma must be at most 0.400"), "{gamma}");
@@ -542,7 +542,7 @@ fn only_its_own_messages_count() {
     }
 }
 
-/// A node that estimates by itself, with surveys that say nothing.
+/// A node that estimates by itself, with surveys that carry no information.
 #[test]
 fn a_stuck_survey_leaves_an_overhearing_neighbour_its_guarantee() {
     let flows = vec![here(0, Place::Source, 1, 400_000)];

@@ -2,36 +2,37 @@
 
 use fairmesh_units::FlowId;
 
-/// Size of every broadcast (Mancuso 2010 §VI.A).
+/// Size of every broadcast in bytes (Mancuso 2010 §VI.A).
 pub(super) const SIZE: usize = 50;
-/// Demands that fit into one.
+/// Maximum number of demands in a broadcast.
 pub(super) const MOST: usize = (SIZE - FIXED) / EACH;
 
 const TAG: u8 = 0x49;
 const FIXED: usize = 7;
 const EACH: usize = 4;
-/// A demand above what the flow gets; the codes below are kbit/s.
+/// Code of a demand above the flow's rate; the codes below are kbit/s.
 const MORE: u16 = u16::MAX;
 
-/// What one flow wants.
+/// Demand of one flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Demand {
     pub flow: FlowId,
-    /// bit/s of IP; infinite for "more than it gets".
+    /// Rate in bit/s of IP; infinite for a demand above the flow's rate.
     pub rate: f64,
 }
 
-/// What a node tells its neighbours.
+/// Report of a node to its neighbours.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct DemandReport {
-    /// Counts the gateway's share-outs, around.
+    /// Number of the gateway's allocation, which wraps.
     pub sequence: u8,
-    /// Rate per weight, bit/s of IP.
+    /// Rate per weight in bit/s of IP.
     pub level: Option<f64>,
     pub demands: Vec<Demand>,
 }
 
 impl DemandReport {
+    /// Encodes the report.
     /// Flows beyond 65,535 and demands beyond [`MOST`] are left out; rates are rounded up to
     /// kbit/s, so that a small demand is not taken for none.
     pub fn encode(&self) -> [u8; SIZE] {
@@ -54,7 +55,7 @@ impl DemandReport {
         body
     }
 
-    /// `None` if it is not such a message.
+    /// Decodes a report; `None` if it is invalid.
     pub fn decode(body: &[u8]) -> Option<DemandReport> {
         let body: &[u8; SIZE] = body.try_into().ok()?;
         let number = usize::from(body[6]);

@@ -1,14 +1,14 @@
-//! `ifa`: the inter-TAP fairness algorithm as Mancuso 2010 §VI.A idealises it, to measure GAP
-//! against.
+//! `ifa`: the inter-TAP fairness algorithm as Mancuso 2010 §VI.A idealises it, as a reference for
+//! GAP.
 //!
-//! Every node broadcasts 50 bytes at the base rate every 300 ms. Upwards travel the demands of
-//! flows, each node passing on those that cross it; the gateway shares out its air max-min, a flow
-//! of h hops costing as much air as h of one hop; downwards travels the level of the water, which
-//! each source cuts its flows to. News moves one hop per broadcast.
+//! Every node broadcasts 50 bytes at the base rate every 300 ms. The demands of flows travel
+//! upwards, each node forwarding those of the flows that cross it; the gateway allocates its
+//! airtime max-min, a flow of h hops costing as much airtime as h flows of one hop; the level of
+//! the water-filling travels downwards, and each source limits its flows to it. Information moves
+//! one hop per broadcast.
 //!
-//! What is ideal is the capacity to be shared: a global observer knows it (here the analytic
-//! allocation, as for `source`). What is not is the air that the broadcasts take, and what is lost
-//! of them.
+//! The capacity to be allocated is ideal: a global observer knows it (here the analytic allocation,
+//! as for `source`). The airtime of the broadcasts and their losses are not ideal.
 
 use fairmesh_units::{BitRate, Bytes, Span, Time};
 
@@ -44,9 +44,9 @@ pub(crate) fn definition() -> Definition {
         .with_options(|_: &Options| needs(), build)
 }
 
-/// Broadcasts after which a demand that is not repeated is forgotten.
+/// Number of broadcasts after which a demand that is not repeated is forgotten.
 const MEMORY: u64 = 10;
-/// Beyond this many hops a flow takes no more of the gateway's air (Jamshaid 2010 §7.5.2).
+/// Number of hops beyond which a flow takes no more of the gateway's air (Jamshaid 2010 §7.5.2).
 const REUSE: u32 = 3;
 
 fn needs() -> Vec<Needs> {
@@ -110,7 +110,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     })
 }
 
-/// What the analytic rate of a flow comes to, in IP bytes, if it has one.
+/// Returns the analytic rate of a flow in IP bytes, if it has one.
 fn ip_fair(here: &FlowHere, efficiency: f64) -> Option<f64> {
     here.fair.filter(|r| r.0 > 0).map(|r| efficiency * here.ip_rate(r).0 as f64)
 }
@@ -120,9 +120,9 @@ struct Flow {
     here: FlowHere,
     /// Latest analytic rate of IP bytes.
     fair: Option<f64>,
-    /// The limit in force, for local flows.
+    /// Limit in force, for local flows.
     limit: Option<f64>,
-    /// Latest demand, own or heard of, bit/s of IP; infinite if it wants more than it gets.
+    /// Latest demand, own or received, bit/s of IP; infinite if it is above the flow's rate.
     demand: Option<f64>,
     at: Time,
     counters: Option<Counters>,
@@ -130,7 +130,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Times that the gateway's air carries each of its bytes.
+    /// Returns the number of times that the gateway's air carries each of its bytes.
     fn cost(&self) -> f64 {
         f64::from(self.here.hops.unwrap_or(1).clamp(1, REUSE))
     }
@@ -144,14 +144,15 @@ struct Ifa {
     gateway: bool,
     /// The flows that cross this node.
     flows: Vec<Flow>,
-    /// What the gateway's air carries, bit/s of IP bytes over one hop: the observer's knowledge.
+    /// Capacity of the gateway's air, bit/s of IP bytes over one hop: the observer's knowledge.
     capacity: f64,
-    /// Part of the analytic rates that the mesh reaches.
+    /// Fraction of the analytic rates that the mesh reaches.
     efficiency: f64,
-    /// Rate per weight, and the number of the report it came with.
+    /// Rate per weight.
     level: Option<f64>,
+    /// Number of the report of this level.
     sequence: u8,
-    /// Whose demand comes first in the next broadcast.
+    /// Index of the flow whose demand comes first in the next broadcast.
     turn: usize,
     sampled: Time,
     period: Span,
@@ -159,13 +160,13 @@ struct Ifa {
 }
 
 impl Ifa {
-    /// The observer: the most air that an allocation has ever filled is what there is.
+    /// Updates the observer's capacity: the maximum that an allocation has ever filled.
     fn observe(&mut self) {
         let filled = |f: &Flow| f.fair.map_or(0.0, |r| r * f.cost());
         self.capacity = self.capacity.max(self.flows.iter().map(filled).sum());
     }
 
-    /// What local flows want: more than they get if something waits, else what they send.
+    /// Measures the demand of local flows: infinite if packets wait, else the rate.
     fn measure(&mut self, now: Time) {
         let seconds = now.since(self.sampled).as_secs_f64();
         self.sampled = now;
@@ -182,13 +183,13 @@ impl Ifa {
         }
     }
 
-    /// The gateway's share-out: Σ cost × min(demand, weight × level) = capacity.
+    /// Computes the gateway's allocation: Σ cost × min(demand, weight × level) = capacity.
     fn share(&mut self, now: Time) {
         let memory = self.period.saturating_mul(MEMORY);
         let wants = self
             .flows
             .iter()
-            // A flow of which nothing was ever heard has its share; one that fell silent has none.
+            // A flow without any report has its share; one whose reports have ended has none.
             .filter(|f| f.demand.is_none() || now.since(f.at) <= memory)
             .map(|f| (f, f.demand.unwrap_or(f64::INFINITY)))
             .filter(|(_, demand)| *demand > 0.0);
@@ -198,7 +199,7 @@ impl Ifa {
             most: demand * f.cost(),
         });
         let level = water_filling::level(self.capacity, claims);
-        // With less wanted than there is, anyone may have everything.
+        // With less demand than capacity, any flow may have all of it.
         self.level = Some(if level.is_finite() { level } else { self.capacity });
         self.sequence = self.sequence.wrapping_add(1);
     }
@@ -207,7 +208,7 @@ impl Ifa {
         let Some(level) = self.level else { return };
         for f in self.flows.iter_mut().filter(|f| f.here.place == Place::Source) {
             let limit = (level * f.here.weight).max(1.0);
-            // A change of less than a hundredth is not worth a word.
+            // A change of less than a hundredth is not set.
             if f.limit.is_some_and(|old| (limit - old).abs() < 0.01 * old) {
                 continue;
             }
@@ -226,7 +227,7 @@ impl Ifa {
         let mut report =
             DemandReport { sequence: self.sequence, level: self.level, demands: Vec::new() };
         let n = self.flows.len();
-        // The gateway needs to tell nobody what is wanted of it.
+        // The gateway needs to send no demands.
         for k in 0..if self.gateway { 0 } else { n } {
             let f = &self.flows[(self.turn + k) % n];
             let fresh = f.is_local() || now.since(f.at) <= memory;
@@ -249,14 +250,14 @@ impl Ifa {
     fn hear(&mut self, now: Time, body: &[u8]) -> bool {
         let Some(report) = DemandReport::decode(body) else { return false };
         for d in &report.demands {
-            // Of flows that start here the node itself knows best.
+            // The node itself has the best information about flows that start here.
             let known = self.flows.iter_mut().find(|f| f.here.flow == d.flow && !f.is_local());
             if let Some(f) = known {
                 f.demand = Some(d.rate);
                 f.at = now;
             }
         }
-        // Newer, counting around.
+        // Newer, with numbers that wrap.
         let newer = report.sequence.wrapping_sub(self.sequence) as i8 > 0;
         if self.gateway || report.level.is_none() || !(newer || self.level.is_none()) {
             return false;
@@ -285,7 +286,8 @@ impl Control for Ifa {
             }
             Event::Message(m) if self.hear(now, m.body) => self.apply(actions),
             Event::Deadline if now >= self.due => {
-                // Not with each rate: an allocation is whole only when all of its rates are in.
+                // Not with each rate: an allocation is complete only when all of its rates have
+                // arrived.
                 self.observe();
                 self.measure(now);
                 if self.gateway {

@@ -22,14 +22,15 @@ fn node(id: u32, flows: Vec<FlowHere>) -> Instance {
     start_with("ifa", setting, &[("efficiency", 1.0)]).unwrap()
 }
 
-/// A chain 0-1-2: flow 1 from node 1, flow 2 from node 2, the air carries 300 kbit/s over one hop.
+/// A chain 0-1-2: flow 1 from node 1, flow 2 from node 2; the air carries 300 kbit/s over one hop.
 fn chain() -> [Instance; 3] {
     let gateway = vec![here(1, Place::Sink, 1, 100_000), here(2, Place::Sink, 2, 100_000)];
     let middle = vec![here(1, Place::Source, 1, 100_000), here(2, Place::Forwarder, 2, 100_000)];
     [node(0, gateway), node(1, middle), node(2, vec![here(2, Place::Source, 2, 100_000)])]
 }
 
-/// One broadcast of everyone, far end first, and the limits that follow: (node, flow, rate).
+/// Runs one broadcast of each node, far end first; returns the resulting limits: (node, flow,
+/// rate).
 fn round(
     nodes: &mut [Instance; 3],
     n: u64,
@@ -47,7 +48,7 @@ fn round(
     for i in [2usize, 1, 0] {
         let mut actions = Actions::new();
         if i > 0 {
-            // `None` fills its class; otherwise so many bytes pass in the period.
+            // `None` fills its class; otherwise this number of bytes passes in the period.
             sent[i] += offered[i].unwrap_or(3_000);
             let counters = Counters {
                 class: Class::Flow(FlowId(i as u32)),
@@ -96,7 +97,7 @@ fn demands_travel_up_and_the_level_travels_down() {
         (4..=6).flat_map(|n| round(&mut nodes, n, [None, None, Some(375)], &mut sent)).collect();
     assert!(change.contains(&(1, 1, 280_000)), "{change:?}");
     assert!(change.contains(&(2, 2, 280_000)), "it could have as much: {change:?}");
-    // It wants more again, and both are back at a third.
+    // Its demand rises again, and both are back at a third.
     let change: Vec<_> = (7..=9).flat_map(|n| round(&mut nodes, n, [None; 3], &mut sent)).collect();
     assert!(change.contains(&(1, 1, 100_000)) && change.contains(&(2, 2, 100_000)), "{change:?}");
 }
