@@ -11,10 +11,13 @@ use crate::Header;
 
 /// Reserved flag in the second word of an IPv4 header.
 const RESERVED: u32 = 0x8000;
+/// Flag "more fragments" in that word.
 const MORE: u32 = 0x2000;
+/// Fragment offset in that word.
 const OFFSET: u32 = 0x1fff;
 /// Number of bits of one value.
 const BITS: u32 = 5;
+/// Largest code of a value.
 const TOP: u32 = 31;
 
 /// Identifiers of the values that a header carries.

@@ -1,39 +1,42 @@
-//! Whether a node senses much more than it hears: then others disturb it, and it them, from farther
-//! away than their headers reach.
+//! Comparison of the airtime that a node senses with the airtime that nodes in its range report.
+//! If it senses much more, nodes out of the range of its headers disturb it, and it them.
 
 use crate::{Channel, Sent};
 
 /// Weight of each look in the averages.
 const GAIN: f64 = 0.02;
-/// Busy air that matters, and the parts of it that exchanges of the node and its neighbours take
-/// below which it senses much more than it hears, and above which no more.
+/// Busy fraction of the air from which the comparison is made.
 const BUSY: f64 = 0.2;
+/// Fraction of the busy air by reported exchanges below which the node senses much more than is reported.
 const MUCH: f64 = 0.8;
+/// Fraction of the others' air by reported exchanges from which this is over.
 const LITTLE: f64 = 0.9;
-/// Air that others take, below which nothing is seen of who they are.
+/// Fraction of the air taken by others below which their reports are not evaluated.
 const OTHERS: f64 = 0.1;
 
-/// The air as a node senses it.
+/// State of the air as a node senses it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Air {
-    /// Airtime of own exchanges since the last look, s, and the latest counters.
+    /// Airtime of own exchanges since the last look, s.
     spent: f64,
+    /// Latest counters.
     last: Option<Channel>,
-    /// Moving averages: part of the time that own exchanges take, and that the air is busy.
+    /// Moving average of the fraction of time of own exchanges.
     own: f64,
+    /// Moving average of the fraction of time in which the air is busy.
     pub busy: f64,
-    /// It senses much more than it hears.
+    /// True if the node senses much more than is reported.
     pub wide: bool,
 }
 
 impl Air {
-    /// An exchange of this node is over.
+    /// Takes in an exchange of this node.
     pub fn spent(&mut self, sent: &Sent) {
         let backoff = sent.backoff.as_secs_f64() * f64::from(sent.attempts.min(1));
         self.spent += (sent.airtime.as_secs_f64() - backoff).max(0.0);
     }
 
-    /// Counters of the channel. Returns false where they cannot be right.
+    /// Takes in counters of the channel; returns false if they are invalid.
     pub fn survey(&mut self, c: &Channel) -> bool {
         let spent = core::mem::take(&mut self.spent);
         let Some(last) = self.last.replace(*c) else { return true };
@@ -51,19 +54,20 @@ impl Air {
         true
     }
 
-    /// Part of the time that own exchanges take.
+    /// Returns the fraction of time of own exchanges.
     pub fn own(&self) -> f64 {
         self.own
     }
 
-    /// Compares what is sensed with what this node and those it hears say they take.
+    /// Compares the sensed airtime with the airtime that this node and those in its range report.
     pub fn compare(&mut self, told: f64) {
         if self.busy < BUSY {
             self.wide = false;
         } else if !self.wide {
             self.wide = told < MUCH * self.busy;
         } else {
-            // Who takes nearly all of the air explains it by that, and silences those it does not hear.
+            // A node that takes nearly all of the air explains it by its own exchanges, and silences nodes out of its
+            // range.
             let others = self.busy - self.own;
             self.wide = others < OTHERS || told - self.own < LITTLE * others;
         }
@@ -78,7 +82,7 @@ mod tests {
 
     const SECOND: u64 = 1000;
 
-    /// What is known after seconds of which these parts were own exchanges, ms, and busy.
+    /// Returns the state after seconds with these parts: own exchanges, ms, and busy air.
     fn after(exchange: u64, backoff: u64, attempts: u8, busy: u64) -> Air {
         let mut air = Air::default();
         for n in 0..1000 {
@@ -120,7 +124,7 @@ mod tests {
         };
         assert!(wide(500, 0.39) && !wide(500, 0.41));
         assert!(!wide(190, 0.0), "in little traffic nothing is to be seen");
-        // It ends later than it begins.
+        // The exchange ends later than it begins.
         let mut air = after(100, 0, 1, 500);
         let seen = [0.41, 0.39, 0.44, 0.46, 0.44].map(|told| {
             air.compare(told);
@@ -129,7 +133,7 @@ mod tests {
         assert_eq!(seen, [false, true, true, false, false]);
     }
 
-    /// Once it has silenced those whom it does not hear it takes nearly all of the air itself: that explains nothing.
+    /// A node that has silenced nodes out of its range takes nearly all of the air itself: that explains nothing.
     #[test]
     fn who_takes_nearly_all_of_the_air_remains_disturbed_from_afar() {
         let mut air = after(700, 0, 1, 750);
@@ -138,7 +142,7 @@ mod tests {
         air = Air { wide: true, ..air };
         air.compare(0.74);
         assert!(air.wide);
-        // Others take more, and those that it hears say so.
+        // Others take more, and those in range report it.
         let mut air = Air { wide: true, ..after(500, 0, 1, 750) };
         air.compare(0.70);
         assert!(air.wide);

@@ -1,6 +1,6 @@
-//! What must not happen, and what is said of it.
+//! Events that must not happen, and their reports.
 
-/// What must not happen, counted and named.
+/// Events that must not happen; they are counted and reported by name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Anomaly {
     Stranger,

@@ -1,4 +1,4 @@
-//! Strangers and liars, stale levels, a neighbour that vanishes, counters that stick, no numbers.
+//! Unknown nodes and false values, stale levels, a neighbour that vanishes, stuck counters, NaN.
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn strangers_and_nonsense_are_named_and_change_nothing() {
     let before = mesh.limit(1);
     let least = codec::word(Told::Levels(Circles([1, 1, 1])));
     for _ in 0..9 {
-        // Node 9 is no neighbour of node 4; node 5 says what cannot be.
+        // Node 9 is not a neighbour of node 4; node 5 sends impossible values.
         overhear(&mut mesh, 4, 9, 8, [1, least]);
         overhear(&mut mesh, 4, 5, 6, [0, 1]);
         mesh.tell(4, Event::Message(Message { from: NodeId(5), body: b"\x01\x02" }));
@@ -50,15 +50,15 @@ fn strangers_and_nonsense_are_named_and_change_nothing() {
         );
     }
     mesh.run(0.3);
-    // Named the first, second, fourth and eighth time; strangers spoke eighteen times.
+    // Reported the first, second, fourth and eighth time; unknown nodes sent eighteen times.
     for (code, times) in [("bad-header", 4), ("bad-message", 4), ("stranger", 5)] {
         assert_eq!(mesh.said(4, &format!("mesh-maxmin.{code}")), times, "{code}");
     }
     about(mesh.limit(1), before, 0.15);
 }
 
-/// A level that could be true is believed: it brings flows around down to the bound and no lower, and is forgotten
-/// three seconds after it was last told, so all have theirs again within ten.
+/// A plausible false level is accepted: it lowers flows around to the bound and no further, and is forgotten three
+/// seconds after its last report, so all have their levels again within ten.
 #[test]
 fn a_liars_level_is_bounded_and_forgotten() {
     let mut mesh = settled();
@@ -72,7 +72,7 @@ fn a_liars_level_is_bounded_and_forgotten() {
     }
     mesh.run(10.0);
     assert!(mesh.limit(1) > 0.8 * before, "{} of {before}", mesh.limit(1));
-    // The other lie: there is room for everybody.
+    // The opposite false value: capacity for every flow.
     let most = codec::word(Told::Levels(Circles([255, 255, 255])));
     for _ in 0..40 {
         overhear(&mut mesh, 4, 5, 6, [255, most]);
@@ -102,7 +102,7 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
         mesh.run(1.0);
     }
     assert!(mesh.limit(0) > 0.85 * before, "{} of {before}", mesh.limit(0));
-    // It is back, and gone again.
+    // The node is back, and gone again.
     mesh.gone = None;
     mesh.tell(5, sent(6, 1, false, 1000, true));
     mesh.run(0.2);
@@ -114,8 +114,8 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
     assert_eq!(mesh.said(5, "mesh-maxmin.vanished"), 2);
 }
 
-/// Nothing gets through to a neighbour that is heard all the time: it is drowned, and those around give way until TCP
-/// tries again, which may be after many seconds.
+/// Nothing gets through to a neighbour that is received all the time: its packets collide, and the nodes around give
+/// way until TCP tries again, which may be after many seconds.
 #[test]
 fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
     let mut mesh = Mesh::stack();
@@ -134,7 +134,7 @@ fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
     }
     assert_eq!(mesh.said(4, "mesh-maxmin.vanished"), 0);
     assert!(limits.windows(2).all(|w| w[1] < 0.95 * w[0]), "{limits:?}");
-    // Not for ever: a link may work one way only.
+    // Not permanently: a link may work one way only.
     for _ in 0..20 {
         mesh.tell(4, sent(5, 1, false, 40, false));
         overhear(&mut mesh, 4, 5, 8, [255, word]);
@@ -145,7 +145,7 @@ fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
     assert!(mesh.limit(0) > 0.8 * limits[0], "{} of {limits:?}", mesh.limit(0));
 }
 
-/// A queue that says it is full while nothing leaves it.
+/// A queue that reports to be full while nothing leaves it.
 #[test]
 fn a_counter_that_sticks_is_taken_for_empty() {
     let mut mesh = Mesh::new(&[(1, 2), (2, 3)], &[&[1, 2]], &[]);
@@ -189,7 +189,7 @@ fn a_level_that_is_no_number_begins_anew() {
         let before = level.rate();
         let waited = level.look(&RULE, fine.0, odd, 0.0, 3e5, 1.0);
         let fastest = level.look(&RULE, fine.0, 1.0, 0.0, odd, 1.0);
-        // More than can be is the most there is; what is no number, or negative, is refused.
+        // Infinity is clamped to the maximum; NaN and negative values are refused.
         assert_eq!(waited, odd == f64::INFINITY, "{odd}");
         assert_eq!(fastest, odd == -1.0, "{odd}");
         assert!(level.rate().is_finite() && level.rate() > 0.8 * before, "{odd}");
@@ -198,7 +198,7 @@ fn a_level_that_is_no_number_begins_anew() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Whatever comes by air, limits stay within their bounds, and ten seconds later nothing of it is left.
+    /// Whatever is received, limits stay within their bounds, and ten seconds later it has no more effect.
     #[test]
     fn any_header_leaves_limits_within_bounds(
         words in prop::collection::vec((any::<u32>(), any::<u32>(), 0usize..8), 1..60),

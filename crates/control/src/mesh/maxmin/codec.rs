@@ -1,69 +1,73 @@
-//! What a packet carries: levels and rates of three circles around its transmitter, and the least
-//! level that it met on its way.
+//! Encoding of a packet's values: levels and rates of three circles around its transmitter, and the least level on its
+//! way so far.
 //!
-//! 34 bits in fields of the IPv4 header that nobody uses: they fit where `cna` puts 37, with the two
-//! bits of ECN left alone. Slot 0 has the way's least level (8 bits, kept by the host's `Min`), slot
-//! 1 says what it is (present: 1, which values: 2) and has three codes of 8 bits.
+//! 34 bits in unused fields of the IPv4 header: they fit where `cna` puts 37, with the two bits of ECN left alone. Slot
+//! 0 has the way's least level (8 bits, kept by the host's `Min`); slot 1 has the kind (present: 1, which values: 2)
+//! and three codes of 8 bits.
 
 use crate::Header;
 
-/// Slots of a header.
+/// Slot of the least level on the way.
 pub(super) const WAY: u8 = 0;
+/// Slot of the circles.
 pub(super) const CIRCLES: u8 = 1;
 
 const PRESENT: u32 = 1 << 31;
 const RATES: u32 = 1 << 24;
 const FAR: u32 = 1 << 25;
 
-/// The least rate that has a code, bit/s, and how far codes are apart.
+/// Smallest rate that has a code, bit/s.
 pub(super) const LEAST: f64 = 2_000.0;
+/// Ratio of neighbouring codes.
 const STEP: f64 = 1.045;
 const TOP: u8 = 255;
 
-/// A rate per unit of weight, application bits per second, in 8 bits; 0 is "none told". Rounded down.
+/// Encodes a rate per unit of weight, application bits per second, in 8 bits; 0 means none. Rounded down.
 pub(super) fn code(rate: f64) -> u8 {
     let steps = libm::log(rate.max(LEAST) / LEAST) / libm::log(STEP);
-    // NaN becomes the least.
+    // NaN becomes the smallest rate.
     1 + (libm::floor(steps + 1e-6).max(0.0)).min(f64::from(TOP - 1)) as u8
 }
 
-/// The rate of a code.
+/// Returns the rate of a code.
 pub(super) fn rate(code: u8) -> Option<f64> {
     let steps = code.checked_sub(1)?;
     Some(LEAST * libm::pow(STEP, f64::from(steps)))
 }
 
-/// One value for each circle: the node itself; with those that send to it; with its neighbours and
-/// those that send to them. Codes.
+/// Codes of one value for each circle.
+/// The circles are the node itself; the node with those that send to it; the node with its neighbours and those that
+/// send to them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Circles(pub [u8; 3]);
 
-/// What a header or a message tells.
+/// Contents of a header or a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     /// The least level of each circle: it can only fall from one to the next.
     Levels(Circles),
     /// The fastest flow of each circle: it can only rise.
     Rates(Circles),
-    /// What is for those who sense farther than they hear.
+    /// Values for nodes that sense farther than they receive.
     Far(Far),
 }
 
-/// A node's part of the air, and what its neighbours told of their widest circle.
+/// A node's part of the air, and its neighbours' values of their widest circle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Far {
     /// Airtime of its exchanges, in 255ths of the time.
     pub air: u8,
-    /// The least level and the fastest flow of the next circle. Codes.
+    /// Code of the least level of the next circle.
     pub level: u8,
+    /// Code of the fastest flow of the next circle.
     pub rate: u8,
 }
 
-/// What nobody who speaks the protocol says.
+/// Values that no node sends under the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Malformed;
 
-/// The word of slot 1.
+/// Returns the word of slot 1.
 pub(super) fn word(told: Told) -> u32 {
     let (kind, Circles([a, b, c])) = match told {
         Told::Levels(circles) => (0, circles),
@@ -73,12 +77,12 @@ pub(super) fn word(told: Told) -> u32 {
     PRESENT | kind | u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c)
 }
 
-/// The smaller of two levels as codes, where 0 is none.
+/// Returns the smaller of two levels as codes; 0 is none.
 pub(super) fn least(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
 }
 
-/// Reads slot 1; `None` where nothing is carried.
+/// Reads slot 1; `None` if nothing is carried.
 pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
     if word == 0 {
         return Ok(None);
@@ -99,7 +103,7 @@ pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
     if falls { Ok(Some(Told::Levels(circles))) } else { Err(Malformed) }
 }
 
-/// The least level on a packet's way so far.
+/// Returns the least level on a packet's way so far.
 pub(super) fn way(header: &Header) -> Result<Option<f64>, Malformed> {
     let code = header.0[usize::from(WAY)];
     u8::try_from(code).map(rate).map_err(|_| Malformed)
@@ -119,7 +123,7 @@ mod tests {
             assert_eq!(code(told), code(bps), "what was told is told on unchanged");
         }
         assert!(rate(TOP).unwrap() > 140e6);
-        // Nothing else can be said.
+        // No other value is valid.
         for odd in [f64::NAN, f64::NEG_INFINITY, -1.0, 0.0] {
             assert_eq!(code(odd), 1);
         }
@@ -133,7 +137,7 @@ mod tests {
         for fine in [levels([0, 0, 9]), levels([9, 9, 3]), rates([0, 4, 4]), levels([0, 0, 0])] {
             assert!(read(fine).is_ok(), "{fine:x}");
         }
-        // A wider circle with more than one inside it, or nothing though there is something inside.
+        // A wider circle above the one inside it, or without a value although the one inside has one.
         for bad in [levels([3, 9, 9]), levels([9, 9, 0]), rates([4, 3, 9]), 1, PRESENT | 3 << 24] {
             assert_eq!(read(bad), Err(Malformed), "{bad:x}");
         }

@@ -1,43 +1,45 @@
-//! The level of a node: what each flow around it may have, by what waits at its radio.
+//! The level of a node: the rate of each flow around it, by the queue of its radio.
 
 use fairmesh_units::{Span, Time};
 
-/// Numbers of the rule.
+/// Parameters of the rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    /// Packets at the radio, the one in service included, at which the level stays.
+    /// Number of packets at the radio, the one in service included, at which the level stays.
     pub backlog: f64,
-    /// Change of the level's logarithm per second with nothing waiting, and at twice `backlog`.
+    /// Change of the level's logarithm per second with an empty queue.
     pub rise: f64,
+    /// Change of the level's logarithm per second at twice `backlog`.
     pub fall: f64,
-    /// Part by which what is told falls at once, at twice `backlog`.
+    /// Fraction by which the reported level falls at once, at twice `backlog`.
     pub damping: f64,
-    /// How far above the fastest flow around it the level may be, as a part.
+    /// Relative distance of the level above the fastest flow around it, at most.
     pub headroom: f64,
-    /// Pressure per part of packets given up by the MAC.
+    /// Pressure per fraction of packets given up by the MAC.
     pub loss: f64,
-    /// Pressure that a node bears where a lower level around it holds its flows.
+    /// Pressure that a node tolerates if a lower level around it limits its flows.
     pub aside: f64,
-    /// How much faster its level moves.
+    /// Factor by which the level moves faster in that case.
     pub brisk: f64,
 }
 
-/// More waiting packets than these times `backlog` do not press more.
+/// Multiple of `backlog` beyond which waiting packets add no pressure.
 const MOST: f64 = 4.0;
-/// Time constant of what is told at once.
+/// Time constant of the fast part of the reported level, s.
 const QUICK: f64 = 0.3;
-/// Growth until packets have waited for the first time, and after nothing has waited for `EMPTY`.
+/// Change of the level's logarithm per second until packets have waited for the first time.
 const OPENING: f64 = 0.7;
+/// Time with an empty queue after which the level grows faster, s.
 const EMPTY: f64 = 2.0;
-/// Pressure below which it is as if nothing waited.
+/// Pressure below which the queue counts as empty.
 const LITTLE: f64 = 0.35;
 
-/// What waits at a radio, over time.
+/// Queue of a radio over time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backlog {
     waiting: f64,
     at: Time,
-    /// When packets began to wait.
+    /// Time at which packets began to wait.
     began: Time,
     /// Packets times seconds since the last look.
     sum: f64,
@@ -62,12 +64,12 @@ impl Backlog {
         self.waiting
     }
 
-    /// Since when something has waited, while something does.
+    /// Returns the time since which packets have waited without a break, if any wait.
     pub fn since(&self) -> Option<Time> {
         (self.waiting > 0.0).then_some(self.began)
     }
 
-    /// The mean since the last look.
+    /// Returns the mean number of waiting packets since the last look.
     pub fn look(&mut self, now: Time) -> f64 {
         let waiting = self.waiting;
         self.is(now, waiting);
@@ -81,15 +83,15 @@ impl Backlog {
 /// The level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
-    /// Application bits per second and unit of weight.
+    /// Rate in application bits per second and unit of weight.
     rate: f64,
-    /// The least and the largest that it can be.
+    /// Smallest and largest rate.
     bounds: (f64, f64),
-    /// Pressure above 1, averaged over a moment.
+    /// Moving average of the pressure above 1.
     push: f64,
-    /// Packets have waited.
+    /// True if packets have waited.
     opened: bool,
-    /// For how long nothing has waited, s.
+    /// Time for which nothing has waited, s.
     empty: f64,
 }
 
@@ -104,19 +106,19 @@ impl Level {
         }
     }
 
-    /// The level, bit/s.
+    /// Returns the level, bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// What is told: less than the level while more waits than should.
+    /// Returns the reported level: below the level while too many packets wait.
     pub fn told(&self, rule: &Rule) -> f64 {
         (self.rate / (1.0 + rule.damping * self.push)).max(self.bounds.0)
     }
 
-    /// A look after `passed`: packets that waited, the part given up, the fastest flow around, and how
-    /// many times lower a level is that holds the node's own flows.
-    /// Returns false where that made no sense.
+    /// Updates the level after `passed`; returns false if the input is invalid.
+    /// The input is the number of waiting packets, the fraction given up, the fastest flow around, and the ratio of
+    /// this level to the one that limits the node's own flows.
     pub fn look(
         &mut self,
         rule: &Rule,
@@ -131,8 +133,8 @@ impl Level {
         if pressure.is_nan() || pressure < 0.0 || !fastest.is_finite() {
             return false;
         }
-        // What a lower level holds already needs no other: it bears more, and only whoever is not held there
-        // is held here.
+        // Flows that a lower level limits already need no other: the node tolerates more, and limits only flows that
+        // are not limited there.
         let aside = libm::cbrt(lower.max(1.0)).min(rule.aside);
         let pressure = pressure.min(MOST) / aside;
         let error = 1.0 - pressure;
@@ -142,7 +144,7 @@ impl Level {
         self.empty = if pressure < LITTLE { self.empty + dt } else { 0.0 };
         let ceiling = (fastest * (1.0 + rule.headroom)).max(self.bounds.0);
         if error < 0.0 {
-            // A level that held nobody back begins where it does.
+            // A level that limited no flow begins at the ceiling.
             self.rate = self.rate.min(ceiling);
         }
         let speed = match error {
@@ -153,7 +155,7 @@ impl Level {
             _ => rule.rise * (1.0 + (self.empty - EMPTY).clamp(0.0, 4.0)),
         };
         let rate = self.rate * libm::exp((speed * error * dt).clamp(-0.5, 0.5));
-        // Nobody needs more than this; a level far above would be late when it is needed.
+        // No flow needs more than this; a level far above would react late when it is needed.
         let rate = if rate > ceiling { ceiling.max(self.rate * libm::exp(-dt)) } else { rate };
         self.rate = rate.clamp(self.bounds.0, self.bounds.1);
         self.rate.is_finite()
@@ -164,7 +166,7 @@ impl Level {
 mod tests {
     use super::*;
 
-    /// A level after `seconds` at a pressure, where another is `lower` times lower.
+    /// Returns the level after `seconds` at a pressure, with another level `lower` times lower.
     fn after(seconds: u32, waited: f64, lower: f64) -> f64 {
         let rule = Rule {
             backlog: 2.0,
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_level_moves_the_faster_the_more_waits() {
-        // Packets beyond the two that may wait, in parts of these: 0.06 of the level in a second of each.
+        // Packets beyond the two that may wait, relative to these: 0.06 of the level in a second of each.
         for (waited, error) in [(2.5, -0.25), (3.0, -0.5), (4.0, -1.0), (1.0, 0.5)] {
             let expected: f64 = 2.0 * 0.06 * error;
             let moved = after(2, waited, 1.0);
@@ -196,14 +198,14 @@ mod tests {
 
     #[test]
     fn what_a_lower_level_holds_already_may_wait_longer_and_moves_faster() {
-        // Three packets wait where two may: no flow of the node is held elsewhere, so the level falls.
+        // Three packets wait where two may: no flow of the node is limited elsewhere, so the level falls.
         assert!(after(10, 3.0, 1.0) < 0.8);
         assert!(after(10, 3.0, 0.5) < 0.8, "a higher level elsewhere holds nothing");
-        // A level six times lower holds them: others may have more.
+        // A level six times lower limits them: others may have more.
         assert!(after(10, 3.0, 6.0) > 1.05);
-        // Not without end.
+        // Not without bound.
         assert!(after(10, 4.0, 6.0) < 0.8 && after(10, 4.0, 100.0) < 0.8);
-        // Little waits: three times as fast, and more is borne.
+        // Few packets wait: three times as fast, and more is tolerated.
         let (alone, aside) = (after(2, 0.9, 1.0), after(2, 0.9, 6.0));
         assert!((aside - 1.0) > 2.5 * (alone - 1.0), "{alone} {aside}");
     }

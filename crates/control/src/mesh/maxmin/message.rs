@@ -1,4 +1,4 @@
-//! Messages: what packets would tell, where there are none.
+//! Messages with the values of packets, for nodes without packets to carry them.
 
 use fairmesh_units::{FlowId, NodeId};
 
@@ -8,23 +8,25 @@ const CIRCLES: u8 = 1;
 const WAY: u8 = 2;
 const UNHEARD: u8 = 3;
 
-/// A message's content.
+/// Content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// All kinds of a header; `unheard`: of a node whose packets to that one do not get through.
+    /// All values of a header; `unheard` is set by a node whose packets to that one do not get
+    /// through.
     Circles { levels: Circles, rates: Circles, far: Far, unheard: Option<NodeId> },
-    /// The least level from here on, of a flow without acknowledgements: a code.
+    /// Code of the least level from here on, for a flow without acknowledgements.
     Way { flow: FlowId, level: u8 },
 }
 
-/// Ten bytes.
+/// Encodes circles in ten bytes.
 pub(super) fn circles(levels: Circles, rates: Circles, far: Far) -> [u8; 10] {
     let [a, b, c] = levels.0;
     let [d, e, f] = rates.0;
     [CIRCLES, a, b, c, d, e, f, far.air, far.level, far.rate]
 }
 
-/// Twelve bytes. Ids are two bytes here; a mesh of more nodes than that has no such neighbour.
+/// Encodes circles and a node in twelve bytes. Ids are two bytes; a mesh of more nodes has no such
+/// neighbour.
 pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> [u8; 12] {
     let mut body = [UNHEARD; 12];
     body[1..10].copy_from_slice(&circles(levels, rates, far)[1..]);
@@ -32,7 +34,7 @@ pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> 
     body
 }
 
-/// Six bytes.
+/// Encodes the level of a way in six bytes.
 pub(super) fn way(flow: FlowId, level: u8) -> [u8; 6] {
     let [a, b, c, d] = flow.0.to_be_bytes();
     [WAY, a, b, c, d, level]

@@ -1,11 +1,11 @@
-//! `mesh-maxmin`: every node learns a level from what waits at its radio, and the routers at which
-//! flows enter the mesh hold each to the least level around its path. Ours.
+//! `mesh-maxmin`: every node learns a level from the queue of its radio, and the routers at which flows enter the mesh
+//! limit each flow to the least level around its path. Developed in this project.
 //!
-//! A *level* is what each flow around a node may have, in application bits per second and unit of
-//! weight. It rises while hardly anything waits and falls while packets do ([`level`]), so what a
-//! rate, a retry or a hidden sender costs is in it without being counted. Levels travel two hops in
-//! unused bits of IP headers and are overheard ([`codec`], [`region`]); hosts and their TCP are left
-//! as they are ([`source`]). docs/controls/mesh-maxmin.md has the derivation.
+//! A *level* is the rate of each flow around a node, in application bits per second and unit of weight. It rises while
+//! hardly any packets wait and falls while packets do ([`level`]), so it includes the cost of a rate, a retry or a
+//! hidden sender without counting them. Levels travel two hops in unused bits of IP headers and are overheard
+//! ([`codec`], [`region`]); hosts and their TCP are unchanged ([`source`]). docs/controls/mesh-maxmin.md has the
+//! derivation.
 
 mod air;
 mod anomaly;
@@ -63,34 +63,38 @@ pub(crate) fn definition() -> Definition {
         .with_options(|_: &Options| needs(), build)
 }
 
-/// How often levels move.
+/// Time between updates of the levels.
 const TICK: Span = Span::from_millis(100);
-/// A level where nothing is known, as a part of the fastest link's capacity; and the least one.
+/// Initial level as a fraction of the fastest link's capacity.
 const START: f64 = 1.0 / 40.0;
+/// Smallest level as a fraction of the fastest link's capacity.
 const FLOOR: f64 = 0.0005;
-/// A limit, and a part of packets that are marked, is set anew when it differs by this part.
+/// Difference from which a new limit (relative) or fraction of marked packets is set.
 const CHANGE: f64 = 0.01;
-/// Time between messages of a node that hears but has nothing to send, and of one that is not heard.
+/// Time between messages of a node that receives but has nothing to send.
 const ONE_WAY: Span = Span::from_millis(500);
+/// Time between messages of a node whose packets do not get through.
 const UNHEARD: Span = Span::from_millis(100);
-/// The same of a node between others that disturb each other from farther than they hear.
+/// Time between messages of a node between others that disturb each other out of range.
 const RELAYED: Span = Span::from_secs(2);
-/// Nothing gets through to a neighbour for so long: it is told of that.
+/// Time without any success after which a neighbour is told that packets to it do not get through.
 const FAILING: Span = Span::from_millis(200);
-/// Time between messages about a node that is not heard: two may be lost before what they say is forgotten.
+/// Time between messages about such a node: two may be lost before their content is forgotten.
 const TELL: Span = Span::from_secs(1);
-/// How long a link or a flow is silent in one direction before a message speaks for it.
+/// Time for which a link or a flow is idle in one direction before a message replaces its packets.
 const SILENT: Span = Span::from_secs(1);
-/// A queue that has packets and sends none for so long is a counter that sticks.
+/// Time for which a queue has packets and sends none, after which its counter counts as stuck.
 const STUCK: Span = Span::from_secs(2);
-/// Time constant of packets given up, s, and packets that are few.
+/// Time constant of the packets given up, s.
 const LOSSES: f64 = 2.0;
+/// Number of packets that counts as few.
 const FEW: f64 = 10.0;
-/// A neighbour that has answered nothing for so long is gone, and believed
-/// to be back after so long.
+/// Time without any success after which a neighbour counts as gone.
 const GONE: Span = Span::from_secs(8);
+/// Time after which it counts as back.
 const AGAIN: Span = Span::from_secs(60);
-/// The same of one that is heard: timeouts of 1, 2, 4, 8 and 16 s have passed (RFC 6298 §5.5).
+/// Time after which a neighbour that is received counts as gone: timeouts of 1, 2, 4, 8 and 16 s have passed (RFC 6298
+/// §5.5).
 const DROWNED: Span = Span::from_secs(32);
 
 fn needs() -> Vec<Needs> {
@@ -114,7 +118,7 @@ fn needs() -> Vec<Needs> {
             Ability::Send,
         ]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
-        // Nothing is added: the bits are there already.
+        // No bytes are added: the fields exist already.
         header_bytes: 0,
     };
     vec![

@@ -18,23 +18,25 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Out {
     pub to: NodeId,
-    /// Packets that left and those given up, fading.
+    /// Packets that left, with exponential decay.
     packets: f64,
+    /// Packets given up, with exponential decay.
     failed: f64,
-    /// Since when nothing has got through.
+    /// Time since which nothing has got through.
     pub failing: Option<Time>,
-    /// Its receiver is heard.
+    /// True if packets of its receiver are received.
     heard: bool,
 }
 
 impl Out {
-    /// Part of its packets that are given up; of few packets less than it seems.
+    /// Returns the fraction of packets given up; with few packets, less than measured.
     fn lost(&self) -> f64 {
         self.failed / (self.packets + FEW)
     }
 
-    /// Who answers nothing for so long is gone, and nobody makes room for that; for a while. Who is heard
-    /// meanwhile is there, and what is sent to it is drowned: that is believed for five timeouts of TCP.
+    /// True if the neighbour counts as gone, so that no capacity is reserved for it for a while.
+    /// A neighbour that is received meanwhile is present, and packets to it collide: this is assumed for five timeouts
+    /// of TCP.
     pub fn gone(&self, now: Time) -> bool {
         let long = if self.heard { DROWNED } else { GONE };
         self.failing.is_some_and(|at| now.since(at) >= long)
@@ -58,35 +60,42 @@ pub(super) struct Node {
     pub(super) region: Region,
     pub(super) out: Vec<Out>,
     pub(super) flows: Vec<Passing>,
-    /// A level where nothing is known; the least and the largest.
+    /// Initial level.
     start: f64,
+    /// Smallest and largest level.
     bounds: (f64, f64),
-    /// There is one while the node has traffic.
+    /// Level; set while the node has traffic.
     level: Option<Level>,
     pub(super) backlog: Backlog,
     ticked: Time,
-    /// When its radio last sent or received data or acknowledgements, and when a packet of it last
-    /// got through; when its queue last moved, and when it last sent a message.
+    /// Time at which its radio last sent or received data or acknowledgements.
     pub(super) busy: Option<Time>,
+    /// Time at which a packet of it last got through.
     pub(super) through: Time,
+    /// Time at which its queue last changed.
     moved: Time,
+    /// Time at which it last sent a message.
     pub(super) spoke: Time,
-    /// Who said last that its packets do not get here, and when its neighbours were last told so.
+    /// Node that last reported that its packets do not get here, and the time of the report.
     pub(super) cried: Option<(Time, NodeId)>,
+    /// Time at which the neighbours were last told of this.
     pub(super) passed_on: Time,
-    /// What the next packet tells.
+    /// Kind of values in the next packet.
     turn: u8,
-    /// By circle: the least level and the fastest flow; and what is for those who sense farther.
+    /// Least level of each circle.
     pub(super) levels: Circles,
+    /// Fastest flow of each circle.
     pub(super) rates: Circles,
+    /// Values for nodes that sense farther than they receive.
     pub(super) far: Far,
-    /// The least level around, and the fastest flow there: of as many circles as matter. Codes.
+    /// Code of the least level in all circles that matter.
     pub(super) around: u8,
+    /// Code of the fastest flow in all circles that matter.
     fastest: u8,
     pub(super) air: Air,
     /// A neighbour that has vanished.
     dead: Option<NodeId>,
-    /// What a flow that lacks everything counts like, packets.
+    /// Number of packets for which a flow without any throughput counts.
     lack: f64,
     outsiders: Outsiders,
     written: [u32; 2],
@@ -133,12 +142,12 @@ impl Node {
             outsiders: Outsiders::default(),
             written: [0; 2],
             anomalies: [0; 8],
-            // Nodes do not all look at one instant.
+            // The looks of nodes are spread over time.
             due: Some(Time::ZERO + Span::from_secs_f64(TICK.as_secs_f64() * stream.unit())),
         }
     }
 
-    /// A flow that crosses this node.
+    /// Adds or updates a flow that crosses this node.
     pub fn meet(&mut self, here: &FlowHere) {
         let on_air = here.next_hop.is_some_and(|n| self.out.iter().any(|o| o.to == n));
         let enters = on_air && enters(here, self.gateway);
@@ -148,7 +157,7 @@ impl Node {
         }
     }
 
-    /// The flows that are limited here.
+    /// Returns the flows that are limited here.
     pub fn entering(&self) -> impl Iterator<Item = FlowId> + '_ {
         self.flows.iter().filter(|f| f.enters).map(Passing::flow)
     }
@@ -160,7 +169,7 @@ impl Node {
     pub(super) fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
         let count = &mut self.anomalies[what as usize];
         *count += 1;
-        // Said at the first, second, fourth, … time.
+        // Reported the first, second, fourth, … time.
         if count.is_power_of_two() {
             let (code, sentence) = what.words();
             actions.because(Reason::new(code, sentence, &[Value::Node(who), Value::Count(*count)]));
@@ -171,7 +180,7 @@ impl Node {
         let from = heard.link.from;
         let word = heard.header.0[usize::from(codec::CIRCLES)];
         match codec::read(word) {
-            // It has met nobody yet who takes part: nobody limits it.
+            // It has met no node that takes part, so no node limits it.
             Ok(None) => self.outsiders.packet(false),
             Ok(Some(_)) if self.region.find(from).is_none() => {
                 self.anomaly(Anomaly::Stranger, from, actions);
@@ -209,7 +218,7 @@ impl Node {
     }
 
     fn channel(&mut self, now: Time, channel: &Channel, actions: &mut Actions) {
-        // Between ticks there is too little to measure anything by.
+        // Between ticks there is too little data for a measurement.
         if now >= self.ticked + TICK && !self.air.survey(channel) {
             self.anomaly(Anomaly::Counters, self.id, actions);
         }
@@ -246,7 +255,7 @@ impl Node {
         self.write(actions);
     }
 
-    /// Brings the bits of the next packets into force.
+    /// Sets the bits of the next packets.
     fn write(&mut self, actions: &mut Actions) {
         let told = match self.turn {
             0 => Told::Levels(self.levels),
@@ -285,7 +294,7 @@ impl Node {
         self.due = Some(now + TICK);
     }
 
-    /// Moves the level on.
+    /// Updates the level.
     fn learn(&mut self, now: Time, passed: Span, actions: &mut Actions) {
         if self.backlog.waiting() > 0.0 && now.since(self.moved) >= STUCK {
             self.backlog.is(now, 0.0);
@@ -321,7 +330,7 @@ impl Node {
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
         let own = if own > codec::LEAST { codec::code(own) } else { 0 };
         self.rates = self.region.rates(own);
-        // A flow may be silent because its packets were given up: its next one needs the level.
+        // A flow may be idle because its packets were given up: its next one needs the level.
         let idle = lacks <= 0.0 && self.busy.is_none_or(|at| now.since(at) >= self.hold);
         if self.outsiders.there() || idle {
             self.level = None;
@@ -329,7 +338,7 @@ impl Node {
             let known = codec::rate(self.region.levels(0).0[2]);
             self.level = Some(Level::new(known.unwrap_or(self.start), self.bounds));
         }
-        // What the node's own flows may have by other levels than its own.
+        // Rates of the node's own flows by other levels than its own.
         let others = codec::rate(self.region.levels(0).0[2]).unwrap_or(f64::INFINITY);
         let active = self.flows.iter().filter(|f| f.active(now));
         let owed = active.map(|f| f.least().min(others)).fold(0.0, f64::max);
@@ -383,7 +392,7 @@ impl Node {
 impl Control for Node {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
-            // Woken too soon: it waits for the end of its time.
+            // Woken too early: it waits for the end of its tick.
             Event::Deadline if self.due.is_some_and(|due| now < due) => {}
             Event::Deadline => self.tick(now, actions),
             Event::Queue(q) if q.class == Class::All => {
@@ -422,7 +431,7 @@ impl Control for Node {
             }
             _ => {}
         }
-        // A host that is late must not find a deadline in the past.
+        // A late host must not find a deadline in the past.
         self.due = self.due.map(|d| d.max(now));
     }
 

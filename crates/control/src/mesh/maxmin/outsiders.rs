@@ -1,52 +1,55 @@
-//! Whether flows that nobody limits take the air around a node. Whoever gives way to them has nothing
-//! in the end, so the node then holds nobody back.
+//! Detection of unlimited flows that take the air around a node.
+//! A node that gives way to them ends with nothing, so it then limits no flow.
 
 use fairmesh_units::{Span, Time};
 
 use super::FEW;
 
-/// Part of the packets around that may be of such flows.
+/// Fraction of the packets around that may belong to such flows.
 const MANY: f64 = 0.1;
-/// A flow around so many times as fast as the level, for so long, is held by nobody; and for how long
-/// a node then holds nobody back, at first and at most: each time twice as long.
+/// Ratio of a flow around to the level from which it counts as unlimited.
 const FASTER: f64 = 4.0;
+/// Time after which such a flow counts as unlimited.
 const UNHELD: Span = Span::from_secs(6);
+/// First and longest time for which a node then limits no flow; it doubles each time.
 const REST: (Span, Span) = (Span::from_secs(5), Span::from_secs(320));
-/// Nobody was so fast for this long after the last time: it begins anew.
+/// Time without such a flow after which the doubling starts again.
 const QUIET: Span = Span::from_secs(60);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outsiders {
-    /// Packets that have met nobody who takes part, and others, fading.
+    /// Packets that have met no node that takes part, with exponential decay.
     strange: f64,
+    /// Other packets, with exponential decay.
     known: f64,
-    /// Since when a flow around is much faster than the level; until when nobody is held back for
-    /// that, and for how long that was last.
+    /// Time since which a flow around is much faster than the level.
     faster: Option<Time>,
+    /// Time until which no flow is limited for this reason.
     until: Time,
+    /// Length of the last such time.
     rest: Span,
     there: bool,
 }
 
 impl Outsiders {
-    /// A packet was heard or sent; `known`: it has met somebody who takes part.
+    /// Takes in a packet that was received or sent; `known`: it has met a node that takes part.
     pub fn packet(&mut self, known: bool) {
         *if known { &mut self.known } else { &mut self.strange } += 1.0;
     }
 
-    /// They are there: nobody is held back.
+    /// True if there are such flows, so that no flow is limited.
     pub fn there(&self) -> bool {
         self.there
     }
 
-    /// A look: counts fade by `fade`; the fastest flow around, and the level, if there is one. Returns whether they
-    /// are there since now.
+    /// Updates the state; returns true if such flows were newly detected.
+    /// Counts decay by the factor `fade`; `fastest` is the fastest flow around, and `level` the level, if there is one.
     pub fn look(&mut self, now: Time, fade: f64, fastest: f64, level: Option<f64>) -> bool {
         self.strange *= fade;
         self.known *= fade;
         let part = self.strange / (self.strange + self.known + FEW);
         let many = part > if self.there { 0.5 * MANY } else { MANY };
-        // Or their packets have met somebody: then they are faster than what holds everybody.
+        // Or their packets have met such a node: then they are faster than the level that limits all flows.
         let faster = level.is_some_and(|level| fastest > FASTER * level);
         self.faster = faster.then(|| self.faster.unwrap_or(now));
         if now >= self.until + QUIET {
@@ -66,7 +69,7 @@ impl Outsiders {
 mod tests {
     use super::*;
 
-    /// Looks every 100 ms for `seconds`, with so many packets before each; seconds with outsiders.
+    /// Looks every 100 ms with these packets before each; returns the seconds with unlimited flows.
     fn seconds(o: &mut Outsiders, from: u64, to: u64, packets: (u32, u32), fastest: f64) -> f64 {
         let mut there = 0;
         for tick in 10 * from..10 * to {
@@ -92,13 +95,13 @@ mod tests {
     fn a_flow_that_no_level_holds_is_an_outsiders_and_is_asked_again_ever_later() {
         let mut o = Outsiders::default();
         assert_eq!(seconds(&mut o, 0, 5, (0, 20), 500e3), 0.0, "it may be about to be held");
-        // Six seconds, then it has five; six, then ten; and so on.
+        // Six seconds, then it rests for five; six, then ten; and so on.
         for (from, to, rest) in [(5, 11, 5.0), (11, 27, 10.0), (27, 53, 20.0)] {
             let there = seconds(&mut o, from, to, (0, 20), 500e3);
             assert!((there - rest).abs() < 1.0, "{from}: {there}");
         }
         assert!(seconds(&mut o, 60, 1000, (0, 20), 500e3) > 850.0);
-        // It is held after all: the last wait ends, and no other begins.
+        // The flow is limited after all: the last wait ends, and no other begins.
         seconds(&mut o, 1000, 1400, (0, 20), 150e3);
         assert!(!o.there());
     }

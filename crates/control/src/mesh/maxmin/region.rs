@@ -1,23 +1,24 @@
-//! What a node knows of those around it: levels and rates by circle.
+//! A node's knowledge of the nodes around it: levels and rates by circle.
 
 use fairmesh_units::{NodeId, Span, Time};
 
 use super::codec::{Circles, Far, Told, least};
 
-/// A neighbour, as far as it has told.
+/// A neighbour, as far as it has reported.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbour {
     pub id: NodeId,
     levels: Option<(Time, Circles)>,
     rates: Option<(Time, Circles)>,
     far: Option<(Time, Far)>,
-    /// When a packet for this node last came from there, and when one last went there.
+    /// Time at which a packet for this node last came from there.
     pub came: Option<Time>,
+    /// Time at which a packet last went there.
     pub went: Option<Time>,
 }
 
 impl Neighbour {
-    /// Whether it was heard within the hold.
+    /// True if it was received within the hold time.
     pub fn speaks(&self) -> bool {
         self.levels.is_some()
     }
@@ -50,7 +51,7 @@ impl Region {
         }
     }
 
-    /// Forgets what was told a hold ago.
+    /// Removes values older than the hold time.
     pub fn forget(&mut self, now: Time) {
         let hold = self.hold;
         let fresh = |at: Time| now.since(at) < hold;
@@ -63,31 +64,32 @@ impl Region {
         }
     }
 
-    /// The least level of each circle around a node whose own is `own`.
+    /// Returns the least level of each circle around a node whose own is `own`.
     pub fn levels(&self, own: u8) -> Circles {
         self.circles(own, least, |n| n.levels)
     }
 
-    /// The fastest flow of each circle around a node whose own fastest is `own`.
+    /// Returns the fastest flow of each circle around a node whose own fastest is `own`.
     pub fn rates(&self, own: u8) -> Circles {
         self.circles(own, u8::max, |n| n.rates)
     }
 
-    /// The fastest flow around the node or around those that it sends to: who its level is for.
+    /// Returns the fastest flow around the node or around its receivers: the flows that its level
+    /// is for.
     pub fn fastest(&self, own: u8) -> u8 {
         let receivers = self.neighbours.iter().filter(|n| n.went.is_some());
         let theirs = receivers.filter_map(|n| n.rates).map(|(_, c)| c.0[2]);
         theirs.fold(self.rates(own).0[2], u8::max)
     }
 
-    /// The next circle: what neighbours told of their widest.
+    /// Returns the next circle: the neighbours' values of their widest one.
     pub fn far(&self, air: u8, level: u8, rate: u8) -> Far {
         let levels = self.neighbours.iter().filter_map(|n| n.levels).map(|(_, c)| c.0[2]);
         let rates = self.neighbours.iter().filter_map(|n| n.rates).map(|(_, c)| c.0[2]);
         Far { air, level: levels.fold(level, least), rate: rates.fold(rate, u8::max) }
     }
 
-    /// The one after that.
+    /// Returns the circle after that.
     pub fn farthest(&self, own: Far) -> Far {
         let far = self.neighbours.iter().filter_map(|n| n.far).map(|(_, f)| f);
         far.fold(own, |a, b| Far {

@@ -1,5 +1,5 @@
-//! Messages, where no packet says what there is to say: of nodes that hear and have nothing to send, of
-//! those that are not heard, and about flows without acknowledgements.
+//! Messages for values without packets to carry them: of nodes that receive and have nothing to send, of nodes whose
+//! packets do not get through, and about flows without acknowledgements.
 
 use fairmesh_units::{Span, Time};
 
@@ -12,7 +12,7 @@ use super::{FAILING, GONE, ONE_WAY, RELAYED, SILENT, TELL, UNHEARD};
 use crate::{Actions, Message, Reason, Value};
 
 impl Node {
-    /// Speaks where no packet does.
+    /// Sends messages with the values that no packet carries.
     pub(super) fn speak(&mut self, now: Time, actions: &mut Actions) {
         let quiet = now.since(self.spoke);
         let since = |at: Option<Time>| at.map_or(Span::MAX, |at| now.since(at));
@@ -23,7 +23,7 @@ impl Node {
         let long = failing.and_then(|o| o.failing).is_some_and(|at| now.since(at) >= GONE);
         let pause = if long { ONE_WAY } else { UNHEARD };
         let failing = failing.map(|o| o.to);
-        // Who has had nothing to send for long is not unheard by that.
+        // A node without traffic for long does not count as unheard.
         let waited = self.backlog.since().map(|began| now.since(began.max(self.through)));
         let waits = waited.is_some_and(|w| w >= UNHEARD);
         let unheard = failing.is_some() || waits;
@@ -31,7 +31,7 @@ impl Node {
         let says = |n: &Neighbour| since(n.went) < SILENT;
         let neighbours = &self.region.neighbours;
         let one_way = neighbours.iter().any(hears) && !neighbours.iter().any(says);
-        // Between those who disturb each other from afar there may be nobody who sends.
+        // Between nodes that disturb each other out of range there may be no sender.
         let relays = self.air.wide && neighbours.iter().any(Neighbour::speaks);
         let relays = relays && !neighbours.iter().any(says);
         let why = match () {
@@ -61,8 +61,8 @@ impl Node {
                 None => actions.send(None, &message::circles(self.levels, self.rates, self.far)),
             }
         }
-        // Those who drown a node that is not heard are told one by one, with retries: they send all the
-        // time, and may hear no broadcast.
+        // Nodes that collide with one whose packets do not get through are told one by one, with retries: they send all
+        // the time, and may receive no broadcast.
         if let Some((_, who)) = self.cried.filter(|c| since(Some(c.0)) < self.hold)
             && now.since(self.passed_on) >= TELL
         {
@@ -77,7 +77,7 @@ impl Node {
         }
         let around = self.around;
         for f in &mut self.flows {
-            // Its data comes and no acknowledgement goes back.
+            // Its data arrives and no acknowledgement goes back.
             let lacks = since(f.seen) < SILENT && since(f.answered) >= SILENT && !f.enters;
             let Some(from) = f.from.filter(|_| lacks && since(f.reported) >= ONE_WAY) else {
                 continue;
@@ -106,7 +106,7 @@ impl Node {
                 if unheard == Some(self.id)
                     && let Some(n) = self.region.find(m.from)
                 {
-                    // As if its packets had come: those around here have to know.
+                    // As if its packets had arrived: the nodes around must learn of them.
                     n.came = Some(now);
                     self.busy = Some(now);
                     self.cried = Some((now, m.from));

@@ -1,50 +1,53 @@
-//! Flows at a node: how fast they are, and the limit of those that enter the mesh here.
+//! Flows at a node: their rates, and the limit of those that enter the mesh here.
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use crate::{Counters, FlowHere, Place};
 
-/// Time constant of what flows are measured by.
+/// Time constant of the measured rates, s.
 const TIME: f64 = 1.0;
-/// How long a flow may lack because a packet was given up: if none got through since, four timeouts
-/// of TCP; if some did, two.
+/// Time for which a flow may lack throughput after a packet was given up, if none has got through since: four timeouts
+/// of TCP.
 const SILENCE: Span = Span::from_secs(16);
+/// The same time if some packets have got through since: two timeouts of TCP.
 const SHORT: Span = Span::from_secs(6);
 
 /// A flow that crosses the node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing {
     pub here: FlowHere,
-    /// Whether its data enters the mesh here, and is limited here.
+    /// True if its data enters the mesh here, and is limited here.
     pub enters: bool,
-    /// IP bytes of data that have left since the last look; whether any has since the first.
+    /// IP bytes of data that have left since the last look.
     bytes: u64,
-    /// Application bits per second and unit of weight, a moving average.
+    /// Moving average of the rate, application bits per second and unit of weight.
     pub rate: f64,
-    /// The same over a shorter time.
+    /// Moving average of the rate over a shorter time.
     quick: f64,
-    /// When the MAC last gave up a packet of it.
+    /// Time at which the MAC last gave up a packet of it.
     pub failed: Option<Time>,
-    /// When data of it last got through.
+    /// Time at which data of it last got through.
     through: Option<Time>,
-    /// The limit in force, in the same unit.
+    /// Limit in force, in the same unit.
     pub limit: Option<f64>,
-    /// The least level that its acknowledgements met on their way, and when.
+    /// Least level that its acknowledgements met on their way, and the time.
     pub way: Option<(Time, f64)>,
-    /// The least level that its data met before it came here, and when.
+    /// Least level that its data met before it came here, and the time.
     pub before: Option<(Time, f64)>,
-    /// Who its data comes from, and when that node was last sent a message about it.
+    /// Neighbour from which its data comes.
     pub from: Option<NodeId>,
+    /// Time at which that neighbour was last sent a message about it.
     pub reported: Option<Time>,
-    /// When an acknowledgement last came or went.
+    /// Time at which an acknowledgement last came or went.
     pub answered: Option<Time>,
-    /// When its data last came or went.
+    /// Time at which its data last came or went.
     pub seen: Option<Time>,
-    /// Its class at the latest look: packets that wait, and drops.
+    /// Number of packets that wait in its class at the latest look.
     waits: u32,
+    /// Drops of its class at the latest look.
     drops: u64,
     held: Option<Time>,
-    /// Part of its packets that are marked.
+    /// Fraction of its packets that are marked.
     pub marked: f64,
 }
 
@@ -72,7 +75,7 @@ impl Passing {
         }
     }
 
-    /// Whether its limit is what holds it back.
+    /// True if its limit holds it back.
     pub fn held(&self) -> bool {
         self.held.is_some()
     }
@@ -81,14 +84,14 @@ impl Passing {
         self.here.flow
     }
 
-    /// Data of the flow has left.
+    /// Notes that data of the flow has left.
     pub fn left(&mut self, now: Time, bytes: u32) {
         self.bytes += u64::from(bytes);
         self.through = Some(now);
         self.seen = Some(now);
     }
 
-    /// Its class, before a look.
+    /// Takes in the counters of its class, before a look.
     pub fn counted(&mut self, now: Time, c: &Counters) {
         self.waits = c.queued_packets;
         if c.queued_packets > 0 || c.drops > self.drops {
@@ -97,13 +100,14 @@ impl Passing {
         self.drops = c.drops;
     }
 
-    /// Packets that wait for the limit.
+    /// Returns the number of packets that wait for the limit.
     pub fn waits(&self) -> u32 {
         self.waits
     }
 
-    /// Part of its packets to mark: by how long those beyond `free` will wait at the limit in force, all from
-    /// `patience` on.
+    /// Returns the fraction of its packets to mark, by the time that those beyond `free` will wait at the limit in
+    /// force.
+    /// All are marked from `patience` on.
     pub fn marks(&self, free: f64, patience: Span) -> f64 {
         let over = (f64::from(self.waits) - free).max(0.0);
         let Some(limit) = self.limit else { return 0.0 };
@@ -111,7 +115,7 @@ impl Passing {
         (wait / patience.as_secs_f64()).min(1.0)
     }
 
-    /// Moves the measured rate on, and forgets what was told a hold ago.
+    /// Updates the measured rate, and removes values older than the hold time.
     pub fn look(&mut self, now: Time, passed: Span, hold: Span) {
         self.way = self.way.filter(|w| now.since(w.0) < hold);
         self.before = self.before.filter(|w| now.since(w.0) < hold);
@@ -128,8 +132,8 @@ impl Passing {
         self.rate += (dt / time).min(1.0) * (rate - self.rate);
     }
 
-    /// Part that it lacks of what it had, since a packet of it was given up: TCP may be silent for
-    /// seconds after that, and longer each time. `most`: what it may have.
+    /// Returns the fraction of its former rate that it lacks since a packet of it was given up.
+    /// TCP may be idle for seconds after that, and longer each time. `most` is its present maximum.
     pub fn lacks(&self, now: Time, most: f64) -> f64 {
         let Some(failed) = self.failed else { return 0.0 };
         let ago = now.since(failed);
@@ -140,18 +144,18 @@ impl Passing {
         if ago < SHORT && had > 0.0 { (1.0 - self.quick / had).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Whether its packets have been seen lately.
+    /// True if its packets have been seen recently.
     pub fn active(&self, now: Time) -> bool {
         self.seen.is_some_and(|at| now.since(at) < SILENCE)
     }
 
-    /// The least level that is known of its way, not counting this node.
+    /// Returns the least level known on its way, without this node.
     pub fn least(&self) -> f64 {
         let [after, before] = [self.way, self.before].map(|w| w.map_or(f64::INFINITY, |w| w.1));
         after.min(before)
     }
 
-    /// Rate that it counts for: its limit where that holds it back, otherwise its own rate.
+    /// Returns the rate for which it counts: its limit if that holds it back, otherwise its own rate.
     pub fn counts(&self) -> f64 {
         match self.limit {
             Some(limit) if self.held() => limit.max(self.rate),
@@ -159,14 +163,14 @@ impl Passing {
         }
     }
 
-    /// The limit of its class, in IP bits, for a level.
+    /// Returns the limit of its class, in IP bits, for a level.
     pub fn ip(&self, level: f64) -> BitRate {
         let goodput = BitRate((level * self.here.weight).max(1.0) as u64);
         self.here.ip_rate(goodput)
     }
 }
 
-/// Whether a flow's data enters the mesh at a node: it starts there, or comes in by a wire.
+/// True if a flow's data enters the mesh at a node: it starts there, or comes in by a wire.
 pub(super) fn enters(here: &FlowHere, gateway: bool) -> bool {
     match here.place {
         Place::Source => true,

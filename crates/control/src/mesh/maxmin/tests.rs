@@ -1,4 +1,4 @@
-//! Nodes that tell each other, on a medium that carries a little and loses nothing unless told to.
+//! Nodes that exchange values, on a medium of small capacity that loses nothing unless set to.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,29 @@ use crate::{
     Message, Neighbour, Place, QueueLength, Sent, Setting, Site,
 };
 
-/// Where the tests' links are, and who sends along which path.
+/// Links of the tests, and paths of the flows.
 pub(super) struct Mesh {
     pub links: Vec<(u32, u32)>,
     pub paths: Vec<Vec<u32>>,
     nodes: BTreeMap<u32, Instance>,
     fields: BTreeMap<u32, Header>,
-    /// By flow: the limit where it enters the mesh, IP bit/s.
+    /// By flow: the limit at its entry to the mesh, IP bit/s.
     pub limits: BTreeMap<u32, f64>,
     pub reasons: Vec<(u32, &'static str)>,
     pub now: Time,
-    /// What a node carries, IP bit/s of data of all flows at it and its neighbours: more waits there.
+    /// Capacity of a node, IP bit/s of data of all flows at it and its neighbours: above it packets wait.
     pub carries: fn(u32) -> f64,
-    /// Packets that wait where there is too much, a counter that sticks at it, and links that lose all.
+    /// Number of packets that wait above the capacity.
     pub waits: u32,
+    /// Node whose counter is stuck at that number.
     pub stuck: Option<u32>,
+    /// Link that loses all packets.
     pub dead: Option<(u32, u32)>,
-    /// A node that neither hears nor says anything.
+    /// A node that neither receives nor sends anything.
     pub gone: Option<u32>,
-    /// Flows that have something to send, and whether sinks answer.
+    /// True for flows with backlog.
     pub active: Vec<bool>,
+    /// True if sinks acknowledge.
     pub acks: bool,
 }
 
@@ -108,7 +111,7 @@ impl Mesh {
                     self.limits.insert(f.0, rate.map_or(f64::INFINITY, |r| r.0 as f64));
                 }
                 Action::Annotate { class: Class::All, slot, value, .. } => {
-                    // What it writes stands alone: merging is on the way.
+                    // The annotation stands alone: merging happens on the way.
                     let header = self.fields.entry(n).or_default();
                     header.write(slot, Merge::Set, value);
                 }
@@ -147,8 +150,8 @@ impl Mesh {
         }
     }
 
-    /// Bits per second of the flows that meet at a node: those with a node of their path at it or at
-    /// a neighbour.
+    /// Returns the bits per second of the flows that meet at a node: those with a node of their path at it or at a
+    /// neighbour.
     fn load(&self, n: u32) -> f64 {
         let near = self.neighbours(n);
         let meets = |p: &[u32]| p.iter().any(|k| *k == n || near.contains(k));
@@ -235,8 +238,8 @@ pub(super) fn about(got: f64, expected: f64, by: f64) {
     assert!((got / expected - 1.0).abs() <= by, "{got} instead of {expected}");
 }
 
-/// Node 5 carries 1200 kbit/s of the three flows around it; nothing else is short. The outer flows do not
-/// hear each other and learn of it over two hops.
+/// Node 5 carries 1200 kbit/s of the three flows around it; there is no other bottleneck. The outer flows are out of
+/// each other's range and learn of it over two hops.
 #[test]
 fn one_bottleneck_gives_all_around_it_the_same() {
     let mut mesh = Mesh::stack();
@@ -252,8 +255,8 @@ fn one_bottleneck_gives_all_around_it_the_same() {
     }
 }
 
-/// Five flows side by side, each next to the one before it; the last one's node carries little. Who is beyond
-/// its two hops has what its own neighbourhood leaves: water-filling.
+/// Five flows side by side, each next to the one before it; the last one's node carries little. Flows beyond its two
+/// hops have the rest of their own neighbourhood: water-filling.
 #[test]
 fn who_is_not_around_a_bottleneck_is_not_held_by_it() {
     let links = [(1, 2), (3, 4), (5, 6), (7, 8), (2, 4), (4, 6), (6, 8)];
@@ -292,7 +295,7 @@ fn a_newcomer_has_its_share_within_three_seconds_and_what_it_frees_is_used() {
     assert!(mesh.limit(0) > 0.85 * before, "{:?}", mesh.limits);
 }
 
-/// A flow whose packets are given up makes room for itself, though hardly anything waits.
+/// A flow whose packets are given up gets capacity, though hardly any packets wait.
 #[test]
 fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
     let mut mesh = Mesh::stack();
@@ -300,20 +303,20 @@ fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
     mesh.carries = |_| 1.5e6;
     mesh.run(30.0);
     let before = mesh.limit(0);
-    // Its first packet is all that waits.
+    // Its first packet is the only one that waits.
     (mesh.stuck, mesh.waits) = (Some(4), 1);
     for _ in 0..6 {
         mesh.tell(4, sent(5, 1, false, 40, false));
         mesh.run(1.0);
     }
     assert!(mesh.said(4, "mesh-maxmin.unheard") > 0);
-    // Node 5 tells its other neighbours, once a second, until it has not heard of it for as long as it remembers.
+    // Node 5 tells its other neighbours, once a second, until the hold time after the last report.
     let told = mesh.said(5, "mesh-maxmin.cried");
     assert!((1..=3 * 7).contains(&told), "{told}");
     assert!(mesh.limit(0) < 0.8 * before, "{} of {before}", mesh.limit(0));
 }
 
-/// At a few packets a second nearly every one finds that the one before got through long ago.
+/// At a few packets a second the packet before nearly every one got through long ago.
 #[test]
 fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
     let mut mesh = Mesh::stack();
@@ -333,7 +336,7 @@ fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
     assert!(mesh.said(1, "mesh-maxmin.unheard") > 0);
 }
 
-/// Datagrams are not answered: who passes them on tells the node before it what they may have.
+/// Datagrams are not acknowledged: a forwarding node tells the node before it their limit.
 #[test]
 fn flows_without_acknowledgements_are_told_by_messages() {
     let links = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)];
@@ -342,7 +345,7 @@ fn flows_without_acknowledgements_are_told_by_messages() {
     mesh.carries = |n| if n == 7 { 300e3 } else { 1e9 };
     mesh.run(60.0);
     assert!(mesh.said(7, "mesh-maxmin.one-way") > 0 && mesh.said(6, "mesh-maxmin.way") > 0);
-    // Levels swing around what is carried: messages come twice a second.
+    // Levels oscillate around the capacity: messages come twice a second.
     let mut mean = 0.0;
     for _ in 0..200 {
         mesh.run(0.1);

@@ -2,9 +2,10 @@
 
 use fairmesh_units::{Span, Time};
 
-/// Control intervals stay within these, whatever a header says.
+/// Bounds of control intervals, whatever a header contains.
 pub(super) const INTERVALS: (Span, Span) = (Span::from_millis(5), Span::from_millis(4095));
-/// Increases made up for at once: what the shortest intervals bring between two looks.
+/// Number of increases that are made up for at once: those of the shortest intervals between two
+/// looks.
 const LATE: u32 = 4;
 
 /// A rate that rises by α every t_ai and is halved at most once in t_md.
@@ -14,12 +15,13 @@ pub(super) struct Aimd {
     pub rate: f64,
     least: f64,
     most: f64,
-    /// The rate doubles every t_ai; until the first notification, and only with `+doubling`.
+    /// True while the rate doubles every t_ai: until the first notification, and only with
+    /// `+doubling`.
     doubling: bool,
-    /// t_ai, and when it ends.
+    /// t_ai, the interval between increases.
     pub interval: Span,
     next: Option<Time>,
-    /// Up to when notifications are not reacted to.
+    /// Time until which notifications are ignored.
     quiet: Time,
 }
 
@@ -37,17 +39,17 @@ impl Aimd {
         }
     }
 
-    /// The control interval for a round trip from a header; the flow's own where there is none.
+    /// Returns the control interval for a round trip from a header; without one, for the flow's
+    /// own.
     pub fn interval_of(ms: u32, own: u32) -> Span {
         let ms = if ms > 0 { ms } else { own };
         Span::from_millis(u64::from(ms)).clamp(INTERVALS.0, INTERVALS.1)
     }
 
-    /// Goes on to `now`: r = r + α at the end of every t_ai, not above `cap`; what is above it
-    /// already stays.
+    /// Advances to `now`: r = r + α at the end of every t_ai, not above `cap`; a higher rate stays.
     pub fn rise(&mut self, now: Time, alpha: f64, cap: f64) {
         let mut next = self.next.unwrap_or(now + self.interval);
-        // A host that was away is not made up for.
+        // The time in which a host was suspended is not made up for.
         for _ in 0..LATE {
             if next > now {
                 break;
@@ -59,8 +61,8 @@ impl Aimd {
         self.next = Some(if next > now { next } else { now + self.interval });
     }
 
-    /// A notification came: r = r / 2, unless the last one was less than t_md (`wait`) ago. Returns
-    /// whether it was reacted to.
+    /// Takes in a notification: r = r / 2, unless the last one was less than t_md (`wait`) ago;
+    /// returns true if the rate was halved.
     pub fn fall(&mut self, now: Time, wait: Span) -> bool {
         if now < self.quiet {
             return false;

@@ -1,5 +1,6 @@
-//! Sharing outside the air, as the simulations of Rangwala 2008 §4.1 share what WCPCap needs: what
-//! WCP does when every report of L(i→j) is known at once, everywhere, and costs nothing.
+//! Exchange outside the air, as the simulations of Rangwala 2008 §4.1 exchange the values of
+//! WCPCap.
+//! It shows WCP with every report of L(i→j) known at once, everywhere, and at no cost.
 
 use fairmesh_units::{NodeId, Time};
 
@@ -7,14 +8,15 @@ use super::link_state::LinkState;
 use super::neighbourhood::OwnLink;
 use crate::Link;
 
-/// Hops within which all transmitters of L(i→j) are: one hears j's neighbour, that hears j.
+/// Hops within which all transmitters of L(i→j) are: one in range of j's neighbour, that in range
+/// of j.
 pub(super) const HOPS: u32 = 3;
-/// Links of others that are kept.
+/// Maximum number of other nodes' links.
 const LINKS: usize = 1024;
-/// Receiver and word.
+/// Bytes of an entry: receiver and word.
 const ENTRY: usize = 8;
 
-/// What others told of their links.
+/// Reports of other nodes on their links.
 #[derive(Debug)]
 pub(super) struct IdealExchange {
     /// Per own link: i, j, and the neighbours of either.
@@ -23,7 +25,7 @@ pub(super) struct IdealExchange {
 }
 
 impl IdealExchange {
-    /// `links`: all within two hops.
+    /// `links`: all links within two hops.
     pub fn new(node: NodeId, neighbours: &[NodeId], links: &[Link]) -> Self {
         let inside = |to: NodeId| {
             let ends = [node, to];
@@ -42,13 +44,13 @@ impl IdealExchange {
         IdealExchange { inside: neighbours.iter().map(|n| inside(*n)).collect(), known: Vec::new() }
     }
 
-    /// What this node tells of its own links.
+    /// Returns this node's report on its own links.
     pub fn body(own: &[OwnLink], threshold: f64) -> Vec<u8> {
         let entry = |o: &OwnLink| [o.to.0.to_le_bytes(), o.state(threshold).encode().to_le_bytes()];
         own.iter().flat_map(entry).flatten().collect()
     }
 
-    /// Takes in what another node tells. Returns whether a link's congestion has changed.
+    /// Takes in another node's report; returns true if a link's congestion has changed.
     pub fn hear(&mut self, now: Time, from: NodeId, body: &[u8]) -> bool {
         let mut changed = false;
         for entry in body.chunks_exact(ENTRY) {
@@ -71,12 +73,13 @@ impl IdealExchange {
         changed
     }
 
-    /// What was not said again since then is forgotten.
+    /// Removes reports that were not repeated since then.
     pub fn forget(&mut self, since: Time) {
         self.known.retain(|k| k.2 >= since);
     }
 
-    /// Of all links that share the channel with an own link: those with an end inside.
+    /// Returns the state of all links that share the channel with an own link: those with an end
+    /// inside.
     pub fn shared(&self, to: NodeId, own: LinkState) -> LinkState {
         let Some((_, inside)) = self.inside.iter().find(|i| i.0 == to) else { return own };
         let near = |l: &Link| inside.contains(&l.from) || inside.contains(&l.to);
@@ -93,7 +96,7 @@ mod tests {
     fn what_a_node_tells_of_its_links_counts_for_those_that_share_their_air() {
         let node = NodeId;
         let link = |from, to| Link { from: node(from), to: node(to) };
-        // 1 hears 2, which hears 3; 8 and 9 are far away.
+        // 1 is in range of 2, which is in range of 3; 8 and 9 are far away.
         let mut at_1 = IdealExchange::new(node(1), &[node(2)], &[link(1, 2), link(2, 3)]);
         let mut congested = OwnLink::new(node(3));
         congested.queue = 5.0;

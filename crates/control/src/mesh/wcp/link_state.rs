@@ -1,23 +1,24 @@
-//! What travels in the packets: a word of 32 bits for each thing told.
+//! Values in packets: a word of 32 bits for each state.
 
 use fairmesh_units::Span;
 
 /// Bits of a round-trip time in milliseconds: 4.095 s at most.
 const RTT_BITS: u32 = 12;
 const RTT_MAX: u32 = (1 << RTT_BITS) - 1;
-/// Rate codes: twelve to a factor of two, from a quarter packet per second on.
+/// Steps of rate codes: twelve to a factor of two, from a quarter packet per second on.
 const STEPS: f64 = 12.0;
 const SLOWEST: f64 = 0.25;
 
-/// Round trips and a rate: of a flow, of a link, or of all links that share a node's air.
+/// Round trips and a rate of a flow, of a link, or of all links that share a node's airtime.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct LinkState {
     /// Average round-trip time, ms; 0: not known.
     pub average: u32,
     /// Instantaneous round-trip time, ms; 0: not known.
     pub instant: u32,
-    /// Of a flow: code of its rate. Else 0: not congested, or the rate of the flows on the
-    /// congested link; 1 where it is not known.
+    /// For a flow, the code of its rate.
+    /// Otherwise 0 if not congested, else the rate of the flows on the congested link, or 1 if it
+    /// is not known.
     pub rate: u32,
 }
 
@@ -26,12 +27,12 @@ impl LinkState {
         self.average.min(RTT_MAX) << 20 | self.instant.min(RTT_MAX) << 8 | self.rate.min(255)
     }
 
-    /// Every word has a meaning.
+    /// Decodes a word; every word is valid.
     pub fn decode(bits: u32) -> Self {
         LinkState { average: bits >> 20, instant: bits >> 8 & RTT_MAX, rate: bits & 255 }
     }
 
-    /// The largest round trips of both; congested if either is, at the lower rate.
+    /// Returns the largest round trips of both; congested if either is, at the lower rate.
     pub fn join(self, other: LinkState) -> LinkState {
         let rate = match (self.rate, other.rate) {
             (0, r) | (r, 0) => r,
@@ -44,34 +45,34 @@ impl LinkState {
         }
     }
 
-    /// Whether a congested link is meant.
+    /// True if the state is of a congested link.
     pub fn congested(self) -> bool {
         self.rate > 0
     }
 }
 
-/// A round-trip time in the field's milliseconds, rounded up; the longest that fits.
+/// Returns a round-trip time in the field's milliseconds, rounded up and limited to the field.
 pub(super) fn millis(rtt: Span) -> u32 {
     u32::try_from(rtt.as_nanos().div_ceil(1_000_000)).map_or(RTT_MAX, |ms| ms.min(RTT_MAX))
 }
 
-/// The code of a rate in packets per second, 1 to 255.
+/// Returns the code of a rate in packets per second, 1 to 255.
 pub(super) fn rate_code(packets: f64) -> u32 {
     let code = 1.0 + libm::round(STEPS * libm::log2(packets.max(SLOWEST) / SLOWEST));
     code.clamp(1.0, 255.0) as u32
 }
 
-/// The rate that a code stands for; `None` where nothing is told.
+/// Returns the rate of a code; `None` for no rate.
 pub(super) fn rate_of(code: u32) -> Option<f64> {
     (code > 0).then(|| SLOWEST * libm::exp2(f64::from(code.min(255) - 1) / STEPS))
 }
 
-/// A rate as a header field: sixteenths of a packet per second in two bytes, never 0.
+/// Encodes a rate as a header field: sixteenths of a packet per second in two bytes, never 0.
 pub(super) fn rate_field(packets: f64) -> u32 {
     (16.0 * packets).clamp(1.0, 65_535.0) as u32
 }
 
-/// The rate that a field tells; `None` where nobody has written one.
+/// Decodes the rate of a field; `None` if it is unset.
 pub(super) fn field_rate(field: u32) -> Option<f64> {
     (field > 0).then(|| f64::from(field.min(65_535)) / 16.0)
 }

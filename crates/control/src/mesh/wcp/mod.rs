@@ -1,10 +1,11 @@
 //! `wcp`: sources halve their rates when a link that shares the channel with theirs is congested
 //! (Rangwala 2008 §3.1).
 //!
-//! A link is congested when the moving average of its queue is above a threshold. That, and the
-//! round trips of its flows, is shared with every link in its neighbourhood, two hops around: in
-//! header fields of all packets, which neighbours overhear. All sources of a neighbourhood so hear
-//! of congestion alike, and raise and lower their rates at the pace of its longest round trip.
+//! A link is congested when the moving average of its queue is above a threshold. Every link shares
+//! this state, and the round trips of its flows, with the links in its neighbourhood, two hops
+//! around: in header fields of all packets, which neighbours overhear. So all sources of a
+//! neighbourhood learn of congestion alike, and raise and lower their rates at the pace of its
+//! longest round trip.
 
 mod aimd;
 mod ideal_exchange;
@@ -64,31 +65,33 @@ pub(crate) fn definition() -> Definition {
         .with_options(needs, build)
 }
 
-/// How often averages, shared states and rates are brought up to date.
+/// Time between updates of averages, shared states and rates.
 const TICK: Span = Span::from_millis(20);
-/// A spacing, or a router's rate, is set anew when it differs by this part.
+/// Relative difference from which a new spacing, or a router's new rate, is set.
 const STEP: f64 = 0.01;
 
-/// The flow's own round trips and rate, from its source.
+/// Field of the flow's own round trips and rate, from its source.
 const FLOW: u8 = 0;
-/// The largest shared average and instantaneous round trip on the path.
+/// Field of the largest shared average round trip on the path.
 const AVERAGE: u8 = 1;
+/// Field of the largest shared instantaneous round trip on the path.
 const INSTANT: u8 = 2;
-/// The congestion bit.
+/// Field of the congestion bit.
 const BIT: u8 = 3;
-/// State of the link that the packet is on, of the links into its transmitter, and of all links
-/// whose neighbourhood the transmitter is in.
+/// Field of the state of the link that the packet is on.
 const OWN: u8 = 4;
+/// Field of the state of the links into its transmitter.
 const INTO: u8 = 5;
+/// Field of the state of all links whose neighbourhood the transmitter is in.
 const AROUND: u8 = 6;
-/// In the network: the slowest rate that a router on the path has for the flow.
+/// Field of the slowest rate that a router on the path has for the flow, with rates in the network.
 const RATE: u8 = 7;
-/// Four words of 32 bits, two round trips of 12 bits and a bit, on whole bytes.
+/// Bytes of four words of 32 bits, two round trips of 12 bits and a bit.
 const HEADER: u32 = 20;
-/// What the paper's own packets carry: the flow's round trips, the path's, and a bit.
+/// Bytes in the paper's own packets: the flow's round trips, the path's, and a bit.
 const PLAIN: u32 = 7;
 
-/// Bytes of the fields in every packet.
+/// Returns the bytes of the fields in every packet.
 fn header_bytes(options: &Options) -> u32 {
     let rate = 2 * u32::from(options.in_network);
     rate + match (options.alone && options.own_rtt, options.ideal) {
@@ -166,14 +169,14 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
 #[derive(Debug)]
 struct Wcp {
     neighbourhood: Neighbourhood,
-    /// Instead of what is overheard.
+    /// Ideal exchange in place of overheard packets.
     ideal: Option<IdealExchange>,
     links: Vec<Neighbour>,
-    /// Where the data of flows goes from here.
+    /// Next hop of each flow's data.
     routes: Vec<(FlowId, NodeId)>,
-    /// Flows of this node.
+    /// Rates of this node's own flows.
     rates: Vec<Rate>,
-    /// In the network: flows of others.
+    /// Other nodes' flows, with rates in the network.
     relays: Vec<Relay>,
     share_bits: bool,
     share_rtts: bool,
@@ -196,7 +199,7 @@ impl Wcp {
         self.routes.retain(|r| r.0 != here.flow);
         self.relays.retain(|r| r.flow != here.flow);
         let Some(next) = here.next_hop else { return };
-        // Into a wire: no air to share.
+        // The next hop is a wire: there is no airtime to share.
         let Some(link) = self.links.iter().find(|l| l.node == next) else { return };
         self.routes.push((here.flow, next));
         let most = link.capacity.0 as f64 / (8.0 * f64::from(here.packet.max(1)));
@@ -208,7 +211,7 @@ impl Wcp {
         }
     }
 
-    /// What a packet says of its transmitter's surroundings.
+    /// Takes in a packet's values of its transmitter's surroundings.
     fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
         if self.ideal.is_some() {
             return;
@@ -223,7 +226,7 @@ impl Wcp {
         }
     }
 
-    /// What it says of its flow.
+    /// Takes in a packet's values of its flow.
     fn received(&mut self, now: Time, heard: &Heard) {
         let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
         if let Some(next) = route
@@ -278,18 +281,18 @@ impl Wcp {
         self.notified(now, told.flow, &told.header, actions);
     }
 
-    /// A packet came to a flow's source: an acknowledgement, with the fields of the data that it
-    /// answers, or its own from the way back. If it is marked the rate is halved, unless the last
-    /// halving was less than t_md ago, one shared instantaneous round trip. What was sent before a
-    /// halving passes the queue within one round trip, and what is sent then tells of it within
-    /// another: hence `+two-trips`.
+    /// Handles a packet at a flow's source: an acknowledgement, with the fields of the acknowledged
+    /// data or its own from the way back.
+    /// If it is marked the rate is halved, unless the last halving was less than t_md ago, one
+    /// shared instantaneous round trip. Packets sent before a halving pass the queue within one
+    /// round trip, and those sent after it report it within another: hence `+two-trips`.
     fn notified(&mut self, now: Time, flow: FlowId, header: &Header, actions: &mut Actions) {
         let Some(rate) = self.rates.iter_mut().find(|r| r.flow == flow) else { return };
         if header.0[usize::from(BIT)] & 1 == 0 {
             return;
         }
         let instant = if self.share_rtts { header.0[usize::from(INSTANT)] } else { 0 };
-        // The interval of the packet that brought the notification.
+        // The interval in the packet with the notification.
         let wait = times(Aimd::interval_of(instant, rate.word().instant), self.deaf);
         if rate.fall(now, wait) {
             actions.because(Reason::new(
@@ -317,7 +320,7 @@ impl Wcp {
         self.due = Some(now + TICK);
     }
 
-    /// Additive increase of the flows of this node, and what their packets say of them.
+    /// Applies the additive increase of this node's flows, and updates the values in their packets.
     fn raise(&mut self, now: Time, actions: &mut Actions) {
         for rate in &mut self.rates {
             let first = rate.spacing == Span::ZERO;
@@ -383,7 +386,7 @@ impl Control for Wcp {
             Event::FlowSeen(here) => self.meet(here),
             _ => {}
         }
-        // A host that is late must not find a deadline in the past.
+        // A late host must not find a deadline in the past.
         self.due = self.due.map(|d| d.max(now));
     }
 

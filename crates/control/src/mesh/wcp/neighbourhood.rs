@@ -1,19 +1,19 @@
-//! A node's own links, and what its neighbours told of theirs (Rangwala 2008 §3.1).
+//! A node's own links, and its neighbours' reports of theirs (Rangwala 2008 §3.1).
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 
 use super::link_state::LinkState;
 
-/// A full packet in the air with RTS and CTS at 11 Mbit/s: how fast the average of an empty queue falls.
+/// Airtime of a full packet with RTS and CTS at 11 Mbit/s, by which the average of an empty queue falls.
 const FRAME: Span = Span::from_millis(2);
-/// Links of one neighbour that are kept.
+/// Maximum number of links of one neighbour.
 const LINKS: usize = 64;
 
 /// A flow whose data goes out on a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CarriedFlow {
     pub flow: FlowId,
-    /// What its source said last.
+    /// Last state from its source.
     pub word: LinkState,
     pub at: Time,
 }
@@ -26,8 +26,9 @@ pub(super) struct OwnLink {
     /// Moving average of the queue, packets.
     pub queue: f64,
     pub flows: Vec<CarriedFlow>,
-    /// What is in force: its own state, and the shared one in its packets.
+    /// Words of its own state in force.
     pub said: [u32; 3],
+    /// Shared state in its packets.
     pub shared: LinkState,
     pub marking: bool,
 }
@@ -39,8 +40,8 @@ impl OwnLink {
         OwnLink { to, length: 0, queue: 0.0, flows, said, shared, marking: false }
     }
 
-    /// The queue's length has changed. The average takes it in when a packet is inserted, as RED's
-    /// (Floyd and Jacobson 1993 §4).
+    /// Notes a change of the queue's length.
+    /// The average takes it in when a packet is inserted, as RED's (Floyd and Jacobson 1993 §4).
     pub fn changed(&mut self, length: u32, weight: f64) {
         if length > self.length {
             self.queue += weight * (f64::from(length) - self.queue);
@@ -48,8 +49,8 @@ impl OwnLink {
         self.length = length;
     }
 
-    /// Time passes: nothing is inserted into an empty queue, and its average falls all the same,
-    /// as if there had been packets (Floyd and Jacobson 1993 §4).
+    /// Notes the passing of time: nothing is inserted into an empty queue, and its average falls nevertheless, as if
+    /// there had been packets (Floyd and Jacobson 1993 §4).
     pub fn idle(&mut self, passed: Span, weight: f64) {
         if self.length == 0 {
             let frames = passed.as_secs_f64() / FRAME.as_secs_f64();
@@ -57,7 +58,7 @@ impl OwnLink {
         }
     }
 
-    /// Data of a flow goes out here.
+    /// Notes that data of a flow goes out here.
     pub fn carries(&mut self, now: Time, flow: FlowId, word: LinkState) {
         match self.flows.iter_mut().find(|c| c.flow == flow) {
             Some(known) => *known = CarriedFlow { flow, word, at: now },
@@ -65,7 +66,7 @@ impl OwnLink {
         }
     }
 
-    /// The link's round trips are the means of its flows'; congested if its average queue is
+    /// Returns the link's state: its round trips are the means of its flows'; it is congested if its average queue is
     /// above the threshold.
     pub fn state(&self, threshold: f64) -> LinkState {
         let mean = |part: fn(&LinkState) -> u32| {
@@ -82,14 +83,15 @@ impl OwnLink {
     }
 }
 
-/// What a neighbour has told.
+/// State of a neighbour, as reported.
 #[derive(Debug)]
 pub(super) struct NeighbourState {
     pub node: NodeId,
-    /// Its links, each as its packets on it said.
+    /// Its links, each as reported by its packets on that link.
     links: Vec<(NodeId, LinkState, Time)>,
-    /// Of all links into it; and of all links whose neighbourhood it is in.
+    /// State of all links into it.
     into: LinkState,
+    /// State of all links whose neighbourhood it is in.
     around: LinkState,
     at: Time,
 }
@@ -100,7 +102,7 @@ impl NeighbourState {
         NeighbourState { node, links: Vec::new(), into: word, around: word, at: Time::ZERO }
     }
 
-    /// Takes in what a packet says. Returns whether anybody's congestion has changed.
+    /// Takes in a packet's values; returns true if the congestion of any link has changed.
     pub fn told(
         &mut self,
         now: Time,
@@ -136,11 +138,10 @@ impl NeighbourState {
 
 /// A node's knowledge of the links around it.
 ///
-/// L(i→j) is every link with an end in N, that is i, j and their neighbours. So a node is in N if
-/// it is i or j, hears i, or hears j: from i it hears the link's state in the packets on it, from
-/// j what j has gathered of the links into it (`into`). The join of all that is `around`, and a
-/// link x→y is in L(i→j) if x or y is in N: what x and y each have `around` them is all that it
-/// shares the channel with.
+/// L(i→j) is every link with an end in N, that is i, j and their neighbours. So a node is in N if it is i or j, or in
+/// range of i or j: from i it receives the link's state in the packets on it, from j the state that j has gathered of
+/// the links into it (`into`). The join of all that is `around`, and a link x→y is in L(i→j) if x or y is in N: the
+/// `around` of x and that of y together are all that it shares the channel with.
 #[derive(Debug)]
 pub(super) struct Neighbourhood {
     node: NodeId,
@@ -158,26 +159,26 @@ impl Neighbourhood {
         self.own.iter_mut().find(|o| o.to == to)
     }
 
-    /// What was not said again since then is forgotten.
+    /// Removes states that were not repeated since then.
     pub fn forget(&mut self, since: Time) {
         self.own.iter_mut().for_each(|o| o.flows.retain(|c| c.at >= since));
         self.far.iter_mut().for_each(|f| f.forget(since));
     }
 
-    /// Of all links into this node.
+    /// Returns the state of all links into this node.
     pub fn inward(&self) -> LinkState {
         let links = self.far.iter().flat_map(|f| &f.links).filter(|l| l.0 == self.node);
         links.fold(LinkState::default(), |all, l| all.join(l.1))
     }
 
-    /// Of all links whose neighbourhood this node is in.
+    /// Returns the state of all links whose neighbourhood this node is in.
     pub fn around(&self, threshold: f64) -> LinkState {
         let own = self.own.iter().map(|o| o.state(threshold));
         let heard = self.far.iter().flat_map(|f| f.links.iter().map(|l| l.1).chain([f.into]));
         own.chain(heard).fold(LinkState::default(), LinkState::join)
     }
 
-    /// Of all links that share the channel with an own link.
+    /// Returns the state of all links that share the channel with an own link.
     pub fn shared(&self, to: NodeId, around: LinkState) -> LinkState {
         self.far.iter().find(|f| f.node == to).map_or(around, |f| around.join(f.around))
     }

@@ -1,4 +1,4 @@
-//! One flow of this node: its rate, and what of it arrives (Rangwala 2008 §3.1).
+//! One flow of this node: its rate, and its delivery (Rangwala 2008 §3.1).
 
 use fairmesh_units::{FlowId, Span, Time};
 
@@ -9,10 +9,10 @@ use super::link_state::{LinkState, millis, rate_code};
 const SMOOTH: f64 = 0.125;
 /// Weight of a packet in the loss rate.
 const LOSS: f64 = 0.01;
-/// How often it is looked at what of the rate is used.
+/// Time between looks at the used part of the rate.
 const LOOK: Span = Span::from_secs(1);
-/// A rate is at most this many times what is delivered: a flow that is not held back by its rate
-/// must not save up for a burst.
+/// Ratio of the rate to the delivered rate, at most: a flow that its rate does not limit must not
+/// accumulate a burst.
 pub(super) const AHEAD: f64 = 2.0;
 
 /// One flow of this node.
@@ -21,17 +21,18 @@ pub(super) struct Rate {
     pub flow: FlowId,
     payload: u32,
     pub aimd: Aimd,
-    /// The slowest rate of the routers on the way, where they have rates of their own.
+    /// Slowest rate of the routers on the way, if they have rates of their own.
     pub told: Option<f64>,
-    /// Smoothed and latest round trip.
+    /// Smoothed round trip, s.
     average: Option<f64>,
+    /// Latest round trip.
     latest: Span,
     /// Loss rate.
     pub loss: f64,
     acked: u64,
     looked: Option<Time>,
     delivered: Option<f64>,
-    /// The spacing in force.
+    /// Spacing in force.
     pub spacing: Span,
 }
 
@@ -53,12 +54,12 @@ impl Rate {
         }
     }
 
-    /// r, packets per second.
+    /// Returns r, packets per second.
     pub fn rate(&self) -> f64 {
         self.told.map_or(self.aimd.rate, |t| self.aimd.rate.min(t))
     }
 
-    /// An acknowledgement came: round trip, data bytes and losses it told of.
+    /// Takes in an acknowledgement: its round trip, data bytes and losses.
     pub fn measure(&mut self, rtt: Span, acked: u32, lost: u32) {
         if rtt > Span::ZERO {
             let s = rtt.as_secs_f64();
@@ -74,13 +75,13 @@ impl Rate {
         }
     }
 
-    /// What its packets say of it.
+    /// Returns the state of the flow in its packets.
     pub fn word(&self) -> LinkState {
         let average = self.average.map_or(0, |a| millis(Span::from_secs_f64(a)));
         LinkState { average, instant: millis(self.latest), rate: rate_code(self.rate()) }
     }
 
-    /// Goes on to `now`: additive increase, up to a little more than what is used.
+    /// Advances to `now`: additive increase, up to a little more than the used rate.
     pub fn rise(&mut self, now: Time, alpha: f64) {
         self.look(now);
         let cap = self.delivered.map_or(self.aimd.rate, |d| AHEAD * d + AHEAD);
@@ -96,13 +97,13 @@ impl Rate {
         }
     }
 
-    /// A notification came. Returns whether it was reacted to.
+    /// Takes in a notification; returns true if the rate was halved.
     pub fn fall(&mut self, now: Time, wait: Span) -> bool {
         self.aimd.fall(now, wait)
     }
 
-    /// Spacing of packets, new and repeated: r / (1 - p) are sent so that r arrive; without the
-    /// correction r counts what is sent.
+    /// Returns the spacing of packets, new and repeated: r / (1 - p) are sent so that r arrive;
+    /// without the correction r counts the packets sent.
     pub fn space(&self, corrected: bool) -> Span {
         let rate = self.rate();
         let rate = if corrected { rate / (1.0 - self.loss).max(0.1) } else { rate };
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(said(&rate), (80, 80));
         rate.measure(Span::from_millis(160), 1460, 0);
         assert_eq!(said(&rate), (90, 160), "an eighth");
-        // Nor does one that tells of no packet say anything of losses.
+        // A measurement without packets says nothing of losses either.
         rate.measure(Span::from_millis(80), 0, 0);
         assert_eq!(rate.loss, 0.0);
         rate.measure(Span::from_millis(80), 0, 1);

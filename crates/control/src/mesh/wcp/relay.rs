@@ -1,10 +1,10 @@
 //! Rate adaptation in the network (Rangwala 2008 §4.3): every router on the path keeps a rate of
 //! its own for each flow, packets carry the slowest of them to the source.
 //!
-//! A router reacts to congestion around its link without waiting for a round trip, the first one
-//! at once. A flow through two congested regions goes by the slower of two rates instead of being
-//! halved for both: a router halves its own rate, which may be above what the flow sends. One that
-//! is slower than those on the congested link is spared.
+//! A router reacts to congestion around its link without waiting for a round trip, the first one at
+//! once. A flow through two congested regions follows the slower of two rates instead of being
+//! halved for both: a router halves its own rate, which may be above the flow's. A rate below those
+//! on the congested link is not lowered.
 
 use fairmesh_units::{FlowId, Time};
 
@@ -15,17 +15,17 @@ use super::rate::AHEAD;
 use super::{RATE, STEP, Wcp, times};
 use crate::{Actions, Class, Merge, Reason, Value};
 
-/// A flow that passes here.
+/// A flow that passes this node.
 #[derive(Debug)]
 pub(super) struct Relay {
     pub flow: FlowId,
     pub aimd: Aimd,
-    /// The rate that its packets carry from here.
+    /// Rate in its packets from here on.
     pub said: f64,
 }
 
 impl Wcp {
-    /// Rates of the flows on an own link, by what is shared around it.
+    /// Updates the rates of the flows on an own link, by the state shared around it.
     pub(super) fn regulate(
         &mut self,
         now: Time,
@@ -35,7 +35,7 @@ impl Wcp {
     ) {
         for flow in 0..self.neighbourhood.own[link].flows.len() {
             let carried = self.neighbourhood.own[link].flows[flow];
-            // Below the rates on the congested link it is not what congests it.
+            // A flow below the rates on the congested link does not cause its congestion.
             let hit = shared.congested() && carried.word.rate >= shared.rate;
             if let Some(at) = self.rates.iter().position(|r| r.flow == carried.flow) {
                 self.at_source(now, at, shared, hit, actions);
@@ -45,7 +45,7 @@ impl Wcp {
         }
     }
 
-    /// t_ai and t_md by the round trips around a link.
+    /// Returns t_ai and t_md by the round trips around a link.
     fn intervals(
         &self,
         shared: LinkState,

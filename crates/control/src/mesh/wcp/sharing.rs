@@ -1,4 +1,4 @@
-//! What a node tells those around it, and what it writes into its packets.
+//! Values that a node reports to the nodes around it and writes into its packets.
 
 use fairmesh_units::Time;
 
@@ -8,7 +8,7 @@ use super::{AROUND, AVERAGE, BIT, INSTANT, INTO, OWN, Wcp};
 use crate::{Actions, Class, Merge, Reach, Reason, Value};
 
 impl Wcp {
-    /// Outside the air: the state of the own links.
+    /// Sends the state of the own links outside the air.
     pub(super) fn tell(&self, actions: &mut Actions) {
         if self.ideal.is_none()
             || self.neighbourhood.own.iter().all(|o| o.flows.is_empty() && o.queue == 0.0)
@@ -22,7 +22,7 @@ impl Wcp {
         );
     }
 
-    /// Brings what is known into the fields of the next packets, and in the network into rates.
+    /// Sets the fields of the next packets, and with rates in the network, the rates.
     pub(super) fn spread(&mut self, now: Time, actions: &mut Actions) {
         let (into, around) = match self.ideal {
             Some(_) => (LinkState::default(), self.own()),
@@ -40,7 +40,7 @@ impl Wcp {
         }
     }
 
-    /// Of all own links.
+    /// Returns the state of all own links.
     fn own(&self) -> LinkState {
         self.neighbourhood
             .own
@@ -48,7 +48,8 @@ impl Wcp {
             .fold(LinkState::default(), |all, o| all.join(o.state(self.threshold)))
     }
 
-    /// What counts for an own link: of all that shares the channel with it, or only of itself.
+    /// Returns the state that counts for an own link: of all that shares the channel with it, or
+    /// only its own.
     fn shared(&self, link: usize, around: LinkState) -> LinkState {
         let own = &self.neighbourhood.own[link];
         let mut shared = match &self.ideal {
@@ -61,7 +62,7 @@ impl Wcp {
         shared
     }
 
-    /// The congestion bit and the path's round trips in packets on a link.
+    /// Sets the congestion bit and the path's round trips in packets on a link.
     fn write(&mut self, link: usize, shared: LinkState, actions: &mut Actions) {
         let congested = self.neighbourhood.own[link].state(self.threshold).congested();
         let own = &mut self.neighbourhood.own[link];
@@ -91,7 +92,7 @@ impl Wcp {
         own.shared = shared;
     }
 
-    /// What packets on a link say for those who hear them.
+    /// Sets the values in packets on a link for the nodes that overhear them.
     fn say(&mut self, link: usize, into: LinkState, around: LinkState, actions: &mut Actions) {
         let state = self.neighbourhood.own[link].state(self.threshold);
         let own = &mut self.neighbourhood.own[link];

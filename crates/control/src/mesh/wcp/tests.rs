@@ -1,4 +1,4 @@
-//! The rules of Rangwala 2008 §3.1, each by itself and over several nodes.
+//! The rules of Rangwala 2008 §3.1, each alone and over several nodes.
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
@@ -29,8 +29,8 @@ fn hears(links: &[(u32, u32)], a: u32, b: u32) -> bool {
     links.iter().any(|l| *l == (a, b) || *l == (b, a))
 }
 
-/// Links whose nodes learn that i→j is congested when every node has sent a packet on every link
-/// three times, and everybody overhears everything.
+/// Returns the links whose nodes learn that i→j is congested when every node has sent a packet on
+/// every link three times, and all nodes in range overhear all packets.
 fn told(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
     let nodes = || 1..=9u32;
     let neighbours = |n: u32| nodes().filter(move |m| hears(links, n, *m)).map(NodeId);
@@ -90,7 +90,7 @@ fn congestion_reaches_exactly_the_links_of_the_neighbourhood() {
             }
         }
     }
-    // What §4.1 says of them.
+    // Statements of §4.1.
     assert_eq!(told(&STACK, 4, 5).len(), 16, "every link");
     assert!(!told(&STACK, 1, 2).contains(&(7, 8)));
     let region = told(&DIAMOND, 1, 2);
@@ -125,7 +125,7 @@ fn a_link_has_the_mean_round_trips_of_its_flows() {
     let own = &mut neighbourhood.own[0];
     own.carries(at(0), FlowId(0), LinkState { average: 40, instant: 90, rate: 50 });
     own.carries(at(1), FlowId(1), LinkState { average: 80, instant: 50, rate: 70 });
-    // Nothing known of it: it does not count.
+    // Nothing is known of it, so it does not count.
     own.carries(at(5), FlowId(2), LinkState::default());
     let state = own.state(K);
     assert_eq!((state.average, state.instant, state.rate), (60, 70, 0));
@@ -145,10 +145,10 @@ fn halves_once_per_interval_and_rises_by_alpha() {
     assert!(!r.fall(at(99), Span::from_millis(100)), "deaf for t_md");
     assert_eq!(r.rate(), 40.0);
     r.aimd.interval = Span::from_millis(50);
-    // It waits a second to see what arrives, then rises at the end of every interval.
+    // It waits a second to measure the delivery, then rises at the end of every interval.
     for ms in (0..=2000).step_by(10) {
         r.rise(at(ms), 0.1);
-        // As much as is sent arrives.
+        // All packets sent arrive.
         r.measure(Span::from_millis(50), 512, 0);
     }
     assert!((r.rate() - 42.1).abs() < 1e-9, "21 intervals: {}", r.rate());
@@ -164,7 +164,7 @@ fn a_new_flow_doubles_until_it_is_told() {
         r.rise(at(ms), 0.1);
         r.measure(Span::from_millis(50), 512, 0);
     }
-    // At 1, 1.05 and 1.1 s: until then nobody knew what arrives.
+    // At 1, 1.05 and 1.1 s: until then the delivery is unknown.
     assert_eq!(r.rate(), 80.0);
     r.fall(at(1100), Span::from_millis(50));
     r.rise(at(1150), 0.1);
@@ -179,7 +179,7 @@ fn a_rate_that_is_not_used_does_not_grow() {
         r.rise(at(s * 100), 5.0);
         r.measure(Span::from_millis(50), 512, 0);
     }
-    // Ten packets a second arrive; what there was before they were counted stays.
+    // Ten packets a second arrive; the rate before they were counted stays.
     let before = r.rate();
     for s in 200..400 {
         r.rise(at(s * 100), 5.0);
@@ -258,8 +258,8 @@ fn packets_are_marked_and_carry_the_longest_round_trips() {
     let mut i = start("wcp", setting());
     fields(&mut i, at(0));
     let far = LinkState { average: 120, instant: 300, rate: 40 };
-    // Node 0's link is congested; what node 2 has around it concerns only the link to it.
-    // That is told at once, round trips with the next tick.
+    // Node 0's link is congested; the state around node 2 concerns only the link to it. This is
+    // reported at once, round trips with the next tick.
     let mut written = fields_after(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
     assert!(written.contains(&(LINK, BIT, 1)), "{written:?}");
     let longer = LinkState { average: 500, instant: 200, rate: 0 };
@@ -271,7 +271,7 @@ fn packets_are_marked_and_carry_the_longest_round_trips() {
     assert!(written.contains(&(LINK, INTO, far.encode())), "it is a link into here");
     assert!(written.contains(&(LINK, AROUND, far.encode())), "hearsay goes no further");
     assert!(written.contains(&(Class::Link(NodeId(0)), AVERAGE, 120)));
-    // Nothing more is heard: forgotten after a second.
+    // Without further reports it is forgotten after a second.
     let mut later = Vec::new();
     for ms in (40..=1100).step_by(20) {
         later.extend(fields(&mut i, at(ms)));
@@ -363,7 +363,8 @@ fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
     assert_eq!(spacings(&mut i, at(11), told(1, 400)), [Span::from_millis(200)]);
     assert_eq!(spacings(&mut i, at(410), told(1, 50)), [], "t_md is 400 ms");
     assert_eq!(spacings(&mut i, at(411), told(1, 50)), [Span::from_millis(400)]);
-    // §3.1: once the shared instantaneous round trip. Ours: twice, and three times.
+    // §3.1: once the shared instantaneous round trip. Variants of this project: twice, and three
+    // times.
     for (name, ends) in [("wcp", 411), ("wcp+two-trips", 811), ("wcp+three-trips", 1211)] {
         let mut i = start(name, setting());
         actions(&mut i, at(0), Event::Deadline);
@@ -371,7 +372,7 @@ fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
         assert_eq!(spacings(&mut i, at(ends - 1), told(1, 400)).len(), 0);
         assert_eq!(spacings(&mut i, at(ends), told(1, 400)).len(), 1);
     }
-    // Without shared round trips it goes by its own 30 ms.
+    // Without shared round trips it uses its own 30 ms.
     let mut own = start("wcp+own-rtt", setting());
     actions(&mut own, at(0), Event::Deadline);
     assert_eq!(spacings(&mut own, at(11), told(1, 400)).len(), 1);
@@ -396,7 +397,7 @@ fn an_acknowledgement_marked_on_its_way_back_is_a_notification() {
     assert_eq!(spacings(&mut i, at(10), back(0, true, 1)), [Span::from_millis(200)]);
     assert_eq!(spacings(&mut i, at(109), back(0, true, 1)), [], "t_md is 100 ms");
     assert_eq!(spacings(&mut i, at(110), back(0, true, 1)), [Span::from_millis(400)]);
-    // In the network sources go by what routers tell.
+    // With rates in the network, sources follow the routers' rates.
     let mut i = start("wcp+in-network", setting());
     actions(&mut i, at(0), Event::Deadline);
     assert_eq!(spacings(&mut i, at(10), back(0, true, 1)), []);
@@ -457,7 +458,7 @@ fn in_the_network_a_source_goes_by_the_slowest_router() {
         })
     };
     assert_eq!(spacings(&mut i, at(10), told(16 * 5, 0)), [Span::from_millis(200)]);
-    // What it may have is not more than its own rate, and the bit says nothing here.
+    // Its limit is not above its own rate, and the bit has no effect here.
     assert_eq!(spacings(&mut i, at(20), told(0xffff_ffff, 1)), []);
     assert_eq!(spacings(&mut i, at(20), Event::Deadline), [Span::from_millis(100)]);
     // Its own link is congested: it does not wait for a round trip.

@@ -1,6 +1,6 @@
-//! What should not happen, and how it is told.
+//! Events that should not happen, and their reports.
 
-/// Things that should not happen, counted by who is behind them.
+/// Events that should not happen, counted by the node that causes them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Anomaly {
     Implausible,
@@ -13,7 +13,7 @@ pub(super) enum Anomaly {
 }
 
 impl Anomaly {
-    /// Code and sentence.
+    /// Returns code and sentence.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Anomaly::Implausible => {

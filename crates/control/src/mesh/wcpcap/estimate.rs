@@ -1,5 +1,4 @@
-//! How much more, or less, every flow of a neighbourhood could have: the largest δ of Rangwala 2008
-//! Fig 4.
+//! Possible change of the rate of every flow in a neighbourhood: the largest δ of Rangwala 2008 Fig 4.
 
 use fairmesh_units::NodeId;
 
@@ -10,22 +9,23 @@ use crate::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 
 /// IP bytes of a bare acknowledgement, without the mechanism's header.
 const ACK: u32 = 40;
-/// δ is found to at least this part of the largest rate of a flow.
+/// Precision of δ as a fraction of the largest rate of a flow.
 const FINE: f64 = 0.005;
-/// Acknowledgements per data packet, where none were counted yet.
+/// Acknowledgements per data packet, if none were counted yet.
 const ANSWERS: f64 = 1.0;
 
-/// A stream, and what it carries at a given δ.
+/// A stream, and its load at a given δ.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Carried {
     stream: FrameStream,
-    /// Packets per second at δ = 0, and more of them for each bit/s of δ.
+    /// Packets per second at δ = 0.
     base: f64,
+    /// Further packets per second for each bit/s of δ.
     step: f64,
     bytes: u32,
 }
 
-/// The links of a neighbourhood and what crosses them, ready to be asked about.
+/// The links of a neighbourhood and their streams, prepared for the model.
 #[derive(Debug)]
 pub(super) struct Question {
     links: Vec<LoadedLink>,
@@ -34,27 +34,28 @@ pub(super) struct Question {
     rates: Option<Box<dyn LinkRates>>,
 }
 
-/// What was found.
+/// Result of a question.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Headroom {
-    /// δ, or the rate where all flows are alike, bit/s.
+    /// δ, or the common rate of all flows, bit/s.
     pub delta: f64,
-    /// Why the model did not know. Then no two of the links count as on at once, and all frames
-    /// together may take as much time as a queue may be busy.
+    /// Reason for which the model had no answer.
+    /// In this case no two of the links count as active at once, and all frames together may take as much time as a
+    /// queue may be busy.
     pub unknown: Option<NoAnswer>,
 }
 
-/// What the last answers were about; everything that depends on the graph only is kept.
+/// The last questions; everything that depends only on the graph is kept.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     kept: Vec<Question>,
 }
 
-/// Neighbourhoods whose graphs are kept.
+/// Number of neighbourhoods whose graphs are kept.
 const KEPT: usize = 4;
 
 impl Questions {
-    /// The prepared question about these links; `None` where the model gives up.
+    /// Returns the prepared question about these links; `None` if the model gives up.
     fn about(
         &mut self,
         model: &dyn LinkModel,
@@ -64,7 +65,7 @@ impl Questions {
     ) -> Option<&mut Box<dyn LinkRates>> {
         let same = |q: &Question| q.links == links && q.streams == streams && q.hears == hears;
         if let Some(at) = self.kept.iter().position(same) {
-            // The one used last stays longest.
+            // The most recently used one is kept longest.
             let known = self.kept.remove(at);
             self.kept.push(known);
         } else {
@@ -77,9 +78,8 @@ impl Questions {
         self.kept.last_mut()?.rates.as_mut()
     }
 
-    /// The largest δ in bit/s with x + nδ on all of these links achievable; at least −x of the
-    /// fastest flow. `last` is where the last answer was, and is brought up to date. `None` where
-    /// the model gives up.
+    /// Returns the largest δ in bit/s with x + nδ on all of these links achievable; at least −x of the fastest flow.
+    /// `last` is the position of the last answer, and is updated. `None` if the model gives up.
     pub fn headroom(
         &mut self,
         model: &dyn LinkModel,
@@ -98,7 +98,7 @@ impl Questions {
         )
     }
 
-    /// The largest rate in bit/s that is achievable where every flow has it.
+    /// Returns the largest rate in bit/s that is achievable if every flow has it.
     pub fn alike(
         &mut self,
         model: &dyn LinkModel,
@@ -112,7 +112,7 @@ impl Questions {
         self.most(model, reports, carried, hears, (utilisation, 0.0, fastest(reports)), last)
     }
 
-    /// The largest achievable δ that is not below a least one, looked for from a first.
+    /// Returns the largest achievable δ that is not below a minimum; the search begins at `first`.
     fn most(
         &mut self,
         model: &dyn LinkModel,
@@ -172,14 +172,14 @@ impl Questions {
     }
 }
 
-/// The rate of the fastest flow on any of these links, bit/s.
+/// Returns the rate of the fastest flow on any of these links, bit/s.
 pub(super) fn fastest(reports: &[LinkReport]) -> f64 {
     reports.iter().map(LinkReport::fastest).fold(0.0, f64::max)
 }
 
-/// What crosses links of which this is known. A link's frames are taken to be passed on from the
-/// link before it where that brings at least half as many flows; acknowledgements answer the data
-/// of the same link where they are not passed on.
+/// Returns the streams on links with these reports.
+/// A link's frames count as forwarded from the link before it if that brings at least half as many flows;
+/// acknowledgements answer the data of the same link unless they are forwarded.
 fn streams(reports: &[LinkReport]) -> Vec<Carried> {
     let back = |n: &LinkReport| {
         reports.iter().find(|r| (r.link.from, r.link.to) == (n.link.to, n.link.from))
@@ -199,7 +199,7 @@ fn streams(reports: &[LinkReport]) -> Vec<Carried> {
         (2 * most.0 >= flows(n, acks) && most.0 > 0).then_some(most.1.0)
     };
     let mut all: Vec<Carried> = Vec::new();
-    // By link, where its stream of data and its stream of acknowledgements stand.
+    // By link, the positions of its stream of data and its stream of acknowledgements.
     let mut places = vec![[None::<usize>; 2]; reports.len()];
     for acks in [false, true] {
         let carries = |n: &LinkReport| if acks { n.acks > 0.0 } else { n.data > 0.0 };
@@ -208,7 +208,7 @@ fn streams(reports: &[LinkReport]) -> Vec<Carried> {
             let ready = |&i: &usize| {
                 before(&reports[i], acks).is_none_or(|b| places[b][usize::from(acks)].is_some())
             };
-            // In a ring nobody is first: then the first of the list.
+            // In a ring no link is first: then the first of the list is taken.
             let at = left.iter().position(ready).unwrap_or(0);
             let link = left.remove(at);
             let n = &reports[link];
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::Link;
 
-    /// A link that carries data of so many flows, and no acknowledgements.
+    /// A link that carries data of `flows` flows, and no acknowledgements.
     fn report(from: u32, to: u32, flows: u32) -> LinkReport {
         LinkReport {
             link: Link { from: NodeId(from), to: NodeId(to) },
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// For each link, the link whose frames it passes on.
+    /// Returns for each link the link whose frames it forwards.
     fn passes_on(reports: &[LinkReport]) -> Vec<Option<usize>> {
         let all = streams(reports);
         let link_of = |place: usize| all[place].stream.link;
@@ -277,18 +277,18 @@ mod tests {
 
     #[test]
     fn frames_are_passed_on_and_not_back() {
-        // What comes from 2 to 1 is not what 1 sends to 2.
+        // Packets from 2 to 1 are not those from 1 to 2.
         let chain = [report(1, 2, 1), report(2, 3, 1), report(2, 1, 1)];
         assert_eq!(passes_on(&chain), [None, Some(0), None]);
-        // Whatever the order in which they are told.
+        // Any order of the reports.
         let told = [report(3, 4, 1), report(2, 3, 1), report(1, 2, 1)];
         assert_eq!(passes_on(&told), [Some(1), Some(2), None]);
         let ring = [report(1, 2, 1), report(2, 3, 1), report(3, 1, 1)];
         assert_eq!(passes_on(&ring), [None, Some(0), Some(1)], "nobody is first");
     }
 
-    /// 25 packets a second and one flow: what the flow has more is answered as it was so far, by two at most, and
-    /// one for one where none was counted.
+    /// 25 packets a second and one flow: its additional packets are acknowledged at the former ratio, at most two each,
+    /// and one for one if none was counted.
     #[test]
     fn what_is_sent_more_is_answered_as_it_was_so_far() {
         let data = report(1, 2, 1);
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(answers(10.0, None), 0.0, "nothing to answer");
     }
 
-    /// A radio that counts how often it was asked to prepare, and gives up.
+    /// A radio that counts the calls to prepare, and gives up.
     #[derive(Debug, Default)]
     struct Counts(std::sync::atomic::AtomicU32);
 
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(asked(&[(1, 3)], 1), 2, "others hear each other");
         assert_eq!(asked(&[(1, 2)], 2), 3, "other frames");
         assert_eq!(asked(&[(1, 2)], 1), 3, "as at first");
-        // The one that was asked least recently goes first.
+        // The least recently asked one goes first.
         (4..8).for_each(|n| _ = asked(&[(1, n)], 1));
         assert_eq!(asked(&[(1, 2)], 1), 8);
     }

@@ -1,36 +1,37 @@
-//! Where the busiest queue is just as busy as it may be: the root of a rising function that is dear to
-//! ask for, near to where it was the last time.
+//! Search for the point at which the busiest queue reaches its allowed utilisation.
+//! It is the root of a rising function that is expensive to evaluate, near the last root.
 
 use core::ops::RangeInclusive;
 
-/// Near enough to the level: the rest is followed along the curve.
+/// Relative distance from the level that is near enough: the rest is followed along the curve.
 const NEAR: f64 = 0.01;
-/// Questions for one root.
+/// Maximum number of evaluations for one root.
 const MOST_ASKED: usize = 40;
-/// From here on the bracket is halved each time.
+/// Number of evaluations from which the bracket is halved each time.
 const PATIENCE: usize = 8;
-/// A step may at most bring the load to so many times what it was.
+/// Largest factor by which a step may raise the load.
 const LEAP: f64 = 4.0;
 
-/// A curve near its edge. A queue under load T is busy for about u = T / (c − bend · T) of the time:
-/// T / u falls in a straight line. Of it the slope is kept, and the load at the edge.
+/// A curve near its edge: its slope, and the load at the edge.
+/// A queue under load T is busy for about u = T / (c − bend · T) of the time: T / u falls in a straight line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueCurve {
     load: Option<f64>,
     bend: f64,
 }
 
-/// What is asked about.
+/// Parameters of a search.
 pub(super) struct HeadroomSearch {
-    /// The value that is looked for.
+    /// Level to be reached.
     pub level: f64,
     pub range: RangeInclusive<f64>,
-    /// Where to begin if nothing is known.
+    /// Start if nothing is known.
     pub first: f64,
-    /// The load at 0, and more of it for each step of 1.
+    /// Load at 0.
     pub base: f64,
+    /// Further load for each step of 1.
     pub step: f64,
-    /// A bracket as narrow as this is narrow enough.
+    /// Width at which a bracket is narrow enough.
     pub fine: f64,
 }
 
@@ -39,9 +40,9 @@ impl HeadroomSearch {
         (self.base + self.step * point).max(0.0)
     }
 
-    /// The largest point of the range where the function is at most at its level, to `fine` or
-    /// [`NEAR`]; the range's lower end where there is none. `None` of the function is above
-    /// everything.
+    /// Returns the largest point of the range where the function is at most at its level, to `fine` or [`NEAR`]; the
+    /// range's lower end if there is none.
+    /// `None` of the function is above everything.
     pub fn run(&self, last: &mut QueueCurve, mut at: impl FnMut(f64) -> Option<f64>) -> f64 {
         let (least, most) = (*self.range.start(), *self.range.end());
         let (mut low, mut high) = (None::<f64>, None::<f64>);
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    /// The root, and how often it was asked for.
+    /// Returns the root, and the number of evaluations.
     fn found(
         s: &HeadroomSearch,
         last: &mut QueueCurve,

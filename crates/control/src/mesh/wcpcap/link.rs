@@ -11,32 +11,35 @@ use crate::{Link, LinkModel, Neighbour};
 
 /// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
 const SMOOTH: f64 = 0.125;
-/// Packets to forward that came in and whose transmission nobody reports: no transmit status.
+/// Number of packets to forward without any report of a transmission from which transmit status counts as missing.
 const SILENT: u64 = 20;
-/// Looks that tell of a queue: a second of them, since a frame lost or two make any queue wait for a
-/// moment. And packets that are passing through: one in service, one behind.
+/// Number of looks that characterise a queue: a second of them, since a single lost frame makes any queue wait for a
+/// moment.
 const LOOKS: u32 = 20;
+/// Packets in transit through a queue: one in service, one behind.
 const PASSING: u32 = 2;
-/// R may be above the fastest flow around by this part: more than a step of what rates are told in, or
-/// small rises would be rounded away for ever.
+/// Relative distance of R above the fastest flow around, at most.
+/// It is more than a step of the codes of rates, or small increases would always be rounded away.
 const SLACK: f64 = 0.02;
-/// A link has hardly any room for more when δ is below this part of R.
+/// Fraction of R below which δ leaves a link hardly any room.
 const FULL: f64 = 0.05;
-/// And much room when it is above this part of it: more than noise makes of a full link.
+/// Fraction of R above which δ leaves much room: more than the noise of a full link.
 const MUCH: f64 = 0.25;
-/// The least data rate told of a link that has flows, bit/s.
+/// Smallest data rate reported for a link that has flows, bit/s.
 pub(super) const TRICKLE: f64 = 2e3;
-/// How long it is told that the flows of a link have left.
+/// Time for which the departure of a link's flows is reported.
 const GONE: Span = Span::from_millis(500);
 
-/// Packets that have crossed a link since the epoch began. Their rate is taken from packet to
-/// packet: an epoch has ten packets of a flow, and a tenth more or less by chance would count.
+/// Packets that have crossed a link since the start of the epoch.
+/// Their rate is measured from packet to packet: an epoch has ten packets of a flow, and a random difference of a tenth
+/// would matter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     bytes: u64,
     packets: u64,
-    /// The last packet of the epoch before, and the last one at all.
+    /// Time of the last packet of the preceding epoch.
     from: Option<Time>,
+    /// Time of the last packet.
     last: Option<Time>,
 }
 
@@ -47,7 +50,7 @@ impl Meter {
         self.last = Some(now);
     }
 
-    /// Mean size in bytes, and packets per second; `epoch`: where no two packets tell.
+    /// Returns mean size in bytes, and packets per second; `epoch` is used without two packets.
     fn rate(&self, epoch: Span) -> (u32, f64) {
         let between = self.from.zip(self.last).map(|(from, last)| last.since(from));
         let seconds = between.filter(|s| *s > Span::ZERO).unwrap_or(epoch).as_secs_f64();
@@ -55,13 +58,13 @@ impl Meter {
         (u32::try_from(size).unwrap_or(u32::MAX), self.packets as f64 / seconds.max(1e-3))
     }
 
-    /// The next epoch begins.
+    /// Starts the next epoch.
     fn again(&mut self) {
         *self = Meter { bytes: 0, packets: 0, from: self.last, last: self.last };
     }
 }
 
-/// A flow whose data goes out on a link: when it did last, and bytes in this epoch.
+/// A flow whose data goes out on a link, with the time of its last data and the bytes in this epoch.
 #[derive(Clone, Copy, Debug)]
 struct Crossing {
     flow: FlowId,
@@ -69,14 +72,13 @@ struct Crossing {
     bytes: u64,
 }
 
-/// Looks at the node's queue, over epochs as long as they take together, and what got through in that
-/// time.
+/// Looks at the node's queue, over several epochs if needed, and the bytes that got through in that time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks {
     since: Time,
     bytes: u64,
     all: u32,
-    /// How many found more waiting than is passing through.
+    /// Number of looks with more packets than in transit.
     waiting: u32,
 }
 
@@ -84,10 +86,10 @@ struct Looks {
 #[derive(Debug)]
 pub(super) struct OwnLink {
     pub to: NodeId,
-    /// Nodes of which every link is in L(i→j).
+    /// Nodes with all of their links in L(i→j).
     pub middle: BTreeSet<NodeId>,
     pub rate: BitRate,
-    /// What a lone sender gets across, IP bits/s.
+    /// Throughput of a lone sender, IP bits/s.
     pub capacity: f64,
     data: Meter,
     acks: Meter,
@@ -96,47 +98,49 @@ pub(super) struct OwnLink {
     looks: Looks,
     flows: Vec<Crossing>,
     used: Time,
-    /// The epoch under way: since when, how long, until when; `None`: the link is not in use.
+    /// Start of the epoch.
     since: Time,
+    /// Length of the epoch.
     pub epoch: Span,
-    /// Epochs since it came into use.
+    /// Number of epochs since it came into use.
     pub epochs: u32,
-    /// When it came into use.
+    /// Time at which it came into use.
     pub born: Time,
     pub next: Option<Time>,
-    /// As told to others; `None` before its first epoch is over.
+    /// Report to other nodes; `None` before its first epoch is over.
     pub measured: Option<LinkReport>,
     /// R, IP bits/s.
     pub limit: Option<f64>,
-    /// Where the last question about it ended.
+    /// Position of the last answer about it.
     pub edge: QueueCurve,
-    /// The same where all flows are alike.
+    /// Position of the last answer with all flows alike.
     pub even: QueueCurve,
-    /// Whether packets waited in the last epoch for more of the time than they should; and which
-    /// part of what its flows may send has got through.
+    /// True if packets waited in the last epoch for more of the time than allowed.
     pub backlogged: bool,
+    /// Fraction of its flows' allowed rate that has got through.
     pub passed: f64,
-    /// Whether it has had room since its first epoch, or has much of it again; whether it had in the last one.
+    /// True if it has had room since its first epoch, or has much of it again.
     open: bool,
+    /// True if it had much room in the last epoch.
     roomy: bool,
-    /// Flows have left it, or a link around it, since its last epoch.
+    /// True if flows have left it, or a link around it, since its last epoch.
     pub fewer: bool,
-    /// Until then it tells by messages that its flows have left.
+    /// Time until which messages report that its flows have left.
     pub gone_until: Time,
-    /// From and until when it tells of its flows by messages if none of their packets gets through.
+    /// Start and end of the time in which messages report its flows if none of their packets gets through.
     pub cries: (Time, Time),
-    /// Whether a packet has got through since it came into use.
+    /// True if a packet has got through since it came into use.
     pub heard: bool,
-    /// The feedback in force.
+    /// Feedback in force.
     pub written: u32,
 }
 
-/// When a link is full whatever the model says.
+/// Conditions under which a link is full whatever the model says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Full {
-    /// Packets wait in more than this part of the looks.
+    /// Fraction of the looks above which waiting packets mean a full link.
     pub u: f64,
-    /// Its flows are short of what they may send where they get less than this part of it.
+    /// Fraction of the allowed rate below which its flows lack throughput.
     pub short: f64,
 }
 
@@ -174,7 +178,7 @@ impl OwnLink {
         }
     }
 
-    /// The first frame for some time: an epoch begins.
+    /// Starts an epoch at the first frame for some time.
     pub fn begin(&mut self, now: Time, next: Time) {
         (self.since, self.next) = (now, Some(next));
         (self.data, self.acks, self.came) = Default::default();
@@ -184,7 +188,7 @@ impl OwnLink {
         self.epoch = next.since(now);
     }
 
-    /// The length of the node's queue now.
+    /// Takes in the length of the node's queue.
     pub fn waits(&mut self, packets: u32) {
         if self.next.is_some() {
             self.looks.all += 1;
@@ -192,16 +196,16 @@ impl OwnLink {
         }
     }
 
-    /// A packet came in that is to be sent on it.
+    /// Notes a packet that came in to be sent on it.
     pub fn expects(&mut self, flow: FlowId, bytes: u32, now: Time) {
         self.came.count(now, bytes);
-        // Where the host tells of what is sent, that counts.
+        // If the host reports transmissions, those count.
         if self.silent() {
             self.touch(flow, now, bytes);
         }
     }
 
-    /// A frame was sent on it.
+    /// Notes a frame that was sent on it.
     pub fn sent(&mut self, now: Time, flow: FlowId, ack: bool, bytes: u32) {
         self.used = now;
         if ack {
@@ -222,7 +226,7 @@ impl OwnLink {
         }
     }
 
-    /// How far the fastest flow of the epoch is above the mean: [`LinkReport::top`].
+    /// Returns the relative distance of the epoch's fastest flow above the mean: [`LinkReport::top`].
     fn top(&self) -> f64 {
         let most = self.flows.iter().map(|f| f.bytes).max().unwrap_or(0) as f64;
         let all = self.flows.iter().map(|f| f.bytes).sum::<u64>() as f64;
@@ -234,12 +238,12 @@ impl OwnLink {
         }
     }
 
-    /// Whether data comes in for it and nothing is reported to be sent.
+    /// True if data comes in for it and no transmission is reported.
     pub fn silent(&self) -> bool {
         self.came.packets >= SILENT && self.data.packets == 0
     }
 
-    /// The epoch is over: x, n and the round trip, or nothing where the link is no longer in use.
+    /// Ends the epoch: computes x, n and the round trip, or nothing if the link is no longer in use.
     pub fn close(
         &mut self,
         now: Time,
@@ -249,7 +253,7 @@ impl OwnLink {
         model: &dyn LinkModel,
         of: impl Fn(FlowId) -> Option<FlowReport>,
     ) {
-        // TCP is silent for seconds between packets that are given up.
+        // TCP pauses for seconds between packets that are given up.
         let cries = self.cries(now);
         let before = self.flows.len();
         self.flows.retain(|f| cries || now.since(f.at) < hold);
@@ -264,13 +268,13 @@ impl OwnLink {
         let epoch = now.since(self.since);
         let (size, packets) = if self.silent() { self.came } else { self.data }.rate(epoch);
         let flows = self.flows.len() as u32;
-        // Nothing in this epoch from flows that are there: they are slow.
+        // No packet in this epoch from flows that exist: they are slow.
         let size = if size > 0 { size } else { self.measured.map_or(0, |n| n.size) };
         let said: Vec<FlowReport> = self.flows.iter().filter_map(|f| of(f.flow)).collect();
         let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
         let link = Link { from: node, to: self.to };
         self.judge(now, full, said.iter().map(|s| s.rate).sum());
-        // Where bits are lost, acknowledgements get through more often than data.
+        // If bits are lost, acknowledgements get through more often than data.
         let frames = self.data.packets + self.acks.packets;
         let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
         let mean = u32::try_from(bytes).ok().filter(|b| *b > 0).unwrap_or(size);
@@ -293,8 +297,8 @@ impl OwnLink {
         });
     }
 
-    /// Whether packets wait for more of the time than they should, and which part of what flows may
-    /// send gets through; once there are enough looks.
+    /// Updates, once there are enough looks, whether packets wait for too much of the time, and the fraction of the
+    /// allowed rate that gets through.
     fn judge(&mut self, now: Time, full: Full, allowed: f64) {
         self.passed = 1.0;
         let Looks { since, bytes, all, waiting } = self.looks;
@@ -309,13 +313,13 @@ impl OwnLink {
         self.looks = Looks { since: now, ..Looks::default() };
     }
 
-    /// The epoch ends now, if it has lasted as long as one must.
+    /// Ends the epoch now, or after the minimum length.
     pub fn hurry(&mut self, now: Time, shortest: Span) {
         let soonest = self.since + shortest;
         self.next = self.next.map(|n| n.min(soonest.max(now)));
     }
 
-    /// The next epoch.
+    /// Starts the next epoch.
     pub fn again(&mut self, now: Time, epoch: Span) {
         self.data.again();
         self.acks.again();
@@ -326,14 +330,15 @@ impl OwnLink {
         self.next = self.next.map(|_| now + epoch);
     }
 
-    /// R moves by δ, up by a part of it only: by `opening` from the link's first epoch until
-    /// there is hardly any room, by `rho` from then on. A flow that is not held back by R must not
-    /// let it rise without end: R is never farther above the fastest flow around than that and one step.
+    /// Moves R by δ, upwards by a fraction of it only: by `opening` from the link's first epoch until there is hardly
+    /// any room, by `rho` from then on.
+    /// A flow that R does not limit must not let it rise without bound: R is never farther above the fastest flow
+    /// around than that and one step.
     ///
-    /// Where packets wait for more of the time than U there is no more room, whatever the model
-    /// says. If the link's flows get less through than they may send, x is what it can do and not
-    /// what is asked of it: then R falls by that part.
-    /// `anew`: where there is much room in two epochs in a row, somebody has left, and R rises as at first.
+    /// If packets wait for more of the time than U there is no more room, whatever the model says. If in addition the
+    /// link's flows get less through than they may send, x is the link's capacity and not its demand: then R falls by
+    /// that fraction.
+    /// `anew`: if there is much room in two epochs in a row, a flow has left, and R rises as at first.
     pub fn adapt(
         &mut self,
         delta: f64,
@@ -351,14 +356,13 @@ impl OwnLink {
         self.open = (self.open && delta > FULL * from) || (anew && roomy && self.roomy);
         self.roomy = roomy;
         let part = if self.open { opening } else { rho };
-        // What flows have above R is a queue that drains, or a cut that is on its way: it is taken
-        // off once.
+        // Traffic above R is a queue that drains, or a cut that is on its way: it is subtracted once.
         let to =
             if delta > 0.0 { from + part * delta } else { from.min(fastest.max(from) + delta) };
         self.set(to, least);
     }
 
-    /// R is this, within its bounds.
+    /// Sets R, within its bounds.
     pub fn set(&mut self, to: f64, least: f64) {
         let bits = 8.0 * f64::from(self.measured.map_or(0, |n| n.size).max(40));
         let most = self.capacity.max(least * bits);
@@ -374,17 +378,17 @@ impl OwnLink {
 #[derive(Debug)]
 pub(super) struct Source {
     pub flow: FlowId,
-    /// IP bits of its packets.
+    /// Size of its packets in IP bits.
     bits: f64,
-    /// IP bits/s.
+    /// Rate, IP bits/s.
     pub rate: f64,
     least: f64,
     most: f64,
     /// Smoothed round trip, s.
     pub trip: Option<f64>,
-    /// The spacing in force; zero: none yet.
+    /// Spacing in force; zero if there is none yet.
     pub spacing: Span,
-    /// Whether a rate was fed back to it.
+    /// True if a rate was fed back to it.
     pub limited: bool,
 }
 
@@ -394,7 +398,7 @@ impl Source {
         Source { flow, bits, rate, least, most: most.max(least), trip, spacing, limited }
     }
 
-    /// A round trip was measured; returns whether its mean is to be told anew.
+    /// Takes in a round trip; returns true if its mean is to be reported again.
     pub fn measure(&mut self, rtt: Span) -> bool {
         if rtt == Span::ZERO {
             return false;
@@ -404,12 +408,12 @@ impl Source {
         true
     }
 
-    /// What its packets say of it.
+    /// Returns the report in its packets.
     pub fn said(&self) -> FlowReport {
         FlowReport { trip: self.trip.unwrap_or(0.0), rate: self.rate }
     }
 
-    /// It may send at this rate; returns whether its spacing has changed by more than a part.
+    /// Sets the allowed rate; returns true if its spacing has changed by more than `part`.
     pub fn allow(&mut self, rate: f64, part: f64) -> bool {
         self.rate = rate.clamp(self.least, self.most);
         let spacing = Span::from_secs_f64(self.bits / self.rate).max(Span::from_nanos(1));

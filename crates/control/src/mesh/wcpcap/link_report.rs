@@ -1,4 +1,4 @@
-//! What is told of a link: in three words of a packet's header, or outside the air as it is.
+//! Report of a link: in three words of a packet's header, or outside the air in full precision.
 
 use fairmesh_units::{BitRate, NodeId};
 
@@ -6,25 +6,26 @@ use crate::Link;
 
 /// Words of a header that the report of a link takes.
 pub(super) const WORDS: usize = 3;
-/// Bytes of the same outside the air, where nothing has to be short.
+/// Bytes of a report outside the air, where length does not matter.
 pub(super) const PLAIN: usize = 72;
 
-/// Rates: 51 codes to a factor of two (1.4 % apart), from 1 kbit/s on.
+/// Scale of rates: 51 codes to a factor of two (1.4 % apart), from 1 kbit/s on.
 const RATE: LogScale = LogScale { least: 1e3, steps: 51.0, bits: 10 };
-/// Packets per second: 16 codes to a factor of two, from a quarter on.
+/// Scale of packets per second: 16 codes to a factor of two, from a quarter on.
 const PACE: LogScale = LogScale { least: 0.25, steps: 16.0, bits: 8 };
-/// Round trips in seconds: eight codes to a factor of two, from a millisecond on.
+/// Scale of round trips in seconds: eight codes to a factor of two, from a millisecond on.
 const TRIP: LogScale = LogScale { least: 1e-3, steps: 8.0, bits: 7 };
-/// Nominal rates: eight codes to a factor of two, from 100 kbit/s on; enough to tell rates of a
-/// PHY apart.
+/// Scale of nominal rates: eight codes to a factor of two, from 100 kbit/s on; enough to
+/// distinguish the rates of a PHY.
 const NOMINAL: LogScale = LogScale { least: 1e5, steps: 8.0, bits: 7 };
-/// Steps of a share in five bits, and in four.
+/// Steps of a share in five bits.
 const SHARE: f64 = 31.0;
+/// Steps of a share in four bits.
 const TOP: f64 = 15.0;
-/// Rates in the feedback field: 128 codes to a factor of two, from 1 bit/s on.
+/// Scale of rates in the feedback field: 128 codes to a factor of two, from 1 bit/s on.
 const LIMIT: LogScale = LogScale { least: 1.0, steps: 128.0, bits: 12 };
 
-/// A code on a logarithmic scale; 0 is none.
+/// Scale of logarithmic codes; 0 is none.
 struct LogScale {
     least: f64,
     steps: f64,
@@ -51,22 +52,22 @@ impl LogScale {
     }
 }
 
-/// The code of a rate in the feedback field: never 0, which is unset.
+/// Returns the code of a rate in the feedback field: never 0, which is unset.
 pub(super) fn limit_code(rate: f64) -> u32 {
     LIMIT.encode(rate.max(1.0))
 }
 
-/// The rate of a feedback field, bit/s; `None`: unset.
+/// Returns the rate of a feedback field, bit/s; `None` if unset.
 pub(super) fn limit_of(code: u32) -> Option<f64> {
     (code > 0).then(|| LIMIT.decode(code.min(LIMIT.most())))
 }
 
-/// What the source of a flow says of it.
+/// Report of a flow by its source.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct FlowReport {
     /// Mean round trip, s; 0: not known.
     pub trip: f64,
-    /// The rate at which it may send, IP bits/s; 0: not known.
+    /// Allowed rate, IP bits/s; 0: not known.
     pub rate: f64,
 }
 
@@ -75,7 +76,7 @@ impl FlowReport {
         LIMIT.encode(self.rate) << TRIP.bits | TRIP.encode(self.trip)
     }
 
-    /// Every word has a meaning.
+    /// Decodes a word; every word is valid.
     pub fn read(word: u32) -> Self {
         FlowReport { trip: TRIP.decode(word), rate: LIMIT.decode(word >> TRIP.bits) }
     }
@@ -85,17 +86,19 @@ impl FlowReport {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct LinkReport {
     pub link: Link,
-    /// x: data sent on it, IP bits/s, and the mean size of these packets, bytes.
+    /// x: data sent on it, IP bits/s.
     pub data: f64,
+    /// Mean size of the data packets, bytes.
     pub size: u32,
     /// n: flows whose data it carries.
     pub flows: u32,
-    /// How far its fastest flow is above the mean: 0 where all are alike, 1 where it is alone.
+    /// Relative distance of its fastest flow above the mean: 0 if all are alike, 1 if it is alone.
     pub top: f64,
     /// Acknowledgements sent on it, packets/s.
     pub acks: f64,
-    /// Its nominal rate, and what the channel lets through.
+    /// Nominal rate.
     pub rate: BitRate,
+    /// Fraction of attempts that the channel lets through.
     pub delivery: f64,
     /// R: the largest rate for a flow on it, IP bits/s; 0 before its first epoch has passed.
     pub limit: f64,
@@ -103,7 +106,7 @@ pub(super) struct LinkReport {
     pub trip: f64,
 }
 
-/// A report that cannot be true.
+/// A report that cannot be correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Implausible;
 
@@ -124,7 +127,7 @@ impl LinkReport {
         ]
     }
 
-    /// `None` where nothing is told.
+    /// Decodes a report; `None` if there is none.
     pub fn read(words: [u32; WORDS]) -> Option<Result<Self, Implausible>> {
         let [ends, b, c] = words;
         if words == [0; WORDS] {
@@ -189,7 +192,7 @@ impl LinkReport {
         report.checked()
     }
 
-    /// Rate of its fastest flow, bit/s.
+    /// Returns the rate of its fastest flow, bit/s.
     pub fn fastest(&self) -> f64 {
         match self.flows {
             0 => 0.0,
@@ -197,13 +200,14 @@ impl LinkReport {
         }
     }
 
-    /// Whether nothing crosses it any more.
+    /// True if nothing crosses it any more.
     pub fn is_empty(&self) -> bool {
         self.data == 0.0 && self.acks == 0.0
     }
 
-    /// No link carries more than its rate, or data of no flow, or in packets of no size; and none
-    /// that is in use lets nothing through.
+    /// Checks the report for impossible values.
+    /// No link carries more than its rate, or data of no flow, or in packets of size 0; and the
+    /// channel of a link in use lets some frames through.
     fn checked(self) -> Result<Self, Implausible> {
         let rate = self.rate.0 as f64;
         let finite = |x: f64, most: f64| x >= 0.0 && x <= most;

@@ -1,10 +1,10 @@
-//! `wcpcap`: every link estimates what a flow on it may have, and sources send at the smallest
-//! estimate around their path (Rangwala 2008 §3.2, "Estimating available bandwidth").
+//! `wcpcap`: every link estimates the possible rate of a flow on it, and sources send at the smallest estimate around
+//! their path (Rangwala 2008 §3.2, "Estimating available bandwidth").
 //!
-//! Per epoch a link's transmitter asks the model of the DCF which δ more, or less, for every flow
-//! of its neighbourhood L(i→j) is achievable, and moves the link's rate R by it. Packets carry the
-//! least R of all neighbourhoods they cross. What links must know of each other travels in header
-//! fields that neighbours overhear, three hops far; with `+ideal` outside the air, as in the paper.
+//! Per epoch a link's transmitter asks the model of the DCF for the achievable change δ of every flow of its
+//! neighbourhood L(i→j), and moves the link's rate R by it. Packets carry the least R of all neighbourhoods they cross.
+//! Links exchange reports in header fields that neighbours overhear, three hops far; with `+ideal` outside the air, as
+//! in the paper.
 
 mod anomaly;
 mod estimate;
@@ -62,30 +62,31 @@ pub(crate) fn definition() -> Definition {
         .with_options(needs, build)
 }
 
-/// One of so many.
+/// Draws an index below `among`; `None` if that is 0.
 fn draw(stream: &mut Stream, among: usize) -> Option<usize> {
     (among > 0).then(|| stream.below(among as u32) as usize)
 }
 
-/// The flow's mean round trip and the rate it may send at, from its source.
+/// Field of the flow's mean round trip and its allowed rate, from its source.
 const FLOW: u8 = 0;
-/// The least rate around the path so far.
+/// Field of the least rate around the path so far.
 const LIMIT: u8 = 1;
-/// The report of one link.
+/// First field of the report of one link.
 const REPORT: u8 = 2;
-/// A round trip of 7 bits, a rate and a limit of 12 each, on whole bytes.
+/// Bytes of the feedback: a round trip of 7 bits, a rate and a limit of 12 each.
 const FEEDBACK: u32 = 4;
-/// With the report of a link.
+/// Bytes of the feedback with the report of a link.
 const HEADER: u32 = FEEDBACK + 4 * WORDS as u32;
-/// How often it is looked at what others have told.
+/// Time between evaluations of other nodes' reports.
 const TICK: Span = Span::from_millis(50);
-/// An epoch where no round trip is known, and the bounds of one.
+/// Assumed round trip for an epoch, if none is known, s.
 const UNKNOWN: f64 = 0.05;
+/// Bounds of an epoch.
 const EPOCHS: (Span, Span) = (Span::from_millis(100), Span::from_secs(10));
-/// A link that came into use so lately gives all flows around it the same rate: what they have is no
-/// rate to start from yet.
+/// Time after coming into use in which a link gives all flows around it the same rate: their present rates are not a
+/// valid start yet.
 const YOUNG: Span = Span::from_millis(2500);
-/// A spacing is set anew when it differs by this part.
+/// Relative difference from which a new spacing is set.
 const STEP: f64 = 0.003;
 
 fn needs(options: &Options) -> Vec<Needs> {
@@ -146,12 +147,12 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     Ok(Instance { control: Box::new(control), plan: Plan::none() })
 }
 
-/// The host says that it has a model of its links, and gives none.
+/// Refuses a host that declares a model of its links and gives none.
 fn no_model() -> Refusal {
     Refusal::new("wcpcap.no-model", "the host gives no model of what its links can carry", &[])
 }
 
-/// A question that was asked at this instant, whether about flows that are alike, and its answer.
+/// A question asked at this instant: reports, whether all flows are alike, and the answer.
 type Answer = (Vec<LinkReport>, bool, Option<Headroom>);
 
 /// WCPCap at one node.
@@ -171,16 +172,17 @@ struct WcpCap {
     own: Vec<OwnLink>,
     reports: Reports,
     questions: Questions,
-    /// Where the data of flows goes from here.
+    /// Next hop of each flow's data.
     routes: Vec<(FlowId, NodeId)>,
-    /// Flows of this node.
+    /// This node's own flows.
     sources: Vec<Source>,
-    /// What the sources of passing flows say of them.
+    /// Reports of passing flows by their sources.
     said: BTreeMap<FlowId, (FlowReport, Time)>,
-    /// Messages, where packets do not get through.
+    /// Timing of messages for packets that do not get through.
     voice: Voice,
-    /// Whose report the next packet carries. Not in turn: paced packets follow in fixed patterns, and
-    /// where those of one kind collide, whose turn it always is then would never be heard.
+    /// Random choice of the report in the next packet.
+    /// Not in turn: paced packets follow in fixed patterns, and if those of one kind collide, the reports at these
+    /// turns would never be received.
     stream: Stream,
     anomalies: BTreeMap<(Anomaly, NodeId), u64>,
     due: Option<Time>,
@@ -190,7 +192,7 @@ impl WcpCap {
     fn meet(&mut self, now: Time, here: &FlowHere) {
         self.routes.retain(|r| r.0 != here.flow);
         let Some(next) = here.next_hop else { return };
-        // Into a wire: no air to share.
+        // The next hop is a wire: there is no airtime to share.
         let Some(own) = self.own.iter_mut().find(|o| o.to == next) else { return };
         self.routes.push((here.flow, next));
         if here.place == Place::Source && !self.sources.iter().any(|s| s.flow == here.flow) {
@@ -211,7 +213,7 @@ impl WcpCap {
     fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
         let count = self.anomalies.entry((what, who)).or_default();
         *count += 1;
-        // Said at the first, second, fourth, … time.
+        // Reported the first, second, fourth, … time.
         if count.is_power_of_two() {
             let (code, sentence) = what.words();
             actions.because(Reason::new(code, sentence, &[Value::Node(who), Value::Count(*count)]));
@@ -266,7 +268,7 @@ impl WcpCap {
         let (Some(to), Some(flow)) = (sent.to, sent.flow) else { return };
         let Some(own) = self.own.iter_mut().find(|o| o.to == to) else { return };
         if own.next.is_none() {
-            // With the node's other links, so that one question serves all.
+            // Together with the node's other links, so that one question serves all.
             let first = Span::from_secs_f64(self.k * UNKNOWN).clamp(EPOCHS.0, EPOCHS.1);
             own.begin(now, soonest.unwrap_or(now + first).max(now + EPOCHS.0));
             self.due = Some(self.due.map_or(now + TICK, |d| d.min(now + TICK)));
@@ -278,7 +280,7 @@ impl WcpCap {
         }
     }
 
-    /// The next packet's report: of own links and of others', as often.
+    /// Sets the next packet's report: one of own links or one of others', with equal probability.
     fn say(&mut self, actions: &mut Actions) {
         let measured: Vec<LinkReport> = self.own.iter().filter_map(|o| o.measured).collect();
         let own = draw(&mut self.stream, measured.len()).map(|at| measured[at]);
@@ -305,13 +307,13 @@ impl WcpCap {
         }
         match limit_of(told.header.0[usize::from(LIMIT)]) {
             Some(rate) => self.allow(at, rate, actions),
-            // Before its links' first epoch is over there is nothing to say yet.
+            // Before its links' first epoch is over there is no rate yet.
             None if source.limited => self.anomaly(Anomaly::Unset, self.node, actions),
             None => {}
         }
     }
 
-    /// A source sends at a new rate, IP bits/s.
+    /// Sets a source's rate, IP bits/s.
     fn allow(&mut self, at: usize, rate: f64, actions: &mut Actions) {
         let source = &mut self.sources[at];
         source.limited = true;
@@ -357,7 +359,7 @@ impl WcpCap {
         self.due = next.map(|n| n.max(now + Span::from_nanos(1)));
     }
 
-    /// The end of a link's epoch: what has crossed it.
+    /// Ends a link's epoch: measures its traffic.
     fn measure(&mut self, now: Time, i: usize, actions: &mut Actions) {
         let own = &mut self.own[i];
         let to = own.to;
@@ -375,7 +377,7 @@ impl WcpCap {
         own.close(now, self.node, hold, full, self.model.as_ref(), of);
     }
 
-    /// The reports of L(i→j) of an own link, in the order of links.
+    /// Returns the reports of L(i→j) of an own link, in the order of links.
     fn neighbourhood(&self, i: usize) -> Vec<LinkReport> {
         let mine = self.own.iter().filter_map(|o| o.measured);
         let mut all: Vec<LinkReport> =
@@ -388,7 +390,7 @@ impl WcpCap {
         all
     }
 
-    /// Rangwala 2008 Fig 4 for one link whose epoch is over.
+    /// Applies Rangwala 2008 Fig 4 to one link whose epoch is over.
     fn decide(&mut self, now: Time, i: usize, answers: &mut Vec<Answer>, actions: &mut Actions) {
         let around = self.neighbourhood(i);
         let trip = around.iter().map(|n| n.trip).fold(0.0, f64::max);
@@ -396,13 +398,13 @@ impl WcpCap {
         let epoch = Span::from_secs_f64(self.k * trip).clamp(EPOCHS.0, EPOCHS.1);
         let own = &mut self.own[i];
         own.again(now, epoch);
-        // What others measured in their first epoch is on its way.
+        // Other nodes' measurements of their first epoch are still on their way.
         if own.measured.is_none() || own.epochs < 2 {
             return self.tell(i, actions);
         }
-        // Whoever waits for a newcomer keeps waiting until that is heard.
+        // Flows that wait for a newcomer continue to wait until it gets through.
         let young = now.since(own.born) < YOUNG || (!self.ideal && own.mute(now));
-        // Links of one node have often the same neighbourhood. Their own rates do not matter here.
+        // Links of one node often have the same neighbourhood. Their own rates do not matter here.
         let key: Vec<LinkReport> = around.iter().map(|n| LinkReport { limit: 0.0, ..*n }).collect();
         let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
             Some(known) => known.2,
@@ -456,7 +458,7 @@ impl WcpCap {
         actions.because(Reason::new("wcpcap.rate", sentence, &values));
     }
 
-    /// Outside the air: the report of an own link to everybody who needs it.
+    /// Sends the report of an own link outside the air to all nodes that need it.
     fn tell(&self, i: usize, actions: &mut Actions) {
         if self.ideal
             && let Some(report) = self.own[i].measured
@@ -467,7 +469,7 @@ impl WcpCap {
         }
     }
 
-    /// Brings the feedback of packets on a link into force: the least R of its neighbourhood.
+    /// Sets the feedback of packets on a link: the least R of its neighbourhood.
     fn write(&mut self, i: usize, actions: &mut Actions) {
         let rates = self.reports.among(&self.own[i].middle).map(|n| n.limit);
         let mine = self.own.iter().filter_map(|o| o.limit);
@@ -479,7 +481,7 @@ impl WcpCap {
             let node = Value::Node(own.to);
             let sentence = "the least rate around the link to node {}";
             actions.because(Reason::new("wcpcap.least", sentence, &[node]));
-            // Without a rate of its own a link restricts nobody.
+            // A link without a rate of its own sets no limit.
             let code = if code == 0 { limit_code(f64::INFINITY) } else { code };
             actions.annotate(Class::Link(own.to), LIMIT, Merge::Min, code);
         }
@@ -517,7 +519,7 @@ impl Control for WcpCap {
             Event::FlowGone(flow) => self.sources.retain(|s| s.flow != *flow),
             _ => {}
         }
-        // A host that is late must not find a deadline in the past.
+        // A late host must not find a deadline in the past.
         self.due = self.due.map(|d| d.max(now));
     }
 

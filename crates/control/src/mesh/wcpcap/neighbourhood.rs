@@ -1,4 +1,4 @@
-//! The neighbourhood: who is around, and what was told of the links there.
+//! The neighbourhood: its nodes, and the reports of its links.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,21 +7,21 @@ use fairmesh_units::{NodeId, Span, Time};
 use super::link_report::LinkReport;
 use crate::Link;
 
-/// Transmitters of L(i→j) are at most so many hops from i: i, j, a neighbour of j, and who sends to
-/// that.
+/// Maximum number of hops from i to transmitters of L(i→j): i, j, a neighbour of j, and a sender to that one.
 pub(super) const FAR: u32 = 3;
 
 /// Hops from one node to the others.
 type Hops = BTreeMap<NodeId, u32>;
 
-/// The topology as routing reports it. Whoever has a link hears its other end.
+/// Topology as routing reports it. A node with a link is in range of its other end.
 #[derive(Debug)]
 pub(super) struct Topology {
     node: NodeId,
     links: BTreeSet<Link>,
     near: BTreeMap<NodeId, BTreeSet<NodeId>>,
-    /// From this node, and from each neighbour.
+    /// Hops from this node.
     hops: Hops,
+    /// Hops from each neighbour.
     theirs: BTreeMap<NodeId, Hops>,
 }
 
@@ -43,13 +43,13 @@ impl Topology {
         self.near.get(&node).into_iter().flatten().copied()
     }
 
-    /// The nodes of which every link is in L(i→j): i, j, and the neighbours of either.
+    /// Returns the nodes with all of their links in L(i→j): i, j, and the neighbours of either.
     pub fn middle(&self, to: NodeId) -> BTreeSet<NodeId> {
         let ends = [self.node, to];
         ends.into_iter().chain(ends.into_iter().flat_map(|n| self.near(n))).collect()
     }
 
-    /// Pairs of these nodes that hear each other.
+    /// Returns pairs of these nodes that are in range of each other.
     pub fn hears(&self, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, NodeId)> {
         let of = |a: &NodeId| {
             let a = *a;
@@ -58,8 +58,8 @@ impl Topology {
         nodes.iter().flat_map(of).collect()
     }
 
-    /// Whether the report of a link may come from this neighbour: from its transmitter, or from one that
-    /// is nearer to it, so that nothing goes in circles.
+    /// True if this neighbour may forward the report of a link: it is its transmitter or nearer to it, so that reports
+    /// do not circulate.
     fn comes_from(&self, link: Link, teller: NodeId) -> bool {
         let far = self.hops.get(&link.from);
         let there = self.theirs.get(&teller).and_then(|h| h.get(&link.from));
@@ -67,7 +67,7 @@ impl Topology {
     }
 }
 
-/// Hops from a node to all within [`FAR`].
+/// Returns the hops from a node to all within [`FAR`].
 fn walk(near: &BTreeMap<NodeId, BTreeSet<NodeId>>, from: NodeId) -> Hops {
     let mut hops = Hops::from([(from, 0)]);
     let mut queue = VecDeque::from([from]);
@@ -86,21 +86,21 @@ fn walk(near: &BTreeMap<NodeId, BTreeSet<NodeId>>, from: NodeId) -> Hops {
     hops
 }
 
-/// Why reports are not believed.
+/// Reason for which a report is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rejected {
-    /// It cannot be true.
+    /// The report cannot be correct.
     Implausible,
-    /// Of a link that routing knows nothing of.
+    /// The report is of a link that routing does not know.
     Unknown,
 }
 
-/// What was told.
+/// Reports received.
 #[derive(Debug)]
 pub(super) struct Reports {
     pub topology: Topology,
     told: BTreeMap<Link, (LinkReport, Time)>,
-    /// Links that have fewer flows than was told before.
+    /// Links with fewer flows than reported before.
     fewer: Vec<Link>,
 }
 
@@ -109,7 +109,7 @@ impl Reports {
         Reports { topology, told: BTreeMap::new(), fewer: Vec::new() }
     }
 
-    /// Takes in a report from a neighbour; outside the air, from anybody.
+    /// Takes in a report from a neighbour or, outside the air, from any node.
     pub fn take(
         &mut self,
         now: Time,
@@ -117,7 +117,7 @@ impl Reports {
         report: LinkReport,
     ) -> Result<(), Rejected> {
         if report.link.from == self.topology.node {
-            // What it said itself comes back from its neighbours; it knows better.
+            // The node's own reports come back from its neighbours; its own data are better.
             return Ok(());
         }
         if !self.topology.links.contains(&report.link) {
@@ -136,22 +136,22 @@ impl Reports {
         Ok(())
     }
 
-    /// Links that have fewer flows than was told before; each is told once.
+    /// Returns links with fewer flows than reported before; each is returned once.
     pub fn fewer(&mut self) -> Vec<Link> {
         std::mem::take(&mut self.fewer)
     }
 
-    /// Pairs of the ends of these links that hear each other.
+    /// Returns pairs of the ends of these links that are in range of each other.
     pub fn hears(&self, around: &[LinkReport]) -> Vec<(NodeId, NodeId)> {
         self.topology.hears(&around.iter().flat_map(|n| [n.link.from, n.link.to]).collect())
     }
 
-    /// What was not told again since then is forgotten.
+    /// Removes reports that were not repeated since then.
     pub fn forget(&mut self, now: Time, hold: Span) {
         self.told.retain(|_, t| now.since(t.1) < hold);
     }
 
-    /// Reports of links with an end among these nodes.
+    /// Returns reports of links with an end among these nodes.
     pub fn among<'a>(
         &'a self,
         nodes: &'a BTreeSet<NodeId>,
@@ -160,18 +160,18 @@ impl Reports {
         self.told.values().map(|t| &t.0).filter(move |n| inside(&n.link))
     }
 
-    /// The reports to pass on: those that somebody beyond this node needs.
+    /// Returns the reports to forward: those that a node beyond this one needs.
     pub fn beyond(&self) -> impl Iterator<Item = &LinkReport> {
         let passes = |l: &Link| self.topology.hops.get(&l.from).is_some_and(|h| *h < FAR);
         self.told.values().map(|t| &t.0).filter(move |n| passes(&n.link))
     }
 
-    /// How many there are to pass on.
+    /// Returns the number of reports to forward.
     pub fn passed(&self) -> usize {
         self.beyond().count()
     }
 
-    /// One of them.
+    /// Returns one of the reports to forward.
     pub fn pass(&self, at: usize) -> Option<LinkReport> {
         self.beyond().nth(at).copied()
     }

@@ -1,6 +1,7 @@
-//! Newcomers and leavers. The first packets of a newcomer are given up by the MAC where those who fill the air are hidden
-//! from it, and reports travel in packets: until one gets through it tells of its link in messages, who hears them tells
-//! on, and room is made for it. Who leaves is told as well, and what it leaves is taken.
+//! Newcomers and leavers. If the nodes that fill the air are hidden from a newcomer, the MAC gives up its first
+//! packets, and reports travel in packets. Until one gets through, the node reports its link in messages, nodes that
+//! receive them forward them, and the flows around give way. Departures are reported as well, and the capacity that is
+//! freed is used.
 
 use fairmesh_units::{NodeId, Span, Time};
 
@@ -10,48 +11,51 @@ use super::link_report::{LinkReport, WORDS};
 use super::{Anomaly, EPOCHS, WcpCap, draw};
 use crate::{Actions, Link, Reason, Value};
 
-/// Time between messages of a node: this, and up to as much again. Those who answer the same message at the same time
-/// are hidden from each other as often as not.
+/// Minimum time between messages of a node; a random time of up to the same length is added.
+/// Nodes that answer the same message at the same time are hidden from each other as often as not.
 const PAUSE: Span = Span::from_millis(60);
-/// A new flow cries so long if none of its packets gets through.
+/// Time for which a new flow is reported by messages if none of its packets gets through.
 const NEW: Span = Span::from_secs(1);
-/// One whose packet was given up, so long at most: TCP is silent for 4 s after its third SYN (RFC 6298 §5.5).
+/// Longest time for which a flow is reported after a packet was given up: TCP pauses for 4 s after its third SYN (RFC
+/// 6298 §5.5).
 const UNHEARD: Span = Span::from_secs(5);
-/// Where packets got through before, one that is given up is nothing yet: only where none gets through for so long.
+/// Time without success from which a flow counts as unheard if packets got through before.
 const LOST: Span = Span::from_millis(200);
-/// Who has heard one cry tells on so long.
+/// Time for which a node that received such a message forwards its report.
 const ECHO: Span = Span::from_millis(500);
-/// Reports in a message, and bytes of each.
+/// Maximum number of reports in a message.
 const REPORTS: usize = 6;
+/// Bytes of a report.
 const BYTES: usize = 4 * WORDS;
-/// The first byte: the sender's own packets do not get through, or it tells on.
+/// First byte of a message if the sender's own packets do not get through.
 const CRY: u8 = 1;
+/// First byte of a message that forwards reports.
 const TOLD: u8 = 0;
-/// Data told of a link whose packets do not get through, bit/s: less than of any other ([`TRICKLE`]).
+/// Data rate reported for a link whose packets do not get through, bit/s: less than for any other ([`TRICKLE`]).
 const HARDLY: f64 = 1e3;
-/// At most this is told of such a link: rates are told in steps of 1.4 %.
+/// Upper bound of that value after decoding: rates are reported in steps of 1.4 %.
 pub(super) const UNHEARD_DATA: f64 = 1.02 * HARDLY;
-/// Bytes of its packets, where none was seen yet.
+/// Assumed size of its packets in bytes, if none was seen yet.
 const SIZE: u32 = 500;
-/// Flows that have sent nothing for so long, and whose last packet got through, have left. Who comes back is a newcomer.
+/// Idle time after which flows whose last packet got through count as left; if they return, they are newcomers.
 const IDLE: Span = Span::from_millis(1500);
 
-/// When a node speaks again at the earliest, and until when it tells on.
+/// Earliest time of a node's next message, and the time until which it forwards reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Voice {
     pub next: Time,
     echo: Option<Time>,
-    /// How often it spoke.
+    /// Number of messages sent.
     turn: u32,
 }
 
 impl OwnLink {
-    /// A flow has come whose packets go out on it.
+    /// Notes a new flow whose packets go out on it.
     pub fn greet(&mut self, now: Time) {
         self.cries = (now, self.cries.1.max(now + NEW));
     }
 
-    /// What became of a packet.
+    /// Notes the outcome of a packet.
     pub fn fared(&mut self, now: Time, delivered: bool) {
         self.heard |= delivered;
         let (from, until) = self.cries;
@@ -63,24 +67,24 @@ impl OwnLink {
         self.cries = if delivered { Default::default() } else { (from, now + UNHEARD) };
     }
 
-    /// Whether none of its packets has got through yet, and it says so.
+    /// True if none of its packets has got through yet, and messages report this.
     pub fn mute(&self, now: Time) -> bool {
         !self.heard && self.cries(now)
     }
 
-    /// Whether its flows have left, and it says so.
+    /// True if its flows have left, and messages report this.
     pub fn gone(&self, now: Time) -> bool {
         now < self.gone_until
     }
 
-    /// Whether packets of its flows do not get through.
+    /// True if packets of its flows do not get through.
     pub fn cries(&self, now: Time) -> bool {
         (self.cries.0..self.cries.1).contains(&now)
     }
 }
 
 impl WcpCap {
-    /// Messages of this node, if it is time.
+    /// Sends the messages of this node that are due.
     pub(super) fn cry(&mut self, now: Time, actions: &mut Actions) {
         if self.ideal || now < self.voice.next {
             return;
@@ -93,7 +97,7 @@ impl WcpCap {
             return;
         }
         self.voice.turn = self.voice.turn.wrapping_add(1);
-        // To whom it does not get through: short, and with the MAC's retries, which what is sent to all has not.
+        // Sent to a node that receives no packets: short, and with the MAC's retries, which a broadcast lacks.
         let deaf = crying.get(self.voice.turn as usize % crying.len().max(1));
         let flag = if deaf.is_some() || !gone.is_empty() { CRY } else { TOLD };
         let mut reports: Vec<LinkReport> = deaf.map(|o| bare(o, self.node)).into_iter().collect();
@@ -102,7 +106,7 @@ impl WcpCap {
             reports = gone;
             let mut rest: Vec<LinkReport> = self.reports.beyond().copied().collect();
             rest.extend(self.own.iter().filter_map(|o| o.measured));
-            // Those of links that hardly carry anything first: nobody else hears of them.
+            // Reports of links that hardly carry anything first: no other packets carry them.
             while reports.len() < REPORTS {
                 let first = rest.iter().position(|n| unheard(n) || n.is_empty());
                 let Some(at) = first.or_else(|| draw(&mut self.stream, rest.len())) else { break };
@@ -120,7 +124,7 @@ impl WcpCap {
         actions.send(to, &body);
     }
 
-    /// A message in the air.
+    /// Takes in a message from the air.
     pub(super) fn cried(&mut self, now: Time, from: NodeId, body: &[u8], actions: &mut Actions) {
         let Some((flag, reports)) = body.split_first() else {
             return self.anomaly(Anomaly::Implausible, from, actions);
@@ -147,14 +151,15 @@ impl WcpCap {
         Span::from_nanos(u64::from(self.stream.below(PAUSE.as_nanos() as u32)))
     }
 
-    /// Whether it has something to say by messages, soon.
+    /// True if it has messages to send soon.
     pub(super) fn speaks(&self, now: Time) -> bool {
         let echo = self.voice.echo.is_some_and(|until| now < until);
         !self.ideal && (echo || self.own.iter().any(|o| o.cries(now) || o.gone(now)))
     }
 
-    /// How long flows of an own link are silent before they count as gone. While somebody around is not heard they may be
-    /// waiting for that: its packets may be their acknowledgements.
+    /// Returns the idle time after which flows of an own link count as gone.
+    /// While packets of a node around do not get through, flows may be waiting for them: they may be their
+    /// acknowledgements.
     pub(super) fn patience(&self, now: Time, i: usize) -> Span {
         let told = self.reports.among(&self.own[i].middle).any(unheard);
         match (self.ideal, told || self.own.iter().any(|o| o.cries(now))) {
@@ -164,7 +169,7 @@ impl WcpCap {
         }
     }
 
-    /// Flows around have left: the next epoch of every own link that they concern ends now.
+    /// Ends the epoch of every own link around which flows have left.
     pub(super) fn hear_of_leavers(&mut self, now: Time) {
         for link in self.reports.fewer() {
             for own in &mut self.own {
@@ -178,7 +183,7 @@ impl WcpCap {
         }
     }
 
-    /// Where flows have left, R is at least what all that are left could have alike.
+    /// Raises R after flows have left to at least the common rate that all others could have.
     pub(super) fn take_what_is_left(&mut self, i: usize, around: &[LinkReport]) {
         let own = &mut self.own[i];
         if self.ideal || !std::mem::take(&mut own.fewer) {
@@ -193,17 +198,17 @@ impl WcpCap {
     }
 }
 
-/// Whether packets of its flows do not get through.
+/// True if packets of its flows do not get through.
 fn unheard(report: &LinkReport) -> bool {
     report.flows > 0 && report.data <= UNHEARD_DATA
 }
 
-/// What is told of a link whose flows have left.
+/// Returns the report of a link whose flows have left.
 fn empty(own: &OwnLink, node: NodeId) -> LinkReport {
     LinkReport { data: 0.0, flows: 0, top: 0.0, acks: 0.0, limit: 0.0, ..bare(own, node) }
 }
 
-/// What is known of a link that nothing may have crossed yet.
+/// Returns the report of a link that nothing may have crossed yet.
 fn bare(own: &OwnLink, node: NodeId) -> LinkReport {
     let report = own.measured.filter(|n| n.flows > 0 && n.data > TRICKLE).unwrap_or(LinkReport {
         link: Link { from: node, to: own.to },
@@ -220,8 +225,8 @@ fn bare(own: &OwnLink, node: NodeId) -> LinkReport {
     LinkReport { limit: own.limit.unwrap_or(0.0), ..report }
 }
 
-/// A link with flows whose packets do not get through counts as if these had what the fastest flow around has: what it
-/// carries says nothing of what it needs, and the others give way before its packets can be heard.
+/// Counts a link with flows whose packets do not get through as if these had the rate of the fastest flow around.
+/// Its load does not show its demand, and the others give way before its packets get through.
 pub(super) fn make_room(around: &mut [LinkReport]) {
     let fastest = fastest(around);
     for report in around.iter_mut().filter(|n| unheard(n)) {

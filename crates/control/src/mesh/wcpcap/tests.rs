@@ -1,5 +1,5 @@
-//! Rangwala 2008 §3.2, "Estimating available bandwidth", by itself and over several nodes; and
-//! hosts and neighbours that do not keep to anything.
+//! Rangwala 2008 §3.2, "Estimating available bandwidth", alone and over several nodes; and hosts and neighbours with
+//! invalid behaviour.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn report(link: Link, data: f64, flows: u32) -> LinkReport {
     }
 }
 
-/// A radio for which bits are all that counts: 1 Mbit/s for everybody together.
+/// A radio with a budget of bits: 1 Mbit/s for all links together.
 #[derive(Debug)]
 struct Budget;
 const BUDGET: f64 = 1e6;
@@ -99,7 +99,7 @@ fn news_of_every_link_reach_exactly_those_that_need_them() {
         let new = |n: &u32| Reports::new(Topology::new(NodeId(*n), directed(links).into_iter()));
         let mut reports: Vec<Reports> = nodes.iter().map(new).collect();
         let hears = |a: u32, b: u32| links.iter().any(|l| *l == (a, b) || *l == (b, a));
-        // In every round each node says one of its links and passes one on; all around hear it.
+        // In every round each node reports one of its links and forwards one report; all nodes in range receive it.
         for round in 0..120 {
             for (at, &n) in nodes.iter().enumerate() {
                 let mut own = directed(links);
@@ -144,7 +144,7 @@ fn old_news_are_forgotten_and_go_in_no_circles() {
     );
     reports.forget(Time::ZERO + Span::from_secs(3), Span::from_secs(3));
     assert_eq!(reports.pass(0), None);
-    // Who is three hops away needs no passing on: nobody beyond has this node in the middle.
+    // A node three hops away needs no forwarding: no node beyond has this node in the middle.
     let mut end = Reports::new(Topology::new(NodeId(4), directed(STACK).into_iter()));
     end.take(Time::ZERO, Some(NodeId(5)), told).unwrap();
     assert_eq!(end.pass(0), None);
@@ -165,12 +165,12 @@ fn the_largest_delta_is_found() {
     near(headroom(&all, 0.7), 75e3);
     near(headroom(&all, 0.4), 0.0);
     near(headroom(&all, 0.2), -50e3);
-    // More than all that flows have cannot be taken away.
+    // At most all that flows have can be taken away.
     near(headroom(&all, 1e-9), -100e3);
     // Far beyond what the model has an answer for.
     let flood = [report(link(1, 2), 9e6, 1)];
     near(headroom(&flood, 0.7), -8.3e6);
-    // Nothing there: all of the air.
+    // No load: all of the air.
     assert!(headroom(&[report(link(1, 2), 1e3, 1)], 0.7) > 680e3);
 }
 
@@ -223,8 +223,8 @@ impl LinkRates for Doubtful {
     }
 }
 
-/// Where the model does not know, all links count as one channel, which takes twice the time here; what it knows is
-/// used.
+/// If the model has no answer, all links count as one channel, which takes twice the time here; its answers are used
+/// otherwise.
 #[test]
 fn what_the_model_does_not_know_is_no_boundary() {
     let found = |size: u32, u: f64| {
@@ -236,7 +236,7 @@ fn what_the_model_does_not_know_is_no_boundary() {
         (500, 0.4, None, 300e3),
         (500, 0.7, Some(NoAnswer::NotSettled), 250e3),
         (1000, 0.4, Some(NoAnswer::Outside), 100e3),
-        // Never less than nothing of what flows have.
+        // Never below a rate of 0 for the flows.
         (1000, 0.1, Some(NoAnswer::Outside), -50e3),
     ] {
         let headroom = found(size, u);
@@ -300,7 +300,7 @@ fn feedback(limit: u32) -> Event<'static> {
     Event::Feedback(Feedback { flow, rtt, acked, lost: 0, marked: false, header })
 }
 
-/// Runs to `until` with these events every 10 ms; gives everything done.
+/// Runs to `until` with these events every 10 ms; returns all actions.
 fn live(i: &mut Instance, from: u64, until: u64, events: &[Event<'_>]) -> Actions {
     let mut all = Actions::new();
     for ms in from..until {
@@ -357,7 +357,7 @@ fn a_larger_part_of_the_headroom_is_taken_at_first_only_by_our_variant() {
         let mut i = node(control, &[("u", 1.0)]);
         *written(&live(&mut i, 0, 3000, &[sent(0, 3)]), 3).last().unwrap()
     };
-    // 400 kbit/s is what the fastest has, and there is room for 600 more.
+    // 400 kbit/s is the rate of the fastest flow, and there is room for 600 more.
     assert!((first("wcpcap") - 460e3).abs() < 10e3, "{}", first("wcpcap"));
     assert!(first("wcpcap+opening") > 600e3, "{}", first("wcpcap+opening"));
 }
@@ -367,7 +367,7 @@ fn rates_fall_at_once_and_rise_by_parts() {
     let parameters = [("u", 1.0)];
     let mut i = node("wcpcap", &parameters);
     let all = live(&mut i, 0, 3000, &[sent(0, 3)]);
-    // 400 kbit/s is what the fastest has, and there is room for 600 more: a tenth of it.
+    // 400 kbit/s is the rate of the fastest flow, and there is room for 600 more: a tenth of it.
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 460e3).abs() < 10e3, "{last}");
     // One flow around that has far more than R is not yet where R has it: R stays.
@@ -381,7 +381,7 @@ fn rates_fall_at_once_and_rise_by_parts() {
     assert!((first - 375e3).abs() < 15e3, "{first}");
 }
 
-/// Until rates mean something, every flow around gets the same.
+/// Until rates are valid, every flow around gets the same.
 #[test]
 fn a_link_that_came_into_use_begins_where_all_are_alike() {
     let mut i = node("wcpcap", &[("u", 1.0)]);
@@ -399,7 +399,7 @@ fn sources_send_at_the_rate_fed_back() {
     assert!((paces(&all)[0] - 10.0).abs() < 0.1);
     let told = actions(&mut i, at(5), feedback(limit_code(200e3)));
     assert!((paces(&told)[0] - 50.0).abs() < 0.5, "{told:?}");
-    // The same again changes nothing.
+    // A repetition changes nothing.
     assert!(paces(&actions(&mut i, at(6), feedback(limit_code(200e3)))).is_empty());
 }
 
@@ -411,7 +411,7 @@ fn the_least_rate_around_counts() {
     let all = live(&mut i, 0, 2000, &[sent(0, 3), heard(7, link(5, 6), tight.words())]);
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 50e3).abs() < 1e3, "{last}");
-    // When nothing is heard of it any more it counts no longer.
+    // Without further reports it no longer counts.
     let all = live(&mut i, 2000, 9000, &[sent(0, 3)]);
     assert!(*written(&all, 3).last().unwrap() > 300e3);
 }
@@ -461,12 +461,12 @@ fn news_that_cannot_be_true_change_nothing_and_are_named() {
         heard(7, link(5, 6), LinkReport { data: 90e6, ..report(link(5, 6), 1.0, 1) }.words());
     let nowhere = heard(7, link(5, 6), report(link(7, 9), 400e3, 1).words());
     let noise = heard(7, link(5, 6), [u32::MAX; 3]);
-    // A link of this node: it knows better.
+    // A link of this node: its own data are better.
     let mine = heard(7, link(5, 6), report(link(2, 3), 1.0, 31).words());
     let all = live(&mut lied, 0, 3000, &[sent(0, 3), absurd, nowhere, noise, mine]);
     assert_eq!(written(&calm, 3), written(&all, 3));
     assert!(named(&all, "wcpcap.absurd") > 0 && named(&all, "wcpcap.unknown") > 0);
-    // Named now and then, not each time.
+    // Reported occasionally, not each time.
     assert!(named(&all, "wcpcap.absurd") < 20);
 }
 
@@ -572,19 +572,19 @@ fn lost(flow: u32, to: u32) -> Event<'static> {
     }
 }
 
-/// Packets that are given up are told of to the neighbour that they were for, some ten times a second, until one gets through
-/// or TCP has given up for long.
+/// Packets that are given up are reported to the neighbour that they were for, some ten times a second, until one gets
+/// through or TCP has given up for a long time.
 #[test]
 fn who_does_not_get_through_says_so_by_messages() {
     let mut i = node("wcpcap", &[]);
-    // A new flow says so for its first second at most.
+    // A new flow is reported for its first second at most.
     let first = told(&mut i, 0, 3000);
     assert!((8..=17).contains(&first.len()), "{}", first.len());
     actions(&mut i, at(3001), sent(1, 5));
     assert!(told(&mut i, 3001, 4000).is_empty(), "it gets through");
     actions(&mut i, at(4001), lost(1, 5));
     let cries = told(&mut i, 4001, 12000);
-    // Five seconds of them, and word that the flow has left.
+    // Five seconds of messages, and a report that the flow has left.
     let (cries, gone) = cries.split_at(cries.iter().position(|c| c.0.is_none()).unwrap());
     assert!((40..=84).contains(&cries.len()), "{}", cries.len());
     for (to, body) in cries {
@@ -599,7 +599,8 @@ fn who_does_not_get_through_says_so_by_messages() {
     assert!(told(&mut i, 13501, 14000).is_empty());
 }
 
-/// Who hears of such a link tells on for half a second, and that makes nobody else tell on; what is no such message is named.
+/// A node that receives such a report forwards it for half a second, and other nodes do not forward that; an invalid
+/// message is reported.
 #[test]
 fn who_hears_of_it_tells_on() {
     let mut i = node("wcpcap", &[]);
@@ -624,7 +625,7 @@ fn who_hears_of_it_tells_on() {
     assert!(told(&mut i, 10000, 11000).is_empty());
 }
 
-/// A link whose packets do not get through counts as if its flows had what the fastest around has.
+/// A link whose packets do not get through counts as if its flows had the rate of the fastest flow around.
 #[test]
 fn room_is_made_for_who_is_not_heard() {
     let silent = report(link(5, 4), newcomers::UNHEARD_DATA, 2);
@@ -633,7 +634,8 @@ fn room_is_made_for_who_is_not_heard() {
     assert_eq!(around.map(|n| n.data), [300e3, 600e3, 2e3], "who sends little is no newcomer");
 }
 
-/// Flows that are silent for a second and a half have left, and their node says so; not while somebody around is not heard.
+/// Flows that are idle for a second and a half have left, and their node reports this; not while packets of a node
+/// around do not get through.
 #[test]
 fn who_leaves_is_told() {
     let gone = |cry: bool| {
