@@ -1,10 +1,10 @@
 //! The fairness mechanisms, one file each, behind one trait.
 //!
 //! A mechanism at one node is a state machine ([`Control`]): events and `now` go in, actions and
-//! the next deadline come out. It reads no clock, opens no socket and sees only what a real Linux
-//! router can measure, so the same code runs in the simulator, in the emulator and on a router.
+//! the next deadline come out. It reads no clock, opens no socket and sees only values that a real
+//! Linux router can measure, so the same code runs in the simulator, in the emulator and on a router.
 //!
-//! - [`Event`] is what a mechanism may sense, [`Action`] what it may do, [`Reason`] why it did it;
+//! - [`Event`] is a mechanism's input, [`Action`] its output, [`Reason`] the reason for an action;
 //! - [`Needs`] are its requirements of the host and its placement; [`Offers`] are the host's capabilities, and
 //!   [`Mechanism::start`] refuses a mechanism and names each missing capability;
 //! - [`Plan`] lists the classes that the host builds for it, as queues of the simulator or as `tc` classes;

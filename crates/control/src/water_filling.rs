@@ -19,10 +19,10 @@ impl Claim {
     }
 }
 
-/// Returns the rate per weight at which the claims add up to `total`: water-filling (Bertsekas,
-/// Gallager, *Data Networks* §6.5).
-/// Infinite if all claims are at their maxima and capacity remains; 0 if the sum of the minima
-/// exceeds `total`. Takes a fixed number of passes.
+/// Returns the rate per weight at which the claims add up to `total`.
+/// This is water-filling (Bertsekas, Gallager, *Data Networks* §6.5). Infinite if all claims are at
+/// their maxima and capacity remains; 0 if the sum of the minima exceeds `total`. Takes a fixed
+/// number of passes.
 pub(crate) fn level<I: Iterator<Item = Claim> + Clone>(total: f64, claims: I) -> f64 {
     let weights: f64 = claims.clone().map(|c| c.weight).sum();
     if weights <= 0.0 {

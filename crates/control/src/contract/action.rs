@@ -114,8 +114,8 @@ pub enum Action {
         /// Probability per packet.
         probability: Probability,
     },
-    /// Writes a header field into every packet of a class that leaves this node: local and forwarded packets, data and
-    /// acknowledgements.
+    /// Writes a header field into every packet of a class that leaves this node.
+    /// This includes local and forwarded packets, data and acknowledgements.
     Annotate {
         /// The class.
         class: Class,
@@ -263,8 +263,8 @@ impl Actions {
         self.bodies.clear();
     }
 
-    /// Returns the bytes of an [`Action::Send`], [`Action::Route`] or [`Action::Tell`] in this buffer; empty for other
-    /// actions.
+    /// Returns the bytes of a message in this buffer; empty for other actions.
+    /// Messages are [`Action::Send`], [`Action::Route`] and [`Action::Tell`].
     pub fn body(&self, action: &Action) -> &[u8] {
         match *action {
             Action::Send { start, len, .. }
@@ -304,7 +304,8 @@ impl Actions {
         self.list.push(Action::Remove { class });
     }
 
-    /// [`Action::Mark`] of ECT(0) packets only, each with an independent chance; the probability is clamped to 0…1.
+    /// [`Action::Mark`] of ECT(0) packets only, each with an independent chance.
+    /// The probability is clamped to 0…1.
     pub fn mark(&mut self, class: Class, probability: f64) {
         self.mark_as(class, probability, Marking::default());
     }

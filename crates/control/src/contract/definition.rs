@@ -9,6 +9,7 @@ use super::origin::Origin;
 use crate::{Chosen, Control, Needs, Plan, Refusal, Setting};
 
 /// A mechanism as a [`crate::Registry`] stores it: name, origin, options and constructor.
+///
 /// All text may be owned, so that a definition can use names that are known only at run time. `docs/control.md` shows
 /// how to write one; `examples/own-mechanism` defines one in a separate crate.
 #[derive(Clone, Debug)]
@@ -53,8 +54,8 @@ impl Definition {
         }
     }
 
-    /// Sets the text that identifies its results, for example
-    /// `concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"))`.
+    /// Sets the text that identifies its results.
+    /// For example `concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"))`.
     #[must_use]
     pub fn with_revision(self, revision: impl Into<Cow<'static, str>>) -> Self {
         Definition { revision: revision.into(), ..self }
@@ -101,7 +102,8 @@ impl Definition {
     }
 }
 
-/// Returns the needs of a mechanism with these options: one entry for each kind of node at which it runs.
+/// Returns the needs of a mechanism with these options.
+/// There is one entry for each kind of node at which it runs.
 pub type NeedsOf = Arc<dyn Fn(&Chosen) -> Vec<Needs> + Send + Sync>;
 /// Builds a mechanism with these options for one node, or refuses the setting.
 pub type Build = Arc<dyn Fn(&Chosen, Setting) -> Result<Instance, Refusal> + Send + Sync>;
@@ -130,7 +132,8 @@ impl Runs {
     }
 }
 
-/// Prints no addresses of functions: they differ between processes, and the text of a scenario contains this one.
+/// Prints no addresses of functions.
+/// They differ between processes, and the text of a scenario contains this one.
 impl fmt::Debug for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -27,7 +27,8 @@ pub enum Event<'a> {
     Received(Heard),
     /// A data packet for another node was overheard.
     Overheard(Heard),
-    /// An [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`] of another node has arrived.
+    /// A message of another node has arrived.
+    /// The sender used [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`].
     Message(Message<'a>),
     /// Another node has restarted.
     /// Its earlier messages are no longer valid, and its run numbers and sequence numbers may start at any value. A
@@ -250,7 +251,8 @@ pub struct Sent {
     pub bytes: u32,
     /// Airtime of all attempts, with their overhead (control frames, gaps, backoff).
     pub airtime: Span,
-    /// Part of the airtime that is the mean initial backoff: idle time that all contending nodes count down at once.
+    /// Part of the airtime that is the mean initial backoff.
+    /// It is idle time that all contending nodes count down at once.
     pub backoff: Span,
     /// Number of attempts, the first included.
     pub attempts: u8,

@@ -43,8 +43,8 @@ pub struct FrameLoad {
 /// Model of a radio's MAC. It measures nothing and knows of other nodes only the values passed to
 /// it.
 pub trait LinkModel: Debug + Send + Sync {
-    /// Returns the probability that an attempt at a data frame on an own link survives the channel,
-    /// collisions apart.
+    /// Returns the probability that an attempt at a data frame on an own link succeeds, collisions
+    /// apart.
     /// `bytes` is the size of the IP packet. Probes of a routing protocol measure this value (ETX).
     fn delivery(&self, link: Link, bytes: u32) -> f64;
 

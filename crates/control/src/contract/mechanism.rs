@@ -11,8 +11,8 @@ use crate::{Missing, Needs, Offers, Setting, Site, StartError};
 static FIFO: LazyLock<Arc<Definition>> =
     LazyLock::new(|| Arc::new(crate::fifo::definition().with_revision(Definition::SHIPPED)));
 
-/// A mechanism with its variants and parameters: looked up once ([`crate::Registry::lookup`]) and passed on as a value.
-/// It prints as its name in results.
+/// A mechanism with its variants and parameters.
+/// It is looked up once ([`crate::Registry::lookup`]) and passed on as a value. It prints as its name in results.
 #[derive(Clone, Debug)]
 pub struct Mechanism {
     definition: Arc<Definition>,

@@ -141,9 +141,9 @@ pub trait OptionSet: Sized + 'static {
     fn of(chosen: &Chosen) -> Self;
 }
 
-/// Declares the options of a mechanism: a struct with a `bool` for each variant and a number for
-/// each parameter, and the tables that listings, schemas and the command line read
-/// ([`OptionSet`](crate::OptionSet)).
+/// Declares the options of a mechanism: a struct and the tables of its fields.
+/// The struct has a `bool` for each variant and a number for each parameter. Listings, schemas and the command line
+/// read the tables ([`OptionSet`](crate::OptionSet)).
 ///
 /// A variant is `field: Origin, "description";`. A parameter is
 /// `field: type = default, smallest..=largest, "unit", "description";`, where the type is `f64`,

@@ -14,9 +14,9 @@ pub enum Point {
     /// Data of flows sourced at this node, before it joins the radio's queue. Forwarded data and
     /// acknowledgements pass unlimited.
     Local,
-    /// Data of flows that cross this node in either direction; at a gateway, all data between mesh
-    /// and backhaul. Acknowledgements, routing and other signalling pass unlimited (Jamshaid 2010
-    /// §6.2.3).
+    /// Data of flows that cross this node in either direction.
+    /// At a gateway, this is all data between mesh and backhaul. Acknowledgements, routing and
+    /// other signalling pass unlimited (Jamshaid 2010 §6.2.3).
     Transit,
     /// All packets that the radio sends: the classes replace its transmit queue.
     Interface,
@@ -67,9 +67,9 @@ pub struct ClassPlan {
     pub class: Class,
     /// Limit at the start.
     pub limit: Limit,
-    /// Bytes that may leave back to back: the size of the token bucket that enforces the limit, at
-    /// the start or once a limit is set.
-    /// For an airtime bucket: the airtime of these bytes at the link's rate.
+    /// Bytes that may leave back to back.
+    /// This is the size of the token bucket that enforces the limit, at the start or once a limit
+    /// is set. For an airtime bucket: the airtime of these bytes at the link's rate.
     pub burst: Bytes,
     /// Queue of its packets.
     pub leaf: Leaf,

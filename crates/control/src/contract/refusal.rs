@@ -25,7 +25,8 @@ impl Refusal {
         self.0.code
     }
 
-    /// Converts it to the reason of a decision, for input that arrives too late to be refused and is ignored.
+    /// Converts it to the reason of a decision.
+    /// It is used for input that arrives too late to be refused and is ignored.
     pub fn reason(&self, code: &'static str) -> Reason {
         Reason { code, ..self.0 }
     }

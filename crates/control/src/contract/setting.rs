@@ -143,8 +143,9 @@ pub struct FlowHere {
 }
 
 impl FlowHere {
-    /// A flow of weight 1 without further facts: this node's role for it, and the application bytes
-    /// and IP bytes of its full packets.
+    /// A flow of weight 1 without further facts.
+    /// The arguments are this node's role for it, and the application bytes and IP bytes of its
+    /// full packets.
     pub const fn new(flow: FlowId, place: Place, payload: u32, packet: u32) -> Self {
         FlowHere {
             flow,

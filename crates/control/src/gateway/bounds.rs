@@ -9,8 +9,8 @@ use crate::{Neighbour, Refusal};
 /// Bounds on the aggregate, in bit/s of IP bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bounds {
-    /// Lower bound: every flow takes the maximum airtime of a flow, W₁/3 of the slowest link; the
-    /// parameter `reuse` replaces 3.
+    /// Lower bound: every flow takes the maximum airtime of a flow, W₁/3 of the slowest link.
+    /// The parameter `reuse` replaces 3.
     pub lower: f64,
     /// Minimum of the lower bound, down to which it can move ([`crate::gateway::lower_bound`]).
     pub lowest: f64,

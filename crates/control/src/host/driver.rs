@@ -14,8 +14,9 @@ pub trait Node {
     /// Passes every sample of this kind to `samples`.
     fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>);
 
-    /// Builds a class: a class of the plan at the start; later, a class of the plan's template, before the first action
-    /// that concerns it. `why` is the last reason of this call, if any.
+    /// Builds a class.
+    /// At the start it is a class of the plan; later, a class of the plan's template, before the first action that
+    /// concerns it. `why` is the last reason of this call, if any.
     fn build(&mut self, now: Time, class: &ClassPlan, why: Option<&Reason>);
 
     /// Carries an action out; it stays in force until it is replaced.
@@ -24,7 +25,7 @@ pub trait Node {
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], why: Option<&Reason>);
 
     /// Records a decision.
-    /// Reasons for header fields and messages alone are not recorded: what mechanisms exchange packet by packet is not
+    /// Reasons for header fields and messages alone are not recorded: values exchanged packet by packet are not
     /// a decision yet.
     fn decided(&mut self, now: Time, reason: &Reason);
 
@@ -227,7 +228,8 @@ impl Driver {
         self.act(now, node);
     }
 
-    /// Sets the time of the next deadline within the contract: not before now, and after a deadline later than now.
+    /// Sets the time of the next deadline within the contract.
+    /// It is not before now, and after a deadline later than now.
     #[inline]
     fn rearm(&mut self, after_deadline: bool) {
         self.due = self.control.next_deadline().unwrap_or(Time::NEVER);

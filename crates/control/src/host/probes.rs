@@ -17,11 +17,13 @@ const INTERVAL: Span = Span::from_secs(1);
 const SLACK: Span = Span::from_millis(500);
 /// Least time between two probes of any home.
 const GAP: Span = Span::from_millis(100);
-/// Packets of a home that allow for one probe, so that probes are a small part of the frames also in a slow mesh.
+/// Packets of a home that allow for one probe.
+/// Probes are then a small part of the frames also in a slow mesh.
 const PACKETS: u64 = 10;
 /// Time after which an answer to a probe is no longer expected.
 const LOST: Span = Span::from_secs(4);
-/// Unanswered probes in a row from which their age counts as a sign: a single one may be lost by chance.
+/// Unanswered probes in a row from which their age counts as a sign.
+/// A single probe may be lost by chance.
 const STALLED: u32 = 2;
 /// Unanswered probes in a row after which a home counts as unresponsive.
 const GIVEN_UP: u32 = 5;
@@ -144,7 +146,8 @@ impl Probes {
         Some(Probe { home, sequence: self.sequence, attempt })
     }
 
-    /// Takes in an answer by its sequence number; returns the home and the round trip, or `None` if no probe waits for it.
+    /// Takes in an answer by its sequence number; returns the home and the round trip.
+    /// `None` if no probe waits for it.
     pub fn answer(&mut self, now: Time, sequence: u16) -> Option<(u32, Trip)> {
         let at = self.waiting.iter().position(|w| w.sequence == sequence)?;
         let Waiting { home, at, .. } = self.waiting.remove(at)?;
@@ -161,7 +164,8 @@ impl Probes {
         Some((home, Trip::new(time, RoundTripSource::Probe)))
     }
 
-    /// Returns the age of the first of several unanswered probes in a row, for a home that otherwise answers.
+    /// Returns the age of the first of several unanswered probes in a row.
+    /// `None` for a home that does not otherwise answer.
     pub fn oldest(&self, now: Time, home: u32) -> Option<Span> {
         let target = self.targets.get(&home).filter(|t| t.answers && t.unanswered >= STALLED)?;
         Some(now.since(target.since))

@@ -86,7 +86,7 @@ mod tests {
                 inward.push((now + 35, outer));
                 outward.push((now + 35, home));
             }
-            // What passes the gateway now was sent by the outer end 15 ms ago, by the home 20 ms ago.
+            // A packet that passes the gateway now was sent by the outer end 15 ms ago, by the home 20 ms ago.
             for &(at, bit) in &inward {
                 if at == now + 20 {
                     found.extend(spin.see(us(1000 * now), Side::Enters, bit));

@@ -1,4 +1,5 @@
-//! Round trips through the mesh as its gateway measures them from TCP headers, by one rule for all hosts.
+//! Round trips through the mesh as its gateway measures them from TCP headers.
+//! One rule for all hosts.
 //!
 //! Of data that enter the mesh (downloads): from a segment to the acknowledgement that covers it. Of data that leave it
 //! (uploads): from an acknowledgement with the timestamp X to the first data that echo X (RFC 7323 §3; the method of
@@ -49,8 +50,8 @@ impl Trip {
         Trip { time, maybe_delayed: false, source }
     }
 
-    /// Returns the time without the possible delay of a receiver's timer, which says nothing about the mesh.
-    /// Not below the minimum round trip.
+    /// Returns the time without the possible delay of a receiver's timer.
+    /// That delay carries no information about the mesh. Not below the minimum round trip.
     fn without_timer(self, base: Span) -> Span {
         let shortest = self.time.min(base);
         if self.maybe_delayed { self.time.saturating_sub(DELAYED).max(shortest) } else { self.time }
@@ -106,8 +107,8 @@ pub struct Answer {
     pub more: bool,
 }
 
-/// Unanswered packets of one direction of one connection: data that enter the mesh, or the acknowledgements of data that
-/// leave it.
+/// Unanswered packets of one direction of one connection.
+/// They are data that enter the mesh, or the acknowledgements of data that leave it.
 #[derive(Clone, Default, Debug)]
 pub struct Trips {
     waiting: VecDeque<Asked>,
@@ -118,7 +119,8 @@ pub struct Trips {
     upload: bool,
     /// Time of the last data that left the mesh.
     left: Time,
-    /// True while data of an upload that left the mesh are not acknowledged: earlier data are missing and will follow.
+    /// True while data of an upload that left the mesh are not acknowledged.
+    /// Earlier data are missing and will follow.
     more: bool,
 }
 
@@ -166,8 +168,9 @@ impl Trips {
         self.remember(Asked { number: end, at: now, segment, single, ambiguous: false });
     }
 
-    /// Takes in an acknowledgement that leaves the mesh: of everything before `before`, and by SACK of something up to
-    /// `selective` (RFC 2018). Returns the round trip of the last segment that it covers.
+    /// Takes in an acknowledgement that leaves the mesh.
+    /// It is of everything before `before`, and by SACK of data up to `selective` (RFC 2018). Returns the round trip of
+    /// the last segment that it covers.
     fn answered(&mut self, now: Time, before: u64, selective: Option<u64>) -> Option<Trip> {
         let upto = selective.unwrap_or(0).max(before);
         let last = self.take_up_to(upto)?;
@@ -250,7 +253,8 @@ pub struct RoundTrips {
     latest: Vec<Trip>,
     /// Number since the last look, by any method.
     count: u32,
-    /// Round trips by [`RoundTripSource`]: an echo is shorter than a full segment, so each method has its own minimum.
+    /// Round trips by [`RoundTripSource`].
+    /// An echo is shorter than a full segment, so each method has its own minimum.
     methods: [Method; 3],
     since: Time,
     /// Time of the last round trip of the flow's own packets.

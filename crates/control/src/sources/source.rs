@@ -8,7 +8,7 @@
 //! `limit = fair × (IP bytes of a full packet / application bytes in it) × (1 + room)`
 //!
 //! With the default room of 0 a lossless flow gets exactly its fair rate, as in Jamshaid's Table
-//! 6.3 (largest rate over fair rate 1.00); what TCP retransmits then counts against the flow.
+//! 6.3 (largest rate over fair rate 1.00); retransmissions then count against the flow.
 //!
 //! The burst is one packet, so that a source never adds more than one frame at once to a channel
 //! it shares. TCP needs a queue and not a policer before the bucket: its drop-tail buffer holds 10

@@ -1,5 +1,5 @@
-//! `arc`, `arc-fq`: the gateway finds one limit for all data from the equality of the flows' rates (Jamshaid 2010 §7.4,
-//! Algorithms 1 to 3).
+//! `arc`, `arc-fq`: the gateway finds one limit for all data from the equality of the rates.
+//! Source: Jamshaid 2010 §7.4, Algorithms 1 to 3.
 //!
 //! Every epoch δ: if some flow has less than γ of another's rate, and less than θ of its own highest rate so far, it is
 //! starved and the aggregate goes down; otherwise the aggregate goes up.
@@ -63,7 +63,8 @@ options! {
     }
 }
 
-/// Factor to which the idle epochs that end a flow may grow if it was given up too early; used here and in `pfrc`.
+/// Factor to which the idle epochs that end a flow may grow if it was given up too early.
+/// It is also used in `pfrc`.
 pub(crate) const PATIENCE: u32 = 4;
 /// Size of a full packet, bits.
 const PACKET: f64 = 12_000.0;

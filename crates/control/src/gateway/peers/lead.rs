@@ -15,8 +15,8 @@ const ELSEWHERE: u32 = 1 << 31;
 const MOST: usize = 1 << 17;
 /// Number of looks for which outdated limits are a reason to wait for newer reports.
 const STALE: u32 = 3;
-/// Accepted time between two reports: at least the first value's fraction of a look, at most the second value's
-/// multiple.
+/// Accepted time between two reports, relative to a look.
+/// It is at least the first value's fraction of a look and at most the second value's multiple.
 const CREDIBLE: (u64, u64) = (10, 8);
 /// Time for which a flow without reports is kept.
 const KEPT: Span = Span::from_secs(180);

@@ -175,7 +175,8 @@ impl FlowReport {
 }
 
 impl PeerMessage {
-    /// Encodes as many messages as needed, at least one, none longer than [`MOST`]; returns the next sequence number.
+    /// Encodes as many messages as needed, at least one; returns the next sequence number.
+    /// None is longer than [`MOST`].
     pub fn pack(heading: Heading, said: &Said, mut each: impl FnMut(&[u8])) -> u64 {
         let head = |sequence: u64, kind: u8| {
             let mut out = vec![VERSION, kind];

@@ -12,7 +12,7 @@
 //! - Reports and limits are states, not changes: the next one replaces a lost one.
 //! - A leader without messages for eight looks is dead: every other gateway starts again from the rates of its own
 //!   flows. A follower without messages leaves, and the other flows share its part.
-//! - No message lowers a flow below [`TRUST`] of its rate if its gateway started alone.
+//! - No message lowers a flow below [`TRUST`] of the rate that it would have if its gateway started alone.
 //!
 //! docs/controls/peers.md derives the protocol.
 
@@ -146,7 +146,8 @@ impl Peers {
         self.own.entry(flow).or_insert_with(unknown)
     }
 
-    /// Returns the rate of a flow that no peer takes away, bit/s: its weight's part of this gateway's minimum.
+    /// Returns the rate of a flow that no peer takes away, bit/s.
+    /// It is its weight's part of this gateway's minimum.
     fn floor(&self, flow: FlowId) -> BitRate {
         let weight = |own: &Own| own.here.weight;
         let all: f64 = self.own.values().map(weight).sum();

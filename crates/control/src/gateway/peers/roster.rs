@@ -59,7 +59,7 @@ impl Roster {
         }
     }
 
-    /// Returns the gateways that have become silent since the last call.
+    /// Returns the gateways that have timed out since the last call.
     /// Their last numbers are kept, so that old messages cannot be replayed.
     pub fn age(&mut self, now: Time) -> Vec<NodeId> {
         let patience = self.patience;

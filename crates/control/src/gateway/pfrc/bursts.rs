@@ -4,7 +4,7 @@
 //! as a starved one has not. So counters are also read once per second and combined to windows of at least ten full
 //! packets at the allocation, so that a single packet after a timeout fills none:
 //!
-//! | windows in which it sent | in them, weighted by what passed | verdict |
+//! | windows in which it sent | in them, weighted by the bits that passed | verdict |
 //! |---|---|---|
 //! | any | γ of its allocation | enough |
 //! | more than half | less | starved |

@@ -1,5 +1,5 @@
-//! `pfrc`: the gateway finds each flow's weighted fair rate from the flows that get less than their
-//! allocation (Jamshaid 2010 §8.1, Algorithms 4 to 6).
+//! `pfrc`: the gateway searches for each flow's weighted fair rate.
+//! It watches which flows get their allocation (Jamshaid 2010 §8.1, Algorithms 4 to 6).
 //!
 //! Every epoch δ: if some flow has less than γ of its allocation the aggregate goes down, otherwise
 //! it goes up; each flow's allocation is its weight's part of it.

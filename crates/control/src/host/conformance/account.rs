@@ -354,8 +354,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Returns the first message without a receiver: in the air delivery is uncertain, outside it
-    /// is certain.
+    /// Returns the first message without a receiver.
+    /// In the air delivery is uncertain; outside it is certain.
     pub fn unheard(&self, in_the_air: bool) -> Option<String> {
         let unheard = |s: &&Said| !s.heard && (in_the_air || s.told.is_some());
         let said = self.said.iter().find(unheard)?;

@@ -1,4 +1,4 @@
-//! One suite for every host: it does what it accepts, and refuses by name what it cannot do.
+//! One suite for every host: a host carries out all that it accepts, and refuses the rest by name.
 //!
 //! A host under test is a [`Subject`]: it starts a mechanism, generates traffic, and reports the
 //! settings in force, read at the point where packets are served rather than from the requests. The

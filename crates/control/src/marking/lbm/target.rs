@@ -88,8 +88,8 @@ impl Steps {
     }
 }
 
-/// Proportional-integral rule of this project at every sample of the queue, after Hollot et al.
-/// (2001) and RFC 8033 §4.2.
+/// Proportional-integral rule of this project, applied at every sample of the queue.
+/// After Hollot et al. (2001) and RFC 8033 §4.2.
 ///
 /// Half a second is ten round trips. A rule with this period, at a ρ that oscillates with the
 /// marks, oscillates between a long queue and none, and an empty queue costs throughput. So ρ₀

@@ -116,7 +116,7 @@ fn unlinear(code: u32) -> f64 {
     f64::from(code) / f64::from(TOP)
 }
 
-/// Full scales of what is quantised quadratically.
+/// Full scales of the quantities that are quantised quadratically.
 const RA: f64 = 0.1;
 const RA2: f64 = 0.4;
 const A: f64 = 1.0;

@@ -207,7 +207,7 @@ struct Cna {
     /// Time of the last update of all values.
     worked: Time,
     due: Option<Time>,
-    /// Timing of its messages, and of pauses in which other nodes can be heard.
+    /// Timing of its messages, and of pauses in which other nodes can get through.
     signalling: Signalling,
     anomalies: [AnomalyCount; 5],
     stream: Stream,

@@ -1,5 +1,5 @@
-//! A node's knowledge of its neighbourhood, and Table 2: one-hop, two-hop and neighbourhood quantities (Jang 2010 §3,
-//! §4).
+//! A node's knowledge of its neighbourhood, and the quantities of Table 2.
+//! These are one-hop, two-hop and neighbourhood quantities (Jang 2010 §3, §4).
 //!
 //! A link stands for both of its directions unless stated otherwise: W↔, RA↔, A′↔.
 
@@ -133,8 +133,8 @@ const MIX: f64 = 0.1;
 /// Relative difference from which a code replaces the average.
 const APART: f64 = 0.25;
 
-/// Factor by which a link that leaves airtime unused may exceed its use with `+tolerant`, if it is entitled to that.
-/// A limit right at its use would look as if it held the link back.
+/// Factor by which a link that leaves airtime unused may exceed its use with `+tolerant`.
+/// It applies if the link is entitled to that. A limit right at its use would look as if it held the link back.
 const ROOM: f64 = 1.2;
 
 /// Sum beyond which limits are scaled down with `+tolerant`.

@@ -35,7 +35,7 @@ pub struct Limits {
     pub share: f64,
     /// A′: after redistribution.
     pub redistributed: f64,
-    /// A″: scaled to what foreign energy leaves.
+    /// A″: scaled to the airtime that foreign energy leaves.
     pub scaled: f64,
 }
 

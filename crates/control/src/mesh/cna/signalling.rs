@@ -1,5 +1,4 @@
-//! Messages: topology, one-way links, flows that do not get through, and pauses in which other
-//! nodes can be heard.
+//! Messages: topology, one-way links, flows that do not get through, and pauses for others.
 
 use fairmesh_units::{NodeId, Span, Time};
 
@@ -15,7 +14,8 @@ const FIRST: u32 = 3;
 const SOONER: Span = Span::from_secs(2);
 /// Time between topology messages of a node around which the air is full.
 const ASK: Span = Span::from_secs(1);
-/// Airtime allocated around a node without flows from which newcomers there might not be heard.
+/// Airtime allocated around a node without flows from which it counts as full.
+/// Packets of newcomers there might not get through.
 const FULL: f64 = 0.8;
 /// Time for which a flow counts as new.
 const NEW: Span = Span::from_secs(1);
@@ -92,8 +92,8 @@ impl Cna {
         self.tell_links(now, actions);
     }
 
-    /// Reports a new flow to each of the nodes that fill the air, with retries: they may receive
-    /// none of its first packets.
+    /// Reports a new flow to each of the nodes that fill the air, with retries.
+    /// They may receive none of its first packets.
     fn tell_newcomers(&mut self, actions: &mut Actions) {
         let full = self.neighbourhood.two.airtime > FULL;
         let dither = self.stream.unit();
@@ -162,7 +162,7 @@ impl Cna {
         }
     }
 
-    /// Sends nothing for a moment, so that nodes can be heard whose packets collide with data.
+    /// Sends nothing for a moment, so that packets get through that otherwise collide with data.
     /// `after` is the sender of the message before the pause; `None` for an own message. A link
     /// that does not get through there uses the moment.
     fn hold_still(&mut self, now: Time, after: Option<NodeId>, actions: &mut Actions) {

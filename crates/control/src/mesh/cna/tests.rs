@@ -354,7 +354,7 @@ fn unused_airtime_through_headers() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     mesh.used = [1.0, 0.5];
     mesh.run(20.0);
-    // Acknowledgements use half of what they may, whatever that is.
+    // Acknowledgements use half of their limit, whatever it is.
     let used =
         |&(a, b, _, ack): &(u32, u32, u32, bool)| mesh.share(a, b) * mesh.used[usize::from(ack)];
     let all: f64 = mesh.map.packets.iter().map(used).sum();

@@ -55,8 +55,8 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     Ok(Instance { control: Box::new(control), plan: Plan::none() })
 }
 
-/// Refuses guarantees that together exceed the gateway's capacity, and a γ above (U* − U_S*) / U*
-/// if the operator has set them.
+/// Refuses guarantees that together exceed the gateway's capacity.
+/// Also refuses a γ above (U* − U_S*) / U* if the operator has set them.
 fn keepable(gamma: f64, fixed: f64, promised: f64, capacity: f64) -> Result<(), Refusal> {
     let sum = fixed.max(promised);
     if sum > capacity {
@@ -96,8 +96,9 @@ struct Gateway {
     carried: Option<f64>,
     /// The flows that cross the gateway.
     flows: Vec<Passing>,
-    /// U* in bit/s: the maximum that an allocation has ever filled, or TCP's throughput over the
-    /// fastest link.
+    /// U* in bit/s.
+    /// It is the maximum that an allocation has ever filled, or TCP's throughput over the fastest
+    /// link.
     fills: f64,
     sampled: Time,
     sample: Span,
@@ -150,9 +151,10 @@ impl Gateway {
         self.fills = self.fills.max(self.flows.iter().map(filled).sum());
     }
 
-    /// Returns U over U*: the sensed utilisation, or the airtime that the traffic must take around
-    /// the gateway, whichever is more.
-    /// The gateway is not in range of every first hop of far nodes, but its neighbours are.
+    /// Returns U over U*.
+    /// U is the sensed utilisation, or the airtime that the traffic must take around the gateway,
+    /// whichever is more. The gateway is not in range of every first hop of far nodes, but its
+    /// neighbours are.
     fn utilization(&self) -> Option<f64> {
         let sensed = self.survey.average? / self.saturation;
         Some(sensed.max(self.carried.unwrap_or(0.0) / self.fills))

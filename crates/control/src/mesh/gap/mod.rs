@@ -87,10 +87,9 @@ impl Numbers {
 /// Guarantees come from "analytical models … refined by measurements" (§IV.A).
 pub(crate) const EFFICIENCY: f64 = 0.8;
 
-/// Minimum fraction of a link's nominal capacity that TCP carries: segments of 1000 bytes with an
-/// acknowledgement each at 11 Mbit/s.
-/// Allocations to flows with little demand give less than the capacity; this is the capacity in any
-/// case.
+/// Minimum fraction of a link's nominal capacity that TCP carries.
+/// It is for segments of 1000 bytes with an acknowledgement each at 11 Mbit/s. Allocations to
+/// flows with little demand give less than the capacity; this is the capacity in any case.
 pub(crate) const TCP_PART: f64 = 0.55;
 
 /// Number of samples of the survey per update.
@@ -146,9 +145,9 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     }
 }
 
-/// Refuses guarantees that no node can keep: one above the gateway's capacity, and a γ above (U* −
-/// U_S*) / U* (§IV.A).
-/// The gateway knows the number of guarantees and checks their sum.
+/// Refuses guarantees that no node can keep.
+/// These are one above the gateway's capacity, and a γ above (U* − U_S*) / U* (§IV.A). The gateway
+/// knows the number of guarantees and checks their sum.
 fn check(options: &Options, neighbours: &[Neighbour]) -> Result<(), Refusal> {
     if neighbours.is_empty() {
         return Err(Refusal::no_neighbour());

@@ -1,5 +1,5 @@
-//! Encoding of a packet's values: levels and rates of three circles around its transmitter, and the least level on its
-//! way so far.
+//! Encoding of a packet's values: levels and rates around its transmitter, and on its way.
+//! The levels and rates are of three circles around the transmitter; the way has its least level so far.
 //!
 //! 34 bits in unused fields of the IPv4 header: they fit where `cna` puts 37, with the two bits of ECN left alone. Slot
 //! 0 has the way's least level (8 bits, kept by the host's `Min`); slot 1 has the kind (present: 1, which values: 2)

@@ -1,5 +1,6 @@
-//! `mesh-maxmin`: every node learns a level from the queue of its radio, and the routers at which flows enter the mesh
-//! limit each flow to the least level around its path. Developed in this project.
+//! `mesh-maxmin`: every node learns a level from the queue of its radio.
+//! The routers at which flows enter the mesh limit each flow to the least level around its path. Developed in this
+//! project.
 //!
 //! A *level* is the rate of each flow around a node, in application bits per second and unit of weight. It rises while
 //! hardly any packets wait and falls while packets do ([`level`]), so it includes the cost of a rate, a retry or a
@@ -77,7 +78,7 @@ const ONE_WAY: Span = Span::from_millis(500);
 const UNHEARD: Span = Span::from_millis(100);
 /// Time between messages of a node between others that disturb each other out of range.
 const RELAYED: Span = Span::from_secs(2);
-/// Time without any success after which a neighbour is told that packets to it do not get through.
+/// Time without any success after which a neighbour gets a message that packets to it do not get through.
 const FAILING: Span = Span::from_millis(200);
 /// Time between messages about such a node: two may be lost before their content is forgotten.
 const TELL: Span = Span::from_secs(1);
@@ -93,8 +94,8 @@ const FEW: f64 = 10.0;
 const GONE: Span = Span::from_secs(8);
 /// Time after which it counts as back.
 const AGAIN: Span = Span::from_secs(60);
-/// Time after which a neighbour that is received counts as gone: timeouts of 1, 2, 4, 8 and 16 s have passed (RFC 6298
-/// §5.5).
+/// Time after which a neighbour that is received counts as gone.
+/// Timeouts of 1, 2, 4, 8 and 16 s have passed by then (RFC 6298 §5.5).
 const DROWNED: Span = Span::from_secs(32);
 
 fn needs() -> Vec<Needs> {

@@ -78,7 +78,7 @@ pub(super) struct Node {
     pub(super) spoke: Time,
     /// Node that last reported that its packets do not get here, and the time of the report.
     pub(super) cried: Option<(Time, NodeId)>,
-    /// Time at which the neighbours were last told of this.
+    /// Time at which a message about this was last sent to the neighbours.
     pub(super) passed_on: Time,
     /// Kind of values in the next packet.
     turn: u8,

@@ -1,5 +1,6 @@
-//! Messages for values without packets to carry them: of nodes that receive and have nothing to send, of nodes whose
-//! packets do not get through, and about flows without acknowledgements.
+//! Messages for values without packets to carry them.
+//! They are of nodes that receive and have nothing to send, of nodes whose packets do not get through, and about flows
+//! without acknowledgements.
 
 use fairmesh_units::{Span, Time};
 

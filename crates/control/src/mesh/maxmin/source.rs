@@ -6,10 +6,10 @@ use crate::{Counters, FlowHere, Place};
 
 /// Time constant of the measured rates, s.
 const TIME: f64 = 1.0;
-/// Time for which a flow may lack throughput after a packet was given up, if none has got through since: four timeouts
-/// of TCP.
+/// Time for which a flow may lack throughput if none of its packets got through since a loss.
+/// The loss is a packet given up by the MAC; the time is four timeouts of TCP.
 const SILENCE: Span = Span::from_secs(16);
-/// The same time if some packets have got through since: two timeouts of TCP.
+/// Time for the same if some packets have got through since: two timeouts of TCP.
 const SHORT: Span = Span::from_secs(6);
 
 /// A flow that crosses the node.
@@ -105,9 +105,9 @@ impl Passing {
         self.waits
     }
 
-    /// Returns the fraction of its packets to mark, by the time that those beyond `free` will wait at the limit in
-    /// force.
-    /// All are marked from `patience` on.
+    /// Returns the fraction of its packets to mark.
+    /// It follows from the time that those beyond `free` will wait at the limit in force. All are marked from
+    /// `patience` on.
     pub fn marks(&self, free: f64, patience: Span) -> f64 {
         let over = (f64::from(self.waits) - free).max(0.0);
         let Some(limit) = self.limit else { return 0.0 };

@@ -310,7 +310,7 @@ fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
         mesh.run(1.0);
     }
     assert!(mesh.said(4, "mesh-maxmin.unheard") > 0);
-    // Node 5 tells its other neighbours, once a second, until the hold time after the last report.
+    // Node 5 sends this to its other neighbours, once a second, until the hold time after the last report.
     let told = mesh.said(5, "mesh-maxmin.cried");
     assert!((1..=3 * 7).contains(&told), "{told}");
     assert!(mesh.limit(0) < 0.8 * before, "{} of {before}", mesh.limit(0));
@@ -336,7 +336,7 @@ fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
     assert!(mesh.said(1, "mesh-maxmin.unheard") > 0);
 }
 
-/// Datagrams are not acknowledged: a forwarding node tells the node before it their limit.
+/// Datagrams are not acknowledged: a forwarding node reports their limit to the node before it.
 #[test]
 fn flows_without_acknowledgements_are_told_by_messages() {
     let links = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)];

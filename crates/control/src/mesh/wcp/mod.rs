@@ -281,10 +281,10 @@ impl Wcp {
         self.notified(now, told.flow, &told.header, actions);
     }
 
-    /// Handles a packet at a flow's source: an acknowledgement, with the fields of the acknowledged
-    /// data or its own from the way back.
-    /// If it is marked the rate is halved, unless the last halving was less than t_md ago, one
-    /// shared instantaneous round trip. Packets sent before a halving pass the queue within one
+    /// Handles a packet at a flow's source.
+    /// It is an acknowledgement, with the fields of the acknowledged data or its own from the way
+    /// back. If it is marked the rate is halved, unless the last halving was less than t_md ago,
+    /// one shared instantaneous round trip. Packets sent before a halving pass the queue within one
     /// round trip, and those sent after it report it within another: hence `+two-trips`.
     fn notified(&mut self, now: Time, flow: FlowId, header: &Header, actions: &mut Actions) {
         let Some(rate) = self.rates.iter_mut().find(|r| r.flow == flow) else { return };

@@ -49,8 +49,9 @@ impl OwnLink {
         self.length = length;
     }
 
-    /// Notes the passing of time: nothing is inserted into an empty queue, and its average falls nevertheless, as if
-    /// there had been packets (Floyd and Jacobson 1993 §4).
+    /// Notes the passing of time.
+    /// Nothing is inserted into an empty queue, and its average falls nevertheless, as if there had been packets (Floyd
+    /// and Jacobson 1993 §4).
     pub fn idle(&mut self, passed: Span, weight: f64) {
         if self.length == 0 {
             let frames = passed.as_secs_f64() / FRAME.as_secs_f64();
@@ -66,8 +67,8 @@ impl OwnLink {
         }
     }
 
-    /// Returns the link's state: its round trips are the means of its flows'; it is congested if its average queue is
-    /// above the threshold.
+    /// Returns the link's state.
+    /// Its round trips are the means of its flows'; it is congested if its average queue is above the threshold.
     pub fn state(&self, threshold: f64) -> LinkState {
         let mean = |part: fn(&LinkState) -> u32| {
             let known = || self.flows.iter().map(|c| part(&c.word)).filter(|x| *x > 0);

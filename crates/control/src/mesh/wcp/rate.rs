@@ -11,8 +11,8 @@ const SMOOTH: f64 = 0.125;
 const LOSS: f64 = 0.01;
 /// Time between looks at the used part of the rate.
 const LOOK: Span = Span::from_secs(1);
-/// Ratio of the rate to the delivered rate, at most: a flow that its rate does not limit must not
-/// accumulate a burst.
+/// Largest ratio of the rate to the delivered rate.
+/// A flow that its rate does not limit must not accumulate a burst.
 pub(super) const AHEAD: f64 = 2.0;
 
 /// One flow of this node.
@@ -102,8 +102,8 @@ impl Rate {
         self.aimd.fall(now, wait)
     }
 
-    /// Returns the spacing of packets, new and repeated: r / (1 - p) are sent so that r arrive;
-    /// without the correction r counts the packets sent.
+    /// Returns the spacing of packets, new and repeated.
+    /// r / (1 - p) are sent so that r arrive; without the correction r counts the packets sent.
     pub fn space(&self, corrected: bool) -> Span {
         let rate = self.rate();
         let rate = if corrected { rate / (1.0 - self.loss).max(0.1) } else { rate };

@@ -1,5 +1,6 @@
-//! Rate adaptation in the network (Rangwala 2008 §4.3): every router on the path keeps a rate of
-//! its own for each flow, packets carry the slowest of them to the source.
+//! Rate adaptation in the network (Rangwala 2008 §4.3).
+//! Every router on the path keeps a rate of its own for each flow, packets carry the slowest of
+//! them to the source.
 //!
 //! A router reacts to congestion around its link without waiting for a round trip, the first one at
 //! once. A flow through two congested regions follows the slower of two rates instead of being

@@ -40,9 +40,9 @@ impl HeadroomSearch {
         (self.base + self.step * point).max(0.0)
     }
 
-    /// Returns the largest point of the range where the function is at most at its level, to `fine` or [`NEAR`]; the
-    /// range's lower end if there is none.
-    /// `None` of the function is above everything.
+    /// Returns the largest point of the range where the function is at most at its level.
+    /// It is exact to `fine` or [`NEAR`]; the range's lower end if there is none. `None` of the function is above
+    /// everything.
     pub fn run(&self, last: &mut QueueCurve, mut at: impl FnMut(f64) -> Option<f64>) -> f64 {
         let (least, most) = (*self.range.start(), *self.range.end());
         let (mut low, mut high) = (None::<f64>, None::<f64>);

@@ -11,10 +11,11 @@ use crate::{Link, LinkModel, Neighbour};
 
 /// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
 const SMOOTH: f64 = 0.125;
-/// Number of packets to forward without any report of a transmission from which transmit status counts as missing.
+/// Number of packets to forward from which a missing transmit status is detected.
+/// No transmission of them was reported.
 const SILENT: u64 = 20;
-/// Number of looks that characterise a queue: a second of them, since a single lost frame makes any queue wait for a
-/// moment.
+/// Number of looks that characterise a queue.
+/// It is a second of them, since a single lost frame makes any queue wait for a moment.
 const LOOKS: u32 = 20;
 /// Packets in transit through a queue: one in service, one behind.
 const PASSING: u32 = 2;
@@ -297,8 +298,8 @@ impl OwnLink {
         });
     }
 
-    /// Updates, once there are enough looks, whether packets wait for too much of the time, and the fraction of the
-    /// allowed rate that gets through.
+    /// Updates the state of the queue and the fraction of the allowed rate that gets through.
+    /// This needs enough looks. The queue is backlogged if packets wait for more of the time than allowed.
     fn judge(&mut self, now: Time, full: Full, allowed: f64) {
         self.passed = 1.0;
         let Looks { since, bytes, all, waiting } = self.looks;
@@ -330,10 +331,10 @@ impl OwnLink {
         self.next = self.next.map(|_| now + epoch);
     }
 
-    /// Moves R by δ, upwards by a fraction of it only: by `opening` from the link's first epoch until there is hardly
-    /// any room, by `rho` from then on.
-    /// A flow that R does not limit must not let it rise without bound: R is never farther above the fastest flow
-    /// around than that and one step.
+    /// Moves R by δ, upwards by a fraction of it only.
+    /// The fraction is `opening` from the link's first epoch until there is hardly any room, and `rho` from then on. A
+    /// flow that R does not limit must not let it rise without bound: R is never farther above the fastest flow around
+    /// than that and one step.
     ///
     /// If packets wait for more of the time than U there is no more room, whatever the model says. If in addition the
     /// link's flows get less through than they may send, x is the link's capacity and not its demand: then R falls by

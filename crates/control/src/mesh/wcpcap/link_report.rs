@@ -15,8 +15,8 @@ const RATE: LogScale = LogScale { least: 1e3, steps: 51.0, bits: 10 };
 const PACE: LogScale = LogScale { least: 0.25, steps: 16.0, bits: 8 };
 /// Scale of round trips in seconds: eight codes to a factor of two, from a millisecond on.
 const TRIP: LogScale = LogScale { least: 1e-3, steps: 8.0, bits: 7 };
-/// Scale of nominal rates: eight codes to a factor of two, from 100 kbit/s on; enough to
-/// distinguish the rates of a PHY.
+/// Scale of nominal rates: eight codes to a factor of two, from 100 kbit/s on.
+/// This is enough to distinguish the rates of a PHY.
 const NOMINAL: LogScale = LogScale { least: 1e5, steps: 8.0, bits: 7 };
 /// Steps of a share in five bits.
 const SHARE: f64 = 31.0;

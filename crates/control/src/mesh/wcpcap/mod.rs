@@ -1,5 +1,5 @@
-//! `wcpcap`: every link estimates the possible rate of a flow on it, and sources send at the smallest estimate around
-//! their path (Rangwala 2008 §3.2, "Estimating available bandwidth").
+//! `wcpcap`: every link estimates the possible rate of a flow on it.
+//! Sources send at the smallest estimate around their path (Rangwala 2008 §3.2, "Estimating available bandwidth").
 //!
 //! Per epoch a link's transmitter asks the model of the DCF for the achievable change δ of every flow of its
 //! neighbourhood L(i→j), and moves the link's rate R by it. Packets carry the least R of all neighbourhoods they cross.
@@ -83,8 +83,8 @@ const TICK: Span = Span::from_millis(50);
 const UNKNOWN: f64 = 0.05;
 /// Bounds of an epoch.
 const EPOCHS: (Span, Span) = (Span::from_millis(100), Span::from_secs(10));
-/// Time after coming into use in which a link gives all flows around it the same rate: their present rates are not a
-/// valid start yet.
+/// Time after coming into use in which a link gives all flows around it the same rate.
+/// Their present rates are not a valid start yet.
 const YOUNG: Span = Span::from_millis(2500);
 /// Relative difference from which a new spacing is set.
 const STEP: f64 = 0.003;

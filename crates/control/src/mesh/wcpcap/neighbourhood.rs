@@ -7,7 +7,8 @@ use fairmesh_units::{NodeId, Span, Time};
 use super::link_report::LinkReport;
 use crate::Link;
 
-/// Maximum number of hops from i to transmitters of L(i→j): i, j, a neighbour of j, and a sender to that one.
+/// Maximum number of hops from i to transmitters of L(i→j).
+/// These are i, j, a neighbour of j, and a sender to that one.
 pub(super) const FAR: u32 = 3;
 
 /// Hops from one node to the others.
@@ -58,8 +59,8 @@ impl Topology {
         nodes.iter().flat_map(of).collect()
     }
 
-    /// True if this neighbour may forward the report of a link: it is its transmitter or nearer to it, so that reports
-    /// do not circulate.
+    /// True if this neighbour may forward the report of a link.
+    /// It is its transmitter or nearer to it, so that reports do not circulate.
     fn comes_from(&self, link: Link, teller: NodeId) -> bool {
         let far = self.hops.get(&link.from);
         let there = self.theirs.get(&teller).and_then(|h| h.get(&link.from));

@@ -31,7 +31,8 @@ const BYTES: usize = 4 * WORDS;
 const CRY: u8 = 1;
 /// First byte of a message that forwards reports.
 const TOLD: u8 = 0;
-/// Data rate reported for a link whose packets do not get through, bit/s: less than for any other ([`TRICKLE`]).
+/// Data rate reported for a link whose packets do not get through, bit/s.
+/// It is less than for any other ([`TRICKLE`]).
 const HARDLY: f64 = 1e3;
 /// Upper bound of that value after decoding: rates are reported in steps of 1.4 %.
 pub(super) const UNHEARD_DATA: f64 = 1.02 * HARDLY;

@@ -135,7 +135,7 @@ fn old_news_are_forgotten_and_go_in_no_circles() {
     let told = report(link(1, 2), 1e5, 1);
     assert_eq!(reports.take(Time::ZERO, Some(NodeId(2)), told), Ok(()));
     assert_eq!(reports.pass(0), Some(told));
-    // 8 is no nearer to 1 than this node: it only repeats what it has from here.
+    // 8 is no nearer to 1 than this node: it only repeats reports of this node.
     assert_eq!(reports.take(Time::ZERO, Some(NodeId(8)), LinkReport { data: 9e5, ..told }), Ok(()));
     assert_eq!(reports.pass(0), Some(told));
     assert_eq!(
@@ -167,7 +167,7 @@ fn the_largest_delta_is_found() {
     near(headroom(&all, 0.2), -50e3);
     // At most all that flows have can be taken away.
     near(headroom(&all, 1e-9), -100e3);
-    // Far beyond what the model has an answer for.
+    // Far beyond the model's range.
     let flood = [report(link(1, 2), 9e6, 1)];
     near(headroom(&flood, 0.7), -8.3e6);
     // No load: all of the air.
@@ -343,7 +343,7 @@ fn links_share_what_there_is_out_among_all_flows_around() {
     // 800 + 2δ = 1000 kbit/s.
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 500e3).abs() < 12e3, "{last}");
-    // Three more flows there: 400 + 300 + 4δ = 1000, from what the fastest has.
+    // Three more flows there: 400 + 300 + 4δ = 1000, from the rate of the fastest flow.
     let more = heard(7, link(5, 6), report(link(5, 6), 300e3, 3).words());
     let all = live(&mut i, 3000, 9000, &[sent(0, 3), more]);
     let last = *written(&all, 3).last().unwrap();
@@ -445,7 +445,7 @@ fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through()
     assert!(asked > 480e3, "{asked}: published, R goes by the model alone");
 }
 
-// ---- what should not happen
+// ---- invalid input
 
 fn named(actions: &Actions, code: &str) -> usize {
     let is = |a: &&Action| matches!(a, Action::Because(r) if r.code == code);
@@ -551,7 +551,7 @@ fn a_host_without_a_model_is_refused_by_name() {
 
 // ---- newcomers and leavers
 
-/// Messages that a node sends within so many milliseconds: to whom, and what.
+/// Returns the messages that a node sends in this time, ms: receiver and body.
 fn told(i: &mut Instance, from: u64, until: u64) -> Vec<(Option<NodeId>, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some(due) = i.control.next_deadline().filter(|d| *d <= at(until)) {

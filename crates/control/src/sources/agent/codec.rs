@@ -1,6 +1,6 @@
 //! Encoding of a gateway's message to the agent at a home.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0–1 | `fm` |
 //! | 2 | version, 1 |

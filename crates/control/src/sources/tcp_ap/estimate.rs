@@ -17,8 +17,8 @@ pub(super) struct Path {
     pub reuse: u32,
 }
 
-/// Bytes on the air in addition to an IP packet: with TCP's and IP's 40, the released code counts
-/// 112 bytes of headers.
+/// Bytes on the air in addition to an IP packet.
+/// With TCP's and IP's 40, the released code counts 112 bytes of headers.
 const FRAME: u32 = 72;
 /// Size of an acknowledgement in IP bytes.
 const ACK: u32 = 40;
