@@ -358,7 +358,7 @@ impl Control for Given {
 }
 
 /// A host that trusts its driver: a limit is set only on a class that exists, and a class is built
-/// only once.
+/// only if it does not exist.
 #[derive(Default)]
 struct Trusting {
     limits: std::collections::BTreeMap<Class, Option<BitRate>>,
