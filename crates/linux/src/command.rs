@@ -1,4 +1,4 @@
-//! Running other programs: from where the system has them, for so long, with so much output.
+//! Runner of other programs: from the system's folders, with a time limit and an output limit.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,33 +11,33 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Where a system keeps its programs. What `PATH` says is whoever's who started this one.
+/// Folders of system programs. `PATH` is not used: the parent process controls it.
 const FOLDERS: [&str; 6] =
     ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
-/// The longest output that is read: a dump of 100,000 routes has less.
+/// Longest output that is read, bytes: a dump of 100,000 routes is shorter.
 const MOST: usize = 16 << 20;
 
-/// A program by its name; the bare name where no folder has it, so that the error names it.
+/// Returns the path of a program; the bare name if no folder has it, so that the error names it.
 pub fn program(name: &str) -> PathBuf {
     let there = FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|p| p.is_file());
     there.unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// What a program has done.
+/// Result of a program.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// What it complained of.
+    /// Standard error.
     pub stderr: Vec<u8>,
 }
 
 /// Runs a program to its end, with `input` as its standard input.
 ///
 /// # Errors
-/// It is not there, takes longer than `limit`, or prints more than 16 MiB; it is killed then.
+/// The program does not exist, takes longer than `limit`, or prints more than 16 MiB; it is then killed.
 pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io::Result<Output> {
     let mut command = Command::new(program(name));
     command
@@ -65,8 +65,9 @@ pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io:
     Ok(Output { status, stdout, stderr })
 }
 
-/// Has a program killed when this thread ends. One that outlives a killed daemon would do what it was
-/// told after all has been cleaned up, or half of it.
+/// Makes the kernel kill a program when this thread ends.
+///
+/// A program that outlives a killed daemon would make its changes, or half of them, after the cleanup.
 #[allow(unsafe_code)] // what a child does before it is a program
 fn ends_with_us(command: &mut Command) {
     let parent = std::process::id();
@@ -75,7 +76,7 @@ fn ends_with_us(command: &mut Command) {
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // Had it ended before, nobody would be told.
+            // A parent that ended before the call above causes no signal.
             if libc::getppid() as u32 == parent {
                 Ok(())
             } else {
@@ -85,7 +86,7 @@ fn ends_with_us(command: &mut Command) {
     }
 }
 
-/// One end of a pipe to the child, as a file that never blocks.
+/// Returns one end of a pipe to the child as a non-blocking file.
 fn end(pipe: impl Into<OwnedFd>) -> io::Result<File> {
     let file = File::from(pipe.into());
     let flags = OFlag::from_bits_truncate(fcntl(&file, FcntlArg::F_GETFL)?);
@@ -103,7 +104,7 @@ fn talk(child: &mut Child, mut input: &[u8], until: Instant) -> io::Result<(Vec<
             stdin = None;
         }
         if files.iter().all(Option::is_none) {
-            // All is said; that it ends is a matter of moments.
+            // Both outputs are closed; the exit follows soon.
             return match ended(child, until)? {
                 true => Ok(texts.into()),
                 false => Err(io::ErrorKind::TimedOut.into()),
@@ -131,7 +132,7 @@ fn talk(child: &mut Child, mut input: &[u8], until: Instant) -> io::Result<(Vec<
             match file.write(input) {
                 Ok(n) => input = &input[n..],
                 Err(e) if waits(&e) => {}
-                // It wants no more; what it says then is the better error.
+                // The program reads no more input; its own error message is the better one.
                 Err(_) => input = &[],
             }
         }
@@ -145,7 +146,7 @@ fn talk(child: &mut Child, mut input: &[u8], until: Instant) -> io::Result<(Vec<
     }
 }
 
-/// Reads what there is; `false` at the end.
+/// Reads the available bytes; returns `false` at the end.
 fn take(file: &mut File, text: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -206,7 +207,7 @@ mod tests {
         assert!(e.to_string().contains("MiB"), "{e}");
     }
 
-    /// As when the daemon is killed while `nft` works: the thread stands for the process.
+    /// Stands for a daemon that is killed while `nft` works: the thread plays the process.
     #[test]
     fn a_program_ends_with_whoever_runs_it() {
         let child = std::thread::spawn(|| {

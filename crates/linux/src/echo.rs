@@ -1,4 +1,4 @@
-//! Echo requests to hosts behind an interface, and their answers (RFC 792, RFC 4443 §4), over raw ICMP sockets.
+//! Echo requests to hosts behind an interface, and their replies (RFC 792, RFC 4443 §4), over raw ICMP sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddrV4, SocketAddrV6};
@@ -14,20 +14,20 @@ use nix::sys::socket::{
 
 use crate::error::Error;
 
-/// Bytes of data of a request, as `ping` sends.
+/// Data of a request, bytes, as `ping` sends.
 pub const DATA: usize = 56;
 
 const HEADER: usize = 8;
 const ANSWER_V4: u8 = 0;
 const REQUEST_V6: u8 = 128;
 const ANSWER_V6: u8 = 129;
-/// Answers that are read at a time; others wait in the socket.
+/// Replies that are read in one call; others wait in the socket.
 const MOST_READ: usize = 64;
 
-/// An answer to an echo request.
+/// A reply to an echo request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Address of the host that answers.
+    /// Address of the host that replied.
     pub from: IpAddr,
     /// Sequence number of the request.
     pub sequence: u16,
@@ -36,7 +36,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads an ICMP message of a socket with this identifier; `None` for anything but an answer to it.
+    /// Reads an ICMP message of a socket with this identifier; `None` for anything but a reply to it.
     pub fn read(from: IpAddr, message: &[u8], identifier: u16) -> Option<Answer> {
         let kind = if from.is_ipv4() { ANSWER_V4 } else { ANSWER_V6 };
         let (&[k, 0, _, _, i0, i1, s0, s1], data) = message.split_first_chunk()? else {
@@ -54,7 +54,7 @@ fn without_header(packet: &[u8]) -> Option<&[u8]> {
     packet.get(usize::from(words) * 4..).filter(|_| words >= 5)
 }
 
-/// A request's bytes. The kernel fills in the checksum of ICMPv6 (RFC 3542 §3.1).
+/// Returns the bytes of a request. The kernel fills in the checksum of ICMPv6 (RFC 3542 §3.1).
 fn request(v4: bool, identifier: u16, sequence: u16, nonce: u64) -> Vec<u8> {
     let mut data = [0; DATA];
     data[..8].copy_from_slice(&nonce.to_be_bytes());
@@ -76,13 +76,13 @@ fn request(v4: bool, identifier: u16, sequence: u16, nonce: u64) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Echo {
     v4: OwnedFd,
-    /// `None` where the kernel has no IPv6.
+    /// `None` if the kernel has no IPv6.
     v6: Option<OwnedFd>,
     identifier: u16,
 }
 
 impl Echo {
-    /// Opens them. `identifier` tells the requests of one program from another's.
+    /// Opens the sockets. `identifier` distinguishes the requests of one program from another's.
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, or there is no such interface.
@@ -95,7 +95,7 @@ impl Echo {
             v6 => Some(v6?),
         };
         let failed = || Error::io(format!("sending echo requests over {interface}"));
-        // Only answers: bits of the types that are kept back (icmp(7), RFC 3542 §3.2).
+        // Only replies: bits of the types that are rejected (icmp(7), RFC 3542 §3.2).
         filter(&v4, libc::IPPROTO_RAW, 1, &(!(1u32 << ANSWER_V4))).map_err(failed())?;
         if let Some(v6) = &v6 {
             let mut kept_back = [u32::MAX; 8];
@@ -108,7 +108,7 @@ impl Echo {
     /// Sends a request.
     ///
     /// # Errors
-    /// There is no route over the interface, or a filter of packets is in the way.
+    /// There is no route over the interface, or a packet filter blocks it.
     pub fn send(&self, to: IpAddr, sequence: u16, nonce: u64) -> Result<(), Error> {
         let bytes = request(to.is_ipv4(), self.identifier, sequence, nonce);
         let flags = MsgFlags::MSG_DONTWAIT;
@@ -127,7 +127,7 @@ impl Echo {
         sent.map(|_| ()).map_err(|e| Error::io(what())(e.into()))
     }
 
-    /// Waits until there is an answer, or for this time; returns true if there is one.
+    /// Waits at most `longest` for a reply; returns true if there is one.
     ///
     /// # Errors
     /// The system's refusal.
@@ -142,7 +142,7 @@ impl Echo {
         }
     }
 
-    /// Hands over the answers that have come.
+    /// Passes the replies that have arrived to `take`.
     ///
     /// # Errors
     /// The interface is gone.
@@ -242,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing that arrives makes it read outside the message.
+        /// No received message causes a read outside it.
         #[test]
         fn any_message_is_read(bytes: Vec<u8>, identifier: u16) {
             let from = IpAddr::from([10, 0, 0, 1]);

@@ -1,23 +1,23 @@
-//! Why something could not be done to the kernel.
+//! Errors of changes to the kernel.
 
 use std::io;
 
 use crate::shaper::layout::LayoutError;
 
-/// Why a call into the kernel's networking failed. What was in force before still is.
+/// Error of a call into the kernel's networking. The previous state stays in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Capabilities are missing.
     #[error("not permitted: {what} needs CAP_NET_ADMIN (run as root, or see the systemd unit)")]
     NotPermitted {
-        /// What was tried.
+        /// Attempted operation.
         what: String,
     },
-    /// There is no such interface (now).
+    /// The interface does not exist (any more).
     #[error("no interface `{0}`")]
     NoInterface(String),
-    /// Somebody else's queueing discipline is where ours would go.
+    /// Another program's queueing discipline is at the root.
     #[error(
         "`{interface}` already has a root qdisc that is not ours: {kind} {handle}; it is left alone. \
          Remove it (tc qdisc del dev {interface} root) or shape another interface"
@@ -30,16 +30,16 @@ pub enum Error {
         /// Handle, as `tc` prints it.
         handle: String,
     },
-    /// Somebody else's nftables table has our name.
+    /// Another program's nftables table has our name.
     #[error(
         "nftables has a table `inet {table}` that is not ours; it is left alone. \
          Choose another table name, or remove it (nft delete table inet {table})"
     )]
     ForeignTable {
-        /// Its name.
+        /// Name of the table.
         table: String,
     },
-    /// The interfaces of a layout lead the other way.
+    /// The interfaces of a layout are swapped.
     #[error(
         "mesh and wired are swapped: the default route leads over {mesh}, and the subscriber at {subscriber} is \
          reached over {wired}; nothing is limited"
@@ -55,69 +55,69 @@ pub enum Error {
     /// The kernel or the system lacks something.
     #[error("missing: {what}; {hint}")]
     Missing {
-        /// What.
+        /// Missing feature.
         what: String,
-        /// What to do about it.
+        /// Remedy.
         hint: String,
     },
-    /// The description to be installed is wrong.
+    /// The layout is invalid.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// A call that needs an installed data plane.
+    /// A call needs an installed data plane.
     #[error("nothing is installed yet")]
     NotInstalled,
-    /// What was installed is no longer there.
+    /// An installed object is no longer there.
     #[error("what was installed on `{interface}` has gone: {what}")]
     Gone {
         /// Interface.
         interface: String,
-        /// What is there instead.
+        /// Object found in its place.
         what: String,
     },
-    /// Our rules are no longer as they were put.
+    /// Another program changed or removed our rules.
     #[error(
         "the rules in table {table} were removed or changed by somebody else (a firewall that was \
          loaded anew?)"
     )]
     RulesGone {
-        /// The table's name.
+        /// Name of the table.
         table: String,
     },
     /// The kernel refused a message.
     #[error("{what}: {source}{}", detail(.message))]
     Kernel {
-        /// What was tried.
+        /// Attempted operation.
         what: String,
-        /// Its answer.
+        /// The kernel's error number.
         source: io::Error,
-        /// Its words, where it has any (extended acknowledgement).
+        /// The kernel's text, if there is one (extended acknowledgement).
         message: Option<String>,
     },
     /// `nft` refused the rule set.
     #[error("nft: {0}")]
     Nft(String),
-    /// A program takes longer than its caller waits; it goes on, and the call can be repeated.
+    /// A program takes longer than its caller waits; it continues, and the call can be repeated.
     #[error("{program} has not ended after {seconds} s; it is killed after 30 s")]
     Busy {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
         /// Seconds since its start.
         seconds: u64,
     },
-    /// A reply that makes no sense.
+    /// A reply cannot be parsed.
     #[error("the kernel's answer to {what} could not be read: {why}")]
     Malformed {
-        /// What was asked.
+        /// Request that was sent.
         what: &'static str,
-        /// What is wrong with the answer.
+        /// Problem of the reply.
         why: String,
     },
-    /// Anything else from the system.
+    /// Any other error of the system.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// Attempted operation.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -127,24 +127,24 @@ fn detail(message: &Option<String>) -> String {
 }
 
 impl Error {
-    /// Whether an interface is what is missing.
+    /// True if an interface is missing.
     pub fn is_interface_lost(&self) -> bool {
         matches!(self, Error::NoInterface(_) | Error::Gone { .. })
             || matches!(self, Error::Kernel { source, .. } if source.raw_os_error() == Some(libc::ENODEV))
     }
 
-    /// Wraps the system's answer to `what`.
+    /// Wraps the system's error of the operation `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let what = what.into();
         move |source| Error::Io { what, source }
     }
 
-    /// Returns whether the call has not ended yet and can be repeated.
+    /// True if the call has not ended yet and can be repeated.
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Busy { .. })
     }
 
-    /// The error number of a kernel's refusal.
+    /// Returns the error number of a kernel's refusal.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Error::Kernel { source, .. } => source.raw_os_error(),

@@ -1,15 +1,14 @@
 //! The Linux side of fairmesh: the only crate with system calls.
 //!
-//! - [`shaper`]: what a gateway enforces and counts. [`Shaper`] is the contract, [`HtbShaper`]
-//!   carries it out with HTB and nftables (docs/gateway-dataplane.md).
-//! - [`tc`]: the kernel's traffic-control messages as bytes, without a socket; [`nft`]: the rule set
-//!   as text; [`nl80211`]: survey and station dumps, the same way.
-//! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and what happens to them;
-//!   [`probe`]: what this kernel can do;
-//! - [`capture`]: TCP's headers as they pass an interface;
+//! - [`shaper`]: enforcement and counters of a gateway. [`Shaper`] is the contract, [`HtbShaper`] implements it with
+//!   HTB and nftables (docs/gateway-dataplane.md).
+//! - [`tc`]: the kernel's traffic-control messages as bytes, without a socket; [`nft`]: the rule set as text;
+//!   [`nl80211`]: survey and station dumps as bytes.
+//! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and their events; [`probe`]: features of this kernel;
+//! - [`capture`]: TCP headers that pass an interface;
 //! - [`echo`]: echo requests over an interface;
 //! - [`command`]: other programs;
-//! - [`netns`], [`tap`], [`tcp`], [`realtime`]: what the emulator stands on.
+//! - [`netns`], [`tap`], [`tcp`], [`realtime`]: foundations of the emulator.
 
 #![allow(clippy::disallowed_methods)] // clocks and files begin here
 

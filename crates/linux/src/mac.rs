@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr(pub [u8; 6]);
 
-/// Text that is not an Ethernet address.
+/// A text that is not an Ethernet address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{0}` is not an Ethernet address; expected six hexadecimal bytes such as 02:fc:00:00:00:01"
@@ -15,7 +15,7 @@ pub struct MacAddr(pub [u8; 6]);
 pub struct MacError(pub String);
 
 impl MacAddr {
-    /// Whether the address names one station (IEEE 802-2014 §8.2.2).
+    /// True if the address names one station (IEEE 802-2014 §8.2.2).
     pub const fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0
     }

@@ -1,6 +1,6 @@
-//! A netlink socket: requests, batches of changes, dumps. Message framing is
-//! `netlink-packet-core`'s; what is inside the messages is the business of [`crate::tc`] and
-//! [`crate::link`].
+//! A netlink socket: requests, batches of changes, dumps.
+//!
+//! `netlink-packet-core` does the message framing; [`crate::tc`] and [`crate::link`] handle the contents of messages.
 
 use std::fmt;
 use std::io;
@@ -19,12 +19,14 @@ use crate::error::Error;
 
 /// Bytes of a message header (`struct nlmsghdr`).
 pub const HEADER: usize = 16;
-/// Most bytes sent at once. The kernel copies them into one buffer.
+/// Most bytes of one send. The kernel copies them into one buffer.
 const CHUNK: usize = 32 * 1024;
-/// Messages that are sent at once, at most: should all of them be refused, with words, the answers have room in what a
-/// socket may hold (`net.core.rmem_default`).
+/// Most messages of one send.
+///
+/// If the kernel refuses all of them with texts, the replies still fit into a socket's buffer
+/// (`net.core.rmem_default`).
 const AT_ONCE: usize = 100;
-/// The kernel fills dumps up to what was read before, at most 32 KiB.
+/// Size of the receive buffer: the kernel fills dumps up to the size of earlier reads, at most 32 KiB.
 const RECEIVE: usize = 64 * 1024;
 
 const NLM_F_REQUEST: u16 = libc::NLM_F_REQUEST as u16;
@@ -35,7 +37,7 @@ const NLM_F_CAPPED: u16 = 0x100;
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// Messages to be carried out in order, each on its own: one that is refused stops none after it.
+/// Messages that are carried out in order and independently: a refused one stops none after it.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -43,23 +45,24 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new() -> Self {
         Batch::default()
     }
 
-    /// Number of messages.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Adds a message of `kind` with flags beyond `NLM_F_REQUEST`; `body` appends its payload,
-    /// which begins at the buffer's length and must be padded to 4 bytes.
+    /// Adds a message of `kind` with flags beyond `NLM_F_REQUEST`.
+    ///
+    /// `body` appends the payload, which begins at the buffer's length and must be padded to 4 bytes.
     pub fn push(&mut self, kind: u16, flags: u16, body: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         self.starts.push(start);
@@ -72,13 +75,13 @@ impl Batch {
         header.emit(&mut self.bytes[start..]);
     }
 
-    /// A message's bytes, header included.
+    /// Returns a message's bytes, including the header.
     pub fn message(&self, index: usize) -> &[u8] {
         let end = self.starts.get(index + 1).copied().unwrap_or(self.bytes.len());
         &self.bytes[self.starts[index]..end]
     }
 
-    /// Empties the batch; its memory stays.
+    /// Empties the batch; its memory stays allocated.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.starts.clear();
@@ -88,16 +91,16 @@ impl Batch {
 /// A refused message of a batch.
 #[derive(Debug)]
 pub struct Refusal {
-    /// Its place in the batch.
+    /// Position in the batch.
     pub index: usize,
-    /// Why.
+    /// The kernel's error number.
     pub source: io::Error,
-    /// The kernel's own words.
+    /// The kernel's text.
     pub message: Option<String>,
 }
 
 impl Refusal {
-    /// As an error about `what`.
+    /// Converts it to an error about `what`.
     pub fn into_error(self, what: impl Into<String>) -> Error {
         let what = what.into();
         if matches!(self.source.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
@@ -107,7 +110,7 @@ impl Refusal {
     }
 }
 
-/// The longest that the kernel takes to answer, in seconds.
+/// Timeout of a reply of the kernel, s.
 const PATIENCE: i64 = 10;
 
 /// A netlink socket, by default to routing and traffic control.
@@ -119,7 +122,7 @@ pub struct Netlink {
     progress: Progress,
 }
 
-/// Called while a long batch is carried out.
+/// Callback during long batches.
 #[derive(Default)]
 struct Progress(Option<Box<dyn FnMut() + Send>>);
 
@@ -130,7 +133,7 @@ impl fmt::Debug for Progress {
 }
 
 impl Netlink {
-    /// Opens one in the calling thread's network namespace.
+    /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
     /// The system's refusal.
@@ -138,7 +141,7 @@ impl Netlink {
         Netlink::with_groups(&[])
     }
 
-    /// Opens one that also hears multicast groups (`RTNLGRP_…`).
+    /// Opens a socket that also receives multicast groups (`RTNLGRP_…`).
     ///
     /// # Errors
     /// The system's refusal.
@@ -146,7 +149,7 @@ impl Netlink {
         Netlink::of(NETLINK_ROUTE, groups)
     }
 
-    /// Opens one to netfilter.
+    /// Opens a socket to netfilter.
     ///
     /// # Errors
     /// The system's refusal.
@@ -154,7 +157,7 @@ impl Netlink {
         Netlink::of(NETLINK_NETFILTER, &[])
     }
 
-    /// Opens one to generic netlink, where `nl80211` answers.
+    /// Opens a socket to generic netlink, which serves `nl80211`.
     ///
     /// # Errors
     /// The system's refusal.
@@ -166,10 +169,10 @@ impl Netlink {
         let failed = || Error::io("opening a netlink socket");
         let mut socket = Socket::new(protocol).map_err(failed())?;
         socket.bind_auto().map_err(failed())?;
-        // Both exist since Linux 4.12 and 4.3; older kernels answer without words.
+        // Both exist since Linux 4.12 and 4.3; older kernels reply without texts.
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
-        // An answer that was dropped for lack of memory must not stop its caller for ever.
+        // A reply that was dropped for lack of memory must not block its caller permanently.
         let patience = TimeVal::seconds(PATIENCE);
         setsockopt(&socket, ReceiveTimeout, &patience).map_err(|e| failed()(io::Error::from(e)))?;
         for &group in groups {
@@ -179,12 +182,12 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0, received, progress: Progress::default() })
     }
 
-    /// Has something called after each part of a batch that the kernel has carried out.
+    /// Sets a callback that runs after each part of a batch that the kernel has carried out.
     pub fn on_progress(&mut self, tell: impl FnMut() + Send + 'static) {
         self.progress = Progress(Some(Box::new(tell)));
     }
 
-    /// Carries out a batch. Every message is tried; those refused come back in order.
+    /// Carries out a batch. Every message is tried; the refused ones are returned in order.
     ///
     /// # Errors
     /// The socket failed.
@@ -216,7 +219,7 @@ impl Netlink {
         Ok(refusals)
     }
 
-    /// Carries out one change; `what` names it should it be refused.
+    /// Carries out one change; `what` names it in the error.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -235,7 +238,7 @@ impl Netlink {
         }
     }
 
-    /// Asks one question with one answer, which `read` gets with its type.
+    /// Sends a request with one reply, which `read` gets with its type.
     ///
     /// # Errors
     /// The kernel's refusal, for example [`libc::ENOENT`].
@@ -247,7 +250,7 @@ impl Netlink {
         mut read: impl FnMut(u16, &[u8]) -> Option<T>,
     ) -> Result<Option<T>, Error> {
         let mut batch = Batch::new();
-        // Answers about qdiscs and classes come as notifications, to the asker only if it wants them.
+        // Replies about qdiscs and classes come as notifications, to the sender only on request.
         batch.push(kind, NLM_F_ACK | NLM_F_ECHO, body);
         self.sequence = self.sequence.wrapping_add(1);
         number(&mut batch.bytes, self.sequence, 0);
@@ -261,7 +264,7 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Asks for everything of a kind; `each` gets type and payload of every answer.
+    /// Dumps all objects of a kind; `each` gets type and payload of every reply.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -280,13 +283,13 @@ impl Netlink {
         self.replies(what, each)
     }
 
-    /// Carries out a batch between a beginning and an end (`nfnetlink`): all of it or nothing.
+    /// Carries out a batch between a begin and an end message (`nfnetlink`): all of it or nothing.
     ///
     /// # Errors
     /// The first refusal.
     pub fn transaction(&mut self, what: &'static str, batch: &mut Batch) -> Result<(), Error> {
         let base = self.sequence.wrapping_add(1);
-        // The end itself is not acknowledged before Linux 6.10, what comes before it is.
+        // The end message is not acknowledged before Linux 6.10; the message before it is.
         let last = batch.len().saturating_sub(2);
         for index in 0..batch.len() {
             self.sequence = self.sequence.wrapping_add(1);
@@ -315,8 +318,7 @@ impl Netlink {
         }
     }
 
-    /// Reads what multicast groups have brought, without waiting. Returns `false` if the kernel
-    /// had to drop some of it.
+    /// Reads the messages of multicast groups, without waiting. Returns `false` if the kernel dropped some.
     ///
     /// # Errors
     /// The socket failed.
@@ -358,7 +360,7 @@ impl Netlink {
         }
     }
 
-    /// Reads acknowledgements of the messages numbered `base` to the last sent.
+    /// Reads acknowledgements of the messages from number `base` to the last one sent.
     fn collect(
         &mut self,
         base: u32,
@@ -387,7 +389,7 @@ impl Netlink {
         }
     }
 
-    /// Reads answers up to the one that ends them.
+    /// Reads replies up to the one that ends them.
     fn replies(
         &mut self,
         what: &'static str,
@@ -433,7 +435,7 @@ fn malformed(what: &'static str, why: String) -> Error {
     Error::Malformed { what, why }
 }
 
-/// Writes number and further flags into a message's header.
+/// Writes the sequence number and further flags into a message's header.
 fn number(message: &mut [u8], sequence: u32, flags: u16) {
     let mut buffer = NetlinkBuffer::new(message);
     buffer.set_sequence_number(sequence);
@@ -441,7 +443,7 @@ fn number(message: &mut [u8], sequence: u32, flags: u16) {
     buffer.set_flags(flags);
 }
 
-/// The messages in what one read has brought.
+/// Returns the messages of one read.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Result<NetlinkBuffer<&[u8]>, String>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -461,14 +463,13 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Result<NetlinkBuffer<&[u8]
     })
 }
 
-/// Reads bytes as a program would that got them from the kernel; how many messages they hold, up to one
-/// that is none.
+/// Counts the messages in some bytes as if read from the kernel, up to the first invalid one.
 pub fn count(bytes: &[u8]) -> usize {
     let whole = messages(bytes).map_while(Result::ok);
     whole.inspect(|message| _ = refusal(message)).count()
 }
 
-/// The error number in an `NLMSG_ERROR`, with the kernel's words; `None` for an acknowledgement.
+/// Returns the error number of an `NLMSG_ERROR`, with the kernel's text; `None` for an acknowledgement.
 fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(io::Error, Option<String>)> {
     let payload = message.payload();
     let code = payload.first_chunk().map_or(-libc::EPROTO, |c| i32::from_ne_bytes(*c));

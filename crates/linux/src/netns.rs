@@ -1,4 +1,4 @@
-//! Network namespaces: made, entered, configured, removed.
+//! Network namespaces: creation, use, configuration, removal.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Where iproute2 keeps named namespaces.
+/// Folder in which iproute2 keeps named namespaces.
 const FOLDER: &str = "/run/netns";
 
-/// A named network namespace. Dropping it leaves it where it is.
+/// A named network namespace. Dropping this value does not remove it.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -20,34 +20,36 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a new one.
+    /// Creates a namespace.
     ///
     /// # Errors
-    /// Without the right to, or if one of this name exists.
+    /// A privilege is missing, or a namespace of this name exists.
     pub fn create(name: &str) -> io::Result<Self> {
         ip(&["netns", "add", name], "")?;
         Self::open(name)
     }
 
-    /// Opens one that exists.
+    /// Opens an existing namespace.
     ///
     /// # Errors
-    /// If it does not.
+    /// There is none of this name.
     pub fn open(name: &str) -> io::Result<Self> {
         let file = File::open(path(name))?;
         Ok(Namespace { name: name.to_owned(), file })
     }
 
-    /// Its name, as `ip netns` has it.
+    /// Returns its name, as `ip netns` shows it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Does `work` inside. What it opens (sockets, devices) stays in the namespace, and so do
-    /// processes that it starts; the calling thread never enters.
+    /// Runs `work` inside.
+    ///
+    /// Sockets and devices that `work` opens stay in the namespace, and so do processes that it
+    /// starts; the calling thread never enters.
     ///
     /// # Errors
-    /// What `work` returns, or that the namespace cannot be entered.
+    /// The error of `work`, or that the namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|threads| {
             let inside = threads.spawn(|| {
@@ -61,16 +63,17 @@ impl Namespace {
     /// Runs a batch of `ip` commands inside, one per line.
     ///
     /// # Errors
-    /// The first that fails, in `ip`'s words.
+    /// The first that fails, with `ip`'s message.
     pub fn ip(&self, batch: &str) -> io::Result<()> {
         ip(&["-n", &self.name, "-batch", "-"], batch)
     }
 
-    /// Sets kernel parameters below `/proc/sys/net`, such as `("ipv4/ip_forward", "1")`. Returns
-    /// those that this kernel does not have.
+    /// Sets kernel parameters below `/proc/sys/net`, such as `("ipv4/ip_forward", "1")`.
+    ///
+    /// Returns those that this kernel does not have.
     ///
     /// # Errors
-    /// If one that exists refuses its value.
+    /// An existing parameter refuses its value.
     pub fn sysctl<'a>(&self, values: &[(&'a str, String)]) -> io::Result<Vec<&'a str>> {
         self.enter(|| {
             let mut missing = Vec::new();
@@ -87,7 +90,7 @@ impl Namespace {
         })
     }
 
-    /// A command that runs inside, with a `/sys` of its own.
+    /// Returns a command that runs inside, with a `/sys` of its own.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
@@ -99,7 +102,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
-/// Names of the namespaces whose name begins with `prefix`, sorted.
+/// Returns the names of the namespaces that begin with `prefix`, sorted.
 pub fn list(prefix: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
     let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
@@ -108,7 +111,7 @@ pub fn list(prefix: &str) -> Vec<String> {
     names
 }
 
-/// Processes inside a namespace.
+/// Returns the processes inside a namespace.
 pub fn processes(name: &str) -> Vec<i32> {
     use std::os::unix::fs::MetadataExt;
     let Ok(this) = fs::metadata(path(name)) else { return Vec::new() };
@@ -121,16 +124,16 @@ pub fn processes(name: &str) -> Vec<i32> {
     all.filter_map(pid).filter(inside).collect()
 }
 
-/// Removes a namespace and ends what still runs inside.
+/// Removes a namespace and kills the processes inside.
 ///
 /// # Errors
-/// If the kernel refuses.
+/// The kernel's refusal.
 pub fn remove(name: &str) -> io::Result<()> {
     let here = fs::read_link("/proc/self/ns/net").ok();
     for pid in processes(name) {
-        // A name that stands for our own namespace would mean everything on this machine.
+        // A name that stands for our own namespace would select all processes of this machine.
         if fs::read_link(format!("/proc/{pid}/ns/net")).ok() != here {
-            // It may have ended by itself.
+            // The process may have ended already.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
@@ -147,7 +150,7 @@ fn ip(args: &[&str], input: &str) -> io::Result<()> {
         .spawn()
         .map_err(|e| io::Error::new(e.kind(), format!("ip (of iproute2) cannot be run: {e}")))?;
     if let Some(mut pipe) = child.stdin.take() {
-        // It stops reading at the first mistake, which it then reports itself.
+        // `ip` stops reading at the first mistake, which it reports itself.
         let _ = pipe.write_all(input.as_bytes());
     }
     let out = child.wait_with_output()?;

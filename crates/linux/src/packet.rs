@@ -1,4 +1,4 @@
-//! Frames of our own, with a priority or mark of our choice, to see where they end up.
+//! Test frames with a given priority or mark, for checking the class in which they arrive.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -13,19 +13,20 @@ use crate::error::Error;
 use crate::link::Link;
 use crate::tc::Handle;
 
-/// IEEE 802's ethertype for local experiments (IEEE 802-2014 §9.2.4): no one listens.
+/// IEEE 802's ethertype for local experiments (IEEE 802-2014 §9.2.4), which no station processes.
 const LOCAL_EXPERIMENTAL: u16 = 0x88b5;
 
-/// Where the class goes.
+/// Field of a packet that carries the class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carrier {
     Priority,
     Mark,
 }
 
-/// Sends `count` frames of 60 bytes through the interface's queueing discipline, addressed to the
-/// interface itself, so that no station accepts them. Who may not send frames (CAP_NET_RAW) sends
-/// datagrams to a group that has no members.
+/// Sends `count` frames of 60 bytes through the interface's queueing discipline.
+///
+/// They are addressed to the interface itself, so that no station accepts them. Without the
+/// privilege for frames (CAP_NET_RAW), datagrams to a group without members are sent.
 pub(crate) fn send(link: &Link, class: Handle, carrier: Carrier, count: u32) -> Result<(), Error> {
     match frames(link, class, carrier, count) {
         Err(Error::Io { source, .. }) if forbidden(&source) => {
@@ -35,13 +36,15 @@ pub(crate) fn send(link: &Link, class: Handle, carrier: Carrier, count: u32) -> 
     }
 }
 
-/// By capabilities, or by the families of addresses that the service manager lets through.
+/// True if capabilities or the service manager's address families forbid the call.
 fn forbidden(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT))
 }
 
-/// UDP to a link-local group of nobody's (RFC 4291 §2.7: transient) and the port that discards
-/// (RFC 863), which leaves the link neither here nor there.
+/// Sends UDP to an unused link-local group (RFC 4291 §2.7: transient) and the discard port (RFC
+/// 863).
+///
+/// The datagrams are not forwarded beyond the link.
 fn datagrams(link: &Link, class: Handle, carrier: Carrier, count: u32) -> Result<(), Error> {
     let failed = || Error::io(format!("sending a datagram on {}", link.name));
     let os = |e: nix::Error| failed()(io::Error::from(e));

@@ -1,5 +1,6 @@
-//! What this kernel and system offer, tried in a network namespace that is thrown away: no
-//! interface of the system is touched.
+//! Probe of the kernel's and system's features in a temporary network namespace.
+//!
+//! No interface of the system is changed.
 
 use std::thread;
 
@@ -13,17 +14,17 @@ use crate::tc::filter::{self, Filter};
 use crate::tc::htb::{Class, Qdisc};
 use crate::tc::{Handle, Head, leaf};
 
-/// The loopback interface has this number in every namespace.
+/// Index of the loopback interface in every namespace.
 const LOOPBACK: u32 = 1;
-/// Large enough for any frame there.
+/// Packet size that holds any frame of the loopback interface, bytes.
 const FRAME: u32 = 1 << 17;
 const CREATE: u16 = libc::NLM_F_CREATE as u16;
 
-/// Finds out what there is. Without CAP_SYS_ADMIN there is no namespace to try in, and what had to
-/// be tried is left open.
+/// Probes the features. Without CAP_SYS_ADMIN there is no namespace, and features that need one
+/// stay unknown.
 ///
 /// # Errors
-/// None at present; fields say what could not be found out.
+/// None at present; fields show what is unknown.
 pub fn features() -> Result<Features, Error> {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let tried = in_scratch_namespace(tried);
@@ -44,9 +45,9 @@ pub fn features() -> Result<Features, Error> {
     })
 }
 
-/// Whether nftables can look at frames as they leave an interface.
+/// True if nftables can process frames as they leave an interface.
 pub(crate) fn egress_hook() -> bool {
-    // `-c` has the kernel check a rule set without putting it in force; a device that exists
+    // `-c` makes the kernel check a rule set without putting it in force; a device that exists
     // everywhere serves for that.
     let rules = "table netdev fairmesh_probe {\n chain e {\n  \
                  type filter hook egress device \"lo\" priority 0;\n }\n}\n";
@@ -60,9 +61,9 @@ struct Tried {
     bypass_filter: bool,
 }
 
-/// Runs something in a network namespace of its own; `None` if it may not have one.
+/// Runs a function in a new network namespace; `None` if the process may not create one.
 fn in_scratch_namespace<T: Send + 'static>(run: fn() -> T) -> Option<T> {
-    // Only the thread moves, and the namespace ends with it.
+    // Only this thread enters the namespace, which ends with it.
     thread::spawn(move || unshare(CloneFlags::CLONE_NEWNET).ok().map(|()| run())).join().ok()?
 }
 
@@ -89,7 +90,7 @@ fn tried() -> Result<Tried, Error> {
         Class::limited(None, 1514, 0).write(out);
     })?;
     for (at, kind) in LeafKind::ALL.into_iter().enumerate() {
-        // Each under a class of its own, so that none is in another's way.
+        // Each has a class of its own, so that none blocks another.
         let class = Handle::new(1, 16 + at as u16);
         works(libc::RTM_NEWTCLASS, &|out| {
             Head::new(LOOPBACK, class, root).write(out);

@@ -1,4 +1,4 @@
-//! Being on time: the clock, a thread that comes first, and a wait that ends when told.
+//! Precise timing: the clock, real-time priority, and a wait with a deadline.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,36 +11,38 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::clock_gettime;
 
-/// The monotonic clock, ns. It is the same in every network namespace.
+/// Returns the monotonic clock, ns. It is the same in every network namespace.
 pub fn now() -> u64 {
     clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
         .map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
 }
 
-/// What [`prefer`] achieved.
+/// Result of [`prefer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preferred {
-    /// The thread runs under `SCHED_FIFO`.
+    /// True if the thread runs under `SCHED_FIFO`.
     pub fifo: bool,
-    /// The process's memory stays in memory.
+    /// True if the process's memory is locked.
     pub locked: bool,
 }
 
-/// Makes the calling thread come before ordinary ones (`SCHED_FIFO` at this priority, 1 to 99),
-/// locks the process's memory, and sets timers to be exact. Threads and processes that it starts
-/// are ordinary again. Goes on without what is not allowed, and says so.
+/// Gives the calling thread real-time priority (`SCHED_FIFO`, 1 to 99), locks memory, and makes
+/// timers exact.
+///
+/// Threads and processes that it starts have ordinary priority. Steps that are not permitted are
+/// skipped; the result shows which succeeded.
 pub fn prefer(priority: i32) -> Preferred {
-    // Timers of FIFO threads are exact anyway; this is for when that fails.
+    // Timers of FIFO threads are exact anyway; this helps if FIFO is not permitted.
     let _ = nix::sys::prctl::set_timerslack(1);
     let locked = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).is_ok();
     Preferred { fifo: fifo(priority), locked }
 }
 
-/// Puts the calling thread under `SCHED_FIFO`; children are not.
+/// Puts the calling thread under `SCHED_FIFO`; its children are not.
 #[allow(unsafe_code)]
 pub fn fifo(priority: i32) -> bool {
-    /// The kernel's `struct sched_param`. The system call itself is made, since musl's function
-    /// only answers that there is none, and its structure has more fields.
+    /// The kernel's `struct sched_param`. The system call is made directly, since musl's function
+    /// only reports that it is not implemented, and its structure has more fields.
     #[repr(C)]
     struct Parameters {
         priority: libc::c_int,
@@ -51,7 +53,7 @@ pub fn fifo(priority: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) == 0 }
 }
 
-/// Before a deadline the wait ends in a loop of this length, because waking up takes as long.
+/// Length of the busy loop that ends a wait, ns: waking up takes about as long.
 const SPIN: u64 = 60_000;
 
 /// Waits for readable files and for instants.
@@ -63,14 +65,14 @@ pub struct Waiter {
     events: Vec<EpollEvent>,
 }
 
-/// The timer's token.
+/// Token of the timer.
 const TIMER: u64 = u64::MAX;
 
 impl Waiter {
-    /// One that waits for nothing yet.
+    /// Returns a waiter without files.
     ///
     /// # Errors
-    /// If the kernel gives no files.
+    /// The kernel gives no files.
     pub fn new() -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
@@ -82,28 +84,29 @@ impl Waiter {
         Ok(Waiter { epoll, timer, set_to: 0, events: vec![EpollEvent::empty(); 64] })
     }
 
-    /// Adds a file; nothing is told of it before [`Waiter::arm`].
+    /// Adds a file; its events are reported only after [`Waiter::arm`].
     ///
     /// # Errors
-    /// If the kernel refuses it.
+    /// The kernel refuses the file.
     pub fn add(&self, file: &impl AsFd, token: u64) -> io::Result<()> {
         Ok(self.epoll.add(file.as_fd(), EpollEvent::new(EpollFlags::empty(), token))?)
     }
 
-    /// Asks to be told, once, when the file is readable; at once if it is.
+    /// Requests one report when the file is readable; at once if it is.
     ///
     /// # Errors
-    /// If the file was not added.
+    /// The file was not added.
     pub fn arm(&self, file: &impl AsFd, token: u64) -> io::Result<()> {
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
         Ok(self.epoll.modify(file.as_fd(), &mut EpollEvent::new(flags, token))?)
     }
 
-    /// Waits until a file is readable or the clock shows `until`, whichever is first. The tokens of
-    /// readable files are added to `ready`.
+    /// Waits until a file is readable or the clock shows `until`, whichever is first.
+    ///
+    /// The tokens of readable files are added to `ready`.
     ///
     /// # Errors
-    /// If the kernel does.
+    /// The kernel's error.
     pub fn wait(&mut self, until: u64, ready: &mut Vec<u64>) -> io::Result<()> {
         loop {
             let left = until.saturating_sub(now());
@@ -142,11 +145,10 @@ pub fn sleep_until(until: u64) {
     {}
 }
 
-/// Waits until one of the files is ready or the clock shows `until`; returns what each is ready
-/// for.
+/// Waits until one of the files is ready or the clock shows `until`; returns the readiness of each.
 ///
 /// # Errors
-/// If the kernel does.
+/// The kernel's error.
 pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<Vec<Wanted>> {
     use nix::poll::{PollFd, PollFlags, ppoll};
     let flags = |w: &Wanted| {
@@ -164,7 +166,7 @@ pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<
     }
     let ready = |p: &PollFd<'_>| {
         let f = p.revents().unwrap_or(PollFlags::empty());
-        // An error or hang-up shows when the file is next used.
+        // An error or hang-up is reported when the file is next used.
         let broken = f.intersects(PollFlags::POLLERR | PollFlags::POLLHUP);
         Wanted {
             read: f.contains(PollFlags::POLLIN) || broken,
@@ -174,11 +176,11 @@ pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<
     Ok(polled.iter().map(ready).collect())
 }
 
-/// What to wait for on a file, or what it is ready for.
+/// Events to wait for on a file, or its readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Bytes, connections or the end to read.
+    /// Bytes, connections or the end can be read.
     pub read: bool,
-    /// Room to write.
+    /// Bytes can be written.
     pub write: bool,
 }

@@ -1,4 +1,4 @@
-//! TAP devices: a network interface whose other side is a file.
+//! TAP devices: network interfaces whose other end is a file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,21 +10,21 @@ use crate::netns::Namespace;
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
 
-/// A TAP device. It exists as long as this does.
+/// A TAP device. It exists as long as this value.
 ///
-/// The kernel keeps what the namespace sends in a ring of as many frames as the device's
-/// `txqueuelen`, until it is read; what finds the ring full is dropped and counted by the device.
-/// Without further options the kernel hands out single frames with their checksums filled in.
+/// The kernel keeps frames that the namespace sends in a ring of `txqueuelen` frames until they are
+/// read; if the ring is full, the device drops and counts the frame. Without further options the
+/// kernel delivers single frames with their checksums filled in.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
 }
 
 impl Tap {
-    /// Makes a device of this name in a namespace; it is down.
+    /// Creates a device of this name in a namespace; it is down.
     ///
     /// # Errors
-    /// Without the right to, or without TUN/TAP in the kernel.
+    /// A privilege is missing, or the kernel has no TUN/TAP.
     pub fn create(namespace: &Namespace, name: &str) -> io::Result<Self> {
         namespace.enter(|| {
             let file = OpenOptions::new()
@@ -37,10 +37,10 @@ impl Tap {
         })
     }
 
-    /// Takes the next frame that the namespace sent, into `buffer`. `None`: there is none.
+    /// Reads the next frame that the namespace sent into `buffer`. `None`: there is none.
     ///
     /// # Errors
-    /// If the device is gone.
+    /// The device is gone.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
             Ok(n) => Ok(Some(n)),
@@ -51,11 +51,11 @@ impl Tap {
         }
     }
 
-    /// Hands a frame to the namespace. The kernel has processed it (received, forwarded,
-    /// answered) when this returns.
+    /// Sends a frame to the namespace. The kernel has processed it (received, forwarded, answered)
+    /// on return.
     ///
     /// # Errors
-    /// If the interface is down, or the frame is no frame.
+    /// The interface is down, or the bytes are not a frame.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }
@@ -67,7 +67,7 @@ impl AsFd for Tap {
     }
 }
 
-/// `TUNSETIFF`: makes a TAP device and ties it to the file.
+/// Creates a TAP device and binds it to the file (`TUNSETIFF`).
 #[allow(unsafe_code)]
 fn attach(file: &File, name: &str) -> io::Result<()> {
     // SAFETY: all bytes zero are a valid `ifreq`.
@@ -84,16 +84,17 @@ fn attach(file: &File, name: &str) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Frames that an interface of a namespace dropped on sending, as `ip -s link` shows them.
+/// Returns the frames that an interface of a namespace dropped on sending, as `ip -s link` shows
+/// them.
 ///
 /// # Errors
-/// If there is no such interface.
+/// There is no such interface.
 pub fn send_drops(namespace: &Namespace, name: &str) -> io::Result<u64> {
     let table = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
     drops_in(&table, name).ok_or_else(|| io::Error::other(format!("no interface {name}")))
 }
 
-/// The twelfth column of `/proc/net/dev`.
+/// Returns the twelfth column of `/proc/net/dev`.
 fn drops_in(table: &str, name: &str) -> Option<u64> {
     let row = table.lines().find_map(|l| l.trim().strip_prefix(name)?.strip_prefix(':'))?;
     row.split_whitespace().nth(11)?.parse().ok()

@@ -1,4 +1,4 @@
-//! What the kernel tells about a TCP connection of its own (`TCP_INFO`).
+//! The kernel's data about one of its own TCP connections (`TCP_INFO`).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,14 +14,14 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Segments with data sent, retransmissions included.
     pub data_segments: u32,
-    /// Retransmission time-outs; `None` before Linux 6.7, which does not tell.
+    /// Retransmission timeouts; `None` before Linux 6.7, which does not report them.
     pub timeouts: Option<u32>,
 }
 
-/// Asks the kernel about a connection.
+/// Reads the kernel's data about a connection.
 ///
 /// # Errors
-/// If the file is no TCP socket.
+/// The file is not a TCP socket.
 #[allow(unsafe_code)]
 pub fn info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0u8; 256];
@@ -42,7 +42,7 @@ pub fn info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     Ok(parse(&bytes, length as usize))
 }
 
-/// Reads `struct tcp_info` of `linux/tcp.h`, of which the kernel has filled this many bytes; the rest is zero.
+/// Reads `struct tcp_info` of `linux/tcp.h`, of which the kernel has filled `filled` bytes; the rest is zero.
 fn parse(bytes: &[u8; 256], filled: usize) -> TcpInfo {
     let u32_at =
         |i: usize| u32::from_ne_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);

@@ -1,6 +1,6 @@
-//! The filter that lets only TCP through, and what is of use of UDP where that is asked for, as a classic BPF program
-//! (Documentation/networking/filter.rst). It lets through what the parser could read, and little else: of IPv6 with
-//! extension headers all.
+//! Classic BPF program of a capture (Documentation/networking/filter.rst): TCP, and on request some UDP.
+//!
+//! It passes the packets that the parser can read and few others. IPv6 packets with extension headers all pass.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 pub(super) const TAGS: [u16; 2] = [0x8100, 0x88a8];
 pub(super) const PPPOE_SESSION: u16 = 0x8864;
-/// PPP's numbers of the same (RFC 1332, RFC 5072).
+/// PPP's numbers of the same protocols (RFC 1332, RFC 5072).
 pub(super) const PPP_IPV4: u16 = 0x0021;
 pub(super) const PPP_IPV6: u16 = 0x0057;
 
@@ -20,8 +20,9 @@ const TCP: u32 = 6;
 const UDP: u32 = 17;
 /// Port of QUIC (RFC 9114 §3.1).
 pub(super) const QUIC: u16 = 443;
-/// One datagram in this number is let through of other ports, at random: enough to know which addresses are in use.
-/// A power of two.
+/// Sampling interval of datagrams of other ports: one in this number passes, at random.
+///
+/// That is enough to find the addresses in use. A power of two.
 const SAMPLED: u32 = 64;
 /// Hop-by-hop options, routing, fragment, authentication, destination options (RFC 8200 §4, RFC 4302).
 const EXTENSIONS: [u32; 5] = [0, 43, 44, 51, 60];
@@ -32,7 +33,7 @@ const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 const LOAD_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
 const LOAD_LENGTH: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-/// Place that stands for a random number (SKF_AD_OFF + SKF_AD_RANDOM of linux/filter.h).
+/// Offset that stands for a random number (SKF_AD_OFF + SKF_AD_RANDOM of linux/filter.h).
 const RANDOM: u32 = 0xffff_f000 + 56;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
@@ -45,12 +46,12 @@ fn load(code: u16, at: usize) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k: at as u32 }
 }
 
-/// If equal, what follows; else, so many steps further.
+/// Continues with the next step if equal; otherwise skips `skip` steps.
 fn unless(value: u32, skip: usize) -> libc::sock_filter {
     libc::sock_filter { code: IF_EQUAL, jt: 0, jf: skip as u8, k: value }
 }
 
-/// If equal, so many steps further.
+/// Skips `skip` steps if equal.
 fn when(value: u32, skip: usize) -> libc::sock_filter {
     libc::sock_filter { code: IF_EQUAL, jt: skip as u8, jf: 0, k: value }
 }
@@ -84,13 +85,14 @@ fn ipv6(at: usize, udp: bool) -> Program {
     out
 }
 
-/// If a later fragment, this number of steps further.
+/// Skips this number of steps if the packet is a later fragment.
 fn fragment_to(skip: u8) -> libc::sock_filter {
     libc::sock_filter { code: IF_ANY_BIT, jt: skip, jf: 0, k: 0x1fff }
 }
 
-/// Decides on a datagram by its ports, which these steps load: QUIC, and some of the others. Eight steps, the last of
-/// which lets nothing through.
+/// Decides on a datagram by its ports, which `ports` load: passes QUIC, and a sample of the others.
+///
+/// Eight steps; the last one rejects the packet.
 fn datagram(ports: [libc::sock_filter; 2]) -> Program {
     let [from, to] = ports;
     let others = libc::sock_filter { code: IF_ANY_BIT, jt: 1, jf: 0, k: SAMPLED - 1 };
@@ -99,7 +101,7 @@ fn datagram(ports: [libc::sock_filter; 2]) -> Program {
     vec![from, when(quic, 4), to, when(quic, 2), random, others, YES, NO]
 }
 
-/// Decides by the type whose place is given, of what lies behind it.
+/// Decides by the type at offset `at` on the packet behind that type.
 fn typed(at: usize, tags: usize, udp: bool) -> Program {
     let session = at + 2 + 6;
     let mut pppoe = vec![load(LOAD_HALF, session)];
@@ -112,7 +114,7 @@ fn typed(at: usize, tags: usize, udp: bool) -> Program {
     out.extend(branch(u32::from(PPPOE_SESSION), &pppoe));
     if tags > 0 {
         let inner = typed(at + 4, tags - 1, udp);
-        // Either tag leads to the same.
+        // Both tags are handled alike.
         out.push(when(u32::from(TAGS[0]), 1));
         out.extend(branch(u32::from(TAGS[1]), &inner));
     }
@@ -120,14 +122,14 @@ fn typed(at: usize, tags: usize, udp: bool) -> Program {
     out
 }
 
-/// If the value is this, a part that decides; else on to what follows.
+/// Runs `part`, which decides, if the value matches; otherwise continues behind it.
 fn branch(value: u32, part: &[libc::sock_filter]) -> Program {
     let mut out = vec![unless(value, part.len())];
     out.extend_from_slice(part);
     out
 }
 
-/// The program for what packets begin with; `udp`: some datagrams are let through, too.
+/// Returns the program for packets that begin so; with `udp`, some datagrams pass, too.
 pub(super) fn program(begins: Begins, udp: bool) -> Program {
     match begins {
         Begins::Ethernet => typed(12, 2, udp),
@@ -142,7 +144,7 @@ pub(super) fn program(begins: Begins, udp: bool) -> Program {
     }
 }
 
-/// Attaches it to a socket.
+/// Attaches a program to a socket.
 #[allow(unsafe_code)] // nix has no such option
 pub(super) fn attach(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -164,8 +166,9 @@ pub(super) fn attach(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Res
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Runs a program as the kernel does, with a random number that lets datagrams through; returns the number of bytes that
-/// pass.
+/// Runs a program as the kernel does; returns the number of bytes that pass.
+///
+/// The random number is one that lets datagrams pass.
 #[cfg(test)]
 pub(super) fn run(program: &[libc::sock_filter], packet: &[u8]) -> u32 {
     let (mut at, mut a, mut x) = (0, 0u32, 0);

@@ -1,4 +1,4 @@
-//! One packet's bytes, from strangers, as a TCP header, the part of a datagram that is of use, or nothing.
+//! Parsing of a captured, untrusted packet: a TCP header, the useful part of a datagram, or nothing.
 
 use std::net::IpAddr;
 
@@ -9,63 +9,63 @@ use super::filter::{PPP_IPV4, PPP_IPV6, PPPOE_SESSION, QUIC};
 use crate::mac::MacAddr;
 use crate::shaper::Direction;
 
-/// Those of TCP's flags that say where a connection begins and ends, and whether `ack` counts.
+/// TCP flags that mark the begin and the end of a connection, and a valid `ack`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[allow(clippy::struct_excessive_bools)] // they are what RFC 9293 §3.1 has
 pub struct Flags {
-    /// It begins.
+    /// The connection begins.
     pub syn: bool,
-    /// This end has nothing more to send.
+    /// The sender has no more data to send.
     pub fin: bool,
-    /// It ends at once.
+    /// The connection is reset.
     pub rst: bool,
-    /// `ack` counts.
+    /// The `ack` field is valid.
     pub ack: bool,
 }
 
-/// What is read of a TCP packet.
+/// Fields read from a TCP segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Down: it left by the interface, to the near end. Up: it came from there.
+    /// Direction: down if the packet left by the interface, to the near end; up if it came from there.
     pub direction: Direction,
     /// Address and port of the end behind the interface.
     pub near: (IpAddr, u16),
     /// Address and port of the other end.
     pub far: (IpAddr, u16),
-    /// The near end's Ethernet address, or its router's.
+    /// Ethernet address of the near end, or of its router.
     pub mac: Option<MacAddr>,
     /// Sequence number of the first byte.
     pub seq: u32,
-    /// Number of the byte that is expected next.
+    /// Sequence number of the byte that is expected next.
     pub ack: u32,
-    /// Bytes of data.
+    /// Payload, bytes.
     pub len: u32,
-    /// Flags.
+    /// TCP flags.
     pub flags: Flags,
     /// TSval and TSecr of the timestamp option (RFC 7323 §3.2).
     pub stamps: Option<[u32; 2]>,
-    /// The highest number that a selective acknowledgement covers, exclusive (RFC 2018 §3).
+    /// Highest sequence number that a selective acknowledgement covers, exclusive (RFC 2018 §3).
     pub selective: Option<u32>,
-    /// Bytes of the IP packet.
+    /// Length of the IP packet, bytes.
     pub bytes: u32,
 }
 
-/// What is read of a UDP datagram.
+/// Fields read from a UDP datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram {
-    /// As of [`Header`].
+    /// Direction, as in [`Header`].
     pub direction: Direction,
     /// Address and port of the end behind the interface.
     pub near: (IpAddr, u16),
     /// Address and port of the other end.
     pub far: (IpAddr, u16),
-    /// The near end's Ethernet address, or its router's.
+    /// Ethernet address of the near end, or of its router.
     pub mac: Option<MacAddr>,
     /// Spin bit of a QUIC packet with a short header (RFC 9000 §17.3.1); `None` for others.
     pub spin: Option<bool>,
 }
 
-/// A packet of which something is read.
+/// A packet with a supported transport header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packet {
     /// A TCP segment.
@@ -75,7 +75,9 @@ pub enum Packet {
 }
 
 impl Header {
-    /// Reads the first bytes of a packet that has `length` on the interface. `None`: no TCP header, or not all of it.
+    /// Reads the first bytes of a packet whose length on the interface is `length`.
+    ///
+    /// Returns `None` without a complete TCP header.
     pub fn read(
         packet: &[u8],
         begins: Begins,
@@ -90,8 +92,9 @@ impl Header {
 }
 
 impl Packet {
-    /// Reads the first bytes of a packet that has `length` on the interface. `None`: neither TCP nor UDP, or not the
-    /// whole header.
+    /// Reads the first bytes of a packet whose length on the interface is `length`.
+    ///
+    /// Returns `None` if it is neither TCP nor UDP, or if the header is incomplete.
     pub fn read(
         packet: &[u8],
         begins: Begins,
@@ -113,7 +116,7 @@ impl Packet {
         {
             sliced = LaxSlicedPacket::from_ip(inner).ok()?;
         }
-        // The reader goes by the version in the packet, the kernel and its filter by the frame's type.
+        // The parser goes by the version in the packet, the kernel and its filter by the type of the frame.
         let lies = |kind: EtherType| match sliced.net {
             Some(LaxNetSlice::Ipv4(_)) => kind != EtherType::IPV4,
             Some(LaxNetSlice::Ipv6(_)) => kind != EtherType::IPV6,
@@ -122,7 +125,7 @@ impl Packet {
         if sliced.ether_payload().is_some_and(|p| lies(p.ether_type)) {
             return None;
         }
-        // Where IP and TCP's data begin in the packet.
+        // Offset in the packet of a part of it.
         let place = |part: &[u8]| part.as_ptr() as usize - packet.as_ptr() as usize;
         let (from, to, starts, total) = match sliced.net.as_ref()? {
             LaxNetSlice::Ipv4(ip) => {
@@ -156,7 +159,8 @@ impl Packet {
         };
         let data = place(tcp.slice()) + tcp.header_slice().len();
         let there = length.saturating_sub(starts as u32);
-        // Behind a short packet there may be filling; one that the kernel has yet to cut up, of 64 KB and more, says 0.
+        // Padding may follow a short packet. The length field is 0 in a packet of 64 KB and more that is still to be
+        // segmented.
         let bytes = if total == 0 { there } else { total.min(there) };
         let len = bytes.saturating_sub((data - starts) as u32);
         let (near, far) = ends(tcp.source_port(), tcp.destination_port());
@@ -169,7 +173,7 @@ impl Packet {
     }
 }
 
-/// The options that tell when a packet was sent and what has arrived.
+/// TCP options with transmission times and received ranges.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Options {
     stamps: Option<[u32; 2]>,
@@ -177,8 +181,9 @@ struct Options {
 }
 
 impl Options {
-    /// Reads them, and passes over others (RFC 9293 §3.1: kind, length, data). `etherparse` ends at the first kind that it
-    /// does not know, such as MPTCP's.
+    /// Reads the options and skips unknown ones (RFC 9293 §3.1: kind, length, data).
+    ///
+    /// `etherparse` stops at the first kind that it does not know, such as MPTCP's.
     fn read(mut rest: &[u8], ack: u32) -> Options {
         let mut found = Options::default();
         while let Some((&kind, after)) = rest.split_first() {
@@ -205,7 +210,7 @@ impl Options {
                 self.stamps = words.next().zip(words.next()).map(|(value, echo)| [value, echo]);
             }
             (5, 8 | 16 | 24 | 32) => {
-                // Numbers wrap: the one that lies farthest beyond what is acknowledged.
+                // Sequence numbers wrap: takes the one farthest beyond the acknowledged byte.
                 self.selective = words().skip(1).step_by(2).max_by_key(|end| end.wrapping_sub(ack));
             }
             _ => {}
@@ -213,7 +218,7 @@ impl Options {
     }
 }
 
-/// The spin bit in the first byte of a QUIC packet, if it has a short header: header form 0, fixed bit 1.
+/// Returns the spin bit of a QUIC packet's first byte, if its header is short: header form 0, fixed bit 1.
 fn spin(first: u8) -> Option<bool> {
     (first & 0xc0 == 0x40).then_some(first & 0x20 != 0)
 }
@@ -222,7 +227,7 @@ fn flags(tcp: &TcpSlice<'_>) -> Flags {
     Flags { syn: tcp.syn(), fin: tcp.fin(), rst: tcp.rst(), ack: tcp.ack() }
 }
 
-/// The IP packet in a PPPoE session's frame (RFC 2516 §4: version and type 1, code 0).
+/// Returns the IP packet in the frame of a PPPoE session (RFC 2516 §4: version and type 1, code 0).
 fn session(kind: u16, payload: &[u8]) -> Option<&[u8]> {
     let (&[version, code, _, _, _, _, a, b], inner) = payload.split_first_chunk()?;
     let protocol = u16::from_be_bytes([a, b]);
@@ -252,7 +257,7 @@ mod tests {
         out
     }
 
-    /// An upload's segment of so many bytes.
+    /// Returns an upload's segment with `payload` bytes of data.
     fn ethernet(payload: usize) -> Vec<u8> {
         built(|out| {
             let tcp = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 1])
@@ -271,7 +276,7 @@ mod tests {
         })
     }
 
-    /// With what stands between the addresses and IP in place of IP's type.
+    /// Returns the frame with `kind` between the addresses and IP, in place of IP's type.
     fn behind(kind: &[u8], ip: &[u8]) -> Vec<u8> {
         [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7][..], kind, ip].concat()
     }
@@ -297,10 +302,10 @@ mod tests {
             (down.near, down.mac),
             ((SERVER.into(), 443), Some(MacAddr([2, 0, 0, 0, 0, 1])))
         );
-        // Of what the kernel cut off only the length is known.
+        // Of the bytes that the kernel cut off only the length is known.
         let cut = Header::read(&packet[..54], Begins::Ethernet, Direction::Up, 554).unwrap();
         assert_eq!(cut, up);
-        // Nor does filling count, and without an Ethernet header it is the same.
+        // Padding does not count, and a packet without an Ethernet header gives the same result.
         let filled = [&ethernet(0)[..], &[0; 6]].concat();
         assert_eq!(read(&filled).unwrap().len, 0);
         let bare = Header::read(&packet[14..], Begins::Ip, Direction::Up, 540).unwrap();
@@ -349,7 +354,7 @@ mod tests {
         let found = read(&packet).unwrap();
         assert_eq!((found.stamps, found.selective), (Some([0x0102_0304, 77]), Some(1900)));
         assert_eq!(read(&ethernet(0)).map(|h| (h.stamps, h.selective)), Some((None, None)));
-        // An unknown kind is passed over; a length of 0, 1 or beyond the end ends the list.
+        // An unknown kind is skipped; a length of 0, 1 or beyond the end ends the list.
         let stamps = [8, 10, 0, 0, 0, 5, 0, 0, 0, 6];
         let with = |before: &[u8]| Options::read(&[before, &stamps].concat(), 0).stamps;
         assert_eq!(with(&[30, 4, 1, 2]), Some([5, 6]));
@@ -368,7 +373,7 @@ mod tests {
             udp.write(out, &[0; 40]).unwrap();
         });
         assert!(read(&udp).is_none() && run(&program(Begins::Ethernet, false), &udp) == 0);
-        // A later fragment has no header, whatever its first bytes look like.
+        // A later fragment has no header, whatever its first bytes are.
         let mut fragment = packet;
         fragment[20..22].copy_from_slice(&100u16.to_be_bytes());
         assert!(
@@ -411,7 +416,7 @@ mod tests {
         assert_eq!(run(&program(Begins::Ethernet, true), &fragment), 0);
     }
 
-    /// A frame whose type names the other version of IP: the kernel takes it for damaged.
+    /// A frame whose type names the other version of IP is rejected: the kernel takes it as damaged.
     #[test]
     fn a_frame_that_lies_about_its_packet_is_none() {
         let (v4, v6) = (&ethernet(60)[14..], &v6()[..]);
@@ -434,7 +439,7 @@ mod tests {
         }
     }
 
-    /// One packet of 64 KB and more that the kernel has yet to cut up says 0 in the header.
+    /// A packet of 64 KB and more that is still to be segmented has length 0 in its header.
     #[test]
     fn a_packet_larger_than_ip_can_say_has_the_length_of_the_interface() {
         let mut packet = v6();
@@ -445,8 +450,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// Any bytes: no panic, no data beyond the packet, nothing read that the filter keeps away, and the program
-        /// never runs off its end.
+        /// Any bytes are safe: no panic, no data beyond the packet, no packet that the filter rejects.
+        ///
+        /// The program never runs off its end.
         #[test]
         fn any_bytes_are_a_header_or_nothing(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),

@@ -1,7 +1,8 @@
-//! TCP's headers as they pass an interface, both ways: what leaves after it was queued and shaped, what comes
-//! before anything else has it. Read from a packet socket (packet(7)) whose ring the kernel fills with the first
-//! bytes of each packet; a filter in the kernel lets only TCP through, and QUIC and a sample of other UDP where that is
-//! asked for. No payload is kept.
+//! Capture of the TCP headers that pass an interface in both directions.
+//!
+//! Packets that leave are captured after queueing and shaping, packets that arrive before any other processing. The
+//! source is a packet socket (packet(7)) whose ring the kernel fills with the first bytes of each packet. A filter in
+//! the kernel passes only TCP, and on request QUIC and a sample of other UDP. No payload is kept.
 
 mod filter;
 mod header;
@@ -21,31 +22,33 @@ use crate::error::Error;
 use crate::link::Link;
 use crate::shaper::Direction;
 
-/// Bytes of each packet that are read: an Ethernet header with two tags, PPPoE, IPv6 and the longest TCP header fit
-/// (130), or some extension headers and TCP's usual options.
+/// Captured bytes of each packet.
+///
+/// An Ethernet header with two tags, PPPoE, IPv6 and the longest TCP header fit (130), or some extension headers and
+/// TCP's usual options.
 pub const SNAP: u32 = 144;
 
-/// Longest time that a packet can have waited in the ring, on a busy machine.
+/// Longest time that a packet can wait in the ring, on a busy machine.
 const OLDEST: Duration = Duration::from_secs(2);
 
-/// Linux's number for all protocols, in the network's order.
+/// Linux's number for all protocols, in network byte order.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// What packets of an interface begin with.
+/// First header of the packets of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begins {
     /// An Ethernet header.
     Ethernet,
-    /// IP at once, as on PPP and TUN.
+    /// An IP header, as on PPP and TUN.
     Ip,
 }
 
-/// What a packet socket has counted since it was asked last.
+/// Counters of a packet socket since the last read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counted {
-    /// Packets that passed the filter, those lost among them.
+    /// Packets that passed the filter, including the lost ones.
     pub packets: u32,
-    /// Those that found the ring full.
+    /// Packets that found the ring full.
     pub lost: u32,
 }
 
@@ -59,16 +62,18 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens one on an interface. `bytes`: the kernel's memory for it, as whole blocks of 64 KB, at least two. `udp`: QUIC
-    /// and a sample of other datagrams are read, too.
+    /// Opens a capture on an interface.
+    ///
+    /// `bytes`: size of the kernel's ring, as whole blocks of 64 KB, at least two. `udp`: also captures QUIC and a
+    /// sample of other datagrams.
     ///
     /// # Errors
-    /// CAP_NET_RAW is missing, a service manager keeps these sockets away, the kernel has none.
+    /// CAP_NET_RAW is missing, a service manager blocks these sockets, or the kernel has none.
     pub fn open(link: &Link, bytes: usize, udp: bool) -> Result<Self, Error> {
         let what = || format!("reading TCP's headers on {}", link.name);
         let failed = || Error::io(what());
         let begins = if link.header == 0 { Begins::Ip } else { Begins::Ethernet };
-        // No protocol yet: nothing comes in before filter and ring are there.
+        // No protocol yet: no packet is queued before filter and ring are in place.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)
             .map_err(|e| match e {
@@ -86,7 +91,7 @@ impl Capture {
         Ok(Capture { ring, socket, begins, name: link.name.clone() })
     }
 
-    /// Waits until there is something to be read, or for so long. Whether there is.
+    /// Waits at most `longest` for a full block; returns true if there is one.
     ///
     /// # Errors
     /// The interface is gone or down.
@@ -110,22 +115,24 @@ impl Capture {
         Ok(self.ring.is_ready())
     }
 
-    /// Hands over the packets of one block of packets, some hundreds at most, each with the time since it passed;
-    /// `None` if no block is full. A packet without a whole header is left out.
+    /// Passes the packets of one block to `take`, each with its age; returns their number.
+    ///
+    /// A block has some hundreds of packets at most. Returns `None` if no block is full. A packet with an incomplete
+    /// header is skipped.
     pub fn read(&mut self, mut take: impl FnMut(&Packet, Duration)) -> Option<usize> {
         let begins = self.begins;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.ring.block(|packet| {
             let direction = if packet.outgoing { Direction::Down } else { Direction::Up };
             if let Some(read) = Packet::read(packet.bytes, begins, direction, packet.length) {
-                // A clock that was set in between says nothing: a block is handed over after 50 ms.
+                // An age is not valid if the clock was set in between: a block is handed over after 50 ms.
                 let age = now.checked_sub(packet.at).filter(|age| *age <= OLDEST);
                 take(&read, age.unwrap_or_default());
             }
         })
     }
 
-    /// Packets counted since this was asked last.
+    /// Returns the counters since the last call.
     ///
     /// # Errors
     /// The kernel's refusal.

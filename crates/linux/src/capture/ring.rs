@@ -1,5 +1,6 @@
-//! The memory that the kernel writes packets to: blocks in turn, each handed over when it is full or some time old
-//! (TPACKET_V3, Documentation/networking/packet_mmap.rst).
+//! Ring buffer that the kernel writes packets to (TPACKET_V3, Documentation/networking/packet_mmap.rst).
+//!
+//! Blocks are used in turn; each is handed over when it is full or after a timeout.
 
 #![allow(unsafe_code)] // memory shared with the kernel
 
@@ -14,22 +15,22 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::Counted;
 
-/// Bytes of a block: a whole number of pages everywhere Linux has pages of at most 64 KB.
+/// Bytes of a block: a whole number of pages wherever Linux has pages of at most 64 KB.
 const BLOCK: usize = 1 << 16;
-/// Milliseconds after which a block that is not full is handed over.
+/// Timeout of a block that is not full, ms.
 const OLD: u32 = 50;
 const LEAST_BLOCKS: usize = 2;
 
-/// A packet as it lies in the ring.
+/// A packet in the ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
-    /// Its first bytes.
+    /// Captured first bytes.
     pub bytes: &'a [u8],
-    /// Bytes that it has on the interface.
+    /// Length on the interface, bytes.
     pub length: u32,
-    /// Whether this machine sent it.
+    /// True if this machine sent it.
     pub outgoing: bool,
-    /// When it passed, by the system's clock, since 1970.
+    /// Time of capture by the system's clock, since 1970.
     pub at: Duration,
 }
 
@@ -40,17 +41,17 @@ pub(super) struct Ring {
     next: usize,
 }
 
-// SAFETY: the memory is this ring's alone, and the kernel does not care which thread reads it.
+// SAFETY: the memory belongs to this ring alone, and the kernel does not depend on the thread that reads it.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Has the kernel make one for a socket, of so many bytes, with the first `snap` bytes of each packet.
+    /// Creates the ring of a socket, of `bytes` bytes, with the first `snap` bytes of each packet.
     pub fn new(socket: &OwnedFd, bytes: usize, snap: u32) -> io::Result<Self> {
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(socket, libc::PACKET_VERSION, &version)?;
         let blocks = (bytes / BLOCK).max(LEAST_BLOCKS);
-        // Packets lie one after the other; a frame's size only bounds what is kept of one, headers of the ring and
-        // room before the packet (68 and 16 bytes) included.
+        // Packets lie one after the other. The frame size only limits the captured bytes of one packet, including the
+        // headers of the ring and the room before the packet (68 and 16 bytes).
         let frame = (snap as usize + 128).next_multiple_of(libc::TPACKET_ALIGNMENT);
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK as u32,
@@ -82,18 +83,20 @@ impl Ring {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.block_header().as_ptr()).block_status) }
     }
 
-    /// Whether a block is ours to read.
+    /// True if the kernel has handed over the next block.
     pub fn is_ready(&self) -> bool {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Hands over the packets of the next block, and the block back to the kernel; how many.
+    /// Passes the packets of the next block to `take` and returns the block to the kernel.
+    ///
+    /// Returns the number of packets; `None` if no block is ready.
     pub fn block(&mut self, mut take: impl FnMut(Packet<'_>)) -> Option<usize> {
         if !self.is_ready() {
             return None;
         }
         let header = self.block_header();
-        // SAFETY: the block is ours until its status says otherwise, so nobody writes to it meanwhile.
+        // SAFETY: user space owns the block until its status changes, so the kernel does not write to it meanwhile.
         let (bytes, header) = unsafe {
             let start = self.memory.add(self.next * BLOCK).as_ptr();
             (core::slice::from_raw_parts(start, BLOCK), header.read())
@@ -115,13 +118,14 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made, of which nothing is borrowed any more.
+        // SAFETY: the mapping that `new` made, with no borrows left.
         let _ = unsafe { munmap(self.memory.cast(), self.blocks * BLOCK) };
     }
 }
 
-/// The packet at a place of a block, and the place of the next one. Nothing that lies outside the block is read,
-/// whatever its numbers say.
+/// Returns the packet at an offset of a block, and the offset of the next one.
+///
+/// Nothing outside the block is read, whatever values the block has.
 fn packet(block: &[u8], at: usize) -> Option<(Option<Packet<'_>>, usize)> {
     let word = |i: usize| {
         let four = block.get(at.checked_add(i)?..)?.first_chunk()?;
@@ -148,7 +152,7 @@ fn packet(block: &[u8], at: usize) -> Option<(Option<Packet<'_>>, usize)> {
     Some((bytes.map(|bytes| Packet { bytes, length, outgoing, at: passed }), at.checked_add(next)?))
 }
 
-/// What the kernel has counted since it was asked last.
+/// Returns the kernel's counters since the last call.
 pub(super) fn counted(socket: &OwnedFd) -> io::Result<Counted> {
     let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
     let mut length = size_of_val(&stats) as libc::socklen_t;
@@ -187,7 +191,7 @@ mod tests {
     use super::*;
 
     proptest::proptest! {
-        /// Whatever a block's numbers are, nothing outside it is read, and a walk ends.
+        /// For any values in a block, nothing outside it is read, and a walk ends.
         #[test]
         fn numbers_of_a_block_lead_nowhere_else(mut block: Vec<u8>, at in 0usize..300, next: u32) {
             block.truncate(256);

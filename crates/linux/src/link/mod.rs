@@ -1,4 +1,4 @@
-//! Interfaces: what they are, what they count, what happens to them.
+//! Interfaces: their properties, counters and events.
 
 mod offload;
 pub mod route;
@@ -26,30 +26,32 @@ const VLAN_TAG: u16 = 4;
 /// An interface.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Link {
-    /// The kernel's number for it; a new one when it is made anew.
+    /// The kernel's index; a new one if the interface is created again.
     pub index: u32,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is, for virtual interfaces (`veth`, `bridge`, `batadv`, `tun`, …).
+    /// Kind of a virtual interface (`veth`, `bridge`, `batadv`, `tun`, …).
     pub kind: Option<String>,
-    /// Ethernet address; `None` where frames have none.
+    /// Ethernet address; `None` if frames have none.
     pub mac: Option<MacAddr>,
-    /// Bytes of the link's header that queueing disciplines count: none where packets travel bare,
-    /// as on TUN and PPP interfaces; of a VLAN the tag only where the interface itself writes it.
+    /// Bytes of the link's header that queueing disciplines count.
+    ///
+    /// None if packets have no link header, as on TUN and PPP interfaces; for a VLAN the tag only if the interface
+    /// itself writes it.
     pub header: u16,
-    /// Whether it reads packets' priorities for a meaning of its own (a VLAN's `egress-qos-map`).
+    /// True if the interface interprets packet priorities itself (a VLAN's `egress-qos-map`).
     pub maps_priorities: bool,
-    /// Switched on, with carrier where the driver knows about carriers.
+    /// True if the interface is administratively up, with carrier if the driver reports carriers.
     pub up: bool,
     /// Largest packet in bytes.
     pub mtu: u32,
-    /// The interface it is a port of (bridge, batman-adv).
+    /// Interface of which this one is a port (bridge, batman-adv).
     pub controller: Option<u32>,
-    /// Counters of the driver.
+    /// The driver's counters.
     pub counters: LinkCounters,
 }
 
-/// What a driver has counted.
+/// Counters of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct LinkCounters {
     /// Bytes sent.
@@ -65,7 +67,7 @@ pub struct LinkCounters {
 }
 
 impl Link {
-    /// Reads a link message's payload.
+    /// Reads the payload of a link message.
     pub fn read(payload: &[u8]) -> Option<Link> {
         let message = LinkMessage::parse(payload).ok()?;
         let flags = message.header.flags;
@@ -116,13 +118,13 @@ impl Link {
 }
 
 impl Link {
-    /// Takes in what is particular to a VLAN.
+    /// Reads the attributes of a VLAN.
     fn vlan(&mut self, infos: &[LinkInfo]) {
         for info in infos {
             let LinkInfo::Data(InfoData::Vlan(infos)) = info else { continue };
             for info in infos {
                 match info {
-                    // Else the driver below or the kernel puts it in, after the queueing discipline.
+                    // Otherwise the driver below or the kernel inserts the tag, after the queueing discipline.
                     InfoVlan::Flags((flags, _)) if !flags.contains(VlanFlags::ReorderHdr) => {
                         self.header += VLAN_TAG;
                     }
@@ -137,26 +139,27 @@ impl Link {
 /// Finds an interface by name.
 ///
 /// # Errors
-/// There is none, or the kernel does not answer.
+/// There is none, or the kernel does not respond.
 pub fn find(netlink: &mut Netlink, name: &str) -> Result<Link, Error> {
     let mut question = LinkMessage::default();
     question.attributes.push(LinkAttribute::IfName(name.to_owned()));
     one(netlink, &question, name)
 }
 
-/// Finds an interface of the calling thread's network namespace by name. (What `/sys` shows is that
-/// of whoever mounted it.)
+/// Finds an interface of the calling thread's network namespace by name.
+///
+/// `/sys` is not used: it shows the namespace of the process that mounted it.
 ///
 /// # Errors
-/// There is none, or the kernel does not answer.
+/// There is none, or the kernel does not respond.
 pub fn named(name: &str) -> Result<Link, Error> {
     find(&mut Netlink::open()?, name)
 }
 
-/// Finds an interface by number.
+/// Finds an interface by index.
 ///
 /// # Errors
-/// There is none, or the kernel does not answer.
+/// There is none, or the kernel does not respond.
 pub fn by_index(netlink: &mut Netlink, index: u32, name: &str) -> Result<Link, Error> {
     let mut question = LinkMessage::default();
     question.header.index = index;
@@ -176,10 +179,10 @@ fn one(netlink: &mut Netlink, question: &LinkMessage, name: &str) -> Result<Link
     }
 }
 
-/// All interfaces.
+/// Returns all interfaces.
 ///
 /// # Errors
-/// The kernel does not answer.
+/// The kernel does not respond.
 pub fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     let question = LinkMessage::default();
@@ -200,26 +203,27 @@ fn emit(message: &LinkMessage, out: &mut Vec<u8>) {
     message.emit(&mut out[start..]);
 }
 
-/// Something happened to an interface.
+/// An event of an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkEvent {
-    /// It appeared, or something about it changed.
+    /// The interface appeared, or one of its properties changed.
     Changed(Link),
-    /// It is gone.
+    /// The interface is gone.
     Gone(Link),
-    /// Events were lost: look at everything anew.
+    /// Events were lost: all interfaces must be read again.
     Overrun,
 }
 
-/// Tells what happens to interfaces of the network namespace in which it was opened. Readable
-/// (`AsFd`) when there is something.
+/// Event source for interfaces of the network namespace in which it was opened.
+///
+/// Readable (`AsFd`) when there is an event.
 #[derive(Debug)]
 pub struct LinkEvents {
     netlink: Netlink,
 }
 
 impl LinkEvents {
-    /// Begins to listen.
+    /// Opens the event source.
     ///
     /// # Errors
     /// The system's refusal.
@@ -227,7 +231,7 @@ impl LinkEvents {
         Ok(LinkEvents { netlink: Netlink::with_groups(&[GROUP_LINK])? })
     }
 
-    /// What has happened since the last call, without waiting.
+    /// Returns the events since the last call, without waiting.
     ///
     /// # Errors
     /// The socket failed.
@@ -266,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// A VLAN as the kernel shows it.
+    /// Returns a VLAN as the kernel shows it.
     fn vlan(flags: VlanFlags, map: Vec<VlanQosMapping>) -> Link {
         let mut message = LinkMessage::default();
         message.header.link_layer_type = LinkLayerType::Ether;
@@ -292,7 +296,7 @@ mod tests {
         assert_eq!((link.header, link.maps_priorities), (18, true));
     }
 
-    /// PPP over Ethernet: packets travel bare until they are below the queue.
+    /// PPP over Ethernet: packets have no link header until they are below the queue.
     #[test]
     fn packets_travel_bare_on_ppp_and_tun() {
         for kind in [LinkLayerType::Ppp, LinkLayerType::None, LinkLayerType::Rawip] {

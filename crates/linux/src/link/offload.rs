@@ -1,7 +1,8 @@
-//! Offloads of an interface (`linux/ethtool.h`): what makes packets large before they are shaped.
+//! Offloads of an interface (`linux/ethtool.h`), which make packets large before they are shaped.
 //!
 //! Receive offloads merge packets of a flow into one of up to 64 KB. A class of 1 Mbit/s then sends
-//! half a second's worth at once: limits still hold, delay and fairness within a subscriber suffer.
+//! half a second's worth at once: limits still hold, but delay and fairness within a subscriber
+//! suffer.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,7 +19,7 @@ const ETHTOOL_GGRO: u32 = 0x2b;
 /// `ETH_FLAG_LRO`.
 const FLAG_LRO: u32 = 1 << 15;
 
-/// Which of them are on.
+/// Offloads that are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Offloads {
     /// Merging of received packets by the kernel (GRO).
@@ -34,7 +35,7 @@ pub struct Offloads {
 /// Reads an interface's offloads.
 ///
 /// # Errors
-/// There is no such interface, or its driver does not answer.
+/// There is no such interface, or its driver does not respond.
 pub fn offloads(name: &str) -> Result<Offloads, Error> {
     let failed = || Error::io(format!("reading offloads of {name}"));
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)

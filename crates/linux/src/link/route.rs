@@ -1,4 +1,4 @@
-//! The interface over which the kernel would send to an address.
+//! Route lookup: the interface over which the kernel would send to an address.
 
 use std::net::IpAddr;
 
@@ -6,18 +6,19 @@ use crate::error::Error;
 use crate::netlink::Netlink;
 use crate::tc::{attributes, put};
 
-/// `struct rtmsg`, and the place of its type.
+/// `struct rtmsg`, and the offset of its type.
 const HEAD: usize = 12;
 const TYPE: usize = 7;
 const UNICAST: u8 = 1;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 
-/// Returns the number of the interface on the way to an address; `None` where there is no way, or
-/// where the address is one of this machine.
+/// Returns the index of the interface towards an address.
+///
+/// `None` if there is no route, or if the address belongs to this machine.
 ///
 /// # Errors
-/// The kernel does not answer.
+/// The kernel does not respond.
 pub fn towards(netlink: &mut Netlink, address: IpAddr) -> Result<Option<u32>, Error> {
     let ask = |out: &mut Vec<u8>| question(out, address);
     let read = |_, payload: &[u8]| answer(payload);
@@ -39,7 +40,9 @@ fn question(out: &mut Vec<u8>, address: IpAddr) {
     put(out, RTA_DST, &octets);
 }
 
-/// Reads an answer: the interface, `None` for a route that is no way; nothing if it cannot be read.
+/// Reads a reply: the interface, or `None` inside for a route that leads nowhere.
+///
+/// Returns `None` if it cannot be read.
 pub fn answer(payload: &[u8]) -> Option<Option<u32>> {
     if *payload.get(TYPE)? != UNICAST {
         return Some(None);

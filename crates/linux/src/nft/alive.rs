@@ -1,8 +1,9 @@
-//! The dead man's switch (`linux/netfilter/nf_tables.h`): the interfaces on which packets are
-//! classified are elements of a set that run out by themselves. Whoever no longer renews them, for
-//! whatever reason, limits nobody. What renews them finds out as well whether our rules are there.
+//! Dead man's switch of the classification (`linux/netfilter/nf_tables.h`).
 //!
-//! Asked of the kernel directly: `nft` would have to be started every few seconds.
+//! The interfaces on which packets are classified are elements of a set, and the elements expire. If the renewals stop,
+//! for any reason, no traffic is limited (fail-open). The renewal also checks that our rules are in place.
+//!
+//! The requests go to the kernel directly: `nft` would have to be started every few seconds.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::error::Error;
 use crate::netlink::{Batch, Netlink};
 use crate::tc::{attributes, nest, put, put_str};
 
-/// The set's name.
+/// Name of the set.
 pub(crate) const SET: &str = "alive";
 
 const SUBSYSTEM: u16 = 10;
@@ -47,10 +48,10 @@ fn head(out: &mut Vec<u8>, family: u8, resource: u16) {
     out.extend(resource.to_be_bytes());
 }
 
-/// Has packets classified on these interfaces for so long from now on.
+/// Lets packets on these interfaces be classified for the given time from now on.
 ///
 /// # Errors
-/// [`libc::ENOENT`] where our table or its set is gone.
+/// [`libc::ENOENT`] if our table or its set is gone.
 pub(crate) fn renew(
     netfilter: &mut Netlink,
     families: &[u8],
@@ -61,8 +62,8 @@ pub(crate) fn renew(
     let mut batch = Batch::new();
     batch.push(BATCH_BEGIN, 0, |out| head(out, 0, SUBSYSTEM));
     for &family in families {
-        // An element that is there already keeps its time, so that all go first; in one
-        // transaction, so that no packet finds none.
+        // An existing element keeps its timeout, so all elements are deleted first; in one transaction, so that the set
+        // is never empty for a packet.
         batch.push(DELETE_ELEMENTS, 0, |out| {
             head(out, family, 0);
             put_str(out, NFTA_LIST_TABLE, table);
@@ -88,7 +89,7 @@ fn element(out: &mut Vec<u8>, interface: u32, lasts: Duration) {
     nest(out, NFTA_ELEM_KEY | NESTED, |out| put(out, NFTA_DATA_VALUE, &interface.to_ne_bytes()));
 }
 
-/// Identity of a set of rules: their number, and their handles, which are new for a rule that was replaced.
+/// Identity of a set of rules: their number and their handles. A replaced rule has a new handle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RuleSet {
     count: usize,
@@ -127,7 +128,7 @@ fn handle(payload: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
 
-/// Returns whether the rules of a table are switched off (`flags dormant`).
+/// Returns true if the rules of a table are disabled (`flags dormant`).
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -147,7 +148,9 @@ pub(crate) fn dormant(netfilter: &mut Netlink, family: u8, table: &str) -> Resul
     }
 }
 
-/// The number of the rule set, which rises with every change that anybody makes in this namespace; `None`: an old kernel.
+/// Returns the generation number of the rule set; `None` on an old kernel.
+///
+/// It increases with every change by any program in this namespace.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -164,17 +167,18 @@ pub(crate) fn generation(netfilter: &mut Netlink) -> Result<Option<u32>, Error> 
     }
 }
 
-/// Key and value of an element of a map, as bytes of the kernel.
+/// Key and value of a map's element, as the kernel's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Element<'a> {
-    /// An address in network order.
+    /// An address in network byte order.
     pub key: &'a [u8],
     /// A class as priority or mark.
     pub value: u32,
 }
 
-/// Calls `each` for the elements of a map of ours; for none if the map is gone. An element that
-/// cannot be read is `None`.
+/// Calls `each` for the elements of one of our maps; for none if the map is gone.
+///
+/// An element that cannot be read is `None`.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -226,8 +230,7 @@ fn of_table(payload: &[u8], table: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// As `nft` 1.0.6 sends `add element inet t alive { 3 timeout 10s }`: the elements' part, as
-    /// `strace` shows it.
+    /// The elements' part of `add element inet t alive { 3 timeout 10s }` as `nft` 1.0.6 sends it, taken from `strace`.
     #[test]
     fn an_element_is_what_nft_sends() {
         let mut out = Vec::new();

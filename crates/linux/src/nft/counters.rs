@@ -1,5 +1,6 @@
-//! Named counters of a table (`linux/netfilter/nf_tables.h`), asked of the kernel directly: `nft`
-//! would read all maps first, which takes long with thousands of subscribers.
+//! Named counters of a table (`linux/netfilter/nf_tables.h`), read from the kernel directly.
+//!
+//! `nft` would read all maps first, which takes long with thousands of subscribers.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ const NFTA_COUNTER_PACKETS: u16 = 2;
 /// `struct nfgenmsg`.
 const HEAD: usize = 4;
 
-/// Packets by counter, those of one name in our tables of both families added up.
+/// Returns the packets of each counter; counters of one name in our tables of both families are
+/// added up.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -43,7 +45,7 @@ fn question(out: &mut Vec<u8>, family: u8, table: &str) {
     put(out, NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
 }
 
-/// Name and packets of a counter of the table, from a message's payload; `None` for anything else.
+/// Reads name and packets of a counter of the table; `None` for any other payload.
 pub fn read<'a>(payload: &'a [u8], table: &str) -> Option<(&'a str, u64)> {
     let text = |value: &'a [u8]| Some(std::str::from_utf8(value).ok()?.trim_end_matches('\0'));
     let (mut name, mut packets) = (None, None);

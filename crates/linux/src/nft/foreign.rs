@@ -1,9 +1,9 @@
 //! Rules of other programs that write one of our classes into packets.
 //!
-//! Such a rule moves packets into the class of one subscriber, whoever they belong to; counters of
-//! classes alone do not show it. Rules are read from the kernel as expressions
-//! (`linux/netfilter/nf_tables.h`), those of `iptables-nft` included. The value is a constant, comes
-//! from a map, whose elements are read, or is computed: then the rule may write any class.
+//! Such a rule moves packets into the class of one subscriber, whatever their subscriber is; counters of classes alone
+//! do not show it. Rules are read from the kernel as expressions (`linux/netfilter/nf_tables.h`), including those of
+//! `iptables-nft`. The value is a constant, comes from a map, whose elements are read, or is computed: then the rule
+//! may write any class.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ const NFTA_META_KEY: u16 = 2;
 const NFTA_META_SREG: u16 = 3;
 const NFTA_TARGET_NAME: u16 = 1;
 const NFTA_TARGET_INFO: u16 = 3;
-/// Place of the register that an expression writes: first in most (`payload`, `ct`, `numgen`, …).
+/// Attribute of the register that an expression writes: the first in most (`payload`, `ct`, `numgen`, …).
 const FIRST_DREG: u16 = 1;
 const SECOND_DREG: u16 = 2;
 const META_PRIORITY: u32 = 2;
@@ -42,18 +42,18 @@ pub struct ForeignRule {
     family: u8,
     table: String,
     chain: String,
-    /// Value that it writes.
+    /// Value that the rule writes.
     pub value: Value,
 }
 
 /// Value that a rule writes into a packet's priority or mark.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Value {
-    /// Always the same.
+    /// A constant value.
     Constant(u32),
     /// An element of the map of this name.
     Map(String),
-    /// A priority that is computed from other properties of the packet.
+    /// A priority computed from other properties of the packet.
     Computed,
 }
 
@@ -71,8 +71,10 @@ impl fmt::Display for ForeignRule {
     }
 }
 
-/// Finds rules outside of a table that write a priority or mark of which `ours` is true, or a
-/// priority that is computed. Of a map the value is the first element of which `ours` is true.
+/// Finds rules outside of a table that may write one of our classes.
+///
+/// That is a priority or mark for which `ours` is true, or a computed priority. For a map, the value is the first
+/// element for which `ours` is true.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -105,7 +107,7 @@ pub(crate) fn find(
     Ok(kept)
 }
 
-/// Reads a rule; `None` if it writes neither a priority nor a mark that is a constant or from a map.
+/// Reads a rule; `None` unless it writes a priority, or a mark that is a constant or from a map.
 pub fn read(payload: &[u8]) -> Option<ForeignRule> {
     let of = |kind: u16| attribute(payload.get(HEAD..)?, kind);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
@@ -126,7 +128,7 @@ fn name(bytes: &[u8]) -> Option<&[u8]> {
     bytes.split(|b| *b == 0).next()
 }
 
-/// The value that expressions write into a packet's priority or mark.
+/// Returns the value that expressions write into the packet's priority or mark.
 fn written(expressions: &[u8]) -> Option<Value> {
     let mut registers: BTreeMap<u32, Value> = BTreeMap::new();
     for (_, expression) in attributes(expressions).filter(|(kind, _)| *kind == NFTA_LIST_ELEM) {
@@ -151,13 +153,13 @@ fn written(expressions: &[u8]) -> Option<Value> {
                     match (key, registers.get(&source)) {
                         (_, Some(value)) => return Some(value.clone()),
                         (Some(META_PRIORITY), None) => return Some(Value::Computed),
-                        // Marks are computed by many programs that know nothing of classes.
+                        // Many programs that do not use classes compute marks.
                         _ => {}
                     }
                 }
                 (FIRST_DREG, None)
             }
-            // `struct xt_classify_target_info`, `struct xt_mark_tginfo2`: the value is first.
+            // `struct xt_classify_target_info`, `struct xt_mark_tginfo2`: the value is the first field.
             b"target" => {
                 let name = attribute(data, NFTA_TARGET_NAME)?;
                 if name.starts_with(b"CLASSIFY\0") || name.starts_with(b"MARK\0") {

@@ -1,4 +1,4 @@
-//! Who is where: from prefixes and Ethernet addresses to classes.
+//! Maps from prefixes and Ethernet addresses to classes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use crate::mac::MacAddr;
 use crate::shaper::Subscriber;
 
-/// One map of the rule set: a family and a prefix length, or Ethernet addresses.
+/// Identity of a map of the rule set: a family and a prefix length, or Ethernet addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MapName {
     /// IPv4 prefixes of a length.
@@ -21,7 +21,7 @@ pub enum MapName {
 }
 
 impl MapName {
-    /// The type of its keys.
+    /// Returns the type of the map's keys.
     pub const fn key_type(self) -> &'static str {
         match self {
             MapName::V4(_) => "ipv4_addr",
@@ -30,7 +30,7 @@ impl MapName {
         }
     }
 
-    /// What cuts an address to the length, with a leading blank; nothing for whole addresses.
+    /// Returns the expression that masks an address to the length, with a leading space; empty for whole addresses.
     pub fn mask(self) -> String {
         match self {
             MapName::V4(32) | MapName::V6(128) | MapName::Mac => String::new(),
@@ -59,14 +59,14 @@ impl fmt::Display for MapName {
 /// A key of a map.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Key {
-    /// A prefix's address, bits beyond its length 0.
+    /// A prefix's address; the bits beyond its length are 0.
     Ip(IpAddr),
     /// An Ethernet address.
     Mac(MacAddr),
 }
 
 impl Key {
-    /// Reads a key as the kernel has it, in network order; `None` for another length.
+    /// Reads a key from the kernel's bytes, in network byte order; `None` if the length does not match.
     pub fn read(map: MapName, bytes: &[u8]) -> Option<Key> {
         Some(match map {
             MapName::V4(_) => Key::Ip(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
@@ -92,7 +92,7 @@ pub struct Maps(BTreeMap<MapName, BTreeMap<Key, u16>>);
 static NOBODY: BTreeMap<Key, u16> = BTreeMap::new();
 
 impl Maps {
-    /// Those of some subscribers. The layout has been checked: no key twice.
+    /// Returns the maps of some subscribers. The layout has been checked: no key occurs twice.
     pub fn of(subscribers: &[Subscriber]) -> Self {
         let mut maps: BTreeMap<MapName, BTreeMap<Key, u16>> = BTreeMap::new();
         for s in subscribers {
@@ -110,24 +110,26 @@ impl Maps {
         Maps(maps)
     }
 
-    /// Keeps maps that `old` has and these lack, empty: rules that refer to them may stay.
+    /// Adds maps that only `old` has, empty: rules that refer to them can stay.
     pub fn keep(&mut self, old: &Maps) {
         for &name in old.0.keys() {
             self.0.entry(name).or_default();
         }
     }
 
-    /// One map.
+    /// Returns the elements of one map.
     pub fn get(&self, name: MapName) -> Option<Elements<'_>> {
         self.0.get(&name).map(Elements)
     }
 
-    /// The map of Ethernet addresses.
+    /// Returns the map of Ethernet addresses.
     pub fn macs(&self) -> &BTreeMap<Key, u16> {
         self.0.get(&MapName::Mac).unwrap_or(&NOBODY)
     }
 
-    /// The class of an address, as the rules look it up: the longest prefix that holds it, else the Ethernet address.
+    /// Returns the class of an address as the rules look it up.
+    ///
+    /// The longest prefix that contains it decides, otherwise the Ethernet address.
     pub fn class_of(&self, ip: IpAddr, mac: Option<MacAddr>) -> Option<u16> {
         let bits = match ip {
             IpAddr::V4(a) => u128::from(u32::from(a)) << 96,
@@ -147,12 +149,12 @@ impl Maps {
         self.macs().get(&Key::Mac(mac?)).copied()
     }
 
-    /// Maps with their elements, in a stable order.
+    /// Iterates over the maps with their elements, in a stable order.
     pub fn each(&self) -> impl Iterator<Item = (MapName, Elements<'_>)> {
         self.0.iter().map(|(name, elements)| (*name, Elements(elements)))
     }
 
-    /// Maps of a family, longest prefixes first.
+    /// Iterates over the maps of a family, longest prefixes first.
     pub fn lengths(&self, v6: bool) -> impl Iterator<Item = MapName> + '_ {
         let of_family = move |name: &MapName| match name {
             MapName::V4(_) => !v6,
@@ -168,17 +170,17 @@ impl Maps {
 pub struct Elements<'a>(&'a BTreeMap<Key, u16>);
 
 impl<'a> Elements<'a> {
-    /// Their number.
+    /// Returns the number of elements.
     pub fn len(self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no elements.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// A key's class.
+    /// Returns the class of a key.
     pub fn get(self, key: &Key) -> Option<u16> {
         self.0.get(key).copied()
     }

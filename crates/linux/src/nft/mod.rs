@@ -1,8 +1,8 @@
-//! The rule set, as text for `nft -f`, and the runner of `nft`.
+//! The rule set as text for `nft -f`, and the runner of `nft`.
 //!
-//! A packet's class is looked up in hash maps, one per prefix length in use, longest first: the
-//! work per packet depends on how many lengths there are, not on how many subscribers. (An nftables
-//! interval map would be a tree, whose depth grows with them.)
+//! A packet's class is looked up in hash maps, one per prefix length in use, longest first: the work per packet depends
+//! on the number of lengths, not on the number of subscribers. (An nftables interval map would be a tree, whose depth
+//! grows with the subscribers.)
 
 pub(crate) mod alive;
 pub mod counters;
@@ -21,34 +21,35 @@ use crate::netlink::Netlink;
 use crate::shaper::{Bypass, Classifier, Direction, Layout, Place};
 use crate::tc::Handle;
 
-/// The base chain by which our table is known to be ours.
+/// Base chain that identifies our table.
 pub(crate) const MARKER: &str = "fairmesh_post";
 
-/// How long packets are classified without anybody renewing it.
+/// Time for which packets are classified without a renewal.
 pub(crate) const LASTS: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// What a table is made from.
+/// Input of a table's rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
     /// Interfaces, names, bypass.
     pub layout: &'a Layout,
-    /// Who is where.
+    /// Addresses of the subscribers.
     pub maps: &'a Maps,
-    /// How classes are written into packets downstream and upstream.
+    /// Classifiers downstream and upstream.
     pub classifier: [Classifier; 2],
-    /// Whether frames can be classified by Ethernet address as they leave.
+    /// True if frames can be classified by Ethernet address on egress.
     pub egress_hook: bool,
-    /// The class of routing and management traffic.
+    /// Class of routing and management traffic.
     pub bypass: Handle,
-    /// Where the classes are that packets are given.
+    /// Placement of the classes that packets are given.
     pub place: Place,
-    /// The kernel's numbers for the interfaces: as HTB has it, and not their names, which change.
+    /// The kernel's indexes of the interfaces, as HTB uses them; names may change.
     pub indexes: [u32; 2],
 }
 
 impl Rules<'_> {
-    /// A script that puts our tables in place of those of the same names, in one transaction: there
-    /// is no moment without rules.
+    /// Returns a script that replaces our tables of the same names in one transaction.
+    ///
+    /// The rules are in force at every moment.
     pub fn install(&self) -> String {
         let table = &self.layout.table;
         let mut out = String::new();
@@ -83,15 +84,15 @@ impl Rules<'_> {
         if let Some(class) = self.layout.unmapped {
             self.unmapped(&mut out, class.0);
         }
-        // Only what the gateway itself sends can be routing or management traffic; nobody behind
-        // it can pass for such by choosing a port.
+        // Only traffic that the gateway itself sends can be routing or management traffic; a host behind it cannot get
+        // this class by its choice of a port.
         let _ = write!(
             out,
             " chain output {{\n  type filter hook output priority mangle; policy accept;\n  \
              oif vmap {{ {mesh} : goto bypass_down, {wired} : goto bypass_up }}\n }}\n"
         );
-        // Before source addresses are translated (priority srcnat, 100); after a forwarded packet
-        // got its priority from its TOS, which the kernel does between prerouting and forward.
+        // Before source addresses are translated (priority srcnat, 100), and after a forwarded packet got its priority
+        // from its TOS, which the kernel sets between prerouting and forward.
         let _ = write!(
             out,
             " chain {MARKER} {{\n  type filter hook postrouting priority mangle; policy accept;\n  \
@@ -103,7 +104,7 @@ impl Rules<'_> {
         out
     }
 
-    /// The set of interfaces on which packets are classified, while somebody renews it.
+    /// Returns the set of interfaces on which packets are classified; its elements expire unless renewed.
     fn alive(&self) -> String {
         let [mesh, wired] = self.indexes;
         let lasts = LASTS.as_secs();
@@ -113,7 +114,7 @@ impl Rules<'_> {
         )
     }
 
-    /// Families of our tables as they are now, as numbers.
+    /// Returns the families that our tables have at present, as numbers.
     pub(crate) fn table_families(egress_hook: bool, maps: &Maps) -> &'static [u8] {
         use alive::{NFPROTO_INET, NFPROTO_NETDEV};
         if egress_hook && !maps.macs().is_empty() {
@@ -123,7 +124,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Compares the elements of all our maps in the kernel with those that are meant.
+    /// Compares the elements of all our maps in the kernel with the expected ones.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -166,12 +167,12 @@ impl Rules<'_> {
         Ok(wrong == 0 && right == elements.len())
     }
 
-    /// A script that removes our tables.
+    /// Returns a script that removes our tables.
     pub fn remove(table: &str, families: &[&str]) -> String {
         families.iter().map(|family| format!("delete table {family} {table}\n")).collect()
     }
 
-    /// A script that turns `old` maps into these, in one transaction. Empty if nothing changes.
+    /// Returns a script that turns the `old` maps into these, in one transaction. Empty if nothing changes.
     pub fn change(&self, old: &Maps) -> String {
         let mut out = String::new();
         let table = &self.layout.table;
@@ -215,7 +216,7 @@ impl Rules<'_> {
             }
         }
         if grown {
-            // Rules in the order of lengths: written anew, still in the same transaction.
+            // Rules in the order of lengths: written again, in the same transaction.
             for direction in Direction::BOTH {
                 let d = name(direction);
                 let _ = writeln!(out, "flush chain inet {table} {d}");
@@ -235,7 +236,7 @@ impl Rules<'_> {
         out
     }
 
-    /// Families in which we have a table; `netdev` only while there are Ethernet addresses.
+    /// Returns the families in which we have a table; `netdev` only while there are Ethernet addresses.
     fn families(&self) -> &'static [&'static str] {
         if self.egress_hook { &["inet", "netdev"] } else { &["inet"] }
     }
@@ -244,7 +245,7 @@ impl Rules<'_> {
         self.egress_hook && !self.maps.macs().is_empty()
     }
 
-    /// Prefixes of the maps' names: `p` where classes are priorities, `m` where they are marks.
+    /// Returns the prefixes of the maps' names: `p` if classes are priorities, `m` if they are marks.
     fn kinds(&self) -> impl Iterator<Item = char> + use<> {
         let mark = self.classifier.map(|c| c != Classifier::Priority);
         [(!mark[0] || !mark[1]).then_some('p'), (mark[0] || mark[1]).then_some('m')]
@@ -281,8 +282,8 @@ impl Rules<'_> {
                 let _ = writeln!(out, "  tcp {end} {{ {ports}}} meta {field} set {bypass}");
             }
         }
-        // Echo requests, which measure the way and not the home's queue here (RFC 792: 8, RFC 4443: 128); multicast
-        // listeners (RFC 3810: 130 to 132, 143), router and neighbour discovery (RFC 4861: 133 to 137).
+        // Echo requests, which measure the path and not the home's queue on this gateway (RFC 792: 8, RFC 4443: 128);
+        // multicast listeners (RFC 3810: 130 to 132, 143), router and neighbour discovery (RFC 4861: 133 to 137).
         let _ = write!(
             out,
             "  icmp type echo-request meta {field} set {bypass}\n  \
@@ -291,8 +292,10 @@ impl Rules<'_> {
         self.lookups(out, direction);
     }
 
-    /// The chain that looks a packet up. Every packet comes by here, so it has as few steps as
-    /// possible: one lookup where all prefixes of a family have one length.
+    /// Writes the chain that looks a packet up.
+    ///
+    /// Every packet passes it, so it has as few steps as possible: one lookup if all prefixes of a family have one
+    /// length.
     fn lookups(&self, out: &mut String, direction: Direction) {
         let d = name(direction);
         let kind = self.kind(direction);
@@ -310,15 +313,16 @@ impl Rules<'_> {
                 );
             }
         }
-        // Downstream the frame's destination is not known yet: the egress hook's business.
+        // Downstream, the frame's destination is not known yet; the egress hook handles it.
         if direction == Direction::Up && !self.maps.macs().is_empty() {
             let _ = writeln!(out, "  meta {field} set ether saddr map @{kind}mac {counted}");
         }
         let _ = writeln!(out, "  meta nfproto ipv6 counter name \"unmapped6_{d}\"\n }}");
     }
 
-    /// Whatever is forwarded has the class of nobody known, until a look-up gives it another. What
-    /// the gateway itself sends is nobody's traffic.
+    /// Gives every forwarded packet the class of unmapped traffic, until a look-up replaces it.
+    ///
+    /// Packets that the gateway itself sends get no class.
     fn unmapped(&self, out: &mut String, class: u16) {
         let _ = write!(
             out,
@@ -333,7 +337,9 @@ impl Rules<'_> {
         out.push_str(" }\n");
     }
 
-    /// Values of packets that have a class already. Who is nobody known so far may be known by its Ethernet address.
+    /// Returns the values of packets that have a class already.
+    ///
+    /// The class of unmapped traffic is excluded: the Ethernet address may still identify the subscriber.
     fn known(&self, kind: char) -> String {
         let nobody = self.layout.unmapped.map(|class| self.place.class(class.0).0);
         let mut ranges = Vec::new();
@@ -350,7 +356,7 @@ impl Rules<'_> {
         }
     }
 
-    /// The table that sees frames as they leave towards the mesh.
+    /// Writes the table that classifies frames as they leave towards the mesh.
     fn egress(&self, out: &mut String) {
         let (table, mesh) = (&self.layout.table, &self.layout.mesh);
         let kind = self.kind(Direction::Down);
@@ -366,7 +372,7 @@ impl Rules<'_> {
         for (mac, class) in self.maps.macs() {
             let _ = write!(out, "{mac} : {}, ", self.data(kind, *class));
         }
-        // ARP and the like are nobody's. Who already has a class keeps it.
+        // ARP and similar frames belong to no subscriber. A packet that has a class keeps it.
         let _ = write!(
             out,
             "}}\n }}\n{}  chain {MARKER} {{\n  type filter hook egress device \"{mesh}\" priority 0; \

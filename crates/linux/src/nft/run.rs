@@ -1,9 +1,8 @@
-//! Running `nft`.
+//! Runner of `nft`.
 //!
-//! `nft` may hang, on a lock of the kernel or a slow disk. A caller that must go on sets the longest
-//! time that it waits ([`answer_within`]). A run that takes longer goes on beside it, and the caller
-//! has [`Error::Busy`]. The same call repeated later returns the result of that run; any other call
-//! is busy until the run has ended.
+//! `nft` may hang, on a lock of the kernel or a slow disk. A caller that must continue sets the longest time that it
+//! waits ([`answer_within`]). A run that takes longer continues in the background, and the caller gets [`Error::Busy`].
+//! The same call repeated later returns the result of that run; any other call is busy until the run has ended.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -19,21 +18,21 @@ use crate::error::Error;
 /// Time after which `nft` is killed; a table of 60,000 addresses takes one or two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest time for which a repeated call waits.
+/// Longest time that a repeated call waits.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Whether a table of a name is there, and whose.
+/// Presence and owner of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
-    /// There is none.
+    /// No table of this name.
     Absent,
-    /// Ours: it has our base chain.
+    /// Our own table: it has our base chain.
     Ours,
-    /// Somebody else's.
+    /// Another program's table.
     Foreign,
 }
 
-/// A run of `nft` that its caller did not wait for.
+/// A run of `nft` whose caller stopped waiting.
 struct Pending {
     arguments: Vec<String>,
     input: String,
@@ -46,12 +45,12 @@ thread_local! {
     static PENDING: RefCell<Option<Pending>> = const { RefCell::new(None) };
 }
 
-/// Sets the longest time for which calls of this thread wait for `nft`.
+/// Sets the longest time that calls of this thread wait for `nft`.
 pub fn answer_within(limit: Duration) {
     LIMIT.set(limit.min(PATIENCE));
 }
 
-/// Runs `nft`, or takes up the run of the same call that was not waited for.
+/// Runs `nft`, or continues to wait for an earlier run of the same call.
 fn call(arguments: &[&str], input: &str) -> Result<Output, Error> {
     let same = |p: &Pending| p.arguments == arguments && p.input == input;
     let earlier = PENDING.take();
@@ -67,7 +66,7 @@ fn call(arguments: &[&str], input: &str) -> Result<Output, Error> {
                 PENDING.set(Some(pending));
                 return Err(busy(since));
             }
-            // Whatever its result was, it is not for this call.
+            // The result, whatever it was, belongs to another call.
             _ => start(arguments, input)?,
         },
         None => start(arguments, input)?,
@@ -87,7 +86,7 @@ fn busy(since: Instant) -> Error {
     Error::Busy { program: "nft", seconds: since.elapsed().as_secs() }
 }
 
-/// Starts `nft` on a thread of its own, which ends with it.
+/// Starts `nft` on a separate thread, which ends with it.
 fn start(arguments: &[&str], input: &str) -> Result<Pending, Error> {
     let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
     let (send, result) = mpsc::sync_channel(1);
@@ -100,7 +99,7 @@ fn start(arguments: &[&str], input: &str) -> Result<Pending, Error> {
     Ok(Pending { arguments, input: input.to_owned(), since: Instant::now(), result })
 }
 
-/// The version of `nft`, `None` if there is none.
+/// Returns the version of `nft`, `None` if there is none.
 pub fn version() -> Option<String> {
     let output = call(&["--version"], "").ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -115,10 +114,10 @@ pub fn apply(script: &str) -> Result<(), Error> {
     if script.is_empty() { Ok(()) } else { run(&["-f", "-"], script) }
 }
 
-/// Has the kernel check a script without carrying it out.
+/// Lets the kernel check a script without carrying it out.
 ///
 /// # Errors
-/// `nft` is not installed, or it or the kernel would refuse.
+/// `nft` is not installed, or it or the kernel would refuse the script.
 pub fn check(script: &str) -> Result<(), Error> {
     run(&["-c", "-f", "-"], script)
 }
@@ -128,7 +127,7 @@ fn run(arguments: &[&str], script: &str) -> Result<(), Error> {
     if output.status.success() { Ok(()) } else { Err(refused(&output.stderr)) }
 }
 
-/// Who has a table.
+/// Returns presence and owner of a table.
 ///
 /// # Errors
 /// `nft` is not installed or not permitted.
@@ -143,7 +142,7 @@ pub fn table(family: &str, name: &str) -> Result<Table, Error> {
     Ok(if rules.iter().any(ours) { Table::Ours } else { Table::Foreign })
 }
 
-/// Flow tables of the whole system, as `family table/name`. Traffic in them passes no chain.
+/// Returns the flow tables of the whole system, as `family table/name`. Their traffic passes no chain.
 ///
 /// # Errors
 /// `nft` is not installed or not permitted.
@@ -151,7 +150,7 @@ pub fn flowtables() -> Result<Vec<String>, Error> {
     Ok(list(&["list", "flowtables"])?.iter().filter_map(flowtable).collect())
 }
 
-/// `family table/name` of an entry that is a flow table.
+/// Returns `family table/name` of an entry that is a flow table.
 pub fn flowtable(value: &Value) -> Option<String> {
     let text = |key: &str| value["flowtable"][key].as_str();
     Some(format!("{} {}/{}", text("family")?, text("table")?, text("name")?))
@@ -166,10 +165,10 @@ fn list(arguments: &[&str]) -> Result<Vec<Value>, Error> {
     listed(&output.stdout)
 }
 
-/// The entries of what `nft -j list` prints.
+/// Returns the entries of `nft -j list` output.
 ///
 /// # Errors
-/// It prints something else.
+/// The output has another form.
 pub fn listed(text: &[u8]) -> Result<Vec<Value>, Error> {
     let unreadable = |why: String| Error::Malformed { what: "nft -j list", why };
     let mut root: Value = serde_json::from_slice(text).map_err(|e| unreadable(e.to_string()))?;
@@ -201,7 +200,7 @@ mod tests {
 
     #[test]
     fn flowtables_are_recognised() {
-        // `nft -j list flowtables` where a kernel has them.
+        // `nft -j list flowtables` on a kernel with flow tables.
         let listed: Value = serde_json::from_str(
             r#"[{"metainfo": {"json_schema_version": 1}},
                 {"flowtable": {"family": "inet", "name": "ft", "table": "fast", "handle": 2,

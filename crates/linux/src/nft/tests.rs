@@ -34,12 +34,12 @@ fn lengths_are_looked_up_longest_first() {
     let quarter = at("meta priority set ip daddr & 255.0.0.0 map @p4_8");
     assert!(whole < half && half < quarter);
     at("elements = { 10.1.2.3 : fa1:1f, }");
-    // Upstream classes travel in marks here.
+    // Upstream classes are carried in marks here.
     at("meta mark set ip saddr & 255.255.0.0 map @m4_16");
     at("elements = { 10.1.2.3 : 0xfa1001f, }");
 }
 
-/// A name may go to another interface; and nobody is limited for longer than somebody watches.
+/// An interface name may move to another interface, and limits end when the renewals stop.
 #[test]
 fn interfaces_are_numbers_that_run_out() {
     let mut someone = someone(1, &["10.0.0.1/32"]);
@@ -53,7 +53,8 @@ fn interfaces_are_numbers_that_run_out() {
     assert_eq!(text.matches("oif != @alive accept").count(), 2, "both tables");
 }
 
-/// What nobody claims is one subscriber's, and what the gateway sends nobody's.
+/// Unclaimed packets belong to the subscriber `unmapped`; packets of the gateway itself belong to
+/// none.
 #[test]
 fn unclaimed_packets_have_a_class_where_told() {
     let mut layout = layout(vec![someone(1, &["10.0.0.1/32"]), Subscriber::new(9, [])]);
@@ -93,7 +94,7 @@ fn a_change_touches_only_what_changes() {
     let before = layout(vec![someone(1, &["10.0.0.1/32"]), someone(2, &["10.0.0.2/32"])]);
     let old = Maps::of(&before.subscribers);
     assert_eq!(rules(&before, &old).change(&old), "");
-    // Two takes over one's address, three comes with a length of its own.
+    // Subscriber 2 takes over an address of subscriber 1; subscriber 3 adds a new prefix length.
     let after = layout(vec![someone(2, &["10.0.0.1/32"]), someone(3, &["10.3.0.0/24"])]);
     let mut maps = Maps::of(&after.subscribers);
     maps.keep(&old);
@@ -108,7 +109,7 @@ fn a_change_touches_only_what_changes() {
     ] {
         assert!(text.contains(want), "{want} in\n{text}");
     }
-    // Where everybody of a length has gone, the empty map stays for the rule that asks it.
+    // If no subscriber of a length is left, the empty map stays for the rule that uses it.
     let nobody = layout(vec![]);
     let mut none = Maps::default();
     none.keep(&maps);
@@ -117,7 +118,7 @@ fn a_change_touches_only_what_changes() {
     assert!(!text.contains("flush"), "{text}");
 }
 
-/// Whoever reads packets himself finds the class that the rules find.
+/// A program that classifies packets itself finds the same class as the rules.
 #[test]
 fn an_address_has_the_class_of_its_longest_prefix() {
     let mut all = vec![

@@ -1,5 +1,7 @@
-//! Survey and station dumps of nl80211 (`linux/nl80211.h`): how busy a channel is, and what each
-//! neighbour got. Here as bytes, without a socket; [`Nl80211`] asks the kernel.
+//! Survey and station dumps of nl80211 (`linux/nl80211.h`): channel use, and traffic of each
+//! neighbour.
+//!
+//! This module handles bytes, without a socket; [`Nl80211`] sends the requests to the kernel.
 //!
 //! A generic netlink message's payload is a 4-byte head (command, version, 2 reserved) and
 //! attributes.
@@ -35,7 +37,7 @@ const ATTR_MAC: u16 = 6;
 const ATTR_STA_INFO: u16 = 21;
 const ATTR_SURVEY_INFO: u16 = 84;
 
-/// `enum nl80211_survey_info`. Receive comes before transmit.
+/// `enum nl80211_survey_info`. Receive is before transmit.
 mod survey_info {
     pub const FREQUENCY: u16 = 1;
     pub const NOISE: u16 = 2;
@@ -75,21 +77,20 @@ mod rate_info {
     pub const BITRATE32: u16 = 5;
 }
 
-/// How one channel was spent, counted since the interface came up. Times in ms; `None` where the
-/// driver does not say.
+/// Times of one channel since the interface came up, ms; `None` if the driver does not report one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Survey {
     /// Centre frequency in MHz.
     pub frequency: u32,
     /// Noise in dBm.
     pub noise: Option<i8>,
-    /// Whether this is the channel in use; others have what scans brought.
+    /// True if this is the channel in use; other channels have the results of scans.
     pub in_use: bool,
-    /// Time the radio was on this channel.
+    /// Time that the radio was on this channel.
     pub active_ms: Option<u64>,
-    /// Time the channel was sensed busy, own transmissions included.
+    /// Time that the channel was sensed busy, including own transmissions.
     pub busy_ms: Option<u64>,
-    /// Time the extension channel was busy.
+    /// Time that the extension channel was busy.
     pub extension_busy_ms: Option<u64>,
     /// Time spent receiving.
     pub receive_ms: Option<u64>,
@@ -101,59 +102,59 @@ pub struct Survey {
     pub bss_receive_ms: Option<u64>,
 }
 
-/// A neighbour, as the driver counts it. `None` where the driver does not say.
+/// Counters of a neighbour; `None` if the driver does not report one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Station {
-    /// Its address.
+    /// Ethernet address.
     pub mac: MacAddr,
-    /// Time since anything was heard of it, in ms.
+    /// Time since the last reception, ms.
     pub inactive_ms: Option<u32>,
-    /// Bytes received from it.
+    /// Received bytes.
     pub rx_bytes: Option<u64>,
-    /// Bytes sent to it.
+    /// Sent bytes.
     pub tx_bytes: Option<u64>,
-    /// Packets received from it.
+    /// Received packets.
     pub rx_packets: Option<u32>,
-    /// Packets sent to it.
+    /// Sent packets.
     pub tx_packets: Option<u32>,
-    /// Retransmissions to it.
+    /// Retransmissions.
     pub tx_retries: Option<u32>,
-    /// Frames to it that were given up.
+    /// Frames given up.
     pub tx_failed: Option<u32>,
-    /// Last signal in dBm.
+    /// Signal of the last frame, dBm.
     pub signal: Option<i8>,
-    /// Average signal in dBm.
+    /// Average signal, dBm.
     pub signal_average: Option<i8>,
-    /// Rate last used towards it.
+    /// Last transmit rate.
     pub tx_rate: Option<BitRate>,
-    /// Rate last used by it.
+    /// Last receive rate.
     pub rx_rate: Option<BitRate>,
-    /// What the rate control expects of it.
+    /// Throughput that the rate control expects.
     pub expected_throughput: Option<BitRate>,
-    /// Airtime of frames from it, in µs.
+    /// Airtime of received frames, µs.
     pub rx_airtime_us: Option<u64>,
-    /// Airtime of frames to it, retries included, in µs.
+    /// Airtime of sent frames, including retries, µs.
     pub tx_airtime_us: Option<u64>,
 }
 
-/// Appends the body of a question for the number of the family (to [`CONTROLLER`]).
+/// Appends the body of a request for the family's number (to [`CONTROLLER`]).
 pub fn ask_family(out: &mut Vec<u8>) {
     out.extend([CTRL_CMD_GETFAMILY, 1, 0, 0]);
     put_str(out, CTRL_ATTR_FAMILY_NAME, FAMILY);
 }
 
-/// Reads the family's number from the controller's answer.
+/// Reads the family's number from the controller's reply.
 pub fn read_family(payload: &[u8]) -> Option<u16> {
     attributes(payload)?.find(|(kind, _)| *kind == CTRL_ATTR_FAMILY_ID).and_then(|(_, v)| u16_of(v))
 }
 
-/// Appends the body of a question (a dump) for an interface's survey.
+/// Appends the body of a request (a dump) for an interface's survey.
 pub fn ask_survey(out: &mut Vec<u8>, index: u32) {
     out.extend([NL80211_CMD_GET_SURVEY, 0, 0, 0]);
     put_u32(out, ATTR_IFINDEX, index);
 }
 
-/// Appends the body of a question for an interface's stations: all (a dump), or one.
+/// Appends the body of a request for an interface's stations: all (a dump), or one.
 pub fn ask_stations(out: &mut Vec<u8>, index: u32, one: Option<MacAddr>) {
     out.extend([NL80211_CMD_GET_STATION, 0, 0, 0]);
     put_u32(out, ATTR_IFINDEX, index);
@@ -219,7 +220,7 @@ pub fn read_station(payload: &[u8]) -> Option<Station> {
         rx_airtime_us: None,
         tx_airtime_us: None,
     };
-    // The wide forms of the byte counters win over the narrow ones, whichever come first.
+    // The wide forms of the byte counters take precedence over the narrow ones, in any order.
     let (mut rx64, mut tx64) = (None, None);
     for (kind, value) in nested(info) {
         match kind {
@@ -250,7 +251,7 @@ pub fn read_station(payload: &[u8]) -> Option<Station> {
     Some(station)
 }
 
-/// A rate: in units of 100 kbit/s, 32 bits wide where 16 do not suffice.
+/// Reads a rate, in units of 100 kbit/s; 32 bits wide if 16 do not suffice.
 fn rate(value: &[u8]) -> Option<BitRate> {
     let mut hundreds = None;
     for (kind, value) in nested(value) {

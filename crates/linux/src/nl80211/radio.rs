@@ -1,4 +1,4 @@
-//! The radio of an interface, asked of the kernel.
+//! The radio of an interface, read from the kernel.
 
 use super::{CONTROLLER, FAMILY, Station, Survey};
 use super::{ask_family, ask_stations, ask_survey, read_family, read_station, read_survey};
@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::link;
 use crate::netlink::Netlink;
 
-/// What a host knows of a radio: how its channels were spent, and what each neighbour got.
+/// Source of a radio's channel times and neighbours.
 pub trait Radio {
     /// Returns the channels with their times in ms; the one in use is marked.
     ///
@@ -21,7 +21,7 @@ pub trait Radio {
     fn stations(&mut self) -> Result<Vec<Station>, Error>;
 }
 
-/// A radio of this machine, by nl80211.
+/// A radio of this machine, read by nl80211.
 #[derive(Debug)]
 pub struct Nl80211 {
     netlink: Netlink,
@@ -33,7 +33,7 @@ impl Nl80211 {
     /// Opens the radio of an interface in the calling thread's network namespace.
     ///
     /// # Errors
-    /// No such interface, or a kernel without nl80211.
+    /// There is no such interface, or the kernel has no nl80211.
     pub fn open(interface: &str) -> Result<Self, Error> {
         let index = link::named(interface)?.index;
         let mut netlink = Netlink::generic()?;

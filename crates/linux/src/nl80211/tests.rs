@@ -1,6 +1,6 @@
-//! Bytes put together by hand after `linux/nl80211.h`, with a different value in every field, which no
-//! driver has; and captured ones (`captured`: Debian's kernels 6.1 and 6.12 with mac80211_hwsim,
-//! `linux/tests/radio.rs`), whose values are those that `iw` said at the same time.
+//! Bytes written by hand after `linux/nl80211.h`, with a different value in every field, which no driver has, and
+//! captured ones (`captured`: Debian's kernels 6.1 and 6.12 with mac80211_hwsim, `linux/tests/radio.rs`), whose values
+//! are those that `iw` printed at the same time.
 
 #![cfg(target_endian = "little")]
 
@@ -45,7 +45,7 @@ fn a_survey_in_the_kernels_order_of_fields() {
     };
     assert_eq!(read_survey(&bytes), Some(want));
     assert_eq!(read_station(&bytes), None);
-    // Drivers leave out what they do not count; channels that were never visited have no times.
+    // Drivers omit the values that they do not count; channels that were never visited have no times.
     let bytes = message(51, |out| nest(out, 84, |out| put_u32(out, 1, 2412)));
     assert_eq!(read_survey(&bytes), Some(Survey { frequency: 2412, ..Survey::default() }));
     assert_eq!(read_survey(&message(51, |out| nest(out, 84, |_| ()))), None);

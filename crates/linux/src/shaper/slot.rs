@@ -3,21 +3,23 @@
 use serde::{Deserialize, Serialize};
 
 /// A subscriber's number, the same in both directions and for as long as the subscriber is known.
+///
 /// [`ClassId::ALL`] stands for all subscribers of a direction together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClassId(pub u16);
 
 impl ClassId {
-    /// All subscribers of a direction together: its limit is the aggregate's.
+    /// All subscribers of a direction together: its limit is the aggregate limit.
     pub const ALL: ClassId = ClassId(0);
-    /// The largest number of a subscriber.
+    /// Largest number of a subscriber.
     pub const MAX: ClassId = ClassId(64_000);
-    /// So many numbers are a group, but those below it, which are none: one queueing discipline of the kernel
-    /// holds so many classes at most, since each that is made walks all that are there.
+    /// Numbers per group; the numbers below it belong to no group.
+    ///
+    /// This limits the classes of one queueing discipline, since the kernel walks all of them to make another.
     pub const GROUP: u16 = 1024;
 
-    /// The group of a number, from 1; `None` for the first ones.
+    /// Returns the group of a number, from 1; `None` for the first numbers.
     pub const fn group(self) -> Option<u16> {
         match self.0 / ClassId::GROUP {
             0 => None,
@@ -25,22 +27,24 @@ impl ClassId {
         }
     }
 
-    /// Whether the kernel files this number's queue apart from the groups' trees, which it looks for at each change
-    /// of a class: it knows an interface's qdiscs by sixteen lists. Numbers in groups should be such ones.
+    /// True if the kernel keeps this number's queue in another list than the groups' trees.
+    ///
+    /// The kernel has an interface's qdiscs in sixteen lists and searches the trees' list at each change of a class.
+    /// Numbers in groups should satisfy this.
     pub const fn is_swift(self) -> bool {
         self.group().is_none() || file(self.0) != ClassId::TREES
     }
 
-    /// The list with the groups' trees.
+    /// List of the kernel that holds the groups' trees.
     pub(crate) const TREES: u32 = 15;
 }
 
-/// In which list a device's qdisc is, by its handle's major number (`qdisc_hash` of 4 bits, `hash_32`).
+/// Returns the kernel's list of a qdisc by its handle's major number (`qdisc_hash` of 4 bits, `hash_32`).
 pub(crate) const fn file(major: u16) -> u32 {
     ((major as u32) << 16).wrapping_mul(0x61c8_8647) >> 28
 }
 
-/// Which way traffic flows.
+/// Direction of traffic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -51,10 +55,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub const BOTH: [Direction; 2] = [Direction::Down, Direction::Up];
 
-    /// Where it is in an array of both.
+    /// Returns the index of this direction in an array of both.
     pub const fn index(self) -> usize {
         match self {
             Direction::Down => 0,
@@ -62,7 +66,7 @@ impl Direction {
         }
     }
 
-    /// The interface on which this direction leaves the gateway.
+    /// Returns the interface on which this direction leaves the gateway.
     pub const fn egress(self) -> Side {
         match self {
             Direction::Down => Side::Mesh,
@@ -90,11 +94,11 @@ pub enum Side {
     Wired,
 }
 
-/// One class: a subscriber (or all of them) in one direction.
+/// A class in one direction: of a subscriber, or of all of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Slot {
-    /// Whose.
+    /// Subscriber.
     pub class: ClassId,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
 }

@@ -1,4 +1,4 @@
-//! Filters that hang on the root qdisc.
+//! Filters on the root qdisc.
 
 use super::{Handle, Head, nest, put, put_kind, put_u32};
 
@@ -19,24 +19,28 @@ const TCA_BPF_OPS: u16 = 5;
 /// A filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filter {
-    /// Every packet of the protocol goes to a class (`u32`).
+    /// Sends every packet of the protocol to a class (`u32`).
     All(Handle),
-    /// The same as a BPF program of one instruction.
+    /// Sends every packet of the protocol to a class (a BPF program of one instruction).
     AllBpf(Handle),
-    /// A packet goes to the class that its mark names (`fw` without further options).
+    /// Sends a packet to the class that its mark names (`fw` without further options).
     MarkFw,
-    /// The same as a BPF program of two instructions.
+    /// Sends a packet to the class that its mark names (a BPF program of two instructions).
     MarkBpf,
-    /// A packet goes to the class whose minor number is that of this one plus the lower twelve bits of the upper half
-    /// of its priority (`flow`).
+    /// Sends a packet to a class by its priority (`flow`).
+    ///
+    /// The minor number is that of this class plus the lower twelve bits of the priority's upper half.
     PriorityGroup(Handle),
-    /// A packet whose mark's upper half begins with the four bits of this class's minor number goes to the class with
-    /// that half as minor number, another to that of its mark (`bpf`).
+    /// Sends a packet to a class by its mark (`bpf`).
+    ///
+    /// If the mark's upper half begins with the four bits of this class's minor number, that half is the minor number
+    /// of the class; otherwise the mark names the class.
     MarkBpfGroup(Handle),
 }
 
-/// Appends a message about a filter on `root`. Among filters the lowest `prio` is asked first;
-/// `protocol` is an ethertype, `ETH_P_ALL` for any.
+/// Appends a message about a filter on `root`.
+///
+/// The filter with the lowest `prio` is tried first; `protocol` is an ethertype, `ETH_P_ALL` for any.
 pub fn write(
     out: &mut Vec<u8>,
     index: u32,
@@ -46,7 +50,7 @@ pub fn write(
     filter: Filter,
 ) {
     let info = u32::from(prio) << 16 | u32::from(protocol.to_be());
-    // Of all kinds only `flow` does not number its filters by itself.
+    // Only `flow` does not number its filters by itself.
     let handle = match filter {
         Filter::PriorityGroup(_) => Handle(1),
         _ => Handle::NONE,
@@ -101,10 +105,10 @@ type Instruction = [u8; 8];
 
 /// `BPF_LD | BPF_W | BPF_ABS` at `SKF_AD_OFF + SKF_AD_MARK`: load the packet's mark.
 const LD_MARK: Instruction = instruction(0x20, 0xffff_f014);
-/// `BPF_RET | BPF_A`: the class is what was loaded; 0 means no match.
+/// `BPF_RET | BPF_A`: the class is the loaded value; 0 means no match.
 const RET_A: Instruction = instruction(0x16, 0);
 
-/// `BPF_RET | BPF_K`: the class is this.
+/// `BPF_RET | BPF_K`: the class is `value`.
 #[allow(non_snake_case)]
 const fn RET_K(value: u32) -> Instruction {
     instruction(0x06, value)
@@ -122,7 +126,7 @@ const fn OR_K(value: u32) -> Instruction {
     instruction(0x44, value)
 }
 
-/// `BPF_JMP | BPF_JEQ | BPF_K`: goes on if the value is this, else so many instructions later.
+/// `BPF_JMP | BPF_JEQ | BPF_K`: continues if the value matches, otherwise skips `skip` instructions.
 #[allow(non_snake_case)]
 const fn JEQ_ELSE(value: u32, skip: u8) -> Instruction {
     let [a, b, _, _, k @ ..] = instruction(0x15, value);

@@ -5,7 +5,7 @@
 use super::stats::Dumped;
 use super::{Handle, attributes};
 
-/// Where filters on packets that leave an interface hang, if it has a `clsact` qdisc.
+/// Parent of filters on egress, if the interface has a `clsact` qdisc.
 pub const EGRESS: Handle = Handle::new(0xffff, 0xfff3);
 
 const TCA_ACT_KIND: u16 = 1;
@@ -18,25 +18,25 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// `SKBEDIT_F_INHERITDSFIELD`: the priority becomes the packet's DSCP.
 const INHERITS: u64 = 0x20;
 
-/// A filter, as far as it concerns classes.
+/// Properties of a filter that concern classes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Filter {
-    /// `u32`, `flower`, `matchall`, ….
+    /// Kind: `u32`, `flower`, `matchall`, ….
     pub kind: String,
-    /// Its place among filters of one parent: the lowest is asked first.
+    /// Priority among filters of one parent: the lowest is tried first.
     pub prio: u16,
-    /// The class that it names, or the first of those.
+    /// The class that it names, or the first of several.
     pub class: Option<Handle>,
     /// Values that its actions write into the priority; `None` for one that is not constant.
     pub priorities: Vec<Option<u32>>,
     /// Values that its actions write into the mark.
     pub marks: Vec<u32>,
-    /// Whether it is or runs a program, which may write anything.
+    /// True if it is or runs a program, which may write any value.
     pub program: bool,
 }
 
 impl Filter {
-    /// Reads a dumped filter; `None` for a message that is none.
+    /// Reads a dumped filter; `None` for any other message.
     pub fn read(payload: &[u8]) -> Option<Filter> {
         let Dumped { head, kind, options, .. } = Dumped::read(payload)?;
         let mut filter =

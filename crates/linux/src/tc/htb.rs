@@ -10,24 +10,24 @@ const TCA_HTB_INIT: u16 = 2;
 const TCA_HTB_DIRECT_QLEN: u16 = 5;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
-/// `TC_HTB_PROTOVER`, whose upper half the kernel compares with its own.
+/// `TC_HTB_PROTOVER`; the kernel compares its upper half with its own.
 const VERSION: u32 = 3;
-/// A tick of the packet scheduler's clock (`PSCHED_SHIFT` 6).
+/// Tick of the packet scheduler's clock (`PSCHED_SHIFT` 6), ns.
 const TICK_NS: u64 = 64;
 /// `TC_LINKLAYER_ETHERNET`: no cell tables.
 const LINKLAYER_ETHERNET: u8 = 1;
 
-/// The name of the kind.
+/// Name of the kind.
 pub(crate) const KIND: &str = "htb";
 
 /// Options of the qdisc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Qdisc {
-    /// Minor number of the class of packets that no one claims.
+    /// Minor number of the class of packets that no class claims.
     pub default: u16,
-    /// Divides rates to give quanta where none is given.
+    /// Divisor of rates for quanta that are not given.
     pub r2q: u32,
-    /// Packets that may wait outside all classes.
+    /// Most packets that may wait outside all classes.
     pub direct: u32,
 }
 
@@ -68,51 +68,54 @@ impl Qdisc {
 /// Parameters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Class {
-    /// Guaranteed; whole bytes per second.
+    /// Guaranteed rate, in whole bytes per second.
     pub rate: BitRate,
-    /// Never exceeded.
+    /// Ceiling, never exceeded.
     pub ceil: BitRate,
-    /// Time for which it may send back to back at `rate` after a rest, in ns.
+    /// Length of a burst at `rate` after an idle time, ns.
     pub buffer_ns: u64,
-    /// The same at `ceil`.
+    /// Length of a burst at `ceil` after an idle time, ns.
     pub cbuffer_ns: u64,
-    /// Bytes per turn.
+    /// Quantum, bytes per round.
     pub quantum: u32,
-    /// 0 (first) to 7.
+    /// Priority, 0 (first) to 7.
     pub prio: u32,
 }
 
 impl Class {
-    /// What stands for "no limit": beyond any interface.
+    /// Rate that means "no limit": beyond any interface.
     pub const UNLIMITED: BitRate = BitRate(1_000_000_000_000);
-    /// Time's worth of bytes that a class may send at once. HTB keeps time in a timer that may be
-    /// late; without this a class of hundreds of Mbit/s would lose what it could not send then.
+    /// Length of a burst at the class's rate, ns.
+    ///
+    /// HTB's timer may be late; without this burst a class of hundreds of Mbit/s would lose the
+    /// bytes that it could not send then.
     const BURST_NS: u64 = 1_000_000;
-    /// The least burst, as `tc` chooses it: one packet.
+    /// Smallest burst, as `tc` chooses it: one packet.
     const BURST: u64 = 1600;
 
-    /// A class with one limit, or none.
+    /// Returns a class with one limit, or none.
     pub fn limited(rate: Option<BitRate>, quantum: u32, prio: u32) -> Self {
         let rate = whole(rate.unwrap_or(Class::UNLIMITED));
         let buffer = Class::burst_ns(rate);
         Class { rate, ceil: rate, buffer_ns: buffer, cbuffer_ns: buffer, quantum, prio }
     }
 
-    /// A class that borrows everything it sends from its parent, up to its own limit. Its own
-    /// rate is the smallest there is: one packet a minute.
+    /// Returns a class that borrows everything it sends from its parent, up to its own limit.
+    ///
+    /// Its own rate is the smallest possible: one packet a minute.
     pub fn borrowing(limit: Option<BitRate>, quantum: u32, prio: u32) -> Self {
         let ceil = Class::limited(limit, quantum, prio);
         let rate = BitRate(8);
         Class { rate, buffer_ns: Class::burst_ns(rate), ..ceil }
     }
 
-    /// The same with another burst, in bytes; never less than what passes within a millisecond.
+    /// Returns the class with another burst, bytes; at least the bytes of one millisecond.
     pub fn bursting(self, burst: u32) -> Self {
         let ns = |rate: BitRate| rate.time_for(u64::from(burst)).as_nanos().max(Class::BURST_NS);
         Class { buffer_ns: ns(self.rate), cbuffer_ns: ns(self.ceil), ..self }
     }
 
-    /// The burst of a class of this rate, in bytes.
+    /// Returns the burst of a class of this rate, bytes.
     pub fn burst(rate: BitRate) -> Bytes {
         Bytes((rate.0 / 8 * Class::BURST_NS / 1_000_000_000).max(Class::BURST))
     }
@@ -165,7 +168,7 @@ impl Class {
             }
         }
         let mut class = class?;
-        // The kernel sends the long form only where the short one would not do.
+        // The kernel sends the long form only if the short one does not suffice.
         if let Some(rate) = rate64 {
             class.rate = BitRate(rate.saturating_mul(8));
         }
@@ -182,7 +185,7 @@ pub fn class(out: &mut Vec<u8>, head: Head, class: &Class) {
     class.write(out);
 }
 
-/// The nearest rate of whole bytes per second, at least one.
+/// Rounds to a rate of whole bytes per second, at least one.
 fn whole(rate: BitRate) -> BitRate {
     BitRate((rate.0.saturating_add(4) / 8).max(1) * 8)
 }

@@ -21,24 +21,28 @@ const TCA_CAKE_RTT: u16 = 7;
 const TCA_CAKE_TARGET: u16 = 8;
 const CAKE_DIFFSERV_BESTEFFORT: u32 = 3;
 
-/// CoDel's target in µs: a subscriber of a mesh often has less than the 4 Mbit/s below which one
-/// packet alone outlasts the usual 5 ms.
+/// CoDel's target, µs.
+///
+/// A subscriber of a mesh often has less than 4 Mbit/s, the rate below which one packet alone takes longer than the
+/// usual 5 ms.
 const TARGET_US: u32 = 20_000;
-/// CoDel's interval in µs: the usual 100 ms and the longer target.
+/// CoDel's interval, µs: the usual 100 ms plus the longer target.
 const INTERVAL_US: u32 = 120_000;
-/// Queues of one subscriber. The kernel's 1024 would be 1 GB for 10,000 subscribers.
+/// Queues of one subscriber. The kernel's 1024 would take 1 GB for 10,000 subscribers.
 const FLOWS: u32 = 64;
 
-/// A rate in bytes per second at which no packet takes a nanosecond: a `tbf` with it never waits.
+/// Rate, bytes per second, at which no packet takes a nanosecond: a `tbf` with it never waits.
 const AT_ONCE: u64 = 1_000_000_000_000_000;
 
-/// Appends kind and options of a leaf; `queue` packets, or bytes for `bfifo`, where the kind has no
-/// queue management. `frame`: bytes of the interface's largest frame.
+/// Appends kind and options of a leaf.
+///
+/// `queue`: packets, or bytes for `bfifo`, for kinds without queue management. `frame`: bytes of the interface's
+/// largest frame.
 pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32, frame: u32) {
     put_kind(out, module(kind));
     match kind {
-        // A `tbf` has a FIFO of bytes in it, and takes packets of several frames apart, as offloads and TCPs put
-        // them together (GRO, TSO): such a packet is sent whole, and all behind it would wait for all of it.
+        // A `tbf` contains a FIFO of bytes. It splits packets of several frames, which offloads and TCPs make (GRO,
+        // TSO): sent whole, such a packet would delay all packets behind it.
         LeafKind::Bfifo => nest(out, TCA_OPTIONS, |out| {
             let mut parms = [0; 36]; // struct tc_tbf_qopt: rate, peak rate, limit, buffer, mtu
             spec(&mut parms[..12], AT_ONCE);
@@ -61,13 +65,13 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32, frame: u32) {
             put_u64(out, TCA_CAKE_BASE_RATE64, 0);
             put_u32(out, TCA_CAKE_DIFFSERV_MODE, CAKE_DIFFSERV_BESTEFFORT);
             put_u32(out, TCA_CAKE_RTT, INTERVAL_US);
-            // It lengthens its 5 ms for slow links, but knows no rate here: the class has it.
+            // CAKE lengthens its 5 ms for slow links, but has no rate here: the class has it.
             put_u32(out, TCA_CAKE_TARGET, TARGET_US);
         }),
     }
 }
 
-/// The kernel's name for it: that of its module, which `tc` shows.
+/// Returns the kernel's name of the kind: that of its module, which `tc` shows.
 pub const fn module(kind: LeafKind) -> &'static str {
     match kind {
         LeafKind::Bfifo => "tbf",
@@ -75,7 +79,7 @@ pub const fn module(kind: LeafKind) -> &'static str {
     }
 }
 
-/// The same for a `fq_codel` that is there already, whose number of queues the kernel does not let anybody name again.
+/// Appends kind and options for an existing `fq_codel`, whose number of queues the kernel does not let change.
 pub(crate) fn rewrite_fq_codel(out: &mut Vec<u8>) {
     put_kind(out, LeafKind::FqCodel.name());
     fq_codel(out, None);
@@ -95,7 +99,7 @@ fn fq_codel(out: &mut Vec<u8>, flows: Option<u32>) {
     });
 }
 
-/// Packets that a dumped `sfq` holds (the value of `TCA_OPTIONS`).
+/// Returns the packets that a dumped `sfq` holds (the value of `TCA_OPTIONS`).
 pub(crate) fn sfq_limit(options: &[u8]) -> Option<u32> {
     word(options, 8)
 }

@@ -1,7 +1,7 @@
 //! Traffic-control messages (`linux/pkt_sched.h`, `linux/rtnetlink.h`) as bytes, without a socket.
 //!
-//! Files: `mod` handles, message head and attributes; `htb` the qdisc and its classes; `leaf` what
-//! sits in a class; `filter` classification, `foreign` that of other programs; `stats` counters and what dumps bring.
+//! Files: `mod` handles, message head and attributes; `htb` the qdisc and its classes; `leaf` queues in a class;
+//! `filter` classification, `foreign` that of other programs; `stats` counters and dumped objects.
 
 pub mod filter;
 pub mod foreign;
@@ -19,22 +19,22 @@ const NLA_TYPE_MASK: u16 = 0x3fff;
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// Where a root qdisc hangs (`TC_H_ROOT`).
+    /// Parent of a root qdisc (`TC_H_ROOT`).
     pub const ROOT: Handle = Handle(0xffff_ffff);
-    /// None (`TC_H_UNSPEC`). Qdiscs with this handle were made by the kernel itself.
+    /// No handle (`TC_H_UNSPEC`). Qdiscs with this handle were made by the kernel itself.
     pub const NONE: Handle = Handle(0);
 
-    /// From its two halves.
+    /// Returns the handle of two halves.
     pub const fn new(major: u16, minor: u16) -> Self {
         Handle((major as u32) << 16 | minor as u32)
     }
 
-    /// The qdisc's half.
+    /// Returns the qdisc's half.
     pub const fn major(self) -> u16 {
         (self.0 >> 16) as u16
     }
 
-    /// The class's half.
+    /// Returns the class's half.
     pub const fn minor(self) -> u16 {
         self.0 as u16
     }
@@ -57,26 +57,26 @@ impl fmt::Debug for Handle {
 /// `struct tcmsg`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// The interface.
+    /// Index of the interface.
     pub index: u32,
-    /// The object.
+    /// Handle of the object.
     pub handle: Handle,
-    /// What it hangs from.
+    /// Parent of the object.
     pub parent: Handle,
-    /// Filters: priority and protocol. Others: references.
+    /// For filters: priority and protocol. For other objects: references.
     pub info: u32,
 }
 
 impl Head {
-    /// Its size in bytes.
+    /// Size, bytes.
     pub const SIZE: usize = 20;
 
-    /// An object on an interface.
+    /// Returns the head of an object on an interface.
     pub const fn new(index: u32, handle: Handle, parent: Handle) -> Self {
         Head { index, handle, parent, info: 0 }
     }
 
-    /// Appends it.
+    /// Appends the head.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend([0; 4]); // family AF_UNSPEC, padding
         for word in [self.index, self.handle.0, self.parent.0, self.info] {
@@ -84,7 +84,7 @@ impl Head {
         }
     }
 
-    /// Reads it from the beginning of a payload; what is left are attributes.
+    /// Reads the head from the beginning of a payload; returns the attributes as well.
     pub fn read(payload: &[u8]) -> Option<(Head, &[u8])> {
         let word = |at: usize| payload.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
         let head = Head {
@@ -105,12 +105,12 @@ pub fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// Appends a number.
+/// Appends a 32-bit number.
 pub(crate) fn put_u32(out: &mut Vec<u8>, kind: u16, value: u32) {
     put(out, kind, &value.to_ne_bytes());
 }
 
-/// Appends a long number.
+/// Appends a 64-bit number.
 pub(crate) fn put_u64(out: &mut Vec<u8>, kind: u16, value: u64) {
     put(out, kind, &value.to_ne_bytes());
 }
@@ -123,8 +123,9 @@ pub(crate) fn put_str(out: &mut Vec<u8>, kind: u16, value: &str) {
     put(out, kind, &bytes);
 }
 
-/// Appends an attribute that holds others. The flag `NLA_F_NESTED` is left out, as `tc` does for
-/// these old attributes.
+/// Appends an attribute that contains others.
+///
+/// The flag `NLA_F_NESTED` is omitted, as `tc` does for these old attributes.
 pub(crate) fn nest(out: &mut Vec<u8>, kind: u16, inside: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0, 0]);
@@ -134,10 +135,10 @@ pub(crate) fn nest(out: &mut Vec<u8>, kind: u16, inside: impl FnOnce(&mut Vec<u8
     out[start..start + 2].copy_from_slice(&length.to_ne_bytes());
 }
 
-/// The attributes in some bytes: kind without flags, value. Ends where they make no sense.
+/// Iterates over the attributes in some bytes: kind without flags, value. Stops at an invalid one.
 ///
-/// `netlink-packet-core` has this too, but its values do not outlive its iterator's items, so it
-/// would have to copy them; a sample of 20,000 classes would notice.
+/// `netlink-packet-core` has this too, but its values do not outlive its iterator's items, so they would have to be
+/// copied, which is slow for a sample of 20,000 classes.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let head: &[u8; 4] = bytes.first_chunk()?;

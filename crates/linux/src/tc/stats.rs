@@ -1,4 +1,4 @@
-//! Counters, and what dumps of qdiscs and classes bring.
+//! Counters, and the objects of qdisc and class dumps.
 
 use super::htb::{long, word};
 use super::{Handle, Head, attributes};
@@ -10,7 +10,7 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
 
-/// What a qdisc or class has counted (`TCA_STATS2`).
+/// Counters of a qdisc or class (`TCA_STATS2`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Bytes sent.
@@ -23,7 +23,7 @@ pub struct Stats {
     pub queued_bytes: u32,
     /// Packets dropped.
     pub drops: u32,
-    /// Times a limit was in the way.
+    /// Times that a limit delayed a packet.
     pub overlimits: u32,
 }
 
@@ -60,16 +60,16 @@ impl Stats {
 pub struct Dumped<'a> {
     /// Interface, handle, parent.
     pub head: Head,
-    /// Its kind.
+    /// Kind.
     pub kind: &'a str,
     /// The value of `TCA_OPTIONS`.
     pub options: &'a [u8],
-    /// Its counters, if it has any.
+    /// Counters, if there are any.
     pub stats: Option<Stats>,
 }
 
 impl<'a> Dumped<'a> {
-    /// Reads a message's payload.
+    /// Reads the payload of a message.
     pub fn read(payload: &'a [u8]) -> Option<Dumped<'a>> {
         let (head, rest) = Head::read(payload)?;
         let mut dumped = Dumped { head, kind: "", options: &[], stats: None };
@@ -86,7 +86,7 @@ impl<'a> Dumped<'a> {
         Some(dumped)
     }
 
-    /// Whether the kernel made it by itself, as every interface's first root qdisc.
+    /// True if the kernel made it by itself, as every interface's first root qdisc.
     pub fn is_kernels_default(&self) -> bool {
         self.head.parent == Handle::ROOT && self.head.handle == Handle::NONE
     }

@@ -21,7 +21,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// The value of `TCA_OPTIONS` among attributes.
+/// Returns the value of `TCA_OPTIONS` among attributes.
 fn options(attributes: &[u8]) -> Vec<u8> {
     let mut message = vec![0; Head::SIZE];
     message.extend(attributes);
@@ -46,8 +46,8 @@ fn the_qdisc_as_tc_makes_it() {
     assert_eq!((read.kind, Qdisc::read(read.options)), ("htb", Some(qdisc)));
 }
 
-/// What the kernel says of `tc class add … classid fa1:10 htb rate 3mbit ceil 5mbit prio 2
-/// quantum 1514` (cut after the queue's counters).
+/// The kernel's dump of `tc class add … classid fa1:10 htb rate 3mbit ceil 5mbit prio 2 quantum 1514` (cut after the
+/// queue's counters).
 #[test]
 fn a_class_as_the_kernel_dumps_it() {
     let captured = bytes(
@@ -113,13 +113,13 @@ fn leaves_as_tc_makes_them() {
     );
     assert_eq!(written(|out| leaf::write(out, LeafKind::FqCodel, 100, 0)), fq_codel);
     let mut cake = bytes("0c00 0200 0000000000000000 0800 0300 03000000 0800 0700 c0d40100");
-    // The target in µs, for which tc has no word.
+    // The target in µs, for which `tc` has no option.
     cake.extend(bytes("0800 0800 204e0000"));
     assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Cake, 100, 0))), cake);
     let sfq = bytes("00000000 0a000000 64000000 00000000 00000000");
     assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Sfq, 100, 0))), sfq);
-    // tc also sends how it would look up the time that a frame takes (cells of 8 bytes, less one), and a table of it (cut here):
-    // the kernel reads that only where no layer of the link is named.
+    // `tc` also sends how to compute the time of a frame (cells of 8 bytes, minus one), and a table of it (cut here):
+    // the kernel reads these only if no link layer is named.
     let tbf = bytes(
         "0800 0100 74626600
          4000 0200 2800 0100 00 01 0000 0000 0000 ffffffff 000000000000000000000000 a60e0000 00000000 00000000
@@ -188,7 +188,7 @@ mod any_bytes {
     use proptest::prelude::*;
 
     proptest! {
-        /// Messages cut short or garbled are refused or read, never a panic.
+        /// Truncated or corrupted messages are refused or read, without a panic.
         #[test]
         fn are_survived(garbage in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some(read) = Dumped::read(&garbage) {
@@ -197,7 +197,7 @@ mod any_bytes {
             let _ = (Stats::read(&garbage), Class::read(&garbage), Qdisc::read(&garbage));
         }
 
-        /// What is written is read back.
+        /// Written values are read back.
         #[test]
         fn of_a_class_come_back(rate in 1u64..1 << 38, ceil in 1u64..1 << 38, quantum in 1u32..200_000, ticks in 0u64..1 << 32) {
             let class = Class {
