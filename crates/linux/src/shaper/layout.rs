@@ -1,4 +1,4 @@
-//! What is to be installed, checked before anything is touched.
+//! Description of an installation, checked before anything is changed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::slot::ClassId;
 use crate::mac::MacAddr;
 
-/// The name of a network interface: 1 to 15 bytes, no `/`, no white space.
+/// Name of a network interface: 1 to 15 bytes, no `/`, no white space.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Interface(String);
@@ -19,7 +19,7 @@ impl Interface {
     /// Checks a name.
     ///
     /// # Errors
-    /// A name that the kernel would refuse (`dev_valid_name`).
+    /// The kernel would refuse the name (`dev_valid_name`).
     pub fn new(name: impl Into<String>) -> Result<Self, LayoutError> {
         let name = name.into();
         let fits = (1..16).contains(&name.len()) && name != "." && name != "..";
@@ -32,7 +32,7 @@ impl Interface {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -72,11 +72,11 @@ pub enum LeafKind {
 }
 
 impl LeafKind {
-    /// All, best first.
+    /// All kinds, best first.
     pub const ALL: [LeafKind; 5] =
         [LeafKind::FqCodel, LeafKind::Cake, LeafKind::Bfifo, LeafKind::Sfq, LeafKind::Pfifo];
 
-    /// The kernel's name.
+    /// Returns the kernel's name.
     pub const fn name(self) -> &'static str {
         match self {
             LeafKind::FqCodel => "fq_codel",
@@ -94,19 +94,20 @@ impl fmt::Display for LeafKind {
     }
 }
 
-/// Which leaf to use.
+/// Choice of the leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeafChoice {
-    /// The first that this kernel has, in the order of [`LeafKind::ALL`].
+    /// The first kind that this kernel has, in the order of [`LeafKind::ALL`].
     #[default]
     Best,
-    /// This one or an error.
+    /// This kind, or an error.
     Only(LeafKind),
 }
 
-/// What is never limited nor counted as anybody's: it has a class of its own that goes first.
-/// ARP, batman-adv's frames (ethertype 0x4305), ICMPv6 neighbour discovery and DHCP always are.
+/// Traffic that is neither limited nor counted for a subscriber; its class has the highest priority.
+///
+/// ARP, batman-adv's frames (ethertype 0x4305), ICMPv6 neighbour discovery and DHCP are always included.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bypass {
@@ -123,40 +124,43 @@ impl Default for Bypass {
     }
 }
 
-/// One who shares the mesh.
+/// A subscriber of the mesh.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Subscriber {
-    /// Its number; kept as long as the subscriber is known.
+    /// Number, kept as long as the subscriber is known.
     pub class: ClassId,
-    /// Its addresses. Of several prefixes that hold an address the longest counts.
+    /// Addresses. The longest prefix that contains an address decides.
     pub prefixes: Vec<IpNet>,
-    /// Its Ethernet addresses as the gateway sees them, for traffic that no prefix claims.
+    /// Ethernet addresses as the gateway sees them, for traffic that no prefix claims.
     pub macs: Vec<MacAddr>,
-    /// Bytes it may send per round where subscribers share a limit or an interface: their ratios are those
-    /// of the weights. [`Subscriber::TURN`] to [`Subscriber::LONGEST_TURN`].
+    /// Quantum, bytes per round, where subscribers share a limit or an interface.
+    ///
+    /// The ratios of the quanta are those of the weights. [`Subscriber::TURN`] to [`Subscriber::LONGEST_TURN`].
     pub turn: u32,
 }
 
 impl Subscriber {
-    /// Shortest turn, bytes: one full Ethernet frame. HTB sends a packet per turn even if it is longer than the
-    /// turn, so a shorter turn would not keep the ratio.
+    /// Shortest quantum, bytes: one full Ethernet frame.
+    ///
+    /// HTB sends a packet per turn even if it is longer than the quantum, so a shorter quantum would not keep the
+    /// ratio.
     pub const TURN: u32 = 1514;
-    /// Longest turn, bytes.
+    /// Longest quantum, bytes.
     pub const LONGEST_TURN: u32 = 100 * Self::TURN;
 
-    /// One with prefixes and the shortest turn.
+    /// Returns a subscriber with prefixes and the shortest quantum.
     pub fn new(class: u16, prefixes: impl IntoIterator<Item = IpNet>) -> Self {
         let prefixes = prefixes.into_iter().collect();
         Subscriber { class: ClassId(class), prefixes, macs: Vec::new(), turn: Self::TURN }
     }
 }
 
-/// What the gateway shapes: one class per subscriber and direction.
+/// Shaping of a gateway: one class per subscriber and direction.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Layout {
-    /// Downstream traffic leaves here.
+    /// Interface towards the mesh, which downstream traffic leaves by.
     pub mesh: Interface,
-    /// Upstream traffic leaves here.
+    /// Interface towards the Internet, which upstream traffic leaves by.
     pub wired: Interface,
     /// Name of the nftables table (family `inet`; `netdev` too when Ethernet addresses are used).
     pub table: String,
@@ -164,57 +168,64 @@ pub struct Layout {
     pub handle: u16,
     /// Queue in every class.
     pub leaf: LeafChoice,
-    /// Packets that a `pfifo` or `sfq` leaf holds, and full packets that a `bfifo` has bytes for.
+    /// Packets that a `pfifo` or `sfq` leaf holds; a `bfifo` holds the bytes of as many full packets.
     pub queue: u32,
-    /// Frame bytes that a class may send back to back after a rest, at least: a limit of hundreds
-    /// of Mbit/s gets what passes within a millisecond.
+    /// Least burst of a class after an idle time, in frame bytes.
+    ///
+    /// At a limit of hundreds of Mbit/s the burst is the bytes of one millisecond.
     #[serde(default = "one_frame")]
     pub burst: u32,
-    /// Milliseconds in which a `bfifo` or `pfifo` leaf empties at its limit, at most: it holds
-    /// less where the limit is low. 0: as much as `queue` says at any limit.
+    /// Longest time in which a `bfifo` or `pfifo` leaf drains at its limit, ms; it holds less at a low limit.
+    ///
+    /// 0: `queue` alone decides, at any limit.
     #[serde(default)]
     pub delay_ms: u32,
-    /// Who shares.
+    /// Subscribers.
     pub subscribers: Vec<Subscriber>,
-    /// Which of them forwarded packets belong to that nobody claims; without one they have no limit.
+    /// Subscriber of forwarded packets that no subscriber claims; without one they have no limit.
     #[serde(default)]
     pub unmapped: Option<ClassId>,
-    /// What is left alone.
+    /// Traffic that bypasses the limits.
     pub bypass: Bypass,
 }
 
-/// [`Layout::BURST`], for a layout that was kept before there was a choice.
+/// Returns [`Layout::BURST`], for a stored layout without a burst.
 fn one_frame() -> u32 {
     Layout::BURST
 }
 
 impl Layout {
-    /// Handle of our root qdiscs unless another is chosen.
+    /// Default handle of our root qdiscs.
     pub const HANDLE: u16 = 0x0fa1;
-    /// Name of our table unless another is chosen.
+    /// Default name of our table.
     pub const TABLE: &'static str = "fairmesh";
-    /// Packets in a leaf without AQM unless chosen: a FIFO of twice the 50 of the papers'
-    /// interface queues, since bursts from the wire are larger than those of a radio.
+    /// Default packets in a leaf without AQM.
+    ///
+    /// A FIFO of twice the 50 of the papers' interface queues, since bursts from the wire are larger than those of a
+    /// radio.
     pub const QUEUE: u32 = 100;
-    /// Frame bytes of a burst unless chosen: one full frame, as `tc` has it.
+    /// Default burst, frame bytes: one full frame, as in `tc`.
     pub const BURST: u32 = 1600;
 
-    /// The largest burst: some milliseconds of any interface.
+    /// Largest burst, bytes: some milliseconds of any interface.
     pub const LARGEST_BURST: u32 = 16 << 20;
 
-    /// Packets in a leaf however low its limit. A wire needs three, a mesh five: a TCP that lost one of
-    /// four is told by nobody and waits for its timeout (docs/gateway-dataplane.md).
+    /// Least packets in a leaf at any limit.
+    ///
+    /// A wire needs three, a mesh five: a TCP that loses one of four packets gets no duplicate acknowledgements and
+    /// waits for its timeout (docs/gateway-dataplane.md).
     pub const LEAST_QUEUE: u32 = 5;
 
-    /// Bytes in a leaf however low its limit: as many full frames.
+    /// Least bytes in a leaf at any limit: as many full frames.
     pub const LEAST_BYTES: u32 = Layout::LEAST_QUEUE * Layout::FRAME;
 
-    /// A full frame.
+    /// A full frame, bytes.
     const FRAME: u32 = 1514;
 
-    /// What a leaf of some kind holds at a limit, be it its class's own or that of all who share: bytes for a
-    /// `bfifo`, packets for others. Kinds that know time by themselves take no notice, and `sfq`, which no message
-    /// makes longer or shorter, has one length at all limits.
+    /// Returns the length of a leaf at a limit, its class's own or the aggregate's.
+    ///
+    /// Bytes for a `bfifo`, packets for others. Kinds that measure delay themselves ignore it, and `sfq`, whose length
+    /// no message changes, has one length at all limits.
     pub fn queue_at(&self, kind: LeafKind, limit: Option<BitRate>) -> u32 {
         let (frame, least) = match kind {
             LeafKind::Bfifo => (1, Layout::LEAST_BYTES),
@@ -229,7 +240,7 @@ impl Layout {
         held.max(least).min(most)
     }
 
-    /// Nobody yet, everything else as by default.
+    /// Returns a layout without subscribers and with the defaults.
     pub fn new(mesh: Interface, wired: Interface) -> Self {
         Layout {
             mesh,
@@ -246,16 +257,16 @@ impl Layout {
         }
     }
 
-    /// Whether another is on the same interfaces under the same names.
+    /// True if another layout has the same interfaces and names.
     pub fn same_place(&self, other: &Layout) -> bool {
         let place = |l: &Layout| (l.mesh.clone(), l.wired.clone(), l.table.clone(), l.handle);
         place(self) == place(other)
     }
 
-    /// Checks everything that can be known without a kernel.
+    /// Checks everything that does not depend on a kernel.
     ///
     /// # Errors
-    /// The first thing wrong.
+    /// The first problem.
     pub fn check(&self) -> Result<(), LayoutError> {
         if self.mesh == self.wired {
             return Err(LayoutError::SameInterface(self.mesh.clone()));
@@ -265,7 +276,7 @@ impl Layout {
         if !starts || self.table.len() > 32 || !self.table.bytes().all(plain) {
             return Err(LayoutError::TableName(self.table.clone()));
         }
-        // The kernel hands out 0x8000 and up by itself; 0xffff is its ingress.
+        // The kernel assigns 0x8000 and up by itself; 0xffff is its ingress.
         if !(0x0100..0x8000).contains(&self.handle) {
             return Err(LayoutError::Handle(self.handle));
         }
@@ -310,32 +321,32 @@ impl Layout {
     }
 }
 
-/// What is wrong with a [`Layout`].
+/// Error in a [`Layout`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// Not an interface's name.
+    /// The name of an interface is invalid.
     #[error("`{0}` is not an interface name; expected 1 to 15 letters, digits or . _ - @")]
     InterfaceName(String),
-    /// One interface for both sides.
+    /// Both sides have the same interface.
     #[error("mesh and wired side are both `{0}`; expected two interfaces")]
     SameInterface(Interface),
-    /// Not a table's name.
+    /// The name of a table is invalid.
     #[error("`{0}` is not a table name; expected a letter, then letters, digits or _")]
     TableName(String),
-    /// A handle the kernel or others use.
+    /// The handle is used by the kernel or others.
     #[error("handle {0:#x} is not free for use; expected 0x100 to 0x7fff")]
     Handle(u16),
-    /// A queue too short or too long.
+    /// The queue is too short or too long.
     #[error("a queue of {0} packets; expected 2 to 10000")]
     Queue(u32),
-    /// A burst that no bucket holds.
+    /// The burst is too large for a bucket.
     #[error("a burst of {} bytes; expected 1 to {}", .0, Layout::LARGEST_BURST)]
     Burst(u32),
-    /// A class number out of range.
+    /// A class number is out of range.
     #[error("class {}; expected 1 to {}", .0.0, ClassId::MAX.0)]
     Class(ClassId),
-    /// A turn out of range.
+    /// A quantum is out of range.
     #[error(
         "a turn of {turn} bytes of class {}; expected {} to {}",
         .class.0, Subscriber::TURN, Subscriber::LONGEST_TURN
@@ -343,41 +354,41 @@ pub enum LayoutError {
     Turn {
         /// The subscriber's class.
         class: ClassId,
-        /// The refused length, bytes.
+        /// Refused quantum, bytes.
         turn: u32,
     },
-    /// Two subscribers with one number.
+    /// Two subscribers have the same number.
     #[error("class {} is used by two subscribers", .0.0)]
     DuplicateClass(ClassId),
-    /// Two subscribers with one prefix.
+    /// Two subscribers have the same prefix.
     #[error("{prefix} belongs to classes {} and {}; expected one", .first.0, .second.0)]
     DuplicatePrefix {
         /// The prefix.
         prefix: IpNet,
-        /// Who had it first.
+        /// First subscriber with it.
         first: ClassId,
-        /// Who claims it too.
+        /// Second subscriber with it.
         second: ClassId,
     },
-    /// Two subscribers with one Ethernet address.
+    /// Two subscribers have the same Ethernet address.
     #[error("{mac} belongs to classes {} and {}; expected one", .first.0, .second.0)]
     DuplicateMac {
         /// The address.
         mac: MacAddr,
-        /// Who had it first.
+        /// First subscriber with it.
         first: ClassId,
-        /// Who claims it too.
+        /// Second subscriber with it.
         second: ClassId,
     },
-    /// A multicast address.
+    /// An Ethernet address of a subscriber is a multicast address.
     #[error("{mac} of class {} is a group address; expected a station's", .class.0)]
     GroupMac {
         /// The address.
         mac: MacAddr,
-        /// Whose.
+        /// The subscriber's class.
         class: ClassId,
     },
-    /// A change that needs a new installation.
+    /// The change needs a new installation.
     #[error("{0} cannot change while running; remove and install anew")]
     Fixed(&'static str),
 }

@@ -1,8 +1,8 @@
-//! What a gateway enforces on its two interfaces, and what it counts there.
+//! Enforcement and counters on the two interfaces of a gateway.
 //!
-//! Downstream traffic is shaped where it enters the mesh, by destination; upstream traffic where it
-//! leaves towards the wire, by source as the mesh knows it (before any address translation). Every
-//! subscriber has one class in each direction; traffic of nobody known has a class without a limit.
+//! Downstream traffic is shaped where it enters the mesh, by destination; upstream traffic where it leaves towards the
+//! wire, by source as the mesh knows it (before any address translation). Every subscriber has one class in each
+//! direction; unmapped traffic has a class without a limit.
 
 mod htb;
 pub(crate) mod layout;
@@ -20,31 +20,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// A new limit. It replaces the old one in place: what waits in the class stays there.
+/// A new limit. It replaces the old one in place: packets waiting in the class stay there.
 ///
-/// Limits count bytes of Ethernet frames, as the kernel's queueing disciplines do (14 more than
-/// the IP packet on Ethernet, none more on a TUN interface).
+/// Limits count bytes of Ethernet frames, as the kernel's queueing disciplines do (14 more than the IP packet on
+/// Ethernet, none more on a TUN interface).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RateChange {
-    /// Of which class.
+    /// Class and direction.
     pub slot: Slot,
-    /// At most this; `None`: unlimited.
+    /// Limit; `None`: unlimited.
     pub rate: Option<BitRate>,
 }
 
-/// What passed through a class since it was made. Counters only grow, except when the class was
-/// made anew (interface lost, reboot).
+/// Counters of a class since its creation.
+///
+/// They only grow, unless the class is created again (interface lost, reboot).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClassCounters {
-    /// Which class.
+    /// Class and direction.
     pub slot: Slot,
     /// Bytes sent (Ethernet frames).
     pub bytes: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Packets that found the class's queue full. What an AQM drops later is in its own counters.
+    /// Packets that found the class's queue full. Later drops of an AQM are in its own counters.
     pub drops: u64,
-    /// Times the class had to wait for its limit.
+    /// Times that the class had to wait for its limit.
     pub overlimits: u64,
     /// Packets waiting.
     pub backlog_packets: u32,
@@ -52,20 +53,20 @@ pub struct ClassCounters {
     pub backlog_bytes: u64,
 }
 
-/// Counters of one interface and of what its shaping saw, for comparing them.
+/// Counters of one interface and of its shaping, for comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InterfaceCounters {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The kernel's index for it.
+    /// The kernel's index.
     pub index: u32,
-    /// Administratively up and with carrier.
+    /// True if it is administratively up and has carrier.
     pub up: bool,
     /// Bytes sent by the driver.
     pub tx_bytes: u64,
     /// Packets sent by the driver.
     pub tx_packets: u64,
-    /// Packets the driver gave up.
+    /// Packets that the driver gave up.
     pub tx_dropped: u64,
     /// Bytes received.
     pub rx_bytes: u64,
@@ -75,15 +76,15 @@ pub struct InterfaceCounters {
     pub shaped_bytes: u64,
     /// Packets that passed our root qdisc.
     pub shaped_packets: u64,
-    /// Packets dropped by our qdiscs, all of them.
+    /// Packets that all our qdiscs dropped.
     pub shaped_drops: u64,
     /// Bytes of the subscribers' classes together.
     pub subscriber_bytes: u64,
     /// Packets of the subscribers' classes together.
     pub subscriber_packets: u64,
-    /// Bytes of nobody known.
+    /// Bytes of unmapped traffic.
     pub unmapped_bytes: u64,
-    /// Packets of nobody known.
+    /// Packets of unmapped traffic.
     pub unmapped_packets: u64,
     /// Bytes of routing and management traffic.
     pub bypass_bytes: u64,
@@ -91,30 +92,30 @@ pub struct InterfaceCounters {
     pub bypass_packets: u64,
     /// Packets that nftables gave to a subscriber's class on this interface.
     pub classified_packets: u64,
-    /// IPv6 packets of nobody known that nftables saw on this interface.
+    /// IPv6 packets of unmapped traffic that nftables saw on this interface.
     pub unmapped_ipv6_packets: u64,
 }
 
-/// What an interface has sent, in frame bytes.
+/// Bytes that an interface has sent, as frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SentCounters {
-    /// By the driver.
+    /// Total of the driver.
     pub bytes: u64,
-    /// Of nobody known.
+    /// Unmapped traffic.
     pub unmapped: u64,
-    /// Of routing and management.
+    /// Routing and management traffic.
     pub bypass: u64,
 }
 
-/// How a packet's class reaches HTB.
+/// Field of a packet that carries the class to HTB.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Classifier {
-    /// In the packet's priority, which HTB reads itself.
+    /// The packet's priority, which HTB reads itself.
     Priority,
-    /// In the packet's mark, read by a `fw` filter.
+    /// The packet's mark, read by a `fw` filter.
     MarkFw,
-    /// In the packet's mark, read by a two-instruction BPF filter.
+    /// The packet's mark, read by a two-instruction BPF filter.
     MarkBpf,
 }
 
@@ -128,56 +129,61 @@ impl fmt::Display for Classifier {
     }
 }
 
-/// What this kernel and system offer.
+/// Features of this kernel and system.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Features {
     /// Kernel release, as `uname -r`.
     pub kernel: String,
     /// Version of `nft`, if there is one.
     pub nft: Option<String>,
-    /// Leaf disciplines there are, best first. Empty when it could not be tried beforehand; the
-    /// best that works is then found while installing.
+    /// Available leaf disciplines, best first.
+    ///
+    /// Empty if they could not be tried beforehand; the installation then finds the best one that works.
     pub leaves: Vec<LeafKind>,
-    /// Whether HTB is there; `None` when it could not be tried beforehand.
+    /// True if HTB is available; `None` if it could not be tried beforehand.
     pub htb: Option<bool>,
-    /// Ways to classify there are. [`Classifier::Priority`] needs nothing but HTB, yet some Wi-Fi
-    /// drivers overwrite the priority: which one holds is found out on the interface itself.
+    /// Available classifiers.
+    ///
+    /// [`Classifier::Priority`] needs nothing but HTB, yet some Wi-Fi drivers overwrite the priority: the installation
+    /// tests which one works on the interface.
     pub classifiers: Vec<Classifier>,
-    /// Whether ARP and other frames without IP can be told apart (`u32` or `bpf` filter).
+    /// True if ARP and other frames without IP can be recognised (`u32` or `bpf` filter).
     pub bypass_filter: bool,
-    /// Whether nftables can look at frames as they leave an interface (netdev egress hook, Linux
-    /// 5.16), needed to classify downstream by Ethernet address.
+    /// True if nftables can process frames on egress of an interface (netdev egress hook, Linux 5.16).
+    ///
+    /// Classifying downstream by Ethernet address needs it.
     pub egress_hook: bool,
-    /// Flow tables that let traffic go around us, as `family table/name`.
+    /// Flow tables whose traffic bypasses the shaping, as `family table/name`.
     pub flowtables: Vec<String>,
 }
 
 /// Result of [`Shaper::install`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Installed {
-    /// The discipline in every class.
+    /// Queueing discipline in every class.
     pub leaf: LeafKind,
-    /// How packets are classified downstream and upstream; each was tried with packets of our own.
+    /// Classifiers downstream and upstream; each was tested with packets of our own.
     pub classifier: [Classifier; 2],
-    /// Whether structures of an earlier run were found and taken over.
+    /// True if objects of an earlier run were taken over.
     pub adopted: bool,
-    /// Classes that an earlier run had left and nobody needs any more.
+    /// Classes of an earlier run that are no longer needed.
     pub swept: usize,
-    /// Bytes of the link's header downstream and upstream, which limits count and IP does not.
+    /// Link's header downstream and upstream, bytes; limits count it and IP does not.
     pub headers: [u16; 2],
-    /// Default queueing disciplines that were replaced, as `interface: kind`. The kernel puts them
-    /// back by itself when ours go.
+    /// Default queueing disciplines that were replaced, as `interface: kind`.
+    ///
+    /// The kernel restores them when ours are removed.
     pub replaced: Vec<String>,
-    /// What the operator should know.
+    /// Notes for the operator.
     pub notes: Vec<String>,
 }
 
 /// Result of [`Shaper::relayout`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Relaid {
-    /// Subscribers that came.
+    /// Added subscribers.
     pub added: usize,
-    /// Subscribers that went. Their classes are unlimited until what waited in them is sent.
+    /// Removed subscribers. Their classes are unlimited until their queues are empty.
     pub removed: usize,
     /// Subscribers whose addresses changed.
     pub changed: usize,
@@ -186,16 +192,16 @@ pub struct Relaid {
 /// Result of [`Shaper::remove`].
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Removed {
-    /// Interfaces from which our qdisc was taken.
+    /// Interfaces from which our qdisc was removed.
     pub qdiscs: Vec<String>,
-    /// Tables removed.
+    /// Removed tables.
     pub tables: Vec<String>,
-    /// What was there but not ours, and stays.
+    /// Objects of other programs, which stay.
     pub kept: Vec<String>,
 }
 
 impl Removed {
-    /// Takes in what else was removed.
+    /// Adds the result of another removal.
     pub fn add(&mut self, other: Removed) {
         self.qdiscs.extend(other.qdiscs);
         self.tables.extend(other.tables);
@@ -203,34 +209,33 @@ impl Removed {
     }
 }
 
-/// Whether packets reach the classes they are meant for, since the last look.
+/// Check that packets reach their classes, since the last call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Verification {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
     /// Packets that nftables gave to subscribers' classes.
     pub classified: u64,
-    /// Packets that arrived there (sent, waiting or dropped).
+    /// Packets that arrived in these classes (sent, waiting or dropped).
     pub arrived: u64,
-    /// `false` if most of them did not arrive.
+    /// False if most of them did not arrive.
     pub holds: bool,
-    /// The classifier in force from now on (another one, if the last did not hold).
+    /// Classifier in force from now on (another one, if the previous one did not work).
     pub classifier: Classifier,
 }
 
-/// A difference between what a data plane was told to do and what it does.
+/// A difference between a data plane's configured and actual behaviour.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deviation {
-    /// Another program changed limits; they were set again.
+    /// Another program changed limits; they were restored.
     Limits {
         /// Direction of the classes.
         direction: Direction,
-        /// Number of the classes.
+        /// Number of classes.
         classes: usize,
     },
-    /// An interface is a port of a bridge or a bond, so routed packets leave through the latter
-    /// and are not classified.
+    /// An interface is a port of a bridge or a bond, so routed packets leave through that one unclassified.
     Port {
         /// The interface.
         interface: String,
@@ -246,21 +251,20 @@ pub enum Deviation {
         /// Bytes that passed the queueing discipline.
         shaped: u64,
     },
-    /// A rule or filter of another program gives packets the class of one subscriber, or takes them
-    /// out of theirs.
+    /// A rule or filter of another program moves packets into or out of a subscriber's class.
     Foreign {
-        /// The rule or filter and its place.
+        /// The rule or filter and its parent.
         by: String,
-        /// The class that it gives; `None` for a priority or mark that is no class.
+        /// Class that it gives; `None` for a priority or mark that is not a class.
         class: Option<String>,
-        /// The command that lists it.
+        /// Command that lists it.
         list: String,
     },
     /// A rule or filter of another program may change the class of packets: the value is computed.
     Unverified {
-        /// The rule or filter and its place.
+        /// The rule or filter and its parent.
         by: String,
-        /// The command that lists it.
+        /// Command that lists it.
         list: String,
     },
     /// Packets that were given a subscriber's class did not arrive there.
@@ -271,13 +275,13 @@ pub enum Deviation {
         classified: u64,
         /// Packets that arrived in classes.
         arrived: u64,
-        /// The classifier in force from now on, if another one was put in place.
+        /// Classifier in force from now on, if it was replaced.
         replaced_by: Option<Classifier>,
     },
 }
 
 impl Deviation {
-    /// Name of the kind, for events.
+    /// Returns the name of the kind, for events.
     pub const fn code(&self) -> &'static str {
         match self {
             Deviation::Limits { .. } => "limits.changed",
@@ -289,7 +293,7 @@ impl Deviation {
         }
     }
 
-    /// Returns whether limits act again after the call that found it.
+    /// Returns true if limits work again after the call that found it.
     pub const fn is_repaired(&self) -> bool {
         match self {
             Deviation::Limits { .. } => true,
@@ -301,7 +305,7 @@ impl Deviation {
         }
     }
 
-    /// Returns whether limits are known not to act as they should.
+    /// Returns true if limits are known not to work as configured.
     pub const fn is_certain(&self) -> bool {
         !matches!(self, Deviation::Unverified { .. })
     }
@@ -354,30 +358,32 @@ impl fmt::Display for Deviation {
 
 /// The data plane of a gateway. Every call may be repeated; an error leaves traffic flowing.
 pub trait Shaper {
-    /// What kernel and system offer. Touches nothing.
+    /// Finds the features of kernel and system. Changes nothing.
     ///
     /// # Errors
-    /// Only if nothing at all can be found out.
+    /// Nothing at all can be found out.
     fn probe(&mut self) -> Result<Features, Error>;
 
-    /// Builds everything, all classes unlimited, on top of what an earlier run may have left:
-    /// classes that are there already keep their queues and counters and become unlimited.
+    /// Installs everything, with all classes unlimited.
+    ///
+    /// Classes of an earlier run keep their queues and counters and become unlimited.
     ///
     /// # Errors
-    /// A wrong layout, foreign qdiscs or tables in the way (they stay), missing features.
+    /// An invalid layout, other programs' qdiscs or tables in the way (they stay), missing features.
     fn install(&mut self, layout: &Layout) -> Result<Installed, Error>;
 
-    /// Lets subscribers come, go and change addresses. Interfaces, table and leaf stay as
-    /// installed. New classes are unlimited.
+    /// Adds and removes subscribers and changes their addresses.
+    ///
+    /// Interfaces, table and leaf stay as installed. New classes are unlimited.
     ///
     /// # Errors
-    /// A wrong layout (nothing changes then), or the kernel's refusal.
+    /// An invalid layout (nothing changes then), or the kernel's refusal.
     fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error>;
 
     /// Changes limits in place, in one batch per direction.
     ///
     /// # Errors
-    /// The first change refused; all others are carried out.
+    /// The first refused change; all others are carried out.
     fn set_rates(&mut self, changes: &[RateChange]) -> Result<(), Error>;
 
     /// Reads all subscribers' counters. `out` is cleared first; its order is the kernel's.
@@ -392,45 +398,50 @@ pub trait Shaper {
     /// The interface is gone.
     fn interface(&mut self, which: Side) -> Result<InterfaceCounters, Error>;
 
-    /// Reads what an interface has sent, for whom: cheap enough for every look at the classes.
+    /// Reads the bytes that an interface has sent by kind: cheap enough for every sample of the classes.
     ///
     /// # Errors
     /// The interface is gone.
     fn sent(&mut self, which: Side) -> Result<SentCounters, Error>;
 
-    /// Compares what was classified with what arrived in classes since the last call, and changes
-    /// to another classifier where the one in use does not hold.
+    /// Compares classified packets with packets that arrived in classes since the last call.
+    ///
+    /// Replaces a classifier that does not work.
     ///
     /// # Errors
     /// An interface is gone.
     fn verify(&mut self) -> Result<Vec<Verification>, Error>;
 
-    /// Compares effects and objects with what was set: limits of classes, rules and map elements,
-    /// counters of the interfaces with those of the classes. Puts right what can be put right in
-    /// place. One call looks at a part of thousands of classes, the next call at the next part.
+    /// Compares effects and objects with the configured ones, and repairs them in place where possible.
+    ///
+    /// These are limits of classes, rules and map elements, and counters of the interfaces with those of the classes.
+    /// Of thousands of classes one call checks a part, and the next call the next part.
     ///
     /// # Errors
     /// Classes or rules that are missing, an interface that is gone, the kernel's refusal.
     fn audit(&mut self) -> Result<Vec<Deviation>, Error>;
 
-    /// Classification of packets now, downstream and upstream; newcomers or [`Shaper::verify`] may have changed it.
+    /// Returns the classifiers in force, downstream and upstream; new subscribers or [`Shaper::verify`] may have
+    /// changed them.
     fn classifiers(&self) -> Option<[Classifier; 2]>;
 
-    /// Keeps limits in force: without a call in 10 s packets are no longer classified, and nobody is
-    /// limited, whatever became of the callers. Looks as well whether everything is as it was put.
+    /// Renews the limits and checks that all objects are in place.
+    ///
+    /// Without a call in 10 s packets are no longer classified and no limit applies, whatever the state of the callers.
     ///
     /// # Errors
     /// [`Error::RulesGone`], an interface that is gone or has another name now, the kernel's refusal.
     fn renew(&mut self) -> Result<(), Error>;
 
-    /// Makes every class unlimited; structure and counters stay. The safe state.
+    /// Makes every class unlimited; structure and counters stay. This is the safe state.
     ///
     /// # Errors
     /// The kernel's refusal; as many classes as possible are unlimited then.
     fn release(&mut self) -> Result<(), Error>;
 
-    /// Removes everything that is ours, of this run or an earlier one, and only that. `layout`'s
-    /// interfaces, table and handle say where to look.
+    /// Removes everything that is ours, of this run or an earlier one, and nothing else.
+    ///
+    /// The interfaces, table and handle of `layout` are searched.
     ///
     /// # Errors
     /// The kernel's refusal; as much as possible is removed then.

@@ -1,8 +1,8 @@
-//! Audit: whether limits act, by objects and by effects.
+//! Audit of the limits, by objects and by effects.
 //!
-//! Objects: rate and ceiling of classes, read back from the kernel. Rules and map elements are
-//! compared in [`Shaper::renew`]. Effects: packets that rules gave a class against packets that
-//! arrived in classes, bytes that a driver sent against bytes that passed our root qdisc.
+//! Objects: rate and ceiling of classes, read back from the kernel. Rules and map elements are compared in
+//! [`Shaper::renew`]. Effects: packets that rules gave a class against packets that arrived in classes, bytes that a
+//! driver sent against bytes that passed our root qdisc.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,16 @@ use crate::tc::htb::Class;
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
-/// Trees of groups, each of up to [`ClassId::GROUP`] classes, that one call looks at.
+/// Trees of groups that one call checks, each of up to [`ClassId::GROUP`] classes.
 const TREES: usize = 5;
-/// Packets between two calls that are enough to judge a classifier.
+/// Packets between two calls that suffice to judge a classifier.
 const PACKETS: u64 = 100;
-/// Bytes between two calls that are enough to judge whether traffic passes our root qdisc.
+/// Bytes between two calls that suffice to judge if traffic passes our root qdisc.
 const BYTES: u64 = 100_000;
-/// Calls in a row that must agree: counters of one instant are read one after the other.
+/// Consecutive calls that must agree: counters of one instant are read one after the other.
 const AGREEING: u8 = 2;
 
-/// Counters of one direction at the last call, and how many calls in a row found each effect missing.
+/// Counters of one direction at the last call, and the consecutive calls that found each effect missing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     classified: u64,
@@ -36,17 +36,17 @@ struct Counted {
     bypassed: u8,
 }
 
-/// What an audit remembers until the next one.
+/// State of the audit between two calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
-    /// By direction; `None` until the first call.
+    /// Counters by direction; `None` until the first call.
     counted: [Option<Counted>; 2],
-    /// Place in the order of groups at which the next call begins.
+    /// Position in the order of groups at which the next call begins.
     next: usize,
 }
 
 impl Watch {
-    /// Forgets the counters: those of nftables begin again with the rules.
+    /// Discards the counters: those of nftables restart with the rules.
     pub fn restart(&mut self) {
         self.counted = [None; 2];
     }
@@ -68,12 +68,12 @@ pub(super) fn audit(plane: &mut HtbShaper) -> Result<Vec<Deviation>, Error> {
     Ok(found)
 }
 
-/// Whether the interface is a port of another one.
+/// Reports an interface that is a port of another one.
 fn port(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
     let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
     let port = &state.ports[way.index()];
     let link = link::by_index(&mut plane.netlink, port.index, &port.name)?;
-    // A port of batman-adv carries its frames, which have no class of their own; a VRF is no bridge.
+    // A port of batman-adv carries batman-adv frames, which have no class of their own; a VRF is not a bridge.
     let Some(index) = link.controller else { return Ok(()) };
     let Ok(controller) = link::by_index(&mut plane.netlink, index, "") else { return Ok(()) };
     if matches!(controller.kind.as_deref(), Some("bridge" | "bond" | "team" | "openvswitch")) {
@@ -82,7 +82,7 @@ fn port(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> Re
     Ok(())
 }
 
-/// Compares rates and ceilings, and sets those again that differ.
+/// Compares rates and ceilings, and restores those that differ.
 fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
     let d = way.index();
     let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
@@ -132,7 +132,7 @@ fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> 
     Ok(())
 }
 
-/// The class as it was set; `None` for a class without a limit that is ours to keep.
+/// Returns the class as it was set; `None` for a class whose limit is not ours to maintain.
 fn meant(state: &State, way: Direction, minor: u16) -> Option<Class> {
     let d = way.index();
     let (port, whole, burst) = (&state.ports[d], state.aggregate[d], state.layout.burst);
@@ -171,7 +171,7 @@ fn effects(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Result<(), Erro
         if classified >= PACKETS && arrived * 2 < classified {
             now.misrouted = before.misrouted.saturating_add(1);
         } else if classified < PACKETS {
-            // Too few to judge: counted on, until there are enough.
+            // Too few to judge: the counters accumulate until there are enough.
             now.misrouted = before.misrouted;
             (now.classified, now.arrived) = (before.classified, before.arrived);
         }

@@ -1,4 +1,4 @@
-//! Installing, taking over, removing.
+//! Installation, take-over and removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -19,7 +19,7 @@ use crate::tc::htb::Class;
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
-/// How long what waits in our classes gets to leave before they go.
+/// Time for which packets in our classes may drain before the classes are removed.
 const DRAIN: Duration = Duration::from_millis(500);
 
 pub(super) fn install(plane: &mut HtbShaper, layout: &Layout) -> Result<Installed, Error> {
@@ -39,7 +39,7 @@ pub(super) fn install(plane: &mut HtbShaper, layout: &Layout) -> Result<Installe
     let adopted = roots.contains(&Root::Ours) || !adopted_tables.is_empty();
     let built = build(plane, layout, &links, &roots, egress_hook, adopted);
     if built.as_ref().is_err_and(|e| !e.is_busy()) && !adopted {
-        // Nothing was there before, so nothing stays. A call that is repeated goes on where it was.
+        // Nothing was there before, so all is removed. A busy call continues when it is repeated.
         let _ = remove(&mut plane.netlink, layout);
     }
     built
@@ -75,7 +75,7 @@ fn build(
     for (side, port) in ports.iter().enumerate() {
         let mut left = there(netlink, port)?;
         if left.misplaced {
-            // Two trees at once would share queues, whose numbers are their classes'.
+            // Two trees at once would share queues, whose numbers are those of their classes.
             drain(netlink, port);
             remove_root(netlink, port)?;
             put_root(netlink, port)?;
@@ -129,7 +129,7 @@ fn build(
         let trees: Vec<u16> = in_groups[side].iter().copied().collect();
         let (held, note) = try_out(netlink, &ports[side], &links[side], &available, &trees)?;
         if held == Classifier::Priority {
-            // One of an earlier run would go on giving classes to marks, which are the operator's now.
+            // A filter of an earlier run would still map marks to classes, and the operator uses the marks now.
             ports[side].remove_mark_filter(netlink);
         }
         classifier[side] = held;
@@ -194,7 +194,7 @@ fn build(
     Ok(Installed { leaf, classifier, adopted, swept, headers, replaced, notes })
 }
 
-/// An interface with our tree on it, all classes in that of the root.
+/// Returns an interface with our tree on it, all classes in that of the root.
 fn port(link: &Link, handle: u16) -> Port {
     let place = Place { root: Handle::new(handle, 0), grouped: false };
     let Link { name, index, mtu, header, .. } = link.clone();
@@ -247,8 +247,10 @@ fn lift_on(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     port.refused(refused, "lifting a limit")
 }
 
-/// Lets out what waits in our classes on an interface: without limits it is gone within moments,
-/// unless the interface itself has no room. What cannot be done is left: all goes anyway.
+/// Drains our classes on an interface.
+///
+/// Without limits this takes moments, unless the interface itself is congested. Failures are ignored: everything is
+/// removed anyway.
 fn drain(netlink: &mut Netlink, port: &Port) {
     let _ = lift_on(netlink, port);
     let root = Head::new(port.index, port.root(), Handle::NONE);
@@ -263,7 +265,7 @@ fn drain(netlink: &mut Netlink, port: &Port) {
     }
 }
 
-/// [`HtbShaper::lift`].
+/// Implements [`HtbShaper::lift`].
 pub(super) fn lift(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
     let mut result = Ok(());
     for interface in [&layout.mesh, &layout.wired] {
@@ -283,7 +285,7 @@ pub(super) fn lift(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> 
 pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, Error> {
     let mut removed = Removed::default();
     let mut result = Ok(());
-    // A queueing discipline takes with it what waits there.
+    // Removing a queueing discipline drops the packets that wait in it.
     let drain_ours = |netlink: &mut Netlink| {
         for interface in [&layout.mesh, &layout.wired] {
             let Ok(link) = link::find(netlink, interface.name()) else { continue };
@@ -293,7 +295,7 @@ pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, 
         }
     };
     drain_ours(netlink);
-    // Rules first: from then on everything goes through the class without limit.
+    // Rules first: afterwards all packets pass through the class without limit.
     for family in ["inet", "netdev"] {
         match nft::run::table(family, &layout.table) {
             Ok(Table::Absent) => {}

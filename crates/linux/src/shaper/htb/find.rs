@@ -1,4 +1,4 @@
-//! What is there already: ours of an earlier run, or somebody else's.
+//! Existing objects: our own from an earlier run, or another program's.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::tc::htb::Qdisc;
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
-/// What sits at an interface's root.
+/// Root qdisc of an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Root {
-    /// What the kernel put there.
+    /// Default qdisc of the kernel.
     Default(String),
     Ours,
     Foreign {
@@ -50,7 +50,7 @@ pub(super) fn root(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<Ro
     }
 }
 
-/// Refuses what is not ours before anything is touched.
+/// Refuses an interface with another program's root qdisc before anything is changed.
 pub(super) fn survey(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<Root, Error> {
     match root(netlink, link, handle)? {
         Root::Foreign { kind, handle } => Err(Error::ForeignQdisc {
@@ -62,7 +62,7 @@ pub(super) fn survey(netlink: &mut Netlink, link: &Link, handle: u16) -> Result<
     }
 }
 
-/// nftables families in which our table may be.
+/// Returns the nftables families in which our table exists.
 pub(super) fn tables(layout: &Layout, egress_hook: bool) -> Result<Vec<&'static str>, Error> {
     let mut ours = Vec::new();
     let families: &[&str] = if egress_hook { &["inet", "netdev"] } else { &["inet"] };
@@ -78,17 +78,18 @@ pub(super) fn tables(layout: &Layout, egress_hook: bool) -> Result<Vec<&'static 
     Ok(ours)
 }
 
-/// Subscribers' classes and groups that are there already.
+/// Existing classes and groups of subscribers.
 #[derive(Default, Debug)]
 pub(super) struct There {
     pub classes: BTreeSet<u16>,
     pub groups: BTreeSet<u16>,
-    /// Whether a class is not where it would be made now: it was made where groups could not be found, or by an
-    /// earlier version.
+    /// True if a class is not where it would be created now.
+    ///
+    /// It was created where groups could not be found, or by an earlier version.
     pub misplaced: bool,
 }
 
-/// Looks at all trees of an interface that are ours.
+/// Reads all of our trees on an interface.
 pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<There, Error> {
     let mut there = There::default();
     let mut trees = vec![port.root()];
@@ -111,7 +112,7 @@ pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<There, Error> 
     Ok(there)
 }
 
-/// Lifts the limits of subscribers' classes that are not in the layout.
+/// Lifts the limits of subscribers' classes that are not in the layout; returns their numbers.
 pub(super) fn leftovers(
     netlink: &mut Netlink,
     port: &Port,

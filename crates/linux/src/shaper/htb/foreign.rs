@@ -22,8 +22,9 @@ pub(super) fn rules(plane: &HtbShaper, found: &mut Vec<Deviation>) {
     }));
 }
 
-/// Reports filters on packets that leave our interfaces, and those beside ours on our root. Filters
-/// on packets that arrive are left out: forwarding sets the priority again.
+/// Reports filters on egress of our interfaces, and other filters on our root.
+///
+/// Filters on ingress are left out: forwarding sets the priority again.
 pub(super) fn filters(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Result<(), Error> {
     for direction in Direction::BOTH {
         let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
@@ -56,7 +57,7 @@ pub(super) fn filters(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Resu
                 }
                 let constants = filter.priorities.iter().flatten().chain(&filter.marks);
                 let class = ours(named.0).or_else(|| constants.copied().find_map(ours));
-                // What the rules wrote is overwritten on egress, behind them.
+                // Egress overwrites the values that the rules wrote before it.
                 let overwritten = !classified
                     && match classifier {
                         Classifier::Priority => !filter.priorities.is_empty(),

@@ -1,8 +1,8 @@
 //! Trees below the root's, for subscribers beyond the first thousand.
 //!
-//! A limit holds wherever its class is. Turns are another matter: where everybody together has a limit, or the
-//! interface has no room, the root gives turns to groups and to the first thousand, and each group to its own. So a
-//! group's turn is as long as those are together who wait in it for others, as the last look has seen it.
+//! A limit holds in any tree. The round robin differs: under an aggregate limit, or on a congested interface, the root
+//! serves groups and the first thousand subscribers in turn, and each group serves its own. So a group's quantum is the
+//! sum of the quanta of its members that were backlogged at the last sample without being delayed by their own limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use crate::error::Error;
 use crate::netlink::{Batch, Netlink};
 use crate::shaper::{Classifier, Direction, Subscriber};
 
-/// Bytes of one subscriber's turn: a full frame.
+/// Quantum of one subscriber, bytes: a full frame.
 pub(super) const TURN: u32 = Subscriber::TURN;
 
-/// The groups that these numbers need.
+/// Returns the groups that these numbers need.
 pub(super) fn of(port: &Port, numbers: impl IntoIterator<Item = u16>) -> BTreeSet<u16> {
     numbers.into_iter().filter_map(|minor| port.place.group(minor)).collect()
 }
 
-/// Puts groups in place that are not there, and changes those that are.
+/// Adds missing groups and changes existing ones.
 pub(super) fn put(
     netlink: &mut Netlink,
     port: &Port,
@@ -36,7 +36,9 @@ pub(super) fn put(
     port.refused(refused, "adding a group of classes")
 }
 
-/// Makes the groups that newcomers need, and what finds them. Where that takes another classifier, all get it.
+/// Adds the groups that new subscribers need, and the filters that find them.
+///
+/// If that needs another classifier, all packets get it.
 pub(super) fn make(plane: &mut HtbShaper, come: &[u16]) -> Result<(), Error> {
     for direction in Direction::BOTH {
         let d = direction as usize;
@@ -61,7 +63,7 @@ pub(super) fn make(plane: &mut HtbShaper, come: &[u16]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives each group the turns of those who wait in it (the sum of their turns).
+/// Sets each group's quantum to the sum of the quanta that wait in it.
 pub(super) fn take_turns(
     plane: &mut HtbShaper,
     direction: Direction,

@@ -1,10 +1,10 @@
-//! Queues in classes: which kind, and from when on.
+//! Queues in classes: their kind, and the time of their creation.
 //!
-//! A `fq_codel`, as all that have several queues, is a place for filters, and so is each class of HTB. For each such
-//! place that is made the kernel goes over all there are on interfaces whose drivers do no traffic control of their
-//! own (`flow_indr_dev_setup_offload`). With ten thousand subscribers these queues are half of the places, three
-//! quarters of the steps, and 100 MB. So where there are groups a class begins with a FIFO of bytes, which is short and
-//! no such place, and gets its own queue once it has been seen with traffic.
+//! A `fq_codel`, like every qdisc with several queues, is an attachment point for filters, and so is each class of HTB.
+//! For each new point the kernel walks all existing ones on interfaces whose drivers do no traffic control of their own
+//! (`flow_indr_dev_setup_offload`). With ten thousand subscribers these queues are half of the points, three quarters
+//! of the steps, and 100 MB. So if there are groups, a class begins with a FIFO of bytes, which is short and is no such
+//! point, and gets its own queue once it has had traffic.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -20,35 +20,39 @@ use crate::shaper::*;
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head, leaf};
 
-/// Classes of one direction that get their own queue at one look.
+/// Most classes of one direction that get their own queue in one sample.
 const AT_A_LOOK: usize = 32;
-/// The longest that limits are lifted meanwhile: what waits at a limit as low as 300 kbit/s is paid for by then.
+/// Longest time for which limits are lifted meanwhile.
+///
+/// Packets that wait at a limit as low as 300 kbit/s have drained by then.
 const WITHOUT_LIMIT: Duration = Duration::from_millis(50);
 
-/// Which kinds of queues classes have.
+/// Kinds of queues in classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Leaves {
-    /// The kind asked for.
+    /// Requested kind.
     pub kind: LeafKind,
-    /// Whether the kernel has what classes can begin with.
+    /// True if the kernel has the FIFO that classes can begin with.
     fifo: bool,
 }
 
 impl Leaves {
-    /// As this kernel can have them.
+    /// Returns the kinds that this kernel supports.
     pub fn on(netlink: &mut Netlink, port: &Port, kind: LeafKind) -> Result<Self, Error> {
         let plain = matches!(kind, LeafKind::Bfifo | LeafKind::Pfifo);
         Ok(Leaves { kind, fifo: !plain && has_fifo(netlink, port)? })
     }
 
-    /// What a class has, or is to begin with, with as many groups. Its own it keeps.
+    /// Returns the kind of queue that a class has or begins with, given the number of groups.
+    ///
+    /// A class that has the requested kind keeps it.
     pub fn first(self, groups: usize, there: Option<LeafKind>) -> LeafKind {
         let own = there == Some(self.kind) || !self.fifo || groups == 0;
         if own { self.kind } else { LeafKind::Bfifo }
     }
 }
 
-/// Whether the kernel has a FIFO of bytes (`tbf`), tried on a class that nobody uses.
+/// True if the kernel has a FIFO of bytes (`tbf`), tried on an unused class.
 fn has_fifo(netlink: &mut Netlink, port: &Port) -> Result<bool, Error> {
     let mut batch = Batch::new();
     let class = port.trial(&mut batch, port.root());
@@ -65,14 +69,14 @@ fn has_fifo(netlink: &mut Netlink, port: &Port) -> Result<bool, Error> {
     }
 }
 
-/// Queues of subscribers' classes that are there already, where they are of our kinds.
+/// Reads the existing queues of subscribers' classes, if they are of our kinds.
 pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<BTreeMap<u16, LeafKind>, Error> {
     let mut found = BTreeMap::new();
     let head = Head::new(port.index, Handle::NONE, Handle::NONE);
     let read = |_, payload: &[u8]| {
         let Some(dumped) = Dumped::read(payload) else { return };
         let minor = dumped.head.parent.minor();
-        // The kernel tells of all interfaces.
+        // The kernel reports all interfaces.
         let ours = dumped.head.index == port.index && dumped.head.parent == port.class(minor);
         let kind = LeafKind::ALL.into_iter().find(|kind| leaf::module(*kind) == dumped.kind);
         if let Some(kind) =
@@ -85,18 +89,19 @@ pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<BTreeMap<u16, 
     Ok(found)
 }
 
-/// What classes of subscribers are made with.
+/// Parameters for creating classes of subscribers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Making<'a> {
     pub layout: &'a Layout,
     pub leaves: Leaves,
     pub groups: usize,
-    /// What everybody together may have.
+    /// Aggregate limit.
     pub whole: Option<BitRate>,
 }
 
-/// Makes or changes classes, without limits of their own, each with a queue. `there`: the queues of those that were
-/// there before. `part` is called now and then.
+/// Creates or changes classes, without limits of their own, each with a queue.
+///
+/// `there`: queues that existed before. `part` is called after each part of the classes.
 pub(super) fn make(
     netlink: &mut Netlink,
     port: &Port,
@@ -106,7 +111,8 @@ pub(super) fn make(
 ) -> Result<(), Error> {
     let Making { layout, leaves, groups, whole } = making;
     let mut batch = Batch::new();
-    // Each class has a FIFO of the kernel's until it has ours, and all of those are in one list, so there are never many.
+    // Each class has a FIFO of the kernel's until it has ours, and all of those FIFOs are in one list, so their number
+    // stays small.
     for some in who.chunks(PART) {
         batch.clear();
         for s in some {
@@ -127,7 +133,7 @@ pub(super) fn make(
                 (kind, _, queue) => port.leaf(&mut batch, s.class.0, kind, queue),
             }
         }
-        // Of another kind before, or of one that takes no such message twice.
+        // The queue had another kind before, or is of a kind that refuses a repeated message.
         for refused in netlink.apply(&mut batch)? {
             let minor = some[refused.index].class.0;
             let (kind, _, queue) = queue(minor);
@@ -138,8 +144,10 @@ pub(super) fn make(
     Ok(())
 }
 
-/// Gives classes the queues that they have waited for. What is in the FIFO until then goes out first, for a moment
-/// without limit, since nothing can be moved from one queue to another. `who`: with the packets waiting in each.
+/// Gives classes the queues of the requested kind.
+///
+/// The FIFO before it drains first, briefly without limit, since packets cannot be moved from one queue to another.
+/// `who`: the waiting packets and the number of each class.
 pub(super) fn give(
     plane: &mut HtbShaper,
     direction: Direction,
@@ -150,7 +158,7 @@ pub(super) fn give(
     };
     let d = direction as usize;
     let (port, whole) = (&ports[d], aggregate[d]);
-    // Where everybody together has a limit, lifting one's own lets nothing out.
+    // Under an aggregate limit, lifting a class's own limit does not drain its queue.
     who.retain(|(waiting, _)| *waiting == 0 || whole.is_none());
     who.sort_unstable();
     who.truncate(AT_A_LOOK);
@@ -195,7 +203,7 @@ pub(super) fn give(
     port.refused(refused, "changing a leaf queue")
 }
 
-/// Tries kinds on the class of nobody known.
+/// Tries kinds of queues on the class of unmapped traffic.
 pub(super) fn find(
     netlink: &mut Netlink,
     port: &Port,
@@ -226,7 +234,7 @@ pub(super) fn find(
     })
 }
 
-/// Puts a queue into a class; one of another kind is thrown out, with what it holds.
+/// Puts a queue into a class; a queue of another kind is dropped with its packets.
 pub(super) fn put(
     netlink: &mut Netlink,
     port: &Port,
@@ -249,8 +257,9 @@ pub(super) fn put(
     port.refused(refused, "adding a leaf queue")
 }
 
-/// Whether a class's queue is as wanted already, or could be made so, with what waits in it. Of these kinds the kernel
-/// refuses a message that would make a new one.
+/// True if a class's queue is as requested already or could be changed in place.
+///
+/// For these kinds the kernel refuses a message that would create another queue.
 fn stays(
     netlink: &mut Netlink,
     port: &Port,
@@ -271,7 +280,7 @@ fn stays(
                 Some(dumped.kind == "sfq" && leaf::sfq_limit(dumped.options) == Some(queue))
             };
             let there = netlink.get("a leaf", libc::RTM_GETQDISC, |out| head.write(out), read);
-            // Whatever else is there is not one of these.
+            // Any other result is not one of these kinds.
             Ok(matches!(there, Ok(Some(true))))
         }
         _ => Ok(false),

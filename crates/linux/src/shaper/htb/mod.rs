@@ -1,16 +1,17 @@
 //! The data plane on HTB and nftables.
 //!
 //! On each side a root qdisc `<handle>:` with
-//! - `ffff`-range classes of our own ([`ids`]): everybody's, nobody's, routing and management;
-//! - a leaf class per subscriber under the class of everybody, beyond the first thousand in HTBs of their own below it
+//! - `ffff`-range classes of our own ([`ids`]): the aggregate of all subscribers, unmapped traffic, routing and
+//!   management;
+//! - a leaf class per subscriber under the aggregate class, beyond the first thousand in HTBs of their own below it
 //!   ([`place`]).
 //!
-//! A subscriber's class has its limit as both rate and ceiling and never borrows; when everybody
-//! together has a limit, subscribers' classes have next to no rate of their own and borrow, so that
-//! deficit round robin shares what there is.
+//! A subscriber's class has its limit as both rate and ceiling and never borrows. Under an aggregate limit,
+//! subscribers' classes have a minimal rate of their own and borrow, so that deficit round robin shares the aggregate.
 //!
-//! Files: `mod` the calls, `audit` whether limits act, `build` installing, `find` what is there already, `trial` which classifier holds, `leaves`
-//! queues in classes, `groups` trees below the root's, `place` where a class is, `tree` messages and their errors.
+//! Files: `mod` the calls, `audit` effectiveness of limits, `build` installation, `find` existing objects, `trial` test
+//! of classifiers, `leaves` queues in classes, `groups` trees below the root's, `place` placement of classes, `tree`
+//! messages and their errors.
 
 mod audit;
 mod build;
@@ -39,11 +40,11 @@ use tree::Port;
 
 /// Minor numbers of our own classes, beyond subscribers'.
 pub(crate) mod ids {
-    /// Traffic of nobody known.
+    /// Unmapped traffic.
     pub const UNMAPPED: u16 = 0xfff0;
     /// Routing and management.
     pub const BYPASS: u16 = 0xfff1;
-    /// Frames that try out a classifier; there only while installing.
+    /// Test frames of a classifier; only during installation.
     pub const PROBE: u16 = 0xfff2;
     /// All subscribers: the parent of their classes.
     pub const EVERYBODY: u16 = 0xfffe;
@@ -51,34 +52,36 @@ pub(crate) mod ids {
     pub const SPARE_LEAF: u16 = 0xfff9;
 }
 
-/// Classes that are made between two signs of life.
+/// Classes that are created between two heartbeats.
 const PART: usize = 500;
 
-/// Fewer packets than this say nothing about a classifier.
+/// Least packets for a verdict on a classifier.
 const VERDICT_PACKETS: u64 = 20;
 
 /// A subscriber as installed.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    /// Bytes it may send per round.
+    /// Quantum, bytes per round.
     turn: u32,
-    /// Its limits, by direction.
+    /// Limits, by direction.
     limits: [Option<BitRate>; 2],
-    /// Kinds of its queues, by direction.
+    /// Kinds of the queues, by direction.
     leaves: [LeafKind; 2],
-    /// What they hold, by direction: see [`Layout::queue_at`].
+    /// Lengths of the queues, by direction: see [`Layout::queue_at`].
     queues: [u32; 2],
-    /// Times that its limits were in its way at the last look, by direction.
+    /// Times that its limits had delayed packets at the last sample, by direction.
     waited: [u64; 2],
 }
 
 impl Member {
-    /// One that was just made, without limits of its own.
+    /// Returns a member without limits of its own.
     fn new(turn: u32, leaves: [LeafKind; 2], queues: [u32; 2]) -> Self {
         Member { turn, limits: [None; 2], leaves, queues, waited: [0; 2] }
     }
 
-    /// Lets its queue hold what its limit and that of all ask for, unless it is of a kind that knows time by itself.
+    /// Adapts the queue's length to its own limit and the aggregate limit.
+    ///
+    /// Kinds that measure delay themselves stay as they are.
     fn hold(
         &mut self,
         port: &Port,
@@ -89,19 +92,19 @@ impl Member {
         let kind = self.leaves[d];
         let queue = layout.queue_at(kind, lower(self.limits[d], whole));
         if matches!(kind, LeafKind::Bfifo | LeafKind::Pfifo) && self.queues[d] != queue {
-            // In place: what waits there stays.
+            // Changed in place: waiting packets stay.
             self.queues[d] = queue;
             port.leaf(batch, minor, kind, queue);
         }
     }
 }
 
-/// The lower of two limits that both hold.
+/// Returns the lower of two limits that both apply.
 fn lower(a: Option<BitRate>, b: Option<BitRate>) -> Option<BitRate> {
     a.into_iter().chain(b).min()
 }
 
-/// What is installed.
+/// Installed state.
 #[derive(Debug)]
 struct State {
     layout: Layout,
@@ -109,22 +112,22 @@ struct State {
     leaves: leaves::Leaves,
     classifier: [Classifier; 2],
     available: trial::Available,
-    /// Groups that have a tree, with the bytes of their turns, by direction.
+    /// Groups that have a tree, with their quanta in bytes, by direction.
     groups: [BTreeMap<u16, u32>; 2],
     egress_hook: bool,
     maps: Maps,
     members: BTreeMap<u16, Member>,
-    /// Limits of everybody together, by direction.
+    /// Aggregate limits, by direction.
     aggregate: [Option<BitRate>; 2],
     /// Classes to be deleted once they are empty, with the kinds of their queues, by direction.
     retiring: [BTreeMap<u16, Option<LeafKind>>; 2],
-    /// What `verify` saw last: classified and arrived.
+    /// Last counters of `verify`: classified and arrived.
     seen: [(u64, u64); 2],
     /// Rules in our tables.
     rules: nft::alive::RuleSet,
-    /// The rule set's number after our last change; `None`: others may have changed something, too.
+    /// Generation of the rule set after our last change; `None`: other programs may have changed it, too.
     generation: Option<u32>,
-    /// Rules of other programs that write our classes into packets, as of that number.
+    /// Rules of other programs that write our classes into packets, as of that generation.
     foreign: Vec<nft::foreign::ForeignRule>,
     watch: audit::Watch,
 }
@@ -139,7 +142,7 @@ pub struct HtbShaper {
 }
 
 impl HtbShaper {
-    /// Opens a netlink socket; touches nothing.
+    /// Opens the netlink sockets; changes nothing.
     ///
     /// # Errors
     /// The system's refusal.
@@ -148,28 +151,31 @@ impl HtbShaper {
         Ok(HtbShaper { netlink, netfilter, batch: Batch::new(), state: None })
     }
 
-    /// Bounds the time for which calls on this thread wait for `nft`; a call that would take longer
-    /// returns [`Error::Busy`] and can be repeated.
+    /// Limits the time that calls on this thread wait for `nft`.
+    ///
+    /// A call that would take longer returns [`Error::Busy`] and can be repeated.
     pub fn answer_within(&mut self, limit: std::time::Duration) {
         nft::run::answer_within(limit);
     }
 
-    /// Has something called now and then while something long is done, such as making the classes of
-    /// thousands of subscribers: by then the kernel has answered.
+    /// Sets a callback for long operations, such as creating the classes of thousands of subscribers.
+    ///
+    /// When it runs, the kernel has responded.
     pub fn on_progress(&mut self, tell: impl FnMut() + Send + 'static) {
         self.netlink.on_progress(tell);
     }
 
-    /// Lifts the limits that another process has set with this layout's interfaces and handle; all else stays, for the next
-    /// [`Shaper::install`] to take over.
+    /// Lifts the limits that another process has set with this layout's interfaces and handle.
+    ///
+    /// All else stays, for the next [`Shaper::install`] to take over.
     ///
     /// # Errors
-    /// The kernel's refusal; the other interface's are lifted all the same.
+    /// The kernel's refusal; the other interface's limits are lifted all the same.
     pub fn lift(&mut self, layout: &Layout) -> Result<(), Error> {
         build::lift(&mut self.netlink, layout)
     }
 
-    /// Sets limits of everybody or of subscribers in one direction.
+    /// Sets the aggregate limit or limits of subscribers in one direction.
     fn apply(&mut self, direction: Direction, changes: &[RateChange]) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let d = direction as usize;
@@ -238,7 +244,7 @@ impl HtbShaper {
         }
     }
 
-    /// Deletes what was found empty. A class that filled again in between is left for later.
+    /// Deletes classes that were found empty. A class that has filled again stays until later.
     fn reap(&mut self, direction: Direction, empty: &[u16]) -> Result<(), Error> {
         let Some(state) = self.state.as_mut() else { return Ok(()) };
         let d = direction as usize;
@@ -261,10 +267,10 @@ impl HtbShaper {
         Ok(())
     }
 
-    /// Puts another classifier in place, whether or not the one in use holds.
+    /// Replaces the classifier, even if the one in use works.
     ///
     /// # Errors
-    /// The kernel lacks it, or cannot find groups by it where there are some.
+    /// The kernel lacks it, or cannot find groups by it although there are some.
     pub fn use_classifier(&mut self, direction: Direction, to: Classifier) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let port = &state.ports[direction as usize];
@@ -279,7 +285,7 @@ impl HtbShaper {
         port.filter(&mut self.netlink, to, &groups)?;
         let before = core::mem::replace(&mut state.classifier[direction as usize], to);
         if let Err(e) = nft::run::apply(&state.rules(&state.layout, &state.maps).install()) {
-            // The rules in force still write what the one before reads.
+            // The rules in force still write the field that the previous classifier reads.
             state.classifier[direction as usize] = before;
             return Err(e);
         }
@@ -288,7 +294,7 @@ impl HtbShaper {
         self.count_rules()
     }
 
-    /// Remembers how many rules there are when they are as they should be.
+    /// Records the identity of the rules when they are in place.
     fn count_rules(&mut self) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let families = Rules::table_families(state.egress_hook, &state.maps);
@@ -298,7 +304,8 @@ impl HtbShaper {
     }
 
     /// Checks that interfaces have their names and headers; removes our qdisc from a renamed one.
-    /// Queues that let through no frame larger than the MTU are changed in place when it grows.
+    ///
+    /// Queues that reject frames larger than the MTU are changed in place when it grows.
     fn check_links(&mut self) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         for (side, port) in state.ports.iter_mut().enumerate() {
@@ -321,7 +328,7 @@ impl HtbShaper {
                 port.refused(refused, "changing a queue for a larger MTU")?;
             }
             if link.header != port.header {
-                // Limits and counters are of IP, and what the kernel counts is not.
+                // Limits and counters are of IP bytes, and the kernel counts the header, too.
                 return Err(port.gone(&format!("its header has {} bytes now", link.header)));
             }
         }
@@ -330,7 +337,7 @@ impl HtbShaper {
 }
 
 impl State {
-    /// Keeps limits in force for a little longer.
+    /// Renews the limits.
     fn keep(&self, netfilter: &mut Netlink) -> Result<(), Error> {
         let families = Rules::table_families(self.egress_hook, &self.maps);
         let indexes = self.ports.each_ref().map(|p| p.index);
@@ -349,7 +356,7 @@ impl State {
         }
     }
 
-    /// What must not change while running.
+    /// Refuses changes of properties that are fixed while running.
     fn refuse_fixed(&self, new: &Layout) -> Result<(), LayoutError> {
         let old = &self.layout;
         let what = if old.mesh != new.mesh || old.wired != new.wired {
@@ -372,8 +379,7 @@ impl State {
 }
 
 impl HtbShaper {
-    /// Obstacles that [`Shaper::install`] would refuse because of what is there already, a line for each; nothing is
-    /// touched.
+    /// Returns the obstacles for which [`Shaper::install`] would refuse; changes nothing.
     pub fn conflicts(&mut self, layout: &Layout) -> Vec<Error> {
         let mut found: Vec<Error> = layout.check().err().map(Error::from).into_iter().collect();
         for name in [layout.mesh.name(), layout.wired.name()] {
@@ -410,7 +416,8 @@ impl Shaper for HtbShaper {
         for (class, s) in &new {
             relaid.changed += usize::from(old.get(class).is_some_and(|before| before != s));
         }
-        // Newcomers' classes first, then the rules that fill them, then nobody fills those that go.
+        // First the classes of new subscribers, then the rules that fill them; after that nothing fills the classes to
+        // remove.
         groups::make(self, &come)?;
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let mut kinds: BTreeMap<u16, [LeafKind; 2]> = BTreeMap::new();
@@ -421,11 +428,12 @@ impl Shaper for HtbShaper {
             let groups = state.groups[d].len();
             let making = Making { layout, leaves: state.leaves, groups, whole: state.aggregate[d] };
             let who: Vec<&Subscriber> = come.iter().map(|minor| new[minor]).collect();
-            // Some may be back before their class was empty.
+            // Subscribers may return before their class was empty.
             let back = |minor: &u16| Some((*minor, (*state.retiring[d].get(minor)?)?));
             let there: BTreeMap<u16, LeafKind> = come.iter().filter_map(back).collect();
             leaves::make(&mut self.netlink, port, making, (&who, &there), || {
-                // Thousands of them take longer than limits last; those of the others are to stay.
+                // Thousands of classes take longer than limits last; the limits of the other subscribers must stay in
+                // force.
                 let _ = state.keep(&mut self.netfilter);
             })?;
             for minor in &come {
@@ -452,7 +460,7 @@ impl Shaper for HtbShaper {
             nft::run::apply(&rules.change(&state.maps))?;
         } else {
             nft::run::apply(&rules.install())?;
-            // The counters of the rules begin anew.
+            // The counters of the rules restart.
             state.seen.iter_mut().for_each(|(classified, _)| *classified = 0);
             state.watch.restart();
         }
@@ -466,7 +474,7 @@ impl Shaper for HtbShaper {
                 port.subscriber(&mut self.batch, minor, &class, 0);
                 state.retiring[d].insert(minor, state.members.get(&minor).map(|m| m.leaves[d]));
             }
-            // Should one of them be gone already, so much the better.
+            // A class that is gone already needs no deletion.
             self.netlink.apply(&mut self.batch)?;
         }
         for minor in &gone {
@@ -526,7 +534,7 @@ impl Shaper for HtbShaper {
                     return;
                 }
                 if let Some(member) = members.get_mut(&minor) {
-                    // Who waits for others and not for a limit of its own has a turn.
+                    // A subscriber that waits for others and not for its own limit counts for the group's quantum.
                     let overlimits = u64::from(stats.overlimits);
                     if stats.queued_packets > 0
                         && member.waited[d] == overlimits
@@ -583,7 +591,7 @@ impl Shaper for HtbShaper {
         let everybody = self.read(which, ids::EVERYBODY)?;
         let unmapped = self.read(which, ids::UNMAPPED)?;
         let bypass = self.read(which, ids::BYPASS)?;
-        // Where unmapped traffic has a share, it is in a class among those of subscribers.
+        // Unmapped traffic that has a share is in one of the subscribers' classes.
         let shared = match unmapped_class {
             Some(class) => self.read(which, class.0)?,
             None => crate::tc::stats::Stats::default(),
@@ -639,8 +647,8 @@ impl Shaper for HtbShaper {
             let (before, arrived_before) = state.seen[d];
             let classified_now = classified.saturating_sub(before);
             let arrived_now = arrived.saturating_sub(arrived_before);
-            // A packet of many segments counts once in nftables and often in HTB, so an excess of
-            // arrivals means nothing; some packets are lost in between for lack of a neighbour.
+            // A packet of many segments counts once in nftables and often in HTB, so an excess of arrivals means
+            // nothing; some packets are lost in between for lack of a neighbour.
             let holds = classified_now < VERDICT_PACKETS || arrived_now * 2 >= classified_now;
             if classified_now >= VERDICT_PACKETS {
                 state.seen[d] = (classified, arrived);
@@ -687,8 +695,8 @@ impl Shaper for HtbShaper {
             return Err(gone());
         }
         if state.generation != before {
-            // Another program has changed something. Rules are compared at every call, elements only
-            // now: there may be tens of thousands.
+            // Another program has changed something. Rules are compared at every call, elements only now: there may be
+            // tens of thousands.
             for &family in families {
                 if nft::alive::dormant(&mut self.netfilter, family, &table)? {
                     return Err(gone());
@@ -702,7 +710,7 @@ impl Shaper for HtbShaper {
                 nft::foreign::find(&mut self.netfilter, &table, |class| place.owns(class))?;
         }
         let after = nft::alive::generation(&mut self.netfilter)?;
-        // What came between is looked at the next time.
+        // Changes made meanwhile are checked at the next call.
         state.generation = after.filter(|g| before.is_some_and(|b| b.wrapping_add(1) == *g));
         Ok(())
     }
@@ -728,7 +736,7 @@ impl Shaper for HtbShaper {
     }
 }
 
-/// The kinds of filters that carry a class in the packet's mark, and how.
+/// Returns the filter that reads a class from the packet's mark; `None` for priorities.
 fn mark_filter(classifier: Classifier) -> Option<filter::Filter> {
     match classifier {
         Classifier::Priority => None,

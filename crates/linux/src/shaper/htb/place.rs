@@ -1,8 +1,8 @@
-//! Where a class is: in the tree at the interface's root, or in one of those below it.
+//! Placement of classes: in the tree at the interface's root, or in one of those below it.
 //!
-//! For each class that is made the kernel walks all classes of its qdisc (`tc_bind_tclass`), so ten thousand in one
-//! take seconds. Numbers from [`ClassId::GROUP`] on are in HTBs of their own, one for each group, in a class of the
-//! root's. What a packet carries names the tree and the class in it.
+//! For each new class the kernel walks all classes of its qdisc (`tc_bind_tclass`), so ten thousand in one take
+//! seconds. Numbers from [`ClassId::GROUP`] on are in HTBs of their own, one for each group, in a class of the root's.
+//! The packet's priority or mark names the tree and the class in it.
 
 use super::ids;
 use crate::shaper::slot::file;
@@ -10,8 +10,9 @@ use crate::shaper::{ClassId, Classifier};
 use crate::tc::Handle;
 use crate::tc::filter::Filter;
 
-/// Major numbers of the groups' trees, each the minor number of the root's class that holds it as well: beyond those
-/// of subscribers' queues, and filed by the kernel where few of these are.
+/// Major numbers of the groups' trees, each also the minor number of the root's class that holds the tree.
+///
+/// They are beyond those of subscribers' queues, and in a list of the kernel with few of these queues.
 const TREES: [u16; (ClassId::MAX.0 / ClassId::GROUP) as usize] = {
     let mut trees = [0; (ClassId::MAX.0 / ClassId::GROUP) as usize];
     let (mut at, mut major) = (0, ClassId::MAX.0 + 1);
@@ -24,20 +25,20 @@ const TREES: [u16; (ClassId::MAX.0 / ClassId::GROUP) as usize] = {
     }
     trees
 };
-/// What all of them begin with: the upper four bits.
+/// Common upper four bits of these numbers.
 const BEGINS: u16 = 0xf000;
 
-/// How classes are placed below a root.
+/// Placement of classes below a root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     /// The root qdisc.
     pub root: Handle,
-    /// Whether there are trees below it. Without a filter that finds them all classes are in the root's.
+    /// True if there are trees below it. Without a filter that finds them all classes are in the root's tree.
     pub grouped: bool,
 }
 
 impl Place {
-    /// The group that a subscriber's class is in.
+    /// Returns the group of a subscriber's class.
     pub fn group(self, minor: u16) -> Option<u16> {
         let class = ClassId(minor);
         class.group().filter(|_| self.grouped && class <= ClassId::MAX)
@@ -49,13 +50,13 @@ impl Place {
         major == self.root.major() || TREES.contains(&major)
     }
 
-    /// A class by its number.
+    /// Returns the handle of a class by its number.
     pub fn class(self, minor: u16) -> Handle {
         let tree = self.group(minor).map_or(self.root, Place::tree);
         Handle::new(tree.major(), minor)
     }
 
-    /// What a subscriber's class hangs from.
+    /// Returns the parent of a subscriber's class.
     pub fn parent(self, minor: u16) -> Handle {
         match self.group(minor) {
             None => Handle::new(self.root.major(), ids::EVERYBODY),
@@ -63,22 +64,22 @@ impl Place {
         }
     }
 
-    /// A group's qdisc.
+    /// Returns a group's qdisc.
     pub fn tree(group: u16) -> Handle {
         Handle::new(TREES[usize::from(group) - 1], 0)
     }
 
-    /// The root's class that holds a group.
+    /// Returns the root's class that holds a group.
     pub fn holder(self, group: u16) -> Handle {
         Handle::new(self.root.major(), Place::tree(group).major())
     }
 
-    /// The group that a class of the root holds.
+    /// Returns the group that a class of the root holds.
     pub fn held(minor: u16) -> Option<u16> {
         TREES.binary_search(&minor).ok().map(|at| at as u16 + 1)
     }
 
-    /// Handles of all classes that there may be, from and to.
+    /// Returns the ranges of all possible classes' handles, first and last.
     pub fn ranges(self) -> Vec<(Handle, Handle)> {
         let major = self.root.major();
         let mut ranges = vec![(Handle::new(major, 0), Handle::new(major, u16::MAX))];
@@ -89,12 +90,12 @@ impl Place {
         ranges
     }
 
-    /// The class from whose minor number the filters that find groups count.
+    /// Returns the class whose minor number is the base of the filters that find groups.
     pub fn base(self) -> Handle {
         Handle::new(self.root.major(), BEGINS)
     }
 
-    /// What finds a packet's group at the root.
+    /// Returns the filter that finds a packet's group at the root.
     pub fn finder(self, classifier: Classifier) -> Option<Filter> {
         let base = self.base();
         match classifier {
@@ -128,8 +129,8 @@ mod tests {
         assert_eq!([0xfa04, 0xfa05, 0xfdd7].map(Place::held), [None, Some(1), Some(62)]);
     }
 
-    /// No group's tree has the handle of a queue, which is its class's number or one of ours, and it shares its list
-    /// with few of them.
+    /// No group's tree has the handle of a queue, which is its class's number or one of ours, and its list has few of
+    /// them.
     #[test]
     fn trees_are_found_fast() {
         assert!(

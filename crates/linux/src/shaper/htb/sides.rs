@@ -1,4 +1,4 @@
-//! Which way the interfaces lead.
+//! Check that the interfaces are not swapped.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,9 +7,9 @@ use crate::link::{self, route};
 use crate::netlink::Netlink;
 use crate::shaper::Layout;
 
-/// Address that is nobody's (RFC 5737): the way there is the way out.
+/// Documentation address (RFC 5737): its route is the default route.
 const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-/// Subscribers that are tried, and addresses of each.
+/// Most subscribers that are tried, and below it most addresses of each.
 const SUBSCRIBERS: usize = 16;
 const ADDRESSES: usize = 3;
 

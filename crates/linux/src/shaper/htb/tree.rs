@@ -1,4 +1,4 @@
-//! One side's tree: messages that build and change it, and what their refusals mean.
+//! Tree of one side: messages that build and change it, and the meaning of their refusals.
 
 use fairmesh_units::BitRate;
 
@@ -15,20 +15,22 @@ const CREATE: u16 = libc::NLM_F_CREATE as u16;
 const EXCLUSIVE: u16 = libc::NLM_F_EXCL as u16;
 const REPLACE: u16 = libc::NLM_F_REPLACE as u16;
 
-/// Place of the filter that finds the group of a priority. It takes all that comes by, so there is none beside marks.
+/// Priority of the filter that finds a packet's group by its priority.
+///
+/// It matches every packet, so it is never used beside marks.
 const GROUP_PRIO: u16 = 0xfffd;
-/// Place of the filter on marks: the last, so that `tc filter show`, for which one of kind `fw` ends
-/// the list, shows all others.
+/// Priority of the filter on marks: the last, since `tc filter show` ends its list at a filter of kind `fw`.
 const MARK_PRIO: u16 = 0xfffe;
-/// Place of a filter that is there for a moment, to see whether the kernel has its kind: after all others, so
-/// that nothing comes by it that another takes.
+/// Priority of a temporary filter that tests if the kernel has its kind.
+///
+/// It is after all others, so that it gets no packet that another filter takes.
 const TRIAL_PRIO: u16 = 0xffff;
 /// Ethertype of batman-adv.
 const ETH_P_BATMAN: u16 = 0x4305;
 
-/// Places of frames that pass by all classes: ARP, then batman-adv.
+/// Priority of the filter of ARP; that of batman-adv follows. Their frames bypass all classes.
 const BYPASS_PRIO: u16 = 1;
-/// Places of all filters of ours on a root.
+/// Priorities of all our filters on a root.
 pub(super) const OWN_PRIOS: [u16; 5] =
     [BYPASS_PRIO, BYPASS_PRIO + 1, GROUP_PRIO, MARK_PRIO, TRIAL_PRIO];
 
@@ -37,35 +39,35 @@ pub(super) const OWN_PRIOS: [u16; 5] =
 pub(super) struct Port {
     pub name: String,
     pub index: u32,
-    /// Our root qdisc, and where classes are below it.
+    /// Our root qdisc and the placement of classes below it.
     pub place: Place,
-    /// Bytes of its largest packet, without the link's header.
+    /// Largest packet without the link's header, bytes.
     pub mtu: u32,
-    /// Bytes of that header.
+    /// Link's header, bytes.
     pub header: u16,
 }
 
-/// Bytes that a link's headers may add to a packet: Ethernet's, tags, and what a driver puts before them.
+/// Most bytes that headers may add to a packet: Ethernet's, tags, and those that a driver puts before them.
 const HEADERS: u32 = 64;
 
-/// A subscriber's class. `shared`: everybody together has a limit, so this one borrows.
+/// Returns a subscriber's class. `shared`: there is an aggregate limit, so this class borrows.
 fn class_of(limit: Option<BitRate>, shared: bool, turn: u32, burst: u32) -> Class {
     let make = if shared { Class::borrowing } else { Class::limited };
     make(limit, turn, 1).bursting(burst)
 }
 
 impl Port {
-    /// One of our classes.
+    /// Returns the handle of one of our classes.
     pub fn class(&self, minor: u16) -> Handle {
         self.place.class(minor)
     }
 
-    /// Our root qdisc.
+    /// Returns our root qdisc.
     pub fn root(&self) -> Handle {
         self.place.root
     }
 
-    /// A subscriber's class as it is to be. Within a group nobody borrows: the group does.
+    /// Returns a subscriber's class as requested. Within a group no class borrows: the group does.
     pub fn class_of(
         &self,
         minor: u16,
@@ -81,7 +83,7 @@ impl Port {
         Head::new(self.index, handle, parent)
     }
 
-    /// The root, where only a default of the kernel's is now.
+    /// Adds the root, if only a default of the kernel's is there.
     pub fn put_root(&self, batch: &mut Batch) {
         let head = self.head(self.root(), Handle::ROOT);
         // Quanta are always given, so r2q divides nothing.
@@ -92,17 +94,17 @@ impl Port {
         });
     }
 
-    /// Everybody's class.
+    /// Adds or changes the aggregate class.
     pub fn everybody(&self, batch: &mut Batch, limit: Option<BitRate>, burst: u32) {
         let class = Class::limited(limit, 1514, 0).bursting(burst);
         self.put(batch, self.class(ids::EVERYBODY), self.root(), &class, CREATE);
     }
 
-    /// A group's class and the tree in it. That there is one already is refused (`EEXIST`).
+    /// Adds a group's class and the tree in it. An existing one is refused (`EEXIST`).
     pub fn put_group(&self, batch: &mut Batch, group: u16, shared: bool, turn: u32) {
         self.group(batch, group, shared, turn);
         let head = self.head(Place::tree(group), self.place.holder(group));
-        // What no class claims, as a packet of one that has just gone, passes at once.
+        // Packets that no class claims, for example of a class that was just removed, pass at once.
         let options = Qdisc { default: 0, r2q: 10, direct: 1000 };
         batch.push(libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, |out| {
             head.write(out);
@@ -110,7 +112,7 @@ impl Port {
         });
     }
 
-    /// A group's class: without limit, or borrowing where everybody together has one. `turn`: bytes.
+    /// Adds or changes a group's class: without limit, or borrowing under an aggregate limit. `turn`: bytes.
     pub fn group(&self, batch: &mut Batch, group: u16, shared: bool, turn: u32) {
         let make = if shared { Class::borrowing } else { Class::limited };
         let class = make(None, turn, 1);
@@ -118,30 +120,30 @@ impl Port {
         self.put(batch, self.place.holder(group), parent, &class, CREATE);
     }
 
-    /// A class of our own beside the subscribers', without limit.
+    /// Adds a class of our own beside the subscribers', without limit.
     pub fn own(&self, batch: &mut Batch, minor: u16, prio: u32) {
         let class = Class::limited(None, 1514, prio);
         self.put(batch, self.class(minor), self.root(), &class, CREATE);
     }
 
-    /// The class for trying out a classifier, in a tree.
+    /// Returns the handle of the class for testing a classifier in a tree.
     pub fn trial_class(&self, tree: Handle) -> Handle {
         Handle::new(tree.major(), ids::PROBE)
     }
 
-    /// Makes it.
+    /// Adds the class for testing a classifier.
     pub fn trial(&self, batch: &mut Batch, tree: Handle) -> Handle {
         let class = self.trial_class(tree);
         self.put(batch, class, tree, &Class::limited(None, 1514, 0), CREATE);
         class
     }
 
-    /// A subscriber's class.
+    /// Adds or changes a subscriber's class.
     pub fn subscriber(&self, batch: &mut Batch, minor: u16, class: &Class, flags: u16) {
         self.put(batch, self.class(minor), self.place.parent(minor), class, flags);
     }
 
-    /// Lifts a subscriber's limit, in whichever tree its class is.
+    /// Lifts a subscriber's limit, in any tree.
     pub fn release(&self, batch: &mut Batch, class: Handle) {
         let parent = match class.major() {
             major if major == self.root().major() => self.class(ids::EVERYBODY),
@@ -155,7 +157,7 @@ impl Port {
         batch.push(libc::RTM_NEWTCLASS, flags, |out| htb::class(out, head, class));
     }
 
-    /// A class's queue.
+    /// Adds or changes a class's queue.
     pub fn leaf(&self, batch: &mut Batch, minor: u16, kind: LeafKind, queue: u32) {
         let head = self.leaf_head(minor);
         batch.push(libc::RTM_NEWQDISC, CREATE | REPLACE, |out| {
@@ -173,12 +175,12 @@ impl Port {
         });
     }
 
-    /// Names a class's queue.
+    /// Returns the message head of a class's queue.
     pub fn leaf_head(&self, minor: u16) -> Head {
         self.head(self.leaf_handle(minor), self.class(minor))
     }
 
-    /// Takes a class's queue away; HTB puts a FIFO of its own in its place.
+    /// Removes a class's queue; HTB puts a FIFO of its own in its place.
     pub fn drop_leaf(&self, batch: &mut Batch, minor: u16) {
         let head = self.leaf_head(minor);
         batch.push(libc::RTM_DELQDISC, 0, |out| head.write(out));
@@ -189,7 +191,7 @@ impl Port {
         Handle::new(major, 0)
     }
 
-    /// Packets that wait in a subscriber's class.
+    /// Returns the packets that wait in a subscriber's class.
     pub fn waiting(&self, netlink: &mut Netlink, minor: u16) -> Result<u32, Error> {
         let head = self.head(self.class(minor), Handle::NONE);
         let read = |_, payload: &[u8]| Some(Dumped::read(payload)?.stats?.queued_packets);
@@ -204,7 +206,7 @@ impl Port {
         batch.push(libc::RTM_DELTCLASS, 0, |out| head.write(out));
     }
 
-    /// Puts the filters in place that a classifier needs, with these groups: at the root, and in each of them.
+    /// Adds the filters that a classifier needs with these groups: at the root, and in each group.
     pub fn filter(
         &self,
         netlink: &mut Netlink,
@@ -213,7 +215,7 @@ impl Port {
     ) -> Result<(), Error> {
         let all = libc::ETH_P_ALL as u16;
         let by_mark = mark_filter(classifier);
-        // In the groups first: until the root has one, nothing comes there.
+        // In the groups first: until the root has its filter, no packet reaches them.
         for group in groups {
             if let Some(kind) = by_mark {
                 self.add_filter(netlink, Place::tree(*group), MARK_PRIO, all, kind)?;
@@ -234,17 +236,17 @@ impl Port {
         Ok(())
     }
 
-    /// Takes the filter on marks away again, if there is one.
+    /// Removes the filter on marks, if there is one.
     pub fn remove_mark_filter(&self, netlink: &mut Netlink) {
         self.remove_filter(netlink, MARK_PRIO);
     }
 
-    /// Whether this kernel has the filter of a classifier, tried out on our own tree.
+    /// True if this kernel has the filter of a classifier, tried on our own tree.
     pub fn has(&self, netlink: &mut Netlink, classifier: Classifier) -> bool {
         mark_filter(classifier).is_some_and(|kind| self.takes(netlink, kind))
     }
 
-    /// Whether it can find a group by a packet's priority.
+    /// True if the kernel can find a group by a packet's priority.
     pub fn finds_groups(&self, netlink: &mut Netlink) -> bool {
         let kind = self.place.finder(Classifier::Priority);
         kind.is_some_and(|kind| self.takes(netlink, kind))
@@ -269,7 +271,7 @@ impl Port {
         batch.push(libc::RTM_DELTFILTER, 0, |out| head.write(out));
     }
 
-    /// Sends ARP and batman-adv frames to the bypass class. Returns whether the kernel can.
+    /// Sends ARP and batman-adv frames to the bypass class. Returns true if the kernel can.
     pub fn bypass_frames(&self, netlink: &mut Netlink) -> Result<bool, Error> {
         let class = self.class(ids::BYPASS);
         for (at, protocol) in [libc::ETH_P_ARP as u16, ETH_P_BATMAN].into_iter().enumerate() {
@@ -301,8 +303,7 @@ impl Port {
         protocol: u16,
         kind: filter::Filter,
     ) -> Result<(), Error> {
-        // What an earlier run may have left at this priority would otherwise be joined, not
-        // replaced.
+        // The kernel would add to an old filter at this priority instead of replacing it.
         let mut old = Batch::new();
         self.delete_filter(&mut old, tree, prio, protocol);
         netlink.apply(&mut old)?;
@@ -314,7 +315,7 @@ impl Port {
             .map_err(|e| self.lost(e))
     }
 
-    /// The first refusal of a batch as an error.
+    /// Converts the first refusal of a batch to an error.
     pub fn refused(&self, refusals: Vec<Refusal>, what: &str) -> Result<(), Error> {
         match refusals.into_iter().next() {
             None => Ok(()),
@@ -322,12 +323,12 @@ impl Port {
         }
     }
 
-    /// Our tree is not there any more.
+    /// Returns the error that our tree is no longer there.
     pub fn gone(&self, what: &str) -> Error {
         Error::Gone { interface: self.name.clone(), what: what.to_owned() }
     }
 
-    /// Names the interface where it is what is missing.
+    /// Names the interface in the error if it is missing.
     pub fn lost(&self, error: Error) -> Error {
         match error.errno() {
             Some(libc::ENODEV) => Error::NoInterface(self.name.clone()),

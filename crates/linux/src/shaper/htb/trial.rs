@@ -1,4 +1,4 @@
-//! Which classifier holds, by frames of our own.
+//! Test of the classifiers with frames of our own.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,25 +13,25 @@ use crate::shaper::{ClassId, Classifier};
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
-/// Frames that try out a classifier.
+/// Test frames per classifier.
 const PROBES: u32 = 3;
-/// How long to wait for them.
+/// Longest wait for the test frames.
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
-/// Ways to classify that this kernel has, the one to be used first.
+/// Classifiers that this kernel has, the preferred one first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Available {
     all: Vec<Classifier>,
-    /// Whether a priority's group can be found.
+    /// True if a priority's group can be found.
     flow: bool,
 }
 
 impl Available {
-    /// Finds out, on our own tree.
+    /// Finds the classifiers, on our own tree.
     pub fn on(netlink: &mut Netlink, port: &Port) -> Self {
         let mut all = vec![Classifier::Priority];
-        // BPF first: a `fw` filter without options, which is the one that names a class by the mark, ends
-        // the kernel's list of filters, and `tc filter show` shows nothing after it.
+        // BPF first: a `fw` filter without options, the kind that names a class by the mark, ends the kernel's list of
+        // filters, and `tc filter show` shows nothing after it.
         for classifier in [Classifier::MarkBpf, Classifier::MarkFw] {
             if port.has(netlink, classifier) {
                 all.push(classifier);
@@ -40,12 +40,12 @@ impl Available {
         Available { all, flow: port.finds_groups(netlink) }
     }
 
-    /// Whether there can be groups.
+    /// True if there can be groups.
     pub fn any_group(&self) -> bool {
         self.all.iter().any(|c| self.finds_groups(*c))
     }
 
-    /// Whether a classifier finds groups.
+    /// True if a classifier finds groups.
     pub fn finds_groups(&self, classifier: Classifier) -> bool {
         match classifier {
             Classifier::Priority => self.flow,
@@ -53,12 +53,12 @@ impl Available {
         }
     }
 
-    /// Those that there are, or of them those that find groups.
+    /// Returns the available classifiers, or those of them that find groups.
     pub fn order(&self, grouped: bool) -> Vec<Classifier> {
         self.all.iter().copied().filter(|c| !grouped || self.finds_groups(*c)).collect()
     }
 
-    /// What to try where this one does not hold.
+    /// Returns the next classifier to try if this one does not work.
     pub fn after(&self, classifier: Classifier, grouped: bool) -> Option<Classifier> {
         let order = self.order(grouped);
         let tried = order.iter().position(|c| *c == classifier);
@@ -66,7 +66,7 @@ impl Available {
     }
 }
 
-/// Sends frames of our own and looks where they end up: in a group, where there is one.
+/// Sends frames of our own and checks the class in which they arrive, in a group if there is one.
 pub(super) fn try_out(
     netlink: &mut Netlink,
     port: &Port,
@@ -75,7 +75,7 @@ pub(super) fn try_out(
     groups: &[u16],
 ) -> Result<(Classifier, Option<String>), Error> {
     let mut order = available.order(!groups.is_empty());
-    // Where there can be groups, something finds them.
+    // If there can be groups, some classifier finds them.
     let untried = order.first().copied().unwrap_or(Classifier::Priority);
     let unknown = |netlink: &mut Netlink, why: &str| {
         port.filter(netlink, untried, groups)?;
@@ -89,7 +89,7 @@ pub(super) fn try_out(
         return unknown(netlink, "the interface is down");
     }
     if link.maps_priorities {
-        // A class number as priority is in nobody's map: the operator's markings would be lost.
+        // The map has no entry for a class number as priority: the operator's markings would be lost.
         order.sort_by_key(|c| *c == Classifier::Priority);
     }
     let ways = order.len();
@@ -118,8 +118,8 @@ pub(super) fn try_out(
             }
             Ok(true) => {
                 if groups.is_empty() || available.finds_groups(Classifier::Priority) {
-                    // Those before may have been lost otherwise: a bridge that has just come up is without
-                    // carrier for a moment, and then all is dropped.
+                    // The earlier frames may have been lost for another reason: a bridge that has just come up is
+                    // without carrier for a moment, and then drops all frames.
                     port.remove_mark_filter(netlink);
                     port.filter(netlink, Classifier::Priority, groups)?;
                     if arrives(netlink, port, link, Carrier::Priority, tree)? {
