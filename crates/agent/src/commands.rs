@@ -1,4 +1,4 @@
-//! What the commands do.
+//! Implementation of the commands.
 
 use std::io::Write;
 
@@ -24,7 +24,7 @@ use crate::gateway::start::{self, RunOptions};
 use crate::gateway::{doctor, exchange, kept, report, request};
 use crate::{json, locate};
 
-/// Does what was asked for.
+/// Carries out a command.
 ///
 /// # Errors
 /// See [`AgentError`].
@@ -39,7 +39,7 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
         }
         GatewayCommand::Override(a) => set_override(&a, out),
         GatewayCommand::Reload(a) => {
-            // A wrong file is reported here, whether or not a daemon runs.
+            // An invalid file is reported here, with or without a running daemon.
             if a.socket.is_none() {
                 Config::load(&a.config)?;
             }
@@ -93,7 +93,7 @@ fn run(a: &RunArgs) -> Result<(), AgentError> {
     })
 }
 
-/// Asks the daemon; a configuration that is wrong is reported and not needed.
+/// Sends a request to the daemon. An invalid configuration is reported and not needed.
 fn ask(a: &AskArgs, request: &Request) -> Result<Value, AgentError> {
     let located = locate::daemon(&a.config, a.socket.as_deref())?;
     if let Some(e) = located.broken {
@@ -189,7 +189,7 @@ fn count(subscribers: usize) -> String {
     }
 }
 
-/// What the kernel must have, found out without touching an interface.
+/// Checks the features of the kernel without changing an interface.
 fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
     let mut add = |what, ok, text: String| {
         lines.push(Checked::of(what, if ok { Ok(text) } else { Err(text) }));
@@ -245,11 +245,11 @@ fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
 fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let (config, fallen) = kept::load_config(&a.config, a.fall_back, &locate::states())?;
     if let Some(e) = fallen {
-        // Whatever is in the kernel was put there by the configuration that worked.
+        // The configuration in the kernel is the one that worked.
         let e = AgentError::from(e).line();
         let _ = writeln!(std::io::stderr(), "{e}; going by the last configuration that worked");
     }
-    // A daemon that is busy or stopped has its locks, too.
+    // A daemon that is busy or stopped also holds its locks.
     let lock = config.socket.with_extension("lock");
     let _one = Lock::take(&lock, SOON)
         .map_err(|problem| AgentError::Running(StartError::Running { lock, problem }))?;
@@ -261,7 +261,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         .claim(&resources(&config.layout), SOON)
         .map_err(|e| AgentError::Running(e.into()))?;
     let mut plane = HtbShaper::open()?;
-    // The file may name other interfaces by now than those where something is.
+    // The file may name other interfaces than those that were shaped.
     let mut store = Store::new(&config.state);
     let kept = kept::Kept::load(&mut store).unwrap_or_else(|e| {
         let file = store.file();
@@ -276,7 +276,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     layouts.retain(|l| !l.same_place(&config.layout));
     layouts.push(config.layout);
     if a.lift {
-        // Who would stay limited where that cannot be done is freed by removing all.
+        // If limits cannot be lifted, removing everything frees the subscribers.
         match layouts.iter().try_for_each(|layout| plane.lift(layout)) {
             Ok(()) if a.json => return json::print(out, &serde_json::json!({ "lifted": true })),
             Ok(()) => return Ok(writeln!(out, "all limits are lifted; queues and rules stay")?),

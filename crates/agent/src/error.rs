@@ -1,4 +1,4 @@
-//! What can go wrong with a command: one line each, and an exit code.
+//! Errors of the commands: one line each, and an exit code.
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ pub enum ControlProblem {
         /// Largest sum.
         bound: String,
     },
-    /// A weight of a subscriber.
+    /// The weight of a subscriber.
     #[error("subscriber \"{subscriber}\": weight {weight}; expected one above 0")]
     Weight {
         /// Name of the subscriber.
@@ -54,10 +54,10 @@ pub enum ControlProblem {
 /// Reason why the daemon cannot listen at the path of its control socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketPathError {
-    /// A directory is there.
+    /// The path is a directory.
     #[error("paths.socket: {} is a directory; expected a free path or a socket", .0.display())]
     Directory(PathBuf),
-    /// A file is there that the daemon must not replace.
+    /// The path is a file that the daemon must not replace.
     #[error(
         "paths.socket: {} exists and is not a socket; expected a free path or a socket",
         .0.display()
@@ -89,7 +89,7 @@ pub enum KeyError {
         #[source]
         problem: io::Error,
     },
-    /// Not a regular file.
+    /// The file is not a regular file.
     #[error("{}: not a file; expected a key: {MAKE}", .0.display())]
     NotAFile(PathBuf),
     /// Other users can read the file.
@@ -101,18 +101,18 @@ pub enum KeyError {
     Mode {
         /// Path of the file.
         path: PathBuf,
-        /// Its mode.
+        /// File mode.
         mode: u32,
     },
-    /// Not a key.
+    /// The file does not contain a key.
     #[error("{}: not a key; expected 64 hexadecimal digits, as fairmesh-gateway key prints", .0.display())]
     NotAKey(PathBuf),
 }
 
-/// How a key is made.
+/// Command that creates a key.
 const MAKE: &str = "umask 077; fairmesh-gateway key > FILE, and the same file at every gateway";
 
-/// Reason why the exchange with other gateways is not open.
+/// Reason why the exchange with other gateways is closed.
 #[derive(Debug, thiserror::Error)]
 pub enum PeersError {
     /// The key cannot be used.
@@ -134,30 +134,30 @@ pub enum PeersError {
 /// Reason why the daemon refuses a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Not a request of this version.
+    /// The line is not a request of this version.
     #[error("not a request: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// An unknown direction.
+    /// The direction is unknown.
     #[error("direction \"{0}\"; expected down or up")]
     Direction(String),
-    /// The duration of an override.
+    /// The duration of an override is out of range.
     #[error("{0} s is out of range; expected 1 s to 366 days")]
     Duration(f64),
-    /// The rate of an override.
+    /// The rate of an override is out of range.
     #[error("{0} is out of range; expected 1 kbit/s to 1 Tbit/s")]
     Rate(BitRate),
-    /// No such subscriber.
+    /// There is no such subscriber.
     #[error(transparent)]
     Subscriber(#[from] UnknownSubscriber),
     /// The configuration is refused.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Something that only a restart changes.
+    /// The change needs a restart.
     #[error("{}: {problem}", file.display())]
     Fixed {
         /// The configuration file.
         file: PathBuf,
-        /// What cannot change.
+        /// Value that cannot change.
         #[source]
         problem: Box<ReloadError>,
     },
@@ -166,7 +166,7 @@ pub enum RequestError {
     Control {
         /// The configuration file.
         file: PathBuf,
-        /// What it refuses.
+        /// Refused part.
         #[source]
         problem: Box<ControlProblem>,
     },
@@ -213,7 +213,7 @@ pub enum AgentError {
         config: Box<ConfigError>,
         /// Path of the last configuration that worked.
         last_good: PathBuf,
-        /// Its error.
+        /// Error of that configuration.
         problem: FallbackProblem,
     },
     /// The control refuses the configuration.
@@ -221,14 +221,14 @@ pub enum AgentError {
     Control {
         /// The configuration file.
         file: PathBuf,
-        /// What it refuses.
+        /// Refused part.
         #[source]
         problem: Box<ControlProblem>,
     },
-    /// Something else is where the control socket would be.
+    /// Another object is at the path of the control socket.
     #[error(transparent)]
     SocketPath(#[from] SocketPathError),
-    /// Something that must not be done beside a running daemon.
+    /// The command must not run beside a running daemon.
     #[error("the daemon is running ({0}); expected it to be stopped first")]
     Running(#[source] RuntimeError),
     /// The guard of a daemon that has ended still works.
@@ -243,13 +243,13 @@ pub enum AgentError {
         #[source]
         problem: io::Error,
     },
-    /// The daemon's answer is of another version.
+    /// The daemon's response is of another version.
     #[error("the daemon's answer cannot be read ({0}); expected the same version")]
     Answer(#[source] serde_json::Error),
-    /// The second process was started by something else than the daemon.
+    /// The second process was not started by the daemon.
     #[error("--layout: {0}; expected the daemon's")]
     GuardLayout(#[source] serde_json::Error),
-    /// The daemon does not answer, or refuses.
+    /// The daemon does not respond, or refuses.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// Checks failed; the command itself worked.
@@ -264,8 +264,10 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// Returns the message for a terminal. Characters of files, keys and names that would change the
-    /// direction of writing or are invisible are escaped.
+    /// Returns the message for a terminal.
+    ///
+    /// Invisible characters of files, keys and names, and those that would change the direction of writing, are
+    /// escaped.
     pub fn line(&self) -> String {
         let message = self.to_string();
         message
@@ -274,7 +276,7 @@ impl AgentError {
             .collect()
     }
 
-    /// 0 when a reader of ours went away, 1 for a failed check, 2 for wrong input or surroundings.
+    /// Returns the exit code: 0 if the reader of the output has gone, 1 for a failed check, 2 for other errors.
     pub fn exit_code(&self) -> u8 {
         match self {
             AgentError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,

@@ -1,4 +1,4 @@
-//! Files that other programs may have replaced: read without blocking, only if regular, up to a size.
+//! Reading of files that other programs may have replaced: without blocking, only regular ones, up to a size.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Each kind is refused within moments, whatever would happen if it were read.
+    /// Each kind is refused at once, even if reading it would block.
     #[test]
     fn only_regular_files_are_read() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! Guard: a second process that undoes the daemon's effects when the daemon dies or stands still.
+//! Guard: a second process that undoes the daemon's effects when the daemon dies or hangs.
 //!
-//! The daemon holds one end of a pipe and writes lines: the number of milliseconds until the next
-//! line, or `bye`. If the pipe ends without `bye`, the guard lifts all effects at once and in place,
-//! so that nothing is lost. The next daemon may take them over; otherwise the guard removes them
-//! after `NEXT_DAEMON`. If a line is late, the guard removes them at once.
+//! The daemon holds one end of a pipe and writes lines: the number of milliseconds until the next line, or `bye`. If
+//! the pipe ends without `bye`, the guard lifts all effects at once and in place, so that nothing is lost. The next
+//! daemon may take them over; otherwise the guard removes them after `NEXT_DAEMON`. If a line is late, the guard
+//! removes them at once.
 //!
-//! A guard acts only on what its own daemon left. It may have been stopped and wake when another
-//! daemon runs, so it first claims the resources or compares their registered owner.
+//! A guard acts only on the effects of its own daemon. It may have been stopped and wake when another daemon runs, so
+//! it first claims the resources or compares their registered owner.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
@@ -25,15 +25,16 @@ use nix::unistd::Pid;
 use super::files::{self, Links};
 use super::lock::{Claim, Lock, Registry, Resource, SOON};
 
-/// Time until lifted effects are removed if no other daemon takes them over: procd restarts after
-/// 5 s. Removal costs the packets of that moment (the kernel sends nothing while it removes a root
-/// qdisc), a take-over does not.
+/// Time until lifted effects are removed unless another daemon takes them over.
+///
+/// procd restarts after 5 s. A removal drops the packets of that moment (the kernel sends nothing while it removes a
+/// root qdisc), a take-over does not.
 const NEXT_DAEMON: Duration = Duration::from_secs(7);
 
 /// Longest time that a starting daemon waits for the guard of an earlier one.
 const EARLIER: Duration = Duration::from_secs(15);
 
-/// Least time between two guards, one aside that may come at once.
+/// Least time between two starts of a guard; one may follow at once.
 const NEXT_GUARD: Span = Span::from_secs(5);
 
 /// Effects of a daemon that its guard can undo.
@@ -54,8 +55,10 @@ pub trait Rescue {
     fn remove(&mut self) -> Result<(), Self::Error>;
 }
 
-/// When a guard was started, and whether the next one need not wait: whoever kills a guard may mean
-/// the daemon next, and guards that end by themselves must not come by the thousand.
+/// Rate limit of the guard's restarts: the time of the last start, and a spare start without a wait.
+///
+/// The spare is for the case that the killer of the guard kills the daemon next; the limit prevents a fast loop of
+/// guards that end by themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded {
     since: Time,
@@ -63,19 +66,19 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// The first one.
+    /// Returns the state after the first start.
     pub fn first(now: Time) -> Self {
         Guarded { since: now, spare: true }
     }
 
-    /// Another one in its place; `None`: not yet.
+    /// Returns the state after another start; `None`: not yet permitted.
     pub fn next(self, now: Time) -> Option<Self> {
         let rested = now.since(self.since) >= NEXT_GUARD;
         (rested || self.spare).then_some(Guarded { since: now, spare: rested })
     }
 }
 
-/// The daemon's end.
+/// The daemon's end of the pipe.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
@@ -85,14 +88,14 @@ pub struct Guard {
     late: bool,
 }
 
-/// How a guard is.
+/// State of a guard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// It watches.
+    /// It works.
     Awake,
-    /// It is there and does nothing: somebody stopped it.
+    /// It is stopped by a signal.
     Stopped,
-    /// It is gone.
+    /// It has ended.
     Gone,
 }
 
@@ -102,7 +105,7 @@ impl Guard {
     /// # Errors
     /// The system's refusal.
     pub fn start(arguments: &[String], patience: Duration) -> io::Result<Guard> {
-        // The program that runs, even if its file was replaced since.
+        // The running program, even if its file was replaced since.
         let mut command = Command::new("/proc/self/exe");
         if let Some(name) = std::env::args_os().next() {
             command.arg0(name);
@@ -115,26 +118,27 @@ impl Guard {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Signals to the daemon's group, as from a terminal, are not for the guard.
+            // Signals to the daemon's group, as from a terminal, do not reach the guard.
             .process_group(0)
             .spawn()?;
         let pipe = child.stdin.take();
         if let Some(pipe) = &pipe {
-            // A guard that does not read must not stop the daemon, limits in force.
+            // A guard that does not read must not block the daemon while limits are in force.
             let flags = OFlag::from_bits_truncate(fcntl(pipe, FcntlArg::F_GETFL)?);
             fcntl(pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         }
         Ok(Guard { child, pipe, patience, last: Instant::now(), late: false })
     }
 
-    /// Says that the daemon is alive, and how long it may be silent from now on. `false` if the
-    /// guard will have taken it for dead since the last time.
+    /// Sends a heartbeat with the longest time until the next one.
+    ///
+    /// Returns `false` if the previous time had passed, so that the guard may have undone the effects.
     pub fn beat(&mut self, patience: Duration) -> bool {
         self.sign(patience);
         !core::mem::take(&mut self.late)
     }
 
-    /// The same in the middle of something long, where nobody can do anything about it.
+    /// Sends a heartbeat during a long operation, with the same time.
     pub fn sign_on(&mut self) {
         self.sign(self.patience);
     }
@@ -146,7 +150,7 @@ impl Guard {
         if let Some(pipe) = &mut self.pipe {
             let line = format!("{}\n", patience.as_millis());
             match pipe.write_all(line.as_bytes()) {
-                // It has enough to read.
+                // The guard has enough to read.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => self.pipe = None,
                 Ok(()) => {}
@@ -154,7 +158,7 @@ impl Guard {
         }
     }
 
-    /// How the guard itself is.
+    /// Returns the state of the guard.
     pub fn watches(&mut self) -> Watch {
         if self.pipe.is_none() || !matches!(self.child.try_wait(), Ok(None)) {
             return Watch::Gone;
@@ -162,13 +166,13 @@ impl Guard {
         if is_stopped(self.child.id()) { Watch::Stopped } else { Watch::Awake }
     }
 
-    /// Ends a guard that is of no use any more; it lifts nothing.
+    /// Ends a guard that is no longer needed; it lifts nothing.
     pub fn end(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Sends the guard home: the daemon cleans up by itself.
+    /// Dismisses the guard: the daemon cleans up by itself.
     pub fn dismiss(mut self) {
         if self.watches() != Watch::Awake {
             return self.end();
@@ -180,20 +184,21 @@ impl Guard {
     }
 }
 
-/// The lock that the guard of the daemon with this socket holds.
+/// Returns the path of the guard's lock for the daemon with this socket.
 pub fn lock_of(socket: &Path) -> PathBuf {
     socket.with_extension("guard.lock")
 }
 
-/// Returns whether a process is stopped (proc_pid_stat(5): `T` or `t`).
+/// True if a process is stopped (proc_pid_stat(5): `T` or `t`).
 fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     let state = stat.as_deref().ok().and_then(|s| s.rsplit_once(") ")?.1.chars().next());
     matches!(state, Some('T' | 't'))
 }
 
-/// Waits until the guard of an earlier daemon has lifted that daemon's effects; it does nothing more
-/// while the returned lock is held. A guard that is stopped is killed.
+/// Waits until the guard of an earlier daemon has lifted that daemon's effects.
+///
+/// That guard does nothing more while the returned lock is held. A stopped guard is killed.
 ///
 /// # Errors
 /// The guard still works after `EARLIER`, or its lock cannot be taken.
@@ -210,7 +215,7 @@ pub fn wait_for(socket: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Kills the guard that holds this lock, if it is stopped; returns whether there was one.
+/// Kills the guard that holds this lock, if it is stopped; returns true if there was one.
 pub(super) fn end_stopped(lock: &Path) -> bool {
     stopped_guard(lock).is_some_and(|pid| kill(pid, Signal::SIGKILL).is_ok())
 }
@@ -219,14 +224,14 @@ pub(super) fn end_stopped(lock: &Path) -> bool {
 fn stopped_guard(lock: &Path) -> Option<Pid> {
     let pid: u32 = files::read_text(lock, 64, Links::Refuse).ok()?.trim().parse().ok()?;
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    // The number may be another process's by now.
+    // The number may belong to another process by now.
     let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();
     let guards = words.contains(&b"guard".as_slice())
         && words.contains(&std::os::unix::ffi::OsStrExt::as_bytes(lock.as_os_str()));
     (guards && is_stopped(pid)).then(|| Pid::from_raw(pid.cast_signed()))
 }
 
-/// The guarded run: what it owns and which locks keep others away from it.
+/// The guarded run: its resources, and the locks that exclude other processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Guarding {
     /// Path of the guard's own lock.
@@ -240,7 +245,7 @@ pub struct Guarding {
 }
 
 impl Guarding {
-    /// Returns whether the resources are registered for the guarded run.
+    /// True if the resources are registered for the guarded run.
     fn is_owner(&self) -> bool {
         // A daemon registers before it acts, so without registration no other daemon has acted.
         let same = |r: &Resource| self.registry.owner(r).is_none_or(|owner| owner.run == self.run);
@@ -259,7 +264,7 @@ impl Guarding {
 /// # Errors
 /// Effects that could be neither lifted nor removed.
 pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Error> {
-    // The daemon ends this process, not a signal that was meant for the daemon.
+    // Only the daemon ends this process, not a signal that was meant for the daemon.
     for signal in
         [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
     {
@@ -316,8 +321,9 @@ fn stand_down<E>() -> Result<(), E> {
     Ok(())
 }
 
-/// Lifts the effects, and removes them unless the next daemon has taken them over; removes them at
-/// once if they cannot be lifted. `unclaimed` waits for the next daemon and keeps others away.
+/// Lifts the effects, and removes them unless the next daemon takes them over.
+///
+/// Removes them at once if they cannot be lifted. `unclaimed` waits for the next daemon and excludes others.
 fn clean_up<R: Rescue, L>(
     rescue: &mut R,
     unclaimed: impl FnOnce() -> Option<L>,
@@ -346,7 +352,7 @@ mod tests {
         Guard::of(command, PATIENCE).unwrap()
     }
 
-    /// A pipe has room for 64 KiB: more than that is written to somebody who reads nothing.
+    /// A pipe holds 64 KiB: more than that is written to a process that reads nothing.
     #[test]
     fn one_that_reads_nothing_stops_nobody() {
         let mut g = guard("sleep", "1000");
@@ -374,7 +380,7 @@ mod tests {
         becomes(&mut g, Watch::Awake);
         kill(pid, Signal::SIGKILL).unwrap();
         becomes(&mut g, Watch::Gone);
-        // A broken pipe ends nobody.
+        // A broken pipe ends no process.
         assert!(g.beat(PATIENCE) && g.beat(PATIENCE));
         g.dismiss();
     }
@@ -413,7 +419,7 @@ mod tests {
         }
     }
 
-    /// A guard that wakes when another daemon has its daemon's resources does not touch them.
+    /// A guard that wakes when another daemon uses the resources does not change them.
     #[test]
     fn a_guard_acts_only_for_its_own_run() {
         use crate::daemon::lock::Owner;
@@ -445,7 +451,7 @@ mod tests {
         assert!(second.next(at(5_000)).is_none(), "five seconds after the second");
         let third = second.next(at(5_001)).expect("then");
         assert!(third.next(at(5_002)).is_some(), "and again one at once");
-        // One that is killed at every look.
+        // A guard that is killed at every check.
         let mut guarded = first;
         let mut started = 0;
         for ms in 0..100_000 {

@@ -1,8 +1,7 @@
 //! The metrics page over HTTP/1, on one thread, with bounded connections, memory and time.
 //!
-//! All readers of one page share its text. The number of connections, the bytes of all pages that
-//! are still being sent and the time of a connection are bounded; the slowest readers are dropped
-//! first.
+//! All readers of one page share its text. The number of connections, the bytes of all pages that are still being sent
+//! and the time of a connection are bounded; the slowest readers are dropped first.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,7 +15,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 /// Largest number of connections.
 const CONNECTIONS: usize = 32;
-/// Largest request, in bytes.
+/// Largest request, bytes.
 const REQUEST: usize = 8 * 1024;
 /// Longest duration of a connection.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -58,7 +57,7 @@ impl Response {
         self.head.len() + self.body.len()
     }
 
-    /// The next bytes after the first `sent`.
+    /// Returns the next bytes after the first `sent`.
     fn rest(&self, sent: usize) -> &[u8] {
         match self.head.get(sent..) {
             Some(head) if !head.is_empty() => head,
@@ -67,11 +66,12 @@ impl Response {
     }
 }
 
-/// Serves `/metrics` on a thread of its own until the process ends. `page` returns the text, or
-/// `None` if it is not available in time.
+/// Serves `/metrics` on a separate thread until the process ends.
+///
+/// `page` returns the text, or `None` if it is not available in time.
 ///
 /// # Errors
-/// The address is in use or not one of this machine.
+/// The address is in use, or does not belong to this machine.
 pub fn serve(
     address: SocketAddr,
     page: impl Fn() -> Option<String> + Send + 'static,
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// Answers all complete requests, from one page.
+    /// Responds to all complete requests, from one page.
     fn respond(&mut self, page: &impl Fn() -> Option<String>) {
         if self.last.as_ref().is_none_or(|(at, _)| at.elapsed() > FRESH) {
             self.last = None;
@@ -203,7 +203,8 @@ impl Server {
 }
 
 /// Returns the index of the connection with the fewest bytes per second; of several, the oldest.
-/// `connections` is not empty.
+///
+/// `connections` must not be empty.
 fn slowest(connections: &[Connection]) -> usize {
     let rate = |c: &Connection| c.sent as f64 / (c.since.elapsed().as_secs_f64() + 1e-3);
     let all = connections.iter().map(rate).enumerate();
@@ -211,7 +212,7 @@ fn slowest(connections: &[Connection]) -> usize {
 }
 
 impl Connection {
-    /// Returns whether the request is complete and has no response yet.
+    /// True if the request is complete and has no response yet.
     fn is_complete(&self) -> bool {
         let ends = |end: &[u8]| self.request.windows(end.len()).any(|w| w == end);
         self.response.is_none() && (ends(b"\r\n\r\n") || ends(b"\n\n"))
@@ -344,7 +345,7 @@ mod tests {
         let mut half = Vec::new();
         for _ in 0..600 {
             let mut stream = TcpStream::connect(address).unwrap();
-            // Those that came before may be gone already.
+            // Earlier ones may be gone already.
             let _ = stream.write_all(b"GET /met");
             half.push(stream);
         }

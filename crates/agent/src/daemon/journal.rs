@@ -1,24 +1,24 @@
-//! Named events: what the daemon notices and decides, counted by name and told within reason.
+//! Named events of the daemon: counted by name, and printed at a limited rate.
 
 use std::collections::BTreeMap;
 
 use fairmesh_units::{Span, Time};
 use serde::Serialize;
 
-/// How much an event matters.
+/// Severity of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// A decision, or something that came as planned.
+    /// A decision, or an expected event.
     Info,
-    /// Something is not as it should be; the daemon goes on.
+    /// A problem with which the daemon continues.
     Warning,
-    /// Limits are not what they should be.
+    /// A problem that affects limits.
     Error,
 }
 
 impl Level {
-    /// The priority that systemd's journal reads at the start of a line (sd-daemon(3)).
+    /// Returns the priority that systemd's journal reads at the start of a line (sd-daemon(3)).
     pub const fn prefix(self) -> &'static str {
         match self {
             Level::Info => "<6>",
@@ -28,19 +28,19 @@ impl Level {
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Notice {
-    /// When, on the daemon's clock.
+    /// Time on the daemon's clock.
     #[serde(skip)]
     pub at: Time,
-    /// Its name, stable: `interface.lost`, `pfrc.starved`.
+    /// Stable name: `interface.lost`, `pfrc.starved`.
     pub code: &'static str,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// What happened, in words.
+    /// Text of the event.
     pub text: String,
-    /// How many of the same name were left out since the last that was told.
+    /// Events of the same name that were suppressed since the last printed one.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }
@@ -51,7 +51,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Events of one name that are told at once, and the time after which another one is.
+/// Events of one name in a burst, and below it the time after which one more is allowed.
 const BURST: u32 = 10;
 const REFILL: Span = Span::from_secs(6);
 /// Events that `status` shows.
@@ -66,7 +66,7 @@ struct Count {
     left_out: u64,
 }
 
-/// Counts every event and lets through what somebody can read.
+/// Counter of all events, and a rate limiter for those that are printed.
 #[derive(Clone, Default, Debug)]
 pub struct Journal {
     counts: BTreeMap<&'static str, Count>,
@@ -75,7 +75,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes in an event. The text is only put together when it is told.
+    /// Records an event. The text is only built if the event is printed.
     pub fn note(
         &mut self,
         at: Time,
@@ -106,29 +106,30 @@ impl Journal {
         self.fresh.push(notice);
     }
 
-    /// What has not been told yet.
+    /// Returns the events since the last call.
     pub fn take(&mut self) -> Vec<Notice> {
         core::mem::take(&mut self.fresh)
     }
 
-    /// The last events told.
+    /// Iterates over the last printed events.
     pub fn recent(&self) -> impl Iterator<Item = &Notice> {
         self.recent.iter()
     }
 
-    /// How often each event happened: name, level, number.
+    /// Iterates over all events by name, with severity and number.
     pub fn totals(&self) -> impl Iterator<Item = (&'static str, Level, u64)> + '_ {
         self.counts.iter().map(|(code, c)| (*code, c.level, c.total))
     }
 
-    /// How often an event happened.
+    /// Returns the number of events of a name.
     pub fn total(&self, code: &str) -> u64 {
         self.counts.get(code).map_or(0, |c| c.total)
     }
 }
 
-/// Returns whether a terminal shows a character and nothing else changes: no control character, none
-/// that turns the direction of writing (Unicode 16 §23.2), none that is invisible.
+/// True if a terminal shows a character without side effects.
+///
+/// No control character, none that changes the direction of writing (Unicode 16 §23.2), none that is invisible.
 pub fn is_shown(c: char) -> bool {
     let invisible = matches!(
         c,

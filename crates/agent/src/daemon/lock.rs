@@ -1,8 +1,8 @@
 //! Locks: one daemon per socket, and one per shared resource of a network namespace.
 //!
-//! A daemon holds a [`Claim`] on its resources while it runs and registers itself as their
-//! [`Owner`]. The registration stays after its end, so a process that acts for a dead daemon can
-//! tell whether another daemon has taken the resources since.
+//! A daemon holds a [`Claim`] on its resources while it runs and registers itself as their [`Owner`]. The registration
+//! stays after its end, so a process that acts for a dead daemon can find out if another daemon has taken the resources
+//! since.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{self, Links};
 
-/// Longest time for which a process keeps a lock that it does not use: a child of a killed daemon
-/// has the daemon's locks until it executes another program.
+/// Longest time for which a process keeps a lock that it does not use.
+///
+/// A child of a killed daemon has the daemon's locks until it executes another program.
 pub const SOON: Duration = Duration::from_secs(3);
-/// Largest registration, in bytes.
+/// Largest registration, bytes.
 const REGISTRATION: u64 = 16 * 1024;
 
 /// A locked file; the kernel releases the lock when the process ends.
@@ -29,10 +30,10 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock; waits at most for `patience`.
+    /// Takes the lock; waits at most `patience`.
     ///
     /// # Errors
-    /// The file cannot be made or is not a regular file, or another process holds the lock.
+    /// The file cannot be created or is not a regular file, or another process holds the lock.
     pub fn take(path: &Path, patience: Duration) -> io::Result<Lock> {
         if let Some(folder) = path.parent() {
             make(folder)?;
@@ -64,7 +65,7 @@ impl Lock {
     /// Replaces the content of the locked file.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn write(&mut self, text: &str) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all_at(text.as_bytes(), 0)?;
@@ -72,8 +73,10 @@ impl Lock {
     }
 }
 
-/// Makes a folder where there is none. systemd removes the folder of a `DynamicUser` with the service
-/// and keeps the link to it: then the link's target is made, if the link belongs to this user.
+/// Creates a folder if there is none.
+///
+/// systemd removes the folder of a `DynamicUser` with the service and keeps the link to it: then the link's target is
+/// created, if the link belongs to this user.
 fn make(folder: &Path) -> io::Result<()> {
     let Err(e) = std::fs::create_dir_all(folder) else { return Ok(()) };
     let link = std::fs::symlink_metadata(folder)
@@ -91,7 +94,7 @@ pub struct Resource {
     pub name: String,
 }
 
-/// Another process holds a resource, or its lock cannot be made.
+/// Error of a claim: another process holds a resource, or its lock cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}; expected no other daemon to have the {} {}", path.display(), resource.kind, resource.name)]
 pub struct ClaimError {
@@ -148,7 +151,7 @@ impl Claim {
     /// Registers the owner of all claimed resources.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn register(&mut self, owner: &Owner) -> io::Result<()> {
         let text = serde_json::to_string(owner).map_err(io::Error::from)?;
         self.locks.iter_mut().try_for_each(|lock| lock.write(&text))
@@ -176,7 +179,7 @@ impl Registry {
         self.folder.join(format!("{}-{kind}-{name}.lock", self.namespace))
     }
 
-    /// Claims resources; waits at most for `patience` for each.
+    /// Claims resources; waits at most `patience` for each.
     ///
     /// # Errors
     /// The first resource that another process holds.

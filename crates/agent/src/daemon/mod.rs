@@ -1,8 +1,8 @@
-//! A daemon without a purpose: the runtime of any [service](service::Service).
+//! A generic daemon: the runtime of any [service](service::Service).
 //!
-//! [`runtime`] has the clock, the loop, signals and effects; [`socket`] the control socket; [`http`]
-//! the page of the metrics; [`store`] the state; [`lock`] who may run; [`guard`] the second process;
-//! [`journal`] named events. Nothing here knows a gateway.
+//! [`runtime`] has the clock, the loop, signals and effects; [`socket`] the control socket; [`http`] the page of the
+//! metrics; [`store`] the state; [`lock`] exclusive use of resources; [`guard`] the second process; [`journal`] named
+//! events. Nothing here depends on a gateway.
 
 pub mod files;
 pub mod guard;

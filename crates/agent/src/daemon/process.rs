@@ -3,16 +3,16 @@
 /// CPU time and memory of the process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Resources {
-    /// CPU time in seconds, of user and kernel.
+    /// CPU time of user and kernel, s.
     pub cpu_s: f64,
-    /// Resident memory in bytes.
+    /// Resident memory, bytes.
     pub resident: f64,
 }
 
 /// Reads the resources of this process; `None` without `/proc`.
 pub fn resources() -> Option<Resources> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name in parentheses; clock ticks are hundredths of a second on Linux.
+    // The fields behind the name in parentheses; clock ticks are hundredths of a second on Linux.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split_whitespace().collect();
     let ticks = |i: usize| fields.get(i)?.parse::<f64>().ok();
     let cpu_s = (ticks(11)? + ticks(12)?) / 100.0;

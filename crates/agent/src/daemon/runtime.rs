@@ -42,7 +42,7 @@ pub enum StartError {
     /// Another daemon uses a resource.
     #[error(transparent)]
     Claimed(#[from] ClaimError),
-    /// The control socket cannot be made.
+    /// The control socket cannot be created.
     #[error("{}: {problem}", path.display())]
     Socket {
         /// Path of the socket.
@@ -71,7 +71,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Takes the socket and the resources, after the guard of an earlier daemon has done its work.
+    /// Takes the socket and the resources, after the guard of an earlier daemon has finished.
     ///
     /// # Errors
     /// Another daemon has the socket or a resource.
@@ -84,7 +84,7 @@ impl Claims {
         let mut claim = match registry.claim(resources, SOON) {
             Ok(claim) => claim,
             Err(e) => {
-                // A guard that was stopped in the middle of its work has the claim of its daemon.
+                // A guard that was stopped during its work holds the claim of its daemon.
                 let owners = resources.iter().filter_map(|r| registry.owner(r));
                 let ended = owners.filter(|o| guard::end_stopped(&guard::lock_of(&o.socket)));
                 if ended.count() == 0 {
@@ -108,7 +108,7 @@ pub(crate) enum Message<I> {
     Input(I),
 }
 
-/// Sends events of a service's threads to the loop.
+/// Sender of a service's events to the loop.
 #[derive(Debug)]
 pub struct Inbox<I>(Sender<Message<I>>);
 
@@ -119,23 +119,23 @@ impl<I> Clone for Inbox<I> {
 }
 
 impl<I> Inbox<I> {
-    /// Sends an event; returns `false` when the daemon has ended.
+    /// Sends an event; returns `false` if the daemon has ended.
     pub fn send(&self, input: I) -> bool {
         self.0.send(Message::Input(input)).is_ok()
     }
 }
 
-/// The receiving end of an [`Inbox`].
+/// Receiver of an [`Inbox`].
 #[derive(Debug)]
 pub struct Mailbox<I>(Receiver<Message<I>>);
 
-/// Makes an inbox.
+/// Creates an inbox.
 pub fn inbox<I>() -> (Inbox<I>, Mailbox<I>) {
     let (send, receive) = mpsc::channel();
     (Inbox(send), Mailbox(receive))
 }
 
-/// Heartbeat of a daemon, for calls that take long: its guard and the service manager hear of it.
+/// Heartbeat of a daemon for long calls: its guard and the service manager receive it.
 #[derive(Clone, Debug, Default)]
 pub struct Pulse(Arc<Mutex<Option<Guard>>>);
 
@@ -168,30 +168,31 @@ pub struct Setup {
     pub socket: PathBuf,
     /// Address of the metrics; `None`: not served.
     pub metrics: Option<SocketAddr>,
-    /// State that outlives a restart.
+    /// State that survives a restart.
     pub store: Store,
-    /// Configuration file, kept as the last one that worked.
+    /// Configuration file, stored as the last one that worked.
     pub config: PathBuf,
-    /// Arguments of the second process; `None`: none is wanted.
+    /// Arguments of the second process; `None`: no guard.
     pub guard: Option<Vec<String>>,
-    /// Print events as JSON objects.
+    /// True if events are printed as JSON objects.
     pub json: bool,
-    /// Heartbeat that the service uses, too.
+    /// Heartbeat, shared with the service.
     pub pulse: Pulse,
 }
 
-/// A service and what it needs of a machine. Clocks are functions, so that days can be tried in a
-/// minute.
+/// A service and its connections to a machine.
+///
+/// Clocks are functions, so that days can be simulated in a minute.
 pub(crate) struct Runtime<S> {
     pub service: S,
     pub clock: Box<dyn Fn() -> Time>,
     pub wall: Box<dyn Fn() -> u64>,
-    /// Receives events, one line each.
+    /// Output of the events, one line each.
     pub out: Box<dyn Write>,
     pub setup: Setup,
-    /// `None`: no guard is wanted.
+    /// Restarts of the guard; `None`: no guard.
     guarded: Option<Guarded>,
-    /// Whether a service manager collects standard error (sd-daemon(3)).
+    /// True if a service manager collects standard error (sd-daemon(3)).
     journal: bool,
 }
 
@@ -231,7 +232,7 @@ impl<S: Service> Runtime<S> {
         if let Some(address) = self.setup.metrics
             && let Err(e) = serve_metrics(address, inbox.0.clone())
         {
-            // No share depends on it.
+            // No share depends on the metrics.
             self.note(Level::Warning, "metrics.unavailable", || format!("{address}: {e}"));
         }
         signals(inbox.0.clone()).map_err(StartError::Signals)?;
@@ -239,7 +240,8 @@ impl<S: Service> Runtime<S> {
             self.guarded = Some(Guarded::first(self.at().now));
             self.start_guard().map_err(StartError::Guard)?;
         }
-        // Saved before anything is set, so that the next daemon finds what a crash leaves.
+        // Saved before any limit is set, so that the next daemon finds the effects that a crash
+        // leaves.
         self.perform();
         let _ = notify(false, &[NotifyState::Ready]);
         Ok(self.serve(mail))
@@ -249,7 +251,7 @@ impl<S: Service> Runtime<S> {
         loop {
             let next = self.turn();
             let wait = Duration::from_nanos(next.since(self.at().now).as_nanos()).min(BEAT);
-            // Everything that has come is taken in before the next turn.
+            // All messages are handled before the next turn.
             let mut message = match mail.0.recv_timeout(wait) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -265,9 +267,9 @@ impl<S: Service> Runtime<S> {
         }
     }
 
-    /// Does everything that is due; returns the time of the next turn.
+    /// Carries out everything that is due; returns the time of the next turn.
     pub(crate) fn turn(&mut self) -> Time {
-        // Before whatever takes long: the guard's patience follows the service.
+        // Before any long operation: the guard's patience follows the service.
         self.beat();
         let next = self.service.turn(self.at());
         self.perform();
@@ -288,7 +290,7 @@ impl<S: Service> Runtime<S> {
             }
             Message::Call((line, answer)) => {
                 let response = self.service.request(at, &line);
-                // An answer is given when its effects are on the disk.
+                // A response is sent when its effects are on the disk.
                 self.perform();
                 let _ = answer.try_send(response);
             }
@@ -319,7 +321,7 @@ impl<S: Service> Runtime<S> {
         Ok(())
     }
 
-    /// Sends a heartbeat to the guard, and replaces a guard that does not watch.
+    /// Sends a heartbeat to the guard, and replaces a guard that does not work.
     fn beat(&mut self) {
         let (at, patience) = (self.at(), self.service.patience());
         if self.setup.pulse.guard().as_mut().is_some_and(|g| !g.beat(patience)) {
@@ -346,7 +348,7 @@ impl<S: Service> Runtime<S> {
         });
     }
 
-    /// Prints the events that are new.
+    /// Prints the new events.
     fn print(&mut self) {
         for n in self.service.journal().take() {
             if self.setup.json {
@@ -369,7 +371,7 @@ impl<S: Service> Runtime<S> {
         let result = self.service.stop(self.at());
         self.perform();
         self.print();
-        // Kept until here: if the service never returns, the guard acts.
+        // Held until here: if the service never returns, the guard acts.
         let guard = self.setup.pulse.guard().take();
         if let Some(guard) = guard
             && result.is_ok()
@@ -381,7 +383,7 @@ impl<S: Service> Runtime<S> {
     }
 }
 
-/// Result of the service's end.
+/// Result of the end of a service.
 type End<S> = Result<(), <S as Service>::Error>;
 
 /// Runs a service until a signal ends it.
@@ -429,7 +431,7 @@ fn signals<I: Send + 'static>(send: Sender<Message<I>>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns seconds since 1970 as far as the machine knows.
+/// Returns seconds since 1970 by the system's clock.
 pub fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

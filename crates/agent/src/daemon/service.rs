@@ -16,67 +16,67 @@ use super::socket::Response;
 pub struct Moment {
     /// Time since the start of the daemon; never runs backwards.
     pub now: Time,
-    /// Seconds since 1970 as far as the machine knows; may jump.
+    /// Seconds since 1970 by the system's clock; may jump.
     pub wall: u64,
 }
 
-/// An effect on files, carried out by the runtime after the call that asked for it.
+/// An effect on files, carried out by the runtime after the call that requested it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Replace the state that outlives a restart.
+    /// Replaces the stored state.
     Save(String),
-    /// Keep the configuration in force as the last one that worked.
+    /// Stores the configuration in force as the last one that worked.
     KeepConfiguration,
-    /// Replace a file for other readers.
+    /// Replaces a file for other readers.
     Publish {
-        /// Its path.
+        /// Path.
         file: PathBuf,
-        /// Its content.
+        /// Content.
         text: String,
     },
 }
 
-/// A daemon's state machine: inputs and time in; requests, metrics, state and effects out.
+/// A daemon's state machine: inputs and time in; responses, metrics, state and effects out.
 ///
-/// A service owns no clock, no control socket and no file; the [runtime](super::runtime) has them.
-/// Calls return soon: whatever takes long belongs on a thread that sends an [`Service::Input`].
+/// A service owns no clock, no control socket and no file; the [runtime](super::runtime) has them. Calls return soon:
+/// long operations belong on a thread that sends an [`Service::Input`].
 pub trait Service {
-    /// An event from outside, such as a change of an interface or an answer of a source.
+    /// An event from outside, such as a change of an interface or the result of a source.
     type Input: Send + 'static;
-    /// Reason why the service could not end in order.
+    /// Reason why the service could not end properly.
     type Error: Display;
 
-    /// Does everything that is due; returns the time of the next call at the latest.
+    /// Carries out everything that is due; returns the latest time of the next call.
     fn turn(&mut self, at: Moment) -> Time;
 
-    /// Takes in an event.
+    /// Handles an event.
     fn input(&mut self, at: Moment, input: Self::Input);
 
-    /// Answers a request of the control socket: one line, without its end.
+    /// Handles a request of the control socket: one line, without its end.
     fn request(&mut self, at: Moment, line: &str) -> Response;
 
-    /// Reads the configuration again; a wrong one changes nothing and is an event.
+    /// Reads the configuration again; an invalid one changes nothing and is an event.
     fn reload(&mut self, at: Moment);
 
     /// Returns the page of the metrics in Prometheus text format.
     fn metrics(&self, at: Moment, process: Option<Resources>) -> String;
 
-    /// Named events, which the runtime prints.
+    /// Returns the named events, which the runtime prints.
     fn journal(&mut self) -> &mut Journal;
 
-    /// Takes the effects that were asked for since the last call, in order.
+    /// Returns the effects requested since the last call, in order.
     fn effects(&mut self) -> Vec<Effect>;
 
-    /// Takes in the result of an effect.
+    /// Handles the result of an effect.
     fn performed(&mut self, at: Moment, effect: &Effect, result: io::Result<()>);
 
-    /// Longest time without a call for which the guard takes the daemon for alive.
+    /// Returns the longest time between two calls before the guard acts.
     fn patience(&self) -> Duration;
 
-    /// Takes in that the guard has taken the daemon for dead and undone its effects.
+    /// Handles the case that the guard has undone the effects because of a late heartbeat.
     fn lapsed(&mut self, at: Moment);
 
-    /// Ends in order. State that is to be saved is among the [effects](Service::effects) afterwards.
+    /// Ends the service. State to be saved is among the [effects](Service::effects) afterwards.
     ///
     /// # Errors
     /// Effects that stay; the guard undoes them.

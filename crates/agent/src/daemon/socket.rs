@@ -1,4 +1,4 @@
-//! The control socket: one JSON object a line, both ways.
+//! The control socket: one JSON object per line, in both directions.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Reason why a daemon gave no answer.
+/// Reason why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// No daemon answers at the socket.
+    /// No daemon responds at the socket.
     #[error("{}: {problem}; expected a running daemon", socket.display())]
     NoDaemon {
         /// Path of the socket.
         socket: PathBuf,
-        /// The system's error, or what is wrong with the answer.
+        /// The system's error, or the problem of the response.
         #[source]
         problem: io::Error,
     },
@@ -34,58 +34,58 @@ pub enum AskError {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// Stable name of the reason; each service has its own.
+    /// Stable name of the reason; each service has its own names.
     pub code: Cow<'static, str>,
-    /// One line for people.
+    /// Message of one line.
     pub message: String,
 }
 
 impl Refusal {
-    /// The name of the reason, and the reason.
+    /// Returns a refusal with the name of the reason and its text.
     pub fn new(code: impl Into<Cow<'static, str>>, reason: &dyn std::error::Error) -> Self {
         Refusal { code: code.into(), message: reason.to_string() }
     }
 
-    /// The daemon does not come to it in time.
+    /// Returns the refusal of a daemon that does not respond in time.
     fn busy() -> Self {
         Refusal { code: "busy".into(), message: "the daemon is busy; try again".to_owned() }
     }
 }
 
-/// The daemon's answer.
+/// The daemon's response.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Response {
     /// The requested value.
     Ok(Value),
-    /// The reason why the request is refused.
+    /// The reason of a refusal.
     Refused(Refusal),
 }
 
-/// The longest request that is read.
+/// Longest request, bytes.
 const MOST: usize = 64 * 1024;
-/// The longest that either side waits for the other.
+/// Longest time that either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Clients at a time.
+/// Most simultaneous clients.
 const CLIENTS: usize = 32;
-/// The wait after a failure to accept one.
+/// Pause after a failed `accept`.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often it is looked whether one that was sent away has gone, and how many times.
+/// Interval and number of the checks that a closed client has gone.
 const MOMENT: (Duration, u32) = (Duration::from_millis(1), 1000);
 
-/// A request, and where its answer goes.
+/// A request, and the channel of its response.
 pub type Call = (String, mpsc::SyncSender<Response>);
 
-/// Serves the socket on threads of its own, until the process ends.
+/// Serves the socket on separate threads, until the process ends.
 ///
 /// # Errors
-/// The socket cannot be made.
+/// The socket cannot be created.
 pub fn serve(path: &Path, give: impl Fn(Call) -> bool + Clone + Send + 'static) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    // Whoever left it is gone: a lock says so.
+    // The daemon that created it is gone, since this process holds the lock.
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -96,13 +96,13 @@ pub fn serve(path: &Path, give: impl Fn(Call) -> bool + Clone + Send + 'static) 
     Ok(())
 }
 
-/// Clients that have not said yet what they want, the one that came first in front.
+/// Clients that have not sent a request yet, the oldest in front.
 #[derive(Clone, Debug, Default)]
 struct Silent(Arc<Mutex<VecDeque<Arc<UnixStream>>>>);
 
 impl Silent {
     fn all(&self) -> MutexGuard<'_, VecDeque<Arc<UnixStream>>> {
-        // A panic elsewhere leaves the list as good as it was.
+        // A panic elsewhere leaves the list valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,15 +114,15 @@ impl Silent {
         self.all().retain(|s| !Arc::ptr_eq(s, stream));
     }
 
-    /// Sends the one away that has been silent longest; whether there was one.
+    /// Closes the client that has been idle longest; returns true if there was one.
     fn send_away(&self) -> bool {
         let longest = self.all().pop_front();
-        // Its thread reads the end, even where the other side has gone already.
+        // Its thread reads the end, even if the other side has already gone.
         longest.map(|s| s.shutdown(Shutdown::Both)).is_some()
     }
 }
 
-/// Answers whoever comes, for as long as the process lives: no failure to accept ends that.
+/// Accepts clients as long as the process lives, whatever errors `accept` returns.
 fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send + 'static)) {
     let clients = Arc::new(());
     let silent = Silent::default();
@@ -130,27 +130,27 @@ fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send 
         let stream = match listener.accept() {
             Ok((stream, _)) => Arc::new(stream),
             Err(e) => {
-                // Out of files or memory, likely; that passes.
+                // Probably out of files or memory, which is temporary.
                 if e.kind() != io::ErrorKind::Interrupted {
                     std::thread::sleep(PAUSE);
                 }
                 continue;
             }
         };
-        // Who says nothing makes room for who may: `fairmesh gateway status` speaks at once.
-        // One for one: who came just now may not have been heard yet.
+        // An idle client makes room for a new one: `fairmesh gateway status` sends its request at
+        // once. One for one: the request of a recent client may still be on its way.
         let full = || Arc::strong_count(&clients) > CLIENTS;
         if full() && silent.send_away() {
             (0..MOMENT.1).take_while(|_| full()).for_each(|_| std::thread::sleep(MOMENT.0));
         }
         if full() {
-            // Closed: who asks is told that nobody answers.
+            // The closed socket shows the client that no daemon responds.
             continue;
         }
         let (give, one) = (give.clone(), clients.clone());
         let waits = silent.clone();
         waits.came(&stream);
-        // One after the other would let a silent client keep all others out.
+        // Handled one after the other, an idle client would block all others.
         let spawned =
             std::thread::Builder::new().name("client".into()).stack_size(128 * 1024).spawn({
                 let stream = stream.clone();
@@ -165,7 +165,7 @@ fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send 
     }
 }
 
-/// The first line of what a client says; `None` if it takes too long, however it spreads it.
+/// Reads the first line that a client sends; `None` if it takes too long in total.
 fn request(mut stream: &UnixStream, patience: Duration) -> Option<String> {
     let end = Instant::now() + patience;
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
@@ -203,7 +203,7 @@ fn answer(stream: &Arc<UnixStream>, silent: &Silent, give: &impl Fn(Call) -> boo
     }
 }
 
-/// Sends a request to the daemon and returns its answer.
+/// Sends a request to the daemon and returns the result.
 ///
 /// # Errors
 /// No daemon, or its refusal.
@@ -238,7 +238,7 @@ mod tests {
         path
     }
 
-    /// Ten times as many as are served at a time, none of whom says anything.
+    /// Ten times as many clients as can be served, all of them idle.
     #[test]
     fn silent_clients_keep_nobody_out() {
         let folder = tempfile::tempdir().unwrap();
@@ -251,7 +251,7 @@ mod tests {
         drop(silent);
     }
 
-    /// Who has said what he wants and waits for the answer is not sent away.
+    /// A client that has sent its request and waits for the response is not closed.
     #[test]
     fn who_waits_for_an_answer_stays() {
         let silent = Silent::default();
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(silent.all().len(), 1);
     }
 
-    /// A byte now and then is no way to stay.
+    /// A byte now and then does not keep a client connected.
     #[test]
     fn a_client_that_dawdles_is_sent_away() {
         let (mut slow, here) = UnixStream::pair().unwrap();
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(line, "{\"command\":\"status\"}");
     }
 
-    /// A process of its own, since it runs out of files.
+    /// Runs in a separate process, since it runs out of files.
     #[test]
     fn it_outlives_a_process_without_files() {
         let name = "daemon::socket::tests::it_outlives_a_process_without_files";
@@ -305,7 +305,7 @@ mod tests {
         assert!(ask(&path, &"hello").is_ok());
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-        // Enough for a client, not for the daemon's end of it.
+        // Enough for a client, but not for the daemon's end of it.
         setrlimit(Resource::RLIMIT_NOFILE, open, hard).unwrap();
         let waiting = UnixStream::connect(&path);
         std::thread::sleep(3 * PAUSE);

@@ -1,4 +1,4 @@
-//! Files that outlive the daemon: replaced as a whole, so that a reader sees the old or the new one.
+//! Files that survive the daemon: replaced as a whole, so that a reader sees the old or the new one.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::files::{self, Links};
 
-/// Largest state and largest configuration, in bytes: 60,000 class numbers with the longest names are 17 MB.
+/// Largest state and largest configuration, bytes: 60,000 class numbers with the longest names are 17 MB.
 const LARGEST: u64 = 32 << 20;
 
-/// The folder of a service's state.
+/// Folder of a service's state.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -19,17 +19,17 @@ pub struct Store {
 }
 
 impl Store {
-    /// Returns the store in a folder, which is made with the first file.
+    /// Returns the store in a folder, which is created with the first file.
     pub fn new(folder: &Path) -> Store {
         Store { folder: folder.to_owned(), last: None }
     }
 
-    /// Path of the state file.
+    /// Returns the path of the state file.
     pub fn file(&self) -> PathBuf {
         self.folder.join("state.json")
     }
 
-    /// Path of the last configuration that worked.
+    /// Returns the path of the last configuration that worked.
     pub fn good_config(&self) -> PathBuf {
         self.folder.join("gateway.last-good.toml")
     }
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Writes the state if it differs from the last one, so that flash lasts.
+    /// Writes the state if it differs from the last one, to limit writes to flash.
     ///
     /// # Errors
     /// A disk that is full, read-only or gone; the old file stays.
@@ -62,10 +62,10 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps a configuration that works, if it differs from the one that is kept.
+    /// Stores a configuration that works, if it differs from the stored one.
     ///
     /// # Errors
-    /// As [`Store::save`].
+    /// As for [`Store::save`].
     pub fn save_good_config(&self, from: &Path) -> io::Result<()> {
         let text = files::read_text(from, LARGEST, Links::Follow)?;
         let to = self.good_config();
@@ -76,14 +76,15 @@ impl Store {
     /// Reads the last configuration that worked.
     ///
     /// # Errors
-    /// A file that is not there, cannot be read or is not a regular file of bounded size.
+    /// A file that does not exist, cannot be read or is not a regular file of bounded size.
     pub fn read_good_config(&self) -> io::Result<String> {
         files::read_text(&self.good_config(), LARGEST, Links::Refuse)
     }
 }
 
-/// Replaces a file for other readers, such as a page of metrics. It is readable by all and not
-/// forced onto the disk.
+/// Replaces a file for other readers, such as a page of metrics.
+///
+/// It is readable by all users and not forced onto the disk.
 ///
 /// # Errors
 /// It cannot be written; the old file stays.
@@ -99,8 +100,9 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, 0o600, true)
 }
 
-/// Writes a new file of a random name and renames it, so that links of other users in the same
-/// folder are not followed and a full disk loses nothing.
+/// Writes a new file of a random name and renames it.
+///
+/// So links of other users in the same folder are not followed, and a full disk loses nothing.
 fn replace(path: &Path, bytes: &[u8], mode: u32, lasting: bool) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let chance = RandomState::new().build_hasher().finish();
@@ -155,8 +157,7 @@ mod tests {
         assert!(publish(Path::new("/dev/full/fairmesh.prom"), "a 3\n").is_err());
     }
 
-    /// In a folder such as /tmp somebody has laid a link where the page is, and where it would be
-    /// made.
+    /// In a folder such as /tmp another user has placed a link at the path of the page and of its temporary file.
     #[test]
     fn what_is_published_goes_through_no_link() {
         let folder = tempfile::tempdir().unwrap();
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_loses_nothing() {
-        // A folder that cannot be made stands for it.
+        // Stands for a folder that cannot be created.
         let mut store = Store::new(Path::new("/dev/full/x"));
         assert!(store.save("{}").is_err());
     }

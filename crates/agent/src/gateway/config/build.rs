@@ -1,4 +1,4 @@
-//! From the file as written to a checked configuration.
+//! Conversion of the file's text to a checked configuration.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use super::{Config, Discover, Neighbour, Plan, Rates, ReadHeaders, Subscriber, c
 use crate::gateway::config::is_plain;
 use crate::gateway::offers::SITE;
 
-/// The longest that a full queue keeps a packet at its limit.
+/// Longest time that a full queue delays a packet at its limit.
 const DELAY: Span = Span::from_millis(100);
-/// Class numbers are 16 bits and some are the kernel's or ours.
+/// Most subscribers: class numbers are 16 bits and some are reserved.
 pub(super) const MOST_SUBSCRIBERS: usize = 60_000;
-/// Where a neighbour's rate stops being one of this world.
+/// Largest rate of a neighbour.
 const MOST_RATE: BitRate = BitRate(1_000_000_000_000);
-/// What HTB can still time: a full frame within a minute or two.
+/// Smallest limit that HTB can time: a full frame within a minute or two.
 const LEAST_RATE: BitRate = BitRate(1_000);
 
 pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
@@ -79,8 +79,9 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
     })
 }
 
-/// Adds those whom nobody knows, as one subscriber: a made-up address is no way around a limit, and
-/// gains nothing beside another.
+/// Adds unmapped traffic as one subscriber.
+///
+/// So a forged source address neither bypasses a limit nor takes more than one share.
 fn with_unmapped(
     draft: &Draft,
     mut subscribers: Vec<Subscriber>,
@@ -101,7 +102,8 @@ fn with_unmapped(
         },
         _ => return refused(key(), format!("\"{word}\""), expected),
     };
-    // Controls that are told fair rates or hops are told the least of anybody's.
+    // For controls that use fair rates or hops it has the least favourable values of all
+    // subscribers.
     let plans = || subscribers.iter().map(|s| &s.plan).chain(discover.map(|d| &d.plan));
     let least = |of: fn(&Plan) -> Option<BitRate>| plans().map(of).min().flatten();
     let plan = Plan {
@@ -115,7 +117,7 @@ fn with_unmapped(
     Ok(subscribers)
 }
 
-/// Collectors read files that end in `.prom` only.
+/// Checks the path of the text file: collectors read only files that end in `.prom`.
 fn textfile(given: Option<&PathBuf>) -> Result<Option<PathBuf>> {
     match given {
         Some(p) if !p.is_absolute() || p.extension().is_none_or(|e| e != "prom") => refused(
@@ -127,7 +129,7 @@ fn textfile(given: Option<&PathBuf>) -> Result<Option<PathBuf>> {
     }
 }
 
-/// A time in whole or broken seconds between limits in seconds.
+/// Checks a time in whole or fractional seconds against limits in seconds.
 fn span(given: Option<Span>, key: &str, default: u64, limits: (u64, u64)) -> Result<Span> {
     let span = given.unwrap_or(Span::from_secs(default));
     let (least, most) = (Span::from_secs(limits.0), Span::from_secs(limits.1));
@@ -192,8 +194,9 @@ fn layout(draft: &Draft) -> Result<Layout> {
     Ok(layout)
 }
 
-/// Whose word counts for the queues in subscribers' classes. The operator's goes before the
-/// control's; but two that contradict each other are refused, and none is ignored.
+/// True if the control decides on the queues in subscribers' classes.
+///
+/// The operator's choice takes precedence over the control's; a contradiction is refused.
 fn queues_by_control(draft: &Draft) -> Result<bool> {
     let asked = draft.control.parameters.contains_key("queue");
     match draft.shaping.leaf {
@@ -218,7 +221,7 @@ fn queues_by_control(draft: &Draft) -> Result<bool> {
     }
 }
 
-/// An error that is worded "what; expected what".
+/// Splits an error of the form "problem; expected …".
 fn words(text: &str) -> Problem {
     match text.split_once("; expected ") {
         Some((what, expected)) => Problem::refused(what, expected),
@@ -248,7 +251,7 @@ fn mechanism(draft: &draft::Control, registry: &Registry) -> Result<Mechanism> {
     Ok(mechanism)
 }
 
-/// What the control must know and only the configuration can tell.
+/// Checks that the configuration has the knowledge that the control needs.
 fn knowledge(
     mechanism: &Mechanism,
     neighbours: &[Neighbour],
@@ -320,7 +323,7 @@ fn limit(rate: BitRate, key: impl FnOnce() -> KeyPath) -> Result<()> {
     fail(key(), Problem::range(rate, format!("{LEAST_RATE} to {MOST_RATE}")))
 }
 
-/// A name: something to read on one line.
+/// Checks a name: readable text of one line.
 fn name(given: &str, key: KeyPath) -> Result<String> {
     let name = given.trim();
     if name.chars().count() > 64 || !is_plain(name) || name == super::UNMAPPED {
@@ -330,10 +333,10 @@ fn name(given: &str, key: KeyPath) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// The plans by name, and the plan of whoever names none.
+/// Plans by name; a subscriber without a plan has the default.
 struct Plans(BTreeMap<String, Plan>);
 
-/// The keys of a plan as given: a subscriber has the same ones.
+/// Keys of a plan as given; a subscriber has the same ones.
 #[derive(Clone, Copy)]
 struct Given {
     weight: Option<f64>,
@@ -370,10 +373,10 @@ impl Plans {
     }
 }
 
-/// What is given goes before what `base` has.
+/// Returns the plan with the given values, and those of `base` for the rest.
 fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
     let weight = given.weight.unwrap_or(base.weight);
-    // The kernel's queues take turns by weights of 1 to 100.
+    // The kernel's round robin supports weights of 1 to 100.
     if !(0.01..=100.0).contains(&weight) {
         return fail(key.clone().key("weight"), Problem::range(weight, "0.01 to 100"));
     }
@@ -447,7 +450,7 @@ fn subscribers(draft: &Draft, plans: &Plans) -> Result<Vec<Subscriber>> {
     Ok(built)
 }
 
-/// Who has which name and address already.
+/// Names and addresses that are taken, with their subscribers.
 #[derive(Default)]
 struct Taken {
     names: BTreeMap<String, ()>,

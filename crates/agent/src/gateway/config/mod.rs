@@ -1,4 +1,4 @@
-//! The configuration: `/etc/fairmesh/gateway.toml`, checked.
+//! The configuration `/etc/fairmesh/gateway.toml`, checked.
 
 mod build;
 mod capacity;
@@ -18,28 +18,28 @@ use fairmesh_units::{BitRate, Span};
 pub use draft::{Mode, OnExit};
 pub(crate) use text::{is_plain, is_shown, prefix};
 
-/// The subscriber that everybody is whom nobody knows.
+/// Name of the subscriber of unmapped traffic.
 pub const UNMAPPED: &str = "(unmapped)";
 
-/// Where the configuration is unless another file is named.
+/// Default path of the configuration.
 pub const FILE: &str = "/etc/fairmesh/gateway.toml";
-/// Where the control socket is unless the configuration says otherwise.
+/// Default path of the control socket.
 pub const SOCKET: &str = "/run/fairmesh/gateway.sock";
-/// Where state is kept unless the configuration says otherwise.
+/// Default folder of the state.
 pub const STATE: &str = "/var/lib/fairmesh";
-/// Where the key of all gateways is unless the configuration says otherwise.
+/// Default path of the key that all gateways share.
 pub const KEY: &str = "/etc/fairmesh/peers.key";
-/// The port of gateways that the examples use, and the default.
+/// Default port of the exchange between gateways.
 pub const PORT: u16 = 5247;
-/// The largest file that is read: 10,000 subscribers take about 1 MB.
+/// Largest configuration file, bytes: 10,000 subscribers take about 1 MB.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// When TCP's headers are read (`signs.read`).
+/// Condition for reading TCP headers (`signs.read`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ReadHeaders {
     /// Never.
     Never,
-    /// While the control makes use of them.
+    /// While the control uses them.
     #[default]
     ForControl,
     /// Always: `status` and metrics show the round trips through the mesh under every control.
@@ -47,7 +47,7 @@ pub enum ReadHeaders {
 }
 
 impl ReadHeaders {
-    /// True if they are to be read now; `asked`: the control makes use of them.
+    /// True if headers are to be read; `asked`: the control uses them.
     pub const fn wanted(self, asked: bool) -> bool {
         match self {
             ReadHeaders::Never => false,
@@ -60,59 +60,60 @@ impl ReadHeaders {
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whether limits are set.
+    /// Mode: limits are set, or only observed.
     pub mode: Mode,
-    /// Interfaces, table and queues, still without subscribers; the queues as far as they are not
-    /// the control's business ([`Config::layout_for`]).
+    /// Interfaces, table and queues, without subscribers.
+    ///
+    /// The queues apply unless the control decides on them ([`Config::layout_for`]).
     pub layout: Layout,
-    /// Whether packets wait in subscribers' classes as the control asks, rather than as
-    /// `layout` says.
+    /// True if the control decides on the queues in subscribers' classes, instead of `layout`.
     pub queues_by_control: bool,
-    /// What is left behind on exit.
+    /// State that is left behind on exit.
     pub on_exit: OnExit,
-    /// The longest time between two looks at the counters.
+    /// Longest time between two samples of the counters.
     pub sample: Span,
     /// The control with its parameters.
     pub mechanism: Mechanism,
     /// Capacities of the links to the gateway's direct neighbours, in IP bytes.
     pub neighbours: Vec<Neighbour>,
-    /// Who shares the mesh.
+    /// Subscribers of the mesh.
     pub subscribers: Vec<Subscriber>,
-    /// How further subscribers are found.
+    /// Sources of further subscribers.
     pub discover: Option<Discover>,
     /// The other gateways of the mesh.
     pub peers: Option<Peers>,
-    /// When TCP's headers are read.
+    /// Condition for reading TCP headers.
     pub signs: ReadHeaders,
     /// True if echo probes may be sent where headers give no round trip.
     pub probe: bool,
-    /// Where metrics are served.
+    /// Address of the metrics.
     pub metrics: Option<SocketAddr>,
-    /// A file that always has the page of the metrics, for a collector of text files.
+    /// File with the page of the metrics, for a collector of text files.
     pub textfile: Option<PathBuf>,
-    /// Whether metrics have a line for every subscriber.
+    /// True if metrics have a line for every subscriber.
     pub per_subscriber: bool,
-    /// Folder of what is kept over a restart.
+    /// Folder of the stored state.
     pub state: PathBuf,
-    /// The control socket.
+    /// Path of the control socket.
     pub socket: PathBuf,
 }
 
-/// Header of an Ethernet frame, which counts in the kernel's bursts.
+/// Header of an Ethernet frame, bytes; the kernel's bursts include it.
 const ETHERNET: u64 = 14;
 
 impl Config {
-    /// The layout for a control with these classes: with their burst, and with their queue where
-    /// that is the control's business. A queue per flow is a queue per subscriber and direction, for
-    /// that is what the control's flows are here, and the kernel serves them in turn.
+    /// Returns the layout for a control with these classes.
+    ///
+    /// It has their burst and, if the control decides on the queues, their queue. A queue per flow is a queue per
+    /// subscriber and direction, since these are the control's flows on a gateway, and the kernel serves them in turn.
     pub fn layout_for(&self, plan: Option<&fairmesh_control::Plan>) -> Layout {
         let mut layout = self.layout.clone();
-        // They are all alike, or the control would have been refused.
+        // All classes are alike, or the control would have been refused.
         let class = plan.and_then(|p| p.classes.iter().chain(&p.template).next());
         if let Some(class) = class {
             if self.queues_by_control {
                 layout.leaf = LeafChoice::Only(LeafKind::Pfifo);
-                // Whatever the limit is.
+                // The same at every limit.
                 (layout.queue, layout.delay_ms) = (class.leaf.packets(), 0);
             }
             let burst = u32::try_from(class.burst.0 + ETHERNET).unwrap_or(Layout::LARGEST_BURST);
@@ -125,29 +126,29 @@ impl Config {
 /// A direct neighbour of the gateway in the mesh.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbour {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Nominal rate of the link.
     pub rate: BitRate,
-    /// What a lone saturated sender gets across it in IP packets of 1500 bytes.
+    /// Goodput of a lone saturated sender in IP packets of 1500 bytes.
     pub capacity: BitRate,
 }
 
-/// What a subscriber is sold in one direction.
+/// Rates of a subscriber's plan in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Rates {
-    /// Never more than this.
+    /// Largest limit.
     pub ceiling: Option<BitRate>,
-    /// Never limited below this.
+    /// Smallest limit.
     pub guarantee: Option<BitRate>,
     /// Analytic fair rate of application data, for the static controls.
     pub fair: Option<BitRate>,
 }
 
-/// What a subscriber is sold.
+/// Plan of a subscriber.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
-    /// Its weight among the others.
+    /// Weight.
     pub weight: f64,
     /// Downstream.
     pub down: Rates,
@@ -161,22 +162,22 @@ impl Default for Plan {
     }
 }
 
-/// One who shares the mesh: a mesh node with everything behind it.
+/// A subscriber of the mesh: a mesh node with the hosts behind it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Subscriber {
-    /// Its name, unique.
+    /// Unique name.
     pub name: String,
-    /// Its addresses.
+    /// Addresses.
     pub prefixes: Vec<IpNet>,
-    /// Its Ethernet addresses.
+    /// Ethernet addresses.
     pub macs: Vec<MacAddr>,
-    /// What it is sold.
+    /// Plan.
     pub plan: Plan,
     /// Wireless hops from the gateway.
     pub hops: Option<u32>,
 }
 
-/// Where a daemon of this machine listens.
+/// Address at which a daemon of this machine listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Endpoint {
     /// A TCP port.
@@ -194,26 +195,26 @@ impl std::fmt::Display for Endpoint {
     }
 }
 
-/// Which of the kernel's routes belong to one home.
+/// Assignment of the kernel's routes to homes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoutesBy {
-    /// Those with one next hop; a route of a routing daemon, whose next hop may be another home's router, is a
-    /// home of its own.
+    /// Routes with one next hop are one home; each route of a routing daemon is a home of its own, since its next hop
+    /// may be another home's router.
     #[default]
     Origin,
-    /// Those with one next hop.
+    /// Routes with one next hop are one home.
     NextHop,
     /// Each route is a home of its own.
     Route,
 }
 
-/// How subscribers are found that the configuration does not list.
+/// Discovery of subscribers that the configuration does not list.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Discover {
     /// A NetJSON NetworkGraph.
     pub netjson: Option<PathBuf>,
-    /// A batman-adv interface, asked through `batctl`.
+    /// A batman-adv interface, read through `batctl`.
     pub batman: Option<String>,
     /// OLSR's jsoninfo.
     pub olsr: Option<SocketAddr>,
@@ -223,28 +224,28 @@ pub struct Discover {
     pub neighbours: bool,
     /// The kernel's routes over the mesh interface.
     pub routes: bool,
-    /// Which routes belong to one home.
+    /// Assignment of the kernel's routes to homes.
     pub routes_by: RoutesBy,
-    /// What they are sold.
+    /// Plan of the discovered subscribers.
     pub plan: Plan,
-    /// Time between looks.
+    /// Time between two queries.
     pub every: Span,
-    /// How long one that is seen no more is kept.
+    /// Time for which a subscriber is kept after its last appearance.
     pub linger: Span,
-    /// The most that are taken in.
+    /// Most discovered subscribers.
     pub most: usize,
 }
 
-/// The other gateways of the mesh, with which this one is as one.
+/// The other gateways of the mesh, which share one control.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peers {
-    /// This gateway's number; each has its own.
+    /// Unique number of this gateway.
     pub number: u32,
-    /// Where it listens.
+    /// Address at which this gateway listens.
     pub listen: SocketAddr,
-    /// Where the others do.
+    /// Addresses of the other gateways.
     pub peers: Vec<SocketAddr>,
-    /// The file with the key that all of them have.
+    /// File with the key that all gateways share.
     pub key: PathBuf,
 }
 
@@ -254,7 +255,7 @@ pub struct Peers {
 pub struct ConfigError {
     /// The file.
     pub file: String,
-    /// Where in it, and why.
+    /// Position and problem.
     pub at: Located,
 }
 
@@ -262,7 +263,7 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// The first thing wrong with it.
+    /// The first problem.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let file = path.display().to_string();
         let refuse = |what: String, expected: &str| ConfigError {
@@ -289,7 +290,7 @@ impl Config {
     /// Checks a configuration's text with the shipped mechanisms; `file` is for messages.
     ///
     /// # Errors
-    /// The first thing wrong with it.
+    /// The first problem.
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
         Config::parse_with(file, text, &Registry::standard())
     }
@@ -297,7 +298,7 @@ impl Config {
     /// Checks a configuration's text with the mechanisms of this registry; `file` is for messages.
     ///
     /// # Errors
-    /// The first thing wrong with it.
+    /// The first problem.
     pub fn parse_with(file: &str, text: &str, registry: &Registry) -> Result<Config, ConfigError> {
         let refuse = |at: Located| ConfigError { file: file.to_owned(), at };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -11,7 +11,7 @@ use super::{KEY, PORT, Peers, draft};
 use crate::gateway::offers::SITE;
 use crate::gateway::peers::NUMBERS;
 
-/// Other gateways that a control listens to, at most.
+/// Most other gateways that a control receives from.
 const MOST: usize = 63;
 
 pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
@@ -70,7 +70,7 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
                 "another gateway's",
             );
         }
-        // An IPv6 socket of one address reaches none of IPv4, nor the other way round.
+        // An IPv6 socket bound to one address reaches no IPv4 address, and vice versa.
         let family = own.ip().is_ipv4() == ip.is_ipv4() || listen.ip() == Ipv6Addr::UNSPECIFIED;
         if !family {
             let what = format!("{given} cannot be reached from {listen} (peers.listen)");
@@ -89,7 +89,8 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     Ok(Peers { number, listen, peers, key: file })
 }
 
-/// What a control says to nobody, and peers that hear nothing, are mistakes.
+/// Refuses a control that sends to other gateways without `[peers]`, and `[peers]` without such a
+/// control.
 pub(super) fn match_control(mechanism: &Mechanism, peers: bool) -> Result<()> {
     let Some(needs) = mechanism.needs(&SITE) else { return Ok(()) };
     let tells = needs.abilities.has(Ability::Peers);

@@ -1,4 +1,4 @@
-//! What is wrong with a key.
+//! Errors of keys.
 
 use fairmesh_document::{KeyPath, Located, Problem};
 

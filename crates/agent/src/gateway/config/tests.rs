@@ -75,7 +75,7 @@ state = "/var/lib/fairmesh"
 socket = "/run/fairmesh/gateway.sock"
 "#;
 
-/// The same of a gateway that is alone.
+/// Returns the same configuration without other gateways.
 fn without_peers() -> String {
     let (begin, end) = (GOOD.find("[peers]").unwrap(), GOOD.find("[metrics]").unwrap());
     format!("{}{}", &GOOD[..begin], &GOOD[end..]).replace("+peers", "")
@@ -111,14 +111,14 @@ fn a_gateway_listens_where_its_peers_can_reach_it() {
     let four = listen("peer = [\"192.0.2.1:99\"]");
     assert_eq!((four.listen.to_string().as_str(), four.key), ("0.0.0.0:5247", PathBuf::from(KEY)));
     assert_eq!(listen("peer = [\"192.0.2.1:9\", \"[fd00::1]:9\"]").listen.to_string(), "[::]:5247");
-    // Alone, a control that speaks to others has nobody to speak to.
+    // A control that sends to other gateways needs some.
     let text = without_peers().replace("pfrc+bursts", "pfrc+bursts+peers");
     let e = Config::parse("t", &text).unwrap_err().to_string();
     assert!(e.starts_with("t:") && e.contains("control.use: ") && e.contains("[peers]"), "{e}");
     assert!(Config::parse("t", &without_peers()).unwrap().peers.is_none());
 }
 
-/// All whom nobody knows are one subscriber, unless told otherwise.
+/// All unmapped traffic is one subscriber, unless configured otherwise.
 #[test]
 fn unknown_traffic_has_a_policy() {
     let parse = |line: &str| {
@@ -138,7 +138,7 @@ fn unknown_traffic_has_a_policy() {
     assert_eq!(parse("unmapped = \"pass\"").len(), 2);
     let taken = GOOD.replace("name = \"bob\"", "name = \"(unmapped)\"");
     assert!(Config::parse("t", &taken).unwrap_err().to_string().contains("subscriber[1].name"));
-    // Of fair rates that a control is told the least.
+    // A control that uses fair rates gets the least one.
     let fair = without_peers().replace("pfrc+bursts", "static-flow").replace("epoch = 4\n", "");
     let fair = fair.replace(
         "prefixes = [\"10.2.0.7\"]",
@@ -159,7 +159,8 @@ fn little_is_needed_and_nothing_is_limited_unless_told() {
     assert_eq!(c.metrics.unwrap().to_string(), "127.0.0.1:9742");
 }
 
-/// Every key wrong in turn: the line it replaces, what it becomes, and what the message must say.
+/// Each field in turn is invalid: the replaced line, its replacement, and the expected part of the
+/// message.
 #[test]
 fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
     let cases: &[(&str, &str, &str, &str)] = &[
@@ -325,7 +326,8 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         assert!(e.contains(&format!(" {key}: ")), "{to}: expected key {key}: {e}");
         assert!(e.contains(says), "{to}: expected \"{says}\": {e}");
         assert!(e.contains("expected"), "{to}: {e}");
-        // A wrong value is named by its own line; one that is wrong only beside others, by theirs.
+        // An invalid value is reported with its own line; a value that conflicts with others, with
+        // theirs.
         let beside = [
             "peers",
             "subscriber[1]",

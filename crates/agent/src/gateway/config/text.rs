@@ -23,7 +23,7 @@ impl Quantity for BitRate {
     const UNIT: Unit = Unit::BitRate;
 }
 
-/// `#[serde(with)]` for an optional quantity.
+/// Deserializes an optional quantity, for `#[serde(with)]`.
 pub(crate) fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Option<T>, D::Error> {
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Endpoint {
     }
 }
 
-/// Whether a name is not empty and looks in a terminal as it is.
+/// True if a name is not empty and a terminal shows it unchanged.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.trim().is_empty() && name.chars().all(is_shown)
 }
