@@ -1,4 +1,4 @@
-//! Location of the running daemon and of its last good configuration when the file is wrong.
+//! Location of the running daemon and of its last good configuration when the file is invalid.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::error::AgentError;
 use crate::gateway::config::{Config, ConfigError, SOCKET, STATE};
 use crate::gateway::kept::last_good_config;
 
-/// The daemon that a command asks.
+/// The daemon that a command uses.
 #[derive(Debug)]
 pub struct Located {
     /// Path of its control socket.
@@ -17,11 +17,13 @@ pub struct Located {
     pub broken: Option<ConfigError>,
 }
 
-/// Finds the control socket: as given, or in the configuration, or of the daemon that is registered
-/// in this network namespace, or at the usual place.
+/// Finds the control socket: as given, else as configured, else as registered, else at the default
+/// path.
+///
+/// Registered means: by the daemon of this network namespace.
 ///
 /// # Errors
-/// A wrong configuration, and no daemon that answers.
+/// An invalid configuration, and no daemon that responds.
 pub fn daemon(config: &Path, socket: Option<&Path>) -> Result<Located, AgentError> {
     if let Some(socket) = socket {
         return Ok(Located { socket: socket.to_owned(), broken: None });

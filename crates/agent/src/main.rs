@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match done.and_then(|()| Ok(out.flush()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            // What was found out before a bad verdict is worth reading.
+            // The findings before a bad verdict are useful.
             let _ = out.flush();
             if e.exit_code() != 0 {
                 let _ = writeln!(io::stderr(), "fairmesh-gateway: {}", e.line());

@@ -5,17 +5,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::config::Discover;
 use super::sources::{self, Discovery, FailedSource, SourceError};
 
-/// The nodes of a mesh with their addresses, as a host finds them.
+/// Source of a mesh's nodes with their addresses.
 pub trait NodeDirectory {
-    /// Asks for the nodes of this moment. May take seconds, so it is called on a thread of its own;
-    /// a source that fails is named in [`Discovery::failed`] and does not keep others from answering.
+    /// Returns the present nodes.
+    ///
+    /// It may take seconds, so it is called on a separate thread. A source that fails is in [`Discovery::failed`] and
+    /// does not block the others.
     fn nodes(&mut self) -> Discovery;
 }
 
-/// The sources that a configuration names: routing daemons, files, the kernel's tables.
+/// Sources that a configuration names: routing daemons, files, the kernel's tables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sources {
-    /// What is asked.
+    /// Configured sources.
     pub discover: Discover,
     /// Name of the mesh interface.
     pub mesh: String,
@@ -27,7 +29,7 @@ impl NodeDirectory for Sources {
     }
 }
 
-/// Asks a directory; a panic in it is an answer like any other failure.
+/// Queries a directory; a panic in it is reported as a failure.
 pub fn ask(directory: &mut impl NodeDirectory) -> Discovery {
     let asked = catch_unwind(AssertUnwindSafe(|| directory.nodes()));
     asked.unwrap_or_else(|_| Discovery {

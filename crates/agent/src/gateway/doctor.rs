@@ -1,4 +1,4 @@
-//! What makes limits ineffective, looked for.
+//! Search for causes of ineffective limits.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,30 +17,30 @@ use crate::gateway::report::BoundReport;
 use crate::gateway::{report, sources};
 use crate::json;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should be.
+    /// No problem.
     Fine,
-    /// Worth a look.
+    /// A possible problem.
     Suspicious,
-    /// Limits do not do what they say.
+    /// Limits do not work as configured.
     Wrong,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Finding {
-    /// What, stable.
+    /// Stable name of the check.
     pub code: &'static str,
-    /// How bad.
+    /// Severity.
     pub verdict: Verdict,
-    /// What was found, and what to do about it.
+    /// Result and remedy.
     pub text: String,
 }
 
-/// What the daemon tells of its inside.
+/// Internal data of the daemon.
 #[derive(Deserialize, Default)]
 struct Inside {
     interfaces: Vec<InterfaceCounters>,
@@ -49,18 +49,18 @@ struct Inside {
     bound: Option<BoundReport>,
 }
 
-/// The longest that a program of the system may take.
+/// Longest time of a program of the system.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Factor from which a rate of `[[neighbour]]` is far above the one in use.
+/// Factor from which a rate of `[[neighbour]]` counts as far above the one in use.
 const OVERSTATES: f64 = 2.0;
-/// A documentation address (RFC 5737): whatever leads there is the way out.
+/// Documentation address (RFC 5737): its route is the default route.
 const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Addresses of a subscriber's network that are tried.
 const TRIED: usize = 3;
-/// Below this many bytes nothing is concluded.
+/// Least bytes for a conclusion.
 const FEW: u64 = 100_000;
 
-/// Looks at everything. `inside`: the daemon's answer, if one runs.
+/// Runs all checks. `inside`: the daemon's response, if one runs.
 pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
     let mut found = Vec::new();
     let inside: Inside =
@@ -107,7 +107,7 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
     found
 }
 
-/// Flow tables and the like carry traffic around every queue.
+/// Checks for flow tables, whose traffic bypasses every queue.
 fn offload(found: &mut Vec<Finding>) {
     let tables = HtbShaper::open().and_then(|mut p| p.probe()).map(|f| f.flowtables);
     found.push(match tables {
@@ -133,7 +133,7 @@ fn offload(found: &mut Vec<Finding>) {
     });
 }
 
-/// Packets that were merged on arrival leave as one, however slow their class is.
+/// Checks for merging of received packets: merged packets leave as one, even in a slow class.
 fn merging(name: &str, on: Offloads) -> Finding {
     let which: Vec<&str> = [("GRO", on.gro), ("LRO", on.lro)]
         .into_iter()
@@ -153,8 +153,7 @@ fn merging(name: &str, on: Offloads) -> Finding {
     Finding { code: "merging", verdict, text }
 }
 
-/// Which interface leads where: the default route belongs to the wired side, subscribers to the
-/// mesh side.
+/// Checks that the default route is on the wired side and subscribers are on the mesh side.
 pub(crate) fn sides(config: &Config) -> Vec<Finding> {
     let mut found = Vec::new();
     let (mesh, wired) = (config.layout.mesh.name(), config.layout.wired.name());
@@ -187,7 +186,7 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
         }),
         None => {}
     }
-    // The gateway has an address in a subscriber's network, often its first one: that is no way to
+    // The gateway has an address in a subscriber's network, often its first one; the route to it is not the route to
     // the subscriber.
     let first = config.subscribers.iter().find_map(|s| {
         let net = s.prefixes.first()?;
@@ -209,8 +208,9 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// Rates of `[[neighbour]]` against those at which the driver sends to as many stations, the fastest
-/// ones; nothing where the mesh interface is not Wi-Fi.
+/// Compares rates of `[[neighbour]]` with those at which the driver sends to as many stations, the fastest ones.
+///
+/// Returns `None` if the mesh interface is not Wi-Fi.
 fn stations(config: &Config) -> Option<Finding> {
     let stations = Nl80211::open(config.layout.mesh.name()).ok()?.stations().ok()?;
     let mut sends: Vec<u64> = stations.iter().filter_map(|s| Some(s.tx_rate?.0)).collect();
@@ -224,8 +224,9 @@ fn stations(config: &Config) -> Option<Finding> {
     })
 }
 
-/// Compares named rates with rates in use, bit/s; `None` if they agree within a factor of
-/// [`OVERSTATES`], or there is nothing to compare.
+/// Compares configured rates with rates in use, bit/s.
+///
+/// Returns `None` if they agree within a factor of [`OVERSTATES`], or if there is nothing to compare.
 fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {
     let mean = |rates: &[u64]| {
         let inverse: f64 = rates.iter().map(|r| 1.0 / *r as f64).sum();
@@ -242,7 +243,7 @@ fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {
     })
 }
 
-/// Sources of subscribers: without one that answers, the whole mesh is one class.
+/// Checks the sources of subscribers: if none responds, the whole mesh is one class.
 fn discovery(config: &Config, found: &mut Vec<Finding>) {
     let Some(discover) = &config.discover else { return };
     for s in sources::fetch(discover, config.layout.mesh.name()).sources {
@@ -261,7 +262,7 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
     }
 }
 
-/// Address translation on the mesh side hides subscribers behind one address.
+/// Checks for address translation on the mesh side, which hides subscribers behind one address.
 fn nat(config: &Config, found: &mut Vec<Finding>) {
     let Ok(out) = command::run("nft", &["list", "ruleset"], &[], PATIENCE) else { return };
     let rules = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -292,7 +293,7 @@ fn nat(config: &Config, found: &mut Vec<Finding>) {
     });
 }
 
-/// Classes against the interface that they are on.
+/// Compares the counters of classes with those of their interface.
 fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
     let name = &c.name;
     if !c.up {
@@ -330,10 +331,10 @@ fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
     }
 }
 
-/// Prints what was found; something wrong is a failed check.
+/// Prints the findings; a wrong one is a failed check.
 ///
 /// # Errors
-/// [`AgentError::Ineffective`] if something is wrong.
+/// [`AgentError::Ineffective`] if a finding is wrong.
 pub fn print(
     found: &[Finding],
     daemon: bool,
@@ -424,7 +425,7 @@ mod tests {
         assert_eq!(overstated(&[54_000_000], &[]), None, "no station");
     }
 
-    /// A source that does not answer is wrong, not a note.
+    /// A source that does not respond is wrong, not a note.
     #[test]
     fn a_dead_source_fails_the_examination() {
         let text = "[mesh]\ninterface = \"mesh0\"\n[wired]\ninterface = \"wan0\"\n[control]\nuse = \"fifo\"\n\

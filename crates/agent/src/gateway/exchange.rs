@@ -1,4 +1,4 @@
-//! The exchange with other gateways over a socket: read and written by the daemon's loop, which a thread only wakes.
+//! Exchange with other gateways over a socket: the daemon's loop reads and writes it, a thread only wakes the loop.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -18,31 +18,32 @@ use crate::gateway::peers::{
     Change, Datagram, Exchange, Heard, Key, MOST, PeersReport, SendProblem,
 };
 
-/// Datagrams that are read within a second, of everybody together; the kernel drops the rest.
+/// Most datagrams read within a second from all peers; the kernel drops the rest.
 const MOST_READ: u32 = 1000;
-/// Those of them that are read in one go, before the loop does something else.
+/// Most datagrams read in one call, before the loop continues.
 const MOST_AT_ONCE: usize = 64;
 const SECOND: Span = Span::from_secs(1);
-/// How often what could not be opened is tried again.
+/// Interval of attempts to open the socket.
 const AGAIN: Span = Span::from_secs(5);
-/// The least time between two wakings of the loop.
+/// Least time between two wake-ups of the loop.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Reads the key that all gateways have.
+/// Reads the key that all gateways share.
 ///
 /// # Errors
-/// What is wrong with the file, with its name and what was expected.
+/// The problem of the file, with its name and the expectation.
 pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
     let path = place(configured, std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
     let unreadable = |problem| KeyError::File { path: path.clone(), problem };
-    // A FIFO in its place must not be waited for.
+    // A FIFO at this path must not block.
     let opened = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&path);
     let mut file = opened.map_err(unreadable)?;
     let meta = file.metadata().map_err(unreadable)?;
     if !meta.is_file() {
         return Err(KeyError::NotAFile(path));
     }
-    // A service manager's credential is readable for its user by an access list, which shows as its group's right.
+    // A service manager's credential is readable for its user by an access list, which appears as its group's
+    // permission.
     let (mode, group) = (meta.mode() & 0o777, meta.gid());
     if mode & 0o037 != 0 || mode & 0o040 != 0 && group != 0 {
         return Err(KeyError::Mode { path, mode });
@@ -52,7 +53,7 @@ pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
     Key::read(&String::from_utf8_lossy(&text)).ok_or(KeyError::NotAKey(path))
 }
 
-/// Where the key is. A service manager that hands it over as a credential does so at a place of its own.
+/// Returns the path of the key. A service manager that provides it as a credential has its own folder for it.
 fn place(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
     let handed = credentials.map(|folder| folder.join("peers.key")).filter(|file| file.exists());
     match handed {
@@ -61,7 +62,7 @@ fn place(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// A new key, as its file has it.
+/// Returns a new key in the form of its file.
 ///
 /// # Errors
 /// The system gives no random numbers.
@@ -71,10 +72,10 @@ pub fn new_key() -> io::Result<String> {
     Ok(octets.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// What an attacker cannot foresee.
+/// Returns a number that an attacker cannot predict.
 fn chance() -> u64 {
     let mut octets = [0; 8];
-    // Where the system gives none it stays 0, and a gateway alone.
+    // Without random numbers of the system it stays 0, and the gateway works alone.
     let _ = getrandom::fill(&mut octets);
     u64::from_ne_bytes(octets)
 }
@@ -84,10 +85,10 @@ fn chance() -> u64 {
 pub struct PeerSocket {
     config: Peers,
     open: Option<Open>,
-    /// When it is tried again, and what was in the way.
+    /// Time of the next attempt, and below it the obstacle.
     retry: Time,
     problem: Option<String>,
-    /// The second that is counted, and the datagrams read in it.
+    /// Start of the counted second, and the datagrams read in it.
     second: (Time, u32),
     out: Vec<Datagram>,
 }
@@ -96,19 +97,20 @@ pub struct PeerSocket {
 struct Open {
     socket: UdpSocket,
     exchange: Exchange,
-    /// Tells the thread that everything was read.
+    /// Reports to the thread that everything was read.
     read: SyncSender<()>,
 }
 
 impl PeerSocket {
-    /// Nothing is opened yet.
+    /// Returns a closed socket.
     pub fn new(config: Peers) -> Self {
         let (retry, second) = (Time::ZERO, (Time::ZERO, 0));
         PeerSocket { config, open: None, retry, problem: None, second, out: Vec::new() }
     }
 
-    /// Opens what is not open. `wake` is called from a thread of its own when datagrams have come; it says whether
-    /// anybody is left to be woken. Returns what is in the way, if that is news.
+    /// Opens the socket unless it is open; returns a new obstacle.
+    ///
+    /// A separate thread calls `wake` when datagrams have arrived; `wake` returns false when the loop has ended.
     pub fn open(
         &mut self,
         now: Time,
@@ -149,7 +151,7 @@ impl PeerSocket {
         Ok(Open { socket, exchange, read })
     }
 
-    /// Reads what has come, so much of it, and hands over what can be believed.
+    /// Reads a bounded number of datagrams and passes the accepted ones to `hear`.
     pub fn read(&mut self, now: Time, mut hear: impl FnMut(&Heard<'_>)) {
         let Some(Open { socket, exchange, read }) = &mut self.open else { return };
         if now.since(self.second.0) >= SECOND {
@@ -158,7 +160,7 @@ impl PeerSocket {
         let mut buffer = [0; MOST + 1];
         for _ in 0..MOST_AT_ONCE {
             if self.second.1 >= MOST_READ {
-                // The thread is not told, so that it waits.
+                // Without the report the thread waits.
                 return;
             }
             match socket.recv_from(&mut buffer) {
@@ -169,14 +171,14 @@ impl PeerSocket {
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // Nothing more, or nothing that reading again would mend.
+                // No more datagrams, or an error that another read would not remove.
                 Err(_) => break,
             }
         }
         let _ = read.try_send(());
     }
 
-    /// Sends what the control says, and signs of life.
+    /// Sends the control's messages and heartbeats.
     pub fn send(&mut self, now: Time, bodies: &[Vec<u8>]) {
         let Some(Open { socket, exchange, .. }) = &mut self.open else { return };
         for body in bodies {
@@ -186,25 +188,26 @@ impl PeerSocket {
         let both = self.config.listen.is_ipv6();
         for (peer, to, datagram) in self.out.drain(..) {
             match socket.send_to(&datagram, reachable(to, both)) {
-                // As if it were lost on its way.
+                // Treated as lost on the way.
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 sent => exchange.sending(peer, sent.err().map(|e| SendProblem::from(&e))),
             }
         }
     }
 
-    /// What has changed.
+    /// Returns the changes since the last call.
     pub fn changes(&mut self, now: Time) -> Vec<Change> {
         self.open.as_mut().map(|o| o.exchange.changes(now)).unwrap_or_default()
     }
 
-    /// The exchange, if there is one.
+    /// Returns the exchange, if it is open.
     pub fn exchange(&self) -> Option<&Exchange> {
         self.open.as_ref().map(|o| &o.exchange)
     }
 
-    /// What `status` says. `governed_by`: who decides instead of this gateway; `exchanging`: whether the control
-    /// is heard by others.
+    /// Returns the part of `status`.
+    ///
+    /// `governed_by`: the gateway that decides instead of this one; `exchanging`: the control's messages are sent.
     pub fn report(&self, now: Time, governed_by: Option<u32>, exchanging: bool) -> PeersReport {
         let exchange = self.exchange();
         let rejected = exchange.iter().flat_map(|e| e.rejected());
@@ -220,7 +223,7 @@ impl PeerSocket {
     }
 }
 
-/// An address for a socket of both kinds of IP (RFC 4291 §2.5.5.2).
+/// Returns the address as a socket of both IP versions needs it (RFC 4291 §2.5.5.2).
 fn reachable(to: SocketAddr, both: bool) -> SocketAddr {
     match to {
         SocketAddr::V4(v4) if both => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
@@ -228,8 +231,9 @@ fn reachable(to: SocketAddr, both: bool) -> SocketAddr {
     }
 }
 
-/// Wakes the loop when there is something to read, and then waits until it was read or a second has passed. It reads
-/// nothing itself: if it should end, the loop still looks once a second.
+/// Wakes the loop when datagrams can be read, then waits until they were read or a second has passed.
+///
+/// It reads nothing itself: if it ends, the loop still reads once a second.
 fn watch(socket: &UdpSocket, read: &Receiver<()>, mut wake: impl FnMut() -> bool) {
     loop {
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
@@ -328,7 +332,7 @@ mod tests {
         assert!(socket.exchange().is_some() && socket.problem.is_none());
     }
 
-    /// Whatever comes, one second has so many of them, and the thread that wakes is not in a hurry.
+    /// In any second a bounded number of datagrams is read, and the thread that wakes the loop waits.
     #[test]
     fn a_flood_is_read_within_bounds() {
         let (_folder, mut socket, other) = two();
@@ -341,7 +345,7 @@ mod tests {
         assert_eq!(socket.open(Time::ZERO, wake), None);
         let to = socket.config.listen;
         let rejected = |s: &PeerSocket| s.exchange().unwrap().rejected().map(|r| r.1).sum::<u64>();
-        // Less than the socket's buffer holds, again and again.
+        // Less than the socket's buffer holds, repeatedly.
         for round in 0..40 {
             for _ in 0..64 {
                 other.send_to(b"junk", to).unwrap();
@@ -354,7 +358,7 @@ mod tests {
             assert!(rejected(&socket) <= 1000, "round {round}");
         }
         assert_eq!(rejected(&socket), 1000);
-        // Nobody is woken for what may not be read yet, but to see whether it may.
+        // The loop is not woken for datagrams that must wait, except to check if they may be read.
         let before = woken.load(std::sync::atomic::Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(100));
         assert!(woken.load(std::sync::atomic::Ordering::Relaxed) <= before + 2);

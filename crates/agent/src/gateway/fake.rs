@@ -1,4 +1,4 @@
-//! A data plane without a kernel, for tests: a mesh of one rule, and every fault at will.
+//! A data plane without a kernel, for tests: a mesh of one rule, and faults on request.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use fairmesh_linux::{
 };
 use fairmesh_units::BitRate;
 
-/// What is wrong with the plane.
+/// Fault of the plane.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Broken {
     #[default]
     Nothing,
-    /// Class counters stand still.
+    /// Class counters do not change.
     Stuck,
-    /// No class is among the samples.
+    /// Samples contain no class.
     Missing,
-    /// Counters jump beyond all measure.
+    /// Counters jump by impossible amounts.
     Absurd,
-    /// Counters fall with every look.
+    /// Counters fall with every sample.
     Backwards,
     /// Reading fails.
     Sample,
@@ -30,40 +30,42 @@ pub(crate) enum Broken {
     ApplyAndRelease,
     /// The interface is gone.
     Interface,
-    /// Somebody flushed the rule set; installing puts it back.
+    /// Another program flushed the rule set; installing restores it.
     Rules,
-    /// The rule set is flushed again and again.
+    /// Another program flushes the rule set repeatedly.
     RulesAgain,
-    /// Nobody can say how the rules are.
+    /// The state of the rules cannot be read.
     Renew,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct FakeClass {
     pub rate: Option<BitRate>,
-    /// What it would send, bit/s of frames.
+    /// Offered load, bit/s of frames.
     pub demand: f64,
     pub bytes: u64,
     pub packets: u64,
 }
 
-/// Frames of 1514 bytes; downstream and upstream share a capacity, which flows take in the order of
-/// their slots, as near nodes do in a mesh without control.
+/// A fake data plane with frames of 1514 bytes.
+///
+/// Downstream and upstream share a capacity, which flows take in the order of their slots, as near
+/// nodes do in a mesh without control.
 #[derive(Default, Debug)]
 pub(crate) struct FakeShaper {
     pub classes: BTreeMap<Slot, FakeClass>,
-    /// What was laid out last.
+    /// Last layout.
     pub layout: Option<Layout>,
     pub capacity: f64,
-    /// Every packet downstream is answered by one of 66 bytes upstream, which takes no capacity.
+    /// True if every packet downstream causes one of 66 bytes upstream, which takes no capacity.
     pub answered: bool,
     pub broken: Broken,
-    /// Sent by the interfaces.
+    /// Bytes that the interfaces have sent.
     pub sent: [u64; 2],
-    /// Bytes of the links' headers, if not Ethernet's.
+    /// Link headers, bytes, unless Ethernet's.
     pub headers: Option<[u16; 2]>,
     pub installed: bool,
-    /// Whether upstream traffic is classified by marks from now on.
+    /// True if upstream traffic is classified by marks from now on.
     pub marks: bool,
     pub installs: u32,
     pub relayouts: u32,
@@ -72,9 +74,9 @@ pub(crate) struct FakeShaper {
     pub rate_calls: u32,
     pub renewals: u32,
     pub looks: u64,
-    /// What an audit finds.
+    /// Results of an audit.
     pub deviations: Vec<Deviation>,
-    /// Whether installing and changing the layout do not end.
+    /// True if installing and changing the layout do not end.
     pub busy: bool,
 }
 
@@ -89,12 +91,12 @@ impl FakeShaper {
         self.classes.get(&FakeShaper::slot(class, direction)).and_then(|c| c.rate)
     }
 
-    /// Whether nothing is limited.
+    /// True if no class is limited.
     pub fn free(&self) -> bool {
         self.classes.values().all(|c| c.rate.is_none())
     }
 
-    /// Lets traffic flow for some seconds.
+    /// Lets traffic flow for `seconds`.
     pub fn run(&mut self, seconds: f64) {
         let mut left = self.capacity;
         let mut answers = Vec::new();
@@ -284,7 +286,7 @@ impl Shaper for FakeShaper {
     fn release(&mut self) -> Result<(), Error> {
         self.releases += 1;
         if self.broken == Broken::Interface {
-            // Classes go with their interface.
+            // Classes are removed with their interface.
             self.classes.values_mut().for_each(|c| (c.rate, c.bytes, c.packets) = (None, 0, 0));
             return Err(FakeShaper::gone());
         }

@@ -1,4 +1,4 @@
-//! The thread that reads TCP's headers. The daemon's loop opens and closes it, and never waits for it.
+//! Thread that reads TCP headers. The daemon's loop opens and closes it, and never waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,32 +11,32 @@ use fairmesh_units::{Span, Time};
 
 use crate::gateway::signs::SharedReader;
 
-/// The kernel's memory for headers that wait: some 6000, of 60 ms at 100,000 a second.
+/// The kernel's ring for waiting headers, bytes: some 6000 headers, 60 ms at 100,000 a second.
 const RING: usize = 1 << 20;
-/// Headers that are read within a second at most; the kernel drops, and counts, the rest.
+/// Most headers read within a second; the kernel drops and counts the rest.
 const MOST_READ: usize = 500_000;
-/// The longest wait for headers: so long it takes to end, too.
+/// Longest wait for headers; also the time that the thread takes to end.
 const WAIT: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
-/// How often what could not be opened is tried again.
+/// Interval of attempts to open the capture.
 const AGAIN: Span = Span::from_secs(30);
 
-/// Reads TCP's headers while somebody wants that.
+/// Thread that reads TCP headers on request.
 #[derive(Debug)]
 pub struct HeaderThread {
-    /// From when the daemon counts time.
+    /// Time zero of the daemon.
     start: Instant,
     running: Option<Running>,
     retry: Time,
     problem: Option<String>,
 }
 
-/// Headers to be read.
+/// Kind of the headers to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// Those of TCP.
+    /// Headers of TCP.
     Tcp,
-    /// Those of TCP, QUIC's spin bit, and addresses of other datagrams.
+    /// Headers of TCP, QUIC's spin bit, and addresses of other datagrams.
     TcpAndUdp,
 }
 
@@ -48,27 +48,27 @@ struct Running {
     failed: Arc<Mutex<Option<Error>>>,
 }
 
-/// What has changed.
+/// A change of the reading.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Headers are read from now on.
     Opened,
-    /// They are not, and why.
+    /// Headers are not read, with the reason.
     Failed(String),
 }
 
 impl HeaderThread {
-    /// Nothing is opened yet.
+    /// Returns a thread that does not run yet.
     pub fn new(start: Instant) -> Self {
         HeaderThread { start, running: None, retry: Time::ZERO, problem: None }
     }
 
-    /// What is in the way, if headers should be read and are not.
+    /// Returns the obstacle if headers should be read and are not.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
-    /// Opens or closes as wanted, and finds out whether the thread still runs. What has changed, if that is news.
+    /// Opens or closes the capture as requested, and checks that the thread still runs; returns a change once.
     pub fn keep(
         &mut self,
         now: Time,
@@ -90,7 +90,7 @@ impl HeaderThread {
             let failed = self.running.as_ref().map(|r| r.failed.clone());
             self.close(now, reader);
             let why = failed.and_then(|f| f.lock().ok()?.take());
-            // An interface that was made anew can be opened at once.
+            // An interface that was created again can be opened at once.
             let lost = why.as_ref().is_some_and(Error::is_interface_lost);
             self.retry = if lost { now } else { now + AGAIN };
             problem = Some(why.map_or("the reader has ended".to_owned(), |e| e.to_string()));
@@ -156,7 +156,7 @@ struct Work {
     start: Instant,
     stop: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
-    /// When the last packet passed.
+    /// Time of the last packet.
     last: Time,
 }
 
@@ -191,13 +191,13 @@ impl Work {
             }
             let now = self.now();
             let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that was replaced by another says nothing more.
+            // A thread that was replaced by another reports nothing more.
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let last = &mut self.last;
             let read = self.capture.read(|packet, age| {
-                // Packets are in order; a clock that is set back must not change that.
+                // Packets are in order, even if a clock is set back.
                 let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
                 *last = (*last).max(Time::from_nanos(now.as_nanos().saturating_sub(age)));
                 match packet {

@@ -1,4 +1,4 @@
-//! State of the gateway that outlives a restart: class numbers, overrides, learned rates, the layout.
+//! State of the gateway that survives a restart: class numbers, overrides, learned rates, the layout.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,26 +14,28 @@ use crate::gateway::config::is_plain;
 use crate::gateway::config::{Config, ConfigError};
 use crate::gateway::governor::Override;
 
-/// An override with the end of its time on the clock of the wall.
+/// An override with its end by the system's clock.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct KeptOverride {
-    /// Whose.
+    /// Name of the subscriber.
     pub subscriber: String,
     /// "down" or "up".
     pub direction: String,
     /// Bits per second of IP packets; `None`: unlimited.
     pub rate: Option<u64>,
-    /// Seconds since 1970.
+    /// End, seconds since 1970.
     pub until: u64,
-    /// Seconds that it had left when `until` was written: it never gets more, and it has them on a
-    /// machine that has yet to learn what time it is.
+    /// Seconds left when `until` was written.
+    ///
+    /// The override never gets more, and it has these on a machine that does not know the time yet.
     #[serde(default)]
     pub left: Option<u64>,
 }
 
 impl KeptOverride {
-    /// What it says at `now` of the daemon's clock and `wall` seconds since 1970; `None` for what
-    /// nobody could have set: the file may be anybody's.
+    /// Returns the override at `now` of the daemon's clock and `wall` seconds since 1970.
+    ///
+    /// `None` for values that no operator can set: another program may have written the file.
     pub fn read(&self, now: Time, wall: u64) -> Option<(Direction, Override)> {
         let direction = match self.direction.as_str() {
             "down" => Direction::Down,
@@ -53,27 +55,27 @@ impl KeptOverride {
     }
 }
 
-/// Everything that is kept.
+/// Stored state.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct Kept {
-    /// Of this layout; another one is not read.
+    /// Version of this format; other versions are not read.
     pub version: u32,
     /// Class numbers by name.
     pub classes: BTreeMap<String, u16>,
     /// Overrides in force.
     pub overrides: Vec<KeptOverride>,
-    /// What the control had found out.
+    /// Learned rate of the control.
     pub learned: Option<KeptLearning>,
-    /// Where classes and rules were put, without subscribers.
+    /// Place of classes and rules, without subscribers.
     pub layout: Option<Layout>,
 }
 
 impl Kept {
-    /// Returns the state as a file has it.
+    /// Returns the state as the text of its file.
     pub fn text(&self) -> String {
         let kept = Kept { version: VERSION, ..self.clone() };
-        // Plain data with text as keys can always be written.
+        // Plain data with text as keys can always be serialized.
         serde_json::to_string_pretty(&kept).unwrap_or_default()
     }
 
@@ -85,42 +87,41 @@ impl Kept {
         store.load()?.map_or_else(|| Ok(Kept::default()), |text| Kept::read(&text))
     }
 
-    /// Reads what was kept, as a file has it.
+    /// Reads the state from the text of its file.
     ///
     /// # Errors
-    /// It makes no sense, or is another version's.
+    /// It is invalid, or of another version.
     pub fn read(text: &str) -> Result<Kept, io::Error> {
         let mut kept: Kept = serde_json::from_str(text).map_err(io::Error::from)?;
         if kept.version != VERSION {
             return Err(io::Error::other(format!("version {} is not {VERSION}", kept.version)));
         }
-        // What could not have been installed was not.
+        // A layout that could not be installed was not installed.
         kept.layout = kept.layout.filter(|l| l.check().is_ok());
         Ok(kept)
     }
 }
 
-/// What a control had found out.
+/// Learned rate of a control.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct KeptLearning {
-    /// Which control, with its variants.
+    /// Control with its variants.
     pub control: String,
-    /// Bits per second of IP packets for everybody together.
+    /// Rate of all subscribers together, bit/s of IP packets.
     pub rate: u64,
-    /// When, in seconds since 1970.
+    /// Time, seconds since 1970.
     pub at: u64,
 }
 
 const VERSION: u32 = 1;
 
-/// Reads the configuration; if it is wrong or gone and `fall_back` is set, the last one that worked,
-/// with the error of the first.
+/// Reads the configuration; if it is invalid or missing and `fall_back` is set, the last one that worked.
 ///
-/// `folders` are the places of the last configuration that worked, the most likely first: the
-/// configured place is in the file that cannot be read.
+/// That one is returned with the error of the first. `folders` are the places of the last configuration that worked,
+/// the most likely first: the configured place is in the file that cannot be read.
 ///
 /// # Errors
-/// What is wrong with the file, and with the last one that worked if that was wanted.
+/// The problem of the file, and that of the last one that worked if it was requested.
 pub fn load_config(
     file: &Path,
     fall_back: bool,

@@ -133,7 +133,7 @@ pub fn page<P: Shaper>(
     for (d, counters) in host.sent().into_iter().enumerate() {
         if let Some(c) = counters {
             let labels = format!("direction=\"{}\"", direction_name(d));
-            // Where it has a share, it is a class among those of subscribers.
+            // Unmapped traffic that has a share is in one of the subscribers' classes.
             let shared = governor.unmapped().map_or(0, |m| governor.frame_bytes(m, d));
             p.value("unmapped_bytes_total", &labels, (c.unmapped + shared) as f64);
         }
@@ -148,7 +148,7 @@ pub fn page<P: Shaper>(
     p.0
 }
 
-/// Those who read TCP's headers.
+/// Writes the metrics of the TCP header reader.
 fn headers(p: &mut Page, report: &SignsReport) {
     p.family("signs_reading", "gauge", "1 while TCP's headers are read.");
     p.value("signs_reading", "", f64::from(u8::from(report.state == "reading")));
@@ -175,7 +175,7 @@ fn headers(p: &mut Page, report: &SignsReport) {
     p.value("probes_silent", "", probes.silent as f64);
 }
 
-/// The other gateways.
+/// Writes the metrics of the other gateways.
 fn others(p: &mut Page, report: &PeersReport) {
     p.family("peer_up", "gauge", "1 while another gateway is heard.");
     let labels = |peer: &PeerReport| format!("peer=\"{}\"", peer.address);
@@ -205,7 +205,7 @@ fn others(p: &mut Page, report: &PeersReport) {
     p.value("governed_by", "", f64::from(report.governed_by.unwrap_or(report.number)));
 }
 
-/// What passed, for each subscriber or all of them.
+/// Writes the totals of each subscriber or of all together.
 fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bool) {
     let governor = &host.governor;
     type Get = fn(&crate::gateway::governor::DirectionState, Time) -> f64;

@@ -1,4 +1,4 @@
-//! The gateway, as controls see it.
+//! Capabilities of the gateway for controls.
 
 use fairmesh_control::host::{ClassKind, ClassOffer, LeafKind, LimitKind, PointOffer};
 use fairmesh_control::{
@@ -6,11 +6,13 @@ use fairmesh_control::{
 };
 use fairmesh_units::Bytes;
 
-/// What the gateway is in the mesh.
+/// Site of the gateway in the mesh.
 pub const SITE: Site = Site::new().with_gateway(true).with_hops(Some(0));
 
-/// What controls find here. What must be known beforehand comes from the configuration, which
-/// refuses a control that needs more than it says.
+/// Capabilities of a gateway alone.
+///
+/// Required knowledge comes from the configuration, which refuses a control that needs more than it
+/// has.
 pub const OFFERS: Offers = Offers {
     host: "the Linux gateway",
     events: EventSet::of(&[
@@ -26,14 +28,14 @@ pub const OFFERS: Offers = Offers {
     plans: &[PointOffer { point: Point::Transit, classes: &[EVERYBODY, SUBSCRIBER] }],
 };
 
-/// The same where there are other gateways.
+/// Capabilities of a gateway with other gateways.
 pub const OFFERS_WITH_PEERS: Offers = Offers {
     events: OFFERS.events.or(EventSet::of(&[EventKind::Messages])),
     abilities: OFFERS.abilities.or(AbilitySet::of(&[Ability::Peers])),
     ..OFFERS
 };
 
-/// What controls find on a gateway with or without others.
+/// Returns the capabilities of a gateway with or without others.
 pub const fn offers(peers: bool) -> Offers {
     if peers { OFFERS_WITH_PEERS } else { OFFERS }
 }
@@ -48,7 +50,7 @@ const SUBSCRIBER: ClassOffer = ClassOffer {
     alike: true,
 };
 
-/// An inner class, under which subscribers' classes take turns. One queue that all share would
-/// leave nothing to count subscribers by.
+/// An inner class, whose subscribers' classes are served in turn. One shared queue would make it
+/// impossible to count subscribers.
 const EVERYBODY: ClassOffer =
     ClassOffer { kind: ClassKind::All, leaves: &[LeafKind::Fair], ..SUBSCRIBER };

@@ -1,9 +1,8 @@
-//! What `run` needs, examined by `check` without touching anything.
+//! Requirements of `run`, checked by `check` without changing anything.
 //!
-//! `run` uses the same functions. A line with [`Checked::stops`] keeps it from limiting anything:
-//! [`socket`] here and locks end it, and what [`HtbShaper::conflicts`] examines keeps it from
-//! installing until the conflict is gone. It logs the other lines that are not ok as warnings.
-//! Traffic flows in either case.
+//! `run` uses the same functions. A line with [`Checked::stops`] keeps it from limiting anything: [`socket`] here and
+//! locks end it, and the conflicts of [`HtbShaper::conflicts`] keep it from installing until they are gone. It logs the
+//! other lines that are not ok as warnings. Traffic flows in either case.
 
 use std::fs::File;
 use std::io;
@@ -31,29 +30,30 @@ use crate::gateway::sources;
 pub struct Checked {
     /// The subject.
     pub what: &'static str,
-    /// Whether `run` would start and do its work.
+    /// True if `run` would start and work.
     pub ok: bool,
-    /// True if `run` limits nothing while this is so: it ends, or installs nothing and tries again.
+    /// True if `run` limits nothing because of it: it ends, or installs nothing and tries again.
+    ///
     /// Otherwise it runs and warns.
     pub stops: bool,
-    /// What was found.
+    /// Result.
     pub text: String,
 }
 
 impl Checked {
-    /// A line of which an error keeps `run` from limiting anything.
+    /// Returns a line whose error keeps `run` from limiting anything.
     pub fn of(what: &'static str, result: Result<String, String>) -> Self {
         let stops = result.is_err();
         let (Ok(text) | Err(text)) = result;
         Checked { what, ok: !stops, stops, text }
     }
 
-    /// A line of which an error is a warning of `run`.
+    /// Returns a line whose error is a warning of `run`.
     fn warning(what: &'static str, result: Result<String, String>) -> Self {
         Checked { stops: false, ..Checked::of(what, result) }
     }
 
-    /// The line's first word.
+    /// Returns the line's first word.
     pub fn word(&self) -> &'static str {
         match (self.ok, self.stops) {
             (true, _) => "ok",
@@ -63,10 +63,10 @@ impl Checked {
     }
 }
 
-/// Checks that the daemon may listen at a path: nothing is there, or a socket that it would replace.
+/// Checks that the daemon may listen at a path: it is free, or has a socket that can be replaced.
 ///
 /// # Errors
-/// What is there instead.
+/// The object that is there instead.
 pub fn socket(path: &Path) -> Result<(), SocketPathError> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => Ok(()),
@@ -77,10 +77,10 @@ pub fn socket(path: &Path) -> Result<(), SocketPathError> {
     }
 }
 
-/// The folders and files of the daemon.
+/// Checks the folders and files of the daemon.
 pub fn files(config: &Config) -> Vec<Checked> {
     if !nix::unistd::geteuid().is_root() {
-        // The daemon runs as another user, to whom other folders are open.
+        // The daemon runs as another user with other permissions.
         let text = "not examined without root; `run` will tell".to_owned();
         return vec![Checked::of("state", Ok(text))];
     }
@@ -99,7 +99,7 @@ pub fn files(config: &Config) -> Vec<Checked> {
     ]
 }
 
-/// Whether a folder, or the one in which it would be made, can be written to.
+/// Checks that a folder, or the one in which it would be created, can be written to.
 fn writable(folder: &Path) -> Result<(), String> {
     let mut there = folder;
     loop {
@@ -113,7 +113,7 @@ fn writable(folder: &Path) -> Result<(), String> {
                 Some(parent) => there = parent,
                 None => return Err(e.to_string()),
             },
-            // A file stands where a folder would be.
+            // A file is in the place of a folder.
             Err(e) if e.kind() == io::ErrorKind::NotADirectory => match there.parent() {
                 Some(parent) => there = parent,
                 None => return Err(e.to_string()),
@@ -141,7 +141,7 @@ fn writable(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether another daemon has the socket or the interfaces. One with this socket can be reloaded.
+/// Checks if another daemon has the socket or the interfaces. One with this socket can be reloaded.
 fn living(config: &Config) -> Result<String, String> {
     if held(&config.socket.with_extension("lock")) && UnixStream::connect(&config.socket).is_ok() {
         return Ok(format!(
@@ -164,14 +164,14 @@ fn living(config: &Config) -> Result<String, String> {
     Ok("none runs with this socket or these interfaces".to_owned())
 }
 
-/// Whether a process holds a lock file. Nothing is created.
+/// True if a process holds a lock file. Nothing is created.
 fn held(path: &Path) -> bool {
     let opened = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
     let Ok(file) = opened else { return false };
     Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
 }
 
-/// What is on the interfaces already, and which way they lead.
+/// Checks the objects that are on the interfaces already, and that the interfaces are not swapped.
 pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
     let mut lines = Vec::new();
     // A missing interface has a line of its own.
@@ -190,7 +190,7 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
         match found.as_slice() {
             [] => lines.push(Checked::of("conflicts", Ok(none))),
             found => lines.extend(found.iter().map(|e| match e {
-                // As for the kernel's features: an unprivileged user may look at the rest.
+                // As for the kernel's features: an unprivileged user may check the rest.
                 Error::NotPermitted { .. } => {
                     Checked::of("conflicts", Ok(format!("not examined: {e}")))
                 }
@@ -202,8 +202,9 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
     lines
 }
 
-/// Which way the interfaces lead. Routes come and go, so that only interfaces that are certainly
-/// swapped are a conflict.
+/// Checks that the interfaces are not swapped.
+///
+/// Routes change, so only interfaces that are certainly swapped are a conflict.
 pub fn sides(config: &Config) -> Vec<Checked> {
     let directions = doctor::sides(config).into_iter().filter(|f| f.code == "direction");
     let line = |f: doctor::Finding| match f.verdict {
@@ -213,7 +214,7 @@ pub fn sides(config: &Config) -> Vec<Checked> {
     directions.map(|f| Checked::warning("direction", line(f))).collect()
 }
 
-/// The sources of subscribers: each is asked once.
+/// Checks the sources of subscribers: each is queried once.
 pub fn discovery(config: &Config) -> Vec<Checked> {
     let Some(discover) = &config.discover else { return Vec::new() };
     let seen = sources::fetch(discover, config.layout.mesh.name());

@@ -1,5 +1,5 @@
-//! The thread that sends echo probes and takes in their answers. The daemon's loop opens and closes it, and never waits
-//! for it.
+//! Thread that sends echo probes and receives their replies. The daemon's loop opens and closes it, and never waits for
+//! it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -15,12 +15,12 @@ use fairmesh_units::{Span, Time};
 use crate::gateway::headers::Change;
 use crate::gateway::signs::{Reader, SharedReader};
 
-/// Longest wait for an answer or the next probe; also the time that the thread takes to end.
+/// Longest wait for a reply or the next probe; also the time that the thread takes to end.
 const WAIT: Duration = Duration::from_millis(250);
-/// Time after which a socket that could not be opened is tried again.
+/// Interval of attempts to open the socket.
 const AGAIN: Span = Span::from_secs(30);
 
-/// Sends echo probes while they are wanted.
+/// Thread that sends echo probes on request.
 #[derive(Debug)]
 pub struct ProbeThread {
     /// Time zero of the daemon.
@@ -38,12 +38,12 @@ struct Running {
 }
 
 impl ProbeThread {
-    /// A thread that does not run yet.
+    /// Returns a thread that does not run yet.
     pub fn new(start: Instant) -> Self {
         ProbeThread { start, running: None, retry: Time::ZERO, problem: None }
     }
 
-    /// Why no probes can be sent although they are wanted.
+    /// Returns the obstacle if probes should be sent and are not.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -53,7 +53,7 @@ impl ProbeThread {
         self.running.is_some()
     }
 
-    /// Starts or ends the thread as wanted; returns a failure once.
+    /// Starts or ends the thread as requested; returns a failure once.
     pub fn keep(
         &mut self,
         now: Time,
@@ -85,7 +85,7 @@ impl ProbeThread {
     }
 
     fn open(&self, interface: &str, reader: &SharedReader) -> Result<Running, Error> {
-        // Two daemons on one machine, in namespaces of their own, may have one process number.
+        // Two daemons on one machine, in separate namespaces, may have the same process number.
         let identifier = std::process::id() as u16;
         let echo = Echo::open(interface, identifier)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -126,7 +126,7 @@ struct Work {
     reader: SharedReader,
     start: Instant,
     stop: Arc<AtomicBool>,
-    /// Answers carry a hash with it, so that only the host that received a request can answer it.
+    /// Replies carry a hash of it, so that only the host that received a request can reply to it.
     secret: RandomState,
 }
 
@@ -162,7 +162,7 @@ impl Work {
             match self.echo.send(to, sequence, self.nonce(to, sequence)) {
                 Ok(()) => {}
                 Err(e) if is_lasting(&e) => return Err(e),
-                // No route, no neighbour, no room: the probe counts as unanswered.
+                // No route, no neighbour, no room: the probe counts as lost.
                 Err(_) => {}
             }
         }
@@ -178,8 +178,8 @@ impl Work {
     }
 }
 
-/// True for refusals that concern all probes: a filter of packets (EPERM, as systemd's `IPAddressDeny=` gives), or an
-/// interface that is gone.
+/// True for errors that concern all probes: a packet filter (EPERM, as systemd's `IPAddressDeny=` gives), or a missing
+/// interface.
 fn is_lasting(e: &Error) -> bool {
     let Error::Io { source, .. } = e else { return e.is_interface_lost() };
     source.kind() == std::io::ErrorKind::PermissionDenied

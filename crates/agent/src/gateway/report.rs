@@ -1,4 +1,4 @@
-//! What `status` and `why` tell, as data and as text.
+//! Reports of `status` and `why`, as data and as text.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use crate::gateway::peers::PeersReport;
 use crate::gateway::signs::{DirectionSignsReport, ProbesReport, SignsReport};
 use crate::gateway::sources::SourceReport;
 
-/// Of this layout of `--json`.
+/// Version of the `--json` format.
 pub const SCHEMA: u32 = 1;
 
 /// A change of a limit.
@@ -23,13 +23,13 @@ pub const SCHEMA: u32 = 1;
 pub struct ChangeReport {
     /// Seconds ago.
     pub age_seconds: f64,
-    /// Bits per second of IP packets before; `None`: unlimited.
+    /// Limit before, bit/s of IP packets; `None`: unlimited.
     pub from_bits_per_second: Option<u64>,
-    /// And after.
+    /// Limit after, bit/s of IP packets; `None`: unlimited.
     pub to_bits_per_second: Option<u64>,
-    /// Why, by name.
+    /// Name of the reason.
     pub code: String,
-    /// Why, in words.
+    /// Text of the reason.
     pub reason: String,
 }
 
@@ -38,15 +38,15 @@ pub struct ChangeReport {
 pub struct DirectionReport {
     /// "down" or "up".
     pub direction: String,
-    /// What it used at the last look; `None`: not known.
+    /// Rate at the last sample; `None`: unknown.
     pub rate_bits_per_second: Option<u64>,
-    /// The limit that the kernel has; `None`: unlimited.
+    /// Limit in the kernel; `None`: unlimited.
     pub limit_bits_per_second: Option<u64>,
-    /// The limit that is meant: in force, or what would be.
+    /// Intended limit: in force, or in force once limits are set.
     pub meant_bits_per_second: Option<u64>,
-    /// What decides it: nothing, control, aggregate, plan, override.
+    /// Origin of the intended limit: nothing, control, aggregate, plan, override.
     pub limited_by: String,
-    /// Why the kernel has another limit than is meant: observe, a fault's name.
+    /// Reason why the kernel has another limit than intended: observe, or a fault's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_in_force_because: Option<String>,
     /// The plan's ceiling.
@@ -60,15 +60,15 @@ pub struct DirectionReport {
     pub bytes: u64,
     /// Packets dropped since the daemon started.
     pub drops: u64,
-    /// Bytes waiting.
+    /// Bytes waiting in the queue.
     pub backlog_bytes: u64,
-    /// Whether the control has named it a flood: it brings more than its share whatever is dropped.
+    /// True if the control has marked it as a flood: it brings more than its share, whatever is dropped.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub floods: bool,
-    /// What TCP's headers say, where they are read.
+    /// Data of TCP headers, if they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signs: Option<DirectionSignsReport>,
-    /// The last change of what is meant.
+    /// Last change of the intended limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_change: Option<ChangeReport>,
 }
@@ -76,26 +76,26 @@ pub struct DirectionReport {
 /// A subscriber.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct SubscriberReport {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its class number.
+    /// Class number.
     pub class: u16,
-    /// Whether it is in the configuration or was discovered.
+    /// True if it was discovered, false if it is in the configuration.
     pub discovered: bool,
-    /// Its weight.
+    /// Weight.
     pub weight: f64,
-    /// Its addresses.
+    /// Addresses.
     pub addresses: Vec<String>,
-    /// Who decides, and with whom, where there are other gateways.
+    /// Gateway that decides, and its partners, if there are other gateways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governed: Option<String>,
-    /// What the links of `[[neighbour]]` bound.
+    /// Bound by the links of `[[neighbour]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundReport>,
     /// Progress of the control's search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelReport>,
-    /// Down and up.
+    /// Downstream and upstream.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionReport>,
 }
@@ -113,14 +113,14 @@ pub struct LevelReport {
 }
 
 impl LevelReport {
-    /// The progress now; `None` for a control without a search.
+    /// Returns the present progress; `None` for a control without a search.
     pub fn of(governor: &Governor, now: Time) -> Option<LevelReport> {
         let (progress, bound) = governor.progress()?;
         let state = if progress.learning { "learning" } else { "found" }.to_owned();
         Some(LevelReport { state, seconds: now.since(progress.since).as_secs_f64(), bound })
     }
 
-    /// The progress in words.
+    /// Returns the progress as text.
     pub fn text(&self) -> String {
         let bound = self.bound.as_ref().map_or(String::new(), |b| format!("; {b}"));
         let state = match self.state.as_str() {
@@ -132,92 +132,93 @@ impl LevelReport {
     }
 }
 
-/// The daemon as a whole.
+/// State of the daemon.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Status {
-    /// Layout of this record.
+    /// Version of this format.
     pub schema: u32,
-    /// The daemon's version.
+    /// Version of the daemon.
     pub version: String,
     /// observe or apply.
     pub mode: String,
-    /// The control with its variants.
+    /// Control with its variants.
     pub control: String,
     /// `running`, `degraded`, `safe` or `absent`.
     pub phase: String,
-    /// What keeps limits from acting while the phase is `degraded`, or an installation from ending.
+    /// Faults that make limits ineffective while the phase is `degraded`, or that delay an installation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// Filters and rules of other programs that may change the class of packets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
-    /// Why nothing is limited, if that is so.
+    /// Reason why no limit is in force, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_because: Option<String>,
     /// Queue in every class, as found on this kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,
-    /// How packets are classified, down and up.
+    /// Classifiers, downstream and upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classifiers: Option<[Classifier; 2]>,
-    /// Seconds since the start.
+    /// Time since the start, s.
     pub uptime_seconds: f64,
-    /// The control's limit for everybody together, with the part that is for downstream.
+    /// Aggregate limit of the control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate_bits_per_second: Option<u64>,
-    /// See above.
+    /// Downstream's part of the aggregate limit.
     pub aggregate_down_ratio: f64,
-    /// Its last change.
+    /// Last change of the aggregate limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate_change: Option<ChangeReport>,
     /// The other gateways of the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeersReport>,
-    /// Whether TCP's headers are read.
+    /// State of the TCP header reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signs: Option<SignsReport>,
     /// Interfaces that are down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces_down: Vec<String>,
-    /// Sources of subscribers at their last look.
+    /// Sources of subscribers at their last query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceReport>,
-    /// What the links of `[[neighbour]]` bound.
+    /// Bound by the links of `[[neighbour]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<BoundReport>,
     /// Progress of the control's search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelReport>,
-    /// Jain's index of the rates by weight of those who used anything at the last look: down, up.
+    /// Jain's index of the rates by weight, of all active subscribers at the last sample: down, up.
     pub fairness_ratio: [Option<f64>; 2],
-    /// Everybody.
+    /// All subscribers.
     pub subscribers: Vec<SubscriberReport>,
-    /// How often each event happened.
+    /// Events by name with their numbers.
     pub events: Vec<(String, u64)>,
-    /// The last events.
+    /// Last events.
     pub recent: Vec<String>,
 }
 
-/// The bound that the links of `[[neighbour]]` put on everything that the control shares.
+/// Bound by the links of `[[neighbour]]` on the traffic that the control shares.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct BoundReport {
-    /// The links: name and capacity in IP bit/s.
+    /// Links: name and capacity in IP bit/s.
     pub links: Vec<(String, u64)>,
-    /// The most that they carry together, IP bit/s.
+    /// Most that they carry together, IP bit/s.
     pub bound_bits_per_second: u64,
-    /// The part of it that was used at the last look.
+    /// Used part of the bound at the last sample.
     pub used_ratio: f64,
-    /// The most that passed while the control held subscribers back, if that contradicts the bound.
+    /// Largest traffic while the control held subscribers back, if it contradicts the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_bits_per_second: Option<u64>,
-    /// Looks at which the control held subscribers back, and the most that passed at one of them, in
-    /// bit/s, until that confirms or contradicts the bound.
+    /// Samples at which the control held subscribers back, and the largest traffic at one of them, bit/s.
+    ///
+    /// Present until the traffic confirms or contradicts the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<(u32, u64)>,
 }
 
 impl BoundReport {
-    /// The bound as it is now; `None` without `[[neighbour]]`.
+    /// Returns the present bound; `None` without `[[neighbour]]`.
     pub fn of(governor: &Governor) -> Option<Self> {
         let link = |n: &Neighbour| (n.name.clone(), n.capacity.0);
         Some(BoundReport {
@@ -229,7 +230,7 @@ impl BoundReport {
         })
     }
 
-    /// In a line.
+    /// Returns one line of text.
     pub fn text(&self) -> String {
         let link = |(name, capacity): &(String, u64)| format!("{name} {}", short(Some(*capacity)));
         let mut links: Vec<String> = self.links.iter().take(LISTED).map(link).collect();
@@ -261,9 +262,9 @@ impl BoundReport {
     }
 }
 
-/// Neighbours that a line lists.
+/// Most neighbours in a line.
 const LISTED: usize = 4;
-/// Addresses of a subscriber that `status` shows; `why` has all.
+/// Most addresses of a subscriber in `status`; `why` shows all.
 const SHOWN: usize = 2;
 
 fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
@@ -284,7 +285,7 @@ fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
     }
 }
 
-/// One subscriber.
+/// Returns the report of one subscriber.
 pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> SubscriberReport {
     let s = &member.subscriber;
     let direction_report = |d: usize| {
@@ -333,7 +334,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
     }
 }
 
-/// Jain's index of the rates by weight of those who used anything.
+/// Returns Jain's index of the rates by weight, of all active subscribers.
 pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
     let of = |m: &Member| Some((m.directions[d].meter.rate?, m.subscriber.plan.weight));
     let rates = governor.members().iter().filter_map(of);
@@ -346,14 +347,14 @@ pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
 }
 
 impl SubscriberReport {
-    /// The longer of its median round trips through the mesh, down and up, s; `None`: none is known.
+    /// Returns the longer of the median round trips through the mesh, down and up, s; `None`: unknown.
     pub fn round_trip_seconds(&self) -> Option<f64> {
         let known = self.directions.iter().filter_map(|w| w.signs.as_ref()?.round_trip_seconds);
         known.reduce(f64::max)
     }
 }
 
-/// All of it.
+/// Returns the state of the daemon.
 pub fn status<P: Shaper>(
     host: &Host<P>,
     now: Time,
@@ -401,7 +402,7 @@ pub fn status<P: Shaper>(
     }
 }
 
-/// A rate to read: three digits are enough.
+/// Returns a rate as text: three digits are enough.
 pub fn short(rate: Option<u64>) -> String {
     let Some(r) = rate else { return "-".to_owned() };
     let (value, unit) = match r {
@@ -430,7 +431,7 @@ fn limit(rate: Option<u64>) -> String {
     if rate.is_none() { "unlimited".to_owned() } else { short(rate) }
 }
 
-/// `status` to read.
+/// Returns the text of `status`.
 pub fn status_text(s: &Status) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -485,7 +486,7 @@ pub fn status_text(s: &Status) -> String {
     line(format!("Jain's index: down {}, up {}", jain(0), jain(1)));
     line(String::new());
     let name = s.subscribers.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(10);
-    // A column of its own where a round trip is known.
+    // A round trip, if known, has a column of its own.
     let measured = s.subscribers.iter().any(|sub| sub.round_trip_seconds().is_some());
     let trip = |text: &str| if measured { format!("{text:>9}  ") } else { String::new() };
     line(format!(
@@ -511,7 +512,7 @@ pub fn status_text(s: &Status) -> String {
             (down, up) if down == up => down,
             (down, up) => format!("down: {down}; up: {up}"),
         };
-        // A name that is not an address tells less than where the subscriber is.
+        // A name that is not an address says less than the subscriber's address.
         let addresses = match sub.addresses.as_slice() {
             [] => String::new(),
             [one] if *one == sub.name => String::new(),
@@ -539,7 +540,7 @@ pub fn status_text(s: &Status) -> String {
     out
 }
 
-/// Whether TCP's headers are read, in a line.
+/// Returns the state of the TCP header reader in a line.
 fn signs_text(s: &SignsReport) -> String {
     let problem = s.problem.as_ref().map_or(String::new(), |p| format!(": {p}"));
     let read = match s.state.as_str() {
@@ -554,7 +555,7 @@ fn signs_text(s: &SignsReport) -> String {
     format!("TCP's headers: {}{read}{problem}", s.state)
 }
 
-/// Echo probes, in a line.
+/// Returns the state of the echo probes in a line.
 fn probes_text(p: &ProbesReport) -> String {
     let silent = match p.silent {
         0 => String::new(),
@@ -565,7 +566,7 @@ fn probes_text(p: &ProbesReport) -> String {
     format!("echo probes: {} sent, {} answered{silent}{problem}", p.sent, p.answered)
 }
 
-/// The other gateways, a line each.
+/// Returns the other gateways, one line each.
 fn peers_text(peers: &PeersReport) -> Vec<String> {
     let mut lines = vec![format!("gateway {}: governed {}", peers.number, peers.governed())];
     lines.extend(peers.problem.iter().map(|p| format!("  other gateways cannot be heard: {p}")));
@@ -579,7 +580,7 @@ fn peers_text(peers: &PeersReport) -> Vec<String> {
     lines
 }
 
-/// `why` to read.
+/// Returns the text of `why`.
 pub fn why_text(s: &SubscriberReport) -> String {
     let mut out = String::new();
     let _ = writeln!(

@@ -17,7 +17,7 @@ pub enum Request {
     Status,
     /// The state of one subscriber.
     Why {
-        /// Its name.
+        /// Name of the subscriber.
         subscriber: String,
     },
     /// A limit that an operator sets for a time.
@@ -28,7 +28,7 @@ pub enum Request {
         directions: Vec<String>,
         /// The limit.
         rate: OverrideRate,
-        /// Duration in seconds.
+        /// Duration, s.
         seconds: f64,
     },
     /// Read the configuration again.
@@ -41,17 +41,17 @@ impl Request {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem of the line.
     pub fn read(line: &str) -> Result<Request, RequestError> {
         Ok(serde_json::from_str(line)?)
     }
 }
 
-/// What an override sets.
+/// Value of an override.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum OverrideRate {
-    /// Bits per second of IP packets.
+    /// Limit, bit/s of IP packets.
     Limit(u64),
     /// No limit.
     Unlimited,
@@ -59,7 +59,7 @@ pub enum OverrideRate {
     Clear,
 }
 
-/// Sends a request to the gateway's daemon and returns its answer.
+/// Sends a request to the gateway's daemon and returns the result.
 ///
 /// # Errors
 /// No daemon, or its refusal.

@@ -1,4 +1,4 @@
-//! What a gateway's guard undoes: limits and rules of a layout.
+//! Effects that a gateway's guard undoes: limits and rules of a layout.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::daemon::lock::Resource;
 /// Time until changes that the daemon had begun are in the kernel after its end.
 const AFTERWARDS: Duration = Duration::from_millis(500);
 
-/// Returns what two gateway daemons of one network namespace must not share.
+/// Returns the resources that two gateway daemons of one network namespace must not share.
 pub fn resources(layout: &Layout) -> Vec<Resource> {
     let resource = |kind, name: &str| Resource { kind, name: name.to_owned() };
     vec![
@@ -20,7 +20,7 @@ pub fn resources(layout: &Layout) -> Vec<Resource> {
     ]
 }
 
-/// The limits of one layout.
+/// Limits of one layout.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits(pub Layout);
 
@@ -39,7 +39,7 @@ impl Rescue for Limits {
     }
 }
 
-/// Tries several times: the kernel may be busy.
+/// Makes several attempts: the kernel may be busy.
 fn insist(act: impl Fn(&mut HtbShaper) -> Result<(), Error>) -> Result<(), Error> {
     let mut result = Ok(());
     for attempt in 0..5_u64 {

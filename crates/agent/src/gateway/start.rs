@@ -32,18 +32,18 @@ const ANSWER: Duration = Duration::from_secs(1);
 pub struct RunOptions {
     /// The configuration file.
     pub config: PathBuf,
-    /// Use the last configuration that worked if the file is wrong.
+    /// Uses the last configuration that worked if the file is invalid.
     pub fall_back: bool,
-    /// Start no second process that lifts limits when this one dies.
+    /// Starts no second process that lifts limits when this one dies.
     pub no_guard: bool,
-    /// Print events as JSON objects.
+    /// Prints events as JSON objects.
     pub json: bool,
 }
 
 /// Runs the gateway's daemon until a signal ends it.
 ///
 /// # Errors
-/// A wrong configuration, or a daemon that cannot start. Nothing in the kernel is changed then.
+/// An invalid configuration, or a daemon that cannot start. Nothing in the kernel is changed then.
 pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let (config, fallen) = load(options)?;
     preflight::socket(&config.socket)?;
@@ -109,13 +109,13 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     gateway.begin(Moment { now: Time::ZERO, wall: runtime::wall_clock() }, &kept);
     let ended = runtime::run(gateway, start, setup, claims, (inbox, mailbox))?;
     if let Some(file) = textfile {
-        // Metrics that stand still would look like those of a daemon that runs.
+        // Stale metrics would look like those of a running daemon.
         let _ = std::fs::remove_file(file);
     }
     Ok(ended?)
 }
 
-/// Removes what a crash may have left on interfaces that the configuration no longer names.
+/// Removes objects that a crash may have left on interfaces that the configuration no longer names.
 fn remove_earlier(host: &mut Host<HtbShaper>, earlier: &Layout) {
     let (level, code, text) = match host.plane().remove(earlier) {
         Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => return,
@@ -129,10 +129,10 @@ fn remove_earlier(host: &mut Host<HtbShaper>, earlier: &Layout) {
     host.governor.journal.note(Time::ZERO, level, code, || text);
 }
 
-/// Arguments of the second process, without the subscribers, which it does not need.
+/// Returns the arguments of the second process, without the subscribers, which it does not need.
 fn guard_arguments(layout: &Layout, lock: &Path, run: &str) -> Vec<String> {
     let bare = Layout { subscribers: Vec::new(), ..layout.clone() };
-    // Plain data with text as keys can always be written.
+    // Plain data with text as keys can always be serialized.
     let layout = serde_json::to_string(&bare).unwrap_or_default();
     // `fairmesh gateway guard` has one word more than `fairmesh-gateway guard`.
     let word = std::env::args().nth(1).filter(|w| w == "gateway");

@@ -19,9 +19,9 @@ use crate::gateway::offers::SITE;
 const DELAY: Span = Span::from_millis(100);
 /// Most subscribers: class numbers are 16 bits and some are reserved.
 pub(super) const MOST_SUBSCRIBERS: usize = 60_000;
-/// Largest rate of a neighbour.
+/// Largest accepted rate.
 const MOST_RATE: BitRate = BitRate(1_000_000_000_000);
-/// Smallest limit that HTB can time: a full frame within a minute or two.
+/// Smallest accepted rate: HTB can still time a full frame within a minute or two.
 const LEAST_RATE: BitRate = BitRate(1_000);
 
 pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
