@@ -1,7 +1,7 @@
 //! Class numbers by name: a subscriber keeps its number over restarts.
 //!
-//! Numbers go round within a span that has room for a few more than there are, so that a few hundred stay among the
-//! first thousand, which are in no group, however many names come and go.
+//! Numbers are assigned cyclically within a span that is slightly larger than needed. So a few hundred subscribers stay
+//! among the first thousand numbers, which are in no group, however many names come and go.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use fairmesh_linux::ClassId;
 
 use crate::gateway::config::Subscriber;
 
-/// Numbers that are kept for those who may come back.
+/// Numbers that are kept for absent subscribers.
 const SPARE: usize = 2048;
 
-/// Who has, or had, which number.
+/// Assignment of class numbers to present and former names.
 #[derive(Clone, Debug, Default)]
 pub struct ClassIds {
     by_name: BTreeMap<String, u16>,
@@ -21,7 +21,7 @@ pub struct ClassIds {
 }
 
 impl ClassIds {
-    /// The numbers as it was kept; numbers that make no sense or occur twice are left out.
+    /// Returns the stored numbers; invalid and duplicate numbers are left out.
     pub fn new(kept: impl IntoIterator<Item = (String, u16)>) -> Self {
         let mut ids = ClassIds { next: 1, ..ClassIds::default() };
         for (name, class) in kept {
@@ -32,17 +32,17 @@ impl ClassIds {
         ids
     }
 
-    /// The number that a name has.
+    /// Returns the number of a name, if it has one.
     pub fn known(&self, name: &str) -> Option<ClassId> {
         self.by_name.get(name).copied().map(ClassId)
     }
 
-    /// The number of a name: its old one, else one that is free. `None` if there is none left.
+    /// Returns the number of a name: its old one, otherwise a free one. `None` if there is none left.
     pub fn class(&mut self, name: &str) -> Option<ClassId> {
         if let Some(class) = self.by_name.get(name) {
             return Some(ClassId(*class));
         }
-        // A number is taken again as late as possible: packets of the last owner may still wait.
+        // A number is reused as late as possible: packets of the last owner may still wait.
         let span = self.span();
         let after = |c: u16| if c >= span { 1 } else { c + 1 };
         let mut class = if self.next > span { 1 } else { self.next.max(1) };
@@ -57,14 +57,14 @@ impl ClassIds {
         None
     }
 
-    /// Forgets the number of a name that is not here.
+    /// Removes the number of an absent name.
     pub fn forget(&mut self, name: &str) {
         if let Some(class) = self.by_name.remove(name) {
             self.taken.remove(&class);
         }
     }
 
-    /// Gives the number of one name to another that has none.
+    /// Moves the number of one name to another that has none.
     pub fn rename(&mut self, old: &str, new: &str) {
         if !self.by_name.contains_key(new)
             && let Some(class) = self.by_name.remove(old)
@@ -73,20 +73,21 @@ impl ClassIds {
         }
     }
 
-    /// The last number of whole groups of which a quarter is free.
+    /// Returns the last number of the smallest whole groups of which a quarter is free.
     fn span(&self) -> u16 {
         let groups = (self.taken.len() * 4 / 3) / usize::from(ClassId::GROUP) + 1;
         let last = groups * usize::from(ClassId::GROUP) - 1;
         u16::try_from(last).map_or(ClassId::MAX.0, |last| last.min(ClassId::MAX.0))
     }
 
-    /// Whether many more numbers are kept than anybody here has: names that come and go for ever, as
-    /// somebody's who makes them up, fill neither memory nor disk.
+    /// True if many more numbers are kept than subscribers are present.
+    ///
+    /// Names that come and go, for example forged ones, must fill neither memory nor disk.
     pub fn is_crowded(&self, present: usize) -> bool {
         self.by_name.len() > 2 * present + SPARE
     }
 
-    /// Forgets the numbers of all but these.
+    /// Removes the numbers of all but these subscribers.
     pub fn keep_only<'a>(&mut self, present: impl IntoIterator<Item = &'a Subscriber>) {
         let present: std::collections::BTreeSet<&str> =
             present.into_iter().map(|s| s.name.as_str()).collect();
@@ -94,7 +95,7 @@ impl ClassIds {
         self.taken = self.by_name.values().copied().collect();
     }
 
-    /// All of it, to be kept.
+    /// Iterates over all names and numbers, for storing them.
     pub fn entries(&self) -> impl Iterator<Item = (&str, u16)> {
         self.by_name.iter().map(|(n, c)| (n.as_str(), *c))
     }
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(ids.class("5"), Some(ClassId(6)));
     }
 
-    /// Names that come and go for ever do not spread a few over all groups.
+    /// Names that come and go do not spread a few subscribers over all groups.
     #[test]
     fn a_few_stay_among_the_first() {
         let mut ids = ClassIds::default();

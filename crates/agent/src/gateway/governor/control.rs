@@ -1,4 +1,4 @@
-//! The control's side: its setting, and the gateway as its driver sees it.
+//! Connection to the control: its setting, and the gateway as its driver sees it.
 
 use fairmesh_control::host::{Driver, Node, Samples};
 use fairmesh_control::{
@@ -13,11 +13,11 @@ use crate::gateway::config::{Config, Mode, Neighbour, Peers, Subscriber};
 use crate::gateway::journal::{Journal, Level};
 use crate::gateway::offers::{SITE, offers};
 
-/// Bodies that wait to be sent to other gateways; a control says so much within a look at most.
+/// Most messages that wait to be sent to other gateways; a control sends at most as many in one sample.
 const MOST_SAID: usize = 4096;
 
 fn setting(members: &[Member], neighbours: &[Neighbour], peers: Option<&Peers>) -> Setting {
-    // Its number among the gateways; neighbours count from 1, which nobody compares.
+    // The gateway's number; the numbers of neighbours count from 1 and are never compared with it.
     let node = NodeId(peers.map_or(0, |p| p.number));
     let gateways = 1 + peers.map_or(0, |p| p.peers.len() as u32);
     let link = |(i, n): (usize, &Neighbour)| Link::new(NodeId(i as u32 + 1), n.rate, n.capacity);
@@ -29,11 +29,10 @@ fn setting(members: &[Member], neighbours: &[Neighbour], peers: Option<&Peers>) 
 }
 
 impl Governor {
-    /// Whether the control accepts a configuration, and the layout that it has then, still without
-    /// subscribers.
+    /// Checks that the control accepts a configuration; returns its layout, without subscribers.
     ///
     /// # Errors
-    /// What it does not accept. Flows are numbered by the order of subscribers: from 2, two each.
+    /// The control's refusal. Flows are numbered by the order of subscribers: from 2, two each.
     pub fn trial(config: &Config) -> Result<Layout, StartError> {
         let member = |(i, s): (usize, &Subscriber)| Member {
             subscriber: s.clone(),
@@ -49,9 +48,10 @@ impl Governor {
         Ok(config.layout_for(driver.as_ref().map(Driver::plan)))
     }
 
-    /// Starts the control anew with everybody who is here.
+    /// Starts the control again with all present subscribers.
     pub(super) fn start_control(&mut self, now: Time, why: &Why) -> Result<(), StartError> {
-        // Others tell one start of the control from the next, and one of this program by other means.
+        // Other gateways distinguish the starts of the control by this count; starts of the program are distinguished
+        // otherwise.
         self.starts += 1;
         let peers = self.peers.as_ref();
         let setting = setting(&self.members, &self.neighbours, peers).with_run(self.starts);
@@ -76,7 +76,7 @@ impl Governor {
         Ok(())
     }
 
-    /// Marks what the control wants now as where it begins, if it goes by counters.
+    /// Marks the control's present rates as initial ones, if it uses counters.
     pub(super) fn begins(&mut self) {
         let counts = |d: &Driver| {
             let events = d.needs().events;
@@ -88,20 +88,21 @@ impl Governor {
         }
     }
 
-    /// Lets the driver work at this gateway. `why` stands for what happens without a reason.
+    /// Lets the driver work on this gateway. `why` is the reason of changes without one.
     fn drive(&mut self, why: &Why, work: impl FnOnce(&mut Driver, &mut Gateway<'_>)) {
         let Some(mut driver) = self.driver.take() else { return };
         work(&mut driver, &mut Gateway { governor: self, why, sane: true, decided: false });
         self.driver = Some(driver);
     }
 
-    /// What the control has found out, to be kept over a restart.
+    /// Returns the rate that the control has learned, for storing it.
     pub fn learned(&self) -> Option<BitRate> {
         self.driver.as_ref()?.learned()
     }
 
-    /// Progress of the control's search for a level, with the bound of the level in words. Learning begins again with
-    /// the mode: without limits nothing shows what the mesh carries under them.
+    /// Returns the progress of the control's search for a level, with the bound of the level as text.
+    ///
+    /// Learning restarts with the mode: without limits nothing shows what the mesh carries under them.
     pub fn progress(&self) -> Option<(Progress, Option<String>)> {
         let mut progress = self.driver.as_ref()?.progress()?;
         if progress.learning {
@@ -110,20 +111,20 @@ impl Governor {
         Some((progress, progress.bound.map(|bound| sentence(&self.members, &bound))))
     }
 
-    /// Whether the control has named what a subscriber sends in a direction a flood.
+    /// True if the control has marked a subscriber's traffic in a direction as a flood.
     pub fn floods(&self, member: &Member, d: usize) -> bool {
         let slot = Slot { class: member.class, direction: Direction::BOTH[d] };
         self.driver.as_ref().is_some_and(|driver| driver.floods(flow(slot)))
     }
 
-    /// Has the control begin from what an earlier run had found out.
+    /// Starts the control from a rate that an earlier run had learned.
     pub fn recall(&mut self, now: Time, learned: BitRate) {
         self.drive(&Why::Start, |driver, node| driver.recall(now, learned, node));
         self.begins();
         self.refresh(now);
     }
 
-    /// Tells the control fair rates of flows, as the configuration has them; 0 for one that is gone.
+    /// Reports fair rates of flows to the control, as configured; 0 for a flow that is gone.
     pub(super) fn allocate(&mut self, now: Time, flows: &[(FlowId, BitRate)]) {
         let asks = |d: &Driver| d.needs().events.has(EventKind::Allocations);
         if !self.driver.as_ref().is_some_and(asks) {
@@ -137,7 +138,7 @@ impl Governor {
         });
     }
 
-    /// The control has a class now, or no longer.
+    /// Records that the control has a class now, or no longer.
     fn plan(&mut self, class: Class, planned: bool) {
         match class {
             Class::All => self.aggregate.planned = planned,
@@ -148,7 +149,7 @@ impl Governor {
                     self.members[i].directions[d].planned = planned;
                 }
             }
-            // Not offered, so no control that runs here asks for it.
+            // Not offered, so no control that runs here uses it.
             Class::Link(_) => {}
         }
     }
@@ -168,23 +169,25 @@ impl Governor {
                     state.why = Some(why.clone());
                 }
             }
-            // Not offered, so no control that runs here asks for it.
+            // Not offered, so no control that runs here uses it.
             Class::Link(_) => {}
         }
     }
 
-    /// Hands an event to the control and carries out what it asks for.
+    /// Passes an event to the control and carries out its actions.
     pub(super) fn tell(&mut self, now: Time, event: &Event<'_>) {
         self.drive(&Why::Start, |driver, node| driver.tell(now, event, node));
     }
 
-    /// Whether this gateway and the others are one: not while it only observes, and not while its limits are lifted
-    /// because of a fault. What it counts then was not sent under its limits, and would mislead the others.
+    /// True if this gateway exchanges messages with the others.
+    ///
+    /// Not while it only observes, and not while a fault lifts its limits: its counters would mislead the others, since
+    /// the traffic was not sent under its limits.
     pub fn exchanges(&self) -> bool {
         self.peers.is_some() && self.mode == Mode::Apply && self.held == Held::No
     }
 
-    /// Another gateway has said something. `anew`: it has started since it was last heard.
+    /// Handles a message of another gateway. `anew`: that gateway has started since its last message.
     pub fn hear(&mut self, now: Time, from: u32, anew: bool, body: Option<&[u8]>) {
         if self.peers.is_none() {
             return;
@@ -198,17 +201,17 @@ impl Governor {
         }
     }
 
-    /// What the control has said to the others since the last time.
+    /// Returns the control's messages to the others since the last call.
     pub fn said(&mut self) -> Vec<Vec<u8>> {
         core::mem::take(&mut self.said)
     }
 
-    /// The gateway that decides for this one, too.
+    /// Returns the gateway that decides for this one, too.
     pub fn governed_by(&self) -> Option<u32> {
         self.driver.as_ref()?.follows().map(|node| node.0)
     }
 
-    /// If the control's deadline is due: its samples, then the deadline.
+    /// If the control's deadline is due: passes the samples, then the deadline.
     pub(super) fn decide(&mut self, now: Time, sane: bool) {
         if self.driver.as_ref().is_none_or(|d| d.due() > now) {
             return;
@@ -218,28 +221,30 @@ impl Governor {
             node.sane = sane;
             driver.deadline(now, node);
             if node.decided {
-                // What it leaves as it began is meant, too, for those of whom something has passed.
+                // A decision also confirms the initial rates that it leaves unchanged, for directions with traffic.
                 let states = node.governor.members.iter_mut().flat_map(|m| &mut m.directions);
                 states.filter(|s| s.meter.bytes > 0).for_each(|s| s.begins = false);
             }
         });
     }
 
-    /// A reason's sentence with the names of subscribers in place of numbers.
+    /// Returns a reason's text with the names of subscribers in place of numbers.
     pub fn explain(&self, reason: &Reason) -> String {
         sentence(&self.members, reason)
     }
 }
 
-/// The largest mean packet of pure acknowledgements: 40 to 72 bytes in IPv4, and 20 more in IPv6
-/// (RFC 9293 §3.1, RFC 2018 §3, RFC 7323 §3.2).
+/// Largest mean packet of pure acknowledgements, bytes.
+///
+/// 40 to 72 bytes in IPv4, and 20 more in IPv6 (RFC 9293 §3.1, RFC 2018 §3, RFC 7323 §3.2).
 const ACKNOWLEDGEMENT: u64 = 100;
-/// The smallest mean packet of a transfer that is acknowledged.
+/// Smallest mean packet of a transfer that is acknowledged, bytes.
 const DATA: u64 = 300;
 
-/// What the control gets to see of a subscriber: all that passed, but the acknowledgements of its
-/// transfers the other way. They are no flow: they would take a few per cent of an allocation, and
-/// the control would lower everybody's as if they starved.
+/// Updates the counters of a subscriber that the control sees: all traffic but pure acknowledgements.
+///
+/// Acknowledgements of transfers in the other direction are no flow. They would take a few per cent of an allocation,
+/// and the control would lower all rates as if they starved.
 fn show(member: &mut Member) {
     let moved = member.directions.each_ref().map(|w| {
         let seen = w.seen.unwrap_or([w.meter.bytes, w.meter.packets]);
@@ -275,10 +280,9 @@ impl Gateway<'_> {
         reason.map_or_else(|| self.why.clone(), |reason| Why::Decision(*reason))
     }
 
-    /// What is to be believed of each subscriber's counters in each direction, and whether the
-    /// control has a class for it.
+    /// Returns the plausible counters of each subscriber and direction, and true if the control has a class for it.
     fn counters(&self) -> impl Iterator<Item = (Counters, bool)> + '_ {
-        // While limits are lifted by a fault, what passes says nothing about them.
+        // While a fault lifts limits, the traffic says nothing about them.
         let believed = self.sane && self.governor.held == Held::No;
         let members = self.governor.members.iter().filter(move |_| believed);
         let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
@@ -299,7 +303,7 @@ impl Gateway<'_> {
         })
     }
 
-    /// Signs of paths, where anything is known.
+    /// Returns the known signs of paths.
     fn signs(&self) -> impl Iterator<Item = PathSigns> + '_ {
         let believed = self.sane && self.governor.held == Held::No;
         let members = self.governor.members.iter().filter(move |_| believed);
@@ -315,7 +319,7 @@ impl Gateway<'_> {
         })
     }
 
-    /// The counters of all subscribers together.
+    /// Returns the sum of all subscribers' counters.
     pub fn sum(&self) -> Counters {
         let none = Counters {
             class: Class::All,
@@ -371,7 +375,7 @@ impl Node for Gateway<'_> {
         let why = self.because(why);
         match *action {
             Action::SetRate { class, rate } => self.governor.set(class, rate, &why),
-            // Its subscriber's class in the kernel stays, to be counted in; without a limit.
+            // The subscriber's class stays in the kernel for its counters, without a limit.
             Action::Remove { class } => {
                 self.governor.plan(class, false);
                 self.governor.set(class, None, &why);
@@ -381,7 +385,7 @@ impl Node for Gateway<'_> {
                     self.governor.said.push(body.to_vec());
                 }
             }
-            // Not offered, so the driver asks for none of these.
+            // Not offered, so the driver uses none of these.
             Action::SetAirtime { .. }
             | Action::Mark { .. }
             | Action::Drop { .. }
@@ -403,7 +407,7 @@ impl Node for Gateway<'_> {
 }
 
 fn note(journal: &mut Journal, members: &[Member], now: Time, reason: &Reason) {
-    // The driver's own: the control broke the contract. And what only the subscriber can end.
+    // The driver's own code: the control broke the contract. And the flood, which only the subscriber can end.
     let wrong = reason.code.starts_with("contract.") || reason.code.ends_with(".flood");
     let level = if wrong { Level::Warning } else { Level::Info };
     journal.note(now, level, reason.code, || sentence(members, reason));

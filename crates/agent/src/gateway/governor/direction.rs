@@ -1,4 +1,4 @@
-//! One subscriber in one direction: its counters, its limit and why.
+//! One subscriber in one direction: its counters, its limit and the reason.
 
 use fairmesh_control::Reason;
 use fairmesh_linux::ClassCounters;
@@ -6,19 +6,19 @@ use fairmesh_units::{BitRate, Span, Time};
 
 use crate::gateway::signs::DirectionSigns;
 
-/// What is wrong with a counter.
+/// Fault of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It was not among those read.
+    /// The sample did not contain it.
     Missing,
-    /// It is less than it was.
+    /// It decreased.
     Backwards,
-    /// It moved by more than the interface can have sent.
+    /// It increased by more than the interface can have sent.
     Absurd,
 }
 
 impl Fault {
-    /// The event's name.
+    /// Returns the name of the event.
     pub const fn code(self) -> &'static str {
         match self {
             Fault::Missing => "counter.missing",
@@ -26,7 +26,7 @@ impl Fault {
             Fault::Absurd => "counter.absurd",
         }
     }
-    /// What happened, in words.
+    /// Returns the text of the event.
     pub const fn words(self) -> &'static str {
         match self {
             Fault::Missing => "has no counter",
@@ -36,53 +36,55 @@ impl Fault {
     }
 }
 
-/// Looks in a row with a fault after which a limit is not trusted any more.
+/// Consecutive samples with a fault after which a limit is no longer trusted.
 pub(super) const FAULTS: u8 = 2;
 
-/// Reads a class's counters and keeps totals that only ever grow.
+/// Meter of a class: reads its counters and keeps totals that only grow.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     last: Option<ClassCounters>,
     looked: Option<Time>,
     sampled: bool,
-    /// IP bytes since the daemon started, and since the control last looked.
+    /// IP bytes since the daemon started.
     pub bytes: u64,
     /// Packets since the daemon started.
     pub packets: u64,
     /// Packets dropped since the daemon started.
     pub drops: u64,
-    /// Times the limit made it wait since the daemon started.
+    /// Times that the limit delayed a packet since the daemon started.
     pub overlimits: u64,
-    /// Bytes waiting at the last look.
+    /// Bytes waiting at the last sample.
     pub backlog: u64,
-    /// Packets waiting at the last look.
+    /// Packets waiting at the last sample.
     pub backlog_packets: u32,
-    /// IP bytes over the last look, in bit/s; `None` if that is not known.
+    /// Rate of IP bytes in the last sample; `None`: unknown.
     pub rate: Option<BitRate>,
-    /// What is wrong now, and for how many looks.
+    /// Present fault, and below it the number of consecutive samples with it.
     pub fault: Option<Fault>,
     pub(super) faults: u8,
 }
 
-/// What one look at a class told.
+/// Result of one sample of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// Frame bytes that passed.
+    /// Frame bytes since the last sample.
     Moved(u64),
-    /// Its first value, or the class was made anew.
+    /// First value of the class, or of a class that was created again.
     Base,
-    /// Nothing to be believed.
+    /// Implausible value.
     Bad(Fault),
 }
 
 impl Meter {
-    /// Starts anew: the class was made again.
+    /// Restarts the meter: the class was created again.
     pub(super) fn rebase(&mut self) {
         (self.last, self.looked, self.rate) = (None, None, None);
     }
 
-    /// Takes in a look. `credible`: the most frame bytes that can have passed since the last one;
-    /// `header`: bytes of the link's header, which are no IP bytes.
+    /// Handles a sample.
+    ///
+    /// `credible`: largest possible frame bytes since the last sample; `header`: bytes of the
+    /// link's header, which are not IP bytes.
     pub(super) fn sample(
         &mut self,
         now: Time,
@@ -107,7 +109,7 @@ impl Meter {
         }
         let packets = c.packets - before.packets;
         let ip = moved.saturating_sub(packets.saturating_mul(header));
-        // Whatever a kernel says, a total stops at its end and does not begin again.
+        // A total saturates and never wraps, whatever the kernel reports.
         let add = |total: &mut u64, more: u64| *total = total.saturating_add(more);
         add(&mut self.bytes, ip);
         add(&mut self.packets, packets);
@@ -118,10 +120,10 @@ impl Meter {
         Look::Moved(moved)
     }
 
-    /// Ends a look at all classes: one that was not among them is missing.
+    /// Ends a sample of all classes: a class that was not in it is missing.
     pub(super) fn close(&mut self) -> Option<Fault> {
         let sampled = core::mem::take(&mut self.sampled);
-        // A class that was never seen may be one that is being made.
+        // A class that was never seen may still be in creation.
         if sampled || (self.last.is_none() && self.faults == 0) {
             return None;
         }
@@ -139,18 +141,18 @@ impl Meter {
         Look::Bad(fault)
     }
 
-    /// Whether the last look gave a value that can be believed.
+    /// True if the last sample gave a plausible value.
     pub(super) fn known(&self) -> bool {
         self.fault.is_none() && self.last.is_some()
     }
 
-    /// Whether its limit is no longer trusted.
+    /// True if its limit is no longer trusted.
     pub(super) fn distrusted(&self) -> bool {
         self.faults >= FAULTS
     }
 }
 
-/// Why a limit is what it is.
+/// Reason of a limit.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Why {
     /// The control's first plan.
@@ -159,14 +161,14 @@ pub enum Why {
     Decision(Reason),
     /// An operator's override, or its end.
     Override(&'static str),
-    /// Something went wrong, or is right again.
+    /// A fault, or its end.
     Safety(&'static str),
     /// A changed configuration.
     Reload,
 }
 
 impl Why {
-    /// A stable name.
+    /// Returns a stable name.
     pub fn code(&self) -> &'static str {
         match self {
             Why::Start => "start",
@@ -180,71 +182,72 @@ impl Why {
 /// A change of a limit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// When.
+    /// Time.
     pub at: Time,
-    /// The limit before, in IP bytes; `None`: unlimited.
+    /// Limit before, in IP bytes; `None`: unlimited.
     pub from: Option<BitRate>,
-    /// The limit after.
+    /// Limit after, in IP bytes; `None`: unlimited.
     pub to: Option<BitRate>,
-    /// Why.
+    /// Reason.
     pub why: Why,
 }
 
-/// An operator's word, which goes before everything else for a time.
+/// An operator's override, which takes precedence over everything else for a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Override {
-    /// The limit in IP bytes; `None`: unlimited.
+    /// Limit in IP bytes; `None`: unlimited.
     pub rate: Option<BitRate>,
-    /// Until when.
+    /// End.
     pub until: Time,
 }
 
 impl Override {
-    /// Bits per second that it may set.
+    /// Permitted rates, bit/s.
     pub const RATES: core::ops::RangeInclusive<u64> = 1_000..=1_000_000_000_000;
-    /// The longest time: a year is for ever.
+    /// Longest duration: one year.
     pub const LONGEST: Span = Span::from_secs(366 * 86_400);
 }
 
 /// One subscriber in one direction.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionState {
-    /// Its counters.
+    /// Counters.
     pub meter: Meter,
-    /// What TCP's headers say.
+    /// Data of TCP headers.
     pub signs: DirectionSigns,
-    /// IP bytes and packets of its meter at the control's last deadline, and those of them that
-    /// were shown to the control.
+    /// IP bytes and packets of its meter at the control's last deadline.
+    ///
+    /// Below it: the part of them that the control saw.
     pub(super) seen: Option<[u64; 2]>,
     pub(super) shown: Option<[u64; 2]>,
-    /// What the control wants, in IP bytes; `None`: no limit of its own.
+    /// Limit that the control requests, in IP bytes; `None`: no limit of its own.
     pub wanted: Option<BitRate>,
-    /// Whether the control has a class for it.
+    /// True if the control has a class for it.
     pub(super) planned: bool,
-    /// Whether what it wants is only where it begins, before any counter.
+    /// True if the requested limit is only the control's initial one, before any counter.
     pub(super) begins: bool,
-    /// Why it wants that.
+    /// Reason of the requested limit.
     pub(super) why: Option<Why>,
     /// An operator's override.
     pub overridden: Option<Override>,
-    /// What the kernel was last told, in IP bytes.
+    /// Limit in the kernel, in IP bytes.
     pub in_force: Option<BitRate>,
-    /// The last change of what would be in force, with the reason.
+    /// Last change of the intended limit, with the reason.
     pub change: Option<Change>,
-    /// What was last meant to be in force, whether or not limits are set.
+    /// Last intended limit, in force or not.
     pub(super) meant: Option<BitRate>,
 }
 
-/// One limit for everybody, which some controls set instead of one for each.
+/// One limit for all subscribers together, which some controls set instead of one for each.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregate {
-    /// What the control wants for both directions together, in IP bytes.
+    /// Limit that the control requests for both directions together, in IP bytes.
     pub wanted: Option<BitRate>,
-    /// Whether the control has a class for everybody.
+    /// True if the control has a class for all subscribers together.
     pub(super) planned: bool,
-    /// The part of it that is for downstream.
+    /// Downstream's part of the limit.
     pub down: f64,
-    /// What the kernel was last told, by [`Direction::index`](fairmesh_linux::Direction::index).
+    /// Limits in the kernel, by [`Direction::index`](fairmesh_linux::Direction::index).
     pub in_force: [Option<BitRate>; 2],
     pub(super) why: Option<Why>,
     /// The last change.
@@ -252,14 +255,14 @@ pub struct Aggregate {
     pub(super) meant: Option<BitRate>,
 }
 
-/// What limits a subscriber.
+/// Origin of a subscriber's limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limiter {
     /// Nothing.
     Nothing,
     /// The control.
     Control,
-    /// The control's limit for everybody together.
+    /// The control's aggregate limit.
     Aggregate,
     /// The plan's ceiling.
     Plan,
@@ -268,7 +271,7 @@ pub enum Limiter {
 }
 
 impl Limiter {
-    /// Its name in reports.
+    /// Returns its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Limiter::Nothing => "nothing",

@@ -1,4 +1,4 @@
-//! What limits are meant, which are in force, and what is to be told to the kernel.
+//! Intended limits, limits in force, and the changes between them.
 
 use fairmesh_linux::{ClassId, Direction, RateChange, Slot};
 use fairmesh_units::{BitRate, Time};
@@ -8,16 +8,16 @@ use crate::gateway::config::Mode;
 use crate::gateway::journal::Level;
 
 impl Governor {
-    /// Nobody knows what the kernel has now: all limits are to be set again.
+    /// Marks the limits in the kernel as unknown: all limits are to be set again.
     pub fn forget_limits(&mut self) {
         for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
-            // A limit that nobody ever wants, so that every comparison fails.
+            // A limit that is never requested, so that every comparison fails.
             state.in_force = Some(BitRate(0));
         }
         self.aggregate.in_force = [Some(BitRate(0)); 2];
     }
 
-    /// Every class is unlimited now.
+    /// Records that every class is unlimited.
     pub fn released(&mut self) {
         for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
             state.in_force = None;
@@ -25,8 +25,8 @@ impl Governor {
         self.aggregate.in_force = [None, None];
     }
 
-    /// What must be told to the kernel so that what is meant is in force. [`Governor::applied`]
-    /// says that it was.
+    /// Returns the changes that put the intended limits in force. [`Governor::applied`] confirms
+    /// them.
     pub fn changes(&mut self, out: &mut Vec<RateChange>) {
         out.clear();
         self.pending.clear();
@@ -34,7 +34,7 @@ impl Governor {
         let wanted = self.aggregate.wanted.filter(|_| !free).map(|r| r.max(BitRate(2)));
         let meant = halves(wanted, self.aggregate.down);
         // The split follows the traffic; a change of less than 2 % is not worth a call. Both halves
-        // change together, so that they always add up to what is wanted.
+        // change together, so that they always add up to the requested limit.
         let [down, up] = self.aggregate.in_force;
         let told = down.zip(up).map(|(down, up)| BitRate(down.0 + up.0));
         let near = |d: usize| match (meant[d], self.aggregate.in_force[d]) {
@@ -61,7 +61,7 @@ impl Governor {
         }
     }
 
-    /// The last changes are in force.
+    /// Records that the last changes are in force.
     pub fn applied(&mut self) {
         for (slot, rate) in core::mem::take(&mut self.pending) {
             let d = slot.direction.index();
@@ -73,14 +73,14 @@ impl Governor {
         }
     }
 
-    /// What the control and the plan want in a direction, in IP bytes, and what limits it.
+    /// Returns the intended limit in a direction, in IP bytes, and its origin.
     pub fn meant(&self, member: &Member, d: usize) -> (Option<BitRate>, Limiter) {
         let state = &member.directions[d];
         if let Some(o) = state.overridden {
             return (o.rate, Limiter::Override);
         }
         let plan = rates(&member.subscriber.plan, d);
-        // An operator's promise goes before what a control wants, its ceiling before both.
+        // The plan's guarantee takes precedence over the control's limit, its ceiling over both.
         let wanted = state.wanted.filter(|_| !state.begins);
         let wanted = wanted.map(|r| r.max(plan.guarantee.unwrap_or(BitRate(0))));
         match (wanted, plan.ceiling) {
@@ -92,7 +92,7 @@ impl Governor {
         }
     }
 
-    /// Notes what has changed of what is meant, and why.
+    /// Records changes of the intended limits, and their reasons.
     pub(super) fn refresh(&mut self, now: Time) {
         self.expire(now);
         for i in 0..self.members.len() {
@@ -118,7 +118,7 @@ impl Governor {
         }
     }
 
-    /// Ends overrides whose time is up.
+    /// Ends overrides that have expired.
     fn expire(&mut self, now: Time) {
         let Governor { members, journal, waiting, .. } = self;
         waiting.retain(|_, both| both.iter().flatten().any(|o| o.until > now));
@@ -140,8 +140,9 @@ impl Governor {
     }
 }
 
-/// A limit for both directions together as one for each, of which `down` is downstream's part. Each
-/// gets something; they add up to the whole.
+/// Splits a limit of both directions together; `down` is downstream's part.
+///
+/// Each direction gets at least 1 bit/s; the parts add up to the whole.
 pub(super) fn halves(whole: Option<BitRate>, down: f64) -> [Option<BitRate>; 2] {
     let Some(BitRate(whole)) = whole else { return [None, None] };
     let whole = whole.max(2);
@@ -149,7 +150,7 @@ pub(super) fn halves(whole: Option<BitRate>, down: f64) -> [Option<BitRate>; 2] 
     [Some(BitRate(down)), Some(BitRate(whole - down))]
 }
 
-/// A limit in frames that lets through a limit in IP bytes in full packets, rounded up.
+/// Converts a limit of IP bytes to one of frames for full packets, rounded up.
 pub(super) fn frames(ip: BitRate, header: u64) -> BitRate {
     let scaled = (u128::from(ip.0) * u128::from(PACKET + header)).div_ceil(u128::from(PACKET));
     BitRate(u64::try_from(scaled).unwrap_or(u64::MAX))

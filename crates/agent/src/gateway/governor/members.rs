@@ -1,4 +1,4 @@
-//! Who is here: from the configuration and from what was discovered.
+//! Present subscribers: from the configuration and from discovery.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,21 +11,23 @@ use super::{DirectionState, Governor, Member, Override, Why, flow};
 use crate::gateway::config::{Subscriber, UNMAPPED};
 use crate::gateway::journal::Level;
 
-/// Addresses that one discovered subscriber may have, and all of them together: each is an element
-/// of the kernel's maps.
+/// Most addresses of one discovered subscriber, and below it of all together.
+///
+/// Each address is an element of the kernel's maps.
 const MOST_OF_ONE: usize = 1024;
 const MOST_OF_ALL: usize = 65_536;
-/// Absent subscribers for whom overrides are kept.
+/// Most absent subscribers for which overrides are kept.
 const WAITING: usize = 10_000;
 
-/// Whether a prefix is a part of one of these, and not one of them.
+/// True if a prefix is a proper part of one of these.
 fn lies_within(prefix: &IpNet, of: &BTreeSet<IpNet>) -> bool {
     core::iter::successors(prefix.supernet(), IpNet::supernet).any(|p| of.contains(&p))
 }
 
 impl Governor {
-    /// The configuration's subscribers, in place of those that it had before. Discovered ones stay
-    /// unless their name or an address is now in the configuration.
+    /// Replaces the configured subscribers.
+    ///
+    /// Discovered ones stay unless their name or an address is now in the configuration.
     pub(super) fn settle(&mut self, configured: Vec<Subscriber>, now: Time) {
         let names: BTreeSet<&str> = configured.iter().map(|s| s.name.as_str()).collect();
         let prefixes: BTreeSet<IpNet> =
@@ -56,13 +58,13 @@ impl Governor {
         }
     }
 
-    /// In the order of classes, so that thousands are appended and not inserted.
+    /// Sorts by classes, so that thousands are appended and not inserted.
     fn by_class(&self, mut subscribers: Vec<Subscriber>) -> Vec<Subscriber> {
         subscribers.sort_by_key(|s| self.class_ids.known(&s.name).map_or(u16::MAX, |c| c.0));
         subscribers
     }
 
-    /// Takes in a subscriber, or what has changed of one.
+    /// Adds a subscriber, or applies its changes.
     fn enter(&mut self, now: Time, subscriber: Subscriber, seen: Option<Time>) {
         if let Some(i) = self.place(&subscriber.name) {
             let m = &mut self.members[i];
@@ -106,7 +108,7 @@ impl Governor {
         self.seen(now, &heres);
     }
 
-    /// Tells the control of flows, and of their fair rates.
+    /// Reports flows and their fair rates to the control.
     fn seen(&mut self, now: Time, heres: &[FlowHere]) {
         for here in heres {
             self.tell(now, &Event::FlowSeen(*here));
@@ -115,7 +117,7 @@ impl Governor {
         self.allocate(now, &fair);
     }
 
-    /// Those that go, all at once; their names. Their overrides wait for them.
+    /// Removes several subscribers at once and returns their names. Their overrides are kept.
     fn leave(&mut self, now: Time, goes: impl Fn(&Member) -> bool) -> Vec<String> {
         let mut gone = Vec::new();
         self.members.retain_mut(|m| {
@@ -143,7 +145,7 @@ impl Governor {
         names
     }
 
-    /// Keeps overrides for a subscriber that is not here.
+    /// Keeps overrides for an absent subscriber.
     pub(super) fn wait_for(&mut self, name: &str, overridden: [Option<Override>; 2]) {
         if self.waiting.len() < WAITING || self.waiting.contains_key(name) {
             let kept = self.waiting.entry(name.to_owned()).or_default();
@@ -153,8 +155,9 @@ impl Governor {
         }
     }
 
-    /// Gives a discovered member that no source shows by its name the name under which its addresses are shown
-    /// now: a router that comes back with a new id is the same subscriber, with its class and history.
+    /// Renames a discovered member whose addresses all sources now show under another name.
+    ///
+    /// A router that returns with a new id is the same subscriber, with its class and history.
     fn follow_renames(&mut self, now: Time, found: &[Subscriber]) {
         let shown: BTreeSet<&str> = found.iter().map(|s| s.name.as_str()).collect();
         let mut prefixes: BTreeMap<IpNet, usize> = BTreeMap::new();
@@ -173,7 +176,7 @@ impl Governor {
             if self.place(&s.name).is_some() {
                 continue;
             }
-            // Nothing but addresses of one absent member.
+            // Only addresses of one absent member.
             let of_prefixes = s.prefixes.iter().map(|p| prefixes.get(p).copied());
             let mut owners = of_prefixes.chain(s.macs.iter().map(|a| macs.get(a).copied()));
             let Some(Some(i)) = owners.next() else { continue };
@@ -181,7 +184,7 @@ impl Governor {
                 continue;
             }
             let old = core::mem::replace(&mut self.members[i].subscriber.name, s.name.clone());
-            // A number that the new name had once is not its own any more.
+            // The number that the new name had before is released.
             self.class_ids.forget(&s.name);
             self.class_ids.rename(&old, &s.name);
             self.journal.note(now, Level::Info, "subscriber.renamed", || {
@@ -190,8 +193,10 @@ impl Governor {
         }
     }
 
-    /// Takes out discovered members that no source shows and whose addresses are all shown at one other member: two
-    /// names of one home have become one, as when the neighbour table learns that two next hops are one router.
+    /// Removes discovered members that no source shows and whose addresses are all shown at one other member.
+    ///
+    /// Two names of one home have become one, for example when the neighbour table shows that two next hops are one
+    /// router.
     fn merge_absent(&mut self, now: Time, found: &[Subscriber]) {
         let shown: BTreeSet<&str> = found.iter().map(|s| s.name.as_str()).collect();
         let mut prefixes: BTreeMap<IpNet, &str> = BTreeMap::new();
@@ -215,7 +220,7 @@ impl Governor {
         }
     }
 
-    /// Notes addresses that belong to others, once for each change.
+    /// Reports addresses that belong to others, once for each change.
     fn note_taken(&mut self, now: Time, taken: BTreeSet<String>) {
         if taken == self.taken {
             return;
@@ -234,8 +239,10 @@ impl Governor {
         self.taken = taken;
     }
 
-    /// What the sources show now. Those of the configuration keep their names and addresses; others
-    /// come, as many as are allowed, and go after they were not seen for the time they linger.
+    /// Handles the results of the sources.
+    ///
+    /// Configured subscribers keep their names and addresses. Others are added up to the permitted number, and removed
+    /// when they were not seen for the time `linger`.
     pub fn discovered(&mut self, now: Time, found: Vec<Subscriber>) {
         let Some(discover) = self.discover.clone() else { return };
         self.follow_renames(now, &found);
@@ -263,7 +270,7 @@ impl Governor {
                 continue;
             }
             let before = s.prefixes.len() + s.macs.len();
-            // Nobody gets a part of what the configuration says is somebody's.
+            // No discovered subscriber gets a part of a configured subscriber's prefix.
             s.prefixes.retain(|p| {
                 !lies_within(p, &claimed)
                     && owners.entry(*p).or_insert_with(|| s.name.clone()) == &s.name
@@ -313,12 +320,12 @@ impl Governor {
         self.refresh(now);
     }
 
-    /// Whether the kernel's classes no longer fit who is here.
+    /// True if the kernel's classes no longer match the subscribers.
     pub fn layout_changed(&self) -> bool {
         self.layout_changed
     }
 
-    /// The classes as they should be.
+    /// Returns the layout for the present subscribers.
     pub fn layout(&self) -> Layout {
         let turns = Turns::of(self.members.iter().map(|m| m.subscriber.plan.weight));
         let subscriber = |m: &Member| fairmesh_linux::Subscriber {
@@ -332,12 +339,12 @@ impl Governor {
         Layout { subscribers, unmapped, ..self.base.clone() }
     }
 
-    /// The layout without subscribers.
+    /// Returns the layout without subscribers.
     pub fn base_layout(&self) -> Layout {
         self.base.clone()
     }
 
-    /// The kernel's classes fit who was here when [`Governor::layout`] was asked.
+    /// Records that the kernel's classes match the last [`Governor::layout`].
     pub fn laid_out(&mut self) {
         self.layout_changed = false;
         self.members.iter_mut().for_each(|m| m.laid_out = true);

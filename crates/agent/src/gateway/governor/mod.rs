@@ -1,8 +1,8 @@
 //! The gateway as a host of controls, without a clock and without a kernel.
 //!
-//! Counters and `now` go in, limits and named events come out. The control sees what it sees in the
-//! simulator: one flow per subscriber and direction, sampled when its deadline is due, and limits in
-//! IP bytes. Everything that the kernel counts in frames is converted here.
+//! Counters and `now` are inputs; limits and named events are outputs. The control sees the same as in the simulator:
+//! one flow per subscriber and direction, sampled when its deadline is due, and limits in IP bytes. The kernel's
+//! counters in frames are converted here.
 
 mod class_ids;
 mod control;
@@ -36,40 +36,44 @@ pub use plausibility::Sanity;
 use direction::Look;
 use plausibility::Plausibility;
 
-/// IP bytes of the packet in which limits are converted from IP bytes to frames, and the
-/// application data in it (TCP over IPv4 with timestamps). Smaller packets get a little less.
+/// IP bytes of the packet for which limits are converted from IP bytes to frames.
+///
+/// Below it: the application data in that packet (TCP over IPv4 with timestamps). Smaller packets get a little less.
 const PACKET: u64 = 1500;
 const PAYLOAD: u32 = 1448;
 
-/// Part of the bound of `[[neighbour]]` from which traffic counts as bounded by it, and looks in a row after which
-/// that is said.
+/// Part of the bound of `[[neighbour]]` from which traffic counts as bounded by it.
+///
+/// Below it: consecutive samples after which this is reported.
 const BINDS: f64 = 0.9;
 const BINDS_AFTER: u32 = 5;
-/// Part of its limit from which a direction counts as limited by the control, looks with such a
-/// direction after which the bound is compared with the traffic, and the part of the bound below
-/// which it is contradicted.
+/// Part of its limit from which a direction counts as limited by the control.
+///
+/// Below it: samples with such a direction after which the bound is compared with the traffic, and the part of the
+/// bound below which the traffic contradicts it.
 const LIMITED: f64 = 0.8;
 const COMPARED_AFTER: u32 = 60;
 const OVERSTATES: f64 = 0.5;
 
-/// Part of the aggregate that a direction keeps while it is silent, so that it can start.
+/// Part of the aggregate that an idle direction keeps, so that it can start.
 const LEAST_PART: f64 = 0.1;
 
-/// Traffic at looks at which the control held a subscriber back.
+/// Traffic of the samples at which the control held a subscriber back.
 #[derive(Clone, Copy, Default, Debug)]
 struct Carried {
-    /// Such looks since the last comparison, and the most that passed at one of them, bit/s.
+    /// Such samples since the last comparison, and below it the largest traffic at one of them, bit/s.
     looks: u32,
     most: u64,
-    /// The most that passed, if the last comparison contradicts the bound.
+    /// Largest traffic, if the last comparison contradicts the bound.
     contradicts: Option<BitRate>,
-    /// Whether so much has passed that the bound is not contradicted.
+    /// True if the traffic was large enough not to contradict the bound.
     confirmed: bool,
 }
 
 impl Carried {
-    /// Takes in a look at which the control held a subscriber back and `total` passed, bit/s. Returns
-    /// whether the bound is contradicted as of this look and was not before.
+    /// Handles a sample at which the control held a subscriber back, with a traffic of `total`, bit/s.
+    ///
+    /// Returns true if the bound is contradicted now and was not before.
     fn look(&mut self, total: u64, bound: BitRate) -> bool {
         self.looks += 1;
         self.most = self.most.max(total);
@@ -88,36 +92,36 @@ impl Carried {
     }
 }
 
-/// A subscriber and all that is known of it.
+/// A subscriber and its state.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name, addresses and plan.
+    /// Name, addresses and plan.
     pub subscriber: Subscriber,
-    /// Its number.
+    /// Class number.
     pub class: ClassId,
-    /// When a source last showed it; `None`: it is in the configuration.
+    /// Time when a source last showed it; `None`: it is in the configuration.
     pub seen: Option<Time>,
-    /// Whether the kernel has its classes.
+    /// True if the kernel has its classes.
     pub(crate) laid_out: bool,
     /// Both directions, by [`Direction::index`].
     pub directions: [DirectionState; 2],
 }
 
-/// The flow of a class in a direction.
+/// Returns the flow of a class in a direction.
 const fn flow(slot: Slot) -> FlowId {
     FlowId(slot.class.0 as u32 * 2 + slot.direction.index() as u32)
 }
 
-/// The class of a flow.
+/// Returns the class and direction of a flow.
 const fn slot(flow: FlowId) -> Slot {
     let direction = if flow.0.is_multiple_of(2) { Direction::Down } else { Direction::Up };
     Slot { class: ClassId((flow.0 / 2) as u16), direction }
 }
 
-/// Why everything is unlimited at the moment.
+/// Reason why no limit is in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
-    /// Nothing holds it: limits are as meant.
+    /// None: the intended limits apply.
     No,
     /// A fault, by the name of its event.
     Fault(&'static str),
@@ -133,36 +137,36 @@ pub struct Governor {
     base: Layout,
     sample_every: Span,
     class_ids: ClassIds,
-    /// By class.
+    /// Sorted by class.
     members: Vec<Member>,
-    /// Overrides of subscribers that are not here, by name.
+    /// Overrides of absent subscribers, by name.
     waiting: BTreeMap<String, [Option<Override>; 2]>,
-    /// Names whose addresses belonged to others at the last look of the sources.
+    /// Names whose addresses belonged to others at the last query of the sources.
     taken: BTreeSet<String>,
-    /// The sources of subscribers at their last look.
+    /// Sources of subscribers at their last query.
     pub sources: Vec<SourceReport>,
-    /// Looks in a row at which traffic was at the bound of the neighbours' links.
+    /// Consecutive samples at which traffic was at the bound of the neighbours' links.
     at_bound: u32,
     carried: Carried,
     driver: Option<Driver>,
-    /// The other gateways, and how often the control was started.
+    /// The other gateways, and below it the number of starts of the control.
     peers: Option<Peers>,
     starts: u64,
-    /// What the control has said to them.
+    /// Messages of the control to the other gateways.
     said: Vec<Vec<u8>>,
-    /// Whether nobody is limited by where the control begins.
+    /// True if the control's initial limits are not applied.
     gentle: bool,
     aggregate: Aggregate,
     held: Held,
     plausibility: Plausibility,
-    /// Bytes of the link's header in each direction.
+    /// Link's header in each direction, bytes.
     header: [u64; 2],
     looked: Option<Time>,
     /// Start of the present mode.
     mode_since: Time,
     layout_changed: bool,
     pending: Vec<(Slot, Option<BitRate>)>,
-    /// What happened.
+    /// Named events.
     pub journal: Journal,
 }
 
@@ -170,7 +174,7 @@ impl Governor {
     /// Starts with a configuration.
     ///
     /// # Errors
-    /// What the control does not accept in it.
+    /// The control's refusal.
     pub fn new(config: &Config, class_ids: ClassIds, now: Time) -> Result<Self, StartError> {
         let mut governor = Governor {
             mode: config.mode,
@@ -206,29 +210,29 @@ impl Governor {
         Ok(governor)
     }
 
-    /// Bytes of the link's header downstream and upstream, which the kernel counts and IP does not.
+    /// Sets the bytes of the link's header downstream and upstream, which the kernel counts and IP does not.
     pub fn set_headers(&mut self, down: u64, up: u64) {
         self.header = [down, up];
     }
 
-    /// From now on nobody is limited by where the control begins: before it has seen a counter it
-    /// takes everybody for active, which divides what there is by far too many. A limit of its is in
-    /// force once it was decided by what passed. Ceilings and overrides hold all the time, and so
-    /// does what a control without counters wants.
+    /// From now on the control's initial limits are not applied.
+    ///
+    /// Before its first counters the control takes all subscribers as active, which makes their shares far too small. A
+    /// limit of the control applies once it was decided by traffic. Ceilings and overrides always apply, and so do the
+    /// limits of a control without counters.
     pub fn begin_gently(&mut self, now: Time) {
         self.gentle = true;
         self.begins();
         self.refresh(now);
     }
 
-    /// Takes over a changed configuration. What the control has learned stays if the control and
-    /// the links are the same.
+    /// Applies a changed configuration. The control keeps what it learned if the control and the links are the same.
     ///
     /// # Errors
-    /// What the control does not accept in it; everything is as before then.
+    /// The control's refusal; nothing changes then.
     pub fn reload(&mut self, config: &Config, now: Time) -> Result<(), StartError> {
         let same = self.mechanism == config.mechanism && self.neighbours == config.neighbours;
-        // Whatever could be refused is tried before anything is changed.
+        // Everything that could be refused is tried before anything is changed.
         let base = Governor::trial(config)?;
         if self.mode != config.mode {
             self.mode_since = now;
@@ -248,21 +252,22 @@ impl Governor {
         Ok(())
     }
 
-    /// When the counters are to be looked at next.
+    /// Returns the time of the next sample of the counters.
     pub fn next_sample(&self) -> Time {
         let Some(looked) = self.looked else { return Time::ZERO };
         let latest = looked + self.sample_every;
         self.driver.as_ref().map_or(latest, |d| d.due().min(latest))
     }
 
-    /// When something happens by itself: a look, or the end of an override.
+    /// Returns the time of the next action: a sample, or the end of an override.
     pub fn next_deadline(&self) -> Time {
         let ends = self.members.iter().flat_map(|m| &m.directions).filter_map(|w| w.overridden);
         ends.map(|o| o.until).min().unwrap_or(Time::NEVER).min(self.next_sample())
     }
 
-    /// Takes in a look at all counters, lets the control decide, and says whether the counters
-    /// make sense. Nonsense never reaches the control.
+    /// Handles a sample of all counters and lets the control decide; returns the plausibility of the sample.
+    ///
+    /// Implausible counters never reach the control.
     pub fn sample(
         &mut self,
         now: Time,
@@ -303,7 +308,7 @@ impl Governor {
         sanity
     }
 
-    /// A look was not possible: the control goes on without counters, which it knows to do.
+    /// Handles a failed sample: the control continues without counters.
     pub fn blind(&mut self, now: Time) {
         self.looked = Some(now);
         self.decide(now, false);
@@ -318,17 +323,17 @@ impl Governor {
         });
     }
 
-    /// Everything is unlimited from now on, or no longer.
+    /// Lifts all limits, or ends that.
     pub fn hold(&mut self, held: Held) {
         self.held = held;
     }
 
-    /// Why everything is unlimited, if it is.
+    /// Returns the reason why all limits are lifted, if they are.
     pub fn held(&self) -> Held {
         self.held
     }
 
-    /// Classes were made anew: their counters start again and they are unlimited.
+    /// Records that classes were created again: their counters restart and they are unlimited.
     pub fn reinstalled(&mut self) {
         for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
             state.meter.rebase();
@@ -338,7 +343,7 @@ impl Governor {
         self.plausibility = Plausibility::default();
     }
 
-    /// Looks after what happens by itself.
+    /// Handles the passage of time.
     pub fn tick(&mut self, now: Time) {
         self.refresh(now);
     }
@@ -346,7 +351,7 @@ impl Governor {
     /// Sets or ends an operator's override; `None` in `rate` of the override is unlimited.
     ///
     /// # Errors
-    /// A subscriber that is not there.
+    /// There is no such subscriber.
     pub fn set_override(
         &mut self,
         now: Time,
@@ -366,7 +371,7 @@ impl Governor {
         Ok(())
     }
 
-    /// An override of an earlier run; one whose subscriber is not here yet waits for it.
+    /// Restores an override of an earlier run; without its subscriber it is kept for it.
     pub fn restore_override(
         &mut self,
         now: Time,
@@ -381,8 +386,7 @@ impl Governor {
         }
     }
 
-    /// All overrides, of those who are here and of those for whom they wait: name, direction's
-    /// index, value.
+    /// Iterates over all overrides, of present and absent subscribers: name, direction's index, value.
     pub fn overrides(&self) -> impl Iterator<Item = (&str, usize, Override)> {
         let here = self.members.iter().flat_map(|m| {
             let of = |d: usize| Some((m.subscriber.name.as_str(), d, m.directions[d].overridden?));
@@ -395,8 +399,9 @@ impl Governor {
         here.chain(waiting).flatten()
     }
 
-    /// The subscriber of a name, else of an address: the one with the longest prefix around it, or with an
-    /// Ethernet address.
+    /// Finds the subscriber of a name, otherwise of an address.
+    ///
+    /// An address belongs to the subscriber with the longest prefix that contains it, or with an Ethernet address.
     fn named(&self, name: &str) -> Result<usize, UnknownSubscriber> {
         let name = name.trim();
         let unknown = || UnknownSubscriber(name.to_owned());
@@ -421,50 +426,52 @@ impl Governor {
         self.find(self.class_ids.known(name)?).ok()
     }
 
-    /// A subscriber by name.
+    /// Returns a subscriber by name.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// There is none of this name.
     pub fn member(&self, name: &str) -> Result<&Member, UnknownSubscriber> {
         Ok(&self.members[self.named(name)?])
     }
 
-    /// All subscribers, by class.
+    /// Returns all subscribers, by class.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
-    /// All subscribers but the class of those whom nobody knows.
+    /// Iterates over all subscribers except that of unmapped traffic.
     pub fn subscribers(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|m| m.subscriber.name != UNMAPPED)
     }
-    /// The member of traffic that belongs to no subscriber, where it has a share.
+    /// Returns the member of unmapped traffic, if it has a share.
     pub fn unmapped(&self) -> Option<&Member> {
         self.place(UNMAPPED).map(|i| &self.members[i])
     }
-    /// Bytes of Ethernet frames that a member sent in a direction since the start.
+    /// Returns the bytes of Ethernet frames that a member sent in a direction since the start.
     pub fn frame_bytes(&self, member: &Member, d: usize) -> u64 {
         let meter = &member.directions[d].meter;
         meter.bytes + meter.packets * self.header[d]
     }
-    /// Neighbours' links, and what they bound.
+    /// Returns the neighbours' links, which make up the bound.
     pub fn neighbours(&self) -> &[Neighbour] {
         &self.neighbours
     }
-    /// The most that the links of `[[neighbour]]` carry together, as controls take it: N / Σ 1/W (Jamshaid 2010
-    /// §7.5.2), IP bit/s.
+    /// Returns the capacity of all links of `[[neighbour]]` together, as controls use it, IP bit/s.
+    ///
+    /// It is N / Σ 1/W (Jamshaid 2010 §7.5.2).
     pub fn bound(&self) -> Option<BitRate> {
         let inverse: f64 = self.neighbours.iter().map(|n| 1.0 / n.capacity.0 as f64).sum();
         (inverse > 0.0 && inverse.is_finite())
             .then(|| BitRate((self.neighbours.len() as f64 / inverse).round() as u64))
     }
-    /// The part of [`Governor::bound`] that was used at the last look.
+    /// Returns the part of [`Governor::bound`] that was used at the last sample.
     pub fn bound_used(&self) -> Option<f64> {
         let used = self.members.iter().flat_map(|m| &m.directions).filter_map(|d| d.meter.rate);
         Some(used.map(|r| r.0).sum::<u64>() as f64 / self.bound()?.0 as f64)
     }
 
-    /// Warns when traffic has stayed at the bound of `[[neighbour]]` for [`BINDS_AFTER`] looks: the control shares
-    /// no more than that, whatever the links carry.
+    /// Warns when traffic has stayed at the bound of `[[neighbour]]` for [`BINDS_AFTER`] samples.
+    ///
+    /// The control shares no more than the bound, whatever the links carry.
     fn note_bound(&mut self, now: Time) {
         let binds = self.bound_used().is_some_and(|part| part >= BINDS);
         self.at_bound = if binds { self.at_bound.saturating_add(1) } else { 0 };
@@ -480,22 +487,25 @@ impl Governor {
         }
     }
 
-    /// The most that passed while the control held subscribers back, if that is far below
-    /// [`Governor::bound`]: the links carry less than their rates in `[[neighbour]]`.
+    /// Returns the largest traffic under limits of the control, if it is far below [`Governor::bound`].
+    ///
+    /// The links then carry less than their rates in `[[neighbour]]`.
     pub fn bound_contradicted_by(&self) -> Option<BitRate> {
         self.carried.contradicts
     }
 
-    /// Looks at which the control held subscribers back, and the most that passed at one of them,
-    /// while that neither confirms nor contradicts [`Governor::bound`]; `None` before the first one.
+    /// Returns the samples at which the control held subscribers back, and the largest traffic at one of them.
+    ///
+    /// Only while these neither confirm nor contradict [`Governor::bound`]; `None` before the first one.
     pub fn bound_unconfirmed(&self) -> Option<(u32, BitRate)> {
         let Carried { looks, most, contradicts, confirmed } = self.carried;
         let open = looks > 0 && !confirmed && contradicts.is_none();
         open.then_some((looks, BitRate(most)))
     }
 
-    /// Compares the bound of `[[neighbour]]` with the traffic. Fixed controls hold subscribers back
-    /// by design, so that theirs shows nothing.
+    /// Compares the bound of `[[neighbour]]` with the traffic.
+    ///
+    /// Fixed controls hold subscribers back by design, so their traffic shows nothing.
     fn compare_bound(&mut self, now: Time) {
         let Some(bound) = self.bound() else { return };
         let fixed = self.mechanism.to_string().starts_with("static");
@@ -523,11 +533,11 @@ impl Governor {
         }
     }
 
-    /// The limit for everybody together.
+    /// Returns the aggregate limit.
     pub fn aggregate(&self) -> &Aggregate {
         &self.aggregate
     }
-    /// Whether the control has a class here: for everybody, or for a flow.
+    /// True if the control has this class: of all subscribers together, or of a flow.
     #[cfg(test)]
     pub(crate) fn planned(&self, class: fairmesh_control::Class) -> bool {
         match class {
@@ -540,19 +550,19 @@ impl Governor {
             fairmesh_control::Class::Link(_) => false,
         }
     }
-    /// The other gateways.
+    /// Returns the other gateways.
     pub fn peers(&self) -> Option<&Peers> {
         self.peers.as_ref()
     }
-    /// Whether limits are set.
+    /// Returns the mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
-    /// The control.
+    /// Returns the control.
     pub fn mechanism(&self) -> &Mechanism {
         &self.mechanism
     }
-    /// Class numbers, to be kept.
+    /// Returns the class numbers, for storing them.
     pub fn class_ids(&self) -> &ClassIds {
         &self.class_ids
     }
@@ -577,12 +587,12 @@ impl Governor {
     }
 }
 
-/// What a plan says of a direction.
+/// Returns a plan's rates in a direction.
 pub fn rates(plan: &Plan, d: usize) -> Rates {
     if d == 0 { plan.down } else { plan.up }
 }
 
-/// "down" or "up".
+/// Returns "down" or "up".
 pub const fn direction_name(d: usize) -> &'static str {
     if d == 0 { "down" } else { "up" }
 }

@@ -1,43 +1,47 @@
-//! Whether the counters of a direction as a whole can be true.
+//! Plausibility of a direction's counters as a whole.
 
 use fairmesh_linux::SentCounters;
 use fairmesh_units::{Span, Time};
 
 use super::direction::FAULTS;
 
-/// What a look at all counters was worth.
+/// Plausibility of a sample of all counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sanity {
-    /// They can be true.
+    /// Plausible.
     Sane,
-    /// Something is wrong, for the first time.
+    /// Implausible for the first time.
     Doubtful,
-    /// The classes' counters stand still while the interface sends.
+    /// The classes' counters do not change while the interface sends.
     Stuck,
-    /// Most of them are missing, ran backwards or are beyond what the interface sent.
+    /// Most counters are missing, decreased or are beyond the bytes that the interface sent.
     Nonsense,
 }
 
-/// What classes may count more than their interface between two looks: their packets wait in the
-/// driver, and the kernel counts the headers of segments that the driver has yet to make.
+/// Bytes that classes may count more than their interface between two samples.
+///
+/// Their packets wait in the driver, and the kernel counts the headers of segments that the driver
+/// has yet to create.
 const SLACK: u64 = 256 * 1024;
-/// Bytes per second beyond which no interface is believed: 1 Tbit/s.
+/// Largest plausible rate of an interface, bytes/s: 1 Tbit/s.
 const FASTEST: u64 = 125_000_000_000;
-/// What an interface must have sent for others, before a direction without a byte counts as stuck.
+/// Bytes that an interface must have sent for subscribers before a direction without a byte counts
+/// as stuck.
 const MUCH: u64 = 64 * 1024;
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Side {
-    /// Sent by the interface, and what of it was nobody's, at the last look.
+    /// Bytes sent by the interface, and the part of them outside subscribers' classes, at the last
+    /// sample.
     last: Option<(u64, u64)>,
-    /// The same since the last look; `None`: not known.
+    /// The same two values since the last sample; `None`: unknown.
     sent: Option<(u64, u64)>,
     credible: u64,
     moved: u64,
     based: u32,
     good: u32,
     bad: u32,
-    /// Looks in a row.
+    /// Consecutive samples, here and below.
     stuck: u8,
     nonsense: u8,
 }
@@ -50,7 +54,7 @@ pub(super) struct Plausibility {
 }
 
 impl Plausibility {
-    /// Begins a look, with the counters of the interfaces where they could be read.
+    /// Begins a sample, with the counters of the interfaces if they could be read.
     pub fn look(&mut self, now: Time, interfaces: [Option<SentCounters>; 2]) {
         let elapsed = self.looked.replace(now).map_or(Span::ZERO, |t| now.since(t));
         for (side, counters) in self.sides.iter_mut().zip(interfaces) {
@@ -67,7 +71,7 @@ impl Plausibility {
         }
     }
 
-    /// The most that a class can have moved in this look.
+    /// Returns the largest plausible increase of a class in this sample.
     pub fn credible(&self, d: usize) -> u64 {
         self.sides[d].credible
     }
@@ -82,7 +86,7 @@ impl Plausibility {
         self.sides[d].bad += 1;
     }
 
-    /// Downstream's part of what moved, between the last value and this one.
+    /// Returns the mean of the last value and a direction's part of the bytes in this sample.
     pub fn part(&self, d: usize, before: f64) -> f64 {
         let all: f64 = self.sides.iter().map(|s| s.moved as f64).sum();
         if all < MUCH as f64 {
@@ -91,7 +95,7 @@ impl Plausibility {
         (before + self.sides[d].moved as f64 / all) / 2.0
     }
 
-    /// Ends a look.
+    /// Ends a sample and returns its plausibility.
     pub fn judge(&mut self) -> Sanity {
         let mut verdict = Sanity::Sane;
         for side in &mut self.sides {

@@ -1,4 +1,4 @@
-//! What TCP's headers say of subscribers, taken over with the counters.
+//! TCP header data of subscribers, read with the counters.
 
 use fairmesh_control::EventKind;
 use fairmesh_control::host::Driver;
@@ -8,20 +8,21 @@ use super::{DirectionState, Governor};
 use crate::gateway::signs::Reader;
 
 impl Governor {
-    /// Whether the control makes use of TCP's signs.
+    /// True if the control uses TCP's signs.
     pub fn reads_signs(&self) -> bool {
         let reads = |d: &Driver| d.needs().events.has(EventKind::PathSigns);
         self.driver.as_ref().is_some_and(reads)
     }
 
-    /// True if the control makes use of echo probes.
+    /// True if the control uses echo probes.
     pub fn wants_probes(&self) -> bool {
         let wants = |d: &Driver| d.needs().events.has(EventKind::Probes);
         self.driver.as_ref().is_some_and(wants)
     }
 
-    /// Takes over the signs of all paths, before a look at the counters; `None`: headers are not read. `probe`: probes are
-    /// wanted where headers give no round trip.
+    /// Reads the signs of all paths, before a sample of the counters; `None`: headers are not read.
+    ///
+    /// `probe`: requests probes where headers give no round trip.
     pub fn take_signs(&mut self, now: Time, mut reader: Option<&mut Reader>, probe: bool) {
         for member in &mut self.members {
             let class = member.class.0;

@@ -1,21 +1,21 @@
-//! Turns of subscribers that share a limit, from their weights.
+//! Quanta of subscribers that share a limit, from their weights.
 
 use fairmesh_linux::Subscriber;
 
-/// Largest ratio of two turns. At 10 Mbit/s a turn of 100 full frames takes 120 ms.
+/// Largest ratio of two quanta. At 10 Mbit/s a quantum of 100 full frames takes 120 ms.
 pub(super) const MOST: f64 = 100.0;
 
-/// The scale from weights to bytes per round: the smallest weight gets the shortest turn.
+/// Scale from weights to bytes per round: the smallest weight gets the shortest quantum.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Turns {
-    /// Weight of the shortest turn.
+    /// Weight of the shortest quantum.
     unit: f64,
     /// Smallest weight.
     lightest: f64,
 }
 
 impl Turns {
-    /// The scale for these weights, all above 0. Without any it is that of weight 1.
+    /// Returns the scale for these weights, all above 0; without any, that of weight 1.
     pub fn of(weights: impl IntoIterator<Item = f64>) -> Self {
         let extremes = weights.into_iter().fold(None, |so_far: Option<(f64, f64)>, w| {
             let (low, high) = so_far.unwrap_or((w, w));
@@ -25,13 +25,14 @@ impl Turns {
         Turns { unit: lightest.max(heaviest / MOST), lightest }
     }
 
-    /// The turn of a weight, bytes.
+    /// Returns the quantum of a weight, bytes.
     pub fn bytes(self, weight: f64) -> u32 {
         let turn = f64::from(Subscriber::TURN) * weight / self.unit;
         (turn.round() as u32).clamp(Subscriber::TURN, Subscriber::LONGEST_TURN)
     }
 
-    /// The weight as which lighter ones count, where the ratio of the weights is above [`MOST`].
+    /// Returns the weight to which smaller ones are raised, if the ratio of the weights is above
+    /// [`MOST`].
     pub fn counted_as(self) -> Option<f64> {
         (self.unit > self.lightest).then_some(self.unit)
     }

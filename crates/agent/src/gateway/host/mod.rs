@@ -1,5 +1,6 @@
-//! Governor and data plane together: what is measured, what is set, and what happens when either
-//! fails. No clock: `now` comes in, the time of the next call goes out.
+//! Governor and data plane together: measurements, limits, and the handling of failures.
+//!
+//! There is no clock: `now` is an input, the time of the next call an output.
 
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
@@ -16,47 +17,47 @@ use crate::gateway::governor::{Governor, Held, Sanity, direction_name};
 use crate::gateway::journal::Level;
 use crate::gateway::signs::{Reader, SharedReader};
 
-/// The first wait before something that failed is tried again, and the longest.
+/// First wait before a failed operation is repeated, and below it the longest.
 const FIRST_WAIT: Span = Span::from_secs(1);
 const LONGEST_WAIT: Span = Span::from_secs(30);
-/// Classes come and go at most this often.
+/// Least time between two changes of the classes.
 const RELAYOUT: Span = Span::from_secs(1);
-/// Losses of an interface within a minute after which it must be quiet for a while.
+/// Losses of an interface within a minute after which it is left alone for a while.
 const FLAPS: usize = 5;
 const MINUTE: Span = Span::from_secs(60);
 const QUIET: Span = Span::from_secs(10);
-/// How often it is seen to that limits stay in force: they lapse after 10 s.
+/// Interval of the renewals of limits, which expire after 10 s.
 const RENEW: Span = Span::from_secs(2);
-/// Renewals in a row that may fail.
+/// Consecutive renewals that may fail.
 const RENEWALS: u8 = 3;
-/// Good looks in a row after which limits are set again.
+/// Consecutive good samples after which limits are set again.
 const GOOD: u8 = 2;
 
-/// What stands in the kernel.
+/// State of the kernel's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Nothing of ours, or nothing that can be relied on; tried again at this time.
+    /// Nothing of ours, or nothing reliable; installed again at this time.
     Absent {
-        /// When.
+        /// Time of the next attempt.
         retry: Time,
-        /// The wait after that.
+        /// Wait after that attempt.
         wait: Span,
     },
-    /// Classes with the limits that are meant.
+    /// Classes with the intended limits.
     Running,
     /// Classes without limits because of a fault, by the name of its event.
     Safe {
-        /// The event.
+        /// Name of the event.
         cause: &'static str,
-        /// Good looks since.
+        /// Consecutive good samples.
         good: u8,
-        /// Not before this time.
+        /// Earliest end.
         retry: Time,
     },
 }
 
 impl Phase {
-    /// A word for reports.
+    /// Returns a word for reports.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Absent { .. } => "absent",
@@ -66,46 +67,46 @@ impl Phase {
     }
 }
 
-/// A gateway at work.
+/// A running gateway.
 #[derive(Debug)]
 pub struct Host<P> {
     plane: P,
-    /// What is decided.
+    /// Decisions.
     pub governor: Governor,
     phase: Phase,
-    /// What the last installation did.
+    /// Result of the last installation.
     pub installed: Option<Installed>,
-    /// Looks in a row that failed.
+    /// Consecutive failed samples.
     failed_looks: u8,
-    /// When to look again after a failed look.
+    /// Time of the next sample after a failed one.
     look_again: Option<Time>,
-    /// When limits were last renewed, and how often in a row that has failed.
+    /// Time of the last renewal, and below it the consecutive failed renewals.
     renewed: Time,
     failed_renewals: u8,
-    /// What keeps limits from acting, as the last audit found it.
+    /// Deviations of the last audit.
     deviations: Vec<Deviation>,
-    /// A call that has not ended, in words.
+    /// Text of a call that has not ended.
     pending: Option<String>,
     relaid: Option<Time>,
     relayout_wait: Span,
     losses: Vec<Time>,
-    /// Interfaces of ours that are down.
+    /// Our interfaces that are down.
     down: BTreeSet<String>,
-    /// When limits were last lifted by a fault, and how long they then stay so at least.
+    /// Time when a fault last lifted the limits, and below it the least time before they are set again.
     lifted: Option<Time>,
     lift_wait: Span,
     samples: Vec<ClassCounters>,
     changes: Vec<RateChange>,
     sent: [Option<SentCounters>; 2],
-    /// Who reads TCP's headers.
+    /// Reader of TCP headers.
     signs: SharedReader,
-    /// Echo probes may be sent.
+    /// True if echo probes may be sent.
     pub probing: bool,
     now: Time,
 }
 
 impl<P: Shaper> Host<P> {
-    /// A gateway that has not touched anything yet.
+    /// Returns a gateway that has not acted yet.
     pub fn new(plane: P, governor: Governor) -> Self {
         Host {
             plane,
@@ -133,24 +134,24 @@ impl<P: Shaper> Host<P> {
         }
     }
 
-    /// What stands in the kernel.
+    /// Returns the state of the kernel's objects.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Returns what keeps limits from acting although classes and rules are installed, in words.
+    /// Returns the texts of faults that make installed limits ineffective.
     pub fn faults(&self) -> Vec<String> {
         let certain = self.deviations.iter().filter(|d| d.is_certain());
         certain.map(Deviation::to_string).chain(self.pending.clone()).collect()
     }
 
-    /// Returns what may keep limits from acting and cannot be verified, in words.
+    /// Returns the texts of possible faults that cannot be verified.
     pub fn doubts(&self) -> Vec<String> {
         let doubts = self.deviations.iter().filter(|d| !d.is_certain());
         doubts.map(Deviation::to_string).collect()
     }
 
-    /// Returns the phase in one word for reports: `degraded` if limits are set and do not act.
+    /// Returns the phase in one word for reports: `degraded` if limits are set and ineffective.
     pub fn phase_name(&self) -> &'static str {
         let faulty = self.deviations.iter().any(Deviation::is_certain) || self.pending.is_some();
         match self.phase {
@@ -159,7 +160,7 @@ impl<P: Shaper> Host<P> {
         }
     }
 
-    /// Notes that a call has not ended; it is repeated soon.
+    /// Records that a call has not ended; it is repeated soon.
     fn wait_for(&mut self, e: &Error) {
         if self.pending.is_none() {
             self.note(Level::Warning, "program.busy", || format!("{e}; limits stay as they are"));
@@ -167,22 +168,22 @@ impl<P: Shaper> Host<P> {
         self.pending = Some(e.to_string());
     }
 
-    /// The data plane.
+    /// Returns the data plane.
     pub fn plane(&mut self) -> &mut P {
         &mut self.plane
     }
 
-    /// Who reads TCP's headers here.
+    /// Returns the reader of TCP headers.
     pub fn signs(&self) -> &SharedReader {
         &self.signs
     }
 
-    /// Whoever failed while it held the reader has at worst left out a header.
+    /// Locks the reader. A thread that panicked while it held the reader has at worst skipped a header.
     fn reader(&self) -> MutexGuard<'_, Reader> {
         self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the interfaces had sent at the last look: downstream, upstream.
+    /// Returns the bytes that the interfaces had sent at the last sample: downstream, upstream.
     pub fn sent(&self) -> [Option<SentCounters>; 2] {
         self.sent
     }
@@ -191,7 +192,7 @@ impl<P: Shaper> Host<P> {
         self.governor.journal.note(self.now, level, code, text);
     }
 
-    /// Does everything that is due at `now`; when to call again.
+    /// Carries out everything that is due at `now`; returns the time of the next call.
     pub fn poll(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         let now = self.now;
@@ -214,7 +215,7 @@ impl<P: Shaper> Host<P> {
         self.next_deadline()
     }
 
-    /// When [`Host::poll`] has something to do next.
+    /// Returns the time at which [`Host::poll`] has something to do next.
     pub fn next_deadline(&self) -> Time {
         let mut next = self.governor.next_deadline();
         if let Some(again) = self.look_again {
@@ -272,7 +273,7 @@ impl<P: Shaper> Host<P> {
         }
     }
 
-    /// Keeps limits in force for a little longer, and finds out whether they are.
+    /// Renews the limits, and checks that they are in force.
     fn renew(&mut self, now: Time) {
         self.renewed = now;
         match self.plane.renew() {
@@ -283,7 +284,7 @@ impl<P: Shaper> Host<P> {
             Err(e) if e.is_interface_lost() => self.lost(now, &e),
             Err(e @ Error::RulesGone { .. }) => {
                 self.note(Level::Error, "rules.gone", || format!("{e}; they are put back"));
-                // Classes of which nobody is a member are no use; they must not wake up limited.
+                // Classes without members are useless; they must not be limited when packets reach them again.
                 let _ = self.plane.release();
                 self.governor.released();
                 self.governor.hold(Held::Fault("rules.gone"));
@@ -300,7 +301,7 @@ impl<P: Shaper> Host<P> {
         }
     }
 
-    /// Finds out whether limits act, and reports what does not.
+    /// Checks that limits are effective, and reports deviations.
     fn audit(&mut self, now: Time) {
         match self.plane.audit() {
             Ok(found) => {
@@ -310,7 +311,7 @@ impl<P: Shaper> Host<P> {
                 for d in &repaired {
                     self.note(Level::Error, d.code(), || d.to_string());
                 }
-                // One event per kind as long as it lasts, however its numbers change.
+                // One event per kind as long as it lasts, even if its numbers change.
                 let known: Vec<_> = self.deviations.iter().map(code).collect();
                 for d in remaining.iter().filter(|d| !known.contains(&code(d))) {
                     let level = if d.is_certain() { Level::Error } else { Level::Warning };
@@ -334,7 +335,7 @@ impl<P: Shaper> Host<P> {
         }
     }
 
-    /// Notes that something of ours was taken away; how long to wait before it is put back.
+    /// Records a loss of our objects; returns the wait before they are restored.
     fn loss(&mut self, now: Time, wait: Span) -> Span {
         self.losses.retain(|t| now.since(*t) < MINUTE);
         self.losses.push(now);
@@ -386,8 +387,7 @@ impl<P: Shaper> Host<P> {
         }
     }
 
-    /// Checks that packets reach the classes that they are meant for. What does not hold is told, and what is done
-    /// about it.
+    /// Checks that packets reach their classes; reports failures and replaced classifiers.
     pub fn verify(&mut self) -> Vec<Verification> {
         let seen = self.plane.verify().unwrap_or_default();
         for v in seen.iter().filter(|v| !v.holds) {
@@ -401,7 +401,7 @@ impl<P: Shaper> Host<P> {
         seen
     }
 
-    /// Tells where packets are classified otherwise than before: newcomers may need it, or packets did not arrive.
+    /// Reports changed classifiers: new subscribers may need another one, or packets did not arrive.
     fn compare_classifiers(&mut self) {
         let (Some(installed), Some(now)) = (&mut self.installed, self.plane.classifiers()) else {
             return;
@@ -475,7 +475,7 @@ impl<P: Shaper> Host<P> {
         self.governor.sample(now, &self.samples, self.sent)
     }
 
-    /// A good look; enough of them end the safe state.
+    /// Handles a good sample; enough of them end the safe state.
     fn recover(&mut self, now: Time) {
         if self.failed_renewals > 0 {
             return;
@@ -493,9 +493,9 @@ impl<P: Shaper> Host<P> {
         }
     }
 
-    /// The safe state: classes stay, limits go.
+    /// Enters the safe state: classes stay, limits are lifted.
     fn release(&mut self, now: Time, cause: &'static str) {
-        // Whatever comes again soon gets longer pauses.
+        // Repeated faults get longer pauses.
         let again = self.lifted.replace(now).is_some_and(|t| now.since(t) < MINUTE);
         self.lift_wait = if again { longer(self.lift_wait) } else { FIRST_WAIT };
         self.governor.hold(Held::Fault(cause));
@@ -522,11 +522,11 @@ impl<P: Shaper> Host<P> {
         self.phase = Phase::Absent { retry: now + FIRST_WAIT, wait: longer(FIRST_WAIT) };
     }
 
-    /// An interface, or our queueing discipline on it, is gone.
+    /// Handles the loss of an interface, or of our queueing discipline on it.
     fn lost(&mut self, now: Time, e: &Error) {
         self.note(Level::Error, "interface.lost", || e.to_string());
-        // The other direction must not stay limited by what nobody adjusts any more. It fails in
-        // part, since one side is not there.
+        // The other direction must not keep limits that are no longer adjusted. The call fails in part, since one side
+        // is missing.
         let _ = self.plane.release();
         self.governor.released();
         self.governor.hold(Held::Fault("interface.lost"));
@@ -556,7 +556,7 @@ impl<P: Shaper> Host<P> {
         self.changes = changes;
     }
 
-    /// An interface came up or went down, or is gone.
+    /// Handles an interface that came up, went down or is gone.
     pub fn link(&mut self, now: Time, name: &str, up: bool) {
         self.now = self.now.max(now);
         let layout = self.governor.base_layout();
@@ -576,18 +576,18 @@ impl<P: Shaper> Host<P> {
             self.note(Level::Warning, "interface.down", || format!("{name} is down"));
         }
         if self.phase == Phase::Running {
-            // Whatever it does to classes and counters shows now rather than in an epoch.
+            // Its effects on classes and counters are visible now rather than in an epoch.
             self.look_again = Some(now);
         }
     }
 
-    /// Takes over a changed configuration; rates change in place.
+    /// Applies a changed configuration; rates change in place.
     ///
     /// # Errors
-    /// What is refused; everything is as before then.
+    /// The refusal; nothing changes then.
     pub fn reload(&mut self, now: Time, config: &Config) -> Result<(), ReloadError> {
         self.now = self.now.max(now);
-        // With the queues and bursts that its control asks for.
+        // With the queues and bursts that its control requests.
         let (old, new) = (self.governor.base_layout(), Governor::trial(config)?);
         let [leaf, queue] = match config.queues_by_control {
             false => ["shaping.leaf", "shaping.queue"],
@@ -610,7 +610,7 @@ impl<P: Shaper> Host<P> {
             return Err(ReloadError::Fixed(key));
         }
         self.governor.reload(config, now)?;
-        // At once, however recent the last one is.
+        // At once, however recent the last change is.
         self.relaid = None;
         self.note(Level::Info, "config.reloaded", || {
             let listed = config.subscribers.iter().filter(|s| s.name != UNMAPPED).count();
@@ -619,18 +619,18 @@ impl<P: Shaper> Host<P> {
         Ok(())
     }
 
-    /// Interfaces of ours that are down: nothing passes them.
+    /// Iterates over our interfaces that are down: no traffic passes them.
     pub fn down(&self) -> impl Iterator<Item = &str> {
         self.down.iter().map(String::as_str)
     }
 
-    /// What the sources show.
+    /// Handles the results of the sources.
     pub fn discovered(&mut self, now: Time, found: Vec<Subscriber>) {
         self.now = self.now.max(now);
         self.governor.discovered(self.now, found);
     }
 
-    /// Nobody heard of this process for so long that its limits were lifted from outside.
+    /// Handles the case that the guard has lifted the limits because of a late heartbeat.
     pub fn limits_unknown(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.note(Level::Warning, "daemon.late", || {
@@ -639,7 +639,7 @@ impl<P: Shaper> Host<P> {
         self.governor.forget_limits();
     }
 
-    /// Ends: limits go, or everything that is ours.
+    /// Ends: lifts the limits, or removes everything that is ours.
     pub fn stop(&mut self, now: Time, remove: bool) -> Result<(), Error> {
         self.now = self.now.max(now);
         if remove {
@@ -660,10 +660,10 @@ fn longer(wait: Span) -> Span {
     wait.saturating_mul(2).min(LONGEST_WAIT)
 }
 
-/// Why a changed configuration is not taken over.
+/// Reason why a changed configuration is not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// Something that only a restart changes.
+    /// The change needs a restart.
     #[error("{0}: cannot change while running; expected the old value, or a restart")]
     Fixed(&'static str),
     /// The control refuses.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0–3 | `fmgp` |
 //! | 4 | version, 1 |
-//! | 5 | kind: 0 a sign of life without body, 1 a message of the control |
+//! | 5 | kind: 0 a heartbeat without body, 1 a message of the control |
 //! | 6–7 | length of the body |
 //! | 8–11 | the sender's number |
 //! | 12–19 | the sender's epoch, drawn at its start |
@@ -23,30 +23,30 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 const MAGIC: &[u8; 4] = b"fmgp";
-/// Changes with the layout.
+/// Version of the format.
 const VERSION: u8 = 1;
 /// Octets before the body.
 const HEADER: usize = 44;
-/// Octets behind it.
+/// Octets of the tag behind the body.
 const TAG: usize = 32;
-/// The longest body. The datagram then fits into 1,280 octets of IPv6.
+/// Longest body. The datagram then fits into 1,280 octets of IPv6.
 pub const MOST_BODY: usize = 1152;
-/// The longest datagram.
+/// Longest datagram.
 pub const MOST: usize = HEADER + MOST_BODY + TAG;
-/// Numbers that gateways may have.
+/// Valid numbers of gateways.
 pub const NUMBERS: RangeInclusive<u32> = 1..=65_535;
 
-/// What all gateways of a mesh know and nobody else.
+/// Secret key that all gateways of a mesh share.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// Of these octets.
+    /// Returns the key of these octets.
     pub const fn new(octets: [u8; 32]) -> Self {
         Key(octets)
     }
 
-    /// Reads 64 hexadecimal digits, white space around them aside.
+    /// Reads 64 hexadecimal digits, ignoring white space around them.
     pub fn read(text: &str) -> Option<Key> {
         let digits = text.trim().as_bytes();
         let mut key = [0; 32];
@@ -60,7 +60,7 @@ impl Key {
         Some(Key(key))
     }
 
-    /// The tag of these octets.
+    /// Returns the tag of these octets.
     pub fn tag(&self, bytes: &[u8]) -> [u8; TAG] {
         self.mac(bytes).finalize().into_bytes().into()
     }
@@ -72,43 +72,43 @@ impl Key {
     }
 }
 
-// A key is in no log.
+// A key never appears in a log.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key")
     }
 }
 
-/// What a datagram says.
+/// Contents of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
-    /// The sender.
+    /// Sender.
     pub number: u32,
-    /// Drawn at its start.
+    /// Epoch, drawn at the sender's start.
     pub epoch: u64,
-    /// Rises within the epoch.
+    /// Sequence number, increasing within the epoch.
     pub sequence: u64,
-    /// What the receiver has to repeat.
+    /// Challenge that the receiver has to repeat.
     pub challenge: u64,
-    /// What the receiver has asked to be repeated, as far as the sender knows.
+    /// Last challenge of the receiver that the sender knows.
     pub echo: u64,
-    /// A message of the control; `None`: a sign of life.
+    /// Message of the control; `None`: a heartbeat.
     pub body: Option<&'a [u8]>,
 }
 
-/// Why a datagram is none.
+/// Reason why a datagram is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
-    /// Not of this layout.
+    /// Invalid format.
     Malformed,
-    /// Of another version.
+    /// Another version.
     Version,
-    /// Not by somebody with this key, or changed on its way.
+    /// Wrong tag: made without the key, or changed on its way.
     Tag,
 }
 
 impl<'a> Frame<'a> {
-    /// The datagram. A body is at most [`MOST_BODY`] octets; of a longer one nothing is sent.
+    /// Returns the bytes of the datagram. A body is at most [`MOST_BODY`] octets; a longer one is not sent.
     pub fn seal(&self, key: &Key) -> Vec<u8> {
         let body = self.body.filter(|b| b.len() <= MOST_BODY).unwrap_or_default();
         let mut out = Vec::with_capacity(HEADER + body.len() + TAG);
@@ -128,7 +128,7 @@ impl<'a> Frame<'a> {
     /// Reads a datagram and checks its tag.
     ///
     /// # Errors
-    /// It is none, or nobody with this key has made it.
+    /// It is invalid, or was made without this key.
     pub fn open(bytes: &'a [u8], key: &Key) -> Result<Self, Unreadable> {
         let (frame, tagged, tag) = Frame::read(bytes)?;
         // In constant time.
@@ -136,7 +136,7 @@ impl<'a> Frame<'a> {
         Ok(frame)
     }
 
-    /// What stands there, what of it is tagged, and the tag.
+    /// Reads the fields, the octets that the tag covers, and the tag.
     fn read(bytes: &'a [u8]) -> Result<(Self, &'a [u8], &'a [u8]), Unreadable> {
         let malformed = Unreadable::Malformed;
         if bytes.len() > MOST || bytes.get(..4) != Some(MAGIC) {

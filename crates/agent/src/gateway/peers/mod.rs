@@ -1,16 +1,17 @@
-//! What gateways of one mesh tell each other over the wire: who may be believed, and what is old.
+//! Messages between gateways of one mesh over the wire: authentication and protection against replay.
 //!
-//! No clock, no socket and no chance of its own: `now` and random numbers come in. What it defends, against an
-//! attacker who sees, keeps, repeats, delays and makes up datagrams but has no key:
+//! There is no clock, no socket and no random source here: `now` and random numbers are inputs. The attacker sees,
+//! stores, repeats, delays and forges datagrams but has no key:
 //!
-//! - A datagram counts if its tag is right ([`Frame`]), it comes from the address of a configured peer, and it repeats
-//!   a challenge that this gateway has drawn for that peer in the last [`CHALLENGE`] twice. So nothing from before
-//!   this start counts, nothing that was for somebody else, and nothing older than that time, whatever clocks say.
-//! - Within an epoch of a peer the sequence only rises. Another epoch is another start: it needs a challenge, too, and
-//!   from then on both challenges are new ones, so that the epoch before is over.
+//! - A datagram is accepted if its tag is right ([`Frame`]), it comes from the address of a configured peer, and it
+//!   repeats a challenge that this gateway has drawn for that peer in the last [`CHALLENGE`] twice. So nothing from
+//!   before this start is accepted, nothing that was for another gateway, and nothing older than that time, whatever
+//!   clocks show.
+//! - Within an epoch of a peer the sequence only increases. Another epoch is another start: it needs a challenge, too,
+//!   and from then on both challenges are new ones, so that the previous epoch is over.
 //!
-//! What is left to somebody on the path: to drop datagrams, and to delay them by at most twice [`CHALLENGE`]. Either
-//! leaves a gateway alone, which governs as if there were no other.
+//! An attacker on the path can still drop datagrams, and delay them by at most twice [`CHALLENGE`]. In both cases a
+//! gateway governs alone, as if there were no other.
 
 mod frame;
 
@@ -23,43 +24,43 @@ use serde::{Deserialize, Serialize};
 
 pub use self::frame::{Frame, Key, MOST, MOST_BODY, NUMBERS, Unreadable};
 
-/// How long a challenge is the newest one; it counts for as long again.
+/// Time for which a challenge is the newest one; it is accepted for as long again.
 pub const CHALLENGE: Span = Span::from_secs(10);
-/// Silence after which a sign of life is sent.
+/// Idle time after which a heartbeat is sent.
 const HELLO: Span = Span::from_secs(2);
-/// The least time between two answers to what cannot be believed yet.
+/// Least time between two responses to datagrams that are not accepted yet.
 const ANSWER: Span = Span::from_millis(250);
-/// Silence after which a peer is taken for gone.
+/// Timeout of a peer.
 pub const SILENT: Span = Span::from_secs(10);
-/// Datagrams of one peer's address that are looked at within a second: 400 carry the counters of 20,000 flows.
+/// Most datagrams of one peer's address that are checked in a second: 400 carry the counters of 20,000 flows.
 const MOST_OF_ONE: u32 = 400;
 const SECOND: Span = Span::from_secs(1);
 
-/// Why a datagram was not believed.
+/// Reason why a datagram was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// From an address that no peer has.
+    /// Its address belongs to no peer.
     Stranger,
-    /// Not of the layout.
+    /// Its format is invalid.
     Malformed,
-    /// Of another version.
+    /// It is of another version.
     Version,
-    /// Not by somebody with this key, or changed on its way.
+    /// Its tag is wrong: made without the key, or changed on its way.
     Tag,
-    /// With the number of this gateway, or of another peer that is here.
+    /// It has the number of this gateway, or of another active peer.
     Number,
-    /// Of a start that has not proved to be of now: the first of every start, or a repeated one.
+    /// It is of a start without proof of freshness: the first of every start, or a replayed one.
     Unproved,
-    /// Not newer than what its sender has said.
+    /// It is not newer than the sender's last accepted one.
     Replayed,
-    /// Longer than [`CHALLENGE`] twice under way.
+    /// It was under way for longer than [`CHALLENGE`] twice.
     Late,
-    /// More than anybody has to say.
+    /// It exceeds the largest rate of a peer.
     Flood,
 }
 
 impl Cause {
-    /// Every cause.
+    /// All causes.
     pub const ALL: [Cause; 9] = [
         Cause::Stranger,
         Cause::Malformed,
@@ -72,7 +73,7 @@ impl Cause {
         Cause::Flood,
     ];
 
-    /// Its name in metrics.
+    /// Returns its name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::Stranger => "stranger",
@@ -87,7 +88,7 @@ impl Cause {
         }
     }
 
-    /// What is wrong and what was expected, of what only an operator can mend.
+    /// Returns problem and expectation, for causes that an operator can repair.
     pub const fn advice(self) -> Option<&'static str> {
         match self {
             Cause::Version => Some("it has another version of this program; expected the same"),
@@ -110,7 +111,7 @@ impl From<Unreadable> for Cause {
     }
 }
 
-/// What is known of a peer that has proved to be one.
+/// State of an authenticated peer.
 #[derive(Clone, Copy, Debug)]
 struct Proved {
     number: u32,
@@ -124,12 +125,12 @@ struct Proved {
 #[derive(Debug)]
 struct Peer {
     address: SocketAddr,
-    /// The newest challenge, the one before, and when it was drawn.
+    /// The newest challenge, and below it the previous one and the time of the newest.
     challenge: u64,
     before: u64,
     drawn: Time,
     proved: Option<Proved>,
-    /// A challenge of one that has not proved anything yet, and whether it waits for an answer.
+    /// Challenge of an unauthenticated sender, and below it true if a response is due.
     unproved: Option<u64>,
     answer: bool,
     said: Option<Time>,
@@ -138,7 +139,7 @@ struct Peer {
     sent: u64,
     received: u64,
     rejected: u64,
-    /// The second that is counted, and how many datagrams it had.
+    /// Start of the counted second, and its number of datagrams.
     second: (Time, u32),
     /// Cause of refused datagrams that an operator can repair.
     problem: Option<Cause>,
@@ -146,14 +147,14 @@ struct Peer {
     unsent: Option<SendProblem>,
 }
 
-/// Something that is worth an event.
+/// A change that is reported as an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A peer is heard: number, address.
+    /// A peer is active: number, address.
     Here(u32, SocketAddr),
-    /// One that was heard has started anew.
+    /// An active peer has restarted.
     Restarted(u32, SocketAddr),
-    /// It is not heard any more.
+    /// A peer has timed out.
     Silent(u32, SocketAddr),
     /// Its datagrams are refused for a cause that an operator can repair.
     Refused(SocketAddr, Cause),
@@ -164,7 +165,7 @@ pub enum Change {
 /// Obstacle to sending datagrams to a peer: an error of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendProblem {
-    /// The system's error number, where it has one.
+    /// The system's error number, if there is one.
     pub code: Option<i32>,
     /// Kind of the error.
     pub kind: io::ErrorKind,
@@ -191,71 +192,71 @@ impl From<&io::Error> for SendProblem {
     }
 }
 
-/// A datagram that was believed.
+/// An accepted datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heard<'a> {
-    /// Who says it.
+    /// Number of the sender.
     pub number: u32,
-    /// Whether it has started anew since it was last heard, or is heard for the first time.
+    /// True if this is its first datagram, or the first since it restarted.
     pub anew: bool,
-    /// What its control says; `None`: it lives.
+    /// Message of its control; `None`: a heartbeat.
     pub body: Option<&'a [u8]>,
 }
 
-/// A datagram to be sent: which peer, to which address, what.
+/// A datagram to be sent: index of the peer, address, bytes.
 pub type Datagram = (usize, SocketAddr, Vec<u8>);
 
-/// What `status` says of a peer.
+/// A peer in `status`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PeerReport {
-    /// Its address, as configured.
+    /// Address, as configured.
     pub address: String,
-    /// Its number, once it has been heard.
+    /// Number, after its first accepted datagram.
     pub number: Option<u32>,
     /// "here", "silent", or "never heard".
     pub state: String,
-    /// Seconds since something of it was believed.
+    /// Seconds since its last accepted datagram.
     pub heard_seconds_ago: Option<f64>,
-    /// How often it has started, as far as it was heard.
+    /// Number of its starts that were noticed.
     pub starts: u64,
     /// Datagrams sent to it.
     pub sent: u64,
-    /// Datagrams of it that were believed.
+    /// Accepted datagrams from it.
     pub received: u64,
-    /// Datagrams from its address that were not.
+    /// Rejected datagrams from its address.
     pub rejected: u64,
-    /// What is in the way, as far as that can be told.
+    /// Known obstacle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What `status` says of the exchange.
+/// The exchange in `status`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct PeersReport {
     /// This gateway's number.
     pub number: u32,
-    /// Where it listens.
+    /// Address at which it listens.
     pub listen: String,
-    /// The gateway that decides for all; `None`: this one, for itself or for others, too.
+    /// Gateway that decides for all; `None`: this one, for itself or for others, too.
     pub governed_by: Option<u32>,
-    /// Whether what the control says is told: not in "observe", and not while a fault lifts limits.
+    /// True if the control's messages are sent: not in "observe", and not while a fault lifts limits.
     pub exchanging: bool,
-    /// Why nothing is open.
+    /// Reason why the socket is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// The others.
+    /// The other gateways.
     pub peers: Vec<PeerReport>,
-    /// Datagrams that were not believed, by cause.
+    /// Rejected datagrams, by cause.
     pub rejected: Vec<(String, u64)>,
 }
 
 impl PeersReport {
-    /// The numbers of those that are here.
+    /// Returns the numbers of the active peers.
     pub fn here(&self) -> Vec<u32> {
         self.peers.iter().filter(|p| p.state == "here").filter_map(|p| p.number).collect()
     }
 
-    /// Who decides, and with whom.
+    /// Returns the text of the deciding gateway and its partners.
     pub fn governed(&self) -> String {
         let here: Vec<String> = self.here().iter().map(u32::to_string).collect();
         match (self.governed_by, here.as_slice()) {
@@ -286,7 +287,9 @@ impl core::fmt::Debug for Exchange {
 }
 
 impl Exchange {
-    /// Of the gateway with this number. `random` must be unforeseeable; while it gives 0, nobody is believed.
+    /// Returns the exchange of the gateway with this number.
+    ///
+    /// `random` must be unpredictable; while it returns 0, no datagram is accepted.
     pub fn new(
         number: u32,
         key: Key,
@@ -317,10 +320,10 @@ impl Exchange {
         Exchange { number, key, random, epoch, sequence: 0, peers, rejected, changes: Vec::new() }
     }
 
-    /// Takes in a datagram.
+    /// Handles a datagram.
     ///
     /// # Errors
-    /// Why it is not believed; it is counted.
+    /// The reason of the rejection, which is counted.
     pub fn take<'a>(
         &mut self,
         now: Time,
@@ -354,7 +357,7 @@ impl Exchange {
             others.filter_map(|(_, p)| p.proved).any(|p| p.number == number)
         };
         let peer = &mut self.peers[at];
-        // Before the tag, which costs most.
+        // Before the tag, whose check costs most.
         if now.since(peer.second.0) >= SECOND {
             peer.second = (now, 0);
         }
@@ -368,7 +371,7 @@ impl Exchange {
         }
         self.renew(now, at);
         let peer = &mut self.peers[at];
-        // 0 stands for none.
+        // 0 means none.
         let answers = frame.echo != 0 && [peer.challenge, peer.before].contains(&frame.echo);
         let anew = match &peer.proved {
             Some(known) if known.epoch == frame.epoch => {
@@ -376,14 +379,15 @@ impl Exchange {
                     return Err(Cause::Replayed);
                 }
                 if !answers {
-                    // Or neither has heard the other for long: one has to begin with what it hears now.
+                    // Or neither has received from the other for long: one of them has to begin with the present
+                    // datagram.
                     (peer.unproved, peer.answer) = (Some(frame.challenge), true);
                     return Err(Cause::Late);
                 }
                 false
             }
             _ if answers => {
-                // What was said before, under whatever challenge, is over.
+                // Earlier datagrams, with any challenge, are no longer accepted.
                 peer.challenge = (self.random)();
                 peer.before = (self.random)();
                 peer.drawn = now;
@@ -403,7 +407,7 @@ impl Exchange {
             challenge: frame.challenge,
             heard: now,
         });
-        // One that is new gets to know the new challenge at once.
+        // A new peer gets the new challenge at once.
         (peer.unproved, peer.answer) = (None, anew);
         peer.received += 1;
         peer.problem = None;
@@ -415,7 +419,7 @@ impl Exchange {
         Ok(Heard { number, anew, body: frame.body })
     }
 
-    /// A new challenge for a peer, if the last one is old.
+    /// Draws a new challenge for a peer, if the last one is old.
     fn renew(&mut self, now: Time, at: usize) {
         let peer = &mut self.peers[at];
         let age = now.since(peer.drawn);
@@ -425,7 +429,7 @@ impl Exchange {
         let next = (self.random)();
         (peer.before, peer.drawn) = match age < CHALLENGE * 2 {
             true => (peer.challenge, peer.drawn + CHALLENGE),
-            // After a long sleep neither of the two counts.
+            // After a long sleep neither of the two is accepted.
             false => ((self.random)(), now),
         };
         peer.challenge = next;
@@ -435,7 +439,8 @@ impl Exchange {
         self.sequence += 1;
         let peer = &mut self.peers[at];
         peer.said = Some(now);
-        // Whoever knocks is told what he has to repeat; whom it may concern else is told so with the next.
+        // An unauthenticated sender gets the challenge that it has to repeat; the authenticated peer gets its own with
+        // the next datagram.
         let knocks = peer.unproved.filter(|_| core::mem::take(&mut peer.answer) || !peer.here);
         let echo = knocks.or(peer.proved.map(|p| p.challenge)).unwrap_or(0);
         let frame = Frame {
@@ -450,7 +455,7 @@ impl Exchange {
         (at, peer.address, frame.seal(&self.key))
     }
 
-    /// Signs of life and answers that are due.
+    /// Adds heartbeats and responses that are due.
     pub fn greet(&mut self, now: Time, out: &mut Vec<Datagram>) {
         for at in 0..self.peers.len() {
             self.renew(now, at);
@@ -462,7 +467,7 @@ impl Exchange {
         }
     }
 
-    /// A message of the control to every peer that is here.
+    /// Adds a message of the control to every active peer.
     pub fn tell(&mut self, now: Time, body: &[u8], out: &mut Vec<Datagram>) {
         if body.is_empty() || body.len() > MOST_BODY {
             return;
@@ -471,7 +476,7 @@ impl Exchange {
             self.renew(now, at);
             let answers = self.peers[at].answer && self.peers[at].unproved.is_some();
             if answers {
-                // The answer to one that knocks must not carry away a message to who is here.
+                // The response to an unauthenticated sender must not replace a message to the active peer.
                 out.push(self.frame(now, at, None));
             }
             if self.peers[at].here {
@@ -480,7 +485,7 @@ impl Exchange {
         }
     }
 
-    /// What has changed since the last time; peers that have fallen silent are among it.
+    /// Returns the changes since the last call, including timeouts of peers.
     pub fn changes(&mut self, now: Time) -> Vec<Change> {
         for peer in &mut self.peers {
             let Some(proved) = peer.proved.filter(|p| peer.here && now.since(p.heard) >= SILENT)
@@ -493,7 +498,7 @@ impl Exchange {
         core::mem::take(&mut self.changes)
     }
 
-    /// Notes that the last datagram to a peer has left, or the obstacle.
+    /// Records that the last datagram to a peer was sent, or the obstacle.
     pub fn sending(&mut self, peer: usize, problem: Option<SendProblem>) {
         let Some(peer) = self.peers.get_mut(peer) else { return };
         if let (None, Some(problem)) = (peer.unsent, problem) {
@@ -502,12 +507,12 @@ impl Exchange {
         peer.unsent = problem;
     }
 
-    /// How many datagrams were not believed, by cause.
+    /// Iterates over the numbers of rejected datagrams, by cause.
     pub fn rejected(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
         Cause::ALL.iter().map(|cause| (*cause, self.rejected[*cause as usize]))
     }
 
-    /// All peers.
+    /// Returns the reports of all peers.
     pub fn report(&self, now: Time) -> Vec<PeerReport> {
         let one = |p: &Peer| PeerReport {
             address: p.address.to_string(),

@@ -1,4 +1,4 @@
-//! Threads that bring events to the loop.
+//! Threads that send events to the loop.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::gateway::sources::Discovery;
 pub enum Input {
     /// Changes of interfaces.
     Links(Vec<LinkEvent>),
-    /// Answers of the sources of subscribers.
+    /// Results of the sources of subscribers.
     Found(Discovery),
     /// Datagrams of other gateways can be read.
     Datagrams,
@@ -44,7 +44,7 @@ pub(in crate::gateway) fn links(inbox: Inbox<Input>) {
     });
 }
 
-/// Asks the sources of subscribers for as long as some are wanted.
+/// Queries the sources of subscribers as long as some are configured.
 pub(in crate::gateway) fn discovery(what: Wanted, inbox: Inbox<Input>) {
     let _ = std::thread::Builder::new().name("discovery".into()).spawn(move || {
         loop {

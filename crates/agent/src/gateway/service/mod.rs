@@ -1,4 +1,4 @@
-//! The gateway as a state machine: governor, host and what is kept, driven by the daemon's runtime.
+//! The gateway as a state machine: governor, host and stored state, driven by the daemon's runtime.
 
 mod inputs;
 mod others;
@@ -32,21 +32,21 @@ use crate::daemon::runtime::Inbox;
 use crate::daemon::service::{Effect, Moment, Service};
 use crate::daemon::socket::Response;
 
-/// Interval at which it is checked that packets reach their classes.
+/// Interval of the checks that packets reach their classes.
 const VERIFY: Span = Span::from_secs(30);
 
-/// The sources that the discovery thread asks.
+/// Sources that the discovery thread queries.
 pub type Wanted = Arc<Mutex<Option<Sources>>>;
 
 /// Connections of a gateway to its machine.
 pub struct Parts {
     /// The exchange with other gateways; the inbox receives [`Input::Datagrams`].
     pub peers: Option<(PeerSocket, Inbox<Input>)>,
-    /// The reader of TCP's headers.
+    /// Reader of TCP headers.
     pub capture: HeaderThread,
-    /// The sender of echo probes.
+    /// Sender of echo probes.
     pub probes: ProbeThread,
-    /// What the discovery thread looks for.
+    /// Sources that the discovery thread queries.
     pub discover: Wanted,
     /// Reads the configuration again.
     pub load: Box<dyn FnMut() -> Result<Config, ConfigError>>,
@@ -54,15 +54,16 @@ pub struct Parts {
     pub file: PathBuf,
 }
 
-/// The gateway's service. It has no clock and no kernel of its own, so that a month of it can be
-/// tried in a minute.
+/// The gateway's service.
+///
+/// It has no clock and no kernel of its own, so that a month of it can be simulated in a minute.
 pub struct Gateway<P> {
     pub(super) host: Host<P>,
     config: Config,
     parts: Parts,
     at: Moment,
     effects: Vec<Effect>,
-    /// Overrides as they were last saved.
+    /// Overrides as they were last stored.
     overrides: Vec<KeptOverride>,
     kept_layout: Option<fairmesh_linux::Layout>,
     written: Option<Time>,
@@ -70,13 +71,14 @@ pub struct Gateway<P> {
     learned: Option<(Time, KeptLearning)>,
     save_failed: bool,
     publish_failed: bool,
-    /// When the file of the metrics was last written.
+    /// Time when the file of the metrics was last written.
     published: Option<Time>,
     verified: Time,
 }
 
-/// Longest time without a sign of a gateway of so many subscribers: two epochs, within 5 to 30 s,
-/// and the time in which the kernel makes their classes.
+/// Returns the longest time between two heartbeats of a gateway with this number of subscribers.
+///
+/// Two epochs, within 5 to 30 s, and the time in which the kernel creates their classes.
 fn patience(sample: Span, subscribers: usize) -> Duration {
     let epoch = sample.as_secs_f64();
     let classes = subscribers as f64 * 0.002;
@@ -104,7 +106,7 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
-    /// Takes over the state of an earlier run; the first effects save it.
+    /// Applies the state of an earlier run; the first effects store it.
     pub fn begin(&mut self, at: Moment, kept: &Kept) {
         self.at = at;
         self.host.governor.begin_gently(at.now);
@@ -201,7 +203,7 @@ impl<P: Shaper> Service for Gateway<P> {
     }
 
     fn metrics(&self, at: Moment, process: Option<Resources>) -> String {
-        // The page is of the last turn but for the time since the start.
+        // The page is of the last turn except for the time since the start.
         debug_assert!(at.now >= self.at.now);
         self.page(process)
     }
@@ -221,11 +223,11 @@ impl<P: Shaper> Service for Gateway<P> {
             Effect::Publish { .. } => &mut self.publish_failed,
         };
         let Err(e) = result else {
-            // A configuration that is kept says nothing of the state.
+            // A stored configuration says nothing about the state.
             *failed &= matches!(effect, Effect::KeepConfiguration);
             return;
         };
-        // Once per trouble, not once per attempt.
+        // Once per problem, not once per attempt.
         if core::mem::replace(failed, true) {
             return;
         }

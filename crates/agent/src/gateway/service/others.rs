@@ -7,8 +7,7 @@ use crate::gateway::journal::Level;
 use crate::gateway::peers::{Change, PeersReport};
 
 impl<P: Shaper> Gateway<P> {
-    /// Takes in what has come from other gateways. Without them this one governs alone, so nothing of it is worth
-    /// an end.
+    /// Receives from other gateways. Without them this one governs alone, so no error ends the daemon.
     pub(super) fn hear_others(&mut self) {
         let now = self.now();
         let Some((socket, wake)) = &mut self.parts.peers else { return };
@@ -45,7 +44,7 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
-    /// Tells them what the control has to say.
+    /// Sends the control's messages and heartbeats to the other gateways.
     pub(super) fn tell_others(&mut self) {
         let now = self.now();
         let said = self.host.governor.said();
@@ -54,7 +53,7 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
-    /// What is known of them.
+    /// Returns the report of the other gateways.
     pub(super) fn others(&self) -> Option<PeersReport> {
         let (socket, _) = self.parts.peers.as_ref()?;
         let governor = &self.host.governor;

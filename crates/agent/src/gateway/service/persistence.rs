@@ -1,4 +1,4 @@
-//! What outlives a restart: learnt rates, overrides, class numbers.
+//! State that survives a restart: learned rates, overrides, class numbers.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::gateway::journal::Level;
 use crate::gateway::kept::{Kept, KeptLearning, KeptOverride};
 use crate::gateway::sources::excerpt;
 
-/// How often state is looked at for something new to keep.
+/// Interval of the checks for new state to store.
 pub(super) const SAVE: Span = Span::from_secs(30);
-/// How often the file of the metrics is written: as often as collectors look.
+/// Interval of the writes of the metrics file: that of collectors.
 const PUBLISH: Span = Span::from_secs(15);
-/// How often what the control has found out is kept: seldom, for the sake of flash.
+/// Interval of the writes of the control's learned rate: long, to limit writes to flash.
 const LEARN: Span = Span::from_secs(600);
-/// Seconds by which the end of an override may seem to move.
+/// Change of an override's end that is ignored, s.
 const SAME: u64 = 60;
-/// Seconds after which it is worth nothing: a week.
+/// Age after which a learned rate is discarded, s: a week.
 const FORGET: u64 = 7 * 86_400;
 
 impl<P: Shaper> Gateway<P> {
-    /// What the control has found out, anew from time to time and at the end.
+    /// Records the control's learned rate, from time to time and at the end.
     pub(super) fn learn(&mut self, end: bool) {
         let now = self.now();
         let due = self.learned.as_ref().is_none_or(|(at, _)| now.since(*at) >= LEARN);
@@ -55,7 +55,7 @@ impl<P: Shaper> Gateway<P> {
             let left = o.until.since(now).as_secs_f64().round() as u64;
             let until = wall.saturating_add(left);
             match before.get(&(name, direction, rate)) {
-                // Clocks that differ by a moment are no reason to write.
+                // A small difference of clocks is no reason to write.
                 Some(before) if before.until.abs_diff(until) < SAME => (*before).clone(),
                 _ => KeptOverride {
                     subscriber: name.to_owned(),
@@ -74,7 +74,7 @@ impl<P: Shaper> Gateway<P> {
         self.saved = self.now();
         self.learn(false);
         let kept = self.kept();
-        // Who is here changes all the time in some meshes; it is worth writing seldom.
+        // Subscribers change all the time in some meshes, so they are written seldom.
         let urgent = kept.overrides != self.overrides || kept.layout != self.kept_layout;
         let due = self.written.is_none_or(|at| self.saved.since(at) >= LEARN);
         if !(urgent || due) {
@@ -86,7 +86,7 @@ impl<P: Shaper> Gateway<P> {
         self.effects.push(Effect::Save(kept.text()));
     }
 
-    /// Writes the page of the metrics where a collector of text files looks for it.
+    /// Writes the page of the metrics for a collector of text files.
     pub(super) fn publish(&mut self) {
         let Some(file) = self.config.textfile.clone() else { return };
         let now = self.now();

@@ -1,4 +1,4 @@
-//! What the control socket asks for.
+//! Requests of the control socket.
 
 use fairmesh_linux::{Direction, Shaper, Side};
 use fairmesh_units::{BitRate, Span};
@@ -110,7 +110,7 @@ impl<P: Shaper> Gateway<P> {
         Ok(())
     }
 
-    /// Reads the configuration again; a wrong one changes nothing.
+    /// Reads the configuration again; an invalid one changes nothing.
     pub(super) fn take_configuration(&mut self) -> Result<(), RequestError> {
         let result = self.try_reload();
         if let Err(e) = &result {

@@ -12,8 +12,9 @@ use crate::gateway::journal::Level;
 use crate::gateway::signs::{ProbesReport, SignsReport};
 
 impl<P: Shaper> Gateway<P> {
-    /// Has headers read as the configuration has it. Without them the control goes by counters, so a failure ends
-    /// nothing.
+    /// Starts or stops the reading of headers as configured.
+    ///
+    /// Without headers the control uses counters, so a failure ends nothing.
     pub(super) fn read_headers(&mut self) {
         let now = self.now();
         let stands = !matches!(self.host.phase(), Phase::Absent { .. });
@@ -35,12 +36,12 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
-    /// True if round trips are of use to the control or asked for by the configuration.
+    /// True if the control uses round trips or the configuration requests them.
     fn trips_wanted(&self) -> bool {
         self.host.governor.wants_probes() || self.config.signs == ReadHeaders::Always
     }
 
-    /// Has echo probes sent as the configuration has it, while headers are read.
+    /// Starts or stops echo probes as configured, while headers are read.
     pub(super) fn probe(&mut self) {
         let now = self.now();
         let reads = self.host.signs().lock().unwrap_or_else(PoisonError::into_inner).is_open();
@@ -56,7 +57,7 @@ impl<P: Shaper> Gateway<P> {
         self.name_silent();
     }
 
-    /// Names homes that do not answer probes, and homes of which nothing is acknowledged.
+    /// Reports homes that do not reply to probes, and homes that acknowledge nothing.
     fn name_silent(&mut self) {
         let withholding =
             self.host.signs().lock().unwrap_or_else(PoisonError::into_inner).withholding();
@@ -83,7 +84,7 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
-    /// State of the reading; `None` where neither the control nor the configuration asks for it.
+    /// Returns the state of the reading; `None` if neither the control nor the configuration requests it.
     pub(super) fn signs(&self) -> Option<SignsReport> {
         let (read, asked) = (self.config.signs, self.host.governor.reads_signs());
         if !asked && !read.wanted(asked) {
