@@ -4,14 +4,14 @@
 //! stores, repeats, delays and forges datagrams but has no key:
 //!
 //! - A datagram is accepted if its tag is right ([`Frame`]), it comes from the address of a configured peer, and it
-//!   repeats a challenge that this gateway has drawn for that peer in the last [`CHALLENGE`] twice. So nothing from
-//!   before this start is accepted, nothing that was for another gateway, and nothing older than that time, whatever
-//!   clocks show.
+//!   repeats a challenge that this gateway has drawn for that peer within the last two [`CHALLENGE`] periods. So
+//!   nothing from before this start is accepted, nothing that was for another gateway, and nothing older than that
+//!   time, whatever clocks show.
 //! - Within an epoch of a peer the sequence only increases. Another epoch is another start: it needs a challenge, too,
 //!   and from then on both challenges are new ones, so that the previous epoch is over.
 //!
-//! An attacker on the path can still drop datagrams, and delay them by at most twice [`CHALLENGE`]. In both cases a
-//! gateway governs alone, as if there were no other.
+//! An attacker on the path can still drop datagrams, and delay them by at most two [`CHALLENGE`] periods. In both cases
+//! a gateway governs alone, as if there were no other.
 
 mod frame;
 
@@ -53,7 +53,7 @@ pub enum Cause {
     Unproved,
     /// It is not newer than the sender's last accepted one.
     Replayed,
-    /// It was under way for longer than [`CHALLENGE`] twice.
+    /// It was under way for more than two [`CHALLENGE`] periods.
     Late,
     /// It exceeds the largest rate of a peer.
     Flood,

@@ -1,4 +1,4 @@
-//! What is believed of what was read.
+//! Evaluation of the data that was read from headers.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,16 +7,16 @@ use fairmesh_units::{Span, Time};
 
 use super::Read;
 
-/// What TCP's headers say of a subscriber in one direction.
+/// TCP header data of a subscriber in one direction.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct DirectionSignsReport {
-    /// Bytes under way that are not acknowledged; `None`: not known, and the control goes by counters.
+    /// Unacknowledged bytes under way; `None`: unknown, and the control uses counters.
     pub awaited_bytes: Option<u64>,
-    /// Segments that brought nothing new.
+    /// Segments without new data.
     pub repeated: u64,
-    /// Part of its traffic of late that was TCP's; `None`: there was none.
+    /// TCP's part of its recent traffic; `None`: there was none.
     pub tcp_ratio: Option<f64>,
-    /// Median round trip through the mesh of the last look that had any, without the time in this gateway's queue, s.
+    /// Median round trip through the mesh at the last sample with one, without the queueing time in this gateway, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_seconds: Option<f64>,
     /// Method of these round trips: tcp, spin or probe.
@@ -25,48 +25,49 @@ pub struct DirectionSignsReport {
     /// Least round trip of the last one to two minutes, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_round_trip_seconds: Option<f64>,
-    /// Seconds since that look.
+    /// Seconds since that sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_age_seconds: Option<f64>,
-    /// Age of the oldest packet in the mesh without an answer, s.
+    /// Age of the oldest unanswered packet in the mesh, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_unanswered_seconds: Option<f64>,
 }
 
-/// Part of what a subscriber has that must be TCP's: who is served by QUIC as well says nothing by having no TCP
-/// under way.
+/// Least part of TCP in a subscriber's traffic for a conclusion.
+///
+/// With QUIC traffic beside it, the absence of TCP data under way means nothing.
 const MOSTLY: f64 = 0.9;
-/// Time for which the round trip of an earlier look is shown.
+/// Time for which the round trip of an earlier sample is shown.
 const SHOWN: Span = Span::from_secs(60);
-/// Part of what was known of that which a look with traffic keeps.
+/// Factor of earlier traffic at a sample with traffic.
 const KEEPS: f64 = 0.8;
 
-/// What TCP's headers say of one direction.
+/// TCP header data of one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DirectionSigns {
-    /// Bytes under way that are not acknowledged; `None`: nothing is known.
+    /// Unacknowledged bytes under way; `None`: unknown.
     pub awaited: Option<u64>,
-    /// Segments that brought nothing new, since somebody reads headers.
+    /// Segments without new data, since headers are read.
     pub repeated: u64,
-    /// Part of its traffic of late that was TCP's, 0 to 1; `None`: there was none.
+    /// TCP's part of its recent traffic, 0 to 1; `None`: there was none.
     pub tcp: Option<f64>,
-    /// Round trips through the mesh of this look.
+    /// Round trips through the mesh in this sample.
     pub round_trip: Option<RoundTripSample>,
-    /// Age of the oldest packet in the mesh that has not been answered.
+    /// Age of the oldest unanswered packet in the mesh.
     pub oldest: Option<Span>,
-    /// The last look that had round trips.
+    /// Last sample with round trips.
     measured: Option<(Time, RoundTripSample)>,
     read: Option<Read>,
-    /// Bytes of TCP and of everything at the last look.
+    /// Bytes of TCP and of all traffic at the last sample.
     last: Option<[u64; 2]>,
-    /// Of late.
+    /// Recent bytes of TCP and of all traffic, with decay.
     lately: [f64; 2],
-    /// Packets that the class had counted at the last look.
+    /// Packets that the class had counted at the last sample.
     packets: Option<u64>,
 }
 
 impl DirectionSignsReport {
-    /// Round trip through the mesh in words, where one is known.
+    /// Returns the round trip through the mesh as text, if it is known.
     pub fn round_trip_text(&self) -> Option<String> {
         let ms = |s: f64| format!("{:.0} ms", 1e3 * s);
         let (median, base) = (self.round_trip_seconds?, self.base_round_trip_seconds?);
@@ -86,7 +87,7 @@ impl DirectionSignsReport {
 }
 
 impl DirectionSigns {
-    /// What `why` tells of it, where anything was read.
+    /// Returns the part of `why`, if any header was read.
     pub fn report(&self, now: Time) -> Option<DirectionSignsReport> {
         let trip = self.trip(now);
         (self.last.is_some() || trip.is_some()).then(|| DirectionSignsReport {
@@ -101,13 +102,15 @@ impl DirectionSigns {
         })
     }
 
-    /// The last look that had round trips, unless it is too old to say something.
+    /// Returns the last sample with round trips, unless it is too old.
     pub fn trip(&self, now: Time) -> Option<(Time, RoundTripSample)> {
         self.measured.filter(|(at, _)| now.since(*at) <= SHOWN)
     }
 
-    /// Takes over what was read at this look, `None` if nothing was; its round trips, and the age of the oldest packet that
-    /// is not answered.
+    /// Records the data of this sample.
+    ///
+    /// `read`: header data, `None` if there is none; `trip`: round trips; `oldest`: age of the oldest unanswered
+    /// packet.
     pub fn take(
         &mut self,
         now: Time,
@@ -124,12 +127,12 @@ impl DirectionSigns {
         }
     }
 
-    /// Returns the packets since the last call by what the class has counted.
+    /// Returns the packets since the last call, from the class's counter.
     pub fn carried(&mut self, counted: u64) -> u64 {
         self.packets.replace(counted).map_or(0, |last| counted.saturating_sub(last))
     }
 
-    /// Weighs what was read by the bytes that the class has counted.
+    /// Weighs the header data by the bytes that the class has counted.
     pub fn weigh(&mut self, counted: u64) {
         let Some(read) = self.read.take() else {
             (self.awaited, self.last) = (None, None);

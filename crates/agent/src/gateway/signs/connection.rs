@@ -1,33 +1,37 @@
-//! One connection as its headers show it.
+//! One connection, reconstructed from its headers.
 
 use fairmesh_control::host::{Answer, Data, Side, Signs, Trip, Trips};
 use fairmesh_linux::Direction;
 use fairmesh_linux::capture::Header;
 use fairmesh_units::{Span, Time};
 
-/// Numbers that lie further apart than this are not of one connection: four times the largest window that Linux
-/// gives by itself, and a sixteenth of the largest there can be (RFC 7323 §2.2).
+/// Largest distance of sequence numbers within one connection.
+///
+/// Four times the largest window that Linux uses by default, and a sixteenth of the largest possible one (RFC 7323
+/// §2.2).
 const APART: u64 = 1 << 26;
-/// How long data counts as awaited while nothing of it is acknowledged. As long as `maxmin` keeps a place for who fell
-/// silent: a TCP has tried six times by then, and who has left without a word is not missed for ever.
+/// Longest time for which data without any acknowledgement counts as awaited.
+///
+/// As long as `maxmin` keeps a flow that went idle while underserved. A TCP has made six attempts by then, and a host
+/// that has left without closing must not count permanently.
 const AWAITED: Span = Span::from_secs(64);
 
-/// What one end has sent.
+/// State of the data that one end has sent.
 #[derive(Clone, Debug, Default)]
 struct Sent {
-    /// Of numbers that never begin again; `None` before anything was seen of it.
+    /// Signs, with sequence numbers that never wrap; `None` before the first packet.
     signs: Option<Signs>,
-    /// When data were awaited of which nothing has been acknowledged since.
+    /// Begin of the present wait for an acknowledgement, or the last acknowledgement.
     since: Time,
     /// True if a packet of this direction was seen, and not only acknowledgements of it.
     spoke: bool,
     fin: bool,
-    /// Packets in the mesh that have not been answered.
+    /// Unanswered packets in the mesh.
     trips: Trips,
 }
 
 impl Sent {
-    /// A number that begins again after 2³² as one that does not, nearest to what has passed.
+    /// Converts a sequence number that wraps at 2³² to one that does not, nearest to the highest one so far.
     fn unwrapped(&self, number: u32) -> u64 {
         let first = (1 << 32) + u64::from(number);
         self.signs.map_or(first, |s| {
@@ -37,14 +41,14 @@ impl Sent {
     }
 }
 
-/// What became of a connection with a packet.
+/// State of a connection after a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
-    /// It goes on.
+    /// The connection continues.
     Lives,
-    /// It goes on, and this packet brought nothing new.
+    /// The connection continues, and the packet had no new data.
     Repeated,
-    /// It is over.
+    /// The connection has ended.
     Over,
 }
 
@@ -54,13 +58,13 @@ pub(super) type Measured = Option<(usize, Trip)>;
 /// A connection of a subscriber.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    /// By `Direction::index` of the data.
+    /// Both directions, by `Direction::index` of the data.
     sent: [Sent; 2],
-    /// Whether the subscriber's end spoke first, as far as was seen.
+    /// True if the first packet seen was from the subscriber's end.
     near_first: bool,
-    /// Whether both ends are there: only then it counts.
+    /// True if both ends are known to exist: only then the connection counts.
     pub proven: bool,
-    /// When something of it was last seen.
+    /// Time of the last packet.
     pub seen: Time,
 }
 
@@ -70,7 +74,7 @@ impl Connection {
         Connection { sent: Default::default(), near_first, proven: false, seen: now }
     }
 
-    /// Takes in a packet.
+    /// Handles a packet.
     pub fn see(&mut self, now: Time, header: &Header) -> (After, Measured) {
         let flags = header.flags;
         if flags.rst {
@@ -81,7 +85,7 @@ impl Connection {
         let first = own.unwrapped(header.seq);
         let end = first + u64::from(header.len) + u64::from(flags.syn) + u64::from(flags.fin);
         let far = own.signs.is_some_and(|s| s.top().abs_diff(first) > APART);
-        // A first SYN with another number is another connection between the same ports.
+        // A first SYN with another number belongs to another connection between the same ports.
         let anew = flags.syn && !flags.ack && own.signs.is_some_and(|s| s.top() != end);
         if far || anew {
             *self = Connection::new(now, header.direction);
@@ -111,8 +115,9 @@ impl Connection {
         (after, measured)
     }
 
-    /// Takes in a packet for the round trips through the mesh: as data of its own direction, and as an answer to the
-    /// other one's.
+    /// Handles a packet for the round trips through the mesh.
+    ///
+    /// It counts as data of its own direction, and as an answer to the other one's.
     fn measure(&mut self, now: Time, header: &Header, end: u64, again: bool) -> Measured {
         if !self.proven {
             return None;
@@ -138,25 +143,27 @@ impl Connection {
         by_answer.flatten().or(by_data)
     }
 
-    /// Gives memory back that it does not need now.
+    /// Frees memory that is not needed now.
     pub fn tidy(&mut self) {
         self.sent.iter_mut().for_each(|s| s.trips.tidy());
     }
 
-    /// Age of the oldest packet in the mesh without an answer.
+    /// Returns the age of the oldest unanswered packet in the mesh.
     pub fn oldest(&self, now: Time, d: usize) -> Option<Span> {
         self.sent[d].trips.oldest(now)
     }
 
-    /// Anybody can send to a subscriber or from one; that there is a connection is known when the subscriber began it
-    /// and is answered, or when somebody outside acknowledges what the subscriber had to say: its numbers cannot be
+    /// Marks the connection as proven if the packet proves it.
+    ///
+    /// Anyone can send to a subscriber, or forge its address. A connection is proven when the subscriber began it and
+    /// gets an acknowledgement, or when the far end acknowledges the subscriber's data: its sequence numbers cannot be
     /// guessed.
     fn prove(&mut self, header: &Header) {
         if self.proven || header.direction == Direction::Up || !header.flags.ack {
             return;
         }
         let near = &self.sent[Direction::Up.index()];
-        // Two packets of a stranger acknowledge the same number.
+        // Without a packet from the subscriber, a forger could acknowledge the same number twice.
         if !near.spoke {
             return;
         }
@@ -177,15 +184,16 @@ impl Connection {
         }
     }
 
-    /// Bytes of a direction that are not acknowledged.
+    /// Returns the unacknowledged bytes of a direction.
     pub fn awaited(&self, now: Time, d: usize) -> u64 {
         let sent = &self.sent[d];
         let counts = self.proven && now.since(sent.since) <= AWAITED;
         sent.signs.filter(|_| counts).map_or(0, |s| s.awaited())
     }
 
-    /// How little is lost with it, least first: one of which nothing is proven, one with nothing under way, any; and
-    /// the oldest of those.
+    /// Returns the order in which connections are dropped, the least valuable first.
+    ///
+    /// Unproven ones, then those with nothing under way, then the others; of each kind the oldest.
     pub fn worth(&self, now: Time) -> (bool, bool, Time) {
         (self.proven, (0..2).any(|d| self.awaited(now, d) > 0), self.seen)
     }

@@ -1,7 +1,7 @@
-//! TCP's headers into TCP's signs: of each subscriber and direction, the bytes under way that are not acknowledged.
+//! Conversion of TCP headers to TCP's signs: the unacknowledged bytes under way of each subscriber and direction.
 //!
-//! Without a clock and a socket: headers and `now` come in. What it keeps is bounded, and it says nothing of a
-//! subscriber rather than something wrong: while headers were lost, and while more came than is kept.
+//! There is no clock and no socket: headers and `now` are inputs. Memory is bounded. The data of a subscriber is
+//! unknown rather than wrong: after headers were lost, and after more connections came than are kept.
 
 mod believed;
 mod connection;
@@ -22,54 +22,55 @@ use serde::{Deserialize, Serialize};
 pub use self::believed::{DirectionSigns, DirectionSignsReport};
 use self::connection::{After, Connection, Measured};
 
-/// Connections that are kept: of all subscribers, of one, and of one without being proven.
+/// Most connections that are kept of all subscribers.
 pub const MOST: usize = 32_768;
-/// See [`MOST`].
+/// Most connections that are kept of one subscriber.
 pub const MOST_OF_ONE: usize = 128;
-/// See [`MOST`].
+/// Most unproven connections that are kept of one subscriber.
 pub const MOST_UNPROVEN: usize = 16;
 
-/// QUIC connections of one subscriber whose spin bit is followed: the latest.
+/// Most QUIC connections of one subscriber whose spin bit is followed: the latest ones.
 pub const MOST_SPINNING: usize = 8;
 
-/// How long nothing is said of whom more was seen than is kept, or after headers were lost.
+/// Time for which data is unknown after more connections came than are kept, or after headers were lost.
 const DOUBT: Span = Span::from_secs(10);
-/// How long a silent connection is kept: longer than any pause between two tries of a TCP (RFC 6298 §2.5: 60 s and
-/// more; Linux 120 s).
+/// Time for which an idle connection is kept.
+///
+/// It is longer than any interval between two retransmissions of a TCP (RFC 6298 §2.5: 60 s and more; Linux 120 s).
 const SILENT: Span = Span::from_secs(300);
-/// Classes that wait to be named at a time.
+/// Most classes that wait to be reported.
 const NAMED: usize = 100;
 const FORGET: Span = Span::from_secs(30);
 
-/// A reader that the thread of the capture and the daemon's loop share.
+/// A reader that the capture thread and the daemon's loop share.
 pub type SharedReader = Arc<Mutex<Reader>>;
 
-/// What headers say of one subscriber in one direction.
+/// Header data of one subscriber in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Read {
-    /// Bytes that have passed and are not acknowledged now; `None`: not known.
+    /// Bytes that have passed and are unacknowledged; `None`: unknown.
     pub awaited: Option<u64>,
-    /// Segments that brought nothing new.
+    /// Segments without new data.
     pub repeated: u64,
-    /// IP bytes of TCP, all that was seen.
+    /// IP bytes of all TCP packets.
     pub bytes: u64,
-    /// Age of the oldest packet in the mesh that has not been answered; `None`: there is none, or it is not known.
+    /// Age of the oldest unanswered packet in the mesh; `None`: there is none, or it is unknown.
     pub oldest: Option<Span>,
 }
 
-/// What `status` tells of it.
+/// The reader of TCP headers in `status`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct SignsReport {
-    /// reading, off (by the configuration), idle (the control does not ask) or unavailable.
+    /// State: reading, off (by the configuration), idle (the control does not use it) or unavailable.
     pub state: String,
-    /// What is in the way.
+    /// Obstacle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// TCP packets that have passed since the start, those lost among them.
+    /// TCP packets since the start, including the lost ones.
     pub packets: u64,
-    /// Packets that came faster than they were read.
+    /// Packets that arrived faster than they were read.
     pub lost: u64,
-    /// Connections that are known now.
+    /// Connections that are known at present.
     pub connections: usize,
     /// Echo probes; `None` while none are wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,11 +82,11 @@ pub struct SignsReport {
 pub struct ProbesReport {
     /// Echo requests sent since the start.
     pub sent: u64,
-    /// Those that were answered.
+    /// Replies since the start.
     pub answered: u64,
-    /// Homes that do not answer; probes to them pause.
+    /// Homes that do not reply; probes to them pause.
     pub silent: usize,
-    /// Why none can be sent.
+    /// Reason why no probes can be sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -95,7 +96,7 @@ struct Home {
     keys: Vec<u64>,
     connections: Vec<Connection>,
     unproven: usize,
-    /// By `Direction::index`.
+    /// Segments without new data, by `Direction::index`.
     repeated: [u64; 2],
     bytes: [u64; 2],
     round_trips: [RoundTrips; 2],
@@ -105,36 +106,36 @@ struct Home {
     spinning: Vec<(u64, Time, Spin)>,
     /// Address of the last packet that was read.
     near: Option<IpAddr>,
-    /// Nothing of it was answered for so long that its stalls do not count.
+    /// True if it has acknowledged nothing for so long that its stalls do not count.
     withholds: bool,
-    /// Directions that have traffic and no round trips of their own.
+    /// Directions with traffic and without round trips of their own.
     probed: [bool; 2],
 }
 
-/// Reads headers.
+/// Reader of headers.
 #[derive(Debug, Default)]
 pub struct Reader {
     maps: Maps,
     addresses: BTreeMap<u16, (Vec<IpNet>, Vec<MacAddr>)>,
     homes: BTreeMap<u16, Home>,
-    /// Proven connections, all together.
+    /// Proven connections of all homes.
     proven: usize,
     chance: RandomState,
     lost: Option<Time>,
     packets: u64,
     lost_packets: u64,
     forgot: Time,
-    /// Whether somebody hands over headers.
+    /// True if headers are delivered.
     open: bool,
-    /// When somebody began to.
+    /// Time since when headers are delivered, or are not.
     since: Time,
     probes: Probes,
-    /// Classes to be named as withholding answers.
+    /// Classes to be reported as withholding acknowledgements.
     withholding: Vec<u16>,
 }
 
 impl Reader {
-    /// Who is behind which addresses from now on. What was known of those whose addresses change is forgotten.
+    /// Sets the addresses of the subscribers. Data of those whose addresses change is discarded.
     pub fn settle(&mut self, layout: &Layout) {
         let addresses: BTreeMap<_, _> = layout
             .subscribers
@@ -154,7 +155,7 @@ impl Reader {
         self.proven = homes.map(|h| h.connections.len() - h.unproven).sum();
     }
 
-    /// Headers come from now on, or no longer; what was known before says nothing of what comes then.
+    /// Records that headers are delivered, or no longer; earlier data is discarded.
     pub fn opened(&mut self, now: Time, open: bool) {
         (self.open, self.since, self.lost) = (open, now, None);
         self.homes.clear();
@@ -162,8 +163,9 @@ impl Reader {
         self.probes.retain(|_| false);
     }
 
-    /// Notes the packets that a home has carried since the last look, by `Direction::index`: where they gave no round
-    /// trip, a probe is wanted.
+    /// Records the packets that a home has had since the last sample, by `Direction::index`.
+    ///
+    /// A direction with packets and without round trips requests a probe.
     pub fn want_probe(&mut self, now: Time, class: u16, packets: [u64; 2]) {
         if !self.open || self.addresses_of(class).next().is_none() {
             return;
@@ -179,8 +181,9 @@ impl Reader {
         }
     }
 
-    /// Addresses at which a home may answer: the one that its traffic has, then those that the configuration and sources
-    /// give it alone.
+    /// Iterates over addresses at which a home may reply.
+    ///
+    /// The address of its traffic is first, then its own single addresses from the configuration and the sources.
     fn addresses_of(&self, class: u16) -> impl Iterator<Item = IpAddr> {
         let near = self.homes.get(&class).and_then(|h| h.near);
         let prefixes = self.addresses.get(&class).into_iter().flat_map(|(prefixes, _)| prefixes);
@@ -197,12 +200,12 @@ impl Reader {
         Some((address, probe.sequence))
     }
 
-    /// Time of the next probe.
+    /// Returns the time of the next probe.
     pub fn next_probe(&self) -> Time {
         self.probes.next_deadline()
     }
 
-    /// Takes in an answer to a probe.
+    /// Handles a reply to a probe.
     pub fn probe_answered(&mut self, now: Time, sequence: u16) {
         let Some((home, trip)) = self.probes.answer(now, sequence) else { return };
         let home = u16::try_from(home).ok().and_then(|class| self.homes.get_mut(&class));
@@ -214,26 +217,26 @@ impl Reader {
         }
     }
 
-    /// Age of the first of several unanswered probes to a class, by `Direction::index`.
+    /// Returns the age of the first of several unanswered probes to a class, by `Direction::index`.
     pub fn oldest_probe(&self, now: Time, class: u16) -> [Option<Span>; 2] {
         let probed = self.homes.get(&class).map_or([false; 2], |h| h.probed);
         let oldest = self.probes.oldest(now, class.into());
         probed.map(|probed| oldest.filter(|_| probed))
     }
 
-    /// True if a class does not answer probes, so that they pause.
+    /// True if a class does not reply to probes, so that they pause.
     pub fn is_silent(&self, class: u16) -> bool {
         self.probes.is_silent(class.into())
     }
 
-    /// Returns the classes that have ceased to answer since the last call, with the last address tried.
+    /// Returns the classes that have ceased to reply since the last call, with the last address tried.
     pub fn ceased(&mut self) -> Vec<(u16, Option<IpAddr>)> {
         let homes = self.probes.given_up().into_iter();
         let classes = homes.filter_map(|home| u16::try_from(home).ok());
         classes.map(|class| (class, self.addresses_of(class).next())).collect()
     }
 
-    /// Takes in a header.
+    /// Handles a header.
     pub fn see(&mut self, now: Time, header: &Header) {
         let Some(class) = self.maps.class_of(header.near.0, header.mac) else { return };
         let d = header.direction.index();
@@ -243,7 +246,7 @@ impl Reader {
         (home.seen, home.near) = (true, Some(header.near.0));
         home.bytes[d] = home.bytes[d].saturating_add(header.bytes.into());
         let (proven, repeated, measured) = home.see(now, key, header, room);
-        // A retransmission may have been among lost headers.
+        // A lost header may have been a retransmission.
         let doubtful = |time: Span| self.lost.is_some_and(|lost| now.since(lost) <= time);
         if let Some((d, trip)) = measured.filter(|(_, trip)| !doubtful(trip.time)) {
             home.round_trips[d].add(now, trip);
@@ -252,7 +255,7 @@ impl Reader {
         self.proven = self.proven.saturating_add_signed(proven);
     }
 
-    /// Takes in a datagram: the address of its subscriber, and QUIC's spin bit.
+    /// Handles a datagram: the address of its subscriber, and QUIC's spin bit.
     pub fn see_datagram(&mut self, now: Time, datagram: &Datagram) {
         let Some(class) = self.maps.class_of(datagram.near.0, datagram.mac) else { return };
         let home = self.homes.entry(class).or_default();
@@ -264,12 +267,12 @@ impl Reader {
             Direction::Up => Side::Leaves,
         };
         if let Some(trip) = home.spin(now, key, side, bit) {
-            // The bits of both directions give it, so it is that of both.
+            // It results from the bits of both directions, so it counts for both.
             home.round_trips.iter_mut().for_each(|trips| trips.add(now, trip));
         }
     }
 
-    /// The capture has counted packets, and lost some of them.
+    /// Records the capture's counters of packets and lost packets.
     pub fn counted(&mut self, now: Time, packets: u32, lost: u32) {
         self.packets = self.packets.saturating_add(packets.into());
         self.lost_packets = self.lost_packets.saturating_add(lost.into());
@@ -278,7 +281,7 @@ impl Reader {
         }
     }
 
-    /// Forgets connections that are silent for long. Cheap to call often.
+    /// Removes connections that were idle for long. Frequent calls are cheap.
     pub fn tidy(&mut self, now: Time) {
         if now.since(self.forgot) < FORGET {
             return;
@@ -295,7 +298,9 @@ impl Reader {
         self.count();
     }
 
-    /// Age of a stall of a class's packets in the mesh, by `Direction::index`; `oldest`: of the oldest unanswered one.
+    /// Returns the age of a stall of a class's packets in the mesh, by `Direction::index`.
+    ///
+    /// `oldest`: age of the oldest unanswered packet.
     pub fn stalled(
         &mut self,
         now: Time,
@@ -318,19 +323,19 @@ impl Reader {
         core::mem::take(&mut self.withholding)
     }
 
-    /// Ends a look at the round trips through the mesh of a class, by `Direction::index`; `None`: there were none.
+    /// Ends a sample of a class's round trips through the mesh, by `Direction::index`; `None`: there were none.
     pub fn round_trips(&mut self, class: u16) -> [Option<RoundTripSample>; 2] {
         let home = self.homes.get_mut(&class).filter(|_| self.open);
         home.map_or([None; 2], |h| h.round_trips.each_mut().map(RoundTrips::look))
     }
 
-    /// What is known of a class, by `Direction::index`. `None`: nothing was read of it at all.
+    /// Returns the data of a class, by `Direction::index`; `None` if no header of it was read.
     pub fn read(&self, now: Time, class: u16) -> Option<[Read; 2]> {
         let home = self.homes.get(&class).filter(|h| h.seen && self.open)?;
         let lately = |at: Option<Time>| at.is_some_and(|at| now.since(at) < DOUBT);
         let doubtful = lately(home.crowded) || lately(self.lost);
         Some([0, 1].map(|d| {
-            // What was under way when headers were lost may have been acknowledged in them.
+            // Data under way when headers were lost may have been acknowledged in them.
             let stale = |c: &&Connection| self.lost.is_some_and(|at| c.seen <= at);
             let all = home.connections.iter();
             let vague = all.clone().filter(stale).any(|c| c.awaited(now, d) > 0);
@@ -345,7 +350,7 @@ impl Reader {
         }))
     }
 
-    /// What `status` tells, but for the state.
+    /// Returns the part of `status`, except the state.
     pub fn report(&self) -> SignsReport {
         let connections = self.homes.values().map(|h| h.connections.len()).sum();
         let (packets, lost) = (self.packets, self.lost_packets);
@@ -355,14 +360,14 @@ impl Reader {
         SignsReport { packets, lost, connections, probes, ..SignsReport::default() }
     }
 
-    /// Whether headers come.
+    /// True if headers are delivered.
     pub fn is_open(&self) -> bool {
         self.open
     }
 }
 
 impl Home {
-    /// Takes in a spin bit.
+    /// Handles a spin bit.
     fn spin(&mut self, now: Time, key: u64, side: Side, bit: bool) -> Option<Trip> {
         let at = match self.spinning.iter().position(|s| s.0 == key) {
             Some(at) => at,
@@ -380,14 +385,16 @@ impl Home {
         spin.see(now, side, bit)
     }
 
-    /// Takes in a header; returns how many proven connections there are more, whether it brought nothing new, and the
-    /// round trip that it completed.
+    /// Handles a header.
+    ///
+    /// Returns the change of the number of proven connections, true if the header had no new data, and the round trip
+    /// that it completed.
     fn see(&mut self, now: Time, key: u64, header: &Header, room: bool) -> (isize, bool, Measured) {
         let mut more = 0;
         let found = self.keys.iter().position(|k| *k == key);
         let at = match found {
             Some(at) => at,
-            // The end of what is not known is nothing new.
+            // The end of an unknown connection brings no data.
             None if header.flags.rst => return (0, false, None),
             None => {
                 more -= self.make_room(now);
@@ -402,13 +409,13 @@ impl Home {
         let is = self.connections[at].proven;
         match (was, is) {
             (false, true) if !room => {
-                // No room among all: rather nothing of this subscriber than a part.
+                // The total is reached: no data of this subscriber rather than a part of it.
                 self.forget_as(at, false);
                 self.crowded = Some(now);
                 return (more, false, None);
             }
             (false, true) => (self.unproven, more) = (self.unproven - 1, more + 1),
-            // Another one between the same ports, of which nothing is proven yet.
+            // Another connection between the same ports, which is not proven yet.
             (true, false) => {
                 (self.unproven, more) = (self.unproven + 1, more - 1);
                 if self.unproven > MOST_UNPROVEN {
@@ -425,7 +432,7 @@ impl Home {
         (more, is && after == After::Repeated, measured)
     }
 
-    /// Room for one more; how many proven ones went.
+    /// Makes room for one more connection; returns the number of removed proven ones.
     fn make_room(&mut self, now: Time) -> isize {
         let unproven = self.unproven >= MOST_UNPROVEN;
         if !unproven && self.keys.len() < MOST_OF_ONE {
@@ -434,14 +441,14 @@ impl Home {
         let all = self.connections.iter().enumerate();
         let which = all.filter(|(_, c)| !unproven || !c.proven);
         let Some((at, least)) = which.min_by_key(|(_, c)| c.worth(now)) else { return 0 };
-        // One that ended without a word is no loss. Others may have been under way.
+        // A connection that ended without closing is no loss. Others may have had data under way.
         if !least.proven || (0..2).any(|d| least.awaited(now, d) > 0) {
             self.crowded = Some(now);
         }
         isize::from(self.forget(at))
     }
 
-    /// Whether it was a proven one.
+    /// Removes a connection; returns true if it was proven.
     fn forget(&mut self, at: usize) -> bool {
         let proven = self.connections[at].proven;
         self.forget_as(at, proven);

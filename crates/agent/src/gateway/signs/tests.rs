@@ -67,7 +67,7 @@ impl Ends {
     fn down(self, flags: Flags, seq: u32, len: u32, ack: u32) -> Header {
         self.header(Direction::Down, flags, seq, len, ack)
     }
-    /// The subscriber begins a connection: its numbers from 100, the server's from `server`.
+    /// The subscriber opens a connection: its numbers from 100, the server's from `server`.
     fn opens(self, reader: &mut Reader, now: Time, server: u32) {
         reader.see(now, &self.up(SYN, 99, 0, 0));
         reader.see(now, &self.down(SYN_ACK, server.wrapping_sub(1), 0, 100));
@@ -91,7 +91,7 @@ fn a_download_awaits_what_is_not_acknowledged_also_where_numbers_begin_again() {
         }
         assert_eq!(awaited(&reader, at(0)), [Some(3000), Some(0)]);
         reader.see(at(1), &c.up(DATA, 100, 0, server.wrapping_add(2000)));
-        // Sent again, and an old acknowledgement, change nothing of what is awaited.
+        // A retransmission and an old acknowledgement do not change the awaited bytes.
         reader.see(at(1), &c.down(DATA, server.wrapping_add(2000), 1000, 100));
         reader.see(at(1), &c.up(DATA, 100, 0, server.wrapping_add(1000)));
         let [down, up] = reader.read(at(1), 1).unwrap();
@@ -106,7 +106,7 @@ fn a_download_awaits_what_is_not_acknowledged_also_where_numbers_begin_again() {
 #[test]
 fn a_subscribers_answer_that_is_lost_shows_and_so_does_a_gap_of_an_upload() {
     let (mut reader, c) = (reader(), ends(40_000));
-    // The server's SYN is answered by nobody: who begins to starve here is seen.
+    // The server's SYN gets no response: a connection that starves at its begin is seen.
     reader.see(at(0), &c.up(SYN, 99, 0, 0));
     assert_eq!(awaited(&reader, at(0)), [Some(0), Some(0)]);
     reader.see(at(0), &c.down(SYN_ACK, 4999, 0, 100));
@@ -129,8 +129,9 @@ fn a_connection_that_was_there_before_is_picked_up() {
     assert_eq!(awaited(&reader, at(0)), [Some(1000), Some(0)]);
 }
 
-/// Nobody outside makes a subscriber look as if it starved, whatever is sent to it; nor does one that calls where
-/// nobody answers. And none of it takes memory.
+/// Packets from outside never make a subscriber look starved, nor do its own attempts without a response.
+///
+/// None of them takes memory.
 #[test]
 fn floods_are_no_sign() {
     let mut reader = reader();
@@ -143,7 +144,7 @@ fn floods_are_no_sign() {
             0 => c.down(SYN, i, 0, 0),
             1 => c.down(DATA, i, 1000, i),
             2 => c.up(SYN, i, 0, 0),
-            // It answers whoever calls with a name that is not his.
+            // The host responds to a caller with a forged address.
             _ => {
                 reader.see(at(1), &c.down(SYN, i, 0, 0));
                 c.up(SYN_ACK, 77, 0, i + 1)
@@ -156,7 +157,7 @@ fn floods_are_no_sign() {
     }
     let home = &reader.homes[&1];
     assert!(home.connections.len() <= MOST_UNPROVEN && reader.proven == 0);
-    // While more comes than is kept nothing is said, rather than that nothing is under way.
+    // While more connections come than are kept the data is unknown, rather than zero.
     assert_eq!(awaited(&reader, at(1)), [None, None]);
     assert_eq!(awaited(&reader, at(12)), [Some(0), Some(0)]);
 }
@@ -177,10 +178,10 @@ fn one_subscriber_has_so_many_connections_and_all_together_too() {
     assert!(reader.proven <= MOST, "{}", reader.proven);
     assert_eq!(reader.proven, MOST);
     assert!(reader.report().connections <= MOST + 600 * MOST_UNPROVEN);
-    // Idle ones that had to go are no loss; whoever finds no room is not spoken of.
+    // Removed idle connections are no loss; a connection without room makes the data unknown.
     assert_eq!(reader.read(at(0), 1).unwrap()[0].awaited, Some(0));
     assert_eq!(reader.read(at(0), 600).unwrap()[0].awaited, None);
-    // Silence makes room again.
+    // Idle time makes room again.
     reader.tidy(at(400));
     assert_eq!((reader.report().connections, reader.proven), (0, 0));
 }
@@ -197,7 +198,7 @@ fn connections_end_and_their_ports_are_used_again() {
     c.opens(&mut reader, at(1), 9_000_000);
     reader.see(at(1), &c.down(DATA, 9_000_000, 500, 100));
     assert_eq!(awaited(&reader, at(1))[0], Some(500));
-    // Without an end, the next one begins at another number.
+    // Without an end, the next connection begins at another number.
     reader.see(at(2), &c.up(SYN, 7_000, 0, 0));
     assert_eq!(awaited(&reader, at(2)), [Some(0), Some(0)]);
     reader.see(at(2), &c.down(SYN_ACK, 3_999_999_999, 0, 7_001));
@@ -208,7 +209,7 @@ fn connections_end_and_their_ports_are_used_again() {
     assert_eq!((awaited(&reader, at(2))[0], reader.report().connections), (Some(0), 0));
 }
 
-/// A telephone that has left without a word is sent to for a quarter of an hour; it is missed for a minute.
+/// A telephone that left without closing is sent to for a quarter of an hour; it counts for a minute.
 #[test]
 fn nobody_is_missed_for_ever() {
     let (mut reader, c) = (reader(), ends(40_000));
@@ -220,7 +221,7 @@ fn nobody_is_missed_for_ever() {
     assert_eq!(awaited(&reader, at(65))[0], Some(1000));
     reader.see(at(66), &c.down(DATA, 5000, 1000, 100));
     assert_eq!(awaited(&reader, at(66))[0], Some(0));
-    // An acknowledgement that moves counts anew.
+    // An acknowledgement of new data restarts the time.
     reader.see(at(70), &c.up(DATA, 100, 0, 5500));
     assert_eq!(awaited(&reader, at(71))[0], Some(500));
 }
@@ -233,7 +234,7 @@ fn after_headers_were_lost_nothing_is_said_until_the_next_answer() {
     reader.see(at(1), &c.down(DATA, 5000, 1000, 100));
     reader.counted(at(2), 500, 3);
     assert_eq!(awaited(&reader, at(2)), [None, None]);
-    // Its acknowledgement may be among the lost. The idle one is as it was.
+    // Its acknowledgement may be among the lost headers. The idle one is unchanged.
     assert_eq!(awaited(&reader, at(15)), [None, Some(0)]);
     reader.see(at(16), &c.up(DATA, 100, 0, 6000));
     assert_eq!(awaited(&reader, at(16)), [Some(0), Some(0)]);
@@ -253,7 +254,7 @@ fn what_was_read_of_other_addresses_is_forgotten() {
     assert_eq!((reader.read(at(0), 1), reader.proven), (None, 0));
     c.opens(&mut reader, at(0), 5000);
     assert_eq!(reader.report().connections, 0, "nobody's address any more");
-    // Nor is anything said while nobody reads.
+    // Data is unknown while headers are not read.
     reader.settle(&layout(&[1, 2]));
     c.opens(&mut reader, at(0), 5000);
     reader.opened(at(1), false);
@@ -261,7 +262,7 @@ fn what_was_read_of_other_addresses_is_forgotten() {
 }
 
 proptest! {
-    /// Whatever order segments come in, it is the simulator's rule, whose numbers do not begin again.
+    /// For any order of segments the result equals the simulator's rule, whose numbers do not wrap.
     #[test]
     fn it_is_the_simulators_rule(first: u32, steps in proptest::collection::vec((any::<bool>(), 0u32..20), 1..60)) {
         let (mut reader, c) = (reader(), ends(40_000));
@@ -270,7 +271,7 @@ proptest! {
         let mut end = 0u32;
         for (data, step) in steps {
             if data {
-                // Mostly new, now and then again.
+                // Mostly new data, sometimes repeated.
                 let from = if step < 15 { end } else { end.saturating_sub((step - 14) * 1000) };
                 end = end.max(from + 1000);
                 reader.see(at(1), &c.down(DATA, first.wrapping_add(from), 1000, 100));
@@ -285,7 +286,7 @@ proptest! {
         }
     }
 
-    /// Nothing that strangers send makes it keep more than it may, or count wrong.
+    /// Any received headers leave memory within its bounds and counts right.
     #[test]
     fn what_it_keeps_is_bounded(headers in proptest::collection::vec(
         (any::<bool>(), 0u16..300, any::<u32>(), any::<u32>(), 0u8..16, 0u32..70_000, 0u64..3), 0..600,
@@ -317,7 +318,7 @@ fn stamped(header: Header, value: u32, echo: u32) -> Header {
     Header { stamps: Some([value, echo]), ..header }
 }
 
-/// Medians in ms, and numbers of round trips.
+/// Returns medians in ms, and numbers of round trips.
 fn trips(reader: &mut Reader) -> [Option<(u64, u32)>; 2] {
     let of = |s: RoundTripSample| (s.median.as_nanos() / 1_000_000, s.count);
     reader.round_trips(1).map(|s| s.map(of))
@@ -345,11 +346,11 @@ fn an_upload_gives_the_round_trip_of_the_acknowledgement_that_releases_data() {
     c.opens(&mut reader, ms(0), 5000);
     reader.see(ms(10), &stamped(c.up(DATA, 100, 1000, 5000), 1, 900));
     reader.see(ms(11), &stamped(c.up(DATA, 1100, 1000, 5000), 1, 900));
-    // More is under way: the sender waits for this one.
+    // More data is under way: the sender waits for this acknowledgement.
     reader.see(ms(20), &stamped(c.down(DATA, 5000, 0, 1100), 950, 1));
     reader.see(ms(55), &stamped(c.up(DATA, 2100, 1000, 5000), 2, 950));
     assert_eq!(trips(&mut reader), [None, Some((35, 1))]);
-    // All is acknowledged: the next data come when the sender has some.
+    // All data is acknowledged: the next data comes when the sender has some.
     reader.see(ms(60), &stamped(c.down(DATA, 5000, 0, 3100), 990, 2));
     reader.see(ms(9000), &stamped(c.up(DATA, 3100, 1000, 5000), 2, 990));
     assert_eq!(trips(&mut reader), [None; 2]);
@@ -369,8 +370,9 @@ fn nothing_is_measured_over_lost_headers_or_of_a_connection_that_is_not_proven()
     assert_eq!(trips(&mut reader), [None; 2]);
 }
 
-/// An end that withholds its acknowledgements or forges echoes cannot bring a round trip that did not pass, and the age of
-/// what it holds back ends with its data.
+/// An end that withholds acknowledgements or forges echoes cannot cause a round trip that did not occur.
+///
+/// The age of the data that it withholds ends with that data.
 #[test]
 fn forged_echoes_measure_nothing() {
     let (mut reader, c) = (reader(), ends(40_000));
@@ -388,14 +390,14 @@ fn forged_echoes_measure_nothing() {
     assert_eq!(reader.read(ms(4000), 1).unwrap()[1].oldest, None);
 }
 
-/// The bound of docs/security.md: 10,000 homes that are all flooded, and every connection that counts full both ways.
+/// The bound of docs/security.md: 10,000 flooded homes, and every connection that counts full both ways.
 #[test]
 fn memory_is_bounded_as_documented() {
     use fairmesh_control::host::{Trip, Trips};
     const HOMES: usize = 10_000;
     let connection = size_of::<u64>() + size_of::<Connection>();
     let full = connection + 2 * (Trips::LARGEST - size_of::<Trips>());
-    // The samples of a look, both ways.
+    // The round trips of a sample, both ways.
     let quic = MOST_SPINNING * size_of::<(u64, Time, Spin)>();
     let home = size_of::<Home>() + 2 * 32 * size_of::<Trip>() + quic;
     let most = MOST * full + HOMES * MOST_UNPROVEN * connection + HOMES * home;
@@ -414,8 +416,9 @@ fn datagram(direction: Direction, home: [u8; 4], spin: Option<bool>) -> Datagram
     }
 }
 
-/// A home with a prefix of many addresses is probed at the one that its traffic has, one with a single address also before
-/// anything is read, and one that has TCP round trips not at all.
+/// Probes go to the address of a home's traffic, or to a single configured address before any header is read.
+///
+/// A home with TCP round trips is not probed.
 #[test]
 fn probes_go_where_traffic_is_and_no_round_trip() {
     let mut reader = reader();
@@ -436,7 +439,7 @@ fn probes_go_where_traffic_is_and_no_round_trip() {
         [Some((40, 1)), None],
         "once, and for the direction with traffic"
     );
-    // TCP's own round trips are better.
+    // TCP's own round trips take precedence.
     let c = ends(40_000);
     c.opens(&mut reader, ms(2000), 5000);
     reader.see(ms(2100), &c.down(DATA, 5000, 1000, 100));
@@ -453,7 +456,7 @@ fn probes_go_where_traffic_is_and_no_round_trip() {
     assert_eq!(sends(&mut reader, 10_000), None, "headers are not read");
 }
 
-/// One direction that takes another way, or a clock that jumps, brings no round trip and no stall.
+/// One direction on another path, or a clock that jumps, causes no round trip and no stall.
 #[test]
 fn one_direction_alone_gives_nothing() {
     for seen in Direction::BOTH {
@@ -469,8 +472,9 @@ fn one_direction_alone_gives_nothing() {
     }
 }
 
-/// A home that acknowledges nothing any more: it counts as stalled for a minute and is named; one that withholds on one
-/// connection while another one is answered does not.
+/// A home that acknowledges nothing any more counts as stalled for a minute and is reported.
+///
+/// A home that withholds on one connection and acknowledges on another one does not.
 #[test]
 fn withheld_acknowledgements_count_for_a_minute_and_are_named() {
     let (mut reader, c, other) = (reader(), ends(40_000), ends(40_001));
@@ -486,7 +490,7 @@ fn withheld_acknowledgements_count_for_a_minute_and_are_named() {
     reader.see(ms(4050), &other.up(DATA, 100, 0, 6000));
     assert_eq!(look(&mut reader, 4100), Some(Span::from_millis(100)));
     for second in 5..70 {
-        // The server tries again.
+        // The server retransmits.
         reader.see(ms(1000 * second), &c.down(DATA, 5000, 1000, 100));
         assert_eq!(look(&mut reader, 1000 * second).is_some(), second <= 64, "{second}");
     }

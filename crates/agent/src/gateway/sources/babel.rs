@@ -1,15 +1,16 @@
-//! Babel's local interface (babeld -G): the answer to `dump`.
+//! Babel's local interface (babeld -G): the response to `dump`.
 
 use std::collections::BTreeSet;
 
 use super::{Found, Nodes, SourceError};
 use crate::gateway::config::prefix;
 
-/// Metric from which on a route is retracted (RFC 8966 §2.1).
+/// Metric from which a route is retracted (RFC 8966 §2.1).
 const INFINITY: u64 = 65_535;
 
-/// What of an answer has come, by its whole lines. Each part, the greeting and the dump, ends with a line
-/// `ok`; instead of it comes `no` or `bad`, with a reason or without.
+/// Progress of a response, by its whole lines.
+///
+/// Each part, the greeting and the dump, ends with a line `ok`, or with `no` or `bad`, with a reason or without.
 #[derive(Default, Debug)]
 pub(super) struct Progress {
     /// Bytes that belong to whole lines.
@@ -22,7 +23,7 @@ pub(super) struct Progress {
 const PARTS: usize = 2;
 
 impl Progress {
-    /// Whether the whole answer has come. `bytes` is all of it that has come so far.
+    /// True if the response is complete. `bytes` is all of it so far.
     pub fn complete(&mut self, bytes: &[u8]) -> bool {
         while let Some(length) = bytes[self.read..].iter().position(|b| *b == b'\n') {
             let line = String::from_utf8_lossy(&bytes[self.read..self.read + length]);
@@ -41,7 +42,7 @@ impl Progress {
     }
 }
 
-/// A node per router id, with all prefixes that it announces and that are installed.
+/// Returns a node per router id, with all installed prefixes that it announces.
 pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
     if !text.starts_with("BABEL ") {
         return Err(SourceError::NotBabel);

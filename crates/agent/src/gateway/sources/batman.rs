@@ -1,5 +1,6 @@
-//! batman-adv as `batctl meshif … originators_json` and `transtable_global_json` print it: the names
-//! of attributes are those of batctl's `genl_json.c`, since its release 2021.0.
+//! batman-adv as `batctl meshif … originators_json` and `transtable_global_json` print it.
+//!
+//! The names of attributes are those of batctl's `genl_json.c`, since its release 2021.0.
 
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
@@ -10,14 +11,15 @@ fn mac(entry: &Value, key: &str) -> Option<MacAddr> {
     entry.get(key)?.as_str()?.parse().ok()
 }
 
-/// A flag stands only where it is set.
+/// True if a flag is set; an absent flag is not.
 fn flag(entry: &Value, key: &str) -> bool {
     entry.get(key).and_then(Value::as_bool) == Some(true)
 }
 
-/// A node per originator, with the clients that it announces. Its own address is that of its radio,
-/// which no frame on the gateway's bat0 carries: those carry clients' addresses, to which the node's
-/// own bat0 belongs.
+/// Returns a node per originator, with the clients that it announces.
+///
+/// Its own address is that of its radio, which no frame on the gateway's bat0 has: those have clients' addresses, and
+/// the node's own bat0 is one of the clients.
 pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, SourceError> {
     let list = |text: &str| -> Result<Vec<Value>, SourceError> {
         match super::json(text)? {
@@ -43,7 +45,7 @@ pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, Sourc
     }
     for entry in &originators {
         let Some(address) = mac(entry, "orig_address") else { continue };
-        // Whoever is its own next hop is one hop away; more is not known here.
+        // A node that is its own next hop is one hop away; other distances are unknown here.
         if flag(entry, "best")
             && mac(entry, "neigh_address") == Some(address)
             && let Some(found) = out.known(&address.to_string())

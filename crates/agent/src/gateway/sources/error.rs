@@ -29,10 +29,10 @@ pub enum SourceError {
     /// Not JSON.
     #[error("not JSON: {0}")]
     NotJson(#[from] serde_json::Error),
-    /// JSON of another kind.
+    /// JSON without a list.
     #[error("not a list")]
     NotAList,
-    /// JSON of another kind.
+    /// JSON without a graph.
     #[error("not a NetJSON NetworkGraph")]
     NotAGraph,
     /// A graph without a list of nodes.
@@ -56,7 +56,7 @@ pub enum SourceError {
         /// Number of originators.
         originators: usize,
     },
-    /// A part of OLSR's answer that cannot be read.
+    /// A part of OLSR's response that cannot be read.
     #[error("/{table}: {problem}")]
     Table {
         /// The part, such as `hna`.
@@ -64,7 +64,7 @@ pub enum SourceError {
         /// The reason.
         problem: Box<SourceError>,
     },
-    /// OLSR's answer has no routes.
+    /// OLSR's response has no routes.
     #[error("an answer without \"routes\"")]
     NoRoutes,
     /// Another protocol than that of babeld's local interface.
@@ -76,13 +76,13 @@ pub enum SourceError {
     /// The dump of babeld has no end.
     #[error("the answer is cut short; expected `ok` at the end of the dump")]
     NoEnd,
-    /// The connection was closed within an answer.
+    /// The connection was closed within a response.
     #[error("the answer is cut short: the connection was closed")]
     Closed,
-    /// An answer of unlimited length or duration.
+    /// A response of unlimited length or duration.
     #[error("the answer does not end")]
     Endless,
-    /// No answer in time.
+    /// No response in time.
     #[error("no answer within {} s", PATIENCE.as_secs())]
     Timeout,
     /// A command failed.
@@ -110,7 +110,7 @@ pub enum SourceError {
 #[derive(Debug, thiserror::Error)]
 #[error("{}{problem}", prefix(name))]
 pub struct FailedSource {
-    /// The source: a file, a command or an address; empty where it is not known.
+    /// The source: a file, a command or an address; empty if it is unknown.
     pub name: String,
     /// The reason.
     pub problem: SourceError,

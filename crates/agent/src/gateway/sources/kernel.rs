@@ -1,4 +1,4 @@
-//! The kernel's own tables as `ip -json` prints them.
+//! The kernel's tables as `ip -json` prints them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use super::{Found, Nodes, SourceError};
 use crate::gateway::config::{RoutesBy, prefix};
 
 fn entries(text: &str) -> Result<Vec<Value>, SourceError> {
-    // `ip -json` prints nothing at all where there is nothing.
+    // `ip -json` prints nothing at all for an empty table.
     let text = if text.trim().is_empty() { "[]" } else { text };
     match super::json(text)? {
         Value::Array(list) => Ok(list),
@@ -18,7 +18,7 @@ fn entries(text: &str) -> Result<Vec<Value>, SourceError> {
     }
 }
 
-/// Address and Ethernet address of an entry of the neighbour table that is alive.
+/// Returns address and Ethernet address of a reachable entry of the neighbour table.
 fn neighbour(entry: &Value) -> Option<(IpAddr, MacAddr)> {
     let word = |key: &str| entry.get(key).and_then(Value::as_str);
     let dead = entry.get("state").and_then(Value::as_array).is_some_and(|states| {
@@ -29,12 +29,12 @@ fn neighbour(entry: &Value) -> Option<(IpAddr, MacAddr)> {
     (!dead).then_some((address, mac))
 }
 
-/// A node per station in the neighbour table of the mesh interface, with all its addresses.
+/// Returns a node per station in the neighbour table of the mesh interface, with all its addresses.
 pub(super) fn neighbours(text: &str) -> Result<Vec<Found>, SourceError> {
     let mut out = Nodes::default();
     for (address, mac) in entries(text)?.iter().filter_map(neighbour) {
         if let Some(found) = out.node(&mac.to_string()) {
-            // Its routed prefixes are known only to routing; its Ethernet address takes the rest.
+            // Only routing knows its routed prefixes; its Ethernet address covers the rest.
             found.add_mac(mac);
             found.add_prefix(IpNet::from(address));
             found.hops = Some(1);
@@ -43,14 +43,15 @@ pub(super) fn neighbours(text: &str) -> Result<Vec<Found>, SourceError> {
     Ok(out.list())
 }
 
-/// Routing daemons of meshes and others, by the names and numbers of their protocols in `ip route`
-/// (iproute2's rt_protos). Their next hop is the first router on the way, not the home at its end.
+/// Protocols of routing daemons, by their names and numbers in `ip route` (iproute2's rt_protos).
+///
+/// Their next hop is the first router on the path, not the home at its end.
 const DAEMONS: [&str; 14] = [
     "babel", "42", "olsr", "100", "bird", "zebra", "ospf", "isis", "rip", "bgp", "eigrp", "openr",
     "bmx", "gated",
 ];
 
-/// One home: the Ethernet address of its router, else the address of its router, else its own prefix.
+/// Identity of a home: the Ethernet address of its router, else the router's address, else its own prefix.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Home {
     Mac(MacAddr),
@@ -58,7 +59,7 @@ enum Home {
     Alone(IpNet),
 }
 
-/// The Ethernet address in a link-local address that was made of it (RFC 4291 Appendix A).
+/// Returns the Ethernet address in a link-local address that was made of it (RFC 4291 Appendix A).
 fn eui64(address: IpAddr) -> Option<MacAddr> {
     let IpAddr::V6(a) = address else { return None };
     let o = a.octets();
@@ -66,8 +67,10 @@ fn eui64(address: IpAddr) -> Option<MacAddr> {
     of_mac.then(|| MacAddr([o[8] ^ 2, o[9], o[10], o[13], o[14], o[15]]))
 }
 
-/// A subscriber per home that unicast routes over the mesh interface lead to; the default and the link's own
-/// routes lead to none. `neighbours` is the neighbour table, which tells which next hops are one router.
+/// Returns a subscriber per home that unicast routes over the mesh interface lead to.
+///
+/// The default route and the link's own routes lead to none. `neighbours` is the neighbour table, which shows the next
+/// hops that are one router.
 pub(super) fn routes(
     texts: &[&str],
     neighbours: &str,
@@ -80,7 +83,7 @@ pub(super) fn routes(
         for entry in entries(text)? {
             let word = |key: &str| entry.get(key).and_then(Value::as_str);
             let plain = word("type").is_none_or(|t| t == "unicast");
-            // What the kernel itself put there is the gateway's own network.
+            // Routes of the kernel itself are the gateway's own network.
             if !plain || word("protocol") == Some("kernel") {
                 continue;
             }
@@ -107,7 +110,7 @@ pub(super) fn routes(
     }
     let mut out = Nodes::default();
     for (home, (routers, nets)) in homes {
-        // The lowest address, and of IPv4 where there is one.
+        // The lowest address, if possible of IPv4.
         let router = routers.first().map(ToString::to_string);
         let own = nets.iter().min().map(ToString::to_string);
         let name = match home {
@@ -121,7 +124,7 @@ pub(super) fn routes(
     Ok(out.list())
 }
 
-/// The next hop of a route, the first of several; `None` on the link itself.
+/// Returns the next hop of a route, the first of several; `None` on the link itself.
 fn next_hop(entry: &Value) -> Option<IpAddr> {
     let of = |v: &Value| {
         let via = v.get("via").and_then(|via| via.get("host"));

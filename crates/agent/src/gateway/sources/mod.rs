@@ -1,7 +1,7 @@
-//! Where subscribers come from that the configuration does not list.
+//! Sources of subscribers that the configuration does not list.
 //!
-//! Each format is a pure function from text to subscribers; [`fetch`] is what reads files, sockets
-//! and commands. Nothing that is read is trusted: wrong entries are left out and counted.
+//! Each format is a pure function from text to subscribers; [`fetch`] reads files, sockets and commands. All input is
+//! untrusted: invalid entries are left out and counted.
 
 mod babel;
 mod batman;
@@ -28,17 +28,17 @@ use crate::gateway::config::{
 /// A mesh node as a source shows it.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Found {
-    /// Its name there.
+    /// Name in the source.
     pub name: String,
     /// Its addresses and those behind it.
     pub prefixes: Vec<IpNet>,
     /// Its Ethernet addresses and those behind it.
     pub macs: Vec<MacAddr>,
-    /// Wireless hops from the gateway, if the source says so.
+    /// Wireless hops from the gateway, if the source has them.
     pub hops: Option<u32>,
 }
 
-/// What a text is that [`read`] takes apart.
+/// Format of a text for [`read`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// NetJSON NetworkGraph.
@@ -55,11 +55,13 @@ pub enum Form {
     Routes,
 }
 
-/// Nodes in a text. `more` has the further texts of the form: batman-adv's clients, OLSR's `/hna` and
-/// `/mid`, the neighbour table of routes; each may be absent or empty.
+/// Reads nodes from a text.
+///
+/// `more` has the further texts of the form: batman-adv's clients, OLSR's `/hna` and `/mid`, the neighbour table of
+/// routes; each may be absent or empty.
 ///
 /// # Errors
-/// A text that is not of that form, or that is cut short. Single wrong entries are left out.
+/// A text that is not of that form, or that is truncated. Single invalid entries are left out.
 pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Vec<Found>, SourceError> {
     let further = |i: usize| more.get(i).copied().unwrap_or_default();
     match form {
@@ -77,10 +79,10 @@ pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Vec<Found>, SourceE
 pub(crate) struct Nodes(BTreeMap<String, Found>);
 
 impl Nodes {
-    /// The node of a name; `None` for one that is no name.
+    /// Returns the node of a name, adding it if needed; `None` if the name is invalid.
     pub(crate) fn node(&mut self, name: &str) -> Option<&mut Found> {
         let name = name.trim();
-        // One of that name would get the traffic of all whom nobody knows.
+        // A node of this name would get all unmapped traffic.
         if name.chars().count() > 64 || !is_plain(name) || name == UNMAPPED {
             return None;
         }
@@ -88,12 +90,12 @@ impl Nodes {
         Some(self.0.entry(name.to_owned()).or_insert_with(new))
     }
 
-    /// The node of a name, if there is one already.
+    /// Returns the node of a name, if there is one already.
     pub(crate) fn known(&mut self, name: &str) -> Option<&mut Found> {
         self.0.get_mut(name)
     }
 
-    /// Those with an address.
+    /// Returns the nodes with an address.
     pub(crate) fn list(self) -> Vec<Found> {
         let mut all: Vec<Found> = self.0.into_values().collect();
         all.retain_mut(|n| {
@@ -105,14 +107,16 @@ impl Nodes {
     }
 }
 
-/// Keeps the first of equal ones.
+/// Removes duplicates, keeping the first.
 fn once<T: Ord + Copy>(list: &mut Vec<T>) {
     let mut seen = BTreeSet::new();
     list.retain(|x| seen.insert(*x));
 }
 
 impl Found {
-    /// Takes in an address; [`Nodes::list`] leaves out what came twice. Default routes, the gateway's own link and groups are nobody's.
+    /// Adds a prefix; [`Nodes::list`] removes duplicates.
+    ///
+    /// Default routes, the gateway's own link and groups belong to no node.
     pub(crate) fn add_prefix(&mut self, prefix: IpNet) {
         let prefix = prefix.trunc();
         let address = prefix.addr();
@@ -133,10 +137,10 @@ impl Found {
     }
 }
 
-/// The longest piece of somebody else's text that goes into an event.
+/// Longest excerpt of untrusted text in an event.
 const EXCERPT: usize = 80;
 
-/// The beginning of what somebody else said, on one line and harmless to a terminal.
+/// Returns the beginning of an untrusted text, on one line and safe for a terminal.
 pub(crate) fn excerpt(text: &str) -> String {
     let shown = text.trim().chars().take(EXCERPT).filter(|c| is_shown(*c));
     let mut out = shown.collect::<String>().trim().to_owned();
@@ -153,19 +157,19 @@ fn is_link_local(address: std::net::IpAddr) -> bool {
     }
 }
 
-/// A source at the last look.
+/// A source at the last query.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct SourceReport {
     /// The source: a file, a command or an address.
     pub name: String,
-    /// Subscribers that it showed.
+    /// Number of its subscribers.
     pub subscribers: usize,
-    /// Why it failed, if it did.
+    /// Reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// What a look at all sources gave.
+/// Result of a query of all sources.
 #[derive(Default, Debug)]
 pub struct Discovery {
     /// Nodes, each once.
@@ -176,14 +180,14 @@ pub struct Discovery {
     pub sources: Vec<SourceReport>,
 }
 
-/// The longest answer that is read: 60,000 nodes with their addresses have less.
+/// Longest response, bytes: 60,000 nodes with their addresses are shorter.
 const MOST: u64 = 16 << 20;
-/// Values in it, at most: a program of some hundred bytes per value is all that a router can bear.
+/// Most JSON values of a response: a router can bear no more than some hundred bytes of memory for each.
 const VALUES: usize = 1 << 20;
-/// The longest that a source may take.
+/// Longest time of a source.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks every source.
+/// Queries every source.
 pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     let mut discovery = Discovery::default();
     let mut nodes: BTreeMap<String, Subscriber> = BTreeMap::new();
@@ -254,14 +258,14 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     discovery
 }
 
-/// A text as JSON, unless it is one that would fill the memory.
+/// Parses a text as JSON, unless it would fill the memory.
 pub(crate) fn json(text: &str) -> Result<serde_json::Value, SourceError> {
-    // Whatever stands between two of these is one value at most; those within strings are few.
+    // Between two of these characters is at most one value; few of them are within strings.
     let values = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{')).count();
     if values > VALUES {
         return Err(SourceError::TooManyValues(values));
     }
-    // Editors of some systems put a byte-order mark in front.
+    // Editors of some systems add a byte-order mark in front.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Err(SourceError::Empty);
@@ -270,7 +274,7 @@ pub(crate) fn json(text: &str) -> Result<serde_json::Value, SourceError> {
 }
 
 fn file(path: &std::path::Path) -> Result<String, SourceError> {
-    // A pipe that nobody writes to must not keep this thread.
+    // A pipe without a writer must not block this thread.
     let mut options = std::fs::File::options();
     let file = options.read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let meta = file.metadata()?;
@@ -285,7 +289,7 @@ fn file(path: &std::path::Path) -> Result<String, SourceError> {
     String::from_utf8(bytes).map_err(|_| SourceError::NotText)
 }
 
-/// Runs a command and gives back what it prints.
+/// Runs a command and returns its output.
 fn run(program: &str, args: &[&str]) -> Result<String, SourceError> {
     let out = command::run(program, args, &[], PATIENCE)?;
     let program = program.to_owned();
@@ -330,8 +334,9 @@ impl Read for Stream {
     }
 }
 
-/// Sends a request and reads the answer until `end` is satisfied, or until the other side closes if that is how
-/// an answer ends (`closes`).
+/// Sends a request and reads the response until `end` is satisfied.
+///
+/// With `closes`, the response ends when the other side closes the connection.
 fn talk(
     endpoint: &Endpoint,
     request: &str,

@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::{Found, Nodes, SourceError};
 use crate::gateway::config::prefix;
 
-/// Deepest collection within collections that is read.
+/// Largest nesting depth of collections.
 const DEPTH: usize = 8;
 
-/// The graphs of a file: itself, or those of a NetworkCollection.
+/// Collects the graphs of a file: itself, or those of a NetworkCollection.
 fn graphs<'a>(value: &'a Value, depth: usize, out: &mut Vec<&'a Value>) {
     match value.get("type").and_then(Value::as_str) {
         Some("NetworkGraph") => out.push(value),
@@ -35,8 +35,9 @@ fn is_address(text: &str) -> bool {
     text.parse::<MacAddr>().is_ok() || prefix(text).is_some()
 }
 
-/// The prefix that a node stands for; `None` for a router. OLSRv2 lists networks behind routers as nodes of
-/// type `lan` or `attached`, labelled by their prefix.
+/// Returns the prefix that a node stands for; `None` for a router.
+///
+/// OLSRv2 lists networks behind routers as nodes of type `lan` or `attached`, labelled by their prefix.
 fn attached(node: &Value) -> Option<&str> {
     let own = word(node, "label").or_else(|| word(node, "id")?.rsplit('_').next())?;
     let net = prefix(own).filter(|_| own.contains('/'))?;
@@ -44,15 +45,17 @@ fn attached(node: &Value) -> Option<&str> {
     (behind || net.prefix_len() < net.max_prefix_len()).then_some(own)
 }
 
-/// The router that announces a prefix: the one that the node names, else the one that a link joins it with.
+/// Returns the router that announces a prefix: the one that the node names, else the one that a link joins it with.
 fn owner<'a>(node: &'a Value, links: &BTreeMap<&str, &'a str>) -> Option<&'a str> {
     property(node, "router_id").or_else(|| links.get(word(node, "id")?).copied())
 }
 
-/// Reads a NetworkGraph, or the graphs of a NetworkCollection. A node's name is its label, else its id; so
-/// it is where several have one label, or a node could pass for another by its choice of words. Addresses
-/// are the id (OLSRv2's without its `id_`), `local_addresses`, and of the properties `addresses` and
-/// `router_addr`; a label is one where the id is none. Prefixes that are nodes belong to their router.
+/// Reads a NetworkGraph, or the graphs of a NetworkCollection.
+///
+/// A node's name is its label, else its id. The id is also used if several nodes have one label: otherwise a node could
+/// pass for another by its choice of a label. Addresses are the id (OLSRv2's without its `id_`), `local_addresses`, and
+/// of the properties `addresses` and `router_addr`; a label is an address if the id is none. Prefixes that are nodes
+/// belong to their router.
 pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
     let root = super::json(text)?;
     let mut all = Vec::new();
@@ -72,7 +75,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
     Ok(found)
 }
 
-/// Adds the nodes of a graph; the number of routers in it.
+/// Adds the nodes of a graph; returns its number of routers.
 fn add(graph: &Value, out: &mut Nodes) -> Result<usize, SourceError> {
     let nodes = graph.get("nodes").and_then(Value::as_array).ok_or(SourceError::NoNodes)?;
     let mut names: BTreeMap<&str, u32> = BTreeMap::new();
@@ -91,7 +94,7 @@ fn add(graph: &Value, out: &mut Nodes) -> Result<usize, SourceError> {
             }
         }
     }
-    // By the id of each router, its name here.
+    // Names by the ids of routers.
     let mut named: BTreeMap<&str, String> = BTreeMap::new();
     let mut own = BTreeSet::new();
     let mut routers = 0;

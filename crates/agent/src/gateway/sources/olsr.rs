@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Found, Nodes, SourceError};
 
-/// Cost of a route that is broken (ROUTE_COST_BROKEN of olsrd).
+/// Cost of a broken route (ROUTE_COST_BROKEN of olsrd).
 const BROKEN: u64 = 0xffff_ffff;
 
 fn body(text: &str) -> &str {
@@ -22,13 +22,13 @@ fn address(entry: &Value, key: &str) -> Option<IpAddr> {
     entry.get(key)?.as_str()?.parse().ok()
 }
 
-/// Network and length of an entry.
+/// Returns network and length of an entry.
 fn net(entry: &Value) -> Option<IpNet> {
     let length = entry.get("genmask").or_else(|| entry.get("genMask"))?.as_u64()?;
     IpNet::new(address(entry, "destination")?, u8::try_from(length).ok()?).ok()
 }
 
-/// A table of an answer; empty where a daemon does not have it.
+/// Returns a table of a response; empty if a daemon does not have it.
 fn table(text: &str, key: &'static str) -> Result<Vec<Value>, SourceError> {
     let body = body(text);
     if body.is_empty() {
@@ -50,7 +50,7 @@ impl Mains {
         };
         let mut mains = BTreeMap::new();
         for entry in mid {
-            // `main` in olsrd 0.9.7 and later, before that the entry's own address.
+            // `main` in olsrd 0.9.7 and later, the entry's own address in earlier versions.
             let main = entry.get("main").and_then(one).or_else(|| address(entry, "ipAddress"));
             let Some(main) = main else { continue };
             let aliases = entry.get("aliases").and_then(Value::as_array);
@@ -67,8 +67,7 @@ impl Mains {
     }
 }
 
-/// A node per router with the host routes to its addresses; networks belong to the router that announces
-/// them.
+/// Returns a node per router with the host routes to its addresses; networks belong to the router that announces them.
 pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Vec<Found>, SourceError> {
     let routes = super::json(body(routes))?;
     let routes = routes.get("routes").and_then(Value::as_array).ok_or(SourceError::NoRoutes)?;

@@ -29,8 +29,7 @@ fn netjson_graphs() {
     assert!(netjson::read("{\"type\": \"NetworkRoutes\"}").is_err());
 }
 
-/// A node's label is its own choice: it makes nobody another, and nobody the one who has the traffic of
-/// all whom nobody knows.
+/// A node chooses its own label, which gives it neither another node's identity nor the unmapped traffic.
 #[test]
 fn a_label_is_no_way_into_somebody_elses_class() {
     let text = r#"{"type": "NetworkGraph", "nodes": [
@@ -43,7 +42,7 @@ fn a_label_is_no_way_into_somebody_elses_class() {
     assert!(found.iter().all(|f| f.prefixes.len() == 1));
 }
 
-/// In a folder of all somebody may put anything where the map is expected.
+/// In a folder that all users can write to, any object may be in place of the map.
 #[test]
 fn what_is_no_file_or_too_large_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,8 +60,9 @@ fn what_is_no_file_or_too_large_is_refused_at_once() {
     assert_eq!(read(Form::NetJson, &file(&at("map")).unwrap(), &[]).unwrap(), []);
 }
 
-/// The largest answers that are read, made so that they fill as much memory as can be: in a process of
-/// its own, with the bound of the systemd unit.
+/// The largest permitted responses, made to fill as much memory as possible.
+///
+/// The test runs in a separate process, with the memory limit of the systemd unit.
 #[test]
 fn no_answer_fills_the_memory() {
     let name = "gateway::sources::tests::no_answer_fills_the_memory";
@@ -91,7 +91,7 @@ fn no_answer_fills_the_memory() {
     let keys = fill("[{".into(), &entry) + "\"z\":0}]";
     assert!(read(Form::Routes, &keys, &[]).unwrap_err().to_string().contains("values"));
     drop((nodes, keys));
-    // As many values as are let through.
+    // As many values as are permitted.
     let mut dense = "[{".to_owned();
     (0..VALUES - 4).for_each(|i| dense += &entry(i));
     dense += "\"z\":0}]";
@@ -110,12 +110,13 @@ fn no_answer_fills_the_memory() {
     assert!(kib < 200 << 10, "{kib} KiB");
 }
 
-/// What batctl 2023.0 prints on batman-adv 2022.3 in a chain of three nodes, at its end.
+/// Output of batctl 2023.0 on batman-adv 2022.3 in a chain of three nodes, at its end.
 const ORIGINATORS: &str = include_str!("fixtures/batctl-2023.0-originators.json");
 const CLIENTS: &str = include_str!("fixtures/batctl-2023.0-transtable_global.json");
 
-/// A node is known by the address of its radio, and reached at those that it announces: its own bat0
-/// among them, groups not.
+/// A node is named by the address of its radio, and reached at those that it announces.
+///
+/// Its own bat0 is among them, groups are not.
 #[test]
 fn batman_originators_with_their_clients() {
     assert_eq!(
@@ -125,7 +126,7 @@ fn batman_originators_with_their_clients() {
             "76:3d:94:90:85:7a [] [2a:cb:97:a7:b4:03] Some(1)",
         ]
     );
-    // Whoever is not the best way to a client, or no longer one, does not have it.
+    // Only the best path to a client has it, and no longer after its deletion.
     for gone in [
         CLIENTS.replace("\"best\":true", "\"seen\":true"),
         CLIENTS.replace("\"del\": false", "\"del\": true"),
@@ -137,7 +138,7 @@ fn batman_originators_with_their_clients() {
     assert!(batman::read(ORIGINATORS, "").is_err(), "nobody can be limited without the table");
 }
 
-/// As a terminal would show it otherwise, `status` would tell lies.
+/// On a terminal such names would make `status` misleading.
 #[test]
 fn names_that_do_not_look_as_they_are_are_nobodys() {
     for name in ["", " ", "a\u{202e}b", "a\u{200b}b", "a\nb", "\u{feff}a", "a\u{e0041}"] {
@@ -157,7 +158,7 @@ fn what_others_say_is_told_in_part() {
     assert!(told.len() < 120, "{told}");
 }
 
-/// A list in which everybody has every address once more is read in the time that it takes to read.
+/// A list in which each node repeats each address is handled in the time that reading it takes.
 #[test]
 fn an_address_told_a_hundred_thousand_times_counts_once() {
     let route = r#"{"dst":"10.0.0.7","gateway":"10.0.0.2","flags":[]}"#;
@@ -213,7 +214,7 @@ fn babel_routes_by_router() {
     assert!(babel::read("HTTP/1.0 200 OK").is_err());
 }
 
-/// What babeld 1.12.1 on Linux 6.1 answers about one router that announces a network.
+/// The response of babeld 1.12.1 on Linux 6.1 about one router that announces a network.
 #[test]
 fn babeld_itself() {
     let text = include_str!("fixtures/babeld-1.12.1-dump.txt");
@@ -268,7 +269,7 @@ fn routes_of_one_home_are_found_by_its_next_hop() {
     assert_eq!(
         show(&kernel::routes(&[four, six], neighbours, RoutesBy::Origin).unwrap()),
         [
-            // The second one's router is known by its link-local address alone, which has its Ethernet address.
+            // The second one's router is known only by its link-local address, which contains its Ethernet address.
             "10.0.0.2 [10.1.1.0/24 10.1.2.0/24 fd00:1::/64] [] None",
             "10.0.0.3 [10.1.3.0/24 fd00:3::/64] [] None",
             "10.0.0.9/32 [10.0.0.9/32] [] None",
@@ -277,7 +278,7 @@ fn routes_of_one_home_are_found_by_its_next_hop() {
     );
 }
 
-/// A dump is read to its own end, wherever the reads cut it: each look is complete or fails as a whole.
+/// A dump is read to its own end, wherever the reads cut it: each query is complete or fails as a whole.
 #[test]
 fn a_dump_is_complete_wherever_reads_cut_it() {
     for cut in 0..BABEL.len() {
@@ -286,7 +287,7 @@ fn a_dump_is_complete_wherever_reads_cut_it() {
         assert!(babel::read(&BABEL[..cut]).is_err());
         assert!(progress.complete(BABEL.as_bytes()));
     }
-    // Whole lines that refuse end it; lines in which such words stand do not.
+    // Whole lines that refuse end it; lines that contain such words do not.
     for refusal in ["no\n", "no such command\n", "bad\n"] {
         let text = BABEL.replacen("add interface", &format!("{refusal}add interface"), 1);
         assert!(babel::Progress::default().complete(text.as_bytes()));
@@ -300,7 +301,7 @@ fn a_dump_is_complete_wherever_reads_cut_it() {
     assert_eq!(babel::read(&retracted).unwrap(), []);
 }
 
-/// `babel` may be a Unix socket; an answer that ends early is a failure, not a shorter list.
+/// `babel` may be a Unix socket; a truncated response is a failure, not a shorter list.
 #[test]
 fn babel_by_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
@@ -402,7 +403,7 @@ fn olsrv2_prefixes_belong_to_their_router() {
     ];
     let text = graph(&nodes);
     assert_eq!(show(&netjson::read(&text).unwrap()), expected);
-    // OONF's answer is a collection; a byte-order mark does no harm.
+    // OONF's response is a collection; a byte-order mark is harmless.
     let all = format!("\u{feff}{{\"type\": \"NetworkCollection\", \"collection\": [{text}]}}");
     assert_eq!(show(&netjson::read(&all).unwrap()), expected);
     // Nodes without an address are a message, not an empty list.
@@ -428,7 +429,7 @@ fn nothing() -> Discover {
     }
 }
 
-/// A daemon that answers is asked and understood, over a real socket.
+/// Daemons are queried and understood over a real socket.
 #[test]
 fn sockets_files_and_their_failures() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -456,7 +457,7 @@ fn sockets_files_and_their_failures() {
 }
 
 proptest! {
-    /// No text makes a reader panic, whole or cut.
+    /// No text makes a reader panic, whole or truncated.
     #[test]
     fn no_text_is_too_strange(text in "\\PC{0,200}", cut in 0..2000_usize) {
         let part = |t: &str| t.chars().take(cut).collect::<String>();
