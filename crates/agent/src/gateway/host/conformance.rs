@@ -1,4 +1,4 @@
-//! The gateway under the suite for hosts, on a virtual clock and a plane without a kernel.
+//! The gateway under the conformance suite for hosts, on a virtual clock and a plane without a kernel.
 
 use fairmesh_control::ActionKind;
 use fairmesh_control::host::conformance::{ClassInForce, Mutation, Subject, hold, mutants};
@@ -13,7 +13,7 @@ use crate::gateway::fake::FakeShaper;
 use crate::gateway::governor::{ClassIds, Governor};
 use crate::gateway::offers::{SITE, offers};
 
-/// Of whom everything is known that a control may need to know.
+/// Configuration with all knowledge that a control may need.
 const CONFIG: &str = r#"
 mode = "apply"
 [mesh]
@@ -30,14 +30,14 @@ fair_down = "1 Mbit/s"
 fair_up = "300 kbit/s"
 "#;
 
-/// The same with another gateway.
+/// Addition for another gateway.
 const PEERS: &str = "[peers]\nnumber = 3\npeer = [\"192.0.2.2:5247\"]\n";
 
 struct Gateway {
     host: Option<Host<FakeShaper>>,
     now: Time,
     peers: bool,
-    /// What it has said to the others.
+    /// Messages sent to the others.
     told: Vec<Vec<u8>>,
 }
 
@@ -54,14 +54,14 @@ impl Gateway {
         self.host.as_ref().expect("a mechanism that was started")
     }
 
-    /// What the plane lets a class send, in IP bytes.
+    /// Returns the plane's limit of a class, in IP bytes.
     fn limit(&self, class: ClassId, direction: Direction) -> Option<BitRate> {
         let frames = self.host().plane.classes[&Slot { class, direction }].rate?;
         Some(BitRate(frames.0 * 1500 / 1514))
     }
 }
 
-/// All that has passed were segments of one connection a class and direction, each acknowledged but the last.
+/// Reads all passed packets as segments of one connection per class and direction, each acknowledged but the last.
 fn read_all(host: &mut Host<FakeShaper>, now: Time) {
     let passed: Vec<_> = host.plane().classes.iter().map(|(s, c)| (*s, c.packets)).collect();
     let signs = host.signs().clone();
@@ -156,8 +156,7 @@ impl Subject for Gateway {
         }
     }
 
-    /// A queue for each flow in turn is a queue in each subscriber's class; one that all share there
-    /// is not.
+    /// A fair queue per flow corresponds to a queue in each subscriber's class; one shared queue does not.
     fn class(&self, _: NodeId, class: Class) -> Option<ClassInForce> {
         let host = self.host();
         let layout = host.plane.layout.as_ref()?;
@@ -204,7 +203,7 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
         ["static-fq", "static-flow", "arc-fq", "pfrc", "maxmin", "rtt"]
     );
     assert_eq!(summary.nothing, ["fifo"]);
-    // One queue for all, another queue for the radio, and whatever runs or speaks at other nodes.
+    // One queue for all, another queue for the radio, and controls that run at or send to other nodes.
     for refused in [
         "static",
         "arc",
@@ -225,7 +224,7 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
     assert!(summary.ran.len() > 8, "{:?}", summary.ran);
 }
 
-/// With others to speak to, the controls that speak to them run, too, and nothing else changes.
+/// With other gateways, the controls that send to them run, too, and nothing else changes.
 #[test]
 fn the_gateway_with_peers_keeps_the_contract_with_every_mechanism() {
     let (alone, summary) = (hold(Gateway::new).unwrap(), hold(Gateway::with_peers).unwrap());
@@ -240,7 +239,7 @@ fn what_is_said_to_other_gateways_leaves() {
     gateway.start(&fairmesh_control::Registry::standard().lookup("maxmin+peers").unwrap()).unwrap();
     gateway.advance(Time::ZERO + Span::from_secs(10));
     assert!((8..=12).contains(&gateway.told.len()), "one a second: {}", gateway.told.len());
-    // Not while limits are lifted, and not while nothing is limited.
+    // Not while limits are lifted, and not while no limit applies.
     let host = gateway.host.as_mut().unwrap();
     host.governor.hold(crate::gateway::governor::Held::Fault("test"));
     host.poll(Time::ZERO + Span::from_secs(11));

@@ -1,4 +1,4 @@
-//! The whole daemon but its runtime, on a virtual clock and a plane with faults.
+//! The whole daemon except its runtime, on a virtual clock and a plane with faults.
 
 use fairmesh_linux::{ClassId, Direction, Slot};
 use fairmesh_units::BitRate;
@@ -10,7 +10,7 @@ use crate::gateway::fake::{Broken, FakeShaper};
 use crate::gateway::governor::{ClassIds, Override};
 use crate::gateway::report;
 
-/// A configuration of `n` subscribers.
+/// Returns a configuration of `n` subscribers.
 pub(crate) fn config(n: usize, mode: &str, control: &str, extra: &str) -> Config {
     let mut text = format!(
         "mode = \"{mode}\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"bat0\"\n[wired]\ninterface = \"eth0\"\n\
@@ -36,14 +36,14 @@ impl Bench {
         bench
     }
 
-    /// Everybody wants this much downstream.
+    /// Sets the offered load of all subscribers downstream.
     fn demand(&mut self, rate: f64) {
         for (slot, class) in &mut self.host.plane().classes {
             class.demand = if slot.direction == Direction::Down { rate } else { 0.0 };
         }
     }
 
-    /// Lets time pass in steps of a quarter of a second; the daemon is called when it asked to be.
+    /// Lets time pass in steps of a quarter of a second; the daemon is called at the times that it requests.
     fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds * 4 {
             self.host.plane().run(0.25);
@@ -72,7 +72,7 @@ fn jain(x: &[f64]) -> f64 {
     sum * sum / (x.len() as f64 * squares)
 }
 
-/// What each got over some seconds, downstream.
+/// Returns the downstream rate of each subscriber over some seconds.
 fn got(bench: &mut Bench, seconds: u64) -> Vec<f64> {
     let bytes = |b: &mut Bench| -> Vec<u64> {
         let classes = &b.host.plane().classes;
@@ -102,7 +102,7 @@ fn pfrc_makes_an_unfair_mesh_fair() {
     assert!(m.directions[0].change.as_ref().unwrap().why.code().starts_with("pfrc."));
 }
 
-/// Taken for flows, they would starve for ever: everybody would stay at the lower bound's half.
+/// As flows, acknowledgements would always look starved: all limits would stay at half the lower bound.
 #[test]
 fn acknowledgements_are_no_flows() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", ""));
@@ -112,7 +112,7 @@ fn acknowledgements_are_no_flows() {
     let rates = got(&mut b, 100);
     assert!(jain(&rates) > 0.99, "{rates:?}");
     assert!(rates.iter().sum::<f64>() > 0.8 * 9e6, "{rates:?}");
-    // Who then uploads in earnest is a flow.
+    // A subscriber that then uploads is a flow.
     b.host.plane().answered = false;
     b.host.plane().classes.get_mut(&FakeShaper::slot(1, Direction::Up)).unwrap().demand = 6e6;
     let before = b.total("pfrc.flows");
@@ -155,8 +155,9 @@ fn ceilings_hold_without_a_control() {
     assert_eq!(b.host.plane().rate(2, Direction::Down), Some(BitRate(1_009_334)));
 }
 
-/// After each kind of fault nothing is limited within two epochs, its event is named, and limits
-/// come back after it.
+/// After each kind of fault nothing is limited within two epochs, and its event is reported.
+///
+/// Limits return afterwards.
 #[test]
 fn every_fault_lifts_the_limits_within_two_epochs_and_is_named() {
     let cases = [
@@ -175,7 +176,7 @@ fn every_fault_lifts_the_limits_within_two_epochs_and_is_named() {
         b.pass(60);
         assert!(!b.host.plane().free(), "{broken:?}");
         b.host.plane().broken = broken;
-        // Two epochs, the one that had begun, and the look at its end.
+        // Two epochs, the one that had begun, and the sample at its end.
         b.pass(30);
         if matches!(broken, Broken::Interface | Broken::RulesAgain) {
             assert!(matches!(b.host.phase(), Phase::Absent { .. }), "{broken:?}");
@@ -216,7 +217,7 @@ fn a_failed_apply_releases_at_once_and_if_that_fails_removes() {
     }
 }
 
-/// `nft flush ruleset`, as firewalls do when they are loaded anew.
+/// `nft flush ruleset`, as firewalls run it when they are reloaded.
 #[test]
 fn rules_that_somebody_flushed_are_put_back_at_once() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", "[shaping]\nsample = \"60 s\""));
@@ -230,7 +231,7 @@ fn rules_that_somebody_flushed_are_put_back_at_once() {
     assert_eq!(b.limits(), before, "the same limits as before");
 }
 
-/// Limits lapse in the kernel when nobody renews them, so that it must be done whatever else is.
+/// Limits expire in the kernel without renewals, so renewals must not depend on anything else.
 #[test]
 fn limits_are_renewed_well_before_they_lapse() {
     let mut b = Bench::new(&config(2, "apply", "fifo", "[shaping]\nsample = \"60 s\""));
@@ -251,7 +252,7 @@ fn one_bad_counter_frees_one_subscriber() {
         b.host.plane().classes.get_mut(&slot).unwrap().demand = 0.0;
         b.host.plane().classes.get_mut(&slot).unwrap().packets = 0;
         b.pass(10);
-        // Falls a little further with every look.
+        // Decreases with every sample.
         b.host.plane().classes.get_mut(&slot).unwrap().bytes = 1;
     }
     assert!(b.total("counter.backwards") > 0);
@@ -276,8 +277,9 @@ fn an_interface_that_flaps_is_left_alone_for_a_while() {
     assert_eq!(b.host.phase(), Phase::Running);
 }
 
-/// The interface comes up after the daemon, and again as another kind of link: what the kernel counts of a packet is
-/// asked each time.
+/// The interface appears after the daemon, and later as another kind of link.
+///
+/// Each time the header bytes that the kernel counts are read again.
 #[test]
 fn headers_are_read_when_an_interface_appears_and_again_when_it_changes() {
     let plan = "[plan.all]\ndown = \"1 Mbit/s\"\nup = \"1 Mbit/s\"";
@@ -316,7 +318,7 @@ fn headers_are_read_when_an_interface_appears_and_again_when_it_changes() {
     };
     // 1 Mbit/s of IP packets of 1500 bytes, in frames.
     let frames = |header: u64| (1_000_000 * (1500 + header)).div_ceil(1500);
-    // What the plane sends has 1514 bytes, whatever they are.
+    // The plane sends frames of 1514 bytes in any case.
     assert_eq!(limits([14, 14]), ([frames(14); 2], 1500), "after it has appeared");
     assert_eq!(limits([0, 14]), ([frames(0), frames(14)], 1514), "it is a tunnel now");
     assert_eq!(limits([18, 0]), ([frames(18), frames(0)], 1496), "and a VLAN beside one");
@@ -340,7 +342,7 @@ fn a_subscriber_that_appears_a_thousand_times_a_second_moves_nothing() {
     b.pass(1);
     let relayouts = b.host.plane().relayouts;
     for i in 0..5000_u32 {
-        // There, gone, there again: five seconds of it.
+        // Present, gone, present again, for five seconds.
         b.host.discovered(b.now, found(if i % 2 == 0 { 0..1 } else { 0..0 }));
         b.now += Span::from_millis(1);
         b.host.poll(b.now);
@@ -380,20 +382,20 @@ fn what_is_configured_cannot_be_taken_by_what_is_discovered() {
     assert!(b.host.governor.member("d0").is_err());
 }
 
-/// The configuration says whose 10.0.1.0/24 is, and so whose every address in it.
+/// The configuration assigns 10.0.1.0/24 to a subscriber, and so each of its addresses.
 #[test]
 fn a_part_of_what_is_configured_cannot_be_taken_either() {
     let extra = "[discover]\nroutes = true";
     let mut b = Bench::new(&config(2, "apply", "pfrc", extra));
     let mut thief = found(0..2);
     thief[0].prefixes = vec!["10.0.1.7/32".parse().unwrap()];
-    // Around it is nobody's loss: of two prefixes the longer counts.
+    // A prefix around it is permitted: the longer of two prefixes decides.
     thief[1].prefixes = vec!["10.0.0.0/16".parse().unwrap()];
     b.host.discovered(b.now, thief);
     assert!(b.host.governor.member("d0").is_err());
     assert!(b.host.governor.member("d1").is_ok());
     assert_eq!(b.total("discover.taken"), 1);
-    // Nor is it kept by who had it before the configuration said so.
+    // An earlier owner loses it when the configuration assigns it to another subscriber.
     let mut early = found(5..6);
     early[0].prefixes = vec!["10.0.3.7/32".parse().unwrap()];
     b.host.discovered(b.now, early);
@@ -414,7 +416,7 @@ fn a_hundred_thousand_addresses_are_taken_within_bounds() {
     b.host.discovered(b.now, many.clone());
     assert_eq!(b.host.governor.members().len(), 1002);
     assert_eq!(b.total("discover.full"), 99_000);
-    // All of them one subscriber's.
+    // All of them belong to one subscriber.
     let all = many.iter().flat_map(|s| s.prefixes.clone()).collect();
     let greedy = Subscriber { name: "greedy".into(), prefixes: all, ..many[0].clone() };
     let mut b = Bench::new(&config(2, "apply", "fifo", extra));
@@ -423,7 +425,7 @@ fn a_hundred_thousand_addresses_are_taken_within_bounds() {
     assert_eq!(b.total("discover.addresses"), 1);
 }
 
-/// Whoever was discovered is found again only after a restart.
+/// Discovered subscribers are found again only after a restart.
 #[test]
 fn an_override_waits_for_a_subscriber_that_is_not_here_yet() {
     let mut b =
@@ -441,7 +443,7 @@ fn an_override_waits_for_a_subscriber_that_is_not_here_yet() {
     b.pass(2);
     let class = m_class(&b, "d0");
     assert_eq!(b.host.plane().rate(class, Direction::Down), Some(BitRate(504_667)));
-    // Gone for a moment and back: still its own.
+    // Briefly absent and back: the override is still its own.
     b.host.discovered(b.now, Vec::new());
     assert!(b.host.governor.member("d0").is_err());
     assert_eq!(b.host.governor.overrides().count(), 1);
@@ -488,12 +490,12 @@ fn a_reload_changes_what_it_says_and_nothing_else() {
     b.host.poll(b.now);
     assert_eq!(b.limits(), before, "the same configuration");
     assert_eq!((b.host.plane().installs, b.host.plane().relayouts), (installs, relayouts));
-    // Nobody's limit passes through "none" or a start value on the way.
+    // No limit passes through "none" or an initial value on the way.
     b.host.reload(b.now, &config(5, "apply", "pfrc", "")).unwrap();
     b.host.poll(b.now);
     assert_eq!(b.limits()[..4], before);
     assert_eq!(b.host.plane().relayouts, relayouts + 1);
-    // Refused: what only a restart changes, and what the control does not accept.
+    // Refused: changes that need a restart, and those that the control refuses.
     let mut other = config(5, "apply", "pfrc", "");
     other.layout.queue = 7;
     assert!(b.host.reload(b.now, &other).unwrap_err().to_string().starts_with("shaping.queue: "));
@@ -503,14 +505,14 @@ fn a_reload_changes_what_it_says_and_nothing_else() {
     assert!(b.host.reload(b.now, &greedy).unwrap_err().to_string().contains("guarantees"));
     b.host.poll(b.now);
     assert_eq!(b.limits()[..4], before);
-    // To observing: limits go, nothing else happens.
+    // To observing: limits are lifted, nothing else happens.
     b.host.reload(b.now, &config(5, "observe", "pfrc", "")).unwrap();
     b.host.poll(b.now);
     assert!(b.host.plane().free());
     assert_eq!(b.host.plane().installs, installs);
 }
 
-/// A restart begins where the last run had got to, not at the lower bound.
+/// A restart begins at the level of the last run, not at the lower bound.
 #[test]
 fn what_was_learned_comes_back() {
     for control in ["pfrc", "arc-fq", "fifo"] {
@@ -535,7 +537,7 @@ fn what_was_learned_comes_back() {
         again.pass(40);
         let now = again.host.governor.learned().unwrap().0 as f64;
         assert!((now / learned.0 as f64 - 1.0).abs() < 0.3, "{control}: {now} {learned}");
-        // Garbage is cut to what the links carry.
+        // An impossible value is reduced to the capacity of the links.
         again.host.governor.recall(again.now, BitRate(u64::MAX));
         assert!(again.host.governor.learned().unwrap() <= BitRate(10_000_000));
     }
@@ -556,8 +558,9 @@ fn a_stop_leaves_no_limit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: no class is ever stopped, limits stand only while the
-    /// daemon runs and applies, and once everything is well for a while it runs again.
+    /// After any sequence of faults no class is ever stopped.
+    ///
+    /// Limits apply only while the daemon runs and applies, and after a time without faults it runs again.
     #[test]
     fn whatever_happens_it_recovers(
         control in prop::sample::select(vec![
@@ -606,7 +609,7 @@ proptest! {
     }
 }
 
-/// Newcomers may need another classifier, and a check may find that one does not hold: both are told, once.
+/// A new subscriber may need another classifier, and a check may find that one does not work: each is reported once.
 #[test]
 fn another_classifier_is_told() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", ""));
@@ -632,7 +635,7 @@ fn another_classifier_is_told() {
     assert_eq!(told(&b).len(), 2);
 }
 
-/// Limits that are set and do not act are reported as such, once, and so is their return.
+/// Ineffective limits are reported as such, once, and so is their recovery.
 #[test]
 fn limits_that_do_not_act_are_reported_as_degraded() {
     let mut b = Bench::new(&config(2, "apply", "pfrc", ""));
@@ -649,7 +652,7 @@ fn limits_that_do_not_act_are_reported_as_degraded() {
     b.host.plane().deviations.clear();
     b.pass(5);
     assert_eq!((b.host.phase_name(), b.total("limits.act")), ("running", 1));
-    // What the plane has put right is an event and no state.
+    // A fault that the plane has repaired is an event and no state.
     let limits = Deviation::Limits { direction: Direction::Up, classes: 3 };
     b.host.plane().deviations = vec![limits];
     b.pass(1);
@@ -658,7 +661,7 @@ fn limits_that_do_not_act_are_reported_as_degraded() {
     assert!(b.total("limits.changed") <= 1 && b.host.phase_name() == "running");
 }
 
-/// A program that does not end stops neither the loop nor the limits that are in force.
+/// A program that hangs blocks neither the loop nor the limits in force.
 #[test]
 fn a_hung_program_is_reported_and_waited_for() {
     let mut b = Bench::new(&config(2, "apply", "pfrc", ""));

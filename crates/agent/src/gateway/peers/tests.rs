@@ -14,7 +14,7 @@ fn key(octet: u8) -> Key {
     Key::new([octet; 32])
 }
 
-/// Numbers that differ from start to start.
+/// Returns a source of numbers that differ from start to start.
 fn chance(seed: u64) -> Box<dyn FnMut() -> u64> {
     let mut stream = fairmesh_units::Stream::new(seed, "peers");
     Box::new(move || u64::from(stream.below(u32::MAX)) << 32 | u64::from(stream.below(u32::MAX)))
@@ -25,17 +25,17 @@ fn gateway(n: u32, others: &[u32], seed: u64) -> Exchange {
     Exchange::new(n, key(1), &peers, chance(seed))
 }
 
-/// A wire between gateways; keeps everything that was ever on it.
+/// A wire between gateways that keeps all datagrams.
 #[derive(Default)]
 struct Wire {
-    /// From, to, what.
+    /// Sender, receiver, bytes.
     all: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
-    /// What arrived at whom.
+    /// Receiver, sender and body of accepted messages.
     heard: Vec<(u32, u32, Vec<u8>)>,
 }
 
 impl Wire {
-    /// Whatever has to be said, said and heard; and what follows from that.
+    /// Sends all due heartbeats and responses, and delivers them.
     fn pass(&mut self, now: Time, gateways: &mut [&mut Exchange]) {
         let mut out = Vec::new();
         for g in gateways.iter_mut() {
@@ -72,7 +72,7 @@ impl Wire {
         self.carry(now, gateways, out);
     }
 
-    /// Every 250 ms from one moment to another.
+    /// Passes every 250 ms between two times.
     fn run(&mut self, from: u64, to: u64, gateways: &mut [&mut Exchange]) {
         for ms in (from..to).step_by(250) {
             self.pass(at(ms), gateways);
@@ -99,11 +99,11 @@ fn two_that_start_hear_each_other_within_a_second() {
     assert_eq!(a.changes(at(1250)), [Change::Here(2, address(2))]);
     let late = |a: &Exchange, b: &Exchange| count(a, Cause::Late) + count(b, Cause::Late);
     let before = late(&a, &b);
-    // A minute later still, and the challenges have changed several times.
+    // A minute later, after several changes of the challenges.
     wire.run(1500, 60_000, &mut [&mut a, &mut b]);
     assert!(a.changes(at(60_000)).is_empty());
     assert_eq!(late(&a, &b), before);
-    // A sign of life in two seconds, each way.
+    // A heartbeat in two seconds, each way.
     assert!((28..40).contains(&a.report(at(60_000))[0].sent), "{:?}", a.report(at(60_000)));
 }
 
@@ -123,11 +123,11 @@ fn nothing_that_was_ever_said_counts_twice() {
     };
     assert_eq!(again(&mut b, at(30_000)), 0, "at the same gateway");
     assert!(count(&b, Cause::Replayed) >= heard as u64);
-    // After its own restart, whatever its clock says then.
+    // After its own restart, whatever its clock shows then.
     for now in [0, 30_000, 1_000_000_000] {
         assert_eq!(again(&mut gateway(2, &[1], 3), at(now)), 0, "after a restart");
     }
-    // After a restart of the one who said it: its earlier run is over.
+    // After a restart of the sender: its earlier run is over.
     let mut a2 = gateway(1, &[2], 4);
     let mut next = Wire::default();
     next.run(30_000, 32_000, &mut [&mut a2, &mut b]);
@@ -138,14 +138,14 @@ fn nothing_that_was_ever_said_counts_twice() {
     next.run(32_000, 34_000, &mut [&mut a2, &mut b]);
     next.tell(at(34_000), &mut [&mut a2, &mut b], 0, b"new");
     assert_eq!(next.heard.last(), Some(&(2, 1, b"new".to_vec())), "it goes on being heard");
-    // And to one for whom it was not, and to itself.
+    // And to a gateway that was not the receiver, and to the sender itself.
     let mut c = gateway(3, &[1, 2], 5);
     assert_eq!(again(&mut c, at(34_000)), 0);
     let own: Vec<_> = wire.all.iter().filter(|e| e.0 == address(1)).collect();
     assert!(own.iter().all(|e| a.take(at(34_000), address(2), &e.2) == Err(Cause::Number)));
 }
 
-/// All that is left to who holds datagrams back.
+/// The only effect of an attacker that delays datagrams.
 #[test]
 fn what_is_held_back_for_long_does_not_count() {
     for held in [5_000, 9_000, 21_000, 100_000] {
@@ -168,7 +168,7 @@ fn a_wire_that_is_cut_for_a_minute_is_used_again() {
     wire.run(0, 5000, &mut [&mut a, &mut b]);
     a.changes(at(5000));
     for ms in (5000..65_000).step_by(250) {
-        // Each speaks, nobody hears.
+        // Each sends, none receives.
         wire.pass(at(ms), &mut [&mut a]);
         wire.pass(at(ms), &mut [&mut b]);
     }
@@ -180,7 +180,7 @@ fn a_wire_that_is_cut_for_a_minute_is_used_again() {
     wire.run(65_000, 68_000, &mut [&mut a, &mut b]);
     assert_eq!([state(&a, at(68_000)), state(&b, at(68_000))], ["here", "here"]);
     assert_eq!(a.report(at(68_000))[0].starts, 1, "it was the same all the time");
-    // One way only is none.
+    // One direction only is not a connection.
     for ms in (68_000..120_000).step_by(250) {
         let mut said = Vec::new();
         a.greet(at(ms), &mut said);
@@ -193,7 +193,7 @@ fn a_wire_that_is_cut_for_a_minute_is_used_again() {
     assert_eq!(state(&b, at(120_000)), "silent");
 }
 
-/// With some memory of what was said a stranger keeps neither of two from hearing the other.
+/// A replay of earlier datagrams by an attacker does not separate two gateways.
 #[test]
 fn repeated_datagrams_keep_nobody_from_being_heard() {
     let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
@@ -203,7 +203,7 @@ fn repeated_datagrams_keep_nobody_from_being_heard() {
     let (mut here, mut heard) = (0, 0);
     for ms in (20_000..60_000).step_by(250) {
         if ms == 40_000 {
-            // One starts anew amid all this.
+            // One restarts during the replay.
             a = gateway(1, &[2], 7);
         }
         wire.pass(at(ms), &mut [&mut a, &mut b]);
@@ -240,7 +240,7 @@ fn who_lies_about_itself_is_named() {
     newer[4] = 2;
     assert_eq!(b.take(now, address(1), &newer), Err(Cause::Version));
     assert_eq!(b.take(now, address(1), b"GET / HTTP/1.1"), Err(Cause::Malformed));
-    // Two with one number: who was first has it.
+    // Two with one number: the first one keeps it.
     let (mut a, mut liar) = (gateway(1, &[2], 1), gateway(1, &[2], 5));
     let mut wire = Wire::default();
     wire.run(2000, 4000, &mut [&mut a, &mut b]);
@@ -254,7 +254,7 @@ fn who_lies_about_itself_is_named() {
     assert!(b.take(at(4000), mapped, &said[0].2).is_ok(), "IPv4 on a socket for both");
 }
 
-/// A flood under one peer's address costs a bounded number of tags, and the others nothing.
+/// A flood from one peer's address causes a bounded number of tag checks, and does not affect the others.
 #[test]
 fn a_flood_is_cut_off() {
     let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1, 3], 2));
@@ -271,8 +271,9 @@ fn a_flood_is_cut_off() {
 }
 
 proptest! {
-    /// Datagrams lost, repeated, late and in any order: what is believed of a peer is new each time, in the
-    /// order in which it was said, and at most twice a challenge old.
+    /// With datagrams lost, repeated, late and in any order, each accepted one is new.
+    ///
+    /// They are in the order of sending, and at most two challenge periods old.
     #[test]
     fn whatever_the_wire_does_what_is_believed_is_new_and_in_order(
         acts in prop::collection::vec((0u8..5, any::<prop::sample::Index>(), any::<bool>()), 1..300),
@@ -296,7 +297,7 @@ proptest! {
                     b.greet(at(now), &mut out);
                     wire.extend(out.drain(..).map(|d| (now, false, d.2)));
                 }
-                // What is newest, in the right order more often than not.
+                // The newest one, in the right order more often than not.
                 2 | 3 if !wire.is_empty() => {
                     let at_wire = if act == 2 { wire.len() - 1 } else { which.index(wire.len()) };
                     let (said, to, bytes) = wire[at_wire].clone();

@@ -31,7 +31,7 @@ fn patience_follows_the_number_of_subscribers() {
     assert!(of(1, 10_030) >= 25.0);
 }
 
-/// What a bench has told, counted by lines.
+/// Output of a bench, counted by lines.
 #[derive(Clone, Default)]
 struct Lines(Rc<RefCell<u64>>);
 
@@ -50,11 +50,11 @@ struct Bench {
     now: Rc<Cell<Time>>,
     wall: Rc<Cell<u64>>,
     lines: Lines,
-    /// Another gateway of the same mesh, by the same clock.
+    /// Another gateway of the same mesh, with the same clock.
     other: Option<Box<Bench>>,
 }
 
-/// Seconds since 1970 when a bench begins.
+/// Start of a bench, seconds since 1970.
 const WALL: u64 = 1_800_000_000;
 
 fn text(folder: &Path) -> String {
@@ -136,7 +136,7 @@ impl Bench {
                 next = next.min(other.daemon.turn());
             }
             let wait = next.since(now).min(Span::from_secs(1)).min(end.since(now));
-            // A loop without a wait would never end on a real clock either.
+            // A loop without a wait would not end on a real clock either.
             let wait = wait.max(Span::from_millis(1));
             self.now.set(now + wait);
             self.plane().run(wait.as_secs_f64());
@@ -172,7 +172,7 @@ fn found(names: impl Iterator<Item = u32>) -> Message<Input> {
     }))
 }
 
-/// Of this process: bytes in memory and files open.
+/// Returns the resident memory of this process in KiB, and its number of open files.
 fn usage() -> (u64, usize) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
@@ -180,7 +180,7 @@ fn usage() -> (u64, usize) {
     (kib, std::fs::read_dir("/proc/self/fd").unwrap().count())
 }
 
-/// What can be wrong with a kernel, a disk, a clock, a mesh, an operator; one a quarter of an hour.
+/// Causes a fault of the kernel, disk, clock, mesh or operator; one per quarter of an hour.
 fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
     const KERNEL: [Broken; 12] = [
         Broken::Stuck,
@@ -202,7 +202,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
             b.pass(Span::from_secs(u64::from(random.below(90))));
             b.plane().broken = Broken::Nothing;
         }
-        // Names that nobody has seen before and nobody will see again.
+        // Names that occur only once.
         1 => {
             for look in 0..6 {
                 let from = (quarter * 6 + look) * 100;
@@ -210,7 +210,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
                 b.pass(Span::from_secs(10));
             }
         }
-        // Suspended, or held by a hypervisor whose clock runs on; and the calendar jumps.
+        // Suspended, or paused by a hypervisor whose clock continues; and the calendar jumps.
         2 => {
             let away = Span::from_secs(u64::from(random.below(20_000)));
             b.now.set(b.now.get() + away);
@@ -245,7 +245,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
     }
 }
 
-/// Runs a test in a process of its own, whose memory is counted; whether this is that process.
+/// Runs a test in a separate process, whose memory is measured; returns true in that process.
 fn alone(name: &str) -> bool {
     if std::env::var_os("FAIRMESH_TEST_ALONE").is_some() {
         return true;
@@ -259,7 +259,7 @@ fn alone(name: &str) -> bool {
     false
 }
 
-/// Days of trouble, a fault every quarter of an hour: nothing may grow in the second half.
+/// Runs days with a fault every quarter of an hour: nothing may grow in the second half.
 fn days_of(
     quarters: u32,
     folder: &Path,
@@ -302,12 +302,12 @@ fn days_of(
     assert_eq!(b.daemon.service.host.phase(), crate::gateway::host::Phase::Running);
 }
 
-/// Quarters of an hour: those of `FAIRMESH_DAYS`, or as many as the tests have time for.
+/// Returns the number of quarters of an hour: from `FAIRMESH_DAYS`, or the given one.
 fn quarters(usual: u32) -> u32 {
     std::env::var("FAIRMESH_DAYS").map_or(usual, |d| d.parse::<u32>().unwrap() * 96)
 }
 
-/// Two days in the tests, `FAIRMESH_DAYS=24` for as long as an operator would wait before he trusts it.
+/// Two days in the tests; `FAIRMESH_DAYS=24` covers the time of an operator's trial.
 #[test]
 fn nothing_grows_over_days_of_trouble() {
     if !alone("nothing_grows_over_days_of_trouble") {
@@ -319,7 +319,7 @@ fn nothing_grows_over_days_of_trouble() {
     assert!(b.plane().rate(1, Direction::Down).is_some());
 }
 
-/// One of two gateways of a mesh that hear each other, with `maxmin` and TCP's headers.
+/// Returns one of two connected gateways of a mesh, with `maxmin` and TCP headers.
 fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -> Bench {
     let own = folder.join(format!("gateway-{number}"));
     let _ = std::fs::create_dir(&own);
@@ -340,13 +340,14 @@ fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -
     Bench::on(&own, &text, now)
 }
 
-/// Headers of TCP's, of homes that are there and of nobody, in order and out of it, now and then of a flood; and what the
-/// thread that reads them does once a second.
+/// Delivers TCP headers of known and unknown homes, in order and out of it, sometimes of a flood.
+///
+/// Also does the reader thread's work of one second.
 fn headers(b: &Bench, random: &mut Stream, count: u32) {
     let reader = b.daemon.service.host.signs();
     let mut reader = reader.lock().unwrap();
     let now = b.now.get();
-    // No interface of this machine is theirs.
+    // No interface of this machine has these addresses.
     reader.opened(now, true);
     for _ in 0..count {
         let near = [10, 0, random.below(8) as u8, random.below(4) as u8];
@@ -371,14 +372,14 @@ fn headers(b: &Bench, random: &mut Stream, count: u32) {
     reader.tidy(now);
 }
 
-/// What can be wrong beside with other gateways, and with what subscribers send.
+/// Causes faults of other gateways and of subscribers' traffic.
 fn trouble_with_others(b: &mut Bench, random: &mut Stream, folder: &Path, ports: [u16; 2]) {
     match random.below(5) {
-        // The other one dies, and its address says nonsense; later it begins anew, with or without what it knew.
+        // The other gateway dies, and its address sends invalid bytes; later it restarts, with or without its state.
         0 => {
             b.other = None;
             let liar = std::net::UdpSocket::bind(("127.0.0.1", ports[1])).unwrap();
-            // At once, now and then: nobody has missed it by then.
+            // At once, sometimes: it has not timed out by then.
             for _ in 0..random.below(2) * random.below(40) {
                 let bytes: Vec<u8> = (0..random.below(600)).map(|i| (i * 7) as u8).collect();
                 let _ = liar.send_to(&bytes, ("127.0.0.1", ports[0]));
@@ -390,7 +391,7 @@ fn trouble_with_others(b: &mut Bench, random: &mut Stream, folder: &Path, ports:
             }
             b.other = Some(Box::new(gateway(folder, 1, ports, b.now.clone())));
         }
-        // Neither hears the other for a while, and both go on.
+        // Neither receives from the other for a while, and both continue.
         1 => {
             let other = b.other.take();
             b.pass(Span::from_secs(u64::from(random.below(300))));
@@ -410,7 +411,7 @@ fn trouble_with_others(b: &mut Bench, random: &mut Stream, folder: &Path, ports:
     }
 }
 
-/// The same with `maxmin` at two gateways that hear each other, and TCP's headers: ten hours in the tests.
+/// The same with `maxmin` at two connected gateways, and TCP headers: ten hours in the tests.
 #[test]
 fn nothing_grows_with_signs_and_peers() {
     if !alone("nothing_grows_with_signs_and_peers") {
@@ -443,8 +444,9 @@ fn nothing_grows_with_signs_and_peers() {
     }
 }
 
-/// A clock that jumps by a day costs a few turns, not one for each epoch that is missing, and no limit
-/// or override lasts longer for it.
+/// A clock that jumps by a day costs a few turns, not one for each missed epoch.
+///
+/// No limit or override lasts longer because of it.
 #[test]
 fn a_jump_of_the_clock_is_made_up_for_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -468,23 +470,24 @@ fn a_jump_of_the_clock_is_made_up_for_at_once() {
     assert_ne!(b.plane().rate(1, Direction::Down).map(|r| r.0 / 1000), Some(50));
     b.pass(Span::from_secs(120));
     assert_eq!(b.daemon.service.host.phase(), crate::gateway::host::Phase::Running);
-    // The end of time itself stops nothing.
+    // The end of the clock's range stops nothing.
     b.now.set(Time::from_nanos(u64::MAX - 1_000_000_000));
     b.daemon.turn();
     b.daemon.turn();
 }
 
-/// A router without a battery begins in 1970, and hears the time later: an override lasts as long as
-/// was said, no more and no less by much.
+/// A router without a battery starts in 1970 and gets the time later.
+///
+/// An override keeps its duration approximately.
 #[test]
 fn overrides_survive_a_calendar_that_jumps() {
     let hour = 3600;
     for (wall, left) in [
-        // As it should be, an hour later; before the time is known; behind by a day.
+        // The right time, an hour later; before the time is known; behind by a day.
         (WALL + hour, Some(hour)),
         (5, Some(2 * hour)),
         (WALL - 86_400, Some(2 * hour)),
-        // Ahead of its end: it is over as far as anybody knows.
+        // Beyond its end: it is over by the clock.
         (WALL + 86_400, None),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -509,7 +512,7 @@ fn overrides_survive_a_calendar_that_jumps() {
     }
 }
 
-/// Flash lasts when nothing is written that nobody needs: an hour of a mesh that changes all the time.
+/// Limits the writes to flash in an hour of a mesh that changes all the time.
 #[test]
 fn state_is_written_seldom() {
     let folder = tempfile::tempdir().unwrap();
@@ -523,7 +526,7 @@ fn state_is_written_seldom() {
     for i in 0..360 {
         b.say(found((0..10).map(|n| 1000 + i + n)));
         b.pass(Span::from_millis(10_003));
-        // A calendar that is corrected a little now and then.
+        // A calendar with small corrections.
         b.wall.set(b.wall.get() + u64::from(i % 3 == 0));
         let now = std::fs::read(&file).unwrap();
         writes += u32::from(now != last);

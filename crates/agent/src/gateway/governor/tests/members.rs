@@ -1,4 +1,4 @@
-//! Who is there: numbers, addresses, those whom nobody knows.
+//! Present subscribers: numbers, addresses, unmapped traffic.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_number_stays_with_who_comes_back() {
     g.discovered(at(14), vec![found("a", &["172.16.0.1/32"], &[])]);
     assert_eq!((class(&g, "c"), class(&g, "a")), (ClassId(4), ClassId(2)), "its old number");
     assert_eq!(g.members().iter().map(|m| m.class.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    // Full: who is here stays.
+    // Full: present subscribers stay.
     g.discovered(at(15), vec![found("d", &["172.16.0.4/32"], &[])]);
     assert!(g.member("d").is_err());
     assert_eq!(g.journal.total("discover.full"), 1);
@@ -46,7 +46,7 @@ fn a_reload_takes_who_is_no_longer_named_and_leaves_who_was_found() {
     g.reload(&config(1, "fifo", DISCOVER), at(2)).unwrap();
     assert!(g.member("s0").is_ok() && g.member("a").is_ok());
     assert!(g.member("s1").is_err(), "no source has found it");
-    // Nobody is found any more.
+    // No subscriber is found any more.
     g.reload(&config(1, "fifo", ""), at(3)).unwrap();
     assert!(g.member("s0").is_ok() && g.member("a").is_err());
 }
@@ -61,7 +61,7 @@ fn the_control_hears_of_who_comes_and_of_its_fair_rates() {
     };
     let mut g = governor(&with("500 kbit/s", 1));
     g.reload(&with("400 kbit/s", 2), at(1)).unwrap();
-    // Limits are told with the bytes of headers.
+    // Limits are sent with the bytes of headers.
     let meant = |g: &Governor| g.meant(g.member("s1").unwrap(), 0).0.unwrap().0;
     assert!((400_000..430_000).contains(&meant(&g)), "one that comes: {}", meant(&g));
     g.reload(&with("300 kbit/s", 2), at(2)).unwrap();
@@ -78,14 +78,14 @@ fn prefixes_and_ethernet_addresses_have_one_owner() {
     g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[1, 2]), found("b", &[], &[3])]);
     assert_eq!((addresses(&g, "a"), addresses(&g, "b")), ((1, 2), (0, 1)));
     assert_eq!(g.journal.total("discover.taken"), 0);
-    // An address of each kind is somebody's already.
+    // An address of each kind belongs to another subscriber already.
     let thief = found("c", &["172.16.0.1/32", "172.16.0.9/32"], &[3, 4, 5]);
     g.discovered(at(2), vec![thief]);
     assert_eq!(addresses(&g, "c"), (1, 2));
     assert_eq!(g.journal.total("discover.taken"), 1);
     g.discovered(at(3), vec![found("c", &[], &[1])]);
     assert_eq!(addresses(&g, "c"), (1, 2), "nothing of its own is no news of it");
-    // The layout has them all, and a change of addresses is one of the layout.
+    // The layout has all of them, and a change of addresses changes the layout.
     g.laid_out();
     let layout = g.layout();
     assert_eq!(layout.subscribers.len(), 4);
@@ -98,7 +98,7 @@ fn prefixes_and_ethernet_addresses_have_one_owner() {
     assert_eq!(addresses(&g, "b"), (0, 2));
 }
 
-/// 40,000 of one, 1,024 are taken; and 65,536 of all together.
+/// One subscriber shows 40,000 addresses, of which 1,024 are taken; 65,536 are taken of all together.
 #[test]
 fn addresses_are_taken_within_bounds() {
     let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 1000"));
@@ -133,13 +133,13 @@ fn all_whom_nobody_knows_have_the_class_that_the_layout_names() {
     layout.check().unwrap();
     assert_eq!(layout.unmapped, Some(ClassId(3)));
     assert_eq!(g.base_layout().unmapped, None);
-    // Its share is that of any other.
+    // Its share equals any other's.
     let of = |name: &str| g.meant(g.member(name).unwrap(), 0);
     assert_eq!(of("(unmapped)"), of("s0"));
     assert!(of("s0").0.is_some());
 }
 
-/// A router that comes back under a new id, as babeld's random ones, keeps its class, its bytes and its override.
+/// A router that returns with a new id, as babeld's random ones, keeps its class, its bytes and its override.
 #[test]
 fn a_router_with_a_new_id_keeps_its_history() {
     let mut g = governor(&config(1, "fifo", DISCOVER));
@@ -162,7 +162,7 @@ fn a_router_with_a_new_id_keeps_its_history() {
     assert_eq!(g.members().len(), 3);
     assert_eq!(g.journal.total("subscriber.renamed"), 1);
     assert_eq!((g.journal.total("subscriber.new"), g.journal.total("discover.taken")), (2, 0));
-    // One that shows an address of its own beside is another one.
+    // A router with an address of its own in addition is another one.
     g.discovered(at(5), vec![found("c", &["10.20.2.0/24", "10.20.9.0/24"], &[])]);
     assert!(g.member("b").is_ok() && g.member("c").is_ok());
     assert_eq!(g.journal.total("subscriber.renamed"), 1);
@@ -184,7 +184,7 @@ fn two_names_of_one_home_become_one() {
     assert_eq!(g.journal.total("discover.taken"), 0);
 }
 
-/// Addresses that belong to others are one event for a change, not one for each look and subscriber.
+/// Addresses that belong to others are one event per change, not one per query and subscriber.
 #[test]
 fn taken_addresses_are_told_once() {
     let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 100"));
@@ -247,7 +247,7 @@ fn jains_index_goes_by_weight() {
     assert!(jain > 0.999, "{jain}");
 }
 
-/// A bound far above what ever passes while the control limits is named once, and forgotten when more passes.
+/// A bound far above the traffic under limits of the control is reported once, and reset when more passes.
 #[test]
 fn a_bound_that_the_links_do_not_carry_is_contradicted_by_the_traffic() {
     let bound = BitRate(10_000_000);
@@ -267,7 +267,7 @@ fn a_bound_that_the_links_do_not_carry_is_contradicted_by_the_traffic() {
     assert!(carried.contradicts.is_none() && carried.confirmed);
 }
 
-/// Traffic at the bound of `[[neighbour]]` is named once, after several looks.
+/// Traffic at the bound of `[[neighbour]]` is reported once, after several samples.
 #[test]
 fn the_bound_of_the_neighbours_is_named_when_it_binds() {
     let mut g = governor(&config(1, "fifo", ""));

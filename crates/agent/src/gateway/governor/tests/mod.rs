@@ -1,5 +1,6 @@
-//! The governor by itself: counters and time in, limits and events out. And its parts: a meter, what
-//! is plausible, what is shown to the control.
+//! The governor alone: counters and time in, limits and events out.
+//!
+//! Also its parts: a meter, the plausibility of counters, the control's view.
 
 use fairmesh_linux::{ClassCounters, ClassId, Direction, IpNet, RateChange, SentCounters, Slot};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
@@ -60,7 +61,7 @@ fn sent(bytes: u64, unmapped: u64, bypass: u64) -> Option<SentCounters> {
     Some(SentCounters { bytes, unmapped, bypass })
 }
 
-/// What the kernel would be told now; told, and in force.
+/// Returns the changes for the kernel, and confirms them.
 fn told(g: &mut Governor) -> Vec<RateChange> {
     let mut out = Vec::new();
     g.changes(&mut out);
@@ -130,12 +131,12 @@ fn a_meter_counts_ip_bytes_from_its_first_look_on() {
     assert_eq!((m.bytes, m.packets, m.drops, m.overlimits, m.backlog), (2_000, 2, 3, 5, 77));
     // 2,000 bytes in 2 s.
     assert_eq!(m.rate, rate(8_000));
-    // A look at the same instant has no rate; nothing moved is one.
+    // A sample at the same instant has no rate; a sample without traffic is valid.
     assert_eq!(m.sample(at(12), &c, 1 << 20, HEADER), Look::Moved(0));
     assert_eq!(m.rate, None);
     assert_eq!(m.sample(at(13), &c, 1 << 20, HEADER), Look::Moved(0));
     assert_eq!((m.rate, m.bytes), (rate(0), 2_000));
-    // Counters of drops that fall are no reason to distrust bytes.
+    // Decreasing counters of drops do not make the bytes implausible.
     c.drops = 1;
     assert_eq!(m.sample(at(14), &c, 1 << 20, HEADER), Look::Moved(0));
     assert_eq!(m.drops, 3);
@@ -153,12 +154,12 @@ fn a_meter_believes_no_nonsense() {
         assert_eq!(look, Look::Bad(fault));
         assert_eq!((m.bytes, m.packets, m.rate, m.fault), (0, 0, None, Some(fault)));
         assert!(!m.known() && !m.distrusted(), "once is not enough");
-        // The next look begins where the nonsense ended, and is good again.
+        // The next sample begins after the implausible one, and is good again.
         let look = m.sample(at(12), &counted(down(1), bytes + 500, packets + 1), 1_000, HEADER);
         assert_eq!(look, Look::Moved(500));
         assert!(m.known() && m.fault.is_none() && m.bytes == 486);
     }
-    // As much as can be is no nonsense.
+    // The largest possible increase is plausible.
     let mut m = meter();
     assert_eq!(m.sample(at(11), &counted(down(1), 11_140, 11), 1_000, HEADER), Look::Moved(1_000));
 }
@@ -188,7 +189,7 @@ fn a_meter_misses_what_was_there_before() {
     assert!(!m.distrusted());
     assert_eq!(m.close(), Some(Fault::Missing));
     assert!(m.distrusted() && m.fault == Some(Fault::Missing));
-    // After a fault it is missed even though it was made anew.
+    // After a fault it counts as missing even though it was created again.
     m.rebase();
     assert_eq!(m.close(), Some(Fault::Missing));
 }
@@ -205,15 +206,15 @@ fn a_class_cannot_have_moved_more_than_its_interface() {
     p.look(at(11), [sent(1_400_000, 0, 0), None]);
     assert_eq!(p.credible(0), 500_000 + SLACK, "and a quarter more");
     assert_eq!(p.credible(1), 125_000_000_000 + SLACK, "1 Tbit/s where nobody knows");
-    // An interface that claims more than any can.
+    // An interface whose counter exceeds any possible rate.
     p.look(at(12), [sent(u64::MAX, 0, 0), None]);
     assert_eq!(p.credible(0), 125_000_000_000 + SLACK);
-    // One whose counter falls was made anew: nothing is known.
+    // An interface whose counter decreases was created again: nothing is known.
     p.look(at(13), [sent(5, 0, 0), None]);
     assert_eq!(p.credible(0), 125_000_000_000 + SLACK);
 }
 
-/// Looks at a direction, every second; what its classes did.
+/// Judges one sample per second of a direction; each round has the bytes and counts of its classes.
 fn looks(rounds: &[(u64, u64, u32, u32, u64)]) -> Vec<Sanity> {
     let mut p = Plausibility::default();
     let (mut total, mut nobodys) = (0, 0);
@@ -240,13 +241,13 @@ fn classes_that_stand_still_while_the_interface_sends_are_stuck_at_the_second_lo
     assert_eq!(looks(&[still, still, still]), [Sanity::Doubtful, Sanity::Stuck, Sanity::Stuck]);
     let moves = (1_000_000, 0, 2, 0, 1);
     assert_eq!(looks(&[still, moves, still]), [Sanity::Doubtful, Sanity::Sane, Sanity::Doubtful]);
-    // Nobody's traffic, little of it, or nobody to ask: nothing is wrong.
+    // Unmapped traffic, little traffic, or no class with a valid counter: no fault.
     for fine in
         [(0, 1_000_000, 2, 0, 0), (65_536, 0, 2, 0, 0), (0, 0, 2, 0, 0), (1_000_000, 0, 0, 0, 0)]
     {
         assert_eq!(looks(&[fine, fine]), [Sanity::Sane, Sanity::Sane], "{fine:?}");
     }
-    // A tenth more than much.
+    // A tenth above the threshold.
     let limit = 65_536 * 10 / 9;
     let (little, enough) = ((limit - 10, 0, 2, 0, 0), (limit + 10, 0, 2, 0, 0));
     assert_eq!(looks(&[little, little]), [Sanity::Sane, Sanity::Sane]);
@@ -260,7 +261,7 @@ fn most_counters_bad_is_nonsense_at_the_second_look() {
     let half = (0, 0, 2, 2, 10);
     assert_eq!(looks(&[half, half]), [Sanity::Sane, Sanity::Sane]);
     assert_eq!(looks(&[bad, half, bad]), [Sanity::Doubtful, Sanity::Sane, Sanity::Doubtful]);
-    // A counter that begins is no bad one.
+    // A counter that begins is not a bad one.
     let mut p = Plausibility::default();
     for second in 0..3 {
         p.look(at(second), [None, None]);
@@ -303,7 +304,7 @@ fn a_limit_is_told_once_in_frames_and_rounded_up() {
     let expected = [(down(1), rate(1_009_334)), (up(2), rate(2_000_000))];
     assert_eq!(first, expected.map(|(slot, rate)| RateChange { slot, rate }));
     assert_eq!(told(&mut g), [], "nothing is new");
-    // Whatever was told and not carried out is told again.
+    // A change that was sent and not confirmed is sent again.
     g.forget_limits();
     let mut out = Vec::new();
     g.changes(&mut out);
@@ -313,7 +314,7 @@ fn a_limit_is_told_once_in_frames_and_rounded_up() {
     assert!(again >= 6, "all classes and both aggregates: {again}");
     g.applied();
     assert_eq!(told(&mut g), []);
-    // Lifted from outside, it is told again, but only what is limited.
+    // After limits were lifted from outside they are sent again, but only those of limited classes.
     g.released();
     assert_eq!(told(&mut g), first);
 }
@@ -332,7 +333,7 @@ fn who_has_no_class_yet_is_told_nothing() {
     assert_eq!(told(&mut g).len(), 1);
 }
 
-/// Weights below 1 keep their ratio; a ratio that no turn has is reported.
+/// Weights below 1 keep their ratio; a ratio beyond the range of quanta is reported.
 #[test]
 fn turns_have_the_ratio_of_the_weights() {
     let turns = |g: &Governor| {
@@ -371,13 +372,13 @@ fn observing_and_faults_are_free() {
     config.mode = Mode::Observe;
     g.reload(&config, at(1)).unwrap();
     assert_eq!(told(&mut g), [RateChange { slot: down(1), rate: None }]);
-    // What would be is still known.
+    // The intended limit is still known.
     let m = g.member("s0").unwrap();
     assert_eq!(g.meant(m, 0), (rate(1_000_000), Limiter::Plan));
     assert_eq!(g.meant(m, 1), (None, Limiter::Nothing));
 }
 
-/// A meter that is distrusted frees its own class and no other.
+/// A distrusted meter lifts the limit of its own class and no other.
 #[test]
 fn a_class_that_cannot_be_counted_is_not_limited() {
     let mut config = config(2, "fifo", "");
@@ -400,13 +401,13 @@ fn a_class_that_cannot_be_counted_is_not_limited() {
     assert_eq!(notice.text, "\"s1\" (down) has a counter that ran backwards");
     g.sample(at(4), &all(7_500), [None, None]);
     assert_eq!(told(&mut g).len(), 1, "limited again");
-    // Not among those that were read.
+    // Not part of the sample.
     g.sample(at(5), &all(7_500)[..2], [None, None]);
     g.sample(at(6), &all(7_500)[..2], [None, None]);
     assert_eq!(g.journal.total("counter.missing"), 4);
     let freed = told(&mut g);
     assert_eq!(freed, [RateChange { slot: down(2), rate: None }]);
-    // Made anew: counters begin again without a fault.
+    // Created again: counters restart without a fault.
     g.reinstalled();
     g.sample(at(7), &all(3), [None, None]);
     assert_eq!(g.journal.total("counter.backwards"), 2);
@@ -476,7 +477,7 @@ fn deadlines_are_looks_and_ends_of_overrides() {
     assert_eq!((g.next_sample(), g.next_deadline()), (at(35), at(20)));
     g.blind(at(7));
     assert_eq!(g.next_sample(), at(37));
-    // A control's deadline comes first where it is sooner.
+    // A control's deadline is first if it is sooner.
     let extra = "[shaping]\nsample = \"30 s\"";
     let mut g = governor(
         &Config::parse("t", &text(1, "pfrc", extra).replace("\n[[nei", "\nepoch = 4\n[[nei"))
@@ -512,7 +513,7 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
     let m = g.member("s0").unwrap();
     assert_eq!(g.meant(m, 0), (None, Limiter::Aggregate));
     assert_eq!(g.aggregate().change.as_ref().unwrap().why, Why::Start);
-    // All of it downstream: half way there, then on; a tenth stays for upstream.
+    // All traffic is downstream: the part moves half way at each sample; a tenth stays for upstream.
     let look = |second: u64, bytes: u64| {
         [counted(down(1), bytes, bytes / 1514), counted(up(1), 0, 0)]
             .map(|c| (second, c))
@@ -547,7 +548,7 @@ fn halves_add_up_and_none_is_nothing() {
     assert_eq!(super::limits::halves(None, 0.5), [None, None]);
 }
 
-/// What one limit for all is judged by.
+/// The aggregate limit depends on the sum of the counters.
 #[test]
 fn the_counters_of_all_are_added_up() {
     let mut g = governor(&config(2, "arc-fq", ""));
@@ -563,7 +564,7 @@ fn the_counters_of_all_are_added_up() {
         g.sample(at(second), &all, [None, None]);
     };
     look(&mut g, 0);
-    // The control's deadline has come, at which it is shown what passed.
+    // The control's deadline is due, at which it sees the traffic.
     look(&mut g, 60);
     let why = Why::Start;
     let sum = |g: &mut Governor, sane| {
@@ -593,7 +594,7 @@ fn sentences_have_names_in_place_of_numbers() {
 
 // --- What the control sees ----------------------------------------------------------------------
 
-/// Everybody's bytes grow by so much each second; what the control decides by and by.
+/// Adds the given bytes and packets in each second; the control decides meanwhile.
 fn run(g: &mut Governor, seconds: std::ops::Range<u64>, each: &[(Slot, u64, u64)]) {
     for second in seconds {
         let all: Vec<ClassCounters> = each
@@ -611,7 +612,7 @@ fn run(g: &mut Governor, seconds: std::ops::Range<u64>, each: &[(Slot, u64, u64)
 fn the_control_judges_by_samples_and_says_so_by_name() {
     let mut g = governor(&config(2, "pfrc", ""));
     let start = g.meant(g.member("s0").unwrap(), 0).0;
-    // One has ten times what the other has.
+    // One has ten times the traffic of the other.
     let each = [(down(1), 500_000, 340), (up(1), 0, 0), (down(2), 50_000, 34), (up(2), 0, 0)];
     run(&mut g, 0..60, &each);
     assert!(g.journal.total("pfrc.starved") > 0, "somebody starves");
@@ -629,8 +630,9 @@ fn the_control_judges_by_samples_and_says_so_by_name() {
     assert!(g.learned().is_some());
 }
 
-/// What comes upstream whatever is dropped is named, counted as a warning and told by name; its home's
-/// other direction is limited for it.
+/// Upstream traffic that continues whatever is dropped is marked as a flood, and counted and reported as a warning.
+///
+/// The other direction of its home is limited because of it.
 #[test]
 fn a_flood_is_named() {
     let mut g = governor(&config(3, "maxmin", ""));
@@ -641,7 +643,7 @@ fn a_flood_is_named() {
             let slot = if k % 2 == 0 { down(k as u16 / 2 + 1) } else { up(k as u16 / 2 + 1) };
             let limit = g.meant(g.member(&format!("s{}", k / 2)).unwrap(), k % 2).0;
             let granted = limit.map_or(0, |l| l.0 / 12_112);
-            // The first subscriber sends 400 packets a second from second 20 on, the others what they may.
+            // The first subscriber sends 400 packets a second from second 20 on, the others at their limits.
             let brings = match k {
                 1 if second >= 20 => 400,
                 1 => 0,
@@ -670,7 +672,7 @@ fn a_flood_is_named() {
     assert!(change.why.code().starts_with("maxmin.flood"), "{change:?}");
 }
 
-/// A fault's samples never reach the control, nor does what passes without limits.
+/// Samples of a fault never reach the control, nor does traffic without limits.
 #[test]
 fn while_limits_are_lifted_the_control_learns_nothing() {
     let each = [(down(1), 500_000, 340), (up(1), 0, 0), (down(2), 50_000, 34), (up(2), 0, 0)];
@@ -713,7 +715,7 @@ fn what_was_learned_is_told_and_taken() {
     assert_eq!(g.learned(), Some(BitRate(fresh.0 * 2)));
     assert_eq!(g.journal.total("pfrc.recalled"), 1);
     assert_eq!(governor(&config(2, "fifo", "")).learned(), None);
-    // A reload of the same control keeps it, one with other links begins anew.
+    // A reload with the same control keeps it, one with other links restarts it.
     g.reload(&config(3, "pfrc", ""), at(2)).unwrap();
     assert_eq!(g.learned(), Some(BitRate(fresh.0 * 2)));
     let other = text(3, "pfrc", "").replace("10 Mbit/s", "9 Mbit/s");
@@ -736,8 +738,10 @@ fn a_reload_that_the_control_refuses_changes_nothing() {
 
 // --- Who is here --------------------------------------------------------------------------------
 
-/// Before it has seen a counter the control divides what there is by all who might send, which chokes
-/// everybody for an epoch; a daemon that starts must not.
+/// A starting daemon must not apply the control's initial limits.
+///
+/// Before its first counters the control divides the capacity by all possible senders, which would throttle every
+/// subscriber for an epoch.
 #[test]
 fn nobody_is_limited_by_where_the_control_begins() {
     for (control, begins) in [("pfrc", true), ("pfrc+bursts", true), ("static-flow", false)] {
@@ -753,11 +757,11 @@ fn nobody_is_limited_by_where_the_control_begins() {
         assert_eq!(free.0.is_none(), begins, "{control}: {free:?}");
         g.recall(at(0), BitRate(5_000_000));
         assert_eq!(g.meant(&g.members()[0], 0).0.is_none(), begins, "{control}: restarted");
-        // What was meant as a limit by the operator is one all the time.
+        // An operator's limit always applies.
         let value = Override { rate: rate(70_000), until: at(1000) };
         g.set_override(at(0), "s1", &[Direction::Down], Some(value)).unwrap();
         assert_eq!(g.meant(g.member("s1").unwrap(), 0).0, rate(70_000));
-        // Two send; what they get is decided, whether or not it is where the control began.
+        // Two send; their limits are decided by traffic, even if they equal the initial ones.
         let (first, second) = (g.members()[0].class.0, g.members()[1].class.0);
         let each = [(down(first), 1_000_000, 700), (down(second), 1_000_000, 700)];
         run(&mut g, 1..60, &each);
