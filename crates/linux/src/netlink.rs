@@ -318,7 +318,9 @@ impl Netlink {
         }
     }
 
-    /// Reads the messages of multicast groups, without waiting. Returns `false` if the kernel dropped some.
+    /// Reads the messages of multicast groups, without waiting.
+    ///
+    /// Returns `false` if the kernel dropped some.
     ///
     /// # Errors
     /// The socket failed.

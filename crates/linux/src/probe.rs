@@ -20,8 +20,9 @@ const LOOPBACK: u32 = 1;
 const FRAME: u32 = 1 << 17;
 const CREATE: u16 = libc::NLM_F_CREATE as u16;
 
-/// Probes the features. Without CAP_SYS_ADMIN there is no namespace, and features that need one
-/// stay unknown.
+/// Probes the features.
+///
+/// Without CAP_SYS_ADMIN there is no namespace, and features that need one stay unknown.
 ///
 /// # Errors
 /// None at present; fields show what is unknown.

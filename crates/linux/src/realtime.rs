@@ -41,8 +41,10 @@ pub fn prefer(priority: i32) -> Preferred {
 /// Puts the calling thread under `SCHED_FIFO`; its children are not.
 #[allow(unsafe_code)]
 pub fn fifo(priority: i32) -> bool {
-    /// The kernel's `struct sched_param`. The system call is made directly, since musl's function
-    /// only reports that it is not implemented, and its structure has more fields.
+    /// The kernel's `struct sched_param`.
+    ///
+    /// The system call is made directly, since musl's function only reports that it is not
+    /// implemented, and its structure has more fields.
     #[repr(C)]
     struct Parameters {
         priority: libc::c_int,

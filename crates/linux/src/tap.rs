@@ -51,8 +51,9 @@ impl Tap {
         }
     }
 
-    /// Sends a frame to the namespace. The kernel has processed it (received, forwarded, answered)
-    /// on return.
+    /// Sends a frame to the namespace.
+    ///
+    /// The kernel has processed it (received, forwarded, answered) on return.
     ///
     /// # Errors
     /// The interface is down, or the bytes are not a frame.

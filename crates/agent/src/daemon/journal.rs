@@ -51,8 +51,9 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Events of one name in a burst, and below it the time after which one more is allowed.
+/// Events of one name in a burst.
 const BURST: u32 = 10;
+/// Time after which one more event of a name is allowed.
 const REFILL: Span = Span::from_secs(6);
 /// Events that `status` shows.
 const KEPT: usize = 64;

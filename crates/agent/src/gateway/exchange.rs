@@ -53,7 +53,9 @@ pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
     Key::read(&String::from_utf8_lossy(&text)).ok_or(KeyError::NotAKey(path))
 }
 
-/// Returns the path of the key. A service manager that provides it as a credential has its own folder for it.
+/// Returns the path of the key.
+///
+/// A service manager that provides it as a credential has its own folder for it.
 fn place(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
     let handed = credentials.map(|folder| folder.join("peers.key")).filter(|file| file.exists());
     match handed {
@@ -85,8 +87,9 @@ fn chance() -> u64 {
 pub struct PeerSocket {
     config: Peers,
     open: Option<Open>,
-    /// Time of the next attempt, and below it the obstacle.
+    /// Time of the next attempt to open the socket.
     retry: Time,
+    /// Obstacle of the last attempt.
     problem: Option<String>,
     /// Start of the counted second, and the datagrams read in it.
     second: (Time, u32),

@@ -50,7 +50,8 @@ const SUBSCRIBER: ClassOffer = ClassOffer {
     alike: true,
 };
 
-/// An inner class, whose subscribers' classes are served in turn. One shared queue would make it
-/// impossible to count subscribers.
+/// An inner class, whose subscribers' classes are served in turn.
+///
+/// One shared queue would make it impossible to count subscribers.
 const EVERYBODY: ClassOffer =
     ClassOffer { kind: ClassKind::All, leaves: &[LeafKind::Fair], ..SUBSCRIBER };

@@ -141,7 +141,9 @@ fn writable(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks if another daemon has the socket or the interfaces. One with this socket can be reloaded.
+/// Checks if another daemon has the socket or the interfaces.
+///
+/// One with this socket can be reloaded.
 fn living(config: &Config) -> Result<String, String> {
     if held(&config.socket.with_extension("lock")) && UnixStream::connect(&config.socket).is_ok() {
         return Ok(format!(

@@ -1,5 +1,6 @@
-//! Thread that sends echo probes and receives their replies. The daemon's loop opens and closes it, and never waits for
-//! it.
+//! Thread that sends echo probes and receives their replies.
+//!
+//! The daemon's loop opens and closes it, and never waits for it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

@@ -172,7 +172,9 @@ impl Rules<'_> {
         families.iter().map(|family| format!("delete table {family} {table}\n")).collect()
     }
 
-    /// Returns a script that turns the `old` maps into these, in one transaction. Empty if nothing changes.
+    /// Returns a script that turns the `old` maps into these, in one transaction.
+    ///
+    /// Empty if nothing changes.
     pub fn change(&self, old: &Maps) -> String {
         let mut out = String::new();
         let table = &self.layout.table;

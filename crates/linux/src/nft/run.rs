@@ -142,7 +142,9 @@ pub fn table(family: &str, name: &str) -> Result<Table, Error> {
     Ok(if rules.iter().any(ours) { Table::Ours } else { Table::Foreign })
 }
 
-/// Returns the flow tables of the whole system, as `family table/name`. Their traffic passes no chain.
+/// Returns the flow tables of the whole system, as `family table/name`.
+///
+/// Their traffic passes no chain.
 ///
 /// # Errors
 /// `nft` is not installed or not permitted.

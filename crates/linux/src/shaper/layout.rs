@@ -212,7 +212,7 @@ impl Layout {
 
     /// Least packets in a leaf at any limit.
     ///
-    /// A wire needs three, a mesh five: a TCP that loses one of four packets gets no duplicate acknowledgements and
+    /// A wire needs three, a mesh five: a TCP that loses one of four packets gets too few duplicate acknowledgements and
     /// waits for its timeout (docs/gateway-dataplane.md).
     pub const LEAST_QUEUE: u32 = 5;
 

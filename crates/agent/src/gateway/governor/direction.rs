@@ -59,8 +59,9 @@ pub struct Meter {
     pub backlog_packets: u32,
     /// Rate of IP bytes in the last sample; `None`: unknown.
     pub rate: Option<BitRate>,
-    /// Present fault, and below it the number of consecutive samples with it.
+    /// Present fault.
     pub fault: Option<Fault>,
+    /// Consecutive samples with a fault.
     pub(super) faults: u8,
 }
 
@@ -216,9 +217,8 @@ pub struct DirectionState {
     /// Data of TCP headers.
     pub signs: DirectionSigns,
     /// IP bytes and packets of its meter at the control's last deadline.
-    ///
-    /// Below it: the part of them that the control saw.
     pub(super) seen: Option<[u64; 2]>,
+    /// The part of them that the control saw.
     pub(super) shown: Option<[u64; 2]>,
     /// Limit that the control requests, in IP bytes; `None`: no limit of its own.
     pub wanted: Option<BitRate>,

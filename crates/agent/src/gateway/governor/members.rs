@@ -11,10 +11,9 @@ use super::{DirectionState, Governor, Member, Override, Why, flow};
 use crate::gateway::config::{Subscriber, UNMAPPED};
 use crate::gateway::journal::Level;
 
-/// Most addresses of one discovered subscriber, and below it of all together.
-///
-/// Each address is an element of the kernel's maps.
+/// Most addresses of one discovered subscriber; each is an element of the kernel's maps.
 const MOST_OF_ONE: usize = 1024;
+/// Most addresses of all discovered subscribers together.
 const MOST_OF_ALL: usize = 65_536;
 /// Most absent subscribers for which overrides are kept.
 const WAITING: usize = 10_000;

@@ -38,21 +38,20 @@ use plausibility::Plausibility;
 
 /// IP bytes of the packet for which limits are converted from IP bytes to frames.
 ///
-/// Below it: the application data in that packet (TCP over IPv4 with timestamps). Smaller packets get a little less.
+/// Smaller packets get a little less.
 const PACKET: u64 = 1500;
+/// Application data in a packet of `PACKET` bytes (TCP over IPv4 with timestamps).
 const PAYLOAD: u32 = 1448;
 
 /// Part of the bound of `[[neighbour]]` from which traffic counts as bounded by it.
-///
-/// Below it: consecutive samples after which this is reported.
 const BINDS: f64 = 0.9;
+/// Consecutive samples at the bound after which this is reported.
 const BINDS_AFTER: u32 = 5;
 /// Part of its limit from which a direction counts as limited by the control.
-///
-/// Below it: samples with such a direction after which the bound is compared with the traffic, and the part of the
-/// bound below which the traffic contradicts it.
 const LIMITED: f64 = 0.8;
+/// Samples with such a direction after which the bound is compared with the traffic.
 const COMPARED_AFTER: u32 = 60;
+/// Part of the bound below which the traffic contradicts it.
 const OVERSTATES: f64 = 0.5;
 
 /// Part of the aggregate that an idle direction keeps, so that it can start.
@@ -61,8 +60,9 @@ const LEAST_PART: f64 = 0.1;
 /// Traffic of the samples at which the control held a subscriber back.
 #[derive(Clone, Copy, Default, Debug)]
 struct Carried {
-    /// Such samples since the last comparison, and below it the largest traffic at one of them, bit/s.
+    /// Such samples since the last comparison.
     looks: u32,
+    /// Largest traffic at one of them, bit/s.
     most: u64,
     /// Largest traffic, if the last comparison contradicts the bound.
     contradicts: Option<BitRate>,
@@ -149,8 +149,9 @@ pub struct Governor {
     at_bound: u32,
     carried: Carried,
     driver: Option<Driver>,
-    /// The other gateways, and below it the number of starts of the control.
+    /// The other gateways.
     peers: Option<Peers>,
+    /// Starts of the control.
     starts: u64,
     /// Messages of the control to the other gateways.
     said: Vec<Vec<u8>>,
@@ -226,7 +227,9 @@ impl Governor {
         self.refresh(now);
     }
 
-    /// Applies a changed configuration. The control keeps what it learned if the control and the links are the same.
+    /// Applies a changed configuration.
+    ///
+    /// The control keeps what it learned if the control and the links are the same.
     ///
     /// # Errors
     /// The control's refusal; nothing changes then.

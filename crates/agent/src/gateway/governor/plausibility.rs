@@ -41,8 +41,9 @@ struct Side {
     based: u32,
     good: u32,
     bad: u32,
-    /// Consecutive samples, here and below.
+    /// Consecutive samples without traffic in classes.
     stuck: u8,
+    /// Consecutive samples with mostly implausible counters.
     nonsense: u8,
 }
 

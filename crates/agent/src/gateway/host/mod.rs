@@ -17,14 +17,16 @@ use crate::gateway::governor::{Governor, Held, Sanity, direction_name};
 use crate::gateway::journal::Level;
 use crate::gateway::signs::{Reader, SharedReader};
 
-/// First wait before a failed operation is repeated, and below it the longest.
+/// First wait before a failed operation is repeated.
 const FIRST_WAIT: Span = Span::from_secs(1);
+/// Longest wait before a failed operation is repeated.
 const LONGEST_WAIT: Span = Span::from_secs(30);
 /// Least time between two changes of the classes.
 const RELAYOUT: Span = Span::from_secs(1);
-/// Losses of an interface within a minute after which it is left alone for a while.
+/// Losses of an interface within a minute after which it is left alone.
 const FLAPS: usize = 5;
 const MINUTE: Span = Span::from_secs(60);
+/// Time for which such an interface is left alone.
 const QUIET: Span = Span::from_secs(10);
 /// Interval of the renewals of limits, which expire after 10 s.
 const RENEW: Span = Span::from_secs(2);
@@ -80,8 +82,9 @@ pub struct Host<P> {
     failed_looks: u8,
     /// Time of the next sample after a failed one.
     look_again: Option<Time>,
-    /// Time of the last renewal, and below it the consecutive failed renewals.
+    /// Time of the last renewal.
     renewed: Time,
+    /// Consecutive failed renewals.
     failed_renewals: u8,
     /// Deviations of the last audit.
     deviations: Vec<Deviation>,
@@ -92,8 +95,9 @@ pub struct Host<P> {
     losses: Vec<Time>,
     /// Our interfaces that are down.
     down: BTreeSet<String>,
-    /// Time when a fault last lifted the limits, and below it the least time before they are set again.
+    /// Time when a fault last lifted the limits.
     lifted: Option<Time>,
+    /// Least time before they are set again.
     lift_wait: Span,
     samples: Vec<ClassCounters>,
     changes: Vec<RateChange>,
@@ -178,7 +182,9 @@ impl<P: Shaper> Host<P> {
         &self.signs
     }
 
-    /// Locks the reader. A thread that panicked while it held the reader has at worst skipped a header.
+    /// Locks the reader.
+    ///
+    /// A thread that panicked while it held the reader has at worst skipped a header.
     fn reader(&self) -> MutexGuard<'_, Reader> {
         self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }

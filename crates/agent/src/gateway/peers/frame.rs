@@ -108,7 +108,9 @@ pub enum Unreadable {
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the bytes of the datagram. A body is at most [`MOST_BODY`] octets; a longer one is not sent.
+    /// Returns the bytes of the datagram.
+    ///
+    /// A body is at most [`MOST_BODY`] octets; a longer one is not sent.
     pub fn seal(&self, key: &Key) -> Vec<u8> {
         let body = self.body.filter(|b| b.len() <= MOST_BODY).unwrap_or_default();
         let mut out = Vec::with_capacity(HEADER + body.len() + TAG);

@@ -125,13 +125,16 @@ struct Proved {
 #[derive(Debug)]
 struct Peer {
     address: SocketAddr,
-    /// The newest challenge, and below it the previous one and the time of the newest.
+    /// The newest challenge.
     challenge: u64,
+    /// The previous challenge.
     before: u64,
+    /// Time of the newest challenge.
     drawn: Time,
     proved: Option<Proved>,
-    /// Challenge of an unauthenticated sender, and below it true if a response is due.
+    /// Challenge of an unauthenticated sender.
     unproved: Option<u64>,
+    /// True if a response to it is due.
     answer: bool,
     said: Option<Time>,
     here: bool,

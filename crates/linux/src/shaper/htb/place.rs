@@ -33,7 +33,9 @@ const BEGINS: u16 = 0xf000;
 pub(crate) struct Place {
     /// The root qdisc.
     pub root: Handle,
-    /// True if there are trees below it. Without a filter that finds them all classes are in the root's tree.
+    /// True if there are trees below it.
+    ///
+    /// Without a filter that finds them all classes are in the root's tree.
     pub grouped: bool,
 }
 

@@ -9,8 +9,9 @@ use crate::shaper::Layout;
 
 /// Documentation address (RFC 5737): its route is the default route.
 const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-/// Most subscribers that are tried, and below it most addresses of each.
+/// Most subscribers that are tried.
 const SUBSCRIBERS: usize = 16;
+/// Most addresses that are tried of each subscriber.
 const ADDRESSES: usize = 3;
 
 /// Refuses a layout whose mesh interface leads out and whose wired interface leads to a subscriber.

@@ -112,7 +112,9 @@ impl Port {
         });
     }
 
-    /// Adds or changes a group's class: without limit, or borrowing under an aggregate limit. `turn`: bytes.
+    /// Adds or changes a group's class: without limit, or borrowing under an aggregate limit.
+    ///
+    /// `turn`: bytes.
     pub fn group(&self, batch: &mut Batch, group: u16, shared: bool, turn: u32) {
         let make = if shared { Class::borrowing } else { Class::limited };
         let class = make(None, turn, 1);

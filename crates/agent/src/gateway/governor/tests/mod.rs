@@ -194,7 +194,7 @@ fn a_meter_misses_what_was_there_before() {
     assert_eq!(m.close(), Some(Fault::Missing));
 }
 
-// --- What is plausible --------------------------------------------------------------------------
+// --- Plausibility -------------------------------------------------------------------------------
 
 const SLACK: u64 = 256 * 1024;
 
@@ -592,7 +592,7 @@ fn sentences_have_names_in_place_of_numbers() {
     assert_eq!(explain("{}", &[Value::Flow(FlowId(99))]), "99", "somebody who has gone");
 }
 
-// --- What the control sees ----------------------------------------------------------------------
+// --- The control's view -------------------------------------------------------------------------
 
 /// Adds the given bytes and packets in each second; the control decides meanwhile.
 fn run(g: &mut Governor, seconds: std::ops::Range<u64>, each: &[(Slot, u64, u64)]) {
@@ -736,7 +736,7 @@ fn a_reload_that_the_control_refuses_changes_nothing() {
     assert!(Governor::trial(&config(2, "pfrc", "")).is_ok());
 }
 
-// --- Who is here --------------------------------------------------------------------------------
+// --- Present subscribers ------------------------------------------------------------------------
 
 /// A starting daemon must not apply the control's initial limits.
 ///
