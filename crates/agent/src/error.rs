@@ -173,7 +173,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Stable name of the reason, for programs that use the control socket.
+    /// Returns the stable name of the reason, for programs that use the control socket.
     pub const fn code(&self) -> &'static str {
         match self {
             RequestError::Syntax(_) => "syntax",

@@ -118,7 +118,7 @@ pub struct Bypass {
 }
 
 impl Default for Bypass {
-    /// OLSR (RFC 3626: 698) and Babel (RFC 8966: 6696); no TCP.
+    /// Returns OLSR (RFC 3626: 698) and Babel (RFC 8966: 6696); no TCP.
     fn default() -> Self {
         Bypass { udp: vec![698, 6696], tcp: Vec::new() }
     }

@@ -194,7 +194,7 @@ fn ticks(ns: u64) -> u32 {
     u32::try_from(ns / TICK_NS).unwrap_or(u32::MAX)
 }
 
-/// `struct tc_ratespec`: cell_log, linklayer, overhead, cell_align, mpu, rate.
+/// Writes `struct tc_ratespec`: cell_log, linklayer, overhead, cell_align, mpu, rate.
 pub(super) fn spec(out: &mut [u8], rate: u64) {
     out[1] = LINKLAYER_ETHERNET;
     let short = u32::try_from(rate).unwrap_or(u32::MAX);

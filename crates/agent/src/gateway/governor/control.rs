@@ -211,7 +211,7 @@ impl Governor {
         self.driver.as_ref()?.follows().map(|node| node.0)
     }
 
-    /// If the control's deadline is due: passes the samples, then the deadline.
+    /// Passes the samples and then the deadline to the control, if the deadline is due.
     pub(super) fn decide(&mut self, now: Time, sane: bool) {
         if self.driver.as_ref().is_none_or(|d| d.due() > now) {
             return;
@@ -275,7 +275,7 @@ pub(super) struct Gateway<'a> {
 }
 
 impl Gateway<'_> {
-    /// Reason of a change: the control's, or else the gateway's own.
+    /// Returns the reason of a change: the control's, or else the gateway's own.
     fn because(&self, reason: Option<&Reason>) -> Why {
         reason.map_or_else(|| self.why.clone(), |reason| Why::Decision(*reason))
     }

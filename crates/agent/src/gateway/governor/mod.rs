@@ -216,7 +216,7 @@ impl Governor {
         self.header = [down, up];
     }
 
-    /// From now on the control's initial limits are not applied.
+    /// Keeps the control's initial limits from being applied from now on.
     ///
     /// Before its first counters the control takes all subscribers as active, which makes their shares far too small. A
     /// limit of the control applies once it was decided by traffic. Ceilings and overrides always apply, and so do the

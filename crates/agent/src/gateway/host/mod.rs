@@ -645,7 +645,7 @@ impl<P: Shaper> Host<P> {
         self.governor.forget_limits();
     }
 
-    /// Ends: lifts the limits, or removes everything that is ours.
+    /// Ends the gateway's work: lifts the limits, or removes everything that is ours.
     pub fn stop(&mut self, now: Time, remove: bool) -> Result<(), Error> {
         self.now = self.now.max(now);
         if remove {

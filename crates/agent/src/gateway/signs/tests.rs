@@ -67,7 +67,7 @@ impl Ends {
     fn down(self, flags: Flags, seq: u32, len: u32, ack: u32) -> Header {
         self.header(Direction::Down, flags, seq, len, ack)
     }
-    /// The subscriber opens a connection: its numbers from 100, the server's from `server`.
+    /// Opens a connection by the subscriber: its numbers from 100, the server's from `server`.
     fn opens(self, reader: &mut Reader, now: Time, server: u32) {
         reader.see(now, &self.up(SYN, 99, 0, 0));
         reader.see(now, &self.down(SYN_ACK, server.wrapping_sub(1), 0, 100));

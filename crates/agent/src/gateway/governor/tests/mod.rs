@@ -114,7 +114,7 @@ fn names_of_causes_are_stable() {
 
 // --- A meter ------------------------------------------------------------------------------------
 
-/// A meter that has seen 10 packets of 1014 bytes at second 10.
+/// Returns a meter that has seen 10 packets of 1014 bytes at second 10.
 fn meter() -> Meter {
     let mut m = Meter::default();
     assert_eq!(m.sample(at(10), &counted(down(1), 10_140, 10), 1 << 20, HEADER), Look::Base);
