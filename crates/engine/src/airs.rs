@@ -1,5 +1,5 @@
-//! All media of a scenario: radios of one PHY share one, whatever their channels; radios of different settings have
-//! nothing to do with each other.
+//! All media of a scenario. Radios of one PHY share one medium, whatever their channels.
+//! Radios with different settings do not interact.
 
 use fairmesh_phy::Rate;
 use fairmesh_scenario::Scenario;
@@ -10,13 +10,13 @@ use fairmesh_wifi::{
     Upper,
 };
 
-/// The medium of `[radio]`, and those of radios with other settings. Each has all stations; those that are not on it
-/// are silent there.
+/// The medium of `[radio]` and the media of radios with other settings.
+/// Each medium has all stations; stations that are not on a medium are idle there.
 #[derive(Clone, Debug)]
 pub(crate) struct Airs {
     first: Air,
     more: Vec<Air>,
-    /// By station, its medium: 0 is `first`. Empty where there is no other.
+    /// Index of each station's medium; 0 is `first`. Empty if there is only one medium.
     of: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Airs {
         }
     }
 
-    /// When something happens next; [`Time::NEVER`] if nothing will.
+    /// Returns the instant of the next event; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_deadline(&mut self) -> Time {
         let first = self.first.next_deadline();
@@ -70,7 +70,7 @@ impl Airs {
         self.more.iter_mut().map(Air::next_deadline).fold(first, Time::min)
     }
 
-    /// Lets the next thing happen; of several at one instant that of the first medium.
+    /// Processes the next event; of several at one instant, that of the first medium.
     #[inline]
     pub fn step<U: Upper>(&mut self, upper: &mut U) {
         if self.more.is_empty() {
@@ -92,13 +92,13 @@ impl Airs {
         }
     }
 
-    /// Whether a station's MAC is at work: a packet that comes now waits.
+    /// Returns true if a station's MAC is busy, so that a packet that arrives now waits.
     #[inline]
     pub fn is_busy(&self, node: NodeId) -> bool {
         self.at(node).is_busy(node)
     }
 
-    /// The upper layer has put a packet where [`Upper::pull`] finds it.
+    /// Notifies a MAC that the upper layer has queued a packet for [`Upper::pull`].
     #[inline]
     pub fn kick<U: Upper>(&mut self, now: Time, node: NodeId, upper: &mut U) {
         if self.more.is_empty() {
@@ -113,17 +113,17 @@ impl Airs {
         self.at_mut(node).kick(now, node, upper);
     }
 
-    /// The link from one station to another, if the second hears the first.
+    /// Returns the link from one station to another, if the second receives the first.
     pub fn link(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
         self.at(from).link(from, to)
     }
 
-    /// Outcome of all attempts of `from` over a link.
+    /// Returns the outcomes of all attempts of `from` over a link.
     pub fn losses(&self, from: NodeId, link: LinkId) -> &LinkLosses {
         self.at(from).losses(link)
     }
 
-    /// Whether a station senses the frames of another one, or of an interferer.
+    /// Returns true if a station senses the frames of another station or of an interferer.
     pub fn senses(&self, station: NodeId, other: NodeId) -> bool {
         self.at(station).senses(station, other)
     }
@@ -133,29 +133,29 @@ impl Airs {
         self.at_mut(from).set_rate(link, rate);
     }
 
-    /// The MAC counters of one station.
+    /// Returns the MAC counters of one station.
     pub fn counters(&self, node: NodeId) -> &MacCounters {
         self.at(node).counters(node)
     }
 
-    /// How one station's time until `now` was spent.
+    /// Returns a station's time until `now`, divided by channel state.
     pub fn channel_time(&self, now: Time, node: NodeId) -> ChannelTime {
         self.at(node).channel_time(now, node)
     }
 
-    /// Transmissions so far.
+    /// Returns the number of transmissions so far.
     pub fn transmissions(&self) -> u64 {
         self.first.transmissions() + self.more.iter().map(Air::transmissions).sum::<u64>()
     }
 
-    /// Hash of every transmission so far.
+    /// Returns a hash of every transmission so far.
     pub fn fingerprint(&self) -> u64 {
         let add = |f: u64, air: &Air| (f ^ air.fingerprint()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.more.iter().fold(self.first.fingerprint(), add)
     }
 }
 
-/// One medium: its stations' settings are `mac`.
+/// Builds one medium whose stations have the settings `mac`.
 fn air(scenario: &Scenario, mac: &MacConfig, medium: u8, seed: u64) -> Air {
     let names: Vec<String> =
         scenario.wireless().map(|n| scenario.nodes()[n.index()].name.clone()).collect();

@@ -1,4 +1,4 @@
-//! A node of the world as its control's driver sees it, and when the driver is called.
+//! The node interface that a control's driver uses, and the calls of the driver.
 
 use fairmesh_control::host::{Driver, Node, RoundTripLook, Samples};
 use fairmesh_control::{
@@ -18,11 +18,11 @@ use crate::record::DecisionRecord;
 use crate::shares::Shares;
 use crate::world::{World, refused};
 
-/// Decisions kept of a run; later ones are left out.
+/// Maximum number of decisions recorded per run; later ones are left out.
 const MAX_DECISIONS: usize = 100_000;
 
 impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
-    /// A control and its node.
+    /// Returns a control and its node.
     fn control(&mut self, c: usize) -> (&mut Driver, NodeOf<'_, WATCH, HOST>) {
         let World { scenario, air, net, controls, decisions, .. } = self;
         let at = &mut controls[c];
@@ -32,10 +32,10 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         (driver, NodeOf { node, set, shares, scenario, air, net, decisions, refused: None })
     }
 
-    /// Builds a control's plan, and waits for its first deadline.
+    /// Builds a control's plan and arms its first deadline.
     ///
     /// # Errors
-    /// A queue that cannot be built.
+    /// If a queue cannot be built.
     pub(crate) fn begin_control(&mut self, c: usize) -> Result<(), EngineError> {
         let (driver, mut node) = self.control(c);
         driver.begin(Time::ZERO, &mut node);
@@ -46,14 +46,14 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         Ok(())
     }
 
-    /// A control's deadline.
+    /// Handles a control's deadline.
     pub(crate) fn control_deadline(&mut self, now: Time, c: usize) {
         let (driver, mut node) = self.control(c);
         driver.deadline(now, &mut node);
         self.rearm_control(c);
     }
 
-    /// The set of active flows has changed, and with it the fair rates.
+    /// Applies a change of the set of active flows, and of the fair rates with it.
     pub(crate) fn allocate(&mut self, now: Time) {
         let Some(rates) = self.fair.as_ref().and_then(|f| f.changes.get(self.allocated)) else {
             return;
@@ -80,10 +80,10 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         self.net.timers.set(slot, self.controls[c].driver.due());
     }
 
-    /// Tells controls what has happened at their nodes since the last time.
+    /// Delivers pending events to the controls of the nodes where they happened.
     pub(crate) fn tell(&mut self, now: Time) {
         let mut next = 0;
-        // What controls do may give others something to hear, at the same instant.
+        // A control's actions may cause events for other controls at the same instant.
         while let Some(&(c, note)) = self.net.listeners.notes.get(next) {
             next += 1;
             let c = c as usize;
@@ -120,14 +120,14 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
 /// A node of the simulator with a control.
 struct NodeOf<'w, const WATCH: bool, const HOST: bool> {
     node: NodeId,
-    /// Its classes where packets are forwarded, if it has any.
+    /// Index of the node's forwarding classes, if it has any.
     set: Option<usize>,
     shares: &'w Shares,
     scenario: &'w Scenario,
     air: &'w mut Airs,
     net: &'w mut Net<WATCH, HOST>,
     decisions: &'w mut Vec<DecisionRecord>,
-    /// Why a class could not be built.
+    /// Error of a class that could not be built.
     refused: Option<SpecError>,
 }
 
@@ -182,7 +182,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 
     fn build(&mut self, _: Time, class: &ClassPlan, _: Option<&Reason>) {
         if let Err(e) = self.build_class(class) {
-            // While it runs: traffic of a class that cannot be built flows.
+            // While the control runs, traffic of a class that cannot be built is not limited.
             self.refused = Some(e);
         }
     }
@@ -222,7 +222,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 };
                 let links = hops.map_while(|(a, &b)| Some((b, link(a, b)?)));
                 let way: Vec<_> = links.collect();
-                // A way with a gap is none.
+                // A path with a gap is not usable.
                 let way = if way.len() == nodes.len() { way } else { Vec::new() };
                 self.net.route_message(now, node, &way, body);
             }
@@ -257,7 +257,8 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
-    /// Gives the signs of each flow's path, those of a share together, and asks for probes where they have no round trip.
+    /// Samples the TCP signs of each flow's path, and requests probes for flows without a round trip.
+    /// The signs of a share's flows are merged.
     fn sample_signs(&mut self, now: Time, samples: &mut Samples<'_>) {
         let echoes = self.net.echoes_at(self.node);
         if let Some(at) = echoes {
@@ -295,7 +296,7 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
         }
     }
 
-    /// What the scenario calls a flow or node that a decision speaks of.
+    /// Returns the scenario's name of a flow or node in a decision.
     fn name(&self, value: &Value) -> Option<String> {
         let node = |id: NodeId| self.scenario.nodes().get(id.index()).map(|n| &n.name);
         let flow = |id: FlowId| self.shares.name(self.scenario, id);
@@ -311,8 +312,8 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
         }
     }
 
-    /// Builds a class, or the queue that takes the place of a radio's own. Where there is no radio
-    /// nothing is sent by one.
+    /// Builds a class, or the queue that replaces a radio's own.
+    /// A node without a radio has no such queue.
     fn build_class(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
         if let Some(set) = self.set {
             return self.net.classes[set].build(plan);
@@ -334,7 +335,7 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
         }
     }
 
-    /// Takes a class away; what waits there goes on.
+    /// Removes a class; packets that wait in it are still sent.
     fn remove(&mut self, now: Time, class: Class) {
         if let Some(set) = self.set {
             let at = self.net.classes[set].node;

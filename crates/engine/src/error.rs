@@ -1,4 +1,4 @@
-//! Why a scenario cannot run.
+//! Errors of a scenario that cannot run.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use fairmesh_capacity::fair::FairError;
 use fairmesh_control::StartError;
 use fairmesh_queueing::SpecError;
 
-/// A scenario that the engine refuses, or a run that was cancelled. Each prints as one line.
+/// Error of a scenario that the engine rejects, or of a cancelled run. Each prints as one line.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The control does not start: it needs what the simulator does not offer, or refuses its setting.
+    /// The control does not start: it needs a capability that the simulator lacks, or rejects a setting.
     #[error("control: {0}")]
     Control(#[source] Box<StartError>),
     /// The control does not work with this kind of network.
@@ -21,7 +21,7 @@ pub enum EngineError {
         /// The property of the network that it does not work with.
         conflict: Conflict,
     },
-    /// The capacity model refuses the scenario, and the control needs its fair rates.
+    /// The capacity model rejects the scenario, and the control needs its fair rates.
     #[error("the analytic fair rates cannot be computed: {0}")]
     Capacity(#[from] FairError),
     /// The description of a queue is invalid.

@@ -1,11 +1,13 @@
 //! A world whose frames come from outside: the engine of the emulator.
 //!
-//! The radio, the interface queues and the wires are the simulator's own; flows, transports and
-//! forwarding are somebody else's. A frame enters at a [`Port`], which is one hop: a radio link, a
-//! node's broadcast or one direction of a wire. Where it comes out is told by
-//! [`ExternalWorld::arrivals`]. The caller keeps the content; the engine knows lengths.
+//! The radio, the interface queues and the wires are the simulator's own; flows, transports and forwarding are the
+//! caller's. A frame enters at a [`Port`], which is one hop: a radio link, a node's broadcast or one direction of a
+//! wire.
+//! [`ExternalWorld::arrivals`] lists the frames that have reached a node. The caller keeps the content; the engine
+//! knows
+//! lengths only.
 //!
-//! Time is whatever the caller says it is, so a run over recorded input repeats to the last bit.
+//! The caller defines time, so a run over recorded input is reproducible bit for bit.
 
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ use crate::world::{Parts, RunOptions, World};
 
 pub use crate::net::{Arrival, Frame};
 
-/// One hop that frames can be offered to.
+/// One hop to which frames can be offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Port(u32);
 
@@ -39,7 +41,7 @@ pub struct PortCounters {
 
 /// The radio and wires of a scenario, driven from outside.
 ///
-/// The scenario's flows and control play no part.
+/// The scenario's flows and control are not used.
 pub struct ExternalWorld {
     world: World<false, false>,
     /// Sorted by (from, to): the ports of radio links.
@@ -51,7 +53,7 @@ pub struct ExternalWorld {
 }
 
 impl ExternalWorld {
-    /// The world of a scenario, at time zero and silent.
+    /// Builds the world of a scenario, idle at time zero.
     ///
     /// # Errors
     /// See [`EngineError`].
@@ -84,45 +86,45 @@ impl ExternalWorld {
         Ok(ExternalWorld { world, links, broadcasts, wires, now: Time::ZERO })
     }
 
-    /// The port of a radio link, if the second node decodes the first.
+    /// Returns the port of a radio link, if the second node decodes the first.
     pub fn link(&self, from: NodeId, to: NodeId) -> Option<Port> {
         let at = self.links.binary_search_by_key(&(from, to), |l| (l.0, l.1)).ok()?;
         Some(self.links[at].2)
     }
 
-    /// The port of a wireless node's broadcasts: sent once, at the lowest basic rate.
+    /// Returns the port of a wireless node's broadcasts, which are sent once at the lowest basic rate.
     pub fn broadcast(&self, from: NodeId) -> Port {
         Port(self.broadcasts + from.0)
     }
 
-    /// The port of a wire by its number in the scenario, from its end `a` or from its end `b`.
+    /// Returns the port of a wire by its number in the scenario, from its end `a` or from its end `b`.
     pub fn wire(&self, wire: usize, from_b: bool) -> Port {
         Port(self.wires + 2 * wire as u32 + u32::from(from_b))
     }
 
-    /// Packets that wait for the MAC of a node; the one it works on is not among them.
+    /// Returns the number of packets that wait for a node's MAC, without the one in service.
     pub fn waiting(&self, node: NodeId) -> u32 {
         use fairmesh_queueing::Queue;
         self.world.net.interfaces[node.index()].queue.backlog().packets
     }
 
-    /// Packets at a node's radio, the one in service included.
+    /// Returns the number of packets at a node's radio, the one in service included.
     pub fn queued(&self, node: NodeId) -> u32 {
         self.world.net.interfaces[node.index()].length()
     }
 
-    /// Time of the latest event or offer.
+    /// Returns the time of the latest event or offer.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// When something happens next; [`Time::NEVER`] if nothing will.
+    /// Returns the instant of the next event; [`Time::NEVER`] if there is none.
     pub fn next_deadline(&mut self) -> Time {
         let event = self.world.air.next_deadline().min(self.world.net.timers.earliest().0);
         event.min(self.world.next_change())
     }
 
-    /// Lets the next thing happen, and returns when it did.
+    /// Processes the next event and returns its instant.
     pub fn step(&mut self) -> Time {
         let radio = self.world.air.next_deadline();
         let change = self.world.next_change();
@@ -142,8 +144,8 @@ impl ExternalWorld {
         at
     }
 
-    /// Offers a frame that carries `bytes` of IP datagram, whose header has `ecn`. It may be refused by a full queue, which
-    /// is counted. `at` must lie neither before the last event nor after the next.
+    /// Offers a frame that carries `bytes` of IP datagram, whose header has `ecn`.
+    /// A full queue may refuse it, which is counted. `at` must lie neither before the last event nor after the next.
     pub fn offer(&mut self, at: Time, port: Port, bytes: u32, ecn: Ecn) -> Frame {
         self.now = self.now.max(at);
         let handle = self.world.net.inject(at, port.0 as usize, bytes, ecn);
@@ -151,30 +153,30 @@ impl ExternalWorld {
         Frame(handle)
     }
 
-    /// Frames that have reached a node since this was last emptied, oldest first.
+    /// Returns the frames that have reached a node since this was last emptied, oldest first.
     pub fn arrivals(&mut self) -> &mut Vec<Arrival> {
         &mut self.world.net.arrivals
     }
 
-    /// What went through a port.
+    /// Returns the counters of a port.
     pub fn counters(&self, port: Port) -> PortCounters {
         let m = &self.world.net.flows[port.0 as usize].meters;
         PortCounters { delivered: m.packets_delivered, bytes: m.delivered, drops: m.drops }
     }
 
-    /// Transmissions so far.
+    /// Returns the number of transmissions so far.
     pub fn transmissions(&self) -> u64 {
         self.world.air.transmissions()
     }
 
-    /// Hash of every transmission so far.
+    /// Returns a hash of every transmission so far.
     pub fn air_fingerprint(&self) -> u64 {
         self.world.air.fingerprint()
     }
 
-    /// What the radio has to tell at `end`: node records, totals and a fingerprint over the
-    /// transmissions and `delivered` (bytes and packets per flow). Flows and curves are left to
-    /// the caller, who knows them.
+    /// Returns the radio's results at `end`.
+    /// They are node records, totals and a fingerprint over the transmissions and `delivered` (bytes and packets per
+    /// flow). The caller adds flows and curves.
     pub fn finish(mut self, end: Time, delivered: &[(u64, u64)]) -> RunRecord {
         let scenario = Arc::clone(&self.world.scenario);
         let mut totals = collect::totals(&self.world);

@@ -11,7 +11,7 @@ use crate::model::CapacityModel;
 
 /// Fair rates by the collision-domain model over transmission ranges (Jamshaid 2010 §4.1, §7.2).
 ///
-/// Flows that start late or stop early have a share only while they are there, so the allocation
+/// Flows that start late or stop early have a share only while they are present, so the allocation
 /// changes with them.
 #[derive(Clone, Debug)]
 pub struct FairRates {
@@ -19,19 +19,19 @@ pub struct FairRates {
     pub rates_bps: Vec<f64>,
     /// Σ rate × wireless hops of these rates, bit/s.
     pub utilization: f64,
-    /// Per flow: a link in the middle of the collision domain that limits it while all flows are
-    /// there; `None` if it asked for no more, or a wire limits it.
+    /// Per flow: a link in the middle of the collision domain that limits it while all flows are present.
+    /// `None` if the flow is limited by its demand or by a wire.
     pub bottleneck: Vec<Option<(NodeId, NodeId)>>,
-    /// Whether radios aggregate frames: the model assumes aggregates of full size, so the rates are
-    /// upper bounds.
+    /// True if radios aggregate frames.
+    /// The model assumes aggregates of full size, so the rates are upper bounds.
     pub upper_bound: bool,
-    /// From when on which rates hold, earliest first.
+    /// Allocations with the instants from which they hold, earliest first.
     pub changes: Vec<(Time, Vec<f64>)>,
 }
 
 impl FairRates {
-    /// Rates that hold all the time, found by other means: bit/s of application data per flow, 0
-    /// where `rates_bps` ends early.
+    /// Returns rates that hold for the whole run, found by other means.
+    /// They are bit/s of application data per flow, 0 where `rates_bps` ends early.
     pub fn steady(scenario: &Scenario, mut rates_bps: Vec<f64>) -> Self {
         rates_bps.resize(scenario.flows().len(), 0.0);
         let hops: Vec<u32> = scenario.flows().iter().map(|f| f.wireless_hops).collect();
@@ -44,7 +44,7 @@ impl FairRates {
         }
     }
 
-    /// The rates that hold first.
+    /// Returns the rates that hold first.
     pub fn at_start(&self) -> &[f64] {
         self.changes.first().map_or(&[], |c| &c.1)
     }
@@ -92,13 +92,13 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
     Ok(rates)
 }
 
-/// Flows of a subscriber, by their place among those that are there.
+/// Flows of one subscriber, as indices among the flows that are present.
 struct Together {
     weight: f64,
     flows: Vec<usize>,
 }
 
-/// The subscribers that have flows there.
+/// Returns the subscribers that have flows present.
 fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
     let place = |f: usize| there.binary_search(&f).ok();
     let of = |s: &fairmesh_scenario::Subscriber| Together {
@@ -108,11 +108,11 @@ fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
     scenario.subscribers().list.iter().map(of).filter(|g| !g.flows.is_empty()).collect()
 }
 
-/// Rounds in which what some flows of a subscriber leave of its share is given to its others.
+/// Number of rounds in which the share that a subscriber's flows leave unused is given to its other flows.
 const ROUNDS: usize = 12;
 
-/// Weights of a subscriber's unsatisfied flows so that all of them together have its weight at the
-/// level that they are at: max-min among subscribers. Whether that changes anything.
+/// Sets the weights of a subscriber's unsatisfied flows so that together they have its weight at their level.
+/// The result is max-min among subscribers. Returns true if a weight changed.
 fn leave(
     group: &Together,
     flows: &mut [FlowSpec<'_>],
@@ -137,7 +137,7 @@ fn leave(
     changed
 }
 
-/// Whether any radio may send several packets in one frame.
+/// Returns true if any radio may send several packets in one frame.
 fn aggregates(scenario: &Scenario) -> bool {
     let several = |mac: &MacConfig| mac.phy.as_modern().is_some_and(|m| m.ampdu > 0 || m.amsdu > 0);
     core::iter::once(scenario.mac()).chain(scenario.further().iter().map(|r| &r.mac)).any(several)
@@ -146,7 +146,7 @@ fn aggregates(scenario: &Scenario) -> bool {
 /// Computes the fair rate of each flow.
 ///
 /// # Errors
-/// If the capacity model refuses the scenario: a path over a link that never delivers.
+/// If the capacity model rejects the scenario: a path over a link that never delivers.
 pub fn fair_rates(scenario: &Scenario) -> Result<FairRates, EngineError> {
     let model = CapacityModel::new(scenario);
     let until = |f: &Flow| f.stop.unwrap_or(Span::MAX);

@@ -1,4 +1,4 @@
-//! The simulator as a host of controls: what it offers them, and one instance per node.
+//! The simulator as a host of controls: its capabilities, and one control instance per node.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::link_model::Dcf;
 use crate::model::{CapacityModel, nominal_capacity, packet_sizes};
 use crate::shares::Shares;
 
-/// What controls find here.
+/// Capabilities that the simulator offers to controls.
 pub(crate) const OFFERS: Offers = Offers::everything("the simulator");
 
-/// What they find where nobody has computed fair rates.
+/// Returns the capabilities without fair rates, for runs in which none were computed.
 fn without_fair_rates() -> Offers {
     Offers {
         events: OFFERS.events.without(EventSet::of(&[EventKind::Allocations])),
@@ -28,7 +28,7 @@ fn without_fair_rates() -> Offers {
     }
 }
 
-/// Events and abilities that cost nothing per packet; anything else needs listeners.
+/// Events and abilities that cost nothing per packet; any other needs listeners.
 const PLAIN_EVENTS: EventSet = EventSet::of(&[
     EventKind::Counters,
     EventKind::FlowCounters,
@@ -44,7 +44,7 @@ const PLAIN_ABILITIES: AbilitySet = AbilitySet::of(&[
 ]);
 
 impl ControlAt {
-    /// Whether it wants more than samples and limits.
+    /// Returns true if the control needs more than samples and limits.
     pub fn needs_listeners(&self) -> bool {
         let needs = self.driver.needs();
         !needs.events.without(PLAIN_EVENTS).is_empty()
@@ -52,7 +52,7 @@ impl ControlAt {
             || self.in_queue()
     }
 
-    /// Whether it wants classes in the radio's queue, and not just another queue for good.
+    /// Returns true if the control needs classes in the radio's queue, not only a replacement queue.
     pub fn in_queue(&self) -> bool {
         let plan = self.driver.plan();
         plan.point == Point::Interface
@@ -65,11 +65,11 @@ impl ControlAt {
 pub(crate) struct ControlAt {
     pub node: NodeId,
     pub driver: Driver,
-    /// Which flows are one to it.
+    /// Grouping of flows that the control treats as one.
     pub shares: Shares,
 }
 
-/// Hops of every wireless node to the nearest gateway over links and wires.
+/// Returns the hops of every wireless node to the nearest gateway over links and wires.
 fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     let mut hops = vec![None; scenario.nodes().len()];
     if scenario.gateways().is_empty() {
@@ -86,7 +86,7 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     let several = scenario.has_several_radios();
     let mut wave = scenario.gateways().list().to_vec();
     if several {
-        // All radios of a node are as far away as the node is.
+        // All radios of a node have the node's distance.
         wave =
             scenario.wireless().filter(|n| scenario.gateways().has(scenario.device(*n))).collect();
         let outside = scenario.gateways().list().iter().filter(|g| !wave.contains(g));
@@ -96,7 +96,7 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     for distance in 1.. {
         let mut next = Vec::new();
         for node in wave {
-            // Hosts behind several gateways are no way from one part of the mesh to another.
+            // Hosts behind several gateways do not connect parts of the mesh.
             if scenario.gateways().are_several()
                 && scenario.nodes()[node.index()].kind == NodeKind::Wired
             {
@@ -129,8 +129,9 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     hops
 }
 
-/// Whether a control knows a subscriber's flows of one direction as one: at a gateway, if it goes by
-/// counters and limits what crosses it. What marks, paces or speaks knows each flow.
+/// Returns true if a control treats a subscriber's flows of one direction as one.
+/// This is so at a gateway if the control uses counters and limits traffic that crosses it. A control that marks, paces
+/// or sends messages treats each flow separately.
 fn by_subscriber(site: &Site, needs: &Needs) -> bool {
     let peers = match needs.abilities.has(Ability::Peers) {
         true => EventSet::of(&[EventKind::Messages]),
@@ -141,7 +142,7 @@ fn by_subscriber(site: &Site, needs: &Needs) -> bool {
         && needs.events.without(PLAIN_EVENTS).without(peers).is_empty()
 }
 
-/// The flows that cross a node, as its control knows them.
+/// Returns the flows that cross a node, as its control sees them.
 fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId, shares: &Shares) -> Vec<FlowHere> {
     let here = |id: FlowId| {
         let fair = shares.sum(id, |f| fair.get(f).copied());
@@ -155,7 +156,7 @@ fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId, shares: &Shares) ->
     all.filter(|id| shares.names(*id)).filter_map(here).collect()
 }
 
-/// A flow as a node on its path knows it.
+/// Returns a flow as a node on its path sees it.
 pub(crate) fn flow_at(
     scenario: &Scenario,
     fair: Option<f64>,
@@ -170,9 +171,9 @@ pub(crate) fn flow_at(
         _ if at + 1 == flow.path.len() => Place::Sink,
         _ => Place::Forwarder,
     };
-    // A home is at the end of the path that is in the air.
+    // A home is the wireless end of the path.
     let on_air = |n: &NodeId| scenario.nodes()[n.index()].kind == NodeKind::Wireless;
-    // The next node, not the same one's other radio.
+    // The next node, excluding other radios of the same node.
     let other = |n: &&NodeId| !scenario.same_device(**n, node);
     let next = flow.path[at + 1..].iter().find(other).copied();
     let last = flow.path[..at].iter().rev().find(other).copied();
@@ -193,7 +194,7 @@ pub(crate) fn flow_at(
     Some(here)
 }
 
-/// What kind of node each node is.
+/// Returns the kind of each node.
 pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     let hops = hops_to_gateway(scenario);
     let site = |(i, node): (usize, &fairmesh_scenario::Node)| {
@@ -211,13 +212,13 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     scenario.nodes().iter().enumerate().map(site).collect()
 }
 
-/// Whether the scenario's control may run at a node.
+/// Returns true if the scenario's control may run at a node.
 fn takes_part(scenario: &Scenario, node: NodeId) -> bool {
     scenario.taking_part().as_ref().is_none_or(|n| n.contains(&node))
 }
 
-/// At how many nodes the scenario's control runs. A control of the gateway runs nowhere in a
-/// scenario that has none, and then the outcome is that of `fifo`.
+/// Returns the number of nodes at which the scenario's control runs.
+/// A control of the gateway runs nowhere in a scenario without gateways; the outcome is then that of `fifo`.
 pub fn controlled_nodes(scenario: &Scenario) -> usize {
     let runs = |(i, site): &(usize, Site)| {
         takes_part(scenario, NodeId(*i as u32)) && scenario.control().needs(site).is_some()
@@ -225,8 +226,8 @@ pub fn controlled_nodes(scenario: &Scenario) -> usize {
     sites(scenario).into_iter().enumerate().filter(runs).count()
 }
 
-/// Whether a control can do with what a node with several queues towards the air tells: all of them together.
-/// `messages`: it may send some over the air.
+/// Returns true if a control can use the merged samples of a node with several transmit queues.
+/// `messages`: true if it may send messages over the air.
 fn counts_at_nodes(
     mechanism: &Mechanism,
     why: Conflict,
@@ -256,13 +257,13 @@ fn counts_at_nodes(
             && !n.knowledge.has(Knowledge::LinkModel)
             && n.header_bytes == 0
     };
-    // Its messages would have to be told from data that waits in another category.
+    // Its messages could not be distinguished from data that waits in another category.
     let speaks = |n: &Needs| n.events.has(EventKind::Messages) || n.abilities.has(Ability::Route);
     let works = |n: &Needs| works(n) && (messages || !speaks(n));
     if mechanism.all_needs().iter().all(works) { Ok(()) } else { Err(refused(mechanism, why)) }
 }
 
-/// Why a node has more than one queue towards the air, if it has.
+/// Returns the reason why a node has more than one transmit queue, if it has.
 fn one_queue(scenario: &Scenario) -> Option<Conflict> {
     if scenario.has_several_radios() {
         return Some(Conflict::SeveralRadios);
@@ -274,26 +275,26 @@ fn refused(mechanism: &Mechanism, conflict: Conflict) -> EngineError {
     EngineError::Conflict { control: mechanism.to_string(), conflict }
 }
 
-/// What runs where.
+/// Assignment of controls to nodes.
 #[derive(Clone, Copy)]
 pub(crate) struct Controls<'a> {
-    /// At the nodes that take part.
+    /// Control at the participating nodes.
     pub mechanism: &'a Mechanism,
-    /// At gateways, where that is another.
+    /// Control at gateways, if it differs.
     pub at_gateways: Option<&'a Mechanism>,
 }
 
 impl<'a> Controls<'a> {
-    /// As the scenario has it.
+    /// Returns the scenario's own assignment.
     pub fn of(scenario: &'a Scenario) -> Self {
         Controls { mechanism: scenario.control(), at_gateways: scenario.at_gateways() }
     }
 }
 
-/// Starts a control wherever it runs, and another at gateways, if they have one of their own.
+/// Starts a control at each participating node, and the gateways' own control, if any, at gateways.
 ///
 /// # Errors
-/// One that needs what the simulator does not offer, or refuses its setting.
+/// If a control needs a capability that the simulator lacks, or rejects a setting.
 pub(crate) fn start(
     scenario: &Scenario,
     controls: Controls<'_>,

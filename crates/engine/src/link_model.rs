@@ -1,6 +1,6 @@
-//! The capacity model as controls get it: a question about links and loads of which they were told,
-//! answered by the arithmetic of the scenario's MAC. Nothing of the scenario's traffic or of other
-//! nodes' state is in it.
+//! The capacity model that controls can query.
+//! A query gives links and loads; the arithmetic of the scenario's MAC answers it. The model holds nothing of the
+//! scenario's traffic or of other nodes' state.
 
 use fairmesh_capacity::fair::LinkSpec;
 use fairmesh_capacity::link::Access;
@@ -40,7 +40,7 @@ impl Dcf {
         Dcf { phy: mac.phy.clone(), access: model.access, overhead, errors }
     }
 
-    /// The PHY's rate that is nearest to one told.
+    /// Returns the PHY rate nearest to a given rate.
     fn nearest(&self, told: BitRate) -> Rate {
         let off = |r: &Rate| self.phy.bit_rate(*r).0.abs_diff(told.0);
         self.phy.rates().min_by_key(off).unwrap_or_else(|| self.phy.highest())
@@ -62,7 +62,7 @@ impl LinkModel for Dcf {
         hears: &[(NodeId, NodeId)],
         streams: &[FrameStream],
     ) -> Option<Box<dyn LinkRates>> {
-        // Nodes by small numbers: tables are as large as the neighbourhood, not as the mesh.
+        // Nodes get small indices, so that tables are as large as the neighbourhood, not as the mesh.
         let ends = links.iter().flat_map(|l| [l.link.from, l.link.to]);
         let mut nodes: Vec<NodeId> = ends.chain(hears.iter().flat_map(|h| [h.0, h.1])).collect();
         nodes.sort_unstable();

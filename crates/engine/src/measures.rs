@@ -1,26 +1,27 @@
-//! The measures, defined once: fairness, utilisation, intervals, delay distributions.
+//! Definitions of the measures: fairness, utilisation, intervals, delay distributions.
 
 use crate::record::DelayRecord;
 
-/// Jain's fairness index (Σx)² / (n Σx²), in [1/n, 1] (Jamshaid 2010 §2.1.5). 1 when there is
-/// nothing to share: no flows, or nobody got anything.
+/// Returns Jain's fairness index (Σx)² / (n Σx²), in [1/n, 1] (Jamshaid 2010 §2.1.5).
+/// It is 1 if there are no flows or if all rates are 0.
 pub fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|r| r * r).sum();
     if squares == 0.0 { 1.0 } else { sum * sum / (rates.len() as f64 * squares) }
 }
 
-/// Jain's index of the rates over their fair rates. Flows whose fair rate is zero do not count.
+/// Returns Jain's index of the rates over their fair rates.
+/// Flows whose fair rate is zero do not count.
 pub fn jain_normalized(rates: &[f64], fair: &[f64]) -> f64 {
     jain(&normalized(rates, fair))
 }
 
-/// Smallest rate over its fair rate.
+/// Returns the smallest ratio of a rate to its fair rate.
 pub fn min_over_fair(rates: &[f64], fair: &[f64]) -> f64 {
     normalized(rates, fair).into_iter().reduce(f64::min).unwrap_or(0.0)
 }
 
-/// Largest rate over its fair rate.
+/// Returns the largest ratio of a rate to its fair rate.
 pub fn max_over_fair(rates: &[f64], fair: &[f64]) -> f64 {
     normalized(rates, fair).into_iter().reduce(f64::max).unwrap_or(0.0)
 }
@@ -29,7 +30,7 @@ fn normalized(rates: &[f64], fair: &[f64]) -> Vec<f64> {
     rates.iter().zip(fair).filter(|(_, f)| **f > 0.0).map(|(r, f)| r / f).collect()
 }
 
-/// Effective network utilisation Σ rate × hops (Jamshaid 2010 §2.1.5), bit/s.
+/// Returns the effective network utilisation Σ rate × hops (Jamshaid 2010 §2.1.5), bit/s.
 pub fn utilization(rates: &[f64], hops: &[u32]) -> f64 {
     rates.iter().zip(hops).map(|(r, &h)| r * f64::from(h)).sum()
 }
@@ -43,7 +44,7 @@ pub struct Delays {
     squares: f64,
 }
 
-/// Delays are told apart down to this many ns.
+/// Resolution of recorded delays, ns.
 const RESOLUTION: u64 = 1_000;
 
 impl Default for Delays {
@@ -53,7 +54,7 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// None yet.
+    /// Returns an empty distribution.
     pub fn new() -> Self {
         Delays {
             // Two significant digits always make a histogram.
@@ -75,12 +76,12 @@ impl Delays {
         let _ = self.histogram.record(ns / RESOLUTION);
     }
 
-    /// How many there are.
+    /// Returns the number of recorded delays.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The distribution, s.
+    /// Returns the summary of the distribution, s.
     pub fn summary(&self) -> DelayRecord {
         if self.count == 0 {
             return DelayRecord::default();

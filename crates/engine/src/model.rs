@@ -1,5 +1,5 @@
-//! A scenario as the capacity models see it: links with their rates, who hears whom, what a packet
-//! of each flow puts on the air.
+//! A scenario as the capacity models need it: links with their rates, carrier sense, and the traffic
+//! that a packet of each flow puts on the air.
 
 use fairmesh_capacity::fair::{FlowSpec, LinkSpec, WireUse};
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
@@ -13,23 +13,23 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::MacConfig;
 
-/// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
+/// Length of a full-sized IP packet, bytes; used where one packet size represents a flow's data.
 const FULL_PACKET: u32 = 1500;
-/// A link that delivers less of its frames carries nothing: none of a packet's retries arrives.
+/// Delivery probability below which a link carries nothing, because every retry of a packet fails.
 const DEAD: f64 = 1e-6;
 
 /// The part of a scenario that analytic models need.
 #[derive(Clone, Debug)]
 pub struct CapacityModel<'a> {
-    /// Where it came from.
+    /// Scenario from which the model was built.
     pub scenario: &'a Scenario,
-    /// By node, the nodes whose frames it decodes: what a real network can know.
+    /// By node, the nodes whose frames it decodes: knowledge available to a real network.
     pub decodes: Vec<Vec<NodeId>>,
-    /// By node, the nodes it decodes or senses: what only a simulator knows.
+    /// By node, the nodes that it decodes or senses: knowledge available only to a simulator.
     pub senses: Vec<Vec<NodeId>>,
     /// Directed links with their rates and delivery probabilities.
     pub links: Vec<LinkSpec>,
-    /// With or without RTS, as the scenario has it for full-sized packets.
+    /// Access with or without RTS, as the scenario uses it for full-sized packets.
     pub access: Access,
     /// By flow.
     ways: Vec<Way>,
@@ -37,16 +37,16 @@ pub struct CapacityModel<'a> {
     weights: Vec<f64>,
 }
 
-/// What a flow crosses.
+/// Links and wires that a flow crosses.
 #[derive(Clone, Debug, Default)]
 struct Way {
     /// The wireless nodes on its path.
     path: Vec<NodeId>,
     /// The wires on its path, those between two wireless nodes among them.
     wires: Vec<WireUse>,
-    /// Whether any hop is radio.
+    /// True if any hop is radio.
     on_air: bool,
-    /// Whether it crosses a link on which nothing arrives.
+    /// True if it crosses a link that delivers nothing.
     dead: bool,
 }
 
@@ -55,11 +55,11 @@ impl Way {
         let t = traffic(flow, 0);
         let bits = |psdu: u32| f64::from(psdu - DATA_OVERHEAD) / f64::from(t.payload);
         let mut way = Way::default();
-        // Whether a wire was crossed since the last wireless node.
+        // True if a wire was crossed since the last wireless node.
         let mut wired = false;
         for (i, &node) in flow.path.iter().enumerate() {
             if i.checked_sub(1).is_some_and(|b| scenario.same_device(flow.path[b], node)) {
-                // Takes nothing of anything; its number is behind those of the wires.
+                // Uses no capacity; its number follows those of the wires.
                 let (hop, wire) =
                     (way.path.len().checked_sub(1), 2 * scenario.wires().len() as u32);
                 way.wires.push(WireUse { hop, wire, share: 0.0 });
@@ -81,7 +81,7 @@ impl Way {
             if scenario.nodes()[node.index()].kind == NodeKind::Wireless {
                 match way.path.len().checked_sub(1) {
                     Some(hop) if wired => {
-                        // Not through the air, whichever of the wires between them is named.
+                        // This hop does not use the air, whichever of the wires between its nodes is named.
                         way.wires.iter_mut().next_back().into_iter().for_each(|w| w.hop = Some(hop))
                     }
                     Some(_) => way.on_air = true,
@@ -96,7 +96,7 @@ impl Way {
 }
 
 impl<'a> CapacityModel<'a> {
-    /// Of any scenario.
+    /// Builds the model of any scenario.
     pub fn new(scenario: &'a Scenario) -> Self {
         let nodes = scenario.nodes().len();
         let (mut decodes, mut senses) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
@@ -139,7 +139,8 @@ impl<'a> CapacityModel<'a> {
         CapacityModel { scenario, decodes, senses, links, access, ways, weights }
     }
 
-    /// The PHY and access of each station, where radios differ in them; else the scenario's own are everybody's.
+    /// Returns the PHY and access of each station if radios differ in them.
+    /// Otherwise the scenario's own apply to all stations.
     pub fn radios(&self) -> Vec<(&'a Phy, Access)> {
         let scenario = self.scenario;
         if scenario.further().iter().all(|r| r.medium == 0) {
@@ -152,17 +153,17 @@ impl<'a> CapacityModel<'a> {
         scenario.wireless().map(of).collect()
     }
 
-    /// The flows among `wanted` that use the air at all, as indices into the scenario's flows.
+    /// Returns the flows among `wanted` that use the air, as indices into the scenario's flows.
     pub fn on_air(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
         (0..self.ways.len()).filter(|&i| wanted(i) && self.ways[i].on_air).collect()
     }
 
-    /// Whether nothing that a flow sends arrives: it takes part in no division of the air.
+    /// Returns true if nothing that a flow sends arrives; it takes no part in the division of the air.
     pub fn dead(&self, i: usize) -> bool {
         self.ways[i].dead
     }
 
-    /// What the models need to know of a flow.
+    /// Returns a flow's description for the models.
     pub fn flow(&self, i: usize) -> FlowSpec<'_> {
         let flow = &self.scenario.flows()[i];
         FlowSpec {
@@ -173,14 +174,14 @@ impl<'a> CapacityModel<'a> {
         }
     }
 
-    /// What that flow is promised, bit/s of application data: no more than it asks for.
+    /// Returns a flow's guaranteed rate, bit/s of application data; at most its demand.
     pub fn minimum(&self, i: usize) -> f64 {
         let flow = &self.scenario.flows()[i];
         flow.guarantee.map_or(0.0, |least| goodput(flow, least).min(demand(flow).limit))
     }
 }
 
-/// One threshold for all frames: data of full size decides.
+/// Returns the access method. One threshold applies to all frames; full-sized data decides.
 fn access(mac: &MacConfig) -> Access {
     match mac.rts_threshold {
         Some(t) if t <= FULL_PACKET => Access::RtsCts,
@@ -188,20 +189,20 @@ fn access(mac: &MacConfig) -> Access {
     }
 }
 
-/// What a lone sender gets across a perfect link at `rate`, bit/s of IP packets of 1500 bytes.
+/// Returns the rate of a lone sender over a lossless link at `rate`, bit/s of IP packets of 1500 bytes.
 pub(crate) fn nominal_capacity(mac: &MacConfig, rate: Rate) -> f64 {
     let psdu = FULL_PACKET + mac.llc_bytes + DATA_OVERHEAD;
     let full = Traffic { payload: FULL_PACKET, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
     saturated_goodput(&mac.phy, rate, &full, access(mac))
 }
 
-/// Application bytes and IP bytes of a full packet of a flow.
+/// Returns the application bytes and IP bytes of a full packet of a flow.
 pub(crate) fn packet_sizes(flow: &Flow) -> (u32, u32) {
     let t = traffic(flow, 0);
     (t.payload, t.psdu - DATA_OVERHEAD)
 }
 
-/// What each application packet of a flow puts on the air.
+/// Returns the air traffic caused by each application packet of a flow.
 pub(crate) fn traffic(flow: &Flow, llc: u32) -> Traffic {
     let psdu = |ip: u32| ip + llc + DATA_OVERHEAD;
     match &flow.transport {
@@ -231,7 +232,7 @@ pub(crate) fn traffic(flow: &Flow, llc: u32) -> Traffic {
     }
 }
 
-/// What a rate in IP bytes is in application bytes, in full packets of this flow.
+/// Converts a rate in IP bytes to a rate in application bytes, for full packets of this flow.
 fn goodput(flow: &Flow, rate: BitRate) -> f64 {
     let (payload, packet) = packet_sizes(flow);
     rate.0 as f64 * f64::from(payload) / f64::from(packet)

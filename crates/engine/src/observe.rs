@@ -1,4 +1,4 @@
-//! Looking at a run while it happens, frame by frame.
+//! Observation of a run's frames while it happens.
 
 use std::any::Any;
 
@@ -21,23 +21,24 @@ pub enum FrameKind {
     BlockAck,
 }
 
-/// The place of an MPDU in an A-MPDU.
+/// The position of an MPDU in an A-MPDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AirAggregate {
     /// Running number of the A-MPDU, the same for all its MPDUs.
     pub reference: u32,
-    /// The MPDU's place, from 0.
+    /// Index of the MPDU, from 0.
     pub index: u16,
-    /// MPDUs in it.
+    /// Number of MPDUs in the A-MPDU.
     pub count: u16,
 }
 
-/// A frame as its transmitter put it on the air: one MPDU, alone or of an A-MPDU; of an A-MSDU one packet.
+/// A frame as its transmitter put it on the air: one MPDU, or one packet of an A-MSDU.
+/// The MPDU may be part of an A-MPDU.
 #[derive(Clone, Copy, Debug)]
 pub struct AirFrame {
     /// First bit of the preamble, which the MPDUs of an A-MPDU share.
     pub start: Time,
-    /// Last bit of the whole.
+    /// Last bit of the frame.
     pub end: Time,
     /// Kind.
     pub kind: FrameKind,
@@ -47,25 +48,25 @@ pub struct AirFrame {
     pub to: Option<NodeId>,
     /// PHY rate.
     pub rate: BitRate,
-    /// Middle of the primary channel, MHz, where the scenario tells it.
+    /// Centre frequency of the primary channel, MHz, if the scenario gives it.
     pub channel_mhz: Option<u16>,
     /// MPDU length with header and FCS, bytes.
     pub mpdu_bytes: u32,
     /// Duration/ID field, µs (IEEE 802.11-2020 §9.2.4.2).
     pub duration_us: u16,
-    /// Whether the Retry bit is set.
+    /// True if the Retry bit is set.
     pub retry: bool,
     /// MAC sequence number, 0..4096.
     pub sequence: u16,
-    /// Its place where it is one of several; `None` where it is alone.
+    /// Position in an A-MPDU; `None` if the MPDU is alone.
     pub aggregate: Option<AirAggregate>,
-    /// Which part of an A-MSDU its packet is; `None`: the only one.
+    /// Position of its packet in an A-MSDU; `None` if the packet is alone.
     pub subframe: Option<Subframe>,
-    /// What a BlockAck says.
+    /// Content of a BlockAck.
     pub block_ack: Option<BlockAck>,
-    /// Whether a data frame has a QoS Control field.
+    /// True if a data frame has a QoS Control field.
     pub qos: bool,
-    /// The user priority of data, 0 to 7, which is its TID; of a BlockAck, the TID that it is of. 0 is best effort.
+    /// User priority of data, 0 to 7, which is its TID; for a BlockAck, its TID. 0 is best effort.
     pub priority: u8,
     /// The IP packet inside a data frame.
     pub packet: Option<AirPacket>,
@@ -82,17 +83,17 @@ pub struct AirPacket {
     pub destination: NodeId,
     /// Length of the IP datagram, bytes.
     pub ip_bytes: u32,
-    /// Whether it carries congestion experienced (RFC 3168).
+    /// True if it carries congestion experienced (RFC 3168).
     pub ce: bool,
-    /// Whether it is ECN-capable.
+    /// True if it is ECN-capable.
     pub ect: bool,
-    /// Whether by ECT(1) instead of ECT(0).
+    /// True if it is ECN-capable by ECT(1) instead of ECT(0).
     pub ect1: bool,
-    /// What it carries.
+    /// Payload.
     pub payload: AirPayload,
 }
 
-/// What an IP packet carries.
+/// Payload of an IP packet.
 #[derive(Clone, Copy, Debug)]
 pub enum AirPayload {
     /// A TCP segment.
@@ -104,7 +105,7 @@ pub enum AirPayload {
     },
     /// A QUIC packet in a UDP datagram; all but its header is encrypted.
     Quic {
-        /// Which of a connection's packets it is.
+        /// Packet type within the connection.
         kind: quic::Kind,
     },
 }
@@ -112,6 +113,6 @@ pub enum AirPayload {
 /// Receives frames as they start; the default does nothing. A [`Simulation`](crate::Simulation) owns its observer, and
 /// returns it at the end.
 pub trait Observer: Any + Send {
-    /// A frame starts; of an A-MPDU, each MPDU in its order, and of an A-MSDU each packet.
+    /// Receives a frame at its start: each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
     fn frame(&mut self, _frame: &AirFrame) {}
 }

@@ -1,4 +1,4 @@
-//! What a run leaves behind: plain numbers, serialisable, in base units (bit/s, s, bytes).
+//! Results of a run: plain numbers, serialisable, in base units (bit/s, s, bytes).
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub struct RunRecord {
     pub scenario: String,
     /// Control name, with variant.
     pub control: String,
-    /// True if anything in its controls is not published, or not as it is here.
+    /// True if a part of its controls is unpublished or differs from the publication.
     pub ours: bool,
     /// The run's seed.
     pub seed: u64,
@@ -32,8 +32,8 @@ pub struct RunRecord {
     /// One entry per direction of a radio link over which anything was sent, in scenario order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkRecord>,
-    /// Whether the analytic fair rates are upper bounds: the model's radios send aggregates of full
-    /// size, those of the run send what waits.
+    /// True if the analytic fair rates are upper bounds.
+    /// The model's radios send aggregates of full size; those of the run send the packets that wait.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub fair_is_upper_bound: bool,
     /// Sums over the whole run.
@@ -42,14 +42,14 @@ pub struct RunRecord {
     pub series: Series,
     /// Decisions of the control with their reasons, oldest first (bounded).
     pub decisions: Vec<DecisionRecord>,
-    /// How well the run kept time, if it was emulated; absent from simulated runs.
+    /// Timing quality of an emulated run; absent from simulated runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulation: Option<EmulationRecord>,
 }
 
 impl RunRecord {
-    /// Goodputs and the rates they are judged against ([`RunRecord::dues`]), bit/s: of every
-    /// subscriber, and of every flow that belongs to none. `None` if the run was given no fair rates.
+    /// Returns the goodputs and the rates against which they are judged ([`RunRecord::dues`]), bit/s.
+    /// There is one entry per subscriber and per flow without a subscriber. `None` if the run was given no fair rates.
     pub fn sharers(&self) -> (Vec<f64>, Option<Vec<f64>>) {
         let dues = self.dues();
         let mut own = vec![true; self.flows.len()];
@@ -65,9 +65,10 @@ impl RunRecord {
         (goodputs, shared)
     }
 
-    /// Rates against which goodputs are judged, bit/s, by flow: [`FlowRecord::due_bps`]. Where fair
-    /// rates are upper bounds, no more than an equal share, by weight, of what the run carried: a
-    /// flow below a tenth of a bound alone need not starve. `None` if the run was given no fair rates.
+    /// Returns the rates against which goodputs are judged, bit/s, by flow: [`FlowRecord::due_bps`].
+    /// If fair rates are upper bounds, a due is at most an equal share, by weight, of the goodput that the run
+    /// carried:
+    /// a flow below a tenth of a bound alone need not starve. `None` if the run was given no fair rates.
     pub fn dues(&self) -> Option<Vec<f64>> {
         let weight = |f: &FlowRecord| f.weight * f.active_share;
         let level = self.flows.iter().map(|f| f.goodput_bps).sum::<f64>()
@@ -80,29 +81,29 @@ impl RunRecord {
     }
 }
 
-/// What an emulated run says about itself (docs/emulator.md).
+/// Quality report of an emulated run (docs/emulator.md).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EmulationRecord {
-    /// Whether the run kept its time well enough to be believed.
+    /// True if the run kept its time well enough for its results to be valid.
     pub valid: bool,
-    /// Why not, in words; empty if it is valid.
+    /// Reasons for invalidity, in words; empty if the run is valid.
     pub problems: Vec<String>,
-    /// How late events ran, by radio time.
+    /// Lateness of events, by radio time.
     pub lateness_s: LatenessRecord,
-    /// The lateness at which radio time stands still, s.
+    /// Lateness at which radio time stands still, s.
     pub bound_s: f64,
-    /// For how long it stood still.
+    /// Periods in which radio time stood still.
     pub stalls: StallRecord,
-    /// What differs from the simulator, and what this system lacks, in words.
+    /// Differences from the simulator, and features that this system lacks, in words.
     pub notes: Vec<String>,
     /// One entry per interface between a namespace and the engine.
     pub interfaces: Vec<InterfaceRecord>,
 }
 
-/// Distribution of how late events ran, s.
+/// Distribution of the lateness of events, s.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct LatenessRecord {
-    /// Events that count.
+    /// Number of events counted.
     pub events: u64,
     /// Median.
     pub p50: f64,
@@ -116,31 +117,31 @@ pub struct LatenessRecord {
     pub max: f64,
 }
 
-/// Real time that passed while radio time stood still, and what it did to the kernel's timers, which
-/// went on.
+/// Real time that passed while radio time stood still, and its effect on the kernel's timers, which
+/// kept running.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct StallRecord {
-    /// How often.
+    /// Number of stalls.
     pub number: u64,
-    /// In all, s.
+    /// Total duration, s.
     pub sum_s: f64,
     /// The longest, s.
     pub longest_s: f64,
-    /// Part of the run's real time.
+    /// Fraction of the run's real time.
     pub share: f64,
-    /// Stalls so long that a retransmission timer of the kernel's may have fired without need.
+    /// Stalls so long that a retransmission timer of the kernel may have fired unnecessarily.
     pub long: u64,
-    /// That long, s.
+    /// Duration from which a stall counts as long, s.
     pub long_from_s: f64,
-    /// Long stalls about which a timer did fire; all of them where programs ran that cannot be asked.
+    /// Long stalls near which a timer fired; all of them if programs ran whose timers cannot be read.
     pub felt: u64,
-    /// Part of the run's real time that is bent: all stalls, and a second for each that was felt.
+    /// Distorted fraction of the run's real time: all stalls, and one second for each stall in `felt`.
     pub bent: f64,
-    /// The part beyond which a run is invalid.
+    /// Distorted fraction above which a run is invalid.
     pub bent_bound: f64,
 }
 
-/// What passed between a namespace and the engine.
+/// Traffic between a namespace and the engine.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InterfaceRecord {
     /// Node or wired host.
@@ -172,17 +173,17 @@ pub struct FlowRecord {
     pub path: Vec<String>,
     /// Application bytes delivered in order per second, bit/s.
     pub goodput_bps: f64,
-    /// Max-min rate, bit/s of application data; `None`: the run was given no fair rates.
+    /// Max-min rate, bit/s of application data; `None` if the run was given no fair rates.
     pub fair_bps: Option<f64>,
-    /// Part of the flow's time in the measured interval in which its application had something to
-    /// transfer: below 1 only for files and requests, whose senders or readers pause.
+    /// Fraction of the flow's time in the measured interval in which its application had data to transfer.
+    /// It is below 1 only for files and requests, whose senders or readers pause.
     pub active_share: f64,
     /// Weight; 1 unless configured.
     pub weight: f64,
     /// One-way network delay of delivered data packets, from the source's queue to the destination.
     pub delay_s: DelayRecord,
-    /// Delay of its data from the queue of the first radio on the path to the return there of the
-    /// acknowledgement that the receiver sends on it; only where a run measures it.
+    /// Delay from the queue of the first radio on the path to the return there of the receiver's acknowledgement.
+    /// Present only if the run measures it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_delay_s: Option<DelayRecord>,
     /// Data packets handed to the network.
@@ -206,9 +207,10 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Rate against which the flow's goodput is judged, bit/s: its fair rate during the part of the
-    /// time in which its application had something to transfer. The fair rate itself is never above
-    /// the rate of a CBR or rate-limited application, or the flow's plan.
+    /// Returns the rate against which the flow's goodput is judged, bit/s.
+    /// It is the fair rate during the fraction of the time in which the flow's application had data to transfer. The
+    /// fair
+    /// rate itself is never above the rate of a CBR or rate-limited application, or the flow's plan.
     pub fn due_bps(&self) -> Option<f64> {
         self.fair_bps.map(|fair| fair * self.active_share)
     }
@@ -221,7 +223,7 @@ pub enum Cause {
     Queue,
     /// Refused by a queue of the wired side.
     Wire,
-    /// Given up by the MAC after its retry limit.
+    /// Dropped by the MAC after its retry limit.
     RetryLimit,
     /// Refused by a control's own limiter.
     Limiter,
@@ -236,7 +238,7 @@ pub struct LinkRecord {
     pub to: String,
     /// Exchanges begun: each starts with an RTS or a data frame.
     pub attempts: u64,
-    /// Frames that no CTS, ACK or BlockAck answered in time.
+    /// Frames for which no CTS, ACK or BlockAck came in time.
     pub unanswered: u64,
     /// Unanswered frames of which this or an earlier attempt had arrived.
     pub answer_lost: u64,
@@ -253,9 +255,9 @@ pub struct OverlapRecord {
     pub station: String,
     /// Unanswered frames that it overlapped.
     pub frames: u64,
-    /// Whether the link's sender senses it; if not, it is a hidden terminal.
+    /// True if the link's sender senses it; if not, it is a hidden terminal.
     pub sensed: bool,
-    /// Whether it is the link's receiver.
+    /// True if it is the link's receiver.
     pub receiver: bool,
 }
 
@@ -274,12 +276,12 @@ pub struct SubscriberRecord {
     pub goodput_down_bps: f64,
     /// Those out of the mesh, bit/s.
     pub goodput_up_bps: f64,
-    /// Max-min rate, in both directions, bit/s of application data; `None`: the run was given no
+    /// Max-min rate, in both directions, bit/s of application data; `None` if the run was given no
     /// fair rates.
     pub fair_bps: Option<f64>,
 }
 
-/// Distribution of a delay, s. All zero when nothing was delivered.
+/// Distribution of a delay, s. All fields are zero if nothing was delivered.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DelayRecord {
     /// Mean.
@@ -301,7 +303,7 @@ pub struct Drops {
     pub queue: u64,
     /// Refused by a queue of the wired side.
     pub wire: u64,
-    /// Given up by the MAC after its retry limit.
+    /// Dropped by the MAC after its retry limit.
     pub retry_limit: u64,
     /// Refused by a control's own limiter.
     pub limiter: u64,
@@ -320,26 +322,26 @@ pub struct TcpRecord {
     pub mean_cwnd_bytes: f64,
 }
 
-/// QUIC counters over the whole run, both ends' together.
+/// QUIC counters over the whole run, summed over both ends.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct QuicRecord {
-    /// Packets sent that ask for an acknowledgement.
+    /// Ack-eliciting packets sent.
     pub packets: u64,
-    /// Of them, those with data that was sent before.
+    /// Ack-eliciting packets with data that was sent before.
     pub retransmits: u64,
-    /// Packets found lost.
+    /// Packets declared lost.
     pub lost: u64,
-    /// Of them, those that arrived after all.
+    /// Packets declared lost that arrived later.
     pub spurious: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
-    /// Loss epochs: times that losses or marks reduced the window, or told a model.
+    /// Loss epochs: times that losses or marks reduced the window, or were reported to a model.
     pub congestion_events: u64,
     /// Times that congestion was persistent.
     pub persistent_congestions: u64,
-    /// Packets told to have been marked.
+    /// Packets reported as marked.
     pub marks: u64,
-    /// Ends that took their path for one that does not carry ECN.
+    /// Ends that judged their path unable to carry ECN.
     pub ecn_failed: u64,
     /// Mean congestion window while sampled, bytes of UDP payload.
     pub mean_cwnd_bytes: f64,
@@ -414,13 +416,13 @@ pub struct MacCounters {
     /// Frames that lost the medium to a higher access category of their own station.
     #[serde(default, skip_serializing_if = "none")]
     pub internal_collisions: u64,
-    /// Frames given up after the retry limit.
+    /// Frames dropped after the retry limit.
     pub gave_up: u64,
     /// Frames locked on and lost to interference at this receiver.
     pub collided: u64,
     /// Frames locked on and lost to the frame-error model at this receiver.
     pub errored: u64,
-    /// MPDUs lost of A-MPDUs that were locked on, whoever they were for.
+    /// MPDUs lost from A-MPDUs that were locked on, whatever their receiver.
     #[serde(default)]
     pub mpdus_missed: u64,
     /// Duplicates received (the ACK was lost) and not passed up.
@@ -437,7 +439,7 @@ pub struct Totals {
     /// Packets created by transports and controls: `delivered`, `stale`, lost (`drops`) or
     /// `in_flight` at the end.
     pub packets: u64,
-    /// Packets that reached the endpoint they were for.
+    /// Packets that reached their destination endpoint.
     pub delivered: u64,
     /// Packets that reached an endpoint whose connection had been replaced.
     pub stale: u64,
@@ -447,11 +449,11 @@ pub struct Totals {
     pub drops: Drops,
     /// MAC counters.
     pub mac: MacCounters,
-    /// What the control said to itself over the air.
+    /// Cost of the control's signalling over the air.
     pub signalling: SignallingRecord,
 }
 
-/// What a control's signalling has cost over the whole run.
+/// Cost of a control's signalling over the whole run.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct SignallingRecord {
     /// Control messages sent by controls.
@@ -459,7 +461,7 @@ pub struct SignallingRecord {
     /// Echo requests sent through the mesh for round trips.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub probes: u64,
-    /// Frames that carried both and the answers, retries included.
+    /// Frames that carried messages, echo requests or replies, retries included.
     pub message_frames: u64,
     /// IP bytes of these frames.
     pub message_bytes: u64,
@@ -467,7 +469,7 @@ pub struct SignallingRecord {
     pub messages_lost: u64,
     /// Bytes of header fields in data frames, retries included.
     pub header_bytes: u64,
-    /// Messages handed over outside the air, at no cost: the ideal that a variant `+ideal` has.
+    /// Messages delivered outside the air at no cost: the ideal exchange of a variant `+ideal`.
     pub outside_messages: u64,
     /// Their bytes, without any headers; counted nowhere else.
     pub outside_bytes: u64,
@@ -497,11 +499,11 @@ pub struct Series {
     /// Per flow: rate set by the control, bit/s: a limit, or by the spacing of segments (empty where
     /// none).
     pub limit_bps: Vec<Vec<f64>>,
-    /// Per link of a radio, where [`RunOptions::links`](crate::RunOptions) asks for it.
+    /// Per radio link, if [`RunOptions::links`](crate::RunOptions) is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSeries>,
-    /// Per node, where that is asked for: part of the time since the previous sample in which its radio sensed
-    /// energy that it neither sent nor received, as an external interferer's (Jang 2010 §4).
+    /// Per node, if requested: fraction of the time since the previous sample with foreign energy.
+    /// That is energy that the radio sensed but neither sent nor received, as an external interferer's (Jang 2010 §4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<Vec<f64>>,
 }
@@ -513,28 +515,28 @@ pub struct LinkSeries {
     pub from: String,
     /// Name of the receiver.
     pub to: String,
-    /// Part of the air that a control lets it have, at the sampling instants; 0 where none limits it so.
+    /// Airtime share to which a control limits it, at the sampling instants; 0 if there is no such limit.
     pub airtime: Vec<f64>,
-    /// Packets that the MAC was done with since the previous sample, delivered or given up.
+    /// Packets that the MAC finished since the previous sample, delivered or dropped.
     pub packets: Vec<u64>,
-    /// Data frames that it put on the air for them.
+    /// Data frames that it put on the air for these packets.
     pub frames: Vec<u64>,
 }
 
 /// One decision of a control.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecisionRecord {
-    /// When, s.
+    /// Instant, s.
     pub time_s: f64,
-    /// At which node.
+    /// Name of the node.
     pub node: String,
-    /// Stable name of the reason, to count by.
+    /// Stable name of the reason, for counting.
     pub code: Cow<'static, str>,
-    /// Why, in words.
+    /// Reason, in words.
     pub reason: String,
 }
 
-/// Counts that most runs do not have are not written where there is none.
+/// Returns true for a count of zero, which is not written: most runs do not have these counts.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn none(count: &u64) -> bool {
     *count == 0

@@ -1,5 +1,5 @@
-//! What the control of a gateway sees as one flow: those of a subscriber in one direction, as the
-//! daemon counts and limits them. A share has the number of its first flow.
+//! Flows that a gateway's control treats as one: a subscriber's in one direction, as the daemon counts and limits
+//! them. A share has the number of its first flow.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use fairmesh_units::{FlowId, NodeId};
 /// Bytes of a full-sized IP packet.
 const FULL_PACKET: u64 = 1500;
 
-/// Which flows are one. By default every flow stands for itself.
+/// Grouping of flows into shares. By default every flow is alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
-    /// By flow, the first flow of its share; empty where every flow stands for itself.
+    /// By flow, the first flow of its share; empty if every flow is alone.
     first: Vec<u32>,
-    /// By flow, whether it crosses another gateway than the control's; empty where there is one.
+    /// By flow, true if it crosses another gateway than the control's; empty if there is one gateway.
     elsewhere: Vec<bool>,
     /// By first flow.
     shares: BTreeMap<u32, Share>,
@@ -24,7 +24,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Those of a scenario's subscribers.
+    /// Returns the shares of a scenario's subscribers.
     pub fn of(scenario: &Scenario) -> Self {
         let subscribers = scenario.subscribers();
         if subscribers.list.is_empty() {
@@ -41,7 +41,7 @@ impl Shares {
         Shares { first, elsewhere: Vec::new(), shares, leaf: subscribers.leaf }
     }
 
-    /// What people call a control's flow: the subscriber and the direction, or the flow alone.
+    /// Returns the display name of a control's flow: the subscriber and direction, or the flow's own name.
     pub fn name(&self, scenario: &Scenario, flow: FlowId) -> Option<String> {
         let index = flow.index();
         let own = self.shares.get(&flow.0).and_then(|_| {
@@ -55,7 +55,7 @@ impl Shares {
         own.or_else(|| scenario.flows().get(index).map(|f| f.name.clone()))
     }
 
-    /// Without what crosses another gateway, and at this one is in the air only.
+    /// Excludes flows that cross another gateway and pass this one in the air only.
     pub fn at_gateway(self, scenario: &Scenario, gateway: NodeId) -> Self {
         if !scenario.gateways().are_several() {
             return self;
@@ -64,51 +64,51 @@ impl Shares {
         Shares { elsewhere: scenario.flows().iter().map(other).collect(), ..self }
     }
 
-    /// Whether a flow crosses another gateway.
+    /// Returns true if a flow crosses another gateway.
     pub fn is_elsewhere(&self, flow: FlowId) -> bool {
         self.elsewhere.get(flow.index()).copied().unwrap_or(false)
     }
 
-    /// Whether every flow stands for itself.
+    /// Returns true if every flow is alone.
     pub fn is_none(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// The share that a flow belongs to.
+    /// Returns the share that a flow belongs to.
     #[inline]
     pub fn of_flow(&self, flow: FlowId) -> FlowId {
         FlowId(self.first.get(flow.index()).copied().unwrap_or(flow.0))
     }
 
-    /// Whether a flow gives its number to its share.
+    /// Returns true if a flow's number is that of its share.
     #[inline]
     pub fn names(&self, flow: FlowId) -> bool {
         self.of_flow(flow) == flow && !self.is_elsewhere(flow)
     }
 
-    /// A subscriber's share; `None` for a flow that stands for itself.
+    /// Returns a subscriber's share; `None` for a flow that is alone.
     pub fn share(&self, share: FlowId) -> Option<&Share> {
         self.shares.get(&share.0)
     }
 
-    /// The flows of a share.
+    /// Returns the flows of a share.
     pub fn members(&self, share: FlowId) -> impl Iterator<Item = FlowId> + '_ {
         let several = self.share(share);
         let single = several.is_none().then_some(share);
         several.into_iter().flat_map(|s| &s.flows).map(|&f| FlowId(f as u32)).chain(single)
     }
 
-    /// The sum over the flows of a share of what is known of them; `None` if nothing is.
+    /// Returns the sum of the known values of a share's flows; `None` if none is known.
     pub fn sum(&self, share: FlowId, of: impl Fn(usize) -> Option<f64>) -> Option<f64> {
         self.members(share).filter_map(|f| of(f.index())).reduce(|a, b| a + b)
     }
 
-    /// How the packets of a share of several flows wait where a control asks for `leaf`; `None`: as it
-    /// asks.
+    /// Returns the queue of a share of several flows for which a control requests `leaf`.
+    /// `None`: the queue that the control requests.
     pub fn queue(&self, share: FlowId, leaf: Leaf) -> Option<DisciplineSpec> {
         let several = self.share(share).is_some_and(|s| s.flows.len() > 1);
         let Leaf::DropTail { packets } = leaf else { return None };
-        // In bytes, so that small packets, such as a call's, are not dropped for being many.
+        // In bytes, so that small packets, such as a call's, are not dropped because of their number.
         let each = Limit::Bytes(u64::from(packets) * FULL_PACKET);
         let fair = several && self.leaf == SharedLeaf::Fq;
         fair.then(|| DisciplineSpec::Fair(FairSpec::per_flow(each)))

@@ -1,8 +1,8 @@
 //! Classes in a radio's transmit queue: limits in airtime or bytes, served round robin.
 //!
-//! A class sends while its bucket holds what its next packet is expected to cost. When the MAC is
-//! done with the packet the bucket is corrected to what it did cost, so retries and slower rates
-//! are paid for by those who cause them (Jang 2010 §4).
+//! A class sends while its bucket holds the expected cost of its next packet. When the MAC has finished the packet, the
+//! bucket is corrected to the actual cost, so retries and slower rates are charged to the class that causes them
+//! (Jang 2010 §4).
 
 use fairmesh_control::{Class, ClassPlan, Counters, Limit};
 use fairmesh_phy::Rate;
@@ -13,7 +13,7 @@ use fairmesh_wifi::SendReport;
 use super::{Cost, Directory, leaf};
 use crate::shares::Shares;
 
-/// One class: a token bucket and where its packets wait.
+/// One class: a token bucket and the queue of its packets.
 #[derive(Debug)]
 struct LinkClass {
     class: Class,
@@ -22,9 +22,9 @@ struct LinkClass {
     head: Option<Item>,
     limit: Limit,
     burst: Bytes,
-    /// Nanoseconds of airtime, or bytes, as the limit counts.
+    /// Tokens: nanoseconds of airtime, or bytes, depending on the limit.
     tokens: f64,
-    /// Tokens are up to date at this instant.
+    /// Instant up to which the tokens are updated.
     at: u64,
     /// Rate of the last frame.
     rate: Rate,
@@ -42,7 +42,7 @@ impl LinkClass {
         }
     }
 
-    /// Tokens per nanosecond; `None` without a limit.
+    /// Returns tokens per nanosecond; `None` without a limit.
     fn speed(&self) -> Option<f64> {
         match self.limit {
             Limit::None => None,
@@ -59,7 +59,7 @@ impl LinkClass {
         self.at = self.at.max(now);
     }
 
-    /// How long the next packet still has to wait; `None`: there is none, or it waits for ever.
+    /// Returns the remaining wait of the next packet; `None` if there is no packet or it waits forever.
     fn wait(&mut self, now: u64, cost: &Cost) -> Option<Span> {
         if self.head.is_none() {
             self.head = self.queue.dequeue(Time::from_nanos(now));
@@ -67,18 +67,18 @@ impl LinkClass {
         let bytes = self.head?.bytes;
         let Some(speed) = self.speed() else { return Some(Span::ZERO) };
         self.refill(now, cost);
-        // A packet above the bucket's depth goes out of a full bucket.
+        // A packet larger than the bucket's depth is sent from a full bucket.
         let depth = self.need(u32::try_from(self.burst.0).unwrap_or(u32::MAX), cost);
         let lacks = self.need(bytes, cost).min(depth) - self.tokens;
         if lacks <= 0.0 {
             return Some(Span::ZERO);
         }
-        // Rounded up, or a deadline would come a moment too early, for ever.
+        // Rounded up; otherwise a deadline would repeatedly come a moment too early.
         (speed > 0.0).then(|| Span::from_nanos((lacks / speed) as u64 + 1))
     }
 }
 
-/// The classes that have packets, so that nobody asks the others.
+/// The set of classes that have packets, so that idle classes are not scanned.
 #[derive(Debug, Default)]
 struct Busy(Vec<u64>);
 
@@ -91,7 +91,7 @@ impl Busy {
         if busy { self.0[word] |= bit } else { self.0[word] &= !bit }
     }
 
-    /// The first of them from this one on.
+    /// Returns the first of them at or after an index.
     fn from(&self, class: usize) -> Option<usize> {
         let mut word = class / 64;
         let mut bits = self.0.get(word)? & (u64::MAX << (class % 64));
@@ -109,9 +109,9 @@ pub(crate) struct RadioClasses {
     classes: Vec<LinkClass>,
     directory: Directory,
     busy: Busy,
-    /// Whose turn it is; one past the last is the radio's own queue.
+    /// Index of the class whose turn it is; one past the last is the radio's own queue.
     turn: usize,
-    /// The packets in the MAC: handle, class, and what the class was charged.
+    /// Packets in the MAC: handle, class, and the cost charged to the class.
     charged: Vec<(u32, usize, f64)>,
     cost: Cost,
     rate: Rate,
@@ -119,7 +119,8 @@ pub(crate) struct RadioClasses {
 }
 
 impl RadioClasses {
-    /// No classes yet. `rate` is assumed for links until frames have told theirs.
+    /// Builds a set without classes.
+    /// `rate` is assumed for a link until its first frame has been sent.
     pub fn new(flows: usize, cost: Cost, rate: Rate, rng: Stream) -> Self {
         RadioClasses {
             classes: Vec::new(),
@@ -133,10 +134,10 @@ impl RadioClasses {
         }
     }
 
-    /// Builds a class that is not there yet.
+    /// Builds a class that does not exist yet.
     ///
     /// # Errors
-    /// A queue that no discipline has.
+    /// If no discipline implements the queue.
     pub fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
         let mut class = LinkClass {
             class: plan.class,
@@ -159,17 +160,17 @@ impl RadioClasses {
         Ok(())
     }
 
-    /// The class of a packet: its flow's if it is data, else its link's, else the common one.
+    /// Returns the class of a packet: for data its flow's class, else its link's, else the common one.
     pub fn classify(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
         self.directory.classify(flow, || Some(to))
     }
 
-    /// The name of a class.
+    /// Returns the name of a class.
     pub fn name(&self, class: usize) -> Class {
         self.classes[class].class
     }
 
-    /// What waits in a class.
+    /// Returns the backlog of a class.
     pub fn waiting(&self, class: usize) -> Backlog {
         self.classes[class].waiting
     }
@@ -191,8 +192,8 @@ impl RadioClasses {
         verdict
     }
 
-    /// The next packet that may leave, with its class; `own` is the radio's own queue, which takes
-    /// its turn with the classes (`None`: from there).
+    /// Returns the next packet that may leave, with its class.
+    /// `own` is the radio's own queue, which takes its turn with the classes; class `None` means that queue.
     pub fn dequeue(&mut self, now: Time, own: &mut Discipline) -> Option<(Item, Option<usize>)> {
         let radio = self.classes.len();
         let (mut from, mut round) = (self.turn, false);
@@ -228,7 +229,7 @@ impl RadioClasses {
         }
     }
 
-    /// The MAC is done with a packet; gives its class.
+    /// Handles the MAC's report on a finished packet; returns the packet's class.
     pub fn settle(&mut self, report: &SendReport) -> Option<usize> {
         let at = self.charged.iter().position(|c| c.0 == report.packet.packet)?;
         let (_, i, charged) = self.charged.remove(at);
@@ -240,7 +241,7 @@ impl RadioClasses {
         Some(i)
     }
 
-    /// When the next packet may leave.
+    /// Returns the instant at which the next packet may leave.
     pub fn next_ready(&mut self, now: Time, own: &Discipline) -> Time {
         let (mut least, mut from) = (None, 0);
         while let Some(i) = self.busy.from(from) {
@@ -265,7 +266,7 @@ impl RadioClasses {
         }
     }
 
-    /// Takes a class away and gives back what waited there, oldest first.
+    /// Removes a class and returns the packets that waited there, oldest first.
     pub fn remove(&mut self, class: Class) -> Vec<Item> {
         let Some(i) = self.directory.find(class) else { return Vec::new() };
         let mut gone = self.classes.remove(i);
@@ -284,7 +285,7 @@ impl RadioClasses {
         gone.head.take().into_iter().chain(gone.queue.drain()).collect()
     }
 
-    /// Counters of every class.
+    /// Returns the counters of every class.
     pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
         self.classes.iter().map(|c| Counters {
             class: c.class,
@@ -297,7 +298,7 @@ impl RadioClasses {
         })
     }
 
-    /// A class as it stands.
+    /// Returns the state of a class in force.
     #[cfg(test)]
     pub fn in_force(
         &self,
@@ -309,7 +310,7 @@ impl RadioClasses {
         Some(fairmesh_control::host::conformance::ClassInForce { limit, leaf, burst })
     }
 
-    /// Part of the air that a class may have; `None` without such a limit.
+    /// Returns the airtime share of a class; `None` without such a limit.
     pub fn airtime_of(&self, class: Class) -> Option<f64> {
         match self.classes[self.directory.find(class)?].limit {
             Limit::Airtime(share) => Some(share.get()),
@@ -317,7 +318,7 @@ impl RadioClasses {
         }
     }
 
-    /// Lengths of every class's queue.
+    /// Returns the queue length of every class.
     pub fn lengths(&self) -> impl Iterator<Item = (Class, Backlog)> + '_ {
         self.classes.iter().map(|c| (c.class, c.waiting))
     }
@@ -349,7 +350,7 @@ mod tests {
         Item { handle, bytes: 1500, flow: 0, ect: false, ect1: false, station: 0 }
     }
 
-    /// Lets a backlogged class send for a while; airtime used and the largest use of any window.
+    /// Runs a backlogged class for a while; returns the airtime used and the largest use of any window.
     fn run(share: f64, attempts: u32, secs: u64) -> (f64, f64) {
         let mut s = set(&[(1, share)]);
         let mut own = DisciplineSpec::drop_tail(50).build().unwrap();

@@ -10,11 +10,11 @@ use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream, Time};
 use super::{Directory, leaf};
 use crate::shares::Shares;
 
-/// What a class without a limit runs at: faster than anything it leads to.
+/// Rate of a class without a limit, bit/s: faster than any link behind it.
 const UNLIMITED: BitRate = BitRate(1_000_000_000_000);
 
-/// Bytes per round of the heaviest flow in a fair queue, and the fewest of the lightest: rounded, they are
-/// exact to 0.3 %.
+/// Bytes per round of the heaviest flow in a fair queue, and the minimum of the lightest.
+/// Rounded values are exact to 0.3 %.
 const FULL_PACKET: f64 = 1500.0;
 const FEWEST_BYTES: f64 = 150.0;
 
@@ -37,19 +37,19 @@ pub(crate) struct ByteClasses {
     classes: Vec<ByteClass>,
     directory: Directory,
     shares: Shares,
-    /// Bytes per round of each flow in a queue that all share; empty where they are equal.
+    /// Bytes per round of each flow in a queue that all flows share; empty if they are equal.
     quanta: Vec<u32>,
-    /// Leaves of their own, without an inner class above them: no plan nests.
+    /// Tree of independent leaves, without an inner class above them, because plans do not nest.
     tree: Htb,
-    /// Leaves made so far.
+    /// Number of leaves built so far.
     made: u32,
     rng: Stream,
 }
 
-/// Bytes per round of each flow in both directions, as the buckets of a fair queue number them. Empty where
-/// all weights are equal.
+/// Returns the bytes per round of each flow in both directions, numbered as the buckets of a fair queue.
+/// Empty if all weights are equal.
 ///
-/// The heaviest sends a packet per round, so that its share needs no long backlog, unless the lightest
+/// The heaviest flow sends a packet per round, so that its share needs no long backlog, unless the lightest
 /// would have too few bytes to keep the ratio.
 fn quanta(weights: &[f64]) -> Vec<u32> {
     let lightest = weights.iter().copied().fold(f64::INFINITY, f64::min);
@@ -58,7 +58,7 @@ fn quanta(weights: &[f64]) -> Vec<u32> {
         return Vec::new();
     }
     let unit = (FULL_PACKET / heaviest).max(FEWEST_BYTES / lightest);
-    // A float beyond the largest integer becomes that.
+    // A float above the largest integer saturates to it.
     let quantum = |w: &f64| (unit * w).round() as u32;
     weights.iter().flat_map(|w| [quantum(w); 2]).collect()
 }
@@ -69,7 +69,8 @@ fn rates(rate: Option<BitRate>, burst: Bytes) -> ClassRates {
 }
 
 impl ByteClasses {
-    /// A node's classes at one point, none yet. `weights`: of every flow.
+    /// Builds a node's empty set of classes at one point.
+    /// `weights`: of every flow.
     pub fn new(node: NodeId, point: Point, weights: &[f64], shares: Shares, rng: Stream) -> Self {
         let spec = HtbSpec { release: Release::Whole, ..HtbSpec::default() };
         let mut directory = Directory::new(weights.len());
@@ -87,10 +88,10 @@ impl ByteClasses {
         }
     }
 
-    /// Builds a class that is not there yet.
+    /// Builds a class that does not exist yet.
     ///
     /// # Errors
-    /// A queue or burst that no discipline has.
+    /// If no discipline implements the queue or the burst.
     pub fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
         let rate = match plan.limit {
             Limit::Rate(rate) => Some(rate),
@@ -118,8 +119,8 @@ impl ByteClasses {
         Ok(())
     }
 
-    /// The class that takes data of this flow, on its way to the node that `next` gives; `None`: it
-    /// passes untouched.
+    /// Returns the class that takes data of this flow, on its way to the node that `next` gives.
+    /// `None`: the packet passes unclassified.
     #[inline]
     pub fn classify(&self, flow: u32, next: impl FnOnce() -> Option<u32>) -> Option<usize> {
         self.directory.classify(Some(FlowId(flow)), || next().map(NodeId))
@@ -128,7 +129,7 @@ impl ByteClasses {
     pub fn enqueue(&mut self, now: Time, class: usize, mut item: Item) -> Verdict {
         let c = &mut self.classes[class];
         if c.class == Class::All && !self.shares.is_none() {
-            // Whoever shares this class has one buffer in it, whatever number of flows it has.
+            // A subscriber in this class has one buffer in it, whatever its number of flows.
             item.flow = 2 * self.shares.of_flow(FlowId(item.flow / 2)).0;
         }
         let offered = self.tree.offer(now, c.leaf, item, &mut self.rng);
@@ -141,17 +142,17 @@ impl ByteClasses {
         verdict
     }
 
-    /// The next packet that some class lets go.
+    /// Returns the next packet that a class releases.
     pub fn dequeue(&mut self, now: Time) -> Option<Item> {
         self.tree.dequeue(now)
     }
 
-    /// When the next packet may go.
+    /// Returns the instant at which the next packet may leave.
     pub fn next_ready(&self, now: Time) -> Time {
         self.tree.next_ready(now)
     }
 
-    /// Sets or lifts a class's limit.
+    /// Sets or removes a class's limit.
     pub fn set_rate(&mut self, now: Time, class: Class, rate: Option<BitRate>) {
         let Some(index) = self.directory.find(class) else { return };
         let c = &mut self.classes[index];
@@ -160,7 +161,7 @@ impl ByteClasses {
         set.expect("a leaf of the tree, and a burst that it was built with");
     }
 
-    /// Takes a class away and gives back what waited in it, oldest first.
+    /// Removes a class and returns the packets that waited in it, oldest first.
     pub fn remove(&mut self, class: Class) -> Vec<Item> {
         let Some(index) = self.directory.find(class) else { return Vec::new() };
         let gone = self.classes.swap_remove(index);
@@ -174,7 +175,7 @@ impl ByteClasses {
         left.expect("a leaf of the tree has no children")
     }
 
-    /// Counters of every class, as a host's samples.
+    /// Returns the counters of every class, as in a host's samples.
     pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
         self.classes.iter().filter_map(|c| {
             let counted = self.tree.counters(c.leaf)?;
@@ -190,7 +191,7 @@ impl ByteClasses {
         })
     }
 
-    /// A class as it stands.
+    /// Returns the state of a class in force.
     #[cfg(test)]
     pub fn in_force(
         &self,
@@ -204,7 +205,7 @@ impl ByteClasses {
         Some(fairmesh_control::host::conformance::ClassInForce { limit, leaf, burst })
     }
 
-    /// The limit of a flow's own class.
+    /// Returns the limit of a flow's own class.
     pub fn limit_of(&self, flow: FlowId) -> Option<BitRate> {
         self.classes[self.directory.find(Class::Flow(flow))?].rate
     }
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(s.limit_of(FlowId(2)), Some(BitRate(5)));
         let c = s.counters().next().unwrap();
         assert_eq!((c.packets, c.bytes, c.queued_packets), (2, 3000, 1));
-        // Nothing that waits is lost with its class, and the other one keeps its place.
+        // No waiting packet is lost with its class, and the other class keeps its turn.
         assert_eq!(s.remove(Class::Flow(FlowId(0))).len(), 1);
         assert_eq!([0, 2].map(|f| s.classify(f, || None)), [None, Some(0)]);
     }

@@ -1,11 +1,11 @@
-//! What packets cost in airtime.
+//! Airtime cost of packets.
 
 use fairmesh_phy::frame::DATA_OVERHEAD;
 use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{BitRate, Span};
 use fairmesh_wifi::{MacConfig, SendReport};
 
-/// What packets cost in airtime, with the gaps and the mean backoff that go with them.
+/// Airtime cost of packets, including gaps and mean backoff.
 #[derive(Clone, Debug)]
 pub(crate) struct Cost {
     phy: Phy,
@@ -26,34 +26,34 @@ impl Cost {
         ip + self.llc_bytes + DATA_OVERHEAD
     }
 
-    /// A DIFS before each of `attempts` attempts, and the mean initial backoff (Jang 2010 §4). The
-    /// longer backoffs of retries are idle time that others use, no airtime.
+    /// Returns a DIFS before each of `attempts` attempts, and the mean initial backoff (Jang 2010 §4).
+    /// The longer backoffs of retries are idle time that other stations use, so they are not airtime.
     fn access(&self, attempts: u32) -> Span {
         self.phy.difs() * u64::from(attempts) + self.backoff()
     }
 
-    /// The mean initial backoff, once in every packet's cost.
+    /// Returns the mean initial backoff, counted once in every packet's cost.
     pub fn backoff(&self) -> Span {
         let slots = u64::from(self.phy.timing().cw_min);
         Span::from_nanos(self.phy.slot().as_nanos() * slots / 2)
     }
 
-    /// A unicast packet that gets through at once.
+    /// Returns the cost of a unicast packet delivered at the first attempt.
     pub fn expected(&self, ip: u32, rate: Rate) -> Span {
         let psdu = self.psdu(ip);
         self.access(1) + self.phy.exchange(rate, psdu, psdu >= self.rts_threshold)
     }
 
-    /// What a packet did cost: every attempt, the initial backoff, and the answers.
+    /// Returns the actual cost of a packet: every attempt, the initial backoff, and the responses.
     pub fn actual(&self, report: &SendReport) -> Span {
         let attempts = report.data_attempts.max(report.rts_attempts);
-        // SIFS before each answer that came, and before the data that followed a CTS.
+        // SIFS before each response that arrived, and before the data that followed a CTS.
         let answered = u64::from(report.packet.link.is_some());
         let gaps = if report.rts_attempts > 0 { 2 * report.data_attempts } else { 0 };
         self.access(attempts) + report.airtime + self.phy.sifs() * (answered + u64::from(gaps))
     }
 
-    /// What `bytes` more in each of a packet's data frames took.
+    /// Returns the airtime of `bytes` additional bytes in each of a packet's data frames.
     pub fn extra(&self, ip: u32, bytes: u32, rate: Rate, attempts: u32) -> Span {
         let without = self.phy.airtime(rate, self.psdu(ip.saturating_sub(bytes)));
         self.phy.airtime(rate, self.psdu(ip)).saturating_sub(without) * u64::from(attempts)
@@ -74,7 +74,7 @@ pub(super) mod tests {
         Cost { phy: Phy::dot11b(Preamble::Long), llc_bytes: 8, rts_threshold: u32::MAX }
     }
 
-    /// A packet of 1500 bytes that arrived at the last of these attempts.
+    /// Returns a report of a packet of 1500 bytes that arrived at the last of these attempts.
     pub fn report(packet: u32, attempts: u32, rate: u8) -> SendReport {
         let phy = cost().phy;
         let frames = phy.airtime(Rate(rate), 1536) * u64::from(attempts);

@@ -3,7 +3,8 @@
 //!
 //! Both sets find a packet's class in one [`Directory`] and build leaves and classes from templates
 //! alike. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing`, whose
-//! buckets are integers; `airtime` learns only from the MAC what a packet has cost.
+//! alike. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing`, whose
+//! buckets are integers; `airtime` learns the cost of a packet only from the MAC.
 
 pub(crate) mod airtime;
 pub(crate) mod bytes;
@@ -19,11 +20,11 @@ pub(crate) use airtime::RadioClasses;
 pub(crate) use bytes::ByteClasses;
 pub(crate) use cost::Cost;
 
-/// Typical time between packets of a class, by which RED and FRED age their averages: 1500 bytes
-/// at 1 Mbit/s.
+/// Typical time between packets of a class, 12 ms: 1500 bytes at 1 Mbit/s.
+/// RED and FRED age their averages by it.
 const PACKET_TIME: Span = Span::from_millis(12);
 
-/// Where the packets of a class wait.
+/// Returns the queue discipline of a class.
 pub(crate) fn leaf(plan: &ClassPlan) -> DisciplineSpec {
     match plan.leaf {
         Leaf::DropTail { packets } => DisciplineSpec::drop_tail(packets),
@@ -37,8 +38,8 @@ pub(crate) fn leaf(plan: &ClassPlan) -> DisciplineSpec {
     }
 }
 
-/// The queue that a plan puts in place of a radio's own: one class for all, without a limit.
-/// `None` if the plan asks for something else there, which no host of this kind builds.
+/// Returns the queue that a plan puts in place of a radio's own: one class for all, without a limit.
+/// `None` if the plan requests any other arrangement there, which this kind of host does not build.
 pub(crate) fn replacement(plan: &Plan) -> Option<DisciplineSpec> {
     match plan.classes.as_slice() {
         [only] if only.class == Class::All && only.limit == Limit::None => Some(leaf(only)),
@@ -46,16 +47,16 @@ pub(crate) fn replacement(plan: &Plan) -> Option<DisciplineSpec> {
     }
 }
 
-/// Not there.
+/// Index of a class that does not exist.
 const NONE: u32 = u32::MAX;
-/// In no class, whatever classes there are.
+/// Index of a packet that is in no class, whatever classes exist.
 const PASSES: u32 = u32::MAX - 1;
 
-/// Which class of a set takes which packets: its flow's, else its link's, else the common one.
+/// Mapping from packets to classes: a flow's class, else its link's, else the common one.
 #[derive(Debug)]
 struct Directory {
     of_flow: Vec<u32>,
-    /// By neighbour, as far as any has a class.
+    /// By neighbour, up to the last one with a class.
     of_link: Vec<u32>,
     all: u32,
 }
@@ -65,7 +66,7 @@ impl Directory {
         Directory { of_flow: vec![NONE; flows], of_link: Vec::new(), all: NONE }
     }
 
-    /// Flows that no class of this node takes.
+    /// Marks the flows that no class of this node takes.
     fn pass(&mut self, elsewhere: impl Fn(FlowId) -> bool) {
         for (flow, slot) in (0..).map(FlowId).zip(&mut self.of_flow) {
             if elsewhere(flow) {
@@ -74,7 +75,7 @@ impl Directory {
         }
     }
 
-    /// `shares`: whose class takes others' data, too.
+    /// Adds a class. `shares`: the shares whose class takes the data of several flows.
     fn insert(&mut self, class: Class, index: usize, shares: &Shares) {
         let slot = match class {
             Class::All => Some(&mut self.all),
@@ -105,7 +106,7 @@ impl Directory {
         (i < PASSES).then_some(i as usize)
     }
 
-    /// The class of a packet: of data of `flow`, to the neighbour that `next` gives.
+    /// Returns the class of a packet: of data of `flow`, to the neighbour that `next` gives.
     #[inline]
     fn classify(
         &self,
@@ -125,7 +126,7 @@ impl Directory {
         (i < PASSES).then_some(i as usize)
     }
 
-    /// Gives every class its new index; `None`: it is gone.
+    /// Gives every class its new index; `None`: it was removed.
     fn renumber(&mut self, to: impl Fn(usize) -> Option<usize>) {
         let slots = self.of_flow.iter_mut().chain(&mut self.of_link).chain([&mut self.all]);
         for slot in slots.filter(|i| **i < PASSES) {
@@ -136,15 +137,15 @@ impl Directory {
 
 #[cfg(test)]
 pub(crate) mod in_force {
-    //! What stands, read from the queues themselves.
+    //! Reads the state in force from the queues themselves.
 
     use fairmesh_control::host::LeafKind;
     use fairmesh_control::{Class, ClassPlan, Leaf, Limit};
     use fairmesh_queueing::{Backlog, Discipline, Item, Queue, Verdict};
     use fairmesh_units::{Bytes, Stream, Time};
 
-    /// How a queue takes packets when nothing leaves: its kind, how many it holds of one flow, of
-    /// as many flows as there are packets, and whether it would mark.
+    /// Returns a queue's behaviour when nothing leaves.
+    /// That is its kind, its capacity for one flow and for as many flows as packets, and true if it would mark.
     fn profile(queue: &Discipline) -> (LeafKind, [u32; 2], bool) {
         let words = format!("{queue:?}");
         let kinds = [
@@ -174,7 +175,7 @@ pub(crate) mod in_force {
         (kind, [holds(|_| 0), holds(|n| n)], words.contains("ecn: true"))
     }
 
-    /// The leaf that takes packets like this queue, in which `build` puts one.
+    /// Returns the leaf type that behaves like this queue, where `build` builds the queue of a leaf.
     pub fn leaf(queue: &Discipline, build: impl Fn(&ClassPlan) -> Discipline) -> Leaf {
         let found = profile(queue);
         let sizes = (1..=200).map(|packets| match found.0 {

@@ -1,7 +1,7 @@
 //! Messages between gateways, over the wires behind them.
 //!
-//! A message takes the delay of the wires on the quickest way, as the smallest of datagrams would: their rates and queues, which a
-//! hundred bytes a second do not fill, are left out.
+//! A message takes the delay of the wires on the quickest path, as a minimal datagram would. Their rates and queues are
+//! left out, because a hundred bytes a second do not fill them.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use super::{Listeners, Note};
 
-/// Where the scenario has no wires between two gateways, which lead to one Internet all the same.
+/// Delay assumed where the scenario has no wires between two gateways: both reach the same Internet.
 const USUAL: Span = Span::from_millis(10);
 
-/// The gateways, and what is on its way between them.
+/// The gateways, and the messages in transit between them.
 #[derive(Debug, Default)]
 pub(crate) struct Backhaul {
     delays: BTreeMap<(NodeId, NodeId), Span>,
-    /// By arrival, then in the order in which they were sent.
+    /// By arrival, then by order of sending.
     under_way: BTreeMap<(Time, u64), Letter>,
     sent: u64,
 }
@@ -31,7 +31,7 @@ struct Letter {
 }
 
 impl Backhaul {
-    /// The wires behind the gateways of a scenario.
+    /// Builds the wired network behind the gateways of a scenario.
     pub fn new(scenario: &Scenario) -> Self {
         let mut delays = BTreeMap::new();
         for &from in scenario.gateways().list() {
@@ -51,17 +51,17 @@ impl Backhaul {
         }
     }
 
-    /// When the next one arrives.
+    /// Returns the arrival instant of the next message.
     pub fn due(&self) -> Time {
         self.under_way.first_key_value().map_or(Time::NEVER, |(at, _)| at.0)
     }
 }
 
-/// The time over wires from one node to every other, past hosts without a radio only.
+/// Returns the delay over wires from one node to every other, through hosts without a radio only.
 fn quickest(scenario: &Scenario, from: NodeId) -> Vec<Option<Span>> {
     let mut times: Vec<Option<Span>> = vec![None; scenario.nodes().len()];
     times[from.index()] = Some(Span::ZERO);
-    // As often as there are wires, at most: each round settles one of them.
+    // At most as many rounds as there are wires: each round settles one of them.
     for _ in 0..scenario.wires().len() {
         let mut better = false;
         for w in scenario.wires() {
@@ -83,7 +83,7 @@ fn quickest(scenario: &Scenario, from: NodeId) -> Vec<Option<Span>> {
 }
 
 impl Listeners {
-    /// Sends a message to all other gateways; gives when the next of all arrives.
+    /// Sends a message to all other gateways; returns the instant of the next arrival.
     pub fn send_behind(&mut self, now: Time, from: NodeId, body: &[u8]) -> Time {
         self.signalling.outside += 1;
         self.signalling.outside_bytes += body.len() as u64;
@@ -91,7 +91,7 @@ impl Listeners {
         self.backhaul.due()
     }
 
-    /// Hands over what has arrived; gives when the next arrives.
+    /// Delivers the messages that have arrived; returns the instant of the next arrival.
     pub fn arrive_behind(&mut self, now: Time) -> Time {
         while let Some(first) = self.backhaul.under_way.first_entry()
             && first.key().0 <= now

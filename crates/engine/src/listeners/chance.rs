@@ -1,9 +1,9 @@
-//! Marks and losses by chance.
+//! Random marks and losses.
 
 use fairmesh_control::{Class, Marking};
 use fairmesh_units::Stream;
 
-/// What may become of the packets of a class.
+/// Mark and loss probabilities of a class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chance {
     pub class: Class,
@@ -12,19 +12,19 @@ pub(super) struct Chance {
     pub how: Marking,
     /// Probability of a loss.
     pub lose: f64,
-    /// Where marks fall evenly: how many the packets that have passed are owed, and at how many the
-    /// next one falls.
+    /// Progress towards the next mark when marks are evenly spaced.
+    /// Marks owed for the packets passed so far, and the value at which the next mark falls.
     owed: f64,
     due: f64,
 }
 
 impl Chance {
-    /// Nothing happens to packets of `class`.
+    /// Returns a state that neither marks nor loses packets of `class`.
     pub fn new(class: Class) -> Self {
         Chance { class, mark: 0.0, how: Marking::default(), lose: 0.0, owed: 0.0, due: 1.0 }
     }
 
-    /// Whether a mark falls on this packet.
+    /// Returns true if this packet is to be marked.
     pub fn falls(&mut self, rng: &mut Stream) -> bool {
         if !self.how.even {
             return rng.chance(self.mark);
@@ -43,7 +43,7 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// Packets from one mark to the next.
+    /// Returns the numbers of packets from one mark to the next.
     fn gaps(probability: f64, even: bool) -> Vec<f64> {
         let mut chance = Chance::new(Class::All);
         (chance.mark, chance.how.even) = (probability, even);
@@ -61,7 +61,7 @@ mod tests {
                 let got = gaps.iter().sum::<f64>() / gaps.len() as f64;
                 assert!((got / mean - 1.0).abs() < 0.05, "{probability} {even}: {got}");
             }
-            // Packets are whole: a mark falls on the first one that owes it.
+            // Packets are whole: a mark falls on the first packet at which it is owed.
             let near = |g: &f64| (*g - mean).abs() <= mean / 3.0 + 1.0;
             assert!(gaps(probability, true).iter().all(near), "{probability}");
         }

@@ -7,10 +7,10 @@ use fairmesh_units::{FlowId, Span, Time};
 
 use super::{Listeners, Note};
 
-/// How often flows are looked at, and how long one is silent before it is gone.
+/// Interval between sweeps, and idle time after which a flow counts as gone.
 pub(crate) const SWEEP: Span = Span::from_millis(250);
 const SILENCE: Span = Span::from_secs(2);
-/// Segments whose round trip is being measured, per flow.
+/// Maximum number of segments per flow whose round trip is being measured.
 const TIMED: usize = 256;
 
 /// Data of one flow whose acknowledgements are awaited.
@@ -19,12 +19,12 @@ pub(super) struct Timed {
     generation: u32,
     /// Highest sequence number seen.
     top: u64,
-    /// End of each segment, and when it left.
+    /// End of each segment, and its departure time.
     segments: VecDeque<(u64, Time)>,
 }
 
 impl Listeners {
-    /// Data of a flow crosses a node. Returns whether sweeps must begin.
+    /// Notes that data of a flow crosses a node; returns true if sweeps must begin.
     pub fn crosses(&mut self, now: Time, node: usize, flow: FlowId) -> bool {
         let Some(listener) = &mut self.at[node] else { return false };
         let Some(last) = listener.crossing.get_mut(flow.index()) else { return false };
@@ -35,7 +35,7 @@ impl Listeners {
         new && self.sweeps
     }
 
-    /// Looks for flows that have fallen silent; returns whether any is left to look for.
+    /// Finds flows that have become idle; returns true if any active flow is left.
     pub fn sweep(&mut self, now: Time) -> bool {
         let mut left = false;
         for listener in self.at.iter_mut().flatten() {
@@ -53,7 +53,7 @@ impl Listeners {
         left
     }
 
-    /// A data segment of a flow has left a node; `end`: the sequence number after it.
+    /// Notes that a data segment of a flow has left a node; `end` is the sequence number after it.
     pub fn time(&mut self, now: Time, node: usize, flow: usize, generation: u32, end: u64) {
         let Some(listener) = &mut self.at[node] else { return };
         let Some(t) = listener.timed.get_mut(flow) else { return };
@@ -71,7 +71,7 @@ impl Listeners {
         }
     }
 
-    /// An acknowledgement of a flow passes a node.
+    /// Notes that an acknowledgement of a flow passes a node.
     pub fn answered(&mut self, now: Time, node: usize, flow: usize, generation: u32, ack: u64) {
         let Some(listener) = &mut self.at[node] else { return };
         let Some(t) = listener.timed.get_mut(flow) else { return };

@@ -1,4 +1,4 @@
-//! Messages outside the air: an ideal that no router has, to measure what real signalling costs.
+//! Messages outside the air: an ideal that no router has, used to measure the cost of real signalling.
 
 use fairmesh_control::{EventKind, Reach};
 use fairmesh_units::NodeId;
@@ -6,13 +6,13 @@ use fairmesh_units::NodeId;
 use super::{Listeners, Note};
 
 impl Listeners {
-    /// Hands a message over at once to whoever it reaches, without airtime and without loss.
+    /// Delivers a message at once to every node that it reaches, without airtime and without loss.
     pub fn hand_over(&mut self, from: NodeId, reach: Reach, body: &[u8]) {
         self.signalling.outside += 1;
         self.signalling.outside_bytes += body.len() as u64;
         let reached = match reach {
             Reach::Node(node) if node != from => vec![node],
-            // These have a way of their own.
+            // These have their own delivery.
             Reach::Node(_) | Reach::Gateways => Vec::new(),
             Reach::Within(hops) => self.within(from, hops),
         };
@@ -26,7 +26,7 @@ impl Listeners {
         }
     }
 
-    /// All other nodes within so many hops, nearest first.
+    /// Returns all other nodes within a number of hops, nearest first.
     fn within(&self, from: NodeId, hops: u32) -> Vec<NodeId> {
         let mut found = vec![from];
         let (mut ring, mut left) = (0, hops);

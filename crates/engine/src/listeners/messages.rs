@@ -1,4 +1,4 @@
-//! Messages of controls on their way, and what signalling costs.
+//! Messages of controls in transit, and the cost of signalling.
 
 use fairmesh_control::Header;
 use fairmesh_units::{NodeId, Span};
@@ -6,15 +6,15 @@ use fairmesh_wifi::{LinkId, Outgoing};
 
 use super::{InService, Listeners};
 
-/// Control messages that wait at a node; more are refused.
+/// Maximum number of control messages that wait at a node; more are refused.
 const MESSAGES: usize = 16;
-/// IP and UDP headers of a control message.
+/// Length of the IP and UDP headers of a control message, bytes.
 pub(crate) const MESSAGE_HEADERS: u32 = 28;
 
-/// In a message's way, for a link: the next station is another radio of the same node.
+/// Link in a message's path to another radio of the same node.
 pub(crate) const BUS: LinkId = LinkId(u32::MAX);
 
-/// A control message on its way.
+/// A control message in transit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     handle: u32,
@@ -23,16 +23,16 @@ pub(super) struct Waiting {
     bytes: u32,
 }
 
-/// What a message says, to whoever it is on its way to.
+/// Content of a message in transit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     pub origin: NodeId,
     pub body: Vec<u8>,
-    /// The last first.
+    /// Remaining path, the last node first.
     pub way: Vec<(NodeId, LinkId)>,
 }
 
-/// What signalling has cost.
+/// Cost of signalling.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signalling {
     /// Messages asked for, transmissions of them, their IP bytes and airtime.
@@ -43,19 +43,18 @@ pub(crate) struct Signalling {
     /// Header bytes in the air, and the airtime they took.
     pub header_bytes: u64,
     pub header_airtime: Span,
-    /// Messages that found no room, or were given up by the MAC.
+    /// Messages that found no room, or were dropped by the MAC.
     pub refused: u64,
     pub lost: u64,
     /// Echo requests sent.
     pub probes: u64,
-    /// Messages handed over outside the air, and their bytes.
+    /// Messages delivered outside the air, and their bytes.
     pub outside: u64,
     pub outside_bytes: u64,
 }
 
 impl Listeners {
-    /// Keeps a message's bytes, and the nodes that it is still to pass, the last first; gives its
-    /// number.
+    /// Stores a message's bytes and its remaining path, the last node first; returns its number.
     pub fn keep(&mut self, origin: NodeId, body: &[u8], way: &[(NodeId, LinkId)]) -> u32 {
         let i = self.free.pop().unwrap_or_else(|| {
             self.messages.push(Kept::default());
@@ -70,7 +69,7 @@ impl Listeners {
         i
     }
 
-    /// The radio of a node from which a message goes on, or where it ends, if not the one that received it.
+    /// Returns the radio of a node from which a message goes on or at which it ends, if not the receiving one.
     pub fn cross(&mut self, mut node: NodeId, message: u32) -> NodeId {
         let way = &mut self.messages[message as usize].way;
         while let Some(&(radio, BUS)) = way.last() {
@@ -80,7 +79,7 @@ impl Listeners {
         node
     }
 
-    /// The node after this one on the way of a message, which is now behind it; `None` at its end.
+    /// Removes and returns the next node on a message's path; `None` at its end.
     pub fn advance(&mut self, message: u32) -> Option<(NodeId, LinkId)> {
         self.messages[message as usize].way.pop()
     }
@@ -89,8 +88,8 @@ impl Listeners {
         self.free.push(message);
     }
 
-    /// Queues a message; they go before data, as the kernel's default discipline sends what is
-    /// marked as control. Returns whether there was room.
+    /// Queues a message. Messages go before data, as the kernel's default discipline sends packets
+    /// marked as control. Returns true if there was room.
     pub fn post(
         &mut self,
         node: usize,
@@ -106,7 +105,7 @@ impl Listeners {
         true
     }
 
-    /// The next message of a node, for its MAC.
+    /// Returns the next message of a node, for its MAC.
     pub fn next_message(&mut self, node: usize) -> Option<Outgoing> {
         let w = self.waiting[node].pop_front()?;
         let header = Header::default();

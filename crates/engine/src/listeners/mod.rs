@@ -1,7 +1,7 @@
-//! What controls hear of frames and packets, and what they put into them.
+//! Events of frames and packets for controls, and the changes that controls make to packets.
 //!
-//! The network notes events as they happen; the world tells them to the controls when the event is
-//! over, at the same instant. What a frame carries is kept as it was when its transmitter handed it
+//! The network notes events as they happen; the world delivers them to the controls when the event is
+//! over, at the same instant. A frame's content is kept as it was when its transmitter passed it
 //! to the MAC, since the packet may have moved on before the exchange is over.
 
 mod backhaul;
@@ -28,7 +28,7 @@ pub(crate) use backhaul::Backhaul;
 pub(crate) use flows::SWEEP;
 pub(crate) use messages::{BUS, MESSAGE_HEADERS, Signalling};
 
-/// Something to tell a control.
+/// An event for a control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note {
     Queue(QueueLength),
@@ -47,26 +47,26 @@ pub(crate) enum Note {
     FlowGone(FlowId),
 }
 
-/// What rides on a packet beside its payload.
+/// Metadata of a packet beside its payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rider {
     pub header: Header,
-    /// In an acknowledgement: the header that the latest data packet arrived with.
+    /// In an acknowledgement: the header of the latest data packet that arrived.
     pub echo: Header,
 }
 
-/// A packet in a MAC, as it was handed over.
+/// A packet in a MAC, as it was passed to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InService {
     pub to: Option<NodeId>,
     /// `None` for a control message.
     pub flow: Option<FlowId>,
     pub ack: bool,
-    /// True for a control's echo request and its answer.
+    /// True for a control's echo request and its reply.
     pub echo: bool,
     pub bytes: u32,
     pub header: Header,
-    /// Its receiver has passed it up.
+    /// True if its receiver has passed it up.
     pub passed_up: bool,
 }
 
@@ -87,7 +87,7 @@ struct Field {
     value: u32,
 }
 
-/// What became of a packet by chance.
+/// Random outcome for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Pass,
@@ -103,29 +103,29 @@ pub(crate) struct Listener {
     fields: Vec<Field>,
     chances: Vec<Chance>,
     rng: Stream,
-    /// Per flow: when its data last crossed; `None`: not there.
+    /// Per flow: instant at which its data last crossed; `None` if the flow is absent.
     crossing: Vec<Option<Time>>,
     timed: Vec<Timed>,
     /// By neighbour.
     stations: Vec<Station>,
 }
 
-/// Everything controls hear and say.
+/// State of all listening controls.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     /// Per node.
     at: Vec<Option<Box<Listener>>>,
-    /// (control, what)
+    /// Pending events, each with its control.
     pub notes: Vec<(u32, Note)>,
     pub bodies: Vec<u8>,
     riders: Vec<Rider>,
     /// Per flow: header of the latest data packet that arrived.
     echoes: Vec<Header>,
-    /// Per flow: retransmissions its source was told of.
+    /// Per flow: retransmissions already reported to its source's control.
     told: Vec<u64>,
     /// Per wireless node.
     service: Vec<Vec<(u32, InService)>>,
-    /// Per wireless node: what was acknowledged, and its receiver holds behind a gap.
+    /// Per wireless node: packets that were acknowledged and that the receiver holds behind a gap.
     behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.
@@ -142,7 +142,7 @@ pub(crate) struct Listeners {
     pub signalling: Signalling,
 }
 
-/// What a control at a node asks for.
+/// Events and services that a control at a node requests.
 pub(crate) struct Subscription {
     pub node: NodeId,
     pub control: u32,
@@ -212,7 +212,7 @@ impl Listeners {
         }
     }
 
-    /// Over which links messages outside the air count their hops.
+    /// Sets the links over which messages outside the air count their hops.
     pub fn connect(&mut self, links: impl Iterator<Item = (NodeId, NodeId)>) {
         self.adjacent.resize(self.at.len(), Vec::new());
         for (a, b) in links.flat_map(|(a, b)| [(a, b), (b, a)]) {
@@ -222,7 +222,7 @@ impl Listeners {
         }
     }
 
-    /// The control at a node that wants events of this kind.
+    /// Returns the control at a node that subscribes to events of this kind.
     fn control_for(&self, node: usize, kind: EventKind) -> Option<u32> {
         self.at[node].as_ref().filter(|t| t.events.has(kind)).map(|t| t.control)
     }
@@ -233,19 +233,19 @@ impl Listeners {
         }
     }
 
-    /// Whether the control at a node wants events of this kind.
+    /// Returns true if the control at a node subscribes to events of this kind.
     pub fn wants(&self, node: usize, kind: EventKind) -> bool {
         self.control_for(node, kind).is_some()
     }
 
     // ---- packets
 
-    /// Bytes of header fields in a new packet.
+    /// Returns the bytes of header fields in a new packet.
     pub fn header_bytes(&self) -> u32 {
         self.header_bytes
     }
 
-    /// A packet was made; `echoing`: an acknowledgement of this flow's data.
+    /// Registers a new packet; `echoing`: the flow whose data it acknowledges.
     pub fn packet(&mut self, handle: u32, echoing: Option<usize>) {
         let h = handle as usize;
         if self.riders.len() <= h {
@@ -259,12 +259,12 @@ impl Listeners {
         self.riders[handle as usize]
     }
 
-    /// Data of a flow has reached its sink.
+    /// Notes that data of a flow has reached its sink.
     pub fn landed(&mut self, flow: usize, handle: u32) {
         self.echoes[flow] = self.riders[handle as usize].header;
     }
 
-    /// An acknowledgement was taken in by a flow's source.
+    /// Notes that a flow's source has processed an acknowledgement.
     pub fn feedback(&mut self, node: usize, feedback: Feedback, resent: u64) {
         let told = &mut self.told[feedback.flow.index()];
         // A new connection counts from zero again.
@@ -288,21 +288,21 @@ impl Listeners {
         }
     }
 
-    /// Marks packets of a class by chance from now on, those with ECT(1) only if told.
+    /// Marks packets of a class at random from now on; those with ECT(1) only if requested.
     pub fn mark(&mut self, node: NodeId, class: Class, probability: f64, how: Marking) {
         if let Some(c) = self.chance(node, class) {
             (c.mark, c.how) = (probability, how);
         }
     }
 
-    /// Loses packets of a class by chance from now on.
+    /// Drops packets of a class at random from now on.
     pub fn lose(&mut self, node: NodeId, class: Class, probability: f64) {
         if let Some(c) = self.chance(node, class) {
             c.lose = probability;
         }
     }
 
-    /// What chance does to packets of a class.
+    /// Returns the mark and loss settings of a class.
     #[cfg(test)]
     pub fn chance_of(
         &self,
@@ -318,7 +318,7 @@ impl Listeners {
         chance.map_or_else(Default::default, in_force)
     }
 
-    /// What is written into a field of packets of a class.
+    /// Returns the value written into a field of packets of a class.
     #[cfg(test)]
     pub fn field_of(&self, node: NodeId, class: Class, slot: u8) -> Option<(Merge, u32)> {
         let fields = &self.at[node.index()].as_ref()?.fields;
@@ -326,7 +326,7 @@ impl Listeners {
         Some((field.merge, field.value))
     }
 
-    /// The bits in a node's acknowledgements.
+    /// Returns the bits in a node's acknowledgements.
     #[cfg(test)]
     pub fn ack_bits_of(&self, node: NodeId) -> u8 {
         self.ack_bits[node.index()]
@@ -342,8 +342,8 @@ impl Listeners {
         Some(&mut chances[i])
     }
 
-    /// Decides about a packet that is about to leave a node towards `to`; `ect`: whether it is
-    /// ECN-capable, and whether by ECT(1).
+    /// Decides the outcome for a packet that is about to leave a node towards `to`.
+    /// `ect`: true if it is ECN-capable, and true if by ECT(1).
     pub fn fate(&mut self, node: usize, flow: u32, data: bool, to: u32, ect: (bool, bool)) -> Fate {
         let Some(listener) = &mut self.at[node] else { return Fate::Pass };
         let mut fate = Fate::Pass;
@@ -362,7 +362,7 @@ impl Listeners {
         fate
     }
 
-    /// A packet goes to the MAC of a node, or into a wire: its fields are written.
+    /// Writes the fields of a packet that goes to the MAC of a node or into a wire.
     pub fn write(&mut self, node: usize, handle: u32, flow: u32, data: bool, to: u32) -> Header {
         let header = &mut self.riders[handle as usize].header;
         if let Some(listener) = &self.at[node] {
@@ -375,7 +375,7 @@ impl Listeners {
 
     // ---- frames
 
-    /// Remembers a packet that the MAC of a node works on, by handle.
+    /// Remembers a packet in the MAC of a node, by handle.
     pub fn serve(&mut self, node: usize, packet: u32, frame: InService) {
         self.service[node].push((packet, frame));
     }
@@ -384,7 +384,7 @@ impl Listeners {
         self.service[node.index()].iter().find(|s| s.0 == packet).map(|s| s.1)
     }
 
-    /// A packet of the MAC of a node has arrived and is passed up.
+    /// Notes that a packet of the MAC of a node has arrived and is passed up.
     fn passed_up(&mut self, node: NodeId, packet: u32) -> Option<InService> {
         let n = node.index();
         if let Some(s) = self.service[n].iter_mut().find(|s| s.0 == packet) {
@@ -395,12 +395,12 @@ impl Listeners {
         Some(self.behind[n].swap_remove(at).1)
     }
 
-    /// The length of a node's queue has changed.
+    /// Notes that the length of a node's queue has changed.
     pub fn queue_changed(&mut self, node: usize, length: QueueLength) {
         self.note(node, EventKind::QueueChanges, Note::Queue(length));
     }
 
-    /// A frame meant for this node came in; returns whether it is a control message.
+    /// Notes a frame that was received by its destination node; returns true if it is a control message.
     pub fn received(&mut self, node: NodeId, from: NodeId, packet: u32, message: Option<u32>) {
         let Some(frame) = self.passed_up(from, packet) else { return };
         let n = node.index();
@@ -409,7 +409,7 @@ impl Listeners {
             s.rx_bytes += u64::from(frame.bytes);
         }
         match message {
-            // A message that only passes here is nobody's here.
+            // A message in transit is not for this node.
             Some(body) if !self.messages[body as usize].way.is_empty() => {}
             Some(body) => {
                 if let Some(control) = self.control_for(n, EventKind::Messages) {
@@ -428,14 +428,14 @@ impl Listeners {
         }
     }
 
-    /// A data frame occupied the air at a receiver.
+    /// Notes that a data frame occupied the air at a receiver.
     pub fn arriving(&mut self, node: NodeId, from: NodeId, airtime: Span) {
         if let Some(s) = self.station(node.index(), from) {
             s.rx_airtime += airtime;
         }
     }
 
-    /// A frame meant for another was decoded.
+    /// Notes that a frame for another node was decoded.
     pub fn overheard(&mut self, node: NodeId, from: NodeId, packet: u32) {
         let frame = self.serviced(from, packet);
         if let Some(heard) = frame.and_then(|f| f.heard(from)) {
@@ -443,7 +443,7 @@ impl Listeners {
         }
     }
 
-    /// The MAC of a node is done with a frame.
+    /// Notes that the MAC of a node has finished a frame.
     pub fn sent(&mut self, node: NodeId, report: &SendReport) -> Option<InService> {
         let n = node.index();
         let at = self.service[n].iter().position(|s| s.0 == report.packet.packet)?;
@@ -495,12 +495,12 @@ impl Listeners {
         Some(frame)
     }
 
-    /// A node's MAC acknowledgements carry these bits from now on.
+    /// Sets the bits that a node's MAC acknowledgements carry from now on.
     pub fn set_ack_bits(&mut self, node: NodeId, bits: u8) {
         self.ack_bits[node.index()] = bits;
     }
 
-    /// What an acknowledgement that came just now from a node carries.
+    /// Returns the bits carried by an acknowledgement that has just arrived from a node.
     fn acknowledged_with(&self, by: Option<NodeId>) -> Option<u8> {
         self.ack_bits.get(by?.index()).copied().filter(|b| *b != 0)
     }
@@ -509,13 +509,13 @@ impl Listeners {
         self.at[node].as_mut()?.stations.iter_mut().find(|s| s.node == of)
     }
 
-    /// Counters of a node's neighbours.
+    /// Returns the counters of a node's neighbours.
     pub fn stations(&self, node: NodeId) -> &[Station] {
         self.at[node.index()].as_ref().map_or(&[], |t| &t.stations)
     }
 }
 
-/// Whether a packet is of a class.
+/// Returns true if a packet belongs to a class.
 fn belongs(class: Class, flow: u32, data: bool, to: u32) -> bool {
     match class {
         Class::All => true,

@@ -1,5 +1,5 @@
-//! How long a packet takes from the queue of its first radio to the return there of the acknowledgement that its
-//! receiver sends on it: the delay of Triantafyllidou 2005 §3.3.3 and §4.5.2.
+//! Delay from the queue of a packet's first radio to the return there of the receiver's acknowledgement: the delay of
+//! Triantafyllidou 2005 §3.3.3 and §4.5.2.
 
 use fairmesh_units::Time;
 
@@ -7,14 +7,14 @@ use super::Net;
 use super::flow::{FlowState, Hop};
 use crate::measures::Delays;
 
-/// One flow's.
+/// State of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledged {
-    /// The node whose radio is the first on the path; `None` where there is none.
+    /// The node whose radio is the first on the path; `None` if there is none.
     node: Option<u32>,
-    /// When the first packet was queued that the receiver has not answered.
+    /// Queueing instant of the first packet that the receiver has not acknowledged.
     unanswered: Option<Time>,
-    /// Of acknowledgements that came back in the measured interval.
+    /// Delays of acknowledgements that returned in the measured interval.
     pub delays: Delays,
 }
 
@@ -27,11 +27,11 @@ impl Acknowledged {
     }
 }
 
-/// Of all flows, where a run measures it.
+/// State of all flows, if a run measures it.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     pub flows: Vec<Acknowledged>,
-    /// By handle of a packet: when it, or what it answers, was queued.
+    /// By handle of a packet: instant at which it, or the packet that it acknowledges, was queued.
     queued: Vec<Option<Time>>,
 }
 
@@ -50,7 +50,7 @@ impl Answers {
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// A packet is put into a radio's queue.
+    /// Notes that a packet is put into a radio's queue.
     pub(super) fn note_queued(&mut self, now: Time, node: usize, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         let p = self.packets.get(handle);
@@ -62,7 +62,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Data has reached its end; `handle` is not free for another packet yet.
+    /// Notes that data has reached its end; `handle` is not free for another packet yet.
     pub(super) fn note_landed(&mut self, flow: usize, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         let queued = answers.at(handle).take();
@@ -70,13 +70,13 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         *unanswered = unanswered.or(queued);
     }
 
-    /// A receiver sends a packet: new, of no earlier one's handle.
+    /// Notes that a receiver sends a new packet, whose handle belongs to no earlier one.
     pub(super) fn note_answer(&mut self, flow: usize, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         *answers.at(handle) = answers.flows[flow].unanswered.take();
     }
 
-    /// A receiver's packet has come to a node.
+    /// Notes that a receiver's packet has reached a node.
     pub(super) fn note_answered(&mut self, now: Time, node: u32, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         let flow = self.packets.get(handle).flow as usize;

@@ -1,4 +1,4 @@
-//! Transports with connections behind one trait, so that flows handle TCP and QUIC once.
+//! A common trait of connection-oriented transports, so that flows handle TCP and QUIC once.
 
 use fairmesh_transport::{Connection, Flags, TcpConfig, quic};
 use fairmesh_units::{Span, Time};
@@ -17,15 +17,15 @@ pub(crate) trait Endpoint {
     fn pace(&mut self, interval: Option<Span>, window: bool);
     fn next_deadline(&self) -> Time;
     fn on_deadline(&mut self, now: Time);
-    /// The next packet to send, if there is one.
+    /// Returns the next packet to send, if there is one.
     fn transmit(&mut self, now: Time, packets: &mut Packets) -> Option<Outbound>;
-    /// Congestion window, bytes.
+    /// Returns the congestion window, bytes.
     fn window(&self) -> u64;
-    /// TCP segments sent again; QUIC packets found lost.
+    /// Returns the number of retransmitted TCP segments or of QUIC packets declared lost.
     fn resent(&self) -> u64;
     /// Adds the counters of a connection that ends.
     fn add_to(&self, meters: &mut Meters);
-    /// Payload of a full packet, bytes.
+    /// Returns the payload of a full packet, bytes.
     fn payload(config: &Self::Config) -> u32;
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Outbound {
     pub payload: Payload,
     /// Length of the IP datagram.
     pub bytes: u32,
-    /// Whether it carries application data.
+    /// True if it carries application data.
     pub data: bool,
-    /// Whether it is ECN-capable, and whether by ECT(1).
+    /// True if it is ECN-capable, and true if by ECT(1).
     pub ect: bool,
     pub ect1: bool,
 }
@@ -85,7 +85,7 @@ impl<E: Endpoint> Pair<E> {
         self.ends.iter().for_each(|end| end.add_to(meters));
     }
 
-    /// Payload of a full packet, bytes.
+    /// Returns the payload of a full packet, bytes.
     pub fn payload(&self) -> u32 {
         E::payload(&self.config)
     }

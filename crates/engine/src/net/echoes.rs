@@ -1,5 +1,6 @@
-//! Echo probes of a control through the mesh: a small packet along a flow's path to its end in the mesh and back, past the
-//! classes of the control. It takes air like any packet, and is counted as signalling.
+//! Echo probes of a control through the mesh.
+//! A probe is a small packet along a flow's path to its end in the mesh and back, past the classes of the control. It
+//! uses air like any packet, and is counted as signalling.
 
 use fairmesh_control::host::Probes;
 use fairmesh_units::{FlowId, NodeId, Time};
@@ -8,7 +9,8 @@ use super::packet::{Packet, Payload};
 use super::{Ends, Hop, Net};
 use crate::shares::Shares;
 
-/// IP bytes of an echo request and of its answer: 20 of IPv4, 8 of ICMP (RFC 792) and 56 of data, as `ping` sends.
+/// Length of an echo request and of its reply, IP bytes.
+/// 20 of IPv4, 8 of ICMP (RFC 792) and 56 of data, as `ping` sends.
 const BYTES: u32 = 84;
 
 /// The probes of the control at one node.
@@ -16,24 +18,24 @@ const BYTES: u32 = 84;
 pub(crate) struct Echoes {
     node: NodeId,
     probes: Probes,
-    /// Packets of each flow at the last look.
+    /// Packets of each flow at the last check.
     seen: Vec<u64>,
 }
 
 impl Echoes {
-    /// Of a node from which none was sent.
+    /// Returns the state of a node that has sent no probe.
     pub fn at(node: NodeId) -> Self {
         Echoes { node, probes: Probes::default(), seen: Vec::new() }
     }
 
-    /// Age of the first of several unanswered probes of a flow.
+    /// Returns the age of a flow's oldest unanswered probe.
     pub fn oldest(&self, now: Time, flow: FlowId) -> Option<fairmesh_units::Span> {
         self.probes.oldest(now, flow.0)
     }
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// Probes of the control at a node, by index; `None` if it sends none.
+    /// Returns the index of a node's probes; `None` if its control sends none.
     pub fn echoes_at(&self, node: NodeId) -> Option<usize> {
         self.echoes.iter().position(|e| e.node == node)
     }
@@ -42,8 +44,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.control_slot(self.controls + 2 + at)
     }
 
-    /// Asks for probes to the homes whose flows have carried packets since the last look and have no round trips of
-    /// their own. Flows are as the control knows them.
+    /// Requests probes for homes whose flows have carried packets since the last check without a round trip.
+    /// Flows are as the control groups them.
     pub fn want_echoes(&mut self, now: Time, at: usize, shares: &Shares) {
         let Echoes { node, probes, seen } = &mut self.echoes[at];
         let (left, signs) = (&self.left[node.index()], &self.signs[node.index()]);
@@ -63,7 +65,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.timers.set(slot, due.max(now));
     }
 
-    /// Sends what is due.
+    /// Sends the probes that are due.
     pub(super) fn send_echoes(&mut self, now: Time, at: usize) {
         while let Some(probe) = self.echoes[at].probes.poll(now) {
             let node = self.echoes[at].node;
@@ -81,7 +83,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.timers.set(slot, due);
     }
 
-    /// Place of a node on a flow's path, and the direction in which the path enters the mesh there.
+    /// Returns a node's place on a flow's path, and the direction in which the path enters the mesh there.
     fn way_in(&self, flow: usize, node: NodeId) -> Option<(u16, bool)> {
         let flow = &self.flows[flow];
         let ends = [flow.place_of(0), flow.place_of(1)];
@@ -93,11 +95,11 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         (!outside && (ahead || behind)).then_some((place as u16, ahead))
     }
 
-    /// An echo request that has reached its end goes back; returns whether the packet was one.
+    /// Returns an echo request that has reached its end; the result is true if the packet was one.
     pub(super) fn turn_echo(&mut self, now: Time, node: u32, handle: u32) -> bool {
         let p = self.packets.get_mut(handle);
         let Payload::Echo { answer, .. } = &mut p.payload else { return false };
-        // An answer that missed its node ends with the path.
+        // A reply that missed its node ends with the path.
         if core::mem::replace(answer, true) {
             self.packets.remove(handle);
             self.arrived += 1;
@@ -109,7 +111,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         true
     }
 
-    /// Takes an answer in at the node that has asked; returns whether the packet was one.
+    /// Takes a reply in at the node that sent the request; returns true if the packet was one.
     pub(super) fn take_echo(&mut self, now: Time, node: u32, handle: u32) -> bool {
         let Payload::Echo { sequence, answer: true } = self.packets.get(handle).payload else {
             return false;

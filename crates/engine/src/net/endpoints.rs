@@ -1,4 +1,4 @@
-//! Applications and transports: what leaves an endpoint and what reaches one.
+//! Applications and transports: packets that leave or reach an endpoint.
 
 use fairmesh_transport::quic;
 use fairmesh_transport::traffic::{Do, Side};
@@ -32,14 +32,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.rearm_flow(f);
     }
 
-    /// The MAC of a node, if it has one, is to look for packets.
+    /// Notifies the MAC of a node, if it has one, of queued packets.
     pub(super) fn kick(&mut self, node: u32) {
         if (node as usize) < self.interfaces.len() {
             self.kicks.push(NodeId(node));
         }
     }
 
-    /// Lets the application speak, and does what it says.
+    /// Polls the application and carries out its commands.
     fn application(
         &mut self,
         now: Time,
@@ -83,7 +83,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Sends what an endpoint wants to send; returns the endpoint's node.
+    /// Sends the pending packets of an endpoint; returns the endpoint's node.
     fn flush(&mut self, now: Time, f: usize, end: usize) -> u32 {
         let place = self.flows[f].place_of(end);
         let node = self.flows[f].path[place];
@@ -118,7 +118,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.timers.set(f, at);
     }
 
-    /// A new packet leaves its endpoint.
+    /// Sends a new packet from its endpoint.
     fn emit(&mut self, now: Time, f: usize, mut packet: Packet) {
         let node = self.flows[f].path[packet.place as usize];
         if HOST {
@@ -138,7 +138,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.transit(now, node, handle, true);
     }
 
-    /// A frame comes from outside into one of the external flows; returns its handle.
+    /// Takes a frame from outside into one of the external flows; returns its handle.
     pub fn inject(&mut self, now: Time, f: usize, bytes: u32, ecn: quic::Ecn) -> u32 {
         let mut packet = Packet::single(Payload::External, now, f as u32, bytes);
         packet.ect = ecn != quic::Ecn::NotEct;
@@ -155,7 +155,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         handle
     }
 
-    /// A packet has reached its destination.
+    /// Handles a packet that has reached its destination.
     pub(super) fn deliver(&mut self, now: Time, handle: u32) {
         let p = self.packets.remove(handle);
         let f = p.flow as usize;
@@ -220,7 +220,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// A packet is lost.
+    /// Handles the loss of a packet.
     pub(super) fn lose(&mut self, handle: u32, cause: Cause) {
         let p = self.packets.remove(handle);
         let data = p.forward && p.is_data();
@@ -230,7 +230,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.flows[p.flow as usize].meters.lost(cause, data);
     }
 
-    /// Application bytes have arrived in order at one end.
+    /// Handles application bytes that have arrived in order at one end.
     fn delivered(&mut self, now: Time, f: usize, end: usize, bytes: u64, measuring: bool) {
         let flow = &mut self.flows[f];
         if end == 1 {

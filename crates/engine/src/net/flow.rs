@@ -15,7 +15,7 @@ use crate::record::{Cause, Drops, QuicRecord};
 pub(crate) enum Hop {
     /// Over the air.
     Radio { link: LinkId },
-    /// Over the air to whoever decodes it.
+    /// Over the air to every node that decodes it.
     Broadcast,
     /// To another radio of the same node, in no time.
     Bus { to: u32 },
@@ -59,8 +59,8 @@ pub(crate) struct FlowState {
     pub access: Access,
     /// Connections opened so far.
     pub generation: u32,
-    /// Nodes of the path, origin first; where the path changes, of all paths one after the other. A
-    /// packet's place counts through.
+    /// Nodes of the path, origin first.
+    /// If the path changes, all paths follow one after the other, and a packet's place counts through them.
     pub path: Vec<u32>,
     /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` the other way.
     pub forward: Vec<Hop>,
@@ -68,14 +68,14 @@ pub(crate) struct FlowState {
     /// Places of the ends of the path that new packets take, and of former paths.
     ends_at: [usize; 2],
     former: Vec<[usize; 2]>,
-    /// The application's work comes in pieces with a beginning and an end.
+    /// True if the application's work consists of transfers with a beginning and an end.
     pub has_transfers: bool,
-    /// Spacing that a control has set, and whether the congestion window still counts.
+    /// Spacing that a control has set; true if the congestion window still applies.
     pace: (Option<Span>, bool),
     pub meters: Meters,
 }
 
-/// What is measured of a flow.
+/// Measures of a flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Meters {
     /// Application bytes delivered in order at the destination, whole run and when measuring.
@@ -84,16 +84,16 @@ pub(crate) struct Meters {
     pub delay: Delays,
     pub packets_sent: u64,
     pub packets_delivered: u64,
-    /// All packets of the whole run; of these, data packets and packets of the other direction that
-    /// were sent while measuring.
+    /// All lost packets of the whole run, then of those sent while measuring: data packets, and packets of the
+    /// other direction.
     pub drops: Drops,
     pub data_drops: Drops,
     pub answer_drops: Drops,
-    /// Of connections that are gone.
+    /// Segments of former connections.
     pub segments: u64,
     pub retransmits: u64,
     pub timeouts: u64,
-    /// The same of QUIC's.
+    /// Counters of former QUIC connections.
     pub quic: QuicRecord,
     /// For traffic made of transfers: durations of the completed ones.
     pub transfers: Delays,
@@ -137,7 +137,7 @@ impl Meters {
         }
     }
 
-    /// Notes whether a transfer is under way from `now` on; time before `measure_from` does not count.
+    /// Notes from `now` on if a transfer is under way; time before `measure_from` does not count.
     pub fn note_activity(&mut self, now: Time, active: bool, measure_from: Time) {
         match (active, self.active_since) {
             (true, None) => self.active_since = Some(now),
@@ -149,7 +149,7 @@ impl Meters {
         }
     }
 
-    /// Time with a transfer under way from `measure_from` to `end`.
+    /// Returns the time with a transfer under way from `measure_from` to `end`.
     pub fn active(&self, measure_from: Time, end: Time) -> Span {
         let open = self.active_since.map(|since| end.since(since.max(measure_from)));
         self.active + open.unwrap_or(Span::ZERO)
@@ -157,7 +157,7 @@ impl Meters {
 }
 
 impl FlowState {
-    /// `hops`: there and back between every two nodes of the path.
+    /// Builds a flow. `hops`: the hops in both directions between every two nodes of the path.
     pub fn new(flow: &Flow, seed: u64, hops: &[[Hop; 2]]) -> Self {
         let mut rng = Stream::new(seed, &format!("flow/{}", flow.name));
         let late = flow.start_jitter.as_secs_f64() * rng.unit();
@@ -192,7 +192,7 @@ impl FlowState {
         }
     }
 
-    /// Frames from outside over one hop.
+    /// Builds a flow of frames from outside over one hop.
     pub fn external(from: u32, to: u32, hop: Hop) -> Self {
         // A source that never starts.
         let never = Source::new(&TrafficSpec::Bulk, Time::NEVER, Time::NEVER, Stream::new(0, ""));
@@ -213,10 +213,10 @@ impl FlowState {
         }
     }
 
-    /// A path that packets may take later, with its hops as in `new`.
+    /// Adds a path that packets may take later, with its hops as in `new`.
     pub fn also(&mut self, path: &[NodeId], hops: &[[Hop; 2]]) {
         self.path.extend(path.iter().map(|n| n.0));
-        // Nothing passes from the end of a path to the start of the next.
+        // No packet passes from the end of one path to the start of the next.
         let none = [Hop::Broadcast; 2];
         for [forward, back] in core::iter::once(&none).chain(hops) {
             self.forward.push(*forward);
@@ -224,25 +224,25 @@ impl FlowState {
         }
     }
 
-    /// New packets take the next path, which has so many nodes.
+    /// Moves new packets to the next path, which has this number of nodes.
     pub fn reroute(&mut self, nodes: usize) {
         self.former.push(self.ends_at);
         let first = self.ends_at[1] + 1;
         self.ends_at = [first, first + nodes - 1];
     }
 
-    /// The nodes of the path that new packets take, origin first.
+    /// Returns the nodes of the path that new packets take, origin first.
     pub fn way(&self) -> &[u32] {
         &self.path[self.ends_at[0]..=self.ends_at[1]]
     }
 
-    /// Where packets of an end begin: 0 at the origin, 1 at the destination.
+    /// Returns the place at which packets of an end begin: 0 is the origin's end, 1 the destination's.
     #[inline]
     pub fn place_of(&self, end: usize) -> usize {
         self.ends_at[end]
     }
 
-    /// Whether a packet is where it was going.
+    /// Returns true if a packet has reached its destination.
     #[inline]
     pub fn has_arrived(&self, place: usize, forward: bool) -> bool {
         let end = usize::from(forward);
@@ -257,19 +257,19 @@ impl FlowState {
         connection!(&mut self.ends, pair => pair.reconnect(now, client, pace), ());
     }
 
-    /// Spaces segments from the origin, in this connection and those to come.
+    /// Spaces segments from the origin, in this connection and later ones.
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.pace = (interval, window);
         connection!(&mut self.ends, pair => pair.ends[0].pace(interval, window), ());
     }
 
-    /// The spacing that a control has set, and whether the window still counts.
+    /// Returns the spacing that a control has set, and true if the window still applies.
     #[cfg(test)]
     pub fn pace_of(&self) -> (Option<Span>, bool) {
         self.pace
     }
 
-    /// The rate of payload that a control's spacing in place of the window allows, bit/s.
+    /// Returns the payload rate that a control's spacing in place of the window allows, bit/s.
     pub fn spaced(&self) -> Option<f64> {
         let payload = connection!(&self.ends, pair => pair.payload(), return None);
         let (Some(interval), false) = self.pace else { return None };
@@ -281,12 +281,12 @@ impl FlowState {
         connection!(&self.ends, pair => pair.add_to(&mut self.meters), ());
     }
 
-    /// Segments that the origin's connection has sent again; packets that it has found lost, of QUIC.
+    /// Returns the segments that the origin's TCP connection has retransmitted, or its QUIC packets declared lost.
     pub fn resent(&self) -> u64 {
         connection!(&self.ends, pair => pair.ends[0].resent(), 0)
     }
 
-    /// Which end plays this side.
+    /// Returns the end that plays this side.
     pub fn end_of(&self, side: Side) -> usize {
         match side {
             Side::Client => self.client,
@@ -294,14 +294,14 @@ impl FlowState {
         }
     }
 
-    /// The earliest of the flow's deadlines.
+    /// Returns the earliest of the flow's deadlines.
     #[inline]
     pub fn next_deadline(&self) -> Time {
         let app = self.source.next_deadline();
         connection!(&self.ends, pair => app.min(pair.next_deadline()), app)
     }
 
-    /// Congestion window at the flow's origin, bytes; `None` for UDP.
+    /// Returns the congestion window at the flow's origin, bytes; `None` for UDP.
     pub fn cwnd(&self) -> Option<u64> {
         connection!(&self.ends, pair => Some(pair.ends[0].window()), None)
     }

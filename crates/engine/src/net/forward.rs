@@ -1,4 +1,4 @@
-//! Packets on their way through a node: classes, queues, wires.
+//! Forwarding of packets through a node: classes, queues, wires.
 
 use fairmesh_control::Point;
 use fairmesh_control::host::Side;
@@ -12,7 +12,7 @@ use super::packet::{NO_FLOW, Packet, Payload};
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// A packet at a node, new there: through the control's classes, if any take it, and on.
+    /// Passes a packet that has just reached a node through the control's classes, if any take it, and on.
     pub(super) fn transit(&mut self, now: Time, node: u32, handle: u32, local: bool) {
         if let Some(set) = self.classes_at[node as usize] {
             let p = self.packets.get(handle);
@@ -41,7 +41,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.pass(now, node, handle);
     }
 
-    /// Lets go what a node's classes release.
+    /// Forwards the packets that a node's classes release.
     pub fn drain(&mut self, now: Time, set: usize) {
         let node = self.classes[set].node;
         while let Some(item) = self.classes[set].dequeue(now) {
@@ -54,7 +54,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// A packet is done with the classes of a node: to its endpoint or into the next queue.
+    /// Passes a packet on after the classes of a node: to its endpoint or into the next queue.
     pub fn pass(&mut self, now: Time, node: u32, handle: u32) {
         let p = self.packets.get(handle);
         if let Some(left) = self.left[node as usize].get_mut(p.flow as usize)
@@ -106,11 +106,11 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// A packet goes from one radio of a node to another.
+    /// Moves a packet from one radio of a node to another.
     #[inline(never)]
     fn cross(&mut self, now: Time, n: usize, to: u32, handle: u32) {
         if HOST {
-            // To a control at the node, that is the way into the mesh.
+            // For a control at the node, this is the entry to the mesh.
             self.read(now, n, handle, Side::Enters);
         }
         self.arrive(now, to, handle);
@@ -126,7 +126,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         let mut item = p.item(handle);
         let access = self.access_of(p.flow);
         if self.interfaces[n].tells_stations() {
-            // Broadcasts are for a station of their own, as in mac80211.
+            // Broadcasts belong to a station of their own, as in mac80211.
             item.station = self.next(p).map_or(u16::MAX, |to| to as u16);
         }
         let class = if HOST {
@@ -165,7 +165,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// The headers of a packet are read at the interface to the mesh, where somebody asks for that.
+    /// Reads the headers of a packet at the interface to the mesh, if a control requests that.
     fn read(&mut self, now: Time, n: usize, handle: u32, side: Side) {
         let p = self.packets.get(handle);
         let Some(signs) = self.signs[n].get_mut(p.flow as usize) else { return };
@@ -184,7 +184,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Whether a packet has come over the air and goes on by wire, or not at all.
+    /// Returns true if a packet came over the air and goes on by wire, or ends here.
     fn leaves_the_mesh(&self, handle: u32) -> bool {
         let p = self.packets.get(handle);
         let (flow, place) = (&self.flows[p.flow as usize], p.place as usize);
@@ -199,7 +199,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         air(last) && (flow.has_arrived(place, p.forward) || !air(next))
     }
 
-    /// The node a packet goes to from where it is; `None` at its end.
+    /// Returns the node after the packet's present place; `None` at its end.
     pub(super) fn next(&self, p: &Packet) -> Option<u32> {
         let (flow, place) = (&self.flows[p.flow as usize], p.place as usize);
         let next = match (flow.has_arrived(place, p.forward), p.forward) {
@@ -210,7 +210,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         flow.path.get(next).copied()
     }
 
-    /// A packet has reached the next node on its path.
+    /// Handles a packet that has reached the next node on its path.
     pub(super) fn arrive(&mut self, now: Time, node: u32, handle: u32) {
         let p = self.packets.get_mut(handle);
         if p.forward {
@@ -231,7 +231,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 }
 
-/// The packet a verdict gives back, if any.
+/// Returns the packet that a verdict rejects, if any.
 pub(super) fn refused(verdict: Verdict, offered: u32) -> Option<u32> {
     match verdict {
         Verdict::Queued | Verdict::Marked => None,

@@ -13,22 +13,22 @@ use crate::classes::RadioClasses;
 pub(crate) struct Interface {
     pub queue: Discipline,
     pub rng: Stream,
-    /// What a control put in place of the queue. What they do not take waits in `queue`.
+    /// Classes that a control put in place of the queue. Packets outside the classes wait in `queue`.
     pub classes: Option<Box<RadioClasses>>,
-    /// Out of the queue for other neighbours than the one whose frame was filled; next in turn.
+    /// Packets taken from the queue for other neighbours while a frame was filled; next in turn.
     pub aside: VecDeque<Item>,
-    /// The station of the packets in the MAC.
+    /// Station of the packets in the MAC.
     pub serving: u16,
-    /// Packets that the card's own queue takes, which is `aside` then; 0: it has none.
+    /// Capacity of the card's own queue, packets, which is then `aside`; 0 if it has none.
     pub device: usize,
-    /// The queue may drop what it has let in, or tells neighbours apart, or stands above a card's own: one look for
-    /// all of it.
+    /// True if the queue may drop accepted packets, distinguishes neighbours, or stands above a card's own.
+    /// One test covers all three.
     pub modern: bool,
-    /// Stations that the card has served, the last one last.
+    /// Stations that the card has served, the most recent last.
     turns: Vec<u16>,
-    /// What the MAC holds, and what was put aside; it still occupies the buffer. With classes, what waits there too.
+    /// Packets in the MAC and in `aside`, which still occupy the buffer; with classes, their backlog too.
     pub held: Backlog,
-    /// Σ packets × ns, for the mean length, up to `counted`.
+    /// Integral of the length, Σ packets × ns, up to `counted`, for the mean length.
     pub area: u128,
     counted: u64,
 }
@@ -52,17 +52,17 @@ impl Interface {
         }
     }
 
-    /// Whether the queue asks which neighbour a packet is for.
+    /// Returns true if the queue distinguishes the neighbours of packets.
     #[inline]
     pub fn tells_stations(&self) -> bool {
         self.modern
     }
 
-    /// Brings the queue-length integral up to date; call before the length changes.
+    /// Updates the queue-length integral; call before the length changes.
     #[inline]
     pub fn count(&mut self, now: Time) {
         let at = now.as_nanos();
-        // Many packets of one frame change it at one instant, and propagation delays let callbacks run a little ahead
+        // Many packets of one frame change it at one instant, and propagation delays let callbacks run slightly ahead
         // of the clock.
         if at > self.counted {
             self.area += u128::from(self.length()) * u128::from(at - self.counted);
@@ -70,7 +70,7 @@ impl Interface {
         }
     }
 
-    /// The class of a packet to a neighbour, of data of `flow`; `None`: it waits in the queue.
+    /// Returns the class of a packet to a neighbour, of data of `flow`; `None`: it waits in the queue.
     #[inline]
     pub fn classify<const HOST: bool>(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
         if !HOST {
@@ -79,7 +79,7 @@ impl Interface {
         self.classes.as_ref()?.classify(flow, to)
     }
 
-    /// Takes a packet in, into a class or into the queue.
+    /// Takes a packet into a class or into the queue.
     #[inline]
     pub fn enqueue<const HOST: bool>(
         &mut self,
@@ -98,12 +98,12 @@ impl Interface {
             self.held.bytes = self.held.bytes + after.bytes - before.bytes;
             return verdict;
         }
-        // What the card has taken fills its own queue.
+        // Packets that the card has taken fill its own queue.
         let held = if self.device == 0 { self.held } else { Backlog::NONE };
         self.queue.enqueue(now, item, held, &mut self.rng)
     }
 
-    /// The next packet for the MAC, which holds it from now on.
+    /// Returns the next packet for the MAC, which holds it from now on.
     #[inline]
     pub fn dequeue<const HOST: bool>(&mut self, now: Time) -> Option<Item> {
         let item = match self.next_aside() {
@@ -114,8 +114,8 @@ impl Interface {
         Some(item)
     }
 
-    /// Of what was drawn before: the oldest, or from a card's own queue the oldest of the station whose last
-    /// turn is longest ago, as cards serve their queues in turn.
+    /// Returns the next packet of `aside`: the oldest, or, for a card's own queue, by station.
+    /// Then it is the oldest packet of the least recently served station, as cards serve their queues in turn.
     #[inline]
     fn next_aside(&mut self) -> Option<Item> {
         if self.device == 0 { self.aside.pop_front() } else { self.next_of_device() }
@@ -132,7 +132,7 @@ impl Interface {
         self.aside.remove(at)
     }
 
-    /// Moves packets into the card's own queue, as many as it takes.
+    /// Moves packets into the card's own queue until it is full.
     #[cold]
     pub fn fill_device<const HOST: bool>(&mut self, now: Time) {
         while self.aside.len() < self.device {
@@ -141,8 +141,7 @@ impl Interface {
         }
     }
 
-    /// The queue with a set of flows for each neighbour, if packets for one of them can be taken from it
-    /// into a frame.
+    /// Returns the queue with a set of flows per neighbour, if a frame can take packets for one neighbour from it.
     pub fn stations(&mut self) -> Option<&mut Stations> {
         if self.device > 0 || self.classes.is_some() {
             return None;
@@ -150,29 +149,29 @@ impl Interface {
         self.queue.as_stations_mut()
     }
 
-    /// Whether packets leave in the order in which they came, so that one for a neighbour may be
-    /// looked for behind those for others.
+    /// Returns true if packets leave in order of arrival.
+    /// Then a packet for a neighbour may be taken from behind packets for others.
     pub fn is_fifo(&self) -> bool {
         matches!(self.queue, Discipline::DropTail(_)) && self.classes.is_none()
     }
 
-    /// Whether it is a drop-tail queue and nothing else, which takes what there is room for.
+    /// Returns true if it is only a drop-tail queue, which accepts packets while there is room.
     pub fn is_plain(&self) -> bool {
         self.is_fifo() && !self.modern
     }
 
-    /// Whether a plain one has no room for a packet of so many bytes.
+    /// Returns true if a plain queue has no room for a packet of this length.
     #[inline]
     pub fn is_full(&self, bytes: u32) -> bool {
         matches!(&self.queue, Discipline::DropTail(q) if !q.has_room(self.held, bytes))
     }
 
-    /// The next packet out of the queue.
+    /// Takes the next packet out of the queue.
     #[inline]
     pub fn draw<const HOST: bool>(&mut self, now: Time) -> Option<Item> {
         if HOST && let Some(classes) = &mut self.classes {
             let (item, class) = classes.dequeue(now, &mut self.queue)?;
-            // What waits in classes is held already.
+            // The backlog of classes is already counted in `held`.
             if class.is_none() {
                 self.held.add(item);
             }
@@ -183,7 +182,7 @@ impl Interface {
         Some(item)
     }
 
-    /// The next packet out of a plain one's queue.
+    /// Takes the next packet out of a plain queue.
     #[inline]
     pub fn draw_plain(&mut self) -> Option<Item> {
         let Discipline::DropTail(queue) = &mut self.queue else { return None };
@@ -192,7 +191,7 @@ impl Interface {
         Some(item)
     }
 
-    /// When there is a packet for the MAC.
+    /// Returns the instant at which a packet is available for the MAC.
     #[inline]
     pub fn next_ready<const HOST: bool>(&mut self, now: Time) -> Time {
         if HOST && let Some(classes) = &mut self.classes {
@@ -201,24 +200,24 @@ impl Interface {
         self.queue.next_ready(now)
     }
 
-    /// The MAC is done with a packet of so many bytes.
+    /// Notes that the MAC has finished a packet of this length.
     #[inline]
     pub fn release(&mut self, bytes: u32) {
         self.held.packets = self.held.packets.saturating_sub(1);
         self.held.bytes = self.held.bytes.saturating_sub(u64::from(bytes));
     }
 
-    /// The MAC tells what its packet has cost; gives the packet's class.
+    /// Handles the MAC's report of a packet's cost; returns the packet's class.
     pub fn settle(&mut self, report: &SendReport) -> Option<usize> {
         self.classes.as_mut()?.settle(report)
     }
 
-    /// What waits, the packet in service included.
+    /// Returns the backlog, the packet in service included.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog().plus(self.held)
     }
 
-    /// Packets waiting, the one in service included.
+    /// Returns the number of waiting packets, the one in service included.
     #[inline]
     pub fn length(&self) -> u32 {
         self.queue.backlog().packets + self.held.packets

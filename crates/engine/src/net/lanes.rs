@@ -1,21 +1,21 @@
-//! Queues by access category: best effort's is the interface's own, the others stand beside it.
+//! Queues by access category: the interface's own serves best effort, the others are separate.
 
 use fairmesh_units::{NodeId, Time};
 use fairmesh_wifi::Access;
 
 use super::{Interface, Net};
 
-/// What the categories beside best effort have at one radio.
+/// Queues of one radio for the categories other than best effort.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     /// By category; the place of best effort is empty.
     of: [Option<Box<Interface>>; Access::COUNT],
-    /// By category: when what a MAC asked for in vain may be there.
+    /// By category: instant at which a queue that a MAC found empty may have a packet.
     ready: [Time; Access::COUNT],
 }
 
 impl Lanes {
-    /// `queue` makes the queue of a category.
+    /// Builds the lanes; `queue` builds the queue of a category.
     pub fn new<E>(mut queue: impl FnMut(Access) -> Result<Interface, E>) -> Result<Self, E> {
         let mut of = [const { None }; Access::COUNT];
         for access in Access::ALL.into_iter().filter(|a| *a != Access::BestEffort) {
@@ -24,14 +24,14 @@ impl Lanes {
         Ok(Lanes { of, ready: [Time::NEVER; Access::COUNT] })
     }
 
-    /// Every category but best effort.
+    /// Returns the queues of all categories except best effort.
     pub fn iter(&self) -> impl Iterator<Item = &Interface> {
         self.of.iter().flatten().map(|lane| &**lane)
     }
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// The queue of a category at a radio; best effort's where there is no other.
+    /// Returns the queue of a category at a radio; best effort's if there is no other.
     #[inline(always)]
     pub(super) fn lane(&mut self, n: usize, access: Access) -> &mut Interface {
         if access != Access::BestEffort
@@ -43,7 +43,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         &mut self.interfaces[n]
     }
 
-    /// The category of a flow's packets in the queues here.
+    /// Returns the category of a flow's packets in the queues here.
     #[inline(always)]
     pub(super) fn access_of(&self, flow: u32) -> Access {
         if self.lanes.is_empty() {
@@ -52,7 +52,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.flows.get(flow as usize).map_or(Access::BestEffort, |f| f.access)
     }
 
-    /// A MAC has asked a queue in vain: it is told when it need ask again.
+    /// Sets the retry instant of a MAC that found a queue empty.
     #[inline(always)]
     pub(super) fn wait_until(&mut self, n: usize, access: Access, ready: Time) {
         let slot = self.interface_slot(n);
@@ -66,7 +66,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.timers.set(slot, first);
     }
 
-    /// A MAC has got what it asked for.
+    /// Clears the retry instant of a MAC that has got a packet.
     #[inline(always)]
     pub(super) fn waits_no_more(&mut self, n: usize, access: Access) {
         if let Some(lanes) = self.lanes.get_mut(n) {
@@ -74,7 +74,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Brings the integrals of all queues of a radio up to date, and gives their mean length together.
+    /// Updates the integrals of all queues of a radio and returns their mean total length.
     pub fn mean_queue(&mut self, end: Time, node: NodeId) -> f64 {
         let n = node.index();
         let mut area = 0.0;
@@ -88,7 +88,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         area / end.as_nanos() as f64
     }
 
-    /// Packets that wait at a radio, in all its queues.
+    /// Returns the number of packets that wait at a radio, in all its queues.
     pub fn waiting(&self, node: usize) -> u32 {
         let more = self.lanes.get(node).map_or(0, |l| l.iter().map(Interface::length).sum());
         self.interfaces[node].length() + more

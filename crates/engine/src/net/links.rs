@@ -1,4 +1,4 @@
-//! What every link of a radio carries, where a run measures it.
+//! Traffic of every link of a radio, if a run measures it.
 
 use fairmesh_scenario::Scenario;
 use fairmesh_units::NodeId;
@@ -12,7 +12,7 @@ pub(crate) struct LinkMeter {
     pub from: NodeId,
     pub to: NodeId,
     link: LinkId,
-    /// Packets that the MAC was done with, and data frames that it put on the air for them.
+    /// Packets that the MAC has finished, and the data frames that it sent for them.
     pub packets: u64,
     pub frames: u64,
 }
@@ -32,7 +32,7 @@ impl LinkMeters {
         LinkMeters(all)
     }
 
-    /// The MAC of `node` is done with a packet, delivered or given up.
+    /// Notes that the MAC of `node` has finished a packet, delivered or dropped.
     pub fn done(&mut self, node: NodeId, report: &SendReport) {
         let Some(link) = report.packet.link else { return };
         if let Ok(i) = self.0.binary_search_by_key(&(node, link), |m| (m.from, m.link)) {

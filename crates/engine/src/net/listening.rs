@@ -1,5 +1,5 @@
-//! What controls hear of packets, and what they do to them in passing. Without a control that wants
-//! this none of it is compiled into the run.
+//! Packet events for controls, and the changes that controls make to passing packets. Unless a control
+//! requests this, none of it is compiled into the run.
 
 use fairmesh_control::{Class, EventKind, Feedback, Header, QueueLength};
 use fairmesh_queueing::{Backlog, Item, Queue};
@@ -13,7 +13,7 @@ use crate::listeners::{Fate, InService, SWEEP};
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// An acknowledgement has been taken in by a flow's source.
+    /// Notes that a flow's source has processed an acknowledgement.
     pub(super) fn feedback(&mut self, f: usize, handle: u32, segment: &Segment, r: &Received) {
         let node = self.flows[f].path[0] as usize;
         if !segment.flags.has(Flags::ACK) || !self.listeners.wants(node, EventKind::Feedback) {
@@ -31,7 +31,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.feedback(node, feedback, resent);
     }
 
-    /// An ACK frame has been taken in by a QUIC flow's source.
+    /// Notes that a QUIC flow's source has processed an ACK frame.
     pub(super) fn quic_feedback(&mut self, f: usize, handle: u32, r: &Received) {
         let node = self.flows[f].path[0] as usize;
         if !self.listeners.wants(node, EventKind::Feedback) {
@@ -49,7 +49,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.feedback(node, feedback, lost);
     }
 
-    /// A packet is done with the classes of a node: who times it, and who counts flows.
+    /// Notes that a packet has left the classes of a node, for round-trip timing and flow counting.
     pub(super) fn note_passing(&mut self, now: Time, node: u32, handle: u32) {
         let p = self.packets.get(handle);
         let (n, f) = (node as usize, p.flow as usize);
@@ -69,7 +69,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Decides by chance what becomes of a packet that is about to leave a node. Returns whether it is
+    /// Decides at random the outcome for a packet that is about to leave a node. Returns true if it is
     /// lost.
     pub(super) fn chance_takes(&mut self, node: usize, handle: u32) -> bool {
         let p = self.packets.get(handle);
@@ -86,7 +86,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         false
     }
 
-    /// Writes a control's fields into a packet that leaves a node; gives the packet's header.
+    /// Writes a control's fields into a packet that leaves a node; returns the packet's header.
     pub(super) fn write_header(&mut self, node: usize, handle: u32) -> Header {
         let p = self.packets.get(handle);
         let (f, data) = (p.flow, p.forward && p.is_data());
@@ -94,7 +94,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.write(node, handle, f, data, to)
     }
 
-    /// A MAC has taken a packet.
+    /// Notes that a MAC has taken a packet.
     pub(super) fn note_service(&mut self, node: usize, item: Item) {
         let header = self.write_header(node, item.handle);
         let p = self.packets.get(item.handle);
@@ -110,7 +110,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.serve(node, item.handle, frame);
     }
 
-    /// Tells the new length of a class's queue, or of the whole.
+    /// Reports the new length of a class's queue, or of the whole.
     pub(super) fn note_queue(&mut self, node: usize, class: Option<usize>) {
         if !self.listeners.wants(node, EventKind::QueueChanges) {
             return;
@@ -124,7 +124,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.queue_changed(node, length);
     }
 
-    /// Takes a class out of a radio's queue; what waits there joins the radio's own queue.
+    /// Removes a class from a radio's queue; its packets join the radio's own queue.
     pub fn unclass(&mut self, now: Time, node: NodeId, class: Class) {
         let i = &mut self.interfaces[node.index()];
         let gone = i.classes.as_mut().map_or(Vec::new(), |c| c.remove(class));
@@ -132,7 +132,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             let i = &mut self.interfaces[node.index()];
             i.count(now);
             i.held.sub(item);
-            // Whatever its own limit says: nothing is lost with a class.
+            // Regardless of the queue's own limit, because no packet is lost with a class.
             if let Some(lost) =
                 refused(i.queue.enqueue(now, item, Backlog::NONE, &mut i.rng), item.handle)
             {

@@ -1,4 +1,4 @@
-//! The network as the MAC sees it.
+//! The interface of the network to the MAC.
 
 use fairmesh_queueing::{Item, Late, Queue};
 use fairmesh_units::{NodeId, Span, Time};
@@ -17,7 +17,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
     const OBSERVE: bool = WATCH;
     const OVERHEAR: bool = HOST;
 
-    // Always: the medium is compiled several times, and each is hot.
+    // Always inlined: the medium is compiled several times, and each instance is hot.
     #[inline(always)]
     fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
         let taken = self.take(now, node, access);
@@ -44,7 +44,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
             return;
         }
         if broadcast {
-            // The packet stays with its sender, for the next receiver.
+            // The packet stays with its sender for the next receiver.
             let ce = self.packets.get(packet).ce;
             self.arrivals.push(Arrival { at: now, node, frame: Frame(packet), ce });
             return;
@@ -124,7 +124,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// Over which hop a packet leaves the node where it waits.
+    /// Returns the hop over which a packet leaves the node where it waits.
     #[inline(always)]
     fn hop(&self, item: Item) -> Hop {
         let p = self.packets.get(item.handle);
@@ -133,8 +133,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         if p.forward { flow.forward[place] } else { flow.back[place - 1] }
     }
 
-    /// The next packet of a category for the MAC.
-    // Always: the medium is compiled several times, and each is hot.
+    /// Returns the next packet of a category for the MAC.
+    /// Always inlined: the medium is compiled several times, and each instance is hot.
     #[inline(always)]
     fn take(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
         let n = node.index();
@@ -167,7 +167,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
     }
 
-    /// Fills a frame with what waits for the same neighbour in the same category.
+    /// Fills a frame with packets that wait for the same neighbour in the same category.
     #[inline(always)]
     fn fill(
         &mut self,
@@ -216,7 +216,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             self.fill_plain(n, link, access, batch);
             return;
         }
-        // What is drawn and does not go stays next in turn.
+        // A packet that was drawn and does not fit stays next in turn.
         while batch.fits(0) {
             let drawn = self.lane(n, access).draw::<HOST>(now);
             self.settle_late(n, access);
@@ -235,7 +235,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// The same out of a drop-tail queue: packets for others are passed over until one does not fit.
+    /// Fills a frame from a drop-tail queue: packets for others are skipped until one does not fit.
     #[inline(always)]
     fn fill_plain(&mut self, n: usize, link: LinkId, access: Access, batch: &mut Batch<'_>) {
         let wanted = Hop::Radio { link };
@@ -254,7 +254,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// The MAC is done with a packet of a category.
+    /// Notes that the MAC has finished a packet of a category.
     #[inline(always)]
     fn done(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
         let n = node.index();
@@ -281,7 +281,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         if report.outcome == Outcome::Lost {
             self.lose(report.packet.packet, Cause::RetryLimit);
         } else if report.packet.link.is_none() {
-            // A broadcast has been heard by whoever could.
+            // A broadcast has been received by every node that could decode it.
             self.packets.remove(report.packet.packet);
             self.arrived += 1;
         }
@@ -290,10 +290,10 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// A neighbour's frame of a category has come.
+    /// Notes that a neighbour's frame of a category has arrived.
     #[inline(always)]
     fn coming(&mut self, node: NodeId, from: NodeId, airtime: Span, access: Access) {
-        // What a station sends counts as well as what it is sent: Ending the Anomaly §3.2.
+        // Frames that a station sends count as well as those sent to it: Ending the Anomaly §3.2.
         let here = self.lane(node.index(), access);
         if here.modern
             && let Some(stations) = here.queue.as_stations_mut()
@@ -303,7 +303,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.arriving(node, from, airtime);
     }
 
-    /// What a queue did to packets after it had let them in.
+    /// Handles the changes that a queue made to packets after accepting them.
     #[inline(always)]
     pub(super) fn settle_late(&mut self, n: usize, access: Access) {
         if self.lane(n, access).modern {
@@ -323,7 +323,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// A frame takes what waits for its own station only; what has no room stays the next there.
+    /// Fills a frame with packets for its own station only; a packet that does not fit stays next there.
     fn fill_from_station(
         &mut self,
         now: Time,
@@ -348,7 +348,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// The MAC of a node takes a packet.
+    /// Passes a packet to the MAC of a node.
     #[inline(always)]
     fn hand_over(&mut self, n: usize, item: Item, access: Access) {
         if HOST {

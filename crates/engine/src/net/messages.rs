@@ -10,7 +10,7 @@ use super::packet::{NO_FLOW, Packet, Payload};
 use crate::listeners::{BUS, MESSAGE_HEADERS};
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// The next message for a MAC.
+    /// Returns the next message for a MAC.
     pub(super) fn pull_message(&mut self, n: usize) -> Option<Outgoing> {
         let message = self.listeners.next_message(n)?;
         let held = &mut self.interfaces[n].held;
@@ -19,7 +19,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         Some(message)
     }
 
-    /// A frame came in; returns whether it was a message, which goes no further.
+    /// Handles a received frame; returns true if it was a message, which goes no further.
     pub(super) fn note_received(
         &mut self,
         now: Time,
@@ -43,7 +43,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         true
     }
 
-    /// The MAC is done with a frame; returns whether it was a message, which is then gone.
+    /// Handles a frame that the MAC has finished; returns true if it was a message, which is then removed.
     pub(super) fn note_sent(&mut self, node: NodeId, report: &SendReport) -> bool {
         let (handle, broadcast) = (report.packet.packet, report.packet.link.is_none());
         let frame = self.listeners.sent(node, report);
@@ -51,7 +51,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             return false;
         }
         let lost = report.outcome == Outcome::Lost;
-        // What was received is gone already; a broadcast stays until it was sent.
+        // A received message is already removed; a broadcast stays until it was sent.
         if (broadcast || lost)
             && let Payload::Message(body) = self.packets.get(handle).payload
         {
@@ -67,8 +67,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.forget(body);
     }
 
-    /// The nodes from one to another, without the first: as the packets of a flow between them go, or
-    /// over the fewest links; empty where there is no way through the air.
+    /// Returns the nodes from one to another, without the first.
+    /// They follow the packets of a flow between them, or else the fewest links; empty if there is no path through the
+    /// air.
     pub fn way(&self, links: &[Link], from: NodeId, to: NodeId) -> Vec<NodeId> {
         let joins = |path: &[u32]| {
             let a = path.iter().position(|&n| n == from.0)?;
@@ -84,7 +85,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             let mut before = vec![None; self.interfaces.len()];
             let mut reached = vec![to];
             let mut at = 0;
-            // From the end, so that every node knows the next one.
+            // Walked from the end, so that every node knows the next one.
             while let Some(&n) = reached.get(at) {
                 at += 1;
                 for l in links.iter().filter(|l| l.to == n && l.from != to) {
@@ -104,7 +105,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         way
     }
 
-    /// A control sends a message along a way.
+    /// Sends a control's message along a path.
     pub fn route_message(
         &mut self,
         now: Time,
@@ -129,7 +130,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.pass_message(now, node, next, handle, number);
     }
 
-    /// A message goes from a node to the next one on its way.
+    /// Sends a message from a node to the next one on its path.
     fn pass_message(
         &mut self,
         now: Time,
@@ -148,7 +149,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// A control sends a message, to a neighbour or to all.
+    /// Sends a control's message to a neighbour or to all neighbours.
     pub fn send_message(
         &mut self,
         now: Time,

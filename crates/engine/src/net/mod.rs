@@ -40,8 +40,9 @@ pub(crate) use lanes::Lanes;
 pub(crate) use links::{LinkMeter, LinkMeters};
 pub(crate) use wire::WireDirection;
 
-/// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: somebody wants
-/// more than counters and limits, which `listeners`, `signs` and `answers` serve; others pay nothing for it.
+/// The network above the radio.
+/// `WATCH`: the observer receives every frame. `HOST`: a control or measure needs more than counters and limits, which
+/// `listeners`, `signs` and `answers` serve; other runs pay no cost for it.
 pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub packets: Packets,
     /// Packets that reached their endpoint, and those whose connection was gone.
@@ -49,39 +50,39 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub stale: u64,
     /// Per wireless node.
     pub interfaces: Vec<Interface>,
-    /// Per wireless node what the access categories beside best effort have; empty where there is none.
+    /// Per wireless node, queues of the other access categories; empty if there are none.
     pub lanes: Vec<Lanes>,
     pub flows: Vec<FlowState>,
     pub wires: Vec<WireDirection>,
-    /// One per flow, per wire direction, per interface, in this order.
+    /// One timer per flow, per wire direction, per interface, in this order.
     pub timers: Tournament,
-    /// Flows that share their first queue with nobody.
+    /// Flows that are alone in their first queue.
     owners: Owners,
-    /// Interfaces to tell the MAC about once the event is over.
+    /// Interfaces whose MAC is to be notified once the event is over.
     pub kicks: Vec<NodeId>,
     /// Start of the measured interval.
     pub measure_from: Time,
-    /// Classes of the control, and per node the ones that stand there.
+    /// Classes of controls, by node through an index.
     pub classes: Vec<ByteClasses>,
     classes_at: Vec<Option<u32>>,
     controls: usize,
     /// Per node where a control counts them: data that left it, per flow.
     pub left: Vec<Vec<Left>>,
-    /// Per node where a control asks for them: what TCP's headers say there, per flow.
+    /// Per node where a control requests them: signs read from TCP's headers, per flow.
     pub signs: Vec<Vec<Signs>>,
     /// Timestamps of TCP, where a control reads headers.
     stamps: Option<Stamps>,
     /// Echo probes of controls, by node.
     pub echoes: Vec<Echoes>,
-    /// What controls hear and put into packets; idle unless `HOST`.
+    /// State of listening controls and of their fields in packets; idle unless `HOST`.
     pub listeners: Listeners,
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
     pub observer: Option<Box<dyn Observer>>,
-    /// Per node, when observed: the packets in its MAC as they were handed over, by handle. A receiver may have passed one
-    /// up, and its handle be another packet's, while a category has not learnt of that yet.
+    /// Per node, if observed: the packets in its MAC as they were passed to it, by handle.
+    /// A receiver may have passed one up, and its handle may belong to another packet, before a category is notified.
     snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
-    /// Where a run measures how long acknowledgements take.
+    /// State of the acknowledgement delay, if a run measures it.
     pub answers: Option<Answers>,
     pub links: Option<LinkMeters>,
     /// Aggregates observed.
@@ -90,13 +91,13 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     looks: Vec<Look>,
 }
 
-/// What an observer is told of a radio's frames.
+/// Properties of a radio's frames for an observer.
 pub(crate) struct Look {
     /// By number of the PHY's rate.
     rates: Vec<BitRate>,
-    /// Whether unicast data has a QoS Control field.
+    /// True if unicast data has a QoS Control field.
     qos: bool,
-    /// Middle of its primary channel, MHz, where it is told.
+    /// Centre frequency of its primary channel, MHz, if given.
     channel_mhz: Option<u16>,
 }
 
@@ -119,7 +120,7 @@ pub(crate) struct Left {
     pub bytes: u64,
 }
 
-/// What controls have put into the network.
+/// Requirements of the controls on the network.
 pub(crate) struct Shaping {
     /// Nodes, wired hosts included.
     pub nodes: usize,
@@ -133,20 +134,20 @@ pub(crate) struct Shaping {
     pub probing: Vec<NodeId>,
     /// Number of controls.
     pub controls: usize,
-    /// What they hear.
+    /// State of the listening controls.
     pub listeners: Listeners,
 }
 
-/// What a timer slot stands for.
+/// Meaning of a timer slot.
 enum Timer {
     Flow(usize),
     Wire(usize),
     Interface(usize),
     Classes(usize),
     Control(usize),
-    /// Time to look for flows that have fallen silent.
+    /// Instant of the next sweep for idle flows.
     Sweep,
-    /// Something arrives behind the gateways.
+    /// A message arrives over the wires behind the gateways.
     Backhaul,
     /// An echo probe is due.
     Echo(usize),
@@ -242,12 +243,12 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     pub(crate) fn classes_slot(&self, set: usize) -> usize {
         self.flows.len() + self.wires.len() + self.interfaces.len() + set
     }
-    /// The timer slot of a control.
+    /// Returns the timer slot of a control.
     pub fn control_slot(&self, control: usize) -> usize {
         self.classes_slot(self.classes.len()) + control
     }
 
-    /// A gateway's message to the others.
+    /// Sends a gateway's message to the other gateways.
     pub fn send_behind(&mut self, now: Time, from: NodeId, body: &[u8]) {
         let slot = self.control_slot(self.controls + 1);
         let due = self.listeners.send_behind(now, from, body);
@@ -256,8 +257,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// A timer has come due. If it is a control's, its number is returned and the rest is the
-    /// caller's.
+    /// Handles a timer that is due. For a control's timer, returns its number and leaves the rest to the
+    /// caller.
     pub fn fire(&mut self, now: Time, slot: usize) -> Option<usize> {
         match self.timer(slot) {
             Timer::Flow(f) => self.flow_deadline(now, f),

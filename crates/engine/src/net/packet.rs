@@ -4,27 +4,27 @@ use fairmesh_queueing::Item;
 use fairmesh_transport::{Datagram, Segment, quic};
 use fairmesh_units::Time;
 
-/// In place of a flow or a neighbour: none.
+/// Value in place of a flow or a neighbour if there is none.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
 
-/// What a packet carries.
+/// Payload of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload {
     Tcp(Segment),
     Udp(Datagram),
-    /// A QUIC packet, whose content is kept beside ([`Packets::body`]), and whether it has data.
+    /// A QUIC packet, whose content is stored separately ([`Packets::body`]); true if it has data.
     Quic {
         body: u32,
         data: bool,
     },
     /// A control's message, by number.
     Message(u32),
-    /// A control's echo request or its answer, by sequence number.
+    /// A control's echo request or its reply, by sequence number.
     Echo {
         sequence: u16,
         answer: bool,
     },
-    /// Known to the outside only.
+    /// Content known only outside the engine.
     External,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Payload {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub payload: Payload,
-    /// When the source's transport made it, ns.
+    /// Instant at which the source's transport built it, ns.
     pub born: u64,
     pub flow: u32,
     /// Connection of the flow it belongs to; older ones are discarded on arrival.
@@ -41,17 +41,17 @@ pub(crate) struct Packet {
     pub bytes: u32,
     /// Position on the flow's path.
     pub place: u16,
-    /// From the flow's origin to its destination, or back.
+    /// True from the flow's origin to its destination, false in reverse.
     pub forward: bool,
-    /// ECN-capable.
+    /// True if ECN-capable.
     pub ect: bool,
-    /// By ECT(1) instead of ECT(0).
+    /// True if ECN-capable by ECT(1) instead of ECT(0).
     pub ect1: bool,
     pub ce: bool,
 }
 
 impl Packet {
-    /// Of one hop and of no transport: a frame from outside, or a control's message.
+    /// Builds a packet of one hop and of no transport: a frame from outside, or a control's message.
     pub fn single(payload: Payload, born: Time, flow: u32, bytes: u32) -> Self {
         Packet {
             payload,
@@ -67,14 +67,14 @@ impl Packet {
         }
     }
 
-    /// As queues see it; each direction of a flow is a flow of its own there.
+    /// Returns the packet as queues see it; each direction of a flow is a separate flow there.
     #[inline]
     pub fn item(&self, handle: u32) -> Item {
         let flow = 2 * self.flow + u32::from(!self.forward);
         Item { handle, bytes: self.bytes, flow, ect: self.ect, ect1: self.ect1, station: 0 }
     }
 
-    /// Carries application data (as opposed to a bare acknowledgement).
+    /// Returns true if it carries application data (as opposed to a bare acknowledgement).
     pub fn is_data(&self) -> bool {
         match self.payload {
             Payload::Tcp(s) => s.len > 0,
@@ -85,13 +85,14 @@ impl Packet {
     }
 }
 
-/// Packets by handle. Freed places are used again, so a run allocates as much as it ever holds.
+/// Packets by handle.
+/// Freed slots are reused, so a run allocates as much as it ever holds.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,
     free: Vec<u32>,
     created: u64,
-    /// What QUIC packets carry, which differs in length, and the free places among them.
+    /// Contents of QUIC packets, which differ in length, and the free slots among them.
     bodies: Vec<quic::Packet>,
     free_bodies: Vec<u32>,
 }
@@ -109,7 +110,7 @@ impl Packets {
         }
     }
 
-    /// Counts a packet that was refused before it was made.
+    /// Counts a packet that was refused before it was built.
     #[inline]
     pub fn count(&mut self) {
         self.created += 1;
@@ -124,7 +125,7 @@ impl Packets {
         packet
     }
 
-    /// Keeps what a QUIC packet carries, until the packet is removed.
+    /// Stores the content of a QUIC packet until the packet is removed.
     pub fn keep(&mut self, body: quic::Packet) -> Payload {
         let data = body.data() > 0;
         let place = if let Some(i) = self.free_bodies.pop() {
@@ -137,7 +138,7 @@ impl Packets {
         Payload::Quic { body: place, data }
     }
 
-    /// What was kept; also of a packet that has just been removed.
+    /// Returns the stored content; also of a packet that has just been removed.
     pub fn body(&self, body: u32) -> &quic::Packet {
         &self.bodies[body as usize]
     }
@@ -152,12 +153,12 @@ impl Packets {
         &mut self.slots[handle as usize]
     }
 
-    /// Packets made so far.
+    /// Returns the number of packets built so far.
     pub fn created(&self) -> u64 {
         self.created
     }
 
-    /// Packets that still exist.
+    /// Returns the number of packets that still exist.
     pub fn live(&self) -> u64 {
         (self.slots.len() - self.free.len()) as u64
     }

@@ -1,10 +1,10 @@
-//! What a box at the gateway reads from TCP's headers.
+//! Signs that a middlebox at the gateway reads from TCP's headers.
 
 use fairmesh_control::host::{Answer, Data, RoundTrips, Side, Signs as Rule, Spin, Trips};
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::{Span, Time};
 
-/// Of one flow, at one interface: the signs of its present connection, and its round trips through the mesh.
+/// Signs of one flow's present connection at one interface, and its round trips through the mesh.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signs {
     generation: u32,
@@ -12,12 +12,12 @@ pub(crate) struct Signs {
     signs: Rule,
     trips: Trips,
     spin: Spin,
-    /// Since the last sample.
+    /// Round trips since the last sample.
     pub round_trips: RoundTrips,
 }
 
 impl Signs {
-    /// Takes in a segment with its timestamps, of the flow's data (`forward`) or of what answers it.
+    /// Processes a segment with its timestamps, of the flow's data (`forward`) or of the reverse direction.
     pub fn see(
         &mut self,
         now: Time,
@@ -32,7 +32,7 @@ impl Signs {
             self.signs.begin();
             self.trips = Trips::default();
         } else if generation < self.generation {
-            // Of a connection that is over.
+            // It belongs to a former connection.
             return;
         }
         let ends = segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN);
@@ -60,7 +60,7 @@ impl Signs {
         }
     }
 
-    /// Takes in the spin bit of a QUIC packet.
+    /// Processes the spin bit of a QUIC packet.
     pub fn see_spin(&mut self, now: Time, generation: u32, side: Side, bit: bool) {
         if generation > self.generation {
             (self.generation, self.spin) = (generation, Spin::default());
@@ -70,22 +70,22 @@ impl Signs {
         }
     }
 
-    /// Age of a stall of the flow's packets in the mesh.
+    /// Returns the age of a stall of the flow's packets in the mesh.
     pub fn stalled(&mut self, now: Time) -> Option<Span> {
         self.round_trips.stalled(now, self.trips.oldest(now))
     }
 
-    /// Whether any segment of it was ever seen.
+    /// Returns true if any TCP segment of the flow was seen.
     pub fn is_tcp(&self) -> bool {
         self.tcp
     }
 
-    /// Bytes that are not acknowledged.
+    /// Returns the number of unacknowledged bytes.
     pub fn awaited(&self) -> u64 {
         self.signs.awaited()
     }
 
-    /// Segments that had nothing beyond the highest seen.
+    /// Returns the number of segments that had nothing beyond the highest sequence number seen.
     pub fn repeated(&self) -> u64 {
         self.signs.repeated()
     }
@@ -103,7 +103,7 @@ mod tests {
         Segment { ack, flags: Flags::ACK, ..Segment::default() }
     }
 
-    /// Of a download, at one moment.
+    /// Reads a segment of a download at one instant.
     fn see(signs: &mut Signs, generation: u32, forward: bool, segment: &Segment) {
         let side = if forward { Side::Enters } else { Side::Leaves };
         signs.see(Time::ZERO, generation, forward, side, segment, [1, 0]);

@@ -1,8 +1,8 @@
-//! Sources of datagrams whose queue is theirs alone: what they send until the radio moves is sent at once.
+//! Datagram sources that own their queue: datagrams due before the radio's next event are sent at once.
 //!
-//! While a node's MAC is at work, a packet that comes to its queue only waits there. Where nobody else puts packets into
-//! that queue, nothing can tell whether the source spoke at its times or, up to the radio's next event, all at once; the
-//! times themselves are in the packets. So a source that fills A-MPDUs costs one event per A-MPDU, not one per MPDU.
+//! While a node's MAC is busy, a packet that reaches its queue only waits there. If no other source puts packets into
+//! that queue, the result is the same if the source sends at its times or, up to the radio's next event, all at once;
+//! the times themselves are in the packets. So a source that fills A-MPDUs costs one event per A-MPDU, not per MPDU.
 
 use fairmesh_queueing::Verdict;
 use fairmesh_transport::Datagram;
@@ -13,18 +13,18 @@ use super::packet::{Packet, Payload};
 use super::{Interface, Net};
 use crate::record::Cause;
 
-/// In place of a node: the flow's queue is not its own.
+/// Value in place of a node if the flow shares its queue.
 const SHARED: u32 = u32::MAX;
 
-/// Which flows have the queue where they begin for themselves.
+/// Flows that have their first queue to themselves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owners {
-    /// Per flow: the radio it begins at.
+    /// Per flow: the radio at which it begins.
     radios: Vec<u32>,
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// Finds the flows whose queue is theirs alone. Where a control listens there are none.
+    /// Finds the flows that own their queue. There are none where a control listens.
     pub fn find_owners(&mut self) {
         let radios = (0..self.flows.len()).map(|f| self.owned(f).unwrap_or(SHARED)).collect();
         self.owners = Owners { radios };
@@ -48,15 +48,15 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         free.then_some(node)
     }
 
-    /// The radio whose queue is that of this timer's flow alone.
+    /// Returns the radio whose queue belongs to this timer's flow alone.
     #[inline]
     pub fn owner(&self, slot: usize) -> Option<NodeId> {
         let node = *self.owners.radios.get(slot)?;
         (node != SHARED).then_some(NodeId(node))
     }
 
-    /// A source with a queue of its own, whose MAC is at work, sends all that is due before `until`; returns how many
-    /// datagrams that were.
+    /// Sends all datagrams due before `until` of a source that owns its queue and whose MAC is busy.
+    /// Returns their number.
     pub fn send_ahead(&mut self, f: usize, until: Time) -> u64 {
         let flow = &mut self.flows[f];
         let interface = &mut self.interfaces[flow.path[0] as usize];
@@ -70,7 +70,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             sent += 1;
             let Some(datagram) = flow.number(now, bytes, self.measure_from) else { continue };
             if interface.is_full(datagram.ip_bytes()) {
-                // As if it had been made, refused and forgotten.
+                // As if it had been built, refused and removed.
                 self.packets.count();
                 flow.meters.lost(Cause::Queue, (now >= self.measure_from).then_some(true));
                 continue;
@@ -91,7 +91,7 @@ impl FlowState {
         self.way().len() == self.path.len()
     }
 
-    /// The nodes in whose queues its packets wait: nothing comes back from where datagrams go.
+    /// Returns the nodes in whose queues its packets wait; datagrams have no return traffic.
     fn senders(&self) -> &[u32] {
         match self.ends {
             Ends::Udp { .. } if self.keeps_its_path() => &self.path[..self.path.len() - 1],
@@ -99,7 +99,7 @@ impl FlowState {
         }
     }
 
-    /// Numbers the next datagram, of `bytes` bytes; `None`: the flow has none.
+    /// Numbers the next datagram, of `bytes` bytes; `None` if the flow has none.
     #[inline]
     pub fn number(&mut self, now: Time, bytes: u32, measure_from: Time) -> Option<Datagram> {
         let Ends::Udp { next, .. } = &mut self.ends else { return None };
@@ -111,7 +111,7 @@ impl FlowState {
         Some(datagram)
     }
 
-    /// A datagram that leaves the origin.
+    /// Builds a datagram that leaves the origin.
     #[inline]
     pub fn packet(&self, f: usize, datagram: Datagram) -> Packet {
         Packet {
@@ -146,7 +146,7 @@ mod tests {
     ];
     const QUEUES: [&str; 3] = ["7", "300", "{ kind = \"drop-tail\", bytes = \"90000 B\" }"];
 
-    /// The record of a run in words, and how many flows sent ahead.
+    /// Returns the record of a run as text, and the number of flows that sent ahead.
     fn record(text: &str, options: &RunOptions, ahead: bool) -> (String, usize) {
         let scenario = draft_from_toml("test.toml", text).unwrap().build().unwrap();
         let fair = fair_rates(&scenario).unwrap();

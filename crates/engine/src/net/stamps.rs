@@ -1,5 +1,5 @@
-//! TCP's timestamps (RFC 7323 §3) of packets in the network, kept beside them where a control reads headers. Simulated
-//! segments carry them without the option's 12 bytes.
+//! TCP's timestamps (RFC 7323 §3) of packets in the network, stored separately if a control reads headers.
+//! Simulated segments carry them without the option's 12 bytes.
 
 use fairmesh_units::Time;
 
@@ -10,7 +10,7 @@ pub(crate) struct Stamps {
     connections: Vec<Connection>,
 }
 
-/// The connection of a flow whose packets were sent last.
+/// The most recent connection of a flow that has sent packets.
 #[derive(Clone, Copy, Default, Debug)]
 struct Connection {
     generation: u32,
@@ -19,12 +19,13 @@ struct Connection {
 }
 
 impl Stamps {
-    /// Of a network with this number of flows.
+    /// Builds the timestamps of a network with this number of flows.
     pub fn new(flows: usize) -> Self {
         Stamps { packets: Vec::new(), connections: vec![Connection::default(); flows] }
     }
 
-    /// One end of a flow sends a packet: TSval is the time in ms from 1, TSecr what the end received last.
+    /// Notes that an end of a flow sends a packet.
+    /// TSval is the time in ms from 1, TSecr the last TSval that the end received.
     pub fn send(&mut self, now: Time, handle: u32, flow: usize, generation: u32, end: usize) {
         let connection = &mut self.connections[flow];
         if generation > connection.generation {
@@ -38,12 +39,12 @@ impl Stamps {
         self.packets[handle] = [value, connection.recent[end]];
     }
 
-    /// One end of a flow receives a packet of its present connection.
+    /// Notes that an end of a flow receives a packet of its present connection.
     pub fn receive(&mut self, handle: u32, flow: usize, end: usize) {
         self.connections[flow].recent[end] = self.packets[handle as usize][0];
     }
 
-    /// TSval and TSecr of a packet.
+    /// Returns TSval and TSecr of a packet.
     pub fn of(&self, handle: u32) -> [u32; 2] {
         self.packets.get(handle as usize).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! One direction of a wire: a drop-tail queue, a transmitter, packets under way.
+//! One direction of a wire: a drop-tail queue, a transmitter, packets in transit.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(crate) struct WireDirection {
     limit: usize,
     /// Arrival instants and packets, earliest first; packets still being sent included.
     under_way: VecDeque<(Time, u32)>,
-    /// When the transmitter has sent everything accepted.
+    /// Instant at which the transmitter has sent everything accepted.
     free_at: Time,
 }
 
@@ -25,7 +25,7 @@ impl WireDirection {
 
     /// Accepts a packet unless the queue is full.
     pub fn send(&mut self, now: Time, packet: u32, bytes: u32) -> bool {
-        // Waiting, or being sent: what has not left the transmitter yet.
+        // Packets that wait or are being sent: those that have not left the transmitter yet.
         let waiting =
             self.under_way.iter().rev().take_while(|(at, _)| *at > now + self.delay).count();
         if waiting >= self.limit {
@@ -36,12 +36,12 @@ impl WireDirection {
         true
     }
 
-    /// When the next packet arrives.
+    /// Returns the arrival instant of the next packet.
     pub fn next_deadline(&self) -> Time {
         self.under_way.front().map_or(Time::NEVER, |p| p.0)
     }
 
-    /// The packet that has arrived.
+    /// Takes the packet that has arrived.
     pub fn take(&mut self, now: Time) -> Option<u32> {
         if self.next_deadline() > now {
             return None;

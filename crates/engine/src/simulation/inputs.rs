@@ -11,11 +11,11 @@ use crate::fair::{FairRates, fair_rates};
 use crate::host::Controls;
 use crate::observe::Observer;
 
-/// What a run gets beside its scenario and options; by default nothing.
+/// Inputs of a run beside its scenario and options; by default none.
 #[derive(Default)]
 pub struct Inputs {
-    /// Fair rates, for controls and measures that need them ([`needs_fair_rates`]). Without them the
-    /// record's `fair_bps` are `None`, and a control that needs them is refused by name.
+    /// Fair rates, for controls and measures that need them ([`needs_fair_rates`]).
+    /// Without them the record's `fair_bps` are `None`, and a control that needs them is rejected by name.
     pub fair: Option<FairRates>,
     /// Control to run in place of the scenario's own, at gateways too.
     pub control: Option<Mechanism>,
@@ -26,11 +26,12 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Inputs with the analytic fair rates, or without fair rates if the capacity model refuses the
-    /// scenario and its control, or `control` in its place, needs none.
+    /// Returns inputs with the analytic fair rates.
+    /// They have none if the capacity model rejects the scenario and its control, or `control` in its place, needs
+    /// none.
     ///
     /// # Errors
-    /// [`EngineError::Capacity`] if the model refuses the scenario and the control needs fair rates.
+    /// [`EngineError::Capacity`] if the model rejects the scenario and the control needs fair rates.
     pub fn analytic(scenario: &Scenario, control: Option<Mechanism>) -> Result<Self, EngineError> {
         let fair = match fair_rates(scenario) {
             Ok(fair) => Some(fair),
@@ -54,7 +55,7 @@ impl fmt::Debug for Inputs {
     }
 }
 
-/// Whether a scenario's control, or `control` in its place, needs fair rates.
+/// Returns true if a scenario's control, or `control` in its place, needs fair rates.
 pub fn needs_fair_rates(scenario: &Scenario, control: Option<&Mechanism>) -> bool {
     let Controls { mechanism, at_gateways } = match control {
         Some(mechanism) => Controls { mechanism, at_gateways: None },

@@ -1,4 +1,4 @@
-//! A run that its owner advances, looks at, cancels and finishes.
+//! A run that its owner advances, inspects, cancels and finishes.
 
 mod cancel;
 mod inputs;
@@ -63,7 +63,7 @@ pub enum Status {
 pub struct Simulation {
     world: Worlds,
     cancel: CancelToken,
-    /// The control if it is not the scenario's.
+    /// The control if it is not the scenario's own.
     control: Option<Mechanism>,
 }
 
@@ -89,7 +89,7 @@ macro_rules! each {
 }
 
 impl Simulation {
-    /// A simulation at time zero.
+    /// Builds a simulation at time zero.
     ///
     /// # Errors
     /// See [`EngineError`]: a control that does not start, a queue that cannot be built, a path with a gap.
@@ -125,7 +125,7 @@ impl Simulation {
 
     /// Advances to `until`, or to the end of the scenario if that is earlier.
     ///
-    /// All events before that instant have happened then. The [`CancelToken`] is checked every 20 ms of simulated
+    /// All events before that instant have then been processed. The [`CancelToken`] is checked every 20 ms of simulated
     /// time, between events.
     pub fn advance(&mut self, until: Time) -> Status {
         let cancel = &self.cancel;
@@ -143,7 +143,7 @@ impl Simulation {
         })
     }
 
-    /// Lets one event happen. Datagrams that a source sends ahead of the radio come with it.
+    /// Processes one event. Datagrams that a source sends ahead of the radio are included.
     pub fn step(&mut self) -> Status {
         if self.cancel.is_cancelled() {
             return Status::Cancelled;
@@ -154,12 +154,12 @@ impl Simulation {
         })
     }
 
-    /// Instant up to which the simulation has run.
+    /// Returns the instant up to which the simulation has run.
     pub fn now(&self) -> Time {
         each!(&self.world, world => world.now)
     }
 
-    /// Progress and current measures.
+    /// Returns the progress and current measures.
     pub fn snapshot(&self) -> Snapshot {
         each!(&self.world, world => snapshot::of(world))
     }
@@ -194,7 +194,7 @@ impl Simulation {
     }
 }
 
-/// Whether some queue charges neighbours for the airtime of frames received from them.
+/// Returns true if any queue charges neighbours for the airtime of frames received from them.
 fn charges_received(scenario: &Scenario) -> bool {
     let queues = scenario.nodes().iter().filter_map(|n| n.queue.as_ref()).chain([scenario.queue()]);
     let airtime =
@@ -202,7 +202,7 @@ fn charges_received(scenario: &Scenario) -> bool {
     queues.map(|q| &q.discipline).any(airtime)
 }
 
-/// Simulations move between threads and outlive what they were built from.
+/// Asserts that simulations can move between threads and outlive their inputs.
 const _: () = {
     const fn movable<T: Send + 'static>() {}
     movable::<Simulation>();

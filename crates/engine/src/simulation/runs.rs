@@ -15,7 +15,7 @@ use crate::world::RunOptions;
 /// Runs a scenario to its end, with the analytic fair rates if the capacity model has them.
 ///
 /// # Errors
-/// See [`EngineError`]; nothing has run then.
+/// See [`EngineError`]; the run has then not started.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
     let inputs = Inputs::analytic(scenario, None)?;
     Simulation::new(Arc::new(scenario.clone()), options, inputs)?.finish()
@@ -24,7 +24,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, Engin
 /// Runs a scenario to its end while `observer` receives every frame; returns both.
 ///
 /// # Errors
-/// See [`EngineError`]; nothing has run then.
+/// See [`EngineError`]; the run has then not started.
 ///
 /// # Panics
 /// Never: the observer that a simulation returns is the one it was given.
@@ -46,7 +46,7 @@ pub fn run_observed<O: Observer>(
 /// registry ([`Mechanism::of`]).
 ///
 /// # Errors
-/// See [`EngineError`]; nothing has run then.
+/// See [`EngineError`]; the run has then not started.
 pub fn run_under(
     scenario: &Scenario,
     options: &RunOptions,

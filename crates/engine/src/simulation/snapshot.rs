@@ -29,7 +29,7 @@ pub struct FlowSnapshot {
     pub name: String,
     /// Application bytes delivered in order, warm-up included.
     pub delivered_bytes: u64,
-    /// Those since the warm-up, per second, bit/s; `None` during the warm-up.
+    /// Goodput since the warm-up, bit/s; `None` during the warm-up.
     pub goodput_bps: Option<f64>,
 }
 
@@ -38,12 +38,12 @@ pub struct FlowSnapshot {
 pub struct QueueSnapshot {
     /// Node name.
     pub node: String,
-    /// Packets that wait, those of a control's classes included.
+    /// Waiting packets, those of a control's classes included.
     pub packets: u32,
 }
 
 impl Snapshot {
-    /// Simulated part of the duration, in [0, 1].
+    /// Returns the simulated fraction of the duration, in [0, 1].
     pub fn progress(&self) -> f64 {
         self.time_s / self.duration_s
     }

@@ -1,4 +1,4 @@
-//! From a finished world to its record.
+//! Conversion of a finished world to its record.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     }
 }
 
-/// The links over which anything was sent, in scenario order.
+/// Returns the links over which anything was sent, in scenario order.
 pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
     let stations = scenario.wireless().count();
     let name = |n: NodeId| match n.index().checked_sub(stations) {
@@ -113,7 +113,7 @@ pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
     scenario.links().iter().filter_map(record).collect()
 }
 
-/// Part of a flow's time in the measured interval in which its application had something to transfer.
+/// Returns the fraction of a flow's time in the measured interval in which its application had data to transfer.
 fn active_share(flow: &Flow, scenario: &Scenario, meters: &Meters, end: Time) -> f64 {
     if !matches!(flow.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. }) {
         return 1.0;
@@ -125,12 +125,12 @@ fn active_share(flow: &Flow, scenario: &Scenario, meters: &Meters, end: Time) ->
     if there > 0.0 { (active / there).min(1.0) } else { 0.0 }
 }
 
-/// What a scenario's subscribers have, by the records of its flows.
+/// Returns the records of a scenario's subscribers, from the records of its flows.
 pub fn subscribers(scenario: &Scenario, flows: &[FlowRecord]) -> Vec<SubscriberRecord> {
     scenario.subscribers().list.iter().map(|s| subscriber(s, flows)).collect()
 }
 
-/// The sums over a subscriber's flows.
+/// Returns the sums over a subscriber's flows.
 fn subscriber(s: &Subscriber, flows: &[FlowRecord]) -> SubscriberRecord {
     // Summed from 0: an empty `sum` is −0.
     let sum = |own: &[usize]| own.iter().fold(0.0, |sum, &f| sum + flows[f].goodput_bps);
@@ -146,13 +146,13 @@ fn subscriber(s: &Subscriber, flows: &[FlowRecord]) -> SubscriberRecord {
     }
 }
 
-/// Adds what a flow delivered to a fingerprint.
+/// Adds a flow's delivered data to a fingerprint.
 pub(crate) fn mix(fingerprint: u64, bytes: u64, packets: u64) -> u64 {
     let step = |f: u64, total: u64| (f ^ total).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     step(step(fingerprint, bytes), packets)
 }
 
-/// Counts of the whole world; those of flows and nodes are added later.
+/// Returns the counts of the whole world; those of flows and nodes are added later.
 pub(crate) fn totals<const WATCH: bool, const HOST: bool>(world: &World<WATCH, HOST>) -> Totals {
     Totals {
         transmissions: world.air.transmissions(),
@@ -165,7 +165,7 @@ pub(crate) fn totals<const WATCH: bool, const HOST: bool>(world: &World<WATCH, H
     }
 }
 
-/// One record per wireless node; their counters go into the totals.
+/// Returns one record per wireless node; adds their counters to the totals.
 pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
     world: &mut World<WATCH, HOST>,
     end: Time,
@@ -228,7 +228,7 @@ fn signalling(s: &Signalling, end: Time) -> SignallingRecord {
     }
 }
 
-/// Counters of the flow's transport, if it has any.
+/// Returns the counters of the flow's transport, if it has any.
 fn counters(
     flow: &mut FlowState,
     cwnd: Option<&Vec<f64>>,
@@ -262,7 +262,7 @@ impl Drops {
         } += 1;
     }
 
-    /// Losses of every cause.
+    /// Returns the number of losses of every cause.
     pub fn total(&self) -> u64 {
         self.queue + self.wire + self.retry_limit + self.limiter
     }

@@ -1,4 +1,4 @@
-//! The simulator under the suite for hosts.
+//! The simulator under the conformance suite for hosts.
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use crate::classes::{self, in_force};
 use crate::fair::fair_rates;
 use crate::host::{self, ControlAt, Controls};
 
-/// Two branches of two hops, traffic in both directions; every hop has more to carry than most
-/// limits let through.
+/// Two branches of two hops with traffic in both directions; every hop's load exceeds most limits.
 const MESH: &str = r#"
 name = "branches"
 duration = "100 s"
@@ -43,7 +42,7 @@ from = 4
 to = 0
 "#;
 
-/// With listeners or without, as a run chooses.
+/// Worlds with or without listeners, as a run chooses.
 enum Worlds {
     Plain(World<false, false>),
     Listening(World<false, true>),
@@ -163,7 +162,7 @@ fn class_at<const HOST: bool>(
     (class == Class::All).then_some(ClassInForce { limit: Limit::None, leaf, burst })
 }
 
-/// It has everything: whatever is registered runs there.
+/// The simulator has every capability, so every registered mechanism runs there.
 #[test]
 fn the_simulator_keeps_the_contract_with_every_mechanism() {
     let scenario = mesh();

@@ -9,7 +9,7 @@ use crate::airs::Airs;
 use crate::net::{LinkMeter, LinkMeters, Net};
 use crate::record::{LinkSeries, Series};
 
-/// What the curves told last.
+/// Counter values at the last sample of the curves.
 pub(super) struct LinkCurves {
     packets: Vec<(u64, u64)>,
     channel: Vec<ChannelTime>,
@@ -63,7 +63,7 @@ impl LinkCurves {
             let ran = |t: fn(&ChannelTime) -> fairmesh_units::Span| {
                 t(&now).as_secs_f64() - t(&last).as_secs_f64()
             };
-            // A frame that is under way may be counted on one side only.
+            // A frame in progress may be counted on one side only.
             let foreign = (ran(|t| t.busy) - ran(|t| t.receive)) / ran(|t| t.active);
             curve.push(foreign.max(0.0));
         }

@@ -24,17 +24,16 @@ use crate::record::{DecisionRecord, Series};
 pub use collect::subscribers;
 use curves::LinkCurves;
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RunOptions {
     /// Seed of every random stream.
     pub seed: u64,
     /// Interval of the curves; `None`: no curves.
     pub sample: Option<Span>,
-    /// Whether to measure [`FlowRecord::acknowledged_delay_s`](crate::record::FlowRecord).
+    /// True to measure [`FlowRecord::acknowledged_delay_s`](crate::record::FlowRecord).
     pub acknowledged: bool,
-    /// Whether the curves tell of links and of foreign energy
-    /// ([`Series::links`], [`Series::foreign`]).
+    /// True if the curves include links and foreign energy ([`Series::links`], [`Series::foreign`]).
     pub links: bool,
 }
 
@@ -44,7 +43,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What a world is put together from.
+/// Components from which a world is assembled.
 pub(crate) struct Parts {
     pub fair: Option<FairRates>,
     pub air: Airs,
@@ -62,19 +61,19 @@ pub(crate) struct World<const WATCH: bool, const HOST: bool> {
     curves: Option<LinkCurves>,
     /// Instant of the next sample of the curves; [`Time::NEVER`] without sampling.
     next_sample: Time,
-    /// All events before it have happened.
+    /// Current instant; all events before it have been processed.
     pub now: Time,
-    /// Whether the end of the scenario has been reached.
+    /// True if the end of the scenario has been reached.
     pub ended: bool,
     pub(crate) controls: Vec<ControlAt>,
     pub decisions: Vec<DecisionRecord>,
-    /// Changes of the fair rates that the controls know of.
+    /// Number of changes of the fair rates already reported to the controls.
     pub(crate) allocated: usize,
-    /// The scenario's changes of link rates that have happened.
+    /// Number of the scenario's changes of link rates already made.
     rate_changes: usize,
-    /// The same for paths.
+    /// Number of the scenario's path changes already made.
     route_changes: usize,
-    /// Bytes each flow had delivered at the last sample.
+    /// Bytes delivered of each flow at the last sample.
     sampled: Vec<u64>,
     pub events: u64,
 }
@@ -110,7 +109,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         Self::assemble(scenario, options, observer, Parts { fair, air, controls, flows })
     }
 
-    /// The world of a scenario with given traffic and controls.
+    /// Assembles the world of a scenario with given traffic and controls.
     pub fn assemble(
         scenario: Arc<Scenario>,
         options: &RunOptions,
@@ -234,8 +233,9 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         Ok(world)
     }
 
-    /// Advances to `until`, or to the end of the scenario if that is earlier: every event before that
-    /// instant has happened then. Any sequence of steps to an instant has the same outcome.
+    /// Advances to `until`, or to the end of the scenario if that is earlier.
+    /// Every event before that instant has then been processed. Any sequence of steps to an instant has the same
+    /// outcome.
     pub fn advance(&mut self, until: Time) {
         while !self.ended {
             let barrier = self.next_barrier();
@@ -248,7 +248,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         }
     }
 
-    /// Lets one event happen, or one batch of datagrams that a source sends ahead of the radio.
+    /// Processes one event, or one batch of datagrams that a source sends ahead of the radio.
     pub fn step(&mut self) {
         while !self.ended {
             let barrier = self.next_barrier();
@@ -260,31 +260,31 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         }
     }
 
-    /// Runs to the end of the scenario, and returns that instant.
+    /// Runs to the end of the scenario and returns that instant.
     #[cfg(test)]
     pub fn run(&mut self) -> Time {
         self.advance(Time::NEVER);
         self.now
     }
 
-    /// Instant of the last event of the run.
+    /// Returns the instant of the last event of the run.
     pub fn end(&self) -> Time {
         Time::ZERO + self.scenario.duration()
     }
 
-    /// Next instant at which something happens between events: a change of fair rates, link rates
-    /// or routes, a sample, the end.
+    /// Returns the next instant with an action between events.
+    /// That is a change of fair rates, link rates or routes, a sample, or the end.
     fn next_barrier(&self) -> Time {
         self.next_allocation().min(self.next_sample).min(self.end()).min(self.next_change())
     }
 
-    /// Next change of the fair rates; [`Time::NEVER`] if there is none.
+    /// Returns the instant of the next change of the fair rates; [`Time::NEVER`] if there is none.
     fn next_allocation(&self) -> Time {
         let changes = self.fair.as_ref().map_or(&[][..], |f| &f.changes);
         changes.get(self.allocated).map_or(Time::NEVER, |c| c.0)
     }
 
-    /// Does what is due at a barrier, before which every event has happened.
+    /// Performs the actions due at a barrier, before which every event has been processed.
     fn cross(&mut self, barrier: Time) {
         self.change(barrier);
         if barrier == self.next_allocation() {
@@ -298,7 +298,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         }
     }
 
-    /// When the scenario changes a link's rate or a flow's path next; [`Time::NEVER`] if it does not.
+    /// Returns the instant of the scenario's next change of a link's rate or a flow's path.
+    /// [`Time::NEVER`] if there is none.
     pub(crate) fn next_change(&self) -> Time {
         let rate = self.scenario.rate_changes().get(self.rate_changes).map(|c| c.at);
         let route = self.scenario.route_changes().get(self.route_changes).map(|c| c.at);
@@ -306,8 +307,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         next.map_or(Time::NEVER, |at| Time::ZERO + at)
     }
 
-    /// Makes the changes whose time has come. Frames in the air keep their rate, and packets under
-    /// way their path.
+    /// Makes the changes that are due. Frames in the air keep their rate, and packets in transit keep
+    /// their path.
     pub(crate) fn change(&mut self, now: Time) {
         let due = |at: Span| Time::ZERO + at <= now;
         while let Some(change) = self.scenario.route_changes().get(self.route_changes)
@@ -326,13 +327,13 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         }
     }
 
-    /// Lets every event before `end` happen.
+    /// Processes every event before `end`.
     pub(crate) fn run_until(&mut self, end: Time) {
         while self.next_event(end).is_some() {}
     }
 
-    /// Lets the next event before `end` happen, and returns its instant. Of events at one instant
-    /// the radio's come first, by station; then the network's, by flow, wire and interface.
+    /// Processes the next event before `end` and returns its instant.
+    /// Of events at one instant the radio's come first, by station; then the network's, by flow, wire and interface.
     #[inline(always)]
     fn next_event(&mut self, end: Time) -> Option<Time> {
         loop {
@@ -341,7 +342,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             if at >= end {
                 return None;
             }
-            // A source whose queue is its own, behind a MAC that is at work, need not stop before the radio does.
+            // A source that owns its queue, behind a busy MAC, need not stop before the radio's next event.
             if timer < radio
                 && let Some(node) = self.net.owner(slot)
                 && self.air.is_busy(node)
@@ -357,7 +358,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         }
     }
 
-    /// The next event: the radio's at `radio`, or that of a timer.
+    /// Processes the next event: the radio's at `radio`, or that of a timer.
     #[inline(always)]
     pub(crate) fn happen(&mut self, radio: Time, timer: Time, slot: usize) {
         self.events += 1;
@@ -373,7 +374,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         self.kick(now);
     }
 
-    /// Tells the MACs of packets that were queued.
+    /// Notifies the MACs of packets that were queued.
     #[inline(always)]
     pub(crate) fn kick(&mut self, now: Time) {
         while let Some(node) = self.net.kicks.pop() {
@@ -381,7 +382,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         }
     }
 
-    /// The fair rate of a flow as of now.
+    /// Returns the current fair rate of a flow.
     pub(crate) fn now_fair(&self, flow: FlowId) -> Option<f64> {
         let now = self.allocated.checked_sub(1)?;
         self.fair.as_ref()?.changes.get(now)?.1.get(flow.index()).copied()
@@ -417,12 +418,12 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     }
 }
 
-/// A queue that cannot be built.
+/// Returns the error of a queue that cannot be built.
 pub(crate) fn refused(node: &str, e: &SpecError) -> EngineError {
     EngineError::Queue { node: node.to_owned(), invalid: e.clone() }
 }
 
-/// What the controls of a world hear.
+/// Builds the listeners of a world's controls.
 fn build_listeners(
     scenario: &Scenario,
     controls: &[ControlAt],
