@@ -1,16 +1,16 @@
-//! Access categories of EDCA, and what each contends by (IEEE 802.11-2020 §10.2.3.2, §10.23.2).
+//! Access categories of EDCA and their contention parameters (IEEE 802.11-2020 §10.2.3.2, §10.23.2).
 
 use core::fmt;
 
 use fairmesh_phy::Phy;
 use fairmesh_units::Span;
 
-/// An access category; a later one goes before an earlier one (IEEE 802.11-2020 Table 10-1).
+/// An access category; a later one has priority over an earlier one (IEEE 802.11-2020 Table 10-1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Access {
     /// AC_BK.
     Background,
-    /// AC_BE: whatever says nothing else.
+    /// AC_BE, the default.
     #[default]
     BestEffort,
     /// AC_VI.
@@ -20,19 +20,19 @@ pub enum Access {
 }
 
 impl Access {
-    /// How many there are.
+    /// Number of categories.
     pub const COUNT: usize = 4;
-    /// All, from the lowest to the highest.
+    /// All categories, from the lowest to the highest priority.
     pub const ALL: [Access; Access::COUNT] =
         [Access::Background, Access::BestEffort, Access::Video, Access::Voice];
 
-    /// Its place in [`Access::ALL`].
+    /// Returns its index in [`Access::ALL`].
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its name in a scenario.
+    /// Returns its name in a scenario.
     pub const fn name(self) -> &'static str {
         match self {
             Access::Background => "background",
@@ -42,8 +42,9 @@ impl Access {
         }
     }
 
-    /// The user priority that its frames bear, which is their TID: the lower of the two that belong to it, except
-    /// that best effort has 0 (IEEE 802.11-2020 Table 10-1).
+    /// Returns the user priority of its frames, which is their TID.
+    /// It is the lower of the two that belong to the category, except that best effort has 0 (IEEE 802.11-2020
+    /// Table 10-1).
     pub const fn user_priority(self) -> u8 {
         match self {
             Access::Background => 1,
@@ -53,7 +54,8 @@ impl Access {
         }
     }
 
-    /// The category of a user priority, 0 to 7 (IEEE 802.11-2020 Table 10-1); higher ones count as 7.
+    /// Returns the category of a user priority, 0 to 7 (IEEE 802.11-2020 Table 10-1).
+    /// Higher values count as 7.
     pub const fn of_user_priority(priority: u8) -> Self {
         match priority {
             1 | 2 => Access::Background,
@@ -63,8 +65,8 @@ impl Access {
         }
     }
 
-    /// The category in which Linux sends a packet of this DSCP, 0 to 63 (cfg80211 from 6.8 on): the three highest bits
-    /// are the user priority, but for code points that RFC 8325 §4 maps otherwise.
+    /// Returns the category in which Linux sends a packet of this DSCP, 0 to 63 (cfg80211 from 6.8 on).
+    /// The three highest bits are the user priority, except for code points that RFC 8325 §4 maps differently.
     pub const fn of_dscp(dscp: u8) -> Self {
         Access::of_user_priority(match dscp {
             // AF1x, CS2.
@@ -88,21 +90,22 @@ impl fmt::Display for Access {
     }
 }
 
-/// What one category contends by.
+/// Contention parameters of one category.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessParameters {
-    /// Slots from SIFS after the medium until the countdown starts; at least 2, as everybody but an access point has it.
+    /// Slots from SIFS after the medium until the countdown starts; at least 2, as for every station but an access
+    /// point.
     pub aifsn: u32,
     /// Smallest contention window.
     pub cw_min: u32,
     /// Largest contention window.
     pub cw_max: u32,
-    /// How long a station may keep the medium that this category has won; zero: one frame.
+    /// Time for which a station may keep the medium that this category has won; zero: one frame.
     pub txop: Span,
 }
 
 impl AccessParameters {
-    /// The contention window after a failed attempt: 2(CW + 1) − 1, at most `cw_max`.
+    /// Returns the contention window after a failed attempt: 2(CW + 1) − 1, at most `cw_max`.
     #[inline]
     pub const fn next_cw(&self, cw: u32) -> u32 {
         let doubled = 2 * cw + 1;
@@ -110,18 +113,19 @@ impl AccessParameters {
     }
 }
 
-/// The parameters of all categories, the same at every station.
+/// The parameters of all categories, equal at every station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edca(pub [AccessParameters; Access::COUNT]);
 
 impl Edca {
-    /// Those of IEEE 802.11-2020 Table 9-155 for OFDM, HT, VHT and HE, from the PHY's aCWmin and aCWmax.
+    /// Returns the parameters of IEEE 802.11-2020 Table 9-155 for OFDM, HT, VHT and HE.
+    /// They follow from the PHY's aCWmin and aCWmax.
     pub fn standard(phy: &Phy) -> Self {
         Edca::with_txops(phy, [2528, 2528, 4096, 2080])
     }
 
-    /// Those that mac80211 sets where nobody says otherwise, in a mesh for one: TXOP limits of IEEE 802.11-2012
-    /// Table 8-105, one frame for best effort and background.
+    /// Returns the parameters that mac80211 sets by default, for example in a mesh.
+    /// They have the TXOP limits of IEEE 802.11-2012 Table 8-105, with one frame for best effort and background.
     pub fn linux(phy: &Phy) -> Self {
         Edca::with_txops(phy, [0, 0, 3008, 1504])
     }
@@ -138,7 +142,7 @@ impl Edca {
         }))
     }
 
-    /// Those of one category.
+    /// Returns the parameters of one category.
     pub const fn of(&self, access: Access) -> &AccessParameters {
         &self.0[access.index()]
     }

@@ -1,4 +1,4 @@
-//! What a network of 802.11n, ac or ax remembers beside the medium: numbers, windows, disturbances.
+//! State that a network of 802.11n, ac or ax needs beside the medium: numbers, windows, disturbances.
 
 use fairmesh_phy::Phy;
 use fairmesh_phy::frame::QOS_OVERHEAD;
@@ -9,46 +9,46 @@ use crate::amsdu::Bundles;
 use crate::packet::Outgoing;
 use crate::reorder::{NUMBERS, Reorder};
 
-/// What a network of 802.11n, ac or ax adds to the medium.
+/// State that a network of 802.11n, ac or ax adds to the medium.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregates {
     /// Longest A-MPDU, bytes.
     pub longest: u32,
-    /// How long a station may keep the medium; zero: one frame.
+    /// Time for which a station may keep the medium; zero: one frame.
     pub txop: Span,
-    /// Frames are lost by signal-to-noise ratio, not by the capture margin.
+    /// True if frames are lost by signal-to-noise ratio, not by the capture margin.
     pub noise_decides: bool,
-    /// An RTS is answered whatever the NAV says, as in ns-3.37's ad-hoc networks.
+    /// True if an RTS is answered regardless of the NAV, as in ns-3.37's ad-hoc networks.
     pub deaf_to_nav: bool,
-    /// Places in the window of a block acknowledgement.
+    /// Length of the window of a block acknowledgement, MPDUs.
     pub window: usize,
-    /// A frame of one MPDU is an A-MPDU, too (VHT and HE).
+    /// True if a frame of one MPDU is also an A-MPDU (VHT and HE).
     pub lone_delimiter: bool,
-    /// Per link, and category where there are several: the last sequence number given.
+    /// Last sequence number assigned, per link and, if there are several, per category.
     pub numbers: Vec<u16>,
-    /// The same, at its receiver.
+    /// Reorder buffers at the receivers, indexed like `numbers`.
     pub reorder: Vec<Reorder>,
-    /// Per station: what disturbed the frame that it is locked on.
+    /// Per station: disturbances of the frame that it is locked on.
     pub disturbed: Vec<Disturbed>,
-    /// What goes with the first packets of A-MSDUs.
+    /// Further packets of A-MSDUs, beside the first of each.
     pub bundles: Bundles,
     pub offered: Vec<Outgoing>,
-    /// Where there may be A-MSDUs: which of the offered joined the MPDU before it.
+    /// If A-MSDUs are possible: for each offered packet, true if it joined the MPDU before it.
     pub joined: Vec<bool>,
     pub up: Vec<u32>,
-    /// Which MPDUs of the frame under examination are good; says nothing where all are.
+    /// For each MPDU of the frame under examination, true if it is good; not filled if all are.
     pub good: Vec<bool>,
     pub all_good: bool,
 }
 
-/// When a locked frame was within reach of others.
+/// Intervals in which a locked frame overlapped others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disturbed {
-    /// Since then; `None`: not now.
+    /// Start of the present overlap; `None` if there is none.
     pub since: Option<u64>,
-    /// From and until, ns.
+    /// Past overlaps, from and until, ns.
     pub past: Vec<(u64, u64)>,
-    /// Where noise decides: all energy at the station from each of these instants on, ns and aW.
+    /// If noise decides: total energy at the station from each of these instants on, ns and aW.
     pub levels: Vec<(u64, u64)>,
 }
 
@@ -86,12 +86,12 @@ impl Aggregates {
         })
     }
 
-    /// Bytes of an MPDU beside its packet and LLC header.
+    /// Returns the bytes of an MPDU beside its packet and LLC header.
     pub const fn overhead(&self) -> u32 {
         QOS_OVERHEAD
     }
 
-    /// The next sequence number of a link.
+    /// Returns the next sequence number of a link.
     #[inline]
     pub fn number(&mut self, link: usize) -> u16 {
         let next = (self.numbers[link] + 1) & NUMBERS;
@@ -102,7 +102,7 @@ impl Aggregates {
         next
     }
 
-    /// A station locks on a frame that has this limit beside this energy.
+    /// Notes that a station locks on a frame that has this limit, together with this energy.
     #[inline]
     pub fn locked(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];
@@ -114,7 +114,7 @@ impl Aggregates {
         }
     }
 
-    /// The energy around a locked frame has changed.
+    /// Notes that the energy around a locked frame has changed.
     #[inline]
     pub fn energy(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];

@@ -1,7 +1,7 @@
-//! The medium: who transmits, what arrives where, what survives.
+//! The medium: transmissions, their arrivals at each station, and the frames that survive.
 //!
-//! One event starts a transmission and one ends it. Each looks at the transmitter's neighbours in a
-//! flat array; propagation delays are added to instants instead of being events of their own.
+//! One event starts a transmission and one ends it. Each visits the transmitter's neighbours in a
+//! flat array; propagation delays are added to instants instead of being separate events.
 
 use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{Deadlines, NodeId, Span, Stream, Time};
@@ -21,21 +21,21 @@ use crate::packet::LinkId;
 use crate::station::{Intervals, NOBODY, Phase, Station};
 use crate::upper::Upper;
 
-/// How long a station that is not receiving takes to note a frame's energy, and how long after a
-/// frame's first energy a stronger one may still replace it (IEEE 802.11-2020 Table 16-4 allows
-/// aCCATime up to 15 µs; 4 µs is what ns-3 uses).
+/// Time that a station that is not receiving takes to detect a frame's energy.
+/// It is also the time after a frame's first energy in which a stronger one may still replace it (IEEE 802.11-2020
+/// Table 16-4 allows aCCATime up to 15 µs; ns-3 uses 4 µs).
 const CCA_TIME: Span = Span::from_micros(4);
 
-/// Everything the medium is built from.
+/// Inputs from which the medium is built.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
-    /// The stations' stable names; their random streams hang on them.
+    /// The stations' stable names, from which their random streams derive.
     pub names: &'a [String],
     /// The MAC's settings.
     pub mac: &'a MacConfig,
-    /// Who hears whom.
+    /// Pairs of stations of which the second senses the first.
     pub hearing: &'a [Hearing],
-    /// Who hears the energy of whom on another channel; no receiver locks on it.
+    /// Pairs of stations of which the second senses the first's energy from another channel; no receiver locks on it.
     pub leaks: &'a [Hearing],
     /// Links with a data rate of their own: (from, to, rate).
     pub rates: &'a [(u32, u32, Rate)],
@@ -47,7 +47,7 @@ pub struct Setup<'a> {
     pub seed: u64,
 }
 
-/// The frame a station has on the air.
+/// The frame that a station has on the air.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmission {
     pub end: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Transmission {
 
 /// All stations and the medium between them.
 ///
-/// Sans-IO: [`Air::next_deadline`] says when something happens next, [`Air::step`] lets it happen.
+/// Sans-IO: [`Air::next_deadline`] returns the instant of the next event, [`Air::step`] processes it.
 #[derive(Clone, Debug)]
 pub struct Air {
     pub(crate) t: Intervals,
@@ -74,20 +74,20 @@ pub struct Air {
     pub(crate) ns2: bool,
     /// Capture margin as a power ratio; with the rules of ns-2 only.
     pub(crate) capture: f64,
-    /// Largest backoff drawn, less the contention window plus 1.
+    /// Exclusive upper bound of the backoff draw, less the contention window.
     pub(crate) draw_above: u32,
     pub(crate) stations: Vec<Station>,
     pub(crate) wakes: Deadlines,
     pub(crate) on_air: Vec<Transmission>,
     pub(crate) service: Vec<Service>,
-    /// MPDUs that the MAC is done with, and numbers given up, while they are told.
+    /// MPDUs that the MAC has finished, and numbers given up, while they are reported.
     pub(crate) done: Vec<Mpdu>,
     pub(crate) gone: Vec<u16>,
-    /// With 802.11n, ac and ax.
+    /// State for 802.11n, ac and ax.
     pub(crate) aggregates: Option<Aggregates>,
-    /// Where stations have several access categories.
+    /// State of access categories, if stations have several.
     pub(crate) categories: Option<Categories>,
-    /// Of the frame that is being told.
+    /// MPDUs of the frame that is being reported.
     told: Vec<OnAirMpdu>,
     pub(crate) neighbours: Neighbours,
     pub(crate) backoff_rng: Vec<Stream>,
@@ -108,7 +108,7 @@ pub struct Air {
     fingerprint: u64,
 }
 
-/// Not a sequence number.
+/// Value that is not a sequence number.
 const NO_SEQUENCE: u16 = u16::MAX;
 
 impl Air {
@@ -119,7 +119,7 @@ impl Air {
         let stations = names.len();
         let capture = mac.capture.ratio();
         let ns2 = mac.rules == MacRules::Ns2 && phy.as_modern().is_none();
-        // A preamble too weak to decode is not found by a receiver of today.
+        // A preamble too weak to decode is not found by a receiver of 802.11n, ac or ax.
         let reception = match mac.reception {
             Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
             rule => rule,
@@ -186,7 +186,7 @@ impl Air {
             .iter()
             .map(|n| (n.clone(), Stream::new(seed, &format!("noise/{}", n.name))))
             .collect();
-        // Only frames of today have a TID.
+        // Only frames of 802.11n, ac and ax have a TID.
         let edca = mac.edca.filter(|_| phy.as_modern().is_some());
         let categories = edca.map(|edca| {
             let rngs = &mut backoff_rng;
@@ -238,12 +238,12 @@ impl Air {
         }
     }
 
-    /// The link from one station to another, if the second hears the first.
+    /// Returns the link from one station to another, if the second receives the first.
     pub fn link(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
         self.neighbours.find(from.0, to.0).map(|i| LinkId(i as u32))
     }
 
-    /// Changes the data rate of a link from the next attempt on. Rate adaptation begins anew.
+    /// Changes the data rate of a link from the next attempt on. Rate adaptation starts again.
     pub fn set_rate(&mut self, link: LinkId, rate: Rate) {
         self.adapters[link.0 as usize] = Adapter::Fixed(rate);
     }
@@ -264,7 +264,7 @@ impl Air {
             c.count_down(i, s, now, &self.t);
         }
         if s.lock_from != NOBODY {
-            // A SIFS response goes out whatever arrives: that reception is abandoned.
+            // A SIFS response is sent whatever arrives: that reception is abandoned.
             self.rx_total[i] += s.received(now);
             if self.ns2 {
                 (s.doomed, s.too_weak, s.noticed) = (true, true, false);
@@ -302,7 +302,7 @@ impl Air {
             if s.lock_from != NOBODY {
                 s.after_lock = s.after_lock.max(end);
                 if arrival <= s.lock_at + t.cca && n.power > s.lock_power && n.lockable() {
-                    // Of frames that begin almost together the strongest is taken.
+                    // Of frames that begin almost together the strongest is received.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
                     if U::TODAY
@@ -327,7 +327,7 @@ impl Air {
             let wake = self.wakes.get(r).as_nanos();
             let noticed = arrival + t.cca;
             if s.tx_end > arrival || (wake <= noticed && s.transmits_at(wake)) {
-                // Deaf: on the air itself, or about to be.
+                // The station cannot receive: it transmits, or is about to.
                 if U::EDCA
                     && s.tx_end <= arrival
                     && let Some(c) = &mut self.categories
@@ -361,7 +361,7 @@ impl Air {
         }
     }
 
-    /// From the first energy of a frame to the start of its payload.
+    /// Returns the time from the first energy of a frame to the start of its payload.
     #[inline]
     pub(crate) fn rx_start<U: Upper>(&self, f: &Transmission) -> u64 {
         if U::TODAY {
@@ -371,7 +371,7 @@ impl Air {
         }
     }
 
-    /// Works out anew when a station acts next.
+    /// Recomputes the instant of a station's next action.
     #[inline]
     pub(crate) fn rearm<U: Upper>(&mut self, station: u32) {
         let i = station as usize;
@@ -379,7 +379,7 @@ impl Air {
         self.wakes.set(i, Time::from_nanos(at));
     }
 
-    /// The instant of a station's next own action.
+    /// Returns the instant of a station's next own action.
     #[inline]
     fn wake_at<U: Upper>(&self, i: usize) -> u64 {
         let s = &self.stations[i];
@@ -436,32 +436,32 @@ impl Air {
         self.fingerprint = h ^ (h >> 29);
     }
 
-    /// The settings of the PHY.
+    /// Returns the settings of the PHY.
     pub fn phy(&self) -> &Phy {
         &self.phy
     }
 
-    /// Hash of every transmission so far: start, transmitter, receiver, length.
+    /// Returns a hash of every transmission so far: start, transmitter, receiver, length.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Transmissions so far, bursts of noise included.
+    /// Returns the number of transmissions so far, bursts of noise included.
     pub fn transmissions(&self) -> u64 {
         self.transmissions
     }
 
-    /// Steps taken so far.
+    /// Returns the number of steps so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The MAC counters of one station.
+    /// Returns the MAC counters of one station.
     pub fn counters(&self, node: NodeId) -> &MacCounters {
         &self.counters[node.index()]
     }
 
-    /// How one station's time until `now` was spent, as an nl80211 survey tells it.
+    /// Returns a station's time until `now` by channel state, as an nl80211 survey reports it.
     pub fn channel_time(&self, now: Time, node: NodeId) -> ChannelTime {
         let (i, at) = (node.index(), now.as_nanos());
         let s = &self.stations[i];

@@ -1,8 +1,8 @@
-//! Aggregation: which MPDUs a frame carries, which of them arrive, what a block acknowledgement does.
+//! Aggregation: the MPDUs that a frame carries, those that arrive, and the effect of a block acknowledgement.
 //!
-//! Retransmissions go before what is new, all for one receiver: what a partly received frame leaves
-//! behind is older than anything in the queue. The window is therefore held by the sender's list
-//! (IEEE 802.11-2020 §10.25.6), and a bitmap is which of its MPDUs the receiver has.
+//! Retransmissions go before new MPDUs, all for one receiver: the MPDUs left from a partly received frame
+//! are older than anything in the queue. The window is therefore held by the sender's list
+//! (IEEE 802.11-2020 §10.25.6), and a bitmap states which of its MPDUs the receiver has.
 
 use fairmesh_phy::frame::{DELIMITER, QOS_OVERHEAD, extended_ampdu, extended_amsdu};
 use fairmesh_phy::{Modulation, Rate};
@@ -19,18 +19,18 @@ use crate::reorder::NUMBERS;
 use crate::station::NEVER;
 use crate::upper::Upper;
 
-/// The part of a preamble in which a disturbance that is over does no harm: the receiver looks for
-/// the frame until then.
+/// Part of a preamble in which a disturbance that has ended does no harm, ns.
+/// The receiver searches for the frame until then.
 const SEARCH: u64 = 4_000;
 
 impl Air {
-    /// Whether MPDUs are put together at the rate of a station's service.
+    /// Returns true if MPDUs are aggregated at the rate of a station's service.
     fn aggregates_at(&self, station: usize) -> bool {
         let info = self.phy.info(self.service[station].rate);
         matches!(info.modulation, Modulation::Mcs(_))
     }
 
-    /// A station has won the medium: its frame is put together.
+    /// Assembles the frame of a station that has won the medium.
     pub(crate) fn win<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let Some(a) = &self.aggregates else { return };
         let txop = match &self.categories {
@@ -41,8 +41,9 @@ impl Air {
         self.gather(station, now, upper);
     }
 
-    /// After an exchange that succeeded: whether what is next fits into the time that the station has
-    /// won, and follows after SIFS (IEEE 802.11-2020 §10.23.2.8).
+    /// Returns true if the station keeps the medium after a successful exchange.
+    /// Then the next exchange fits into the time that the station has won, and follows after SIFS
+    /// (IEEE 802.11-2020 §10.23.2.8).
     pub(crate) fn keeps_the_medium<U: Upper>(
         &mut self,
         station: u32,
@@ -62,13 +63,13 @@ impl Air {
         start + data + self.t.sifs + self.answer(v.rate, v.aggregate).as_nanos() <= end
     }
 
-    /// How long a frame of so many MPDUs is answered.
+    /// Returns the duration of the response to a frame of this number of MPDUs.
     pub(crate) fn answer(&self, rate: Rate, mpdus: usize) -> Span {
         let response = self.phy.response(rate);
         if mpdus > 1 { response.block_ack } else { response.ack }
     }
 
-    /// The longest PSDU whose exchange, begun at `now`, ends with the time that the station has won.
+    /// Returns the longest PSDU whose exchange, begun at `now`, ends within the time that the station has won.
     fn longest(&self, i: usize, now: u64) -> u32 {
         let (rate, end) = (self.service[i].rate, self.stations[i].txop_end);
         let r = self.phy.response(rate);
@@ -82,8 +83,8 @@ impl Air {
         waveform.longest_within(Span::from_nanos(left)).min(r.longest_psdu)
     }
 
-    /// Puts the frame in hand together: what waits for an answer, then what the queue has for the
-    /// same receiver.
+    /// Assembles the frame in hand: unacknowledged MPDUs, then packets from the queue for the same
+    /// receiver.
     fn gather<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let mcs = self.aggregates_at(i);
@@ -114,7 +115,7 @@ impl Air {
             before = v.psdu;
             (v.aggregate, v.psdu) = (v.aggregate + 1, bytes);
         }
-        // New numbers stay within the window that the oldest unacknowledged one opens.
+        // New numbers stay within the window that starts at the oldest unacknowledged one.
         let next = (a.numbers[place] + 1) & NUMBERS;
         let distance = usize::from(next.wrapping_sub(opening) & NUMBERS);
         let room = match a.longest {
@@ -171,8 +172,8 @@ impl Air {
         v.rts = v.psdu >= self.rts_threshold;
     }
 
-    /// Which MPDUs of a locked frame that ends now are good; returns whether any is. Frames without
-    /// MPDUs count as one.
+    /// Determines the good MPDUs of a locked frame that ends now; returns true if there is any.
+    /// A frame without MPDUs counts as one.
     pub(crate) fn examine(
         &mut self,
         from: u32,
@@ -241,7 +242,7 @@ impl Air {
         any
     }
 
-    /// The good MPDUs of a data frame for this station: kept, and passed up in order.
+    /// Stores the good MPDUs of a data frame for this station, and passes them up in order.
     pub(crate) fn take_in<U: Upper>(
         &mut self,
         from: u32,
@@ -272,13 +273,13 @@ impl Air {
             });
         }
         self.pass_up(from, to, now, &mut up, upper);
-        // The MPDUs of an aggregate have come one by one while the medium was busy with it; one
-        // alone comes at the frame's very end.
+        // The MPDUs of an aggregate have arrived one by one while the medium was busy with it; a single
+        // one arrives at the frame's very end.
         self.take_next(to, now, count > 1, upper);
     }
 
-    /// Done with some of several MPDUs: those of an unanswered frame, or those that a block
-    /// acknowledgement tells of. What it leaves out stays, before what is new.
+    /// Releases MPDUs of an unanswered frame, or those that a block acknowledgement covers.
+    /// MPDUs that it does not acknowledge stay, before new ones.
     pub(crate) fn release_many<U: Upper>(
         &mut self,
         station: u32,
@@ -320,8 +321,8 @@ impl Air {
         self.done = done;
     }
 
-    /// Numbers that a sender has given up hold nothing up any longer at its receiver, which learns of
-    /// it at once and without a frame.
+    /// Releases the receiver's window from numbers that a sender has given up.
+    /// The receiver is notified at once and without a frame.
     pub(crate) fn skip<U: Upper>(
         &mut self,
         from: u32,
@@ -364,7 +365,7 @@ impl Air {
         }
     }
 
-    /// What is acknowledged to a sender: the MPDUs of its list that have arrived.
+    /// Returns the block acknowledgement for a sender: the MPDUs of its list that have arrived.
     pub(crate) fn block_ack_for(&self, sender: u32) -> BlockAck {
         let mpdus = &self.service[sender as usize].mpdus;
         let first = mpdus.first().map_or(0, |m| m.sequence);
@@ -378,7 +379,7 @@ impl Air {
         BlockAck { first, bitmap }
     }
 
-    /// Tells who overheard the good MPDUs of a frame.
+    /// Notifies an overhearing station of the good MPDUs of a frame.
     pub(crate) fn overhear<U: Upper>(&mut self, from: u32, to: u32, now: u64, upper: &mut U) {
         let count = self.service[from as usize].aggregate;
         for k in 0..count {

@@ -1,4 +1,4 @@
-//! A-MSDUs: several packets for one receiver in one MPDU, with one fate
+//! A-MSDUs: several packets for one receiver in one MPDU, delivered or lost together
 //! (IEEE 802.11-2020 §9.3.2.2 and §10.11).
 
 use fairmesh_phy::Modern;
@@ -8,23 +8,24 @@ use crate::mpdu::Mpdu;
 use crate::packet::Outgoing;
 use crate::reorder::NUMBERS;
 
-/// As many numbers as a window of block acknowledgement has at most: what a number says is over when it comes again.
+/// Mask of the sequence numbers that are distinguished: as many as the largest block acknowledgement window.
+/// An entry of a number is obsolete when the number is used again.
 const NUMBERS_APART: u16 = 255;
 
 /// A packet of an A-MSDU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Msdu {
     pub packet: Outgoing,
-    /// When the MAC took it.
+    /// Instant at which the MAC took it.
     pub since: u64,
 }
 
-/// The packets of A-MSDUs but for the first of each, which stands with its MPDU.
+/// The packets of A-MSDUs except the first of each, which is stored with its MPDU.
 #[derive(Clone, Debug)]
 pub(crate) struct Bundles {
-    /// Longest A-MSDU, bytes; zero: there are none.
+    /// Longest A-MSDU, bytes; zero if there are none.
     pub longest: u32,
-    /// Longest MPDU that holds one.
+    /// Longest MPDU that holds one, bytes.
     pub mpdu: u32,
     /// Per link (and category), by the last bits of the MPDU's number; empty until it is needed.
     rest: Vec<Vec<Vec<Msdu>>>,
@@ -37,13 +38,13 @@ impl Bundles {
         Bundles { longest, mpdu, rest: vec![Vec::new(); if longest > 0 { places } else { 0 }] }
     }
 
-    /// Whether there may be any.
+    /// Returns true if A-MSDUs are possible.
     #[inline]
     pub fn wanted(&self) -> bool {
         self.longest > 0
     }
 
-    /// A number is given to a new MPDU.
+    /// Starts the entry of a new MPDU's number.
     #[cold]
     pub fn begin(&mut self, place: usize, sequence: u16) {
         if let Some(rest) = self.rest[place].get_mut(usize::from(sequence & NUMBERS_APART)) {
@@ -51,7 +52,7 @@ impl Bundles {
         }
     }
 
-    /// Another packet goes with an MPDU.
+    /// Adds a packet to an MPDU.
     pub fn add(&mut self, place: usize, sequence: u16, msdu: Msdu) {
         let numbers = &mut self.rest[place];
         if numbers.is_empty() {
@@ -60,7 +61,7 @@ impl Bundles {
         numbers[usize::from(sequence & NUMBERS_APART)].push(msdu);
     }
 
-    /// The packets of an MPDU after its first.
+    /// Returns the packets of an MPDU after its first.
     pub fn rest(&self, place: usize, sequence: u16) -> &[Msdu] {
         let numbers = self.rest.get(place);
         numbers.and_then(|n| n.get(usize::from(sequence & NUMBERS_APART))).map_or(&[], |r| r)
@@ -68,19 +69,19 @@ impl Bundles {
 }
 
 impl Mpdu {
-    /// The length of what it carries, as an A-MSDU even if it is none yet.
+    /// Returns the length of its body, counted as an A-MSDU even if it holds one packet.
     pub fn body(&self) -> u32 {
         let carried = self.bytes - QOS_OVERHEAD;
         if self.bundled { carried } else { SUBFRAME_HEADER + carried }
     }
 
-    /// Whether packets may still join: never sent, and no RTS for it.
+    /// Returns true if packets may still join: it was never sent, and no RTS was sent for it.
     pub fn is_open(&self) -> bool {
         self.data_attempts == 0 && self.rts_attempts == 0
     }
 }
 
-/// What is passed up for an MPDU: its packet, and those that came with it.
+/// Passes up the packets of an MPDU: its own packet, and those that came with it.
 #[inline]
 pub(crate) fn hand_up(
     bundles: &Bundles,

@@ -1,4 +1,4 @@
-//! Packets on their way into an A-MPDU.
+//! Packets being assembled into an A-MPDU.
 
 use fairmesh_phy::frame::{QOS_OVERHEAD, SUBFRAME_HEADER, extended_ampdu, extended_amsdu};
 
@@ -13,9 +13,9 @@ pub struct Batch<'a> {
     /// Length of the A-MPDU so far, without padding at its end.
     pub(crate) bytes: u32,
     pub(crate) most_bytes: u32,
-    /// How many more MPDUs there may be.
+    /// Number of further MPDUs possible.
     pub(crate) room: usize,
-    /// Where there may be A-MSDUs.
+    /// State of the last MPDU, if A-MSDUs are possible.
     pub(crate) joining: Option<Joining<'a>>,
 }
 
@@ -25,16 +25,16 @@ pub(crate) struct Joining<'a> {
     /// Longest A-MSDU, and longest MPDU that has one.
     pub longest: u32,
     pub mpdu: u32,
-    /// Length of what it carries as an A-MSDU; `None`: nothing joins it.
+    /// Length of its body as an A-MSDU; `None`: no packet may join it.
     pub body: Option<u32>,
     /// Length of the A-MPDU before it.
     pub before: u32,
-    /// Which of the packets taken have joined the one before.
+    /// For each packet taken, true if it joined the one before.
     pub joined: &'a mut Vec<bool>,
 }
 
 impl Batch<'_> {
-    /// Whether a packet of this many bytes still fits.
+    /// Returns true if a packet of this many bytes still fits.
     #[inline]
     pub fn fits(&self, bytes: u32) -> bool {
         (self.room > 0 && self.with(bytes + self.overhead) <= self.most_bytes)
@@ -53,8 +53,8 @@ impl Batch<'_> {
         self.room -= 1;
     }
 
-    /// What the A-MSDU, and the whole, would be with a packet of so many bytes in the last MPDU; `None`: it has no
-    /// room (IEEE 802.11-2020 §10.11).
+    /// Returns the A-MSDU and total lengths with a packet of this size in the last MPDU.
+    /// `None` if it has no room (IEEE 802.11-2020 §10.11).
     fn join(&self, j: &Joining<'_>, bytes: u32) -> Option<(u32, u32)> {
         let body = extended_amsdu(j.body?, bytes + self.overhead - QOS_OVERHEAD);
         let mpdu = body + QOS_OVERHEAD;
@@ -62,7 +62,7 @@ impl Batch<'_> {
         (body <= j.longest && mpdu <= j.mpdu && whole <= self.most_bytes).then_some((body, whole))
     }
 
-    /// Puts a packet into the last MPDU, or has it begin the next.
+    /// Adds a packet to the last MPDU, or lets it begin the next; returns true if it joined.
     #[cold]
     fn joins(&mut self, bytes: u32) -> bool {
         let found = self.joining.as_ref().and_then(|j| self.join(j, bytes));

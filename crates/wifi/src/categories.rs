@@ -1,8 +1,8 @@
 //! A station's four contenders.
 //!
-//! All of them see one medium, so they differ by window, slots, AIFS and what they have to send. The one *at hand*
-//! has its state in [`Station`] and [`Service`], where exchanges find it; the others are parked here. They
-//! change places only while no exchange runs.
+//! All contenders share one medium, so they differ by window, slots, AIFS and pending packets. The *active* one (at
+//! hand) has its state in [`Station`] and [`Service`], where exchanges find it; the others are parked here. They are
+//! exchanged only while no exchange runs.
 
 use fairmesh_phy::Rate;
 use fairmesh_units::Stream;
@@ -11,13 +11,13 @@ use crate::access::{Access, AccessParameters, Edca};
 use crate::mpdu::Service;
 use crate::station::{Intervals, Phase, Station};
 
-/// What all stations of a medium with access categories have beside [`Station`].
+/// State that the stations of a medium with access categories have beside [`Station`].
 #[derive(Clone, Debug)]
 pub(crate) struct Categories {
     pub edca: Edca,
     /// SIFS and AIFSN slots, ns (IEEE 802.11-2020 §10.3.2.3.6).
     aifs: [u32; Access::COUNT],
-    /// Links of the medium: the places of one category in tables of links.
+    /// Links of the medium: the number of entries of one category in tables of links.
     links: usize,
     /// By station.
     pub at: Vec<Contenders>,
@@ -26,13 +26,13 @@ pub(crate) struct Categories {
 #[derive(Clone, Debug)]
 pub(crate) struct Contenders {
     pub at_hand: Access,
-    /// Whose countdowns end before what has just begun in the air is noticed, by bits: they collide with it.
+    /// Bit set of categories whose countdowns end before a new transmission is detected: they collide with it.
     committed: u8,
-    /// The place of the one at hand means nothing.
+    /// Parked contenders; the entry of the category at hand has no meaning.
     pub parked: [Contender; Access::COUNT],
 }
 
-/// One that is not at hand.
+/// State of a category that is not at hand.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub service: Service,
@@ -45,7 +45,7 @@ pub(crate) struct Contender {
 }
 
 impl Categories {
-    /// Best effort is at hand; the others draw their first backoff.
+    /// Builds the state with best effort at hand; the others draw their first backoff.
     pub fn new(
         edca: Edca,
         t: &Intervals,
@@ -77,30 +77,30 @@ impl Categories {
         Categories { edca, aifs, links, at }
     }
 
-    /// The category whose exchange it is, or would be.
+    /// Returns the category of the present or next exchange.
     #[inline]
     pub fn at_hand(&self, station: usize) -> Access {
         self.at[station].at_hand
     }
 
-    /// The place of a link's numbers in the category that its sender has at hand: each has its own TID.
+    /// Returns the index of a link's numbers in the category that its sender has at hand: each has its own TID.
     #[inline]
     pub fn place(&self, sender: usize, link: usize) -> usize {
         link + self.links * self.at[sender].at_hand.index()
     }
 
-    /// What the category at hand contends by.
+    /// Returns the contention parameters of the category at hand.
     #[inline]
     pub fn parameters(&self, station: usize) -> &AccessParameters {
         self.edca.of(self.at[station].at_hand)
     }
 
-    /// When the countdown of a parked category starts or started.
+    /// Returns the instant at which the countdown of a parked category starts or started.
     pub fn start(&self, i: usize, access: usize, clear: u64) -> u64 {
         self.at[i].parked[access].backoff_from.max(clear + u64::from(self.aifs[access]))
     }
 
-    /// Parked categories, and whether each has something to send.
+    /// Returns the parked categories; each with true if it has something to send.
     fn others(&self, i: usize) -> impl Iterator<Item = (usize, bool)> + '_ {
         let c = &self.at[i];
         let others = (0..Access::COUNT).filter(move |&a| a != c.at_hand.index());
@@ -109,7 +109,7 @@ impl Categories {
 
     /// Counts down the parked categories of a station, as [`Station::count_down`] does the one at hand.
     pub fn count_down(&mut self, i: usize, s: &Station, now: u64, t: &Intervals) {
-        // A station that is no radio has none.
+        // A station without a radio has none.
         if i >= self.at.len() {
             return;
         }
@@ -126,7 +126,7 @@ impl Categories {
         }
     }
 
-    /// Whose countdowns are over at `now`, by bits, whether or not they have something to send.
+    /// Returns the bit set of categories whose countdowns are over at `now`, even without something to send.
     fn over(&self, i: usize, s: &Station, now: u64, t: &Intervals) -> u8 {
         let clear = s.clear();
         let over = |a: &usize| {
@@ -139,7 +139,7 @@ impl Categories {
         (0..Access::COUNT).filter(over).fold(0, |bits, a| bits | 1 << a)
     }
 
-    /// A frame has begun that a station does not notice before its wake: what it does then is settled.
+    /// Fixes the action at a station's wake, since a frame has begun that it does not detect before.
     pub fn commit(&mut self, i: usize, s: &Station, wake: u64, t: &Intervals) {
         if i < self.at.len() && s.phase == Phase::Contending && !self.is_committed(i) {
             self.at[i].committed = self.over(i, s, wake, t);
@@ -150,7 +150,7 @@ impl Categories {
         self.at[i].committed != 0
     }
 
-    /// Whose countdowns are over.
+    /// Returns the categories whose countdowns are over.
     pub fn due(&mut self, i: usize, s: &Station, now: u64, t: &Intervals) -> [bool; Access::COUNT] {
         let bits = match core::mem::take(&mut self.at[i].committed) {
             0 => self.over(i, s, now, t),
@@ -159,7 +159,7 @@ impl Categories {
         core::array::from_fn(|a| bits & 1 << a != 0)
     }
 
-    /// The instant of a station's next own action, of whatever category; `own` is in the service at hand.
+    /// Returns the instant of a station's next own action, of any category; `own` is in the service at hand.
     pub fn wake_at(&self, i: usize, s: &Station, own: bool, t: &Intervals) -> u64 {
         if s.phase != Phase::Contending {
             return s.wake_at(t);
@@ -175,7 +175,7 @@ impl Categories {
         first.min(s.answer_at)
     }
 
-    /// Puts a category at hand in place of the one that is.
+    /// Makes a category the one at hand and parks the former.
     pub fn switch(&mut self, i: usize, to: Access, s: &mut Station, service: &mut Service) {
         let c = &mut self.at[i];
         if c.at_hand == to {

@@ -1,15 +1,15 @@
-//! What a station and the medium are told at the start.
+//! Initial settings of stations and the medium.
 
 use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{Decibel, Power, Span, Time};
 
 use crate::access::Edca;
 
-/// How a receiver treats several frames at once.
+/// Treatment of several simultaneous frames by a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reception {
     /// Locks on the first frame at or above the carrier-sense threshold, even one too weak to
-    /// decode; a locked frame that fails, for whatever reason, causes EIFS.
+    /// decode; a locked frame that fails, for any reason, causes EIFS.
     Ns2,
     /// Locks only on frames strong enough to decode; weaker ones are energy.
     Sinr,
@@ -18,7 +18,7 @@ pub enum Reception {
     NoCapture,
 }
 
-/// Source of the rules of the DCF.
+/// Source of the DCF's rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MacRules {
     /// IEEE 802.11.
@@ -33,30 +33,30 @@ pub enum MacRules {
 pub struct MacConfig {
     /// Timing and rates.
     pub phy: Phy,
-    /// Data rate where the rate is fixed and a link names none.
+    /// Data rate if the rate is fixed and a link has none of its own.
     pub rate: Rate,
     /// Data frames whose MPDU is at least this long (bytes, with header and FCS) are preceded by
     /// RTS/CTS; `None`: never. 0: every unicast frame.
     pub rts_threshold: Option<u32>,
     /// Bytes between the IP datagram and the MAC header: 8 for LLC/SNAP, 0 as in ns-2.
     pub llc_bytes: u32,
-    /// Which frame a receiver locks on.
+    /// Rule by which a receiver locks on a frame.
     pub reception: Reception,
     /// Deferral, capture, backoff and timeouts: the standard's, or those of ns-2.
     pub rules: MacRules,
     /// A locked frame survives while its power is at least this much above the sum of all others.
     pub capture: Decibel,
-    /// How the data rate of each link is chosen.
+    /// Rule by which the data rate of each link is chosen.
     pub adaptation: Adaptation,
-    /// With 802.11n, ac and ax: how long a station that has won the medium may keep it; zero: one
+    /// Time for which a station that has won the medium may keep it, with 802.11n, ac and ax; zero: one
     /// frame.
     pub txop: Span,
-    /// With 802.11n, ac and ax: stations have four access categories, whose TXOP limits go before `txop`;
-    /// `None`: best effort alone.
+    /// Parameters of the four access categories, with 802.11n, ac and ax; `None`: best effort alone.
+    /// Their TXOP limits have priority over `txop`.
     pub edca: Option<Edca>,
 }
 
-/// How the data rate of a link is chosen.
+/// Rule by which the data rate of a link is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Adaptation {
     /// The link's rate, or [`MacConfig::rate`].
@@ -78,7 +78,7 @@ pub struct Hearing {
     pub to: u32,
     /// Received power.
     pub power: Power,
-    /// Strong enough to decode when alone; otherwise sensed and interfering only.
+    /// True if strong enough to decode when alone; otherwise sensed and interfering only.
     pub decodes: bool,
     /// Propagation delay.
     pub delay: Span,
@@ -91,7 +91,7 @@ pub struct NoiseSource {
     pub name: String,
     /// The stations that sense it, each with the received power.
     pub heard_by: Vec<(u32, Power)>,
-    /// From one start to the next, on average.
+    /// Mean time from one start to the next.
     pub period: Span,
     /// Length of each burst; at most `period`.
     pub on: Span,
@@ -99,6 +99,6 @@ pub struct NoiseSource {
     pub jitter: f64,
     /// First burst.
     pub start: Time,
-    /// No burst starts from then on; [`Time::NEVER`] for a source without end.
+    /// Instant from which no burst starts; [`Time::NEVER`] for a source without end.
     pub stop: Time,
 }

@@ -1,4 +1,4 @@
-//! What a driver counts.
+//! Counters of a driver.
 
 use fairmesh_units::Span;
 
@@ -7,7 +7,7 @@ use fairmesh_units::Span;
 pub struct MacCounters {
     /// Unicast data frames put on the air, retries included.
     pub data: u64,
-    /// MPDUs in them.
+    /// MPDUs in these frames.
     pub mpdus: u64,
     /// RTS frames put on the air.
     pub rts: u64,
@@ -19,17 +19,17 @@ pub struct MacCounters {
     pub block_ack: u64,
     /// Broadcast frames put on the air.
     pub broadcast: u64,
-    /// Own RTS and data frames that got no answer in time.
+    /// Own RTS and data frames that got no response in time.
     pub timeouts: u64,
     /// Frames that lost the medium to a higher category of their own station.
     pub internal_collisions: u64,
-    /// Packets given up after the retry limit.
+    /// Packets dropped after the retry limit.
     pub gave_up: u64,
     /// Decodable frames locked on and lost to other energy.
     pub collided: u64,
     /// Frames lost to the error process of their link.
     pub errored: u64,
-    /// MPDUs lost of A-MPDUs that were locked on, whoever they were for.
+    /// MPDUs lost from A-MPDUs that were locked on, whatever their receiver.
     pub mpdus_missed: u64,
     /// Duplicates received and not passed up.
     pub duplicates: u64,
@@ -37,17 +37,17 @@ pub struct MacCounters {
     pub received: u64,
 }
 
-/// A station's time, cumulative; what is neither `busy` nor `transmit` was idle.
+/// A station's cumulative time by channel state; time neither `busy` nor `transmit` was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelTime {
-    /// All time so far.
+    /// Total time so far.
     pub active: Span,
-    /// With energy of others on the medium while the station was not transmitting itself.
+    /// Time with energy of others on the medium while the station was not transmitting.
     pub busy: Span,
-    /// Receiving: locked on a frame whose beginning stood out, whoever it was for and whatever
-    /// became of it, as a card's own counter runs. Other energy, and what one frame outlasts another
-    /// by, is busy only.
+    /// Time receiving: locked on a frame whose beginning stood out, as a card's own counter runs.
+    /// It counts for any receiver and any outcome. Other energy, and the time by which one frame outlasts another, is
+    /// busy only.
     pub receive: Span,
-    /// Transmitting.
+    /// Time transmitting.
     pub transmit: Span,
 }

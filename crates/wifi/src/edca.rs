@@ -1,4 +1,4 @@
-//! What EDCA adds to the backoff (IEEE 802.11-2020 §10.23.2): which of a station's [`crate::categories`] is at hand.
+//! EDCA's additions to the backoff (IEEE 802.11-2020 §10.23.2): the category of [`crate::categories`] at hand.
 
 use fairmesh_units::{NodeId, Time};
 
@@ -8,7 +8,7 @@ use crate::station::Phase;
 use crate::upper::Upper;
 
 impl Air {
-    /// The category that a station has at hand; best effort where there are none.
+    /// Returns the category that a station has at hand; best effort if there are no categories.
     #[inline]
     pub(crate) fn access_of<U: Upper>(&self, station: u32) -> Access {
         match &self.categories {
@@ -19,7 +19,7 @@ impl Air {
         }
     }
 
-    /// The place of a link's sequence numbers and reorder buffer.
+    /// Returns the index of a link's sequence numbers and reorder buffer.
     #[inline]
     pub(crate) fn place<U: Upper>(&self, sender: u32, link: usize) -> usize {
         match &self.categories {
@@ -28,7 +28,7 @@ impl Air {
         }
     }
 
-    /// The smallest window of what a station has at hand.
+    /// Returns the smallest contention window of a station's category at hand.
     #[inline]
     pub(crate) fn cw_min<U: Upper>(&self, station: u32) -> u32 {
         match &self.categories {
@@ -37,7 +37,7 @@ impl Air {
         }
     }
 
-    /// Its window after one more failure.
+    /// Returns the contention window of that category after one more failure.
     #[inline]
     pub(crate) fn next_cw<U: Upper>(&self, station: u32, cw: u32) -> u32 {
         match &self.categories {
@@ -63,8 +63,8 @@ impl Air {
         !service.mpdus.is_empty()
     }
 
-    /// Every category that has nothing in hand takes its next packet and asks for the medium, unless an exchange
-    /// runs. `busy`: the medium was busy when the packets came.
+    /// Lets every category without a packet in hand take its next packet and contend, unless an exchange
+    /// runs. `busy`: true if the medium was busy when the packets came.
     pub(crate) fn take_each<U: Upper>(
         &mut self,
         station: u32,
@@ -97,8 +97,9 @@ impl Air {
         }
     }
 
-    /// The countdown of one or several categories has ended: the highest is put at hand to send, for each other it is
-    /// as if its frame had collided (IEEE 802.11-2020 §10.23.2.4, §10.23.2.12.1).
+    /// Resolves the end of the countdown of one or several categories.
+    /// The highest is put at hand to send; each other acts as if its frame had collided (IEEE 802.11-2020 §10.23.2.4,
+    /// §10.23.2.12.1).
     pub(crate) fn resolve<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let Some(c) = &mut self.categories else { return };
@@ -113,7 +114,7 @@ impl Air {
         self.stations[i].phase = Phase::Contending;
     }
 
-    /// A station's category at hand has lost the medium to a higher one of its own.
+    /// Handles an internal collision: the category at hand has lost the medium to a higher one of its station.
     fn collide_inside<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         self.counters[i].internal_collisions += 1;
@@ -127,7 +128,7 @@ impl Air {
             s.short_retries >= limits.short_retry_limit
         };
         if gives_up {
-            // What was left of a frame that was answered in part is the frame now.
+            // The remaining MPDUs of a partly acknowledged frame are the frame from here on.
             v.aggregate = v.aggregate.clamp(1, v.mpdus.len());
             self.counters[i].gave_up += self.packets_in_hand::<U>(station);
             self.release(station, now, false, upper);

@@ -1,4 +1,4 @@
-//! Frame exchanges: what a station sends, answers, retries and gives up
+//! Frame exchanges: sending, responding, retrying and giving up
 //! (IEEE 802.11-2020 §10.3.2 and §10.3.4).
 
 use fairmesh_phy::Rate;
@@ -15,12 +15,12 @@ use crate::packet::{Outgoing, SendReport};
 use crate::station::{Answer, NEVER, NOBODY, Phase, next_slot};
 use crate::upper::Upper;
 
-/// After a reception that a waiting station had to sit out, its timeout follows this much later.
+/// Time from the end of a reception to the timeout that it deferred, ns.
 const AFTER_RECEPTION: u64 = 400;
 
 impl Air {
-    /// If the MAC is free, takes the next packet and asks for the medium.
-    /// `busy`: the medium was busy when the packet came, whatever it is now.
+    /// Takes the next packet and contends for the medium, if the MAC is free.
+    /// `busy`: true if the medium was busy when the packet came, regardless of its present state.
     pub(crate) fn take_next<U: Upper>(
         &mut self,
         station: u32,
@@ -41,7 +41,7 @@ impl Air {
         self.rearm::<U>(station);
     }
 
-    /// A packet has come to a MAC that had none: its backoff, if it needs one.
+    /// Draws the backoff, if needed, of a packet that has come to an idle MAC.
     #[inline(always)]
     pub(crate) fn ask<U: Upper>(&mut self, station: u32, now: u64, busy: bool) {
         let i = station as usize;
@@ -109,7 +109,7 @@ impl Air {
         });
     }
 
-    /// The backoff ended: RTS, data or broadcast.
+    /// Sends at the end of the backoff: RTS, data or broadcast.
     pub(crate) fn send_own<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         self.stations[i].slots = 0;
@@ -159,7 +159,7 @@ impl Air {
         self.begin(station, now, f, upper);
     }
 
-    /// The packet itself, after the backoff or SIFS after a CTS.
+    /// Sends the packet itself, after the backoff or SIFS after a CTS.
     pub(crate) fn send_data<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         if self.ns2
@@ -208,7 +208,7 @@ impl Air {
         self.begin(station, now, f, upper);
     }
 
-    /// SIFS after a frame that wants one: ACK or CTS, whatever the medium does.
+    /// Sends the ACK or CTS due SIFS after a frame, regardless of the medium's state.
     pub(crate) fn send_answer<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let s = &mut self.stations[i];
@@ -246,7 +246,7 @@ impl Air {
         }
     }
 
-    /// A receiver's locked frame has ended.
+    /// Handles the end of a receiver's locked frame.
     pub(crate) fn complete<U: Upper>(
         &mut self,
         from: u32,
@@ -289,14 +289,14 @@ impl Air {
             // IEEE 802.11-2020 §10.3.2.3.7: EIFS from the end of the bad frame.
             s.eifs_at = now + self.t.eifs_extra;
         }
-        // What arrived meanwhile counts only from here on: a frame queued at the very end of a
+        // Only later arrivals count from here on: a frame queued at the very end of a
         // reception finds the medium idle.
         let s = &mut self.stations[i];
         s.idle_at = s.idle_at.max(s.after_lock);
         self.rearm::<U>(to);
     }
 
-    /// A good frame for this station.
+    /// Handles a good frame for this station.
     fn received<U: Upper>(
         &mut self,
         from: u32,
@@ -340,7 +340,7 @@ impl Air {
                 self.take_next(to, now, false, upper);
             }
             FrameKind::Rts => {
-                // IEEE 802.11-2020 §10.3.2.9: silent while its NAV says busy, but for its TXOP holder (§10.23.2.4).
+                // IEEE 802.11-2020 §10.3.2.9: no CTS while its NAV is busy, except for its TXOP holder (§10.23.2.4).
                 let holds = || {
                     let deaf = self.aggregates.as_ref().is_some_and(|a| a.deaf_to_nav);
                     U::TODAY && (s.nav_of == from || deaf)
@@ -372,7 +372,7 @@ impl Air {
         }
     }
 
-    /// A good frame for another station, or for all.
+    /// Handles a good frame for another station, or for all.
     fn overheard<U: Upper>(
         &mut self,
         from: u32,
@@ -420,7 +420,7 @@ impl Air {
         }
     }
 
-    /// No answer so far.
+    /// Handles a missing response.
     pub(crate) fn time_out<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let s = &self.stations[i];
@@ -430,7 +430,7 @@ impl Air {
         };
         let s = &mut self.stations[i];
         if !self.ns2 && s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
-            // A reception began in time; it may be the answer.
+            // A reception began in time; it may be the response.
             s.wait_at = s.lock_end + AFTER_RECEPTION;
             self.rearm::<U>(station);
             return;
@@ -475,14 +475,14 @@ impl Air {
             s.phase = Phase::Contending;
             self.draw(station, now);
             if U::EDCA {
-                // What came for others while the exchange ran.
+                // Packets that arrived for other categories while the exchange ran.
                 self.take_each(station, now, true, upper);
             }
             self.rearm::<U>(station);
         }
     }
 
-    /// The packet in service has been delivered.
+    /// Handles the delivery of the packet in service.
     pub(crate) fn succeed<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let v = &mut self.service[station as usize];
         if let Some(link) = v.link
@@ -496,7 +496,7 @@ impl Air {
         self.release(station, now, true, upper);
     }
 
-    /// Done with the frame in hand: report it, draw the post-backoff, take the next.
+    /// Finishes the frame in hand: reports it, draws the post-backoff, takes the next.
     pub(crate) fn release<U: Upper>(
         &mut self,
         station: u32,
@@ -549,14 +549,14 @@ impl Air {
         self.rearm::<U>(station);
     }
 
-    /// Reports what became of a packet.
+    /// Reports the outcome of a packet.
     #[inline(always)]
     pub(crate) fn tell<U: Upper>(&self, station: u32, now: u64, told: &SendReport, upper: &mut U) {
         let (at, node) = (Time::from_nanos(now), NodeId(station));
         upper.sent(at, node, told, self.access_of::<U>(station));
     }
 
-    /// A fresh backoff, whatever was left of the last one (IEEE 802.11-2020 §10.3.3).
+    /// Draws a new backoff, regardless of the rest of the last one (IEEE 802.11-2020 §10.3.3).
     #[inline(always)]
     pub(crate) fn draw(&mut self, station: u32, now: u64) {
         let s = &mut self.stations[station as usize];

@@ -41,18 +41,18 @@ pub struct OnAir {
     pub bytes: u32,
     /// Duration field.
     pub nav: Span,
-    /// What a BlockAck says; `None` in every other frame.
+    /// Content of a BlockAck; `None` in every other frame.
     pub block_ack: Option<BlockAck>,
-    /// The category that it goes by; of an answer, that of what it answers.
+    /// Access category; for a response, that of the frame to which it responds.
     pub access: Access,
 }
 
 /// The content of a BlockAck.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockAck {
-    /// The sequence number that the first bit is of.
+    /// The sequence number of the first bit.
     pub first: u16,
-    /// A bit for each MPDU that the receiver has, from the least significant one on.
+    /// One bit per MPDU that the receiver has, from the least significant one on.
     pub bitmap: [u64; 4],
 }
 
@@ -65,17 +65,17 @@ pub struct OnAirMpdu {
     pub bytes: u32,
     /// Sequence number, 0..4096.
     pub sequence: u16,
-    /// The Retry bit.
+    /// True if the Retry bit is set.
     pub retry: bool,
-    /// Where the MPDU carries an A-MSDU: which part of it the packet is. Each of its packets then has an entry.
+    /// Position of the packet in an A-MSDU, if the MPDU carries one. Each of its packets then has an entry.
     pub subframe: Option<Subframe>,
 }
 
 /// A part of an A-MSDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subframe {
-    /// Its place, from 0.
+    /// Index, from 0.
     pub index: u16,
-    /// Subframes in all.
+    /// Number of subframes.
     pub count: u16,
 }

@@ -1,7 +1,7 @@
 //! The 802.11 radio: the DCF, the medium between stations, frame errors, rate adaptation.
 //!
-//! [`Air`] is the whole radio, sans-IO: the host asks for the next deadline, lets the step happen,
-//! and is called back through [`Upper`] for packets. A frame carries a list of MPDUs: one with 802.11a, b
+//! [`Air`] is the whole radio, sans-IO: the host requests the next deadline, runs the step, and is
+//! called back through [`Upper`] for packets. A frame carries a list of MPDUs: one with 802.11a, b
 //! and g, up to 256 with 802.11n, ac and ax. Rates and durations are those of `fairmesh-phy`. A new error
 //! process is a variant of [`loss::FrameErrors`]; a new rate adaptation a variant of [`adapt::Adapter`].
 //! Model page: docs/models/radio.md.

@@ -11,19 +11,19 @@ use crate::packet::LinkId;
 pub struct LinkLosses {
     /// Exchanges begun: each starts with an RTS or a data frame.
     pub attempts: u64,
-    /// Frames that no CTS, ACK or BlockAck answered in time.
+    /// Frames for which no CTS, ACK or BlockAck came in time.
     pub unanswered: u64,
-    /// Unanswered frames of which this or an earlier attempt had arrived: an answer was lost.
+    /// Unanswered frames of which this or an earlier attempt had arrived: a response was lost.
     pub answer_lost: u64,
     /// Unanswered frames that did not arrive and that no other frame overlapped: frame errors.
     pub clean: u64,
-    /// Stations whose frames were on the air at the receiver during unanswered frames that did not
-    /// arrive, with the number of such frames. The receiver itself is listed where it was sending.
-    /// One frame counts for each station that overlapped it. In the order of stations.
+    /// Stations that were on the air at the receiver during unanswered frames that did not arrive.
+    /// Each has the number of such frames. The receiver itself is listed if it was sending.
+    /// One frame counts for each station that overlapped it. Sorted by station.
     pub overlapped_by: Vec<(NodeId, u64)>,
 }
 
-/// Losses of all links, and the stations that each receiver can be disturbed by.
+/// Losses of all links, and the stations whose energy reaches each receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
     links: Vec<LinkLosses>,
@@ -32,7 +32,8 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// `stations` stations, then interferers, over the first `links` entries of `neighbours`.
+    /// Builds the counters of `stations` stations, then interferers.
+    /// Links are the first `links` entries of `neighbours`.
     pub fn new(
         neighbours: &Neighbours,
         transmitters: usize,
@@ -48,13 +49,13 @@ impl Losses {
         Losses { links: vec![LinkLosses::default(); links], disturbers }
     }
 
-    /// An exchange begins.
+    /// Counts the start of an exchange.
     #[inline]
     pub fn attempt(&mut self, link: LinkId) {
         self.links[link.0 as usize].attempts += 1;
     }
 
-    /// The last frame of `from` to `to` was not answered.
+    /// Counts the last frame of `from` to `to` as unanswered.
     #[cold]
     fn unanswered(
         &mut self,
@@ -100,12 +101,12 @@ impl LinkLosses {
 }
 
 impl Air {
-    /// Outcome of all attempts over a link so far.
+    /// Returns the outcomes of all attempts over a link so far.
     pub fn losses(&self, link: LinkId) -> &LinkLosses {
         &self.losses.links[link.0 as usize]
     }
 
-    /// Whether a station senses the frames of another one, or of an interferer.
+    /// Returns true if a station senses the frames of another station or of an interferer.
     pub fn senses(&self, station: NodeId, other: NodeId) -> bool {
         self.neighbours.find(other.0, station.0).is_some()
     }

@@ -1,4 +1,4 @@
-//! MPDUs: what a frame on the air is made of, each with its packet, number and fate.
+//! MPDUs of a frame on the air, each with its packet, number and outcome.
 
 use fairmesh_phy::Rate;
 use fairmesh_units::Span;
@@ -6,27 +6,27 @@ use fairmesh_units::Span;
 use crate::packet::{LinkId, Outcome, Outgoing, SendReport};
 use crate::station::NOBODY;
 
-/// One MPDU that a station's MAC holds until it is acknowledged or given up.
+/// One MPDU that a station's MAC holds until it is acknowledged or dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mpdu {
     pub packet: Outgoing,
-    /// When the MAC took it.
+    /// Instant at which the MAC took it.
     pub since: u64,
-    /// Medium time of the attempts that are over, ns.
+    /// Medium time of its finished attempts, ns.
     pub airtime: u64,
     /// Length with header and FCS.
     pub bytes: u32,
     pub data_attempts: u32,
     pub rts_attempts: u32,
     pub sequence: u16,
-    /// The receiver has it.
+    /// True if the receiver has it.
     pub accepted: bool,
-    /// Other packets go with it, as an A-MSDU.
+    /// True if other packets go with it, as an A-MSDU.
     pub bundled: bool,
 }
 
 impl Mpdu {
-    /// What became of an MPDU that the MAC is done with at `now`, ns.
+    /// Returns the report of an MPDU that the MAC finishes at `now`, ns.
     #[inline]
     pub fn report(&self, answered: bool, rate: Rate, now: u64) -> SendReport {
         let outcome = match (answered, self.accepted) {
@@ -46,12 +46,12 @@ impl Mpdu {
     }
 }
 
-/// What a station's MAC works on: MPDUs for one receiver in the order of their numbers.
+/// State of a station's MAC: MPDUs for one receiver in the order of their numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
-    /// Empty: nothing to do.
+    /// Pending MPDUs; empty if the MAC is idle.
     pub mpdus: Vec<Mpdu>,
-    /// How many of them, from the first, the frame in hand carries.
+    /// Number of them, from the first, that the frame in hand carries.
     pub aggregate: usize,
     /// Length of the PSDU in hand.
     pub psdu: u32,
@@ -59,12 +59,12 @@ pub(crate) struct Service {
     pub to: u32,
     pub rate: Rate,
     pub rts: bool,
-    /// Medium time of the exchange in hand, charged to its MPDUs when it is over.
+    /// Medium time of the exchange in hand, charged to its MPDUs when it has ended.
     pub spent: u64,
 }
 
 impl Service {
-    /// Nothing to do.
+    /// Returns an idle state.
     pub fn idle(rate: Rate) -> Self {
         Service {
             mpdus: Vec::new(),
@@ -78,7 +78,7 @@ impl Service {
         }
     }
 
-    /// The MPDUs of the frame in hand.
+    /// Returns the MPDUs of the frame in hand.
     #[inline]
     pub fn in_hand(&mut self) -> &mut [Mpdu] {
         &mut self.mpdus[..self.aggregate]
@@ -94,7 +94,7 @@ impl Service {
         }
     }
 
-    /// Charges the exchange that is over to its MPDUs by their lengths, to the nanosecond.
+    /// Charges the finished exchange to its MPDUs by their lengths, to the nanosecond.
     #[inline]
     pub fn charge(&mut self) {
         let mut spent = core::mem::take(&mut self.spent);

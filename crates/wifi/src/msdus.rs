@@ -1,4 +1,4 @@
-//! What is told of each packet of an A-MSDU.
+//! Reports of the packets of an A-MSDU.
 
 use fairmesh_phy::Rate;
 use fairmesh_phy::frame::SUBFRAME_HEADER;
@@ -12,8 +12,8 @@ use crate::packet::Outgoing;
 use crate::upper::Upper;
 
 impl Air {
-    /// Reports what became of each packet of an A-MSDU: the same for all; of its medium time each has its part by length,
-    /// to the nanosecond.
+    /// Reports the common outcome of an A-MSDU for each of its packets.
+    /// Each gets its part of the medium time by length, to the nanosecond.
     #[cold]
     pub(crate) fn tell_each<U: Upper>(
         &self,
@@ -44,7 +44,7 @@ impl Air {
         }
     }
 
-    /// How many packets the frame in hand carries.
+    /// Returns the number of packets that the frame in hand carries.
     pub(crate) fn packets_in_hand<U: Upper>(&self, station: u32) -> u64 {
         let v = &self.service[station as usize];
         let (Some(a), Some(link)) = (&self.aggregates, v.link) else { return v.aggregate as u64 };
@@ -56,7 +56,7 @@ impl Air {
         v.mpdus[..v.aggregate].iter().map(of).sum()
     }
 
-    /// An A-MSDU that goes on the air: a subframe for each packet.
+    /// Reports an A-MSDU that goes on the air: a subframe for each packet.
     #[cold]
     pub(crate) fn subframes<U: Upper>(
         &self,

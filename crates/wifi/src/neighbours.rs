@@ -1,4 +1,4 @@
-//! Who hears whom, in flat arrays.
+//! Neighbours that sense each transmitter, in flat arrays.
 
 use crate::config::{Hearing, Reception};
 
@@ -7,7 +7,7 @@ use crate::config::{Hearing, Reception};
 pub(crate) struct Neighbour {
     /// Received power, attowatts.
     pub power: u64,
-    /// The frame survives while the energy at the receiver, its own included, is at most this.
+    /// Energy limit at the receiver, its own power included, up to which the frame survives.
     pub limit: u64,
     pub to: u32,
     /// Propagation delay in ns, shifted left by two; bit 0: decodes, bit 1: a receiver locks on it.
@@ -40,7 +40,7 @@ pub(crate) struct Neighbours {
 const MAX_DELAY: u64 = (u32::MAX >> 2) as u64;
 
 impl Neighbours {
-    /// `capture` is a plain power ratio; `hearing` and `leaks` may come in any order.
+    /// Builds the table. `capture` is a plain power ratio; `hearing` and `leaks` may come in any order.
     pub fn new(
         stations: usize,
         hearing: &[Hearing],
@@ -78,7 +78,7 @@ impl Neighbours {
         Neighbours { start, entries }
     }
 
-    /// Indices of the entries of one transmitter.
+    /// Returns the indices of the entries of one transmitter.
     #[inline]
     pub fn of(&self, from: u32) -> core::ops::Range<usize> {
         self.start[from as usize] as usize..self.start[from as usize + 1] as usize
@@ -93,14 +93,14 @@ impl Neighbours {
         self.entries.len()
     }
 
-    /// Index of the entry from one station to another.
+    /// Returns the index of the entry from one station to another.
     pub fn find(&self, from: u32, to: u32) -> Option<usize> {
         let r = self.of(from);
         let base = r.start;
         self.entries[r].binary_search_by_key(&to, |n| n.to).ok().map(|i| base + i)
     }
 
-    /// Adds an external source heard by `heard`, after all stations; never decoded or locked on.
+    /// Adds an external source sensed by `heard`, after all stations; never decoded or locked on.
     pub fn push_noise(&mut self, heard: &[(u32, u64)]) {
         let mut heard = heard.to_vec();
         heard.sort_unstable();

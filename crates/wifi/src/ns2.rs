@@ -1,7 +1,7 @@
 //! The MAC of ns-2.35 where it departs from the standard (`radio.rules = "ns2"`).
 //!
 //! Each rule below names the function of ns-2.35 that has it (`mac/mac-802_11.cc`, `mac/mac-timers.cc`);
-//! the code is our own. validation/ns2 compares the outcome with the packaged ns-2.35.
+//! the code is original. validation/ns2 compares the outcome with the packaged ns-2.35.
 //!
 //! 1. *Deferral.* A frame that cannot be decoded sets the NAV to EIFS from its end (`recv_timer`), and the
 //!    countdown resumes a DIFS after the NAV (`navHandler`): 414 µs at 1 Mbit/s where the standard has 364.
@@ -39,7 +39,7 @@ impl Station {
         self.lock_from != NOBODY && self.lock_at <= at && self.lock_end > at
     }
 
-    /// Counts down, and notes the end of a backoff (rule 5).
+    /// Counts down and notes the end of a backoff (rule 5).
     pub(crate) fn count_down_ns2(&mut self, now: u64, t: &Intervals) {
         if self.access_at(t) <= now {
             (self.slots, self.expired) = (0, true);
@@ -68,7 +68,7 @@ impl Station {
 }
 
 impl Air {
-    /// Lets a frame that has just begun arrive at the neighbours of its transmitter.
+    /// Processes the arrival of a frame that has just begun at the transmitter's neighbours.
     #[inline(never)]
     pub(crate) fn arrive_ns2(&mut self, from: u32, now: u64, f: &Transmission) {
         let eifs = self.t.difs + self.t.eifs_extra;
@@ -123,8 +123,8 @@ impl Air {
             s.idle_at.max((cts.end + cts.nav + PROPAGATION).saturating_sub(self.t.sifs + ack));
     }
 
-    /// Time from the end of a frame until its answer is missed (rule 6), ns.
-    /// `standard`: what the standard has.
+    /// Returns the time from the end of a frame until its response counts as missing (rule 6), ns.
+    /// `standard`: the standard's value.
     pub(crate) fn patience(&self, f: &Transmission, standard: Span) -> u64 {
         if !self.ns2 {
             return standard.as_nanos();

@@ -1,4 +1,4 @@
-//! Packets as the MAC takes them, and what it tells of each when it is done.
+//! Packets that the MAC takes, and its report on each.
 
 use fairmesh_phy::Rate;
 use fairmesh_units::Span;
@@ -7,18 +7,18 @@ use fairmesh_units::Span;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkId(pub u32);
 
-/// A packet on its way into the MAC.
+/// A packet passed to the MAC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outgoing {
     /// The upper layer's handle.
     pub packet: u32,
-    /// Where to; `None` broadcasts at the lowest basic rate, once and unacknowledged.
+    /// Link; `None` broadcasts at the lowest basic rate, once and unacknowledged.
     pub link: Option<LinkId>,
     /// Length of the IP datagram.
     pub bytes: u32,
 }
 
-/// How the MAC got rid of a packet.
+/// Outcome of a packet in the MAC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The receiver acknowledged it, or it was a broadcast.
@@ -29,12 +29,12 @@ pub enum Outcome {
     Unconfirmed,
 }
 
-/// What a driver's transmit status tells: one per packet, when the MAC is done with it.
+/// Transmit status as a driver reports it: one per packet, when the MAC has finished it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendReport {
     /// The packet.
     pub packet: Outgoing,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
     /// Data frames put on the air that carried it.
     pub data_attempts: u32,
@@ -42,9 +42,9 @@ pub struct SendReport {
     pub rts_attempts: u32,
     /// Rate of the last data frame.
     pub rate: Rate,
-    /// Medium time of all its frames (RTS, data) and of the answers they got (CTS, ACK); its part by
-    /// length of those that it shared.
+    /// Medium time of all its frames (RTS, data) and of the responses to them (CTS, ACK).
+    /// For shared frames, its part by length.
     pub airtime: Span,
-    /// From the moment the MAC took it.
+    /// Time from the moment the MAC took it.
     pub service: Span,
 }

@@ -2,7 +2,7 @@
 //!
 //! The `ns2` profile is the two-ray ground model with the 914 MHz radio that ns-2 ships: frames
 //! decode up to 250 m, are sensed and interfere up to 550 m, and have no effect beyond, not even as
-//! summed noise. The `graph` profile knows two flat levels only.
+//! summed noise. The `graph` profile has two flat levels only.
 //!
 //! Sources: Rappaport, *Wireless Communications*, §4.6 (two-ray model, crossover distance);
 //! Jamshaid 2010 §3.1.2 (ranges and radio).
@@ -22,17 +22,18 @@ const NEAREST: f64 = 1.0;
 /// Slack on range comparisons, m, so that nodes placed exactly at the range are within it.
 const SLACK: f64 = 1e-6;
 
-/// Power of every decodable frame where levels are flat.
+/// Power of every decodable frame with flat levels, dBm.
 pub const FLAT_DECODE_DBM: f64 = -60.0;
-/// Power of every frame that is sensed but not decoded where levels are flat. Less than the usual
-/// 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
+/// Power of every frame that is sensed but not decoded with flat levels, dBm.
+/// It is less than the usual 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
 pub const FLAT_SENSE_DBM: f64 = -65.0;
 
-/// Frames at least this strong are noticed: sensitivity at the lowest rate, and the level at which
-/// carrier sense must find a frame, of 20 MHz (IEEE 802.11-2020 §17.3.10.2, §17.3.10.6), dBm.
+/// Power from which frames are noticed, dBm.
+/// It is the sensitivity at the lowest rate, and the level at which carrier sense must find a frame, of 20 MHz
+/// (IEEE 802.11-2020 §17.3.10.2, §17.3.10.6).
 pub const SENSITIVITY_DBM: f64 = -82.0;
 
-/// How received power falls with distance.
+/// Law by which received power falls with distance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Law {
     /// Free space up to the crossover distance (86 m), fourth power beyond.
@@ -55,19 +56,19 @@ pub struct LogDistance {
 }
 
 impl LogDistance {
-    /// Power received at a distance, dBm.
+    /// Returns the power received at a distance, dBm.
     pub fn dbm(&self, distance: Distance) -> f64 {
         let d = distance.0.max(NEAREST);
         self.power_dbm - self.first_metre() - 10.0 * self.exponent * libm::log10(d)
     }
 
-    /// How far away power has fallen to `dbm`; at least a metre.
+    /// Returns the distance at which power has fallen to `dbm`; at least a metre.
     pub fn reach(&self, dbm: f64) -> Distance {
         let loss = self.power_dbm - self.first_metre() - dbm;
         Distance(libm::pow(10.0, (loss / (10.0 * self.exponent)).max(0.0)))
     }
 
-    /// Free-space loss over a metre, dB.
+    /// Returns the free-space loss over a metre, dB.
     fn first_metre(&self) -> f64 {
         20.0 * libm::log10(4.0 * core::f64::consts::PI * self.carrier / LIGHT)
     }
@@ -76,11 +77,11 @@ impl LogDistance {
 /// A propagation model: a law and two ranges.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Propagation {
-    /// How power falls with distance.
+    /// Law by which power falls with distance.
     pub law: Law,
-    /// Frames from at most this far decode.
+    /// Maximum distance at which frames decode.
     pub decode: Distance,
-    /// Frames from at most this far are sensed and interfere; at least `decode`.
+    /// Maximum distance at which frames are sensed and interfere; at least `decode`.
     pub sense: Distance,
 }
 
@@ -89,8 +90,8 @@ impl Propagation {
     pub const NS2: Propagation =
         Propagation { law: Law::TwoRayGround, decode: Distance(250.0), sense: Distance(550.0) };
 
-    /// What a receiver `distance` away hears: the power, and whether it can decode the frame when
-    /// alone. `None` beyond sense range.
+    /// Returns the power at a receiver `distance` away, and true if it can decode the frame when alone.
+    /// `None` beyond sense range.
     pub fn received(&self, distance: Distance) -> Option<(Power, bool)> {
         if distance.0 > self.sense.0 + SLACK {
             return None;
@@ -105,12 +106,12 @@ impl Propagation {
     }
 }
 
-/// The flat power level of a frame that decodes, or of one that is sensed only.
+/// Returns the flat power level of a frame that decodes, or of one that is sensed only.
 pub fn flat(decodes: bool) -> Power {
     Power::from_dbm(if decodes { FLAT_DECODE_DBM } else { FLAT_SENSE_DBM })
 }
 
-/// Power received over flat ground from ns-2's radio, antenna gains and system loss 1.
+/// Returns the power received over flat ground from ns-2's radio, antenna gains and system loss 1.
 ///
 /// P·(λ/4πd)² up to the crossover distance 4πh²/λ, P·h⁴/d⁴ from there on.
 pub fn two_ray_ground(distance: Distance) -> Power {
@@ -127,7 +128,7 @@ pub fn two_ray_ground(distance: Distance) -> Power {
     Power::from_watts(TRANSMIT_WATTS * gain)
 }
 
-/// Time light needs for the distance, in whole nanoseconds, rounded.
+/// Returns the propagation time of the distance, in whole nanoseconds, rounded.
 pub fn delay(distance: Distance) -> Span {
     Span::from_nanos((distance.0 / LIGHT * 1e9 + 0.5) as u64)
 }

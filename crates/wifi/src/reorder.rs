@@ -1,4 +1,4 @@
-//! The receiver's side of a block acknowledgement: what is passed up, and in which order.
+//! The receiver's side of a block acknowledgement: the MPDUs passed up, and their order.
 
 use std::collections::VecDeque;
 
@@ -19,17 +19,17 @@ enum Place {
 pub(crate) struct Reorder {
     /// The number that is passed up next.
     next: u16,
-    /// Places from `next` on, as far as something is known of them.
+    /// States of the numbers from `next` on, up to the last known one.
     held: VecDeque<Place>,
 }
 
 impl Reorder {
-    /// Nothing received; the sender's first number is 1.
+    /// Returns an empty buffer; the sender's first number is 1.
     pub fn new() -> Self {
         Reorder { next: 1, held: VecDeque::new() }
     }
 
-    /// An MPDU that was not here before; `up` gets number and packet of each that may be passed up.
+    /// Accepts an MPDU for the first time; `up` gets number and packet of each that may be passed up.
     #[inline]
     pub fn accept(&mut self, sequence: u16, packet: u32, mut up: impl FnMut(u16, u32)) {
         if self.held.is_empty() && sequence == self.next {
@@ -40,7 +40,7 @@ impl Reorder {
         self.put(sequence, Place::Packet(packet), up);
     }
 
-    /// The sender has given up a number: nothing waits for it any more.
+    /// Notes that the sender has given up a number, which no longer blocks later ones.
     pub fn skip(&mut self, sequence: u16, up: impl FnMut(u16, u32)) {
         self.put(sequence, Place::Gone, up);
     }

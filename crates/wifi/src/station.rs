@@ -1,18 +1,18 @@
 //! One station's view of the medium and its backoff.
 //!
-//! Everything that can keep a station from counting down is remembered as an *end*: of energy on
+//! Every condition that keeps a station from counting down is stored as an *end*: of energy on
 //! the medium, of its own frames, of the NAV, of an EIFS. The countdown starts a DIFS after the
 //! last of them, so a station needs no event while it waits: the instant of its next transmission
-//! follows from these ends, and is worked out anew only when one of them moves
+//! follows from these ends, and is recomputed only when one of them moves
 //! (IEEE 802.11-2020 §10.3.4).
 
 use fairmesh_units::Time;
 
 use crate::neighbours::Neighbour;
 
-/// No station.
+/// Index that stands for no station.
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// Never, in nanoseconds.
+/// Instant that stands for never, ns.
 pub(crate) const NEVER: u64 = Time::NEVER.as_nanos();
 
 /// Intervals of the DCF, in nanoseconds.
@@ -21,16 +21,16 @@ pub(crate) struct Intervals {
     pub slot: u64,
     pub sifs: u64,
     pub difs: u64,
-    /// EIFS − DIFS: how much later the countdown starts after a bad frame.
+    /// EIFS − DIFS: delay of the countdown's start after a bad frame.
     pub eifs_extra: u64,
-    /// From the first energy of a frame until a station that was not receiving takes note of it
-    /// (aCCATime). A backoff that ends sooner transmits all the same.
+    /// Time from the first energy of a frame until a station that was not receiving detects it (aCCATime).
+    /// A backoff that ends sooner transmits all the same.
     pub cca: u64,
-    /// From the first energy of a frame to the start of its payload, where frames do not differ.
+    /// Time from the first energy of a frame to the start of its payload, if it is equal for all frames.
     pub rx_start: u64,
 }
 
-/// What a station's own traffic is waiting for.
+/// Phase of a station's own traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Nothing to send; a post-backoff may still count down.
@@ -49,7 +49,7 @@ pub(crate) enum Phase {
     Noise,
 }
 
-/// What a station must answer after SIFS.
+/// Response that a station owes after SIFS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     Ack,
@@ -61,7 +61,7 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Station {
-    // First cache line: what every frame of a neighbour touches.
+    // First cache line: fields that every frame of a neighbour touches.
     /// Sum of the powers arriving here, attowatts.
     pub energy: u64,
     /// Energy above which the locked frame is lost.
@@ -70,36 +70,36 @@ pub(crate) struct Station {
     pub idle_at: u64,
     /// End of the frames that arrived during the locked one.
     pub after_lock: u64,
-    /// End of all energy and of the own frames, for the busy-time counter.
+    /// End of all energy and of its own frames, for the busy-time counter.
     pub busy_end: u64,
     /// Time with energy on the medium, of others or its own.
     pub busy_total: u64,
-    /// End of the own frame on the air.
+    /// End of its own frame on the air.
     pub tx_end: u64,
     /// Transmitter of the locked frame.
     pub lock_from: u32,
     pub phase: Phase,
-    /// The locked frame cannot be received any more.
+    /// True if the locked frame cannot be received any more.
     pub doomed: bool,
-    /// The locked frame is too weak to decode even alone.
+    /// True if the locked frame is too weak to decode even alone.
     pub too_weak: bool,
-    /// The locked frame's beginning stood out from what was in the air: a card notices a frame.
+    /// True if the locked frame's beginning stood out from the energy in the air, so that a card notices a frame.
     pub noticed: bool,
     pub answer: Answer,
-    /// With the rules of ns-2: no backoff is running.
+    /// True if no backoff is running, with the rules of ns-2.
     pub expired: bool,
 
     // Second line: the backoff.
-    /// The countdown starts no earlier.
+    /// Earliest start of the countdown.
     pub backoff_from: u64,
-    /// The countdown starts a DIFS after this because of a bad frame.
+    /// End of a bad frame's EIFS; the countdown starts a DIFS after it.
     pub eifs_at: u64,
     pub nav_at: u64,
-    /// Whose exchange set the NAV.
+    /// Station whose exchange set the NAV.
     pub nav_of: u32,
-    /// From the medium's end until the countdown starts, ns: DIFS, or the AIFS of the category at hand.
+    /// Time from the medium's end until the countdown starts, ns: DIFS, or the AIFS of the category at hand.
     pub aifs: u32,
-    /// When an RTS set the NAV: instant at which it lapses unless a reception begins; 0: none.
+    /// Instant at which a NAV set by an RTS lapses unless a reception begins; 0: none.
     pub nav_reset_at: u64,
     pub slots: u32,
     pub cw: u32,
@@ -111,18 +111,18 @@ pub(crate) struct Station {
     // Third line: own exchange.
     /// In `AwaitAck`, `AwaitCts`: the timeout; in `ClearToSend`: start of the data.
     pub wait_at: u64,
-    /// When `answer` is due; `NEVER`: nothing to answer.
+    /// Instant at which `answer` is due; `NEVER`: nothing to send.
     pub answer_at: u64,
-    /// To whom, and the neighbour entry of the frame that is answered.
+    /// Station to which the response goes, and the neighbour entry of the frame that it responds to.
     pub answer_to: u32,
     pub answer_rate: u8,
-    /// Duration field the answer will carry, ns.
+    /// Duration field that the response will carry, ns.
     pub answer_nav: u64,
     pub rts_failures: u32,
     pub short_retries: u32,
     pub long_retries: u32,
     pub sequence: u16,
-    /// The end of the time that the station has won; `NEVER`: one frame.
+    /// End of the time that the station has won; `NEVER`: one frame.
     pub txop_end: u64,
 }
 
@@ -167,7 +167,7 @@ impl Station {
         }
     }
 
-    /// Counts the time from `from` to `to` as busy, where it is not counted yet.
+    /// Counts the time from `from` to `to` as busy, unless it is already counted.
     #[inline]
     pub fn occupy(&mut self, from: u64, to: u64) {
         if to > self.busy_end {
@@ -176,45 +176,46 @@ impl Station {
         }
     }
 
-    /// How long the locked frame has been received at `at`, as a card's counter of reception runs.
+    /// Returns the time for which the locked frame has been received at `at`, as a card's counter of reception runs.
     #[inline]
     pub fn received(&self, at: u64) -> u64 {
         if self.noticed { at.saturating_sub(self.lock_at) } else { 0 }
     }
 
-    /// End of the NAV, as far as known: a NAV set by an RTS is expected to lapse until a reception
-    /// proves the exchange alive.
+    /// Returns the end of the NAV, as far as known.
+    /// A NAV set by an RTS is expected to lapse until a reception proves that the exchange goes on.
     #[inline]
     pub fn nav_end(&self) -> u64 {
         if self.nav_reset_at == 0 { self.nav_at } else { self.nav_at.min(self.nav_reset_at) }
     }
 
-    /// Whether a frame queued now must draw a backoff (IEEE 802.11-2020 §10.3.4.2).
+    /// Returns true if a frame queued now must draw a backoff (IEEE 802.11-2020 §10.3.4.2).
     #[inline]
     pub fn busy(&self, now: u64) -> bool {
         self.idle_at > now || self.nav_end() > now
     }
 
-    /// End of everything that keeps the station from counting down.
+    /// Returns the end of every condition that keeps the station from counting down.
     #[inline]
     pub fn clear(&self) -> u64 {
         self.idle_at.max(self.eifs_at).max(self.nav_end())
     }
 
-    /// When the countdown starts or started.
+    /// Returns the instant at which the countdown starts or started.
     #[inline]
     pub fn countdown_start(&self) -> u64 {
         self.backoff_from.max(self.clear() + u64::from(self.aifs))
     }
 
-    /// When the backoff ends if nothing else happens.
+    /// Returns the instant at which the backoff ends if nothing else happens.
     #[inline]
     pub fn access_at(&self, t: &Intervals) -> u64 {
         self.countdown_start() + u64::from(self.slots) * t.slot
     }
 
-    /// Counts down the slots that were idle until `now`. Only whole slots count: the one under way
-    /// is lost (IEEE 802.11-2020 §10.3.4.3). `begun`: 1 with EDCA, which counts a slot when it begins (§10.23.2.4).
+    /// Counts down the slots that were idle until `now`.
+    /// Only whole slots count: the current one is lost (IEEE 802.11-2020 §10.3.4.3). `begun`: 1 with EDCA, which counts
+    /// a slot when it begins (§10.23.2.4).
     #[inline]
     pub fn count_down(&mut self, now: u64, t: &Intervals, begun: u64) {
         if self.slots == 0 {
@@ -228,7 +229,7 @@ impl Station {
         }
     }
 
-    /// A reception begins at `at`: a NAV that waits for one either lives on or has lapsed already.
+    /// Handles the start of a reception at `at`: a NAV that waits for one either remains or has lapsed already.
     #[inline]
     pub fn settle_nav(&mut self, at: u64, rx_start: u64) {
         if self.nav_reset_at != 0 {
@@ -239,7 +240,7 @@ impl Station {
         }
     }
 
-    /// The instant of the station's next own action.
+    /// Returns the instant of the station's next own action.
     #[inline]
     pub fn wake_at(&self, t: &Intervals) -> u64 {
         let own = match self.phase {
@@ -250,7 +251,7 @@ impl Station {
         own.min(self.answer_at)
     }
 
-    /// Whether the station's next own action at `wake` is to transmit.
+    /// Returns true if the station's next own action at `wake` is to transmit.
     #[inline]
     pub fn transmits_at(&self, wake: u64) -> bool {
         self.answer_at == wake || matches!(self.phase, Phase::Contending | Phase::ClearToSend)
@@ -270,8 +271,8 @@ impl Station {
     }
 }
 
-/// When a frame that finds the medium idle may go: at the next boundary of the slots that began with
-/// the medium's idleness (IEEE 802.11-2020 §10.23.2.4).
+/// Returns the instant at which a frame that finds the medium idle may be sent.
+/// It is the next boundary of the slots that began with the medium's idle period (IEEE 802.11-2020 §10.23.2.4).
 pub(crate) fn next_slot(start: u64, slot: u64, now: u64) -> u64 {
     if now > start && start < NEVER { start + ((now - start) / slot + 1) * slot } else { start }
 }
@@ -313,7 +314,7 @@ mod tests {
         s.idle_at = 1000 * US;
         s.count_down(1050 * US + 39 * US, &T, 0);
         assert_eq!((s.slots, s.backoff_from), (4, 1070 * US));
-        // Asking again a little later loses nothing and counts nothing twice.
+        // Counting again a little later loses nothing and counts nothing twice.
         s.count_down(1050 * US + 41 * US, &T, 0);
         assert_eq!((s.slots, s.backoff_from), (3, 1090 * US));
         // The medium was busy until 2 ms: the rest waits for another DIFS.

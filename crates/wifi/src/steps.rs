@@ -1,4 +1,4 @@
-//! What happens at a station's deadline.
+//! Actions at a station's deadline.
 
 use fairmesh_units::{NodeId, Time};
 
@@ -8,19 +8,19 @@ use crate::station::{NEVER, NOBODY, Phase};
 use crate::upper::{Aggregating, Upper};
 
 impl Air {
-    /// When something happens next; [`Time::NEVER`] if nothing will.
+    /// Returns the instant of the next event; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_deadline(&mut self) -> Time {
         self.wakes.earliest().0
     }
 
-    /// Lets the next thing happen, and returns when it did.
+    /// Processes the next event and returns its instant.
     #[inline]
     pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
         if self.aggregates.is_some() { self.act_today(upper) } else { self.act(upper) }
     }
 
-    /// Apart, so that what other networks do is compiled as if there were no other.
+    /// Separate, so that the code for other networks is compiled as if there were none with aggregation.
     #[inline(never)]
     fn act_today<U: Upper>(&mut self, upper: &mut U) -> Time {
         if self.categories.is_some() {
@@ -66,14 +66,14 @@ impl Air {
         at
     }
 
-    /// Whether a station's MAC is at work: [`Air::kick`] would do nothing. With several access categories nobody is, since
-    /// another of them may be free.
+    /// Returns true if a station's MAC is busy, so that [`Air::kick`] would do nothing.
+    /// With several access categories no station counts as busy, since another category may be free.
     #[inline]
     pub fn is_busy(&self, node: NodeId) -> bool {
         self.categories.is_none() && self.stations[node.index()].phase != Phase::Idle
     }
 
-    /// The upper layer has put a packet where [`Upper::pull`] finds it.
+    /// Notifies a MAC that the upper layer has queued a packet for [`Upper::pull`].
     #[inline]
     pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
         if self.is_busy(node) {
@@ -95,7 +95,7 @@ impl Air {
         self.take_next(node.0, at.as_nanos(), false, &mut Aggregating::<_, false>(upper));
     }
 
-    /// A frame leaves the air.
+    /// Handles the end of a frame on the air.
     fn finish<U: Upper>(&mut self, from: u32, now: u64, upper: &mut U) {
         let i = from as usize;
         let f = self.on_air[i];

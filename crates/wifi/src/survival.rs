@@ -1,4 +1,4 @@
-//! What noise and other frames leave of a frame, MPDU by MPDU, where signal-to-noise ratios decide.
+//! Survival of a frame's MPDUs under noise and other frames, if signal-to-noise ratios decide.
 
 use fairmesh_phy::Rate;
 use fairmesh_phy::frame::DELIMITER;
@@ -7,23 +7,24 @@ use crate::air::{Air, Transmission};
 use crate::frame::FrameKind;
 use crate::loss::{Fate, FrameErrors, SnrErrors, Survival};
 
-/// The legacy training fields, ns: the receiver looks for the frame in them, and nothing is decoded.
+/// Length of the legacy training fields, ns.
+/// The receiver searches for the frame in them, and nothing is decoded.
 const TRAINING: u64 = 16_000;
 
 /// A frame at its receiver.
 struct Received<'a> {
     errors: &'a SnrErrors,
     rate: Rate,
-    /// Its own power as it fell out this time, and on average, aW.
+    /// Its own power in this realisation, and on average, aW.
     signal: f64,
     power: u64,
-    /// From each instant on, all energy there, its own mean power included; ns and aW.
+    /// Total energy from each instant on, its own mean power included; ns and aW.
     levels: &'a [(u64, u64)],
 }
 
 impl Received<'_> {
-    /// Goes through the stretches of equal interference of `from..until`: interference in aW, and the
-    /// stretch's share of the whole.
+    /// Visits the intervals of equal interference in `from..until`.
+    /// `each` gets the interference in aW, and the interval's share of the whole.
     fn stretches(&self, from: u64, until: u64, mut each: impl FnMut(f64, f64)) {
         let whole = until.saturating_sub(from).max(1) as f64;
         for (k, &(at, energy)) in self.levels.iter().enumerate() {
@@ -35,7 +36,8 @@ impl Received<'_> {
         }
     }
 
-    /// `noise`: ln of what noise alone leaves; `ln`: of a stretch with interference.
+    /// Returns the survival of a part.
+    /// `noise`: ln of the survival under noise alone; `ln`: ln of the survival of an interval with interference.
     fn survival(
         &self,
         from: u64,
@@ -56,7 +58,7 @@ impl Received<'_> {
         self.survival(from, until, ln(0.0, 1.0), ln)
     }
 
-    /// `clean`: ln of what noise alone leaves of a bit.
+    /// Returns the survival of the payload. `clean`: ln of a bit's survival under noise alone.
     fn payload(&self, from: u64, until: u64, bytes: u32, clean: f64) -> Survival {
         let bits = 8.0 * f64::from(bytes);
         let ln = |i, share| self.errors.payload(self.rate, self.signal, i, bits * share);
@@ -65,8 +67,8 @@ impl Received<'_> {
 }
 
 impl Air {
-    /// Which MPDUs of a locked frame that ends now are good; returns whether any is. Frames without
-    /// MPDUs count as one.
+    /// Determines the good MPDUs of a locked frame that ends now; returns true if there is any.
+    /// A frame without MPDUs counts as one.
     pub(crate) fn survives(
         &mut self,
         from: u32,

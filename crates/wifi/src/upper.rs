@@ -1,4 +1,4 @@
-//! What lies above the MAC: queues and packets, seen through one trait.
+//! The layer above the MAC: queues and packets, behind one trait.
 
 use fairmesh_units::{NodeId, Span, Time};
 
@@ -13,26 +13,27 @@ use crate::packet::{LinkId, Outgoing, SendReport};
 /// station named in the call (the MAC looks for them when the call returns), and for any other
 /// only by calling [`Air::kick`](crate::Air::kick) later.
 pub trait Upper {
-    /// Whether [`Upper::on_air`] is wanted.
+    /// True if [`Upper::on_air`] is to be called.
     const OBSERVE: bool = false;
-    /// Whether [`Upper::overheard`] and [`Upper::arriving`] are wanted.
+    /// True if [`Upper::overheard`] and [`Upper::arriving`] are to be called.
     const OVERHEAR: bool = false;
-    /// Whether frames are aggregated: what the medium tells itself, so that other networks carry
-    /// nothing of it. Leave it alone.
+    /// True if frames are aggregated.
+    /// Set by the medium itself, so that other networks do not pay for aggregation; implementations do not set it.
     #[doc(hidden)]
     const TODAY: bool = false;
-    /// Whether stations have several access categories: set by the medium like [`Upper::TODAY`].
+    /// True if stations have several access categories; set by the medium like [`Upper::TODAY`].
     #[doc(hidden)]
     const EDCA: bool = false;
 
-    /// The MAC of `node` is free: its next packet of an access category, if it has one.
+    /// Returns the next packet of an access category, if any, for the MAC of `node`, which is free.
     ///
     /// The category is always [`Access::BestEffort`] unless stations have several
-    /// ([`MacConfig::edca`](crate::MacConfig::edca)); each has a queue of its own then.
+    /// ([`MacConfig::edca`](crate::MacConfig::edca)); each then has a separate queue.
     fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing>;
 
-    /// The frame that `node` is about to send over `link` has room: packets of the category that wait
-    /// for the same link, in their order, as long as they fit. Called where frames are aggregated only.
+    /// Fills the frame that `node` is about to send over `link`.
+    /// Takes packets of the category that wait for the same link, in their order, while they fit. Called only if frames
+    /// are aggregated.
     fn pull_more(
         &mut self,
         now: Time,
@@ -44,27 +45,28 @@ pub trait Upper {
         let _ = (now, node, link, access, batch);
     }
 
-    /// `node` received a packet addressed to it (or broadcast) from its neighbour `from`. Each
-    /// unicast packet arrives at most once.
+    /// Handles a packet that `node` received from its neighbour `from`, addressed to it or broadcast.
+    /// Each unicast packet arrives at most once.
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool);
 
-    /// The MAC of `node` is done with a packet of a category.
+    /// Handles the report of the MAC of `node` on a finished packet of a category.
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access);
 
-    /// `node` decoded a data frame of a category from `from` that was meant for it, or for all, and
-    /// occupied the air this long; comes before [`Upper::received`], for duplicates too. Only where
+    /// Handles a data frame of a category from `from`, for `node` or for all, that `node` decoded.
+    /// The frame occupied the air for `airtime`. Called before [`Upper::received`], for duplicates too, and only with
     /// [`Upper::OVERHEAR`].
     fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
         let _ = (now, node, from, airtime, access);
     }
 
-    /// `node` decoded a data frame meant for another. The packet is in service at `from`, but may
-    /// have moved on to its receiver already. Only where [`Upper::OVERHEAR`].
+    /// Handles a data frame for another station that `node` decoded.
+    /// The packet is in service at `from`, but may have moved on to its receiver already. Called only with
+    /// [`Upper::OVERHEAR`].
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
         let _ = (now, node, from, packet);
     }
 
-    /// A frame starts, and carries these MPDUs; none where it is not data.
+    /// Handles the start of a frame, which carries these MPDUs; none if it is not data.
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         let _ = (frame, mpdus);
     }

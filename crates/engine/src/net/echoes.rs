@@ -95,7 +95,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         (!outside && (ahead || behind)).then_some((place as u16, ahead))
     }
 
-    /// Returns an echo request that has reached its end; the result is true if the packet was one.
+    /// Sends back an echo request that has reached its end; returns true if the packet was a probe.
     pub(super) fn turn_echo(&mut self, now: Time, node: u32, handle: u32) -> bool {
         let p = self.packets.get_mut(handle);
         let Payload::Echo { answer, .. } = &mut p.payload else { return false };

@@ -62,7 +62,7 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub kicks: Vec<NodeId>,
     /// Start of the measured interval.
     pub measure_from: Time,
-    /// Classes of controls, by node through an index.
+    /// Classes of controls, and per node the index of its set.
     pub classes: Vec<ByteClasses>,
     classes_at: Vec<Option<u32>>,
     controls: usize,

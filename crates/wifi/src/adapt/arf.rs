@@ -2,8 +2,8 @@
 
 use fairmesh_phy::Rate;
 
-/// Attempts without a change of rate after which a faster one is tried although no ten ACKs came
-/// in a row. Kamerman and Monteban 1997 leave the timer's length open; 15 is ns-3's.
+/// Attempts without a change of rate after which a faster one is tried without ten ACKs in a row.
+/// Kamerman and Monteban 1997 leave the timer's length open; 15 is ns-3's.
 const TIMER: u32 = 15;
 /// ACKs in a row before a faster rate is tried.
 const UP_AFTER: u32 = 10;
@@ -19,22 +19,22 @@ pub struct Arf {
     acked: u32,
     missed: u32,
     timer: u32,
-    /// The rate was just raised and no attempt at it has ended yet.
+    /// True if the rate was just raised and no attempt at it has ended yet.
     probing: bool,
 }
 
 impl Arf {
-    /// Over the rates from `lowest` to `highest`, beginning at `highest`.
+    /// Builds ARF over the rates from `lowest` to `highest`, starting at `highest`.
     pub fn new(lowest: Rate, highest: Rate) -> Self {
         Arf { rate: highest, lowest, highest, acked: 0, missed: 0, timer: 0, probing: false }
     }
 
-    /// The rate to send at.
+    /// Returns the rate at which to send.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// Reports an attempt at `rate`; one sent before the latest change of rate says nothing.
+    /// Reports an attempt at `rate`; one sent before the latest change of rate is ignored.
     pub fn on_result(&mut self, rate: Rate, acked: bool) {
         if rate != self.rate {
             return;
@@ -51,7 +51,7 @@ impl Arf {
         } else {
             self.acked = 0;
             self.missed += 1;
-            // The first frame at a raised rate is a probe: its loss alone sends the rate back.
+            // The first frame at a raised rate is a probe: its loss alone lowers the rate again.
             if probing || self.missed >= DOWN_AFTER {
                 self.change(Rate(self.rate.0.saturating_sub(1).max(self.lowest.0)));
             }

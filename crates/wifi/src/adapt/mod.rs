@@ -1,6 +1,6 @@
-//! Rate adaptation: which rate the next attempt to a neighbour is sent at.
+//! Rate adaptation: the rate of the next attempt to a neighbour.
 //!
-//! One [`Adapter`] per node and neighbour, told of every data attempt (docs/models/rate-adaptation.md).
+//! One [`Adapter`] per node and neighbour receives the result of every data attempt (docs/models/rate-adaptation.md).
 
 mod arf;
 mod minstrel_ht;
@@ -14,20 +14,20 @@ use fairmesh_units::{Stream, Time};
 
 use fairmesh_phy::{Phy, Rate};
 
-/// How one data attempt ended.
+/// Result of one data attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attempt {
-    /// The rate it was sent at.
+    /// Its rate.
     pub rate: Rate,
     /// Its PSDU in bytes.
     pub bytes: u32,
     /// MPDUs that it carried.
     pub mpdus: u32,
-    /// How many of them were acknowledged.
+    /// Number of them that were acknowledged.
     pub acked: u32,
-    /// Whether an answer came.
+    /// True if a response came.
     pub ok: bool,
-    /// Whether the frame is done with: acknowledged, or given up.
+    /// True if the frame is finished: acknowledged, or dropped.
     pub last: bool,
 }
 
@@ -45,28 +45,28 @@ pub enum Adapter {
 }
 
 impl Adapter {
-    /// ARF over all rates of `phy`, beginning at the fastest.
+    /// Returns ARF over all rates of `phy`, starting at the fastest.
     pub fn arf(phy: &Phy) -> Self {
         Adapter::Arf(Arf::new(phy.lowest(), phy.highest()))
     }
 
-    /// SampleRate over all rates of `phy`.
+    /// Returns SampleRate over all rates of `phy`.
     pub fn sample(phy: &Phy) -> Self {
         Adapter::Sample(Box::new(SampleRate::new(phy)))
     }
 
-    /// Minstrel-HT over all MCS of `phy`.
+    /// Returns Minstrel-HT over all MCS of `phy`.
     pub fn minstrel_ht(phy: &Phy) -> Self {
         Adapter::Minstrel(Box::new(MinstrelHt::new(phy)))
     }
 
-    /// Whether it goes by how attempts end.
+    /// Returns true if it depends on the results of attempts.
     #[inline]
     pub fn learns(&self) -> bool {
         !matches!(self, Adapter::Fixed(_))
     }
 
-    /// The rate of attempt number `attempt` (0 is the first) of a frame whose PSDU has `bytes`
+    /// Returns the rate of attempt number `attempt` (0 is the first) of a frame whose PSDU has `bytes`
     /// bytes. Called once before each attempt.
     pub fn rate_for(&mut self, now: Time, bytes: u32, attempt: u32, rng: &mut Stream) -> Rate {
         match self {
@@ -77,7 +77,7 @@ impl Adapter {
         }
     }
 
-    /// Reports how a data attempt ended. A missing CTS is not a data attempt and is not reported.
+    /// Reports the result of a data attempt. A missing CTS is not a data attempt and is not reported.
     pub fn on_result(&mut self, now: Time, attempt: &Attempt) {
         match self {
             Adapter::Fixed(_) => {}

@@ -1,7 +1,7 @@
 //! SampleRate: the rate whose frames took least time on average over the last ten seconds.
 //!
-//! After J. Bicket, "Bit-rate Selection in Wireless Networks", MSc thesis, MIT 2005, ch. 5. What is
-//! ours: the window moves in steps of one second, and a sample that fails twice is finished at the
+//! After J. Bicket, "Bit-rate Selection in Wireless Networks", MSc thesis, MIT 2005, ch. 5. Differences
+//! from it: the window moves in steps of one second, and a sample that fails twice is finished at the
 //! current rate (docs/models/rate-adaptation.md).
 
 use fairmesh_phy::{Phy, Rate};
@@ -11,19 +11,19 @@ use super::Attempt;
 
 /// Seconds in the window, one bucket each.
 const WINDOW: usize = 10;
-/// One frame in so many is a sample.
+/// Interval between samples, frames.
 const SAMPLE_EVERY: u32 = 10;
-/// Frames lost in a row that exclude a rate.
+/// Number of frames lost in a row that excludes a rate.
 const EXCLUDE_AFTER: u32 = 4;
 /// Attempts of a sample at its own rate.
 const SAMPLE_ATTEMPTS: u32 = 2;
-/// Upper bound and nominal PSDU size of each class: long frames must not be judged by how fast
-/// short ones were.
+/// Upper bound and nominal PSDU size of each size class, bytes.
+/// Long frames must not be judged by the speed of short ones.
 const SIZES: [u32; 2] = [250, 1600];
 /// Attempts whose duration is tabulated; further ones count as this many.
 const MAX_ATTEMPTS: usize = 8;
 
-/// What happened at one rate in one second.
+/// Statistics of one rate in one second.
 #[derive(Clone, Copy, Default, Debug)]
 struct Bucket {
     nanos: u64,
@@ -38,7 +38,7 @@ struct Record {
     total: Bucket,
     /// Frames lost since the last one delivered.
     lost_in_a_row: u32,
-    /// Time a frame of the nominal size takes when delivered at attempt 1, 2, …
+    /// Time of a frame of the nominal size when delivered at attempt 1, 2, …
     cost: [u64; MAX_ATTEMPTS],
 }
 
@@ -47,7 +47,7 @@ impl Record {
         self.lost_in_a_row >= EXCLUDE_AFTER
     }
 
-    /// Time spent per delivered frame; none without deliveries.
+    /// Returns the time spent per delivered frame; `None` without deliveries.
     fn mean(&self) -> Option<u64> {
         self.total.nanos.checked_div(u64::from(self.total.delivered))
     }
@@ -67,14 +67,14 @@ struct Current {
 pub struct SampleRate {
     /// By size class, then rate.
     records: [Vec<Record>; SIZES.len()],
-    /// The second since the start of the run that the newest bucket stands for.
+    /// The second since the start of the run that the newest bucket covers.
     second: u64,
     frames: u32,
     current: Option<Current>,
 }
 
 impl SampleRate {
-    /// Over all rates of `phy`.
+    /// Builds the choice over all rates of `phy`.
     pub fn new(phy: &Phy) -> Self {
         let record = |size, rate| Record {
             buckets: [Bucket::default(); WINDOW],
@@ -90,7 +90,7 @@ impl SampleRate {
         }
     }
 
-    /// The rate of the next attempt.
+    /// Returns the rate of the next attempt.
     pub fn rate_for(&mut self, now: Time, bytes: u32, attempt: u32, rng: &mut Stream) -> Rate {
         self.expire(now);
         let class = class_of(bytes);
@@ -128,7 +128,7 @@ impl SampleRate {
         rate
     }
 
-    /// The rate with the least mean time; before any delivery, the fastest one not excluded.
+    /// Returns the rate with the least mean time; before any delivery, the fastest one not excluded.
     fn best(&self, class: usize) -> Rate {
         let records = &self.records[class];
         let known = (0..records.len())
@@ -138,7 +138,7 @@ impl SampleRate {
         Rate(index.or_else(|| records.iter().rposition(|r| !r.excluded())).unwrap_or(0) as u8)
     }
 
-    /// Every tenth frame: one of the rates that could beat the current mean, at random.
+    /// Returns for every tenth frame a random one of the rates that could beat the current mean.
     fn sample(&self, class: usize, best: Rate, rng: &mut Stream) -> Option<Rate> {
         if !self.frames.is_multiple_of(SAMPLE_EVERY) {
             return None;
@@ -152,7 +152,7 @@ impl SampleRate {
         (0..records.len()).filter(eligible).nth(pick).map(|i| Rate(i as u8))
     }
 
-    /// Books a frame's attempts at one rate.
+    /// Records a frame's attempts at one rate.
     fn settle(&mut self, class: usize, c: Current, delivered: bool) {
         if c.attempts == 0 {
             return;
@@ -168,7 +168,7 @@ impl SampleRate {
         }
     }
 
-    /// Drops what is older than the window.
+    /// Removes buckets older than the window.
     fn expire(&mut self, now: Time) {
         let second = now.since(Time::ZERO) / Span::from_secs(1);
         let steps = second.saturating_sub(self.second).min(WINDOW as u64);
@@ -195,7 +195,7 @@ fn class_of(bytes: u32) -> usize {
     usize::from(bytes > SIZES[0])
 }
 
-/// DIFS, the mean backoff of each attempt, data, SIFS and ACK, for 1, 2, … attempts.
+/// Returns DIFS, the mean backoff of each attempt, data, SIFS and ACK, for 1, 2, … attempts.
 fn costs(phy: &Phy, rate: Rate, size: u32) -> [u64; MAX_ATTEMPTS] {
     let t = phy.timing();
     let (mut cw, mut sum) = (t.cw_min, t.difs);
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Bicket 2005 ch. 5: what an attempt takes with its mean backoff, whose window doubles from one
+    /// Bicket 2005 ch. 5: the duration of an attempt with its mean backoff, whose window doubles from one
     /// to the next. 802.11b at 11 Mbit/s, 1600 bytes: 1356 µs, SIFS, and an ACK of 248 µs.
     #[test]
     fn an_attempt_costs_its_exchange_and_its_mean_backoff() {

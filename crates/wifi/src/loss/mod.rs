@@ -1,6 +1,6 @@
 //! Frame errors that are not collisions: independent ones, the three-state burst chain, and noise.
 //!
-//! A [`FrameErrors`] belongs to one directed link and decides the fate of each frame that would
+//! A [`FrameErrors`] belongs to one directed link and decides the outcome of each frame that would
 //! otherwise be received (docs/models/frame-errors.md).
 
 mod snr;
@@ -25,7 +25,7 @@ pub enum FrameErrors {
     Independent(Independent),
     /// Bursts: the chain of Triantafyllidou 2005 §4.5.1.
     ThreeState(ThreeState),
-    /// By signal-to-noise ratio, and with 802.11n, ac and ax by what other frames add to the noise.
+    /// By signal-to-noise ratio; with 802.11n, ac and ax other frames add to the noise.
     Snr(SnrErrors),
 }
 
@@ -35,12 +35,12 @@ pub enum Independent {
     /// Frames of every size and rate fail with this probability. One minus the delivery
     /// probability of a NetJSON map.
     Frame(f64),
-    /// Bits fail independently; ln(1 − bit error ratio) per rate, the last one standing for all
-    /// faster rates.
+    /// Bits fail independently; ln(1 − bit error ratio) per rate.
+    /// The last one holds for all faster rates.
     Bit(Vec<f64>),
 }
 
-/// Why an error model was refused.
+/// Reason for the rejection of an error model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LossError {
     /// A probability is not in [0, 1].
@@ -78,7 +78,7 @@ fn probability(p: f64) -> Result<f64, LossError> {
 }
 
 impl FrameErrors {
-    /// Every frame is lost with this probability; a probability of 0 is the perfect channel.
+    /// Returns a process that loses every frame with this probability; 0 is the perfect channel.
     ///
     /// # Errors
     /// If `error` is not in [0, 1].
@@ -89,8 +89,9 @@ impl FrameErrors {
         })
     }
 
-    /// Independent bit errors with one ratio per rate (slowest first; the last also holds for all
-    /// faster rates): a frame of b bytes survives with (1 − ratio)^(8b).
+    /// Returns independent bit errors with one ratio per rate.
+    /// Ratios are sorted slowest rate first; the last also holds for all faster rates. A frame of b bytes survives with
+    /// (1 − ratio)^(8b).
     ///
     /// # Errors
     /// If a ratio is not in [0, 1] or there is none.
@@ -102,7 +103,7 @@ impl FrameErrors {
         Ok(FrameErrors::Independent(Independent::Bit(ln_keep.collect::<Result<_, _>>()?)))
     }
 
-    /// Independent bit errors such that a frame of `bytes` bytes is delivered with this
+    /// Returns independent bit errors such that a frame of `bytes` bytes is delivered with this
     /// probability, at every rate.
     ///
     /// # Errors
@@ -112,10 +113,10 @@ impl FrameErrors {
         Ok(FrameErrors::Independent(Independent::Bit(vec![ln_keep])))
     }
 
-    /// Whether a frame of `bytes` bytes that begins at `now` and lasts `air` is lost. Calls for one
-    /// link come in order of time.
+    /// Returns true if a frame of `bytes` bytes that begins at `now` and lasts `air` is lost.
+    /// Calls for one link come in order of time.
     pub fn lost(&mut self, now: Time, air: Span, bytes: u32, rate: Rate, rng: &mut Stream) -> bool {
-        // The fate hangs on the state in which the frame begins, so its length plays no part.
+        // The outcome depends on the state in which the frame begins, so its length plays no part.
         let _ = air;
         match self {
             FrameErrors::None => false,
@@ -128,8 +129,8 @@ impl FrameErrors {
         }
     }
 
-    /// The long-run probability that a frame of this size and rate survives: 1 over the expected
-    /// number of attempts when retries never run out.
+    /// Returns the long-run probability that a frame of this size and rate survives.
+    /// It is 1 over the expected number of attempts if retries are unlimited.
     pub fn delivery(&self, bytes: u32, rate: Rate) -> f64 {
         match self {
             FrameErrors::None => 1.0,
@@ -193,8 +194,8 @@ impl ThreeStateModel {
         Self::new(Self::TABLE_4_1, [0.0, p, 5.5 * p], Span::from_micros(20))
     }
 
-    /// A chain with these transition probabilities per `step` (rows: from, columns: to) and frame
-    /// error probabilities per state.
+    /// Builds a chain with these transition probabilities per `step` and frame error probabilities per state.
+    /// Rows of the matrix are from, columns to.
     ///
     /// # Errors
     /// If a number is not a probability, a row does not sum to 1, the chain has no unique limiting
@@ -223,17 +224,17 @@ impl ThreeStateModel {
         Err(LossError::NotErgodic)
     }
 
-    /// The fraction of time spent in each state.
+    /// Returns the fraction of time spent in each state.
     pub fn stationary(&self) -> [f64; 3] {
         self.powers[self.powers.len() - 1][0]
     }
 
-    /// The mean frame error probability.
+    /// Returns the mean frame error probability.
     pub fn mean_error(&self) -> f64 {
         self.stationary().iter().zip(&self.error).map(|(s, e)| s * e).sum()
     }
 
-    /// The distribution `steps` after being in `state`: one vector-matrix product per set bit.
+    /// Returns the distribution `steps` after `state`: one vector-matrix product per set bit.
     fn after(&self, state: State, steps: u64) -> [f64; 3] {
         if steps >> (self.powers.len() - 1) != 0 {
             return self.stationary();
@@ -265,21 +266,21 @@ fn mixed(m: &Matrix) -> bool {
     (0..3).all(|j| (m[0][j] - m[1][j]).abs() < 1e-15 && (m[0][j] - m[2][j]).abs() < 1e-15)
 }
 
-/// One link's place in a three-state chain, advanced only when a frame asks.
+/// One link's state in a three-state chain, advanced only when a frame needs it.
 #[derive(Clone, Debug)]
 pub struct ThreeState {
     model: Arc<ThreeStateModel>,
-    /// The step last looked at and the state in it; none before the first frame.
+    /// The last step observed and its state; none before the first frame.
     seen: Option<(u64, State)>,
 }
 
 impl ThreeState {
-    /// A chain that begins in its limiting distribution.
+    /// Builds a chain that begins in its limiting distribution.
     pub fn new(model: Arc<ThreeStateModel>) -> Self {
         ThreeState { model, seen: None }
     }
 
-    /// The state at `now`, drawn given the state last seen. At most one random number.
+    /// Returns the state at `now`, drawn given the last observed state. Draws at most one random number.
     pub fn advance(&mut self, now: Time, rng: &mut Stream) -> State {
         let step = now.since(Time::ZERO) / self.model.step;
         let distribution = match self.seen {

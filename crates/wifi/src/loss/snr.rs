@@ -1,4 +1,4 @@
-//! Errors by signal-to-noise ratio: a table per rate of how likely a bit goes wrong, thermal noise, block fading.
+//! Errors by signal-to-noise ratio: bit error tables per rate, thermal noise, block fading.
 //!
 //! Closed form of the NIST model (docs/models/frame-errors.md): uncoded bit error ratio of square
 //! Gray-coded constellations in white noise (Proakis, *Digital Communications*, §4.3), and the union
@@ -20,22 +20,22 @@ const THERMAL: f64 = 1.380_649e-23 * 290.0;
 const FROM_DB: f64 = -10.0;
 const TO_DB: f64 = 60.0;
 const PER_DB: f64 = 16.0;
-/// ln of an error probability that never shows.
+/// ln of an error probability that is never observed.
 const NEVER_SHOWS: f64 = -700.0;
 /// The legacy preamble before the first SIGNAL symbol, ns (IEEE 802.11-2020 §17.3.3).
 const TRAINING: u32 = 16_000;
 /// A SIGNAL symbol: BPSK at rate 1/2 (§17.3.4, §19.3.9.4.3).
 const SIGNAL: (u32, u64) = (4_000, 24);
-/// Quantiles of the fading distribution that a mean is taken over.
+/// Number of quantiles of the fading distribution over which a mean is taken.
 const QUANTILES: usize = 256;
 
-/// How much a frame's power differs from its link's.
+/// Deviation of a frame's power from its link's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fading {
-    /// Not at all.
+    /// No deviation.
     #[default]
     None,
-    /// By an exponential factor of mean one, drawn for each frame and the same throughout it:
+    /// An exponential factor of mean one, drawn for each frame and constant throughout it:
     /// Rayleigh fading in blocks.
     Rayleigh,
 }
@@ -51,7 +51,7 @@ pub struct SnrTable {
 struct Row {
     /// Thermal noise in the rate's width, aW.
     noise: f64,
-    /// Bits of its SIGNAL fields.
+    /// Number of bits of its SIGNAL fields.
     header_bits: f64,
     errors: Vec<f64>,
 }
@@ -60,10 +60,10 @@ struct Row {
 type Scheme = (u32, (u64, u64));
 
 impl SnrTable {
-    /// For every rate of a PHY, behind receivers of this noise figure.
+    /// Builds the table for every rate of a PHY, for receivers of this noise figure.
     ///
     /// # Errors
-    /// If the PHY has DSSS rates, of which the model knows nothing.
+    /// If the PHY has DSSS rates, which the model does not cover.
     pub fn new(phy: &Phy, noise_figure: Decibel) -> Result<Self, LossError> {
         let row = |rate: Rate| {
             let info = phy.info(rate);
@@ -83,21 +83,21 @@ impl SnrTable {
         Ok(SnrTable { rows, signal: tabulated((1, (1, 2))) })
     }
 
-    /// ln of the probability that a bit of the payload survives.
+    /// Returns ln of the probability that a bit of the payload survives.
     #[inline]
     fn bit(&self, rate: Rate, signal: f64, interference: f64) -> f64 {
         let row = &self.rows[rate.index()];
         keeps(&row.errors, signal / (row.noise + interference))
     }
 
-    /// ln of the probability that a bit of the SIGNAL fields survives.
+    /// Returns ln of the probability that a bit of the SIGNAL fields survives.
     #[inline]
     fn header_bit(&self, rate: Rate, signal: f64, interference: f64) -> f64 {
         keeps(&self.signal, signal / (self.rows[rate.index()].noise + interference))
     }
 }
 
-/// N_DBPS of clause 17 as modulation and code (IEEE 802.11-2020 Table 17-4).
+/// Returns N_DBPS of clause 17 as modulation and code (IEEE 802.11-2020 Table 17-4).
 fn ofdm(bits_per_symbol: u32) -> Scheme {
     match bits_per_symbol {
         24 => (1, (1, 2)),
@@ -120,7 +120,7 @@ fn tabulated(scheme: Scheme) -> Vec<f64> {
     (0..=steps).map(ln).collect()
 }
 
-/// ln of what survives of a bit, between two entries of a table.
+/// Returns ln of a bit's survival, interpolated between two entries of a table.
 #[inline]
 fn keeps(errors: &[f64], snr: f64) -> f64 {
     let at = (10.0 * libm::log10(snr) - FROM_DB) * PER_DB;
@@ -136,7 +136,7 @@ fn keeps(errors: &[f64], snr: f64) -> f64 {
     libm::log1p(-libm::exp(ln))
 }
 
-/// The probability that a decoded bit begins an error, at a plain signal-to-noise ratio.
+/// Returns the probability that a decoded bit begins an error, at a plain signal-to-noise ratio.
 fn bit_error((bits, code): Scheme, snr: f64) -> f64 {
     let uncoded = match bits {
         1 => 0.5 * libm::erfc(libm::sqrt(snr)),
@@ -199,25 +199,25 @@ pub struct SnrErrors {
     fading: Fading,
 }
 
-/// What a part of a frame suffers from, as ln of its survival: noise alone, and everything.
+/// ln of the survival of a part of a frame: under noise alone, and in total.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Survival {
     pub noise: f64,
     pub all: f64,
 }
 
-/// What became of a part of a frame.
+/// Outcome of a part of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Good,
     /// Lost to noise.
     Errored,
-    /// Lost to other frames, which noise alone would have left.
+    /// Lost to other frames; noise alone would not have destroyed it.
     Collided,
 }
 
 impl Survival {
-    /// One draw decides both causes.
+    /// Draws the outcome; one draw decides both causes.
     pub fn fate(self, rng: &mut Stream) -> Fate {
         let u = rng.unit();
         if u < libm::exp(self.all) {
@@ -231,17 +231,17 @@ impl Survival {
 }
 
 impl SnrErrors {
-    /// A link that is heard at this power on average.
+    /// Builds the errors of a link with this mean received power.
     pub fn new(table: Arc<SnrTable>, signal: Power, fading: Fading) -> Self {
         SnrErrors { table, signal: signal.0 as f64, fading }
     }
 
-    /// The same on a link that is heard at another power.
+    /// Returns the errors of a link with another mean received power.
     pub fn heard_at(&self, signal: Power) -> Self {
         SnrErrors { signal: signal.0 as f64, ..self.clone() }
     }
 
-    /// The power of a frame, aW.
+    /// Draws the power of a frame, aW.
     pub(crate) fn draw(&self, rng: &mut Stream) -> f64 {
         match self.fading {
             Fading::None => self.signal,
@@ -249,30 +249,30 @@ impl SnrErrors {
         }
     }
 
-    /// Survival of the SIGNAL fields, of which `share` meets this interference, aW.
+    /// Returns the survival of the SIGNAL fields, of which `share` has this interference, aW.
     pub(crate) fn header(&self, rate: Rate, signal: f64, interference: f64, share: f64) -> f64 {
         let bits = self.table.rows[rate.index()].header_bits;
         part(self.table.header_bit(rate, signal, interference), bits * share)
     }
 
-    /// Survival of so many bits of the payload.
+    /// Returns the survival of this number of payload bits.
     pub(crate) fn payload(&self, rate: Rate, signal: f64, interference: f64, bits: f64) -> f64 {
         part(self.table.bit(rate, signal, interference), bits)
     }
 
-    /// ln of the survival of a whole frame in noise alone.
+    /// Returns ln of the survival of a whole frame in noise alone.
     fn frame(&self, bytes: u32, rate: Rate, signal: f64) -> f64 {
         self.header(rate, signal, 0.0, 1.0)
             + self.payload(rate, signal, 0.0, 8.0 * f64::from(bytes))
     }
 
-    /// Whether a frame is lost to noise.
+    /// Returns true if a frame is lost to noise.
     pub(super) fn lost(&self, bytes: u32, rate: Rate, rng: &mut Stream) -> bool {
         let signal = self.draw(rng);
         rng.unit() >= libm::exp(self.frame(bytes, rate, signal))
     }
 
-    /// The probability that a frame of one MPDU survives noise and fading.
+    /// Returns the probability that a frame of one MPDU survives noise and fading.
     pub fn delivery(&self, bytes: u32, rate: Rate) -> f64 {
         let keep = |signal| libm::exp(self.frame(bytes, rate, signal));
         match self.fading {
@@ -288,7 +288,7 @@ impl SnrErrors {
     }
 }
 
-/// No bits survive for certain, whatever would become of one.
+/// Returns the survival of a number of bits; zero bits survive with certainty.
 #[inline]
 fn part(ln_keep: f64, bits: f64) -> f64 {
     if bits > 0.0 { ln_keep * bits } else { 0.0 }

@@ -1,8 +1,8 @@
-//! Minstrel-HT: the rate with the most expected throughput, known from what was sent and from samples.
+//! Minstrel-HT: the rate with the highest expected throughput, from results of frames and samples.
 //!
-//! Rules of Linux's mac80211 (net/mac80211/rc80211_minstrel_ht.c of 6.1 and 6.12, the same in both), written
-//! anew, in its integers: two rates that it takes for equal are equal here. Functions in comments are that
-//! file's. What is simplified stands in docs/models/rate-adaptation.md.
+//! Rules of Linux's mac80211 (net/mac80211/rc80211_minstrel_ht.c of 6.1 and 6.12, identical in both), reimplemented
+//! in its integers: two rates that it treats as equal are equal here. Functions in comments are that
+//! file's. docs/models/rate-adaptation.md lists the simplifications.
 
 mod samples;
 mod statistics;
@@ -16,24 +16,24 @@ use self::statistics::{Known, LENGTH_WEIGHT, ONE, tries};
 use super::Attempt;
 use fairmesh_phy::{Phy, Rate};
 
-/// Statistics are renewed this often (update_interval), by a clock of ticks of a few ms.
+/// Interval between updates of the statistics (update_interval), by a clock with ticks of a few ms.
 const UPDATE: Span = Span::from_millis(50);
-/// At most one sample in this time (MINSTREL_SAMPLE_INTERVAL).
+/// Minimum interval between samples (MINSTREL_SAMPLE_INTERVAL).
 const SAMPLE: Span = Span::from_millis(20);
-/// Best rates by throughput that are kept in order (MAX_THR_RATES).
+/// Number of best rates by throughput that are kept in order (MAX_THR_RATES).
 const BEST: usize = 4;
-/// Rates that a frame has for its attempts: as of drivers that take four (IEEE80211_TX_MAX_RATES).
+/// Number of rates that a frame has for its attempts, for drivers that take four (IEEE80211_TX_MAX_RATES).
 const PLACES: usize = 4;
 
-/// The rates of as many streams.
+/// The rates with the same number of streams.
 #[derive(Clone, Debug)]
 struct Group {
-    /// Their places in the list of all, slowest first.
+    /// Their indices in the list of all rates, slowest first.
     rates: Range<usize>,
     streams: u8,
     /// The two best by throughput.
     fastest: [usize; 2],
-    /// The most certain one.
+    /// The one with the highest probability of success.
     surest: usize,
 }
 
@@ -43,10 +43,10 @@ pub struct MinstrelHt {
     /// By streams, then speed.
     known: Vec<Known>,
     groups: Vec<Group>,
-    /// The best by throughput, best first, and the most certain one.
+    /// The best by throughput, best first, and the rate with the highest probability of success.
     fastest: [usize; BEST],
     surest: usize,
-    /// Attempts at the three fastest and at the surest.
+    /// Attempts at the three fastest and at the most reliable rate.
     tries: [u32; PLACES],
     /// Mean MPDUs per frame in parts of [`ONE`], and frames and MPDUs of this interval.
     length: i32,
@@ -56,19 +56,19 @@ pub struct MinstrelHt {
     interval: Span,
     updated: Time,
     samples: Samples,
-    /// The rate that this frame began with, where it is a sample, and attempts without an answer.
+    /// Rate that this frame began with if it is a sample, and attempts without a response.
     sampling: Option<usize>,
     unanswered: u32,
 }
 
 impl MinstrelHt {
-    /// Over all MCS of `phy`; there must be one.
+    /// Builds the choice over all MCS of `phy`; there must be one.
     pub fn new(phy: &Phy) -> Self {
         MinstrelHt::with_interval(phy, UPDATE)
     }
 
-    /// The same with another time between two looks at the statistics than 50 ms, as a kernel's clock has it: 52 ms where
-    /// it ticks 250 times a second.
+    /// Builds the choice with another update interval than 50 ms, as a kernel's clock has it.
+    /// It is 52 ms with 250 ticks per second.
     pub fn with_interval(phy: &Phy, interval: Span) -> Self {
         let mut known: Vec<Known> = phy.rates().filter_map(|r| Known::of(phy, r)).collect();
         known.sort_by(|a, b| {
@@ -108,8 +108,10 @@ impl MinstrelHt {
         }
     }
 
-    /// The rate of the next attempt. A frame begins with the fastest rate or a sample, goes on with the
-    /// second and third fastest, and ends with the surest (minstrel_ht_update_rates, minstrel_ht_get_rate).
+    /// Returns the rate of the next attempt.
+    /// A frame begins with the fastest rate or a sample, goes on with the second and third fastest, and ends with the
+    /// most
+    /// reliable one (minstrel_ht_update_rates, minstrel_ht_get_rate).
     pub fn rate_for(&mut self, now: Time, rng: &mut Stream) -> Rate {
         if self.known.is_empty() {
             return Rate(0);
@@ -135,7 +137,7 @@ impl MinstrelHt {
         self.known[self.surest].rate
     }
 
-    /// How an attempt ended (minstrel_ht_tx_status).
+    /// Reports the result of an attempt (minstrel_ht_tx_status).
     pub fn on_result(&mut self, attempt: &Attempt) {
         let Some(k) = self.known.iter_mut().find(|k| k.rate == attempt.rate) else { return };
         k.attempts += attempt.mpdus;
@@ -151,7 +153,7 @@ impl MinstrelHt {
         for place in 0..2 {
             let at = self.fastest[place];
             let k = &self.known[at];
-            // Spatial multiplexing may die at once: the best, or the second best, of the next group with fewer
+            // Spatial multiplexing may fail suddenly: the best, or the second best, of the next group with fewer
             // streams (minstrel_downgrade_rate).
             if k.attempts > 30
                 && k.successes < k.attempts / 4
@@ -163,28 +165,29 @@ impl MinstrelHt {
         }
     }
 
-    /// The rate that frames begin with.
+    /// Returns the rate that frames begin with.
     pub fn fastest(&self) -> Rate {
         self.known.get(self.fastest[0]).map_or(Rate(0), |k| k.rate)
     }
 
-    /// The rates that frames go on with: the second and third fastest, and the surest.
+    /// Returns the rates that frames go on with: the second and third fastest, and the most reliable.
     pub fn fallbacks(&self) -> [Rate; 3] {
         let of = |at: usize| self.known.get(at).map_or(Rate(0), |k| k.rate);
         [self.fastest[1], self.fastest[2], self.surest].map(of)
     }
 
-    /// How many attempts each of these four has.
+    /// Returns the number of attempts of each of these four.
     pub fn tries(&self) -> [u32; 4] {
         self.tries
     }
 
-    /// What is expected of the fastest rate, in tens of packets of 1200 bytes per second of its frames' time.
+    /// Returns the expected throughput of the fastest rate.
+    /// Unit: tens of packets of 1200 bytes per second of its frames' time.
     pub fn expected_packets(&self) -> u32 {
         if self.known.is_empty() { 0 } else { self.throughput(self.fastest[0]) }
     }
 
-    /// minstrel_ht_update_stats.
+    /// Updates the statistics (minstrel_ht_update_stats).
     fn update(&mut self, now: Time, rng: &mut Stream) {
         if let Some(mean) = (self.mpdus * ONE).checked_div(self.frames) {
             self.length += (mean as i32 - self.length) / LENGTH_WEIGHT;
@@ -198,7 +201,7 @@ impl MinstrelHt {
         (self.updated, self.started) = (now, true);
     }
 
-    /// Settles the interval's counts, and chooses the rates that are used from now on.
+    /// Settles the interval's counts, and chooses the rates that are used from then on.
     fn choose(&mut self) {
         let mut fastest = [0; BEST];
         for g in 0..self.groups.len() {
@@ -208,7 +211,7 @@ impl MinstrelHt {
             for at in rates.rev() {
                 let k = &mut self.known[at];
                 k.settle();
-                // What nobody has tried does as well as the faster rates of its group.
+                // An untried rate counts as equal to the faster rates of its group.
                 if k.tried {
                     best = best.max(k.probability);
                 } else {
@@ -240,7 +243,7 @@ impl MinstrelHt {
         self.surest = surest;
     }
 
-    /// Puts a rate where it belongs among the best; of equals the one that came first stays first
+    /// Inserts a rate into the list of the best; of equal rates the earlier one stays first
     /// (minstrel_ht_sort_best_tp_rates).
     fn insert(&self, at: usize, list: &mut [usize; BEST]) {
         let worth = |at: usize| (self.throughput(at), self.known[at].probability);
@@ -251,8 +254,9 @@ impl MinstrelHt {
         }
     }
 
-    /// Whether a rate is the surest so far, of all and of its group: above three quarters the faster, else the
-    /// more certain (minstrel_ht_set_best_prob_rate).
+    /// Updates the most reliable rate, of all and of its group, with a candidate.
+    /// Above a probability of three quarters the faster rate wins, else the more reliable
+    /// (minstrel_ht_set_best_prob_rate).
     fn consider(&mut self, at: usize, group: usize, surest: &mut usize) {
         let (k, top) = (&self.known[at], &self.known[self.fastest[0]]);
         if top.duration > k.duration && k.probability < top.probability {
@@ -278,7 +282,7 @@ impl MinstrelHt {
         self.known[at].throughput(self.whole_length())
     }
 
-    /// The mean length of frames, as a whole number (minstrel_ht_avg_ampdu_len).
+    /// Returns the mean length of frames, as a whole number (minstrel_ht_avg_ampdu_len).
     fn whole_length(&self) -> u32 {
         (self.length as u32 / ONE).max(1)
     }

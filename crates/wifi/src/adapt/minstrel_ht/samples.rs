@@ -1,37 +1,37 @@
-//! Which rates are sampled, and when.
+//! Selection and timing of sampled rates.
 
 use fairmesh_units::{Stream, Time};
 
 use super::statistics::{Known, ONE};
 use super::{Group, SAMPLE};
 
-/// Samples of each kind that wait (MINSTREL_SAMPLE_RATES).
+/// Maximum number of pending samples of each kind (MINSTREL_SAMPLE_RATES).
 const WAITING: usize = 5;
 
-/// What the kinds of sample are taken in turn (minstrel_sample_seq).
+/// Order in which the kinds of sample take turns (minstrel_sample_seq).
 const TURNS: [Kind; 6] = [Kind::Next, Kind::Jump, Kind::Next, Kind::Jump, Kind::Next, Kind::Slow];
 
-/// Why a rate is sampled.
+/// Reason for sampling a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// The next faster one of its group.
+    /// The next faster rate of its group.
     Next,
-    /// Any faster one.
+    /// Any faster rate.
     Jump,
-    /// One between those in use.
+    /// A rate between those in use.
     Slow,
 }
 
-/// The samples that wait.
+/// The pending samples.
 #[derive(Clone, Debug)]
 pub(super) struct Samples {
-    /// The next one goes no earlier.
+    /// Earliest instant of the next sample.
     pub at: Time,
     turn: usize,
     waiting: [Vec<usize>; 3],
-    /// The group after which the next sample of a kind is looked for.
+    /// The group after which the search for the next sample of a kind starts.
     group: [usize; 3],
-    /// Per group: its rates' places in a random order, and how far it has been gone through.
+    /// Per group: its rates' indices in a random order, and the position reached.
     orders: Vec<(Vec<usize>, usize)>,
 }
 
@@ -46,7 +46,7 @@ impl Samples {
         }
     }
 
-    /// The sample that is due, if one waits (minstrel_ht_get_rate).
+    /// Returns the sample that is due, if one is pending (minstrel_ht_get_rate).
     pub fn due(&mut self, now: Time) -> Option<usize> {
         if now < self.at {
             return None;
@@ -58,7 +58,7 @@ impl Samples {
         if list.is_empty() { None } else { Some(list.remove(0)) }
     }
 
-    /// Looks for rates worth a sample beside those in use: fastest, second fastest, surest
+    /// Finds rates worth sampling beside those in use: fastest, second fastest, most reliable
     /// (minstrel_ht_refill_sample_rates).
     pub fn refill(
         &mut self,
@@ -94,7 +94,8 @@ impl Samples {
         self.waiting[kind as usize].contains(&at)
     }
 
-    /// Groups take turns; of each the slowest rate that is faster than `than` (minstrel_ht_next_inc_rate).
+    /// Returns the slowest rate of the next group that is faster than `than` (minstrel_ht_next_inc_rate).
+    /// Groups take turns.
     fn next_faster(&mut self, known: &[Known], groups: &[Group], than: u32) -> Option<usize> {
         for _ in 0..groups.len() {
             let g = self.next_group(Kind::Next);
@@ -106,8 +107,8 @@ impl Samples {
         None
     }
 
-    /// Groups take turns; of each the next in a random order that is faster than the fastest in use. What lies
-    /// between those in use waits apart (minstrel_ht_next_jump_rate).
+    /// Returns the next rate, in a random order per group, that is faster than the fastest in use.
+    /// Groups take turns. Rates between those in use go to a separate list (minstrel_ht_next_jump_rate).
     fn jump(
         &mut self,
         known: &[Known],
@@ -131,7 +132,7 @@ impl Samples {
             if kind == Kind::Jump {
                 return Some(at);
             }
-            // Slow ones that are nearly certain need no sample.
+            // Slow rates that are nearly certain need no sample.
             if !full && duration < slow && 100 * known[at].probability <= 95 * ONE {
                 self.waiting[Kind::Slow as usize].push(at);
             }
@@ -139,8 +140,8 @@ impl Samples {
         None
     }
 
-    /// The next of a group's rates, from `first` on, in a random order in which each has its turn
-    /// (minstrel_ht_next_group_sample_rate, whose table has ten such orders).
+    /// Returns the next of a group's rates, from `first` on, in a random order in which each has its turn.
+    /// The table of minstrel_ht_next_group_sample_rate has ten such orders.
     fn next_in_order(
         &mut self,
         group: usize,

@@ -1,13 +1,13 @@
-//! What is known of a rate, and what it is worth.
+//! Statistics and expected throughput of a rate.
 
 use fairmesh_phy::Waveform;
 use fairmesh_phy::{Modulation, Phy, Rate};
 
-/// Certainty: probabilities and mean lengths are whole numbers of this part (MINSTREL_SCALE).
+/// Fixed-point value of one for probabilities and mean lengths (MINSTREL_SCALE).
 pub(super) const ONE: u32 = 1 << 12;
-/// An interval's mean length of frames weighs one in so many (EWMA_LEVEL).
+/// Inverse weight of an interval's mean length of frames (EWMA_LEVEL).
 pub(super) const LENGTH_WEIGHT: i32 = 4;
-/// Rates are compared by a packet's part of the time that so many of 1200 bytes take, bits (MCS_NBITS,
+/// Number of packets of 1200 bytes whose duration is the unit in which rates are compared, bits (MCS_NBITS,
 /// AVG_AMPDU_SIZE).
 const PACKETS: u64 = 16;
 const BITS: u64 = PACKETS * 1200 * 8;
@@ -17,10 +17,10 @@ const ACK: u32 = 60;
 /// One attempt's medium time beside the MPDUs, µs (`overhead`, `overhead_rtscts`).
 const OVERHEAD: u32 = EMPTY + ACK;
 const OVERHEAD_RTS: u32 = OVERHEAD + 2 * ACK;
-/// Longest series of attempts at one rate, µs, and most attempts in it where a driver names no number.
+/// Longest series of attempts at one rate, µs, and most attempts in it if a driver gives no number.
 const SEGMENT: u32 = 6000;
 const MOST_TRIES: u32 = 7;
-/// Slot in µs, and contention windows, of the estimate how many attempts fit a series.
+/// Slot, µs, and contention windows for the estimate of the attempts that fit a series.
 const SLOT: u32 = 9;
 const CW_MIN: u32 = 15;
 const CW_MAX: u32 = 1023;
@@ -29,7 +29,7 @@ const FILTER: [i32; 3] = [ONE as i32 - FILTER_1 - FILTER_2, FILTER_1, FILTER_2];
 const FILTER_1: i32 = 0x1499;
 const FILTER_2: i32 = -0x92e;
 
-/// What is known of a rate.
+/// Statistics of a rate.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub rate: Rate,
@@ -39,7 +39,7 @@ pub(super) struct Known {
     pub duration: u32,
     pub attempts: u32,
     pub successes: u32,
-    /// Whether it was ever tried.
+    /// True if it was ever tried.
     pub tried: bool,
     /// Smoothed probability of success in parts of [`ONE`], and its value one interval before.
     pub probability: u32,
@@ -47,7 +47,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Nothing is known; `None` for what is no MCS.
+    /// Returns empty statistics; `None` if the rate is not an MCS.
     pub fn of(phy: &Phy, rate: Rate) -> Option<Known> {
         let info = phy.info(rate);
         let (Modulation::Mcs(mode), Waveform::Mcs { bits_per_symbol, symbol_ns, .. }) =
@@ -70,7 +70,7 @@ impl Known {
         })
     }
 
-    /// An interval is over (minstrel_ht_calc_rate_stats, minstrel_filter_avg_add).
+    /// Processes the end of an interval (minstrel_ht_calc_rate_stats, minstrel_filter_avg_add).
     pub fn settle(&mut self) {
         if self.attempts == 0 {
             return;
@@ -88,8 +88,9 @@ impl Known {
         (self.attempts, self.successes) = (0, 0);
     }
 
-    /// Expected throughput in frames of so many MPDUs; none where hardly anything arrives, and no more than nine
-    /// tenths, since collisions come and go (minstrel_ht_get_tp_avg).
+    /// Returns the expected throughput in frames of this number of MPDUs.
+    /// It is zero if almost nothing arrives, and counts at most nine tenths of success, since collisions come and go
+    /// (minstrel_ht_get_tp_avg).
     pub fn throughput(&self, length: u32) -> u32 {
         if self.probability < ONE / 10 {
             return 0;
@@ -100,15 +101,15 @@ impl Known {
     }
 }
 
-/// Durations of a group have sixteen bits (GROUP_SHIFT).
+/// Rounds durations of a group to sixteen bits (GROUP_SHIFT).
 pub(super) fn round(group: &mut [Known]) {
     let longest = group.iter().map(|k| k.duration).max().unwrap_or(0);
     let shift = (u32::BITS - longest.leading_zeros()).saturating_sub(16);
     group.iter_mut().for_each(|k| k.duration = k.duration >> shift << shift);
 }
 
-/// Attempts at a rate: two, and as many more as a series has time for (minstrel_calc_retransmit). `protected`:
-/// with the time of RTS and CTS.
+/// Returns the number of attempts at a rate: two, and as many more as fit a series.
+/// `protected`: with the time of RTS and CTS (minstrel_calc_retransmit).
 pub(super) fn tries(k: &Known, length: u32, protected: bool) -> u32 {
     if 5 * k.probability < ONE {
         return 2;

@@ -115,8 +115,8 @@ fn a_frame_goes_from_the_fastest_to_the_surest() {
     assert!(places.is_sorted(), "{places:?}");
 }
 
-/// A filter of second order with the kernel's whole numbers: what was never known begins with what is seen, what
-/// was taken over from a faster rate does not.
+/// A second-order filter with the kernel's integers: an unknown rate starts with the first observed value;
+/// a value copied from a faster rate does not.
 #[test]
 fn probabilities_go_through_the_kernels_filter() {
     let mut k = MinstrelHt::new(&phy(Generation::Ht, 1)).known[0].clone();
@@ -126,7 +126,7 @@ fn probabilities_go_through_the_kernels_filter() {
         (k.probability, k.before)
     };
     assert_eq!(settle(4, 3), (3072, 3072));
-    // (1173 × 0 + 5273 × 3072 − 2350 × 3072) / 4096, where nothing counts as one part of 4096.
+    // (1173 × 0 + 5273 × 3072 − 2350 × 3072) / 4096, where zero counts as one part of 4096.
     assert_eq!(settle(10, 0), (2192, 3072));
     assert_eq!(settle(10, 0), (1059, 2192));
     assert_eq!(settle(10, 0), (105, 1059));
@@ -139,8 +139,8 @@ fn probabilities_go_through_the_kernels_filter() {
     assert_eq!((inherited.probability, inherited.before), (4096, 3000));
 }
 
-/// Part of the best rate's goodput that is had, samples and all, after the rates are known: losses
-/// grow with the rate's place, half of the MPDUs getting through at `centre`.
+/// Returns the fraction of the best rate's goodput, samples included, after the rates are known.
+/// Losses grow with the rate's place; half of the MPDUs get through at `centre`.
 fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
     let phy = phy(Generation::Vht, streams);
     let mut m = MinstrelHt::new(&phy);
@@ -160,7 +160,7 @@ fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
 }
 
 /// Of 4,000 such links the mean is .975; one in a hundred has less than .851, most of them frames of
-/// few MPDUs, whose noisy estimates make it change between rates that are nearly as good.
+/// few MPDUs, whose noisy estimates make it change between rates of nearly equal goodput.
 #[test]
 fn constant_losses_lead_near_the_best_goodput() {
     let mut rng = Stream::new(7, "links");

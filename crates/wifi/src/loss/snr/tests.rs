@@ -27,7 +27,7 @@ fn table(phy: &Phy) -> Arc<SnrTable> {
     Arc::new(SnrTable::new(phy, FIGURE).unwrap())
 }
 
-/// The power that is so many dB above the noise of 20 MHz.
+/// Returns the power that is this many dB above the noise of 20 MHz.
 fn above_noise(db: f64) -> Power {
     Power::from_watts(THERMAL * 20e6 * FIGURE.ratio() * Decibel(db).ratio())
 }
@@ -158,7 +158,7 @@ proptest! {
         }
     }
 
-    /// One draw: what all interference together leaves is never more than what noise leaves.
+    /// One draw: the survival under all interference is never more than under noise alone.
     #[test]
     fn causes_add_up(noise in -8.0f64..0.0, more in -8.0f64..0.0, seed: u64) {
         let mut rng = Stream::new(seed, "fate");
