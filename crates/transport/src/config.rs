@@ -1,4 +1,4 @@
-//! What a TCP endpoint can be told.
+//! Settings of a TCP endpoint.
 
 use core::fmt;
 
@@ -15,12 +15,12 @@ pub enum Congestion {
     Bbr,
     /// BBR version 3 (draft-ietf-ccwg-bbr-06): the model has bounds that losses and marks set.
     Bbr3,
-    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04): a cut by the part of the data that was marked.
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04): a cut by the fraction of marked data.
     Prague,
 }
 
 impl Congestion {
-    /// Its name in scenarios.
+    /// Returns its name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Congestion::NewReno => "newreno",
@@ -31,18 +31,18 @@ impl Congestion {
         }
     }
 
-    /// Whether it goes by a model of the path and paces by it, instead of reducing a window.
+    /// Returns true if it paces by a model of the path instead of reducing a window.
     pub(crate) const fn is_model(self) -> bool {
         matches!(self, Congestion::Bbr | Congestion::Bbr3)
     }
 }
 
-/// Which of the choices the RFCs leave open (or that ns-3 makes against them) an endpoint makes.
+/// An endpoint's choices where the RFCs leave freedom, or where ns-3 deviates from them.
 ///
 /// `docs/models/transport.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
-    /// The RFCs to the letter.
+    /// The RFCs exactly.
     Rfc,
     /// As ns-3.37 behaves, so that goodputs can be compared with it.
     Ns3,
@@ -57,60 +57,64 @@ pub struct TcpConfig {
     pub congestion: Congestion,
     /// Largest payload of a segment, bytes.
     pub mss: u32,
-    /// Selective acknowledgements (RFC 2018) and recovery from them (RFC 6675).
+    /// True to use selective acknowledgements (RFC 2018) and recovery from them (RFC 6675).
     pub sack: bool,
-    /// Negotiate explicit congestion notification (RFC 3168).
+    /// True to negotiate explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// Data carries ECT(1) instead of ECT(0). RFC 9331 keeps that for senders that take many small
-    /// marks: [`Congestion::Prague`] here. Others answer as to ECT(0), which RFC 3168 §5 had allowed.
+    /// True if data carries ECT(1) instead of ECT(0).
+    /// RFC 9331 reserves ECT(1) for senders that expect many small marks: [`Congestion::Prague`] here. Other
+    /// controllers
+    /// respond as to ECT(0), which RFC 3168 §5 had allowed.
     pub ect1: bool,
-    /// The wait that a mark costs at a window of one segment doubles from mark to mark, as in ns-2
-    /// (RFC 3168 §6.1.2 asks for one timeout each). For [`Dialect::Rfc`] only: in ns-3 the window
+    /// True if the wait caused by a mark at a window of one segment doubles from mark to mark, as in ns-2.
+    /// RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3 the window
     /// never falls below two segments.
     pub ecn_backoff: bool,
     /// Initial congestion window, segments.
     pub initial_window: u32,
     /// Retransmission timeout before the first round-trip sample (RFC 6298 §2.1).
     pub initial_rto: Span,
-    /// Smallest retransmission timeout (RFC 6298 §2.4 asks for 1 s; simulators and Linux use 0.2 s).
+    /// Smallest retransmission timeout (RFC 6298 §2.4 specifies 1 s; simulators and Linux use 0.2 s).
     pub min_rto: Span,
     /// Largest retransmission timeout, also of a backed-off one (RFC 6298 §2.5).
     pub max_rto: Span,
-    /// Clock granularity G of RFC 6298 §2: the least that the variance term adds.
+    /// Clock granularity G of RFC 6298 §2: lower bound of the variance term.
     pub clock_granularity: Span,
-    /// `None`: every segment is acknowledged. `Some(timeout)`: every second one, or one alone after
-    /// this long (RFC 1122 §4.2.3.2).
+    /// Delay of acknowledgements; `None`: every segment is acknowledged.
+    /// `Some(timeout)`: every second segment, or a single one after this delay (RFC 1122 §4.2.3.2).
     pub delayed_ack: Option<Span>,
-    /// The sender never has more than this many segments outstanding; `None`: no such limit.
+    /// Maximum number of outstanding segments; `None`: no limit.
     pub max_window: Option<u32>,
-    /// Time before the first repetition of a SYN or SYN-ACK; it doubles each time, without end.
+    /// Time before the first retransmission of a SYN or SYN-ACK; it doubles each time, without end.
     pub syn_timeout: Span,
-    /// Send new data on the first two duplicate ACKs (RFC 3042). With SACK this always happens.
+    /// True to send new data on the first two duplicate ACKs (RFC 3042). With SACK this always happens.
     pub limited_transmit: bool,
-    /// Times one segment per round trip (RFC 6298 §3), as ns-2 does, instead of each.
+    /// True to time one segment per round trip (RFC 6298 §3), as ns-2 does, instead of each.
     pub one_rtt_sample: bool,
-    /// Let the window grow only while it is the window that limits the sender (RFC 7661 §4.3).
+    /// True to let the window grow only while it limits the sender (RFC 7661 §4.3).
     pub validate_window: bool,
-    /// Fall back to the initial window after a silence of one timeout (RFC 5681 §4.1).
+    /// True to fall back to the initial window after one idle timeout (RFC 5681 §4.1).
     pub idle_restart: bool,
-    /// Spread each window over a round trip instead of sending it in bursts (Aggarwal, Savage,
-    /// Anderson 2000; Jamshaid 2010 §5.2.1): new data leaves `srtt × segment / cwnd` apart.
+    /// True to spread each window over a round trip instead of sending it in bursts.
+    /// New data leaves `srtt × segment / cwnd` apart (Aggarwal, Savage, Anderson 2000; Jamshaid 2010 §5.2.1).
     /// [`Connection::pace`](crate::Connection::pace) sets another spacing.
     pub pacing: bool,
-    /// Segments that leave at once where data is paced, as a card's segmentation offload makes them; BBR sets its
-    /// own.
+    /// Segments that leave at once if data is paced, as a card's segmentation offload sends them.
+    /// BBR sets its own value.
     pub burst: u32,
-    /// End the first slow start by HyStart++ (RFC 9406) instead of by a loss.
+    /// True to end the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
-    /// Find losses by time, and probe for a lost tail (RACK-TLP, RFC 8985). Needs `sack`.
+    /// True to find losses by time, and to probe for a lost tail (RACK-TLP, RFC 8985). Needs `sack`.
     pub rack: bool,
     /// Choices where the RFCs leave freedom.
     pub dialect: Dialect,
 }
 
 impl TcpConfig {
-    /// Comparable with the TCP of ns-3.37: NewReno, 1460-byte segments, no SACK, no
-    /// delayed ACK, no limited transmit, initial window 2, timeouts between 0.2 s and 60 s.
+    /// Returns settings comparable with the TCP of ns-3.37.
+    /// They are NewReno, 1460-byte segments, no SACK, no delayed ACK, no limited transmit, initial window 2, timeouts
+    /// between
+    /// 0.2 s and 60 s.
     pub const fn ns3() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -139,13 +143,13 @@ impl TcpConfig {
         }
     }
 
-    /// Comparable with the one-way TCP of ns-2.34 in its default settings, which the papers'
-    /// simulations used: NewReno, every segment acknowledged, at most 20 segments outstanding,
+    /// Returns settings comparable with the one-way TCP of ns-2.34 in its default settings.
+    /// The papers' simulations used it: NewReno, every segment acknowledged, at most 20 segments outstanding,
     /// limited transmit, first timeout after 3 s.
     ///
     /// Unlike ns-3 it keeps Karn's rule: a backed-off timeout stays until a segment that was sent
     /// once is acknowledged. Without that rule a flow whose packets wait for longer than its
-    /// timeout, as they do in a gateway's limiter, sends each of them several times for good.
+    /// timeout, as they do in a gateway's limiter, permanently sends each of them several times.
     pub const fn ns2() -> Self {
         TcpConfig {
             initial_rto: Span::from_secs(3),
@@ -159,8 +163,10 @@ impl TcpConfig {
         }
     }
 
-    /// What the RFCs recommend to a host of today: NewReno with SACK, delayed ACKs after 200 ms,
-    /// limited transmit, initial window 10 (RFC 6928), timeouts of at least 1 s.
+    /// Returns the settings that the RFCs recommend to a modern host.
+    /// They are NewReno with SACK, delayed ACKs after 200 ms, limited transmit, initial window 10 (RFC 6928), timeouts
+    /// of at
+    /// least 1 s.
     pub const fn rfc() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -189,9 +195,12 @@ impl TcpConfig {
         }
     }
 
-    /// Comparable with a Linux host of today: CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by
-    /// 40 ms, timeouts 200 ms above the round trip, ECN where asked for. Linux has the HyStart of 2008 in place of RFC
-    /// 9406's, and proportional rate reduction (docs/models/transport.md).
+    /// Returns settings comparable with a modern Linux host.
+    /// They are CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by 40 ms, timeouts 200 ms above
+    /// the
+    /// round trip, ECN if requested. Linux has the HyStart of 2008 in place of RFC 9406's, and proportional rate
+    /// reduction
+    /// (docs/models/transport.md).
     pub const fn linux() -> Self {
         TcpConfig {
             congestion: Congestion::Cubic,
@@ -241,16 +250,16 @@ impl Default for TcpConfig {
     }
 }
 
-/// Why [`TcpConfig::validate`] refused.
+/// Reason for the rejection of [`TcpConfig::validate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConfigError {
     /// This setting must not be zero.
     Zero(&'static str),
     /// The segment does not fit an IPv4 datagram (65,495 bytes of payload at most).
     SegmentTooLarge(u32),
-    /// RACK goes by selective acknowledgements.
+    /// RACK needs selective acknowledgements.
     RackWithoutSack,
-    /// Prague goes by marks of ECT(1).
+    /// Prague needs marks of ECT(1).
     PragueWithoutEct1,
     /// The smallest timeout is larger than the largest.
     RtoOrder {

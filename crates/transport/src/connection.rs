@@ -22,18 +22,18 @@ enum State {
 ///
 /// One end is a [`client`](Connection::client) and calls [`connect`](Connection::connect); the
 /// other is a [`server`](Connection::server). Either may [`write`](Connection::write). After every
-/// call that takes the time, and after `write` and `close`, the host sends what
-/// [`poll_transmit`](Connection::poll_transmit) gives until it gives nothing, then reads
+/// call that takes the time, and after `write` and `close`, the host sends segments from
+/// [`poll_transmit`](Connection::poll_transmit) until it returns none, then reads
 /// [`next_deadline`](Connection::next_deadline).
 ///
-/// An end answers its peer's FIN with its own as soon as everything written is sent. The receive
+/// An end responds to its peer's FIN with its own as soon as everything written is sent. The receive
 /// window never limits: applications read at once.
 #[derive(Clone, Debug)]
 pub struct Connection {
     state: State,
     sender: Sender,
     receiver: Receiver,
-    /// Both ends want ECN.
+    /// True if both ends want ECN.
     ecn_wanted: bool,
     ecn: bool,
     syn_timeout: Span,
@@ -41,7 +41,7 @@ pub struct Connection {
     syn_timer: Time,
     /// SYNs or SYN-ACKs sent.
     syns: u32,
-    /// When the first SYN or SYN-ACK left, and the latest.
+    /// Departure of the first and of the latest SYN or SYN-ACK.
     syn_first: Time,
     syn_sent: Time,
     dialect: Dialect,
@@ -50,20 +50,20 @@ pub struct Connection {
     bytes_delivered: u64,
 }
 
-/// What a segment brought.
+/// Effects of a received segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Received {
     /// Application bytes that are now in order at this end.
     pub delivered: u64,
     /// Own bytes newly acknowledged.
     pub acked: u64,
-    /// The round trip that this acknowledgement, cumulative or selective, measured, if it did.
+    /// Round trip measured by this acknowledgement, cumulative or selective, if any.
     pub rtt: Option<Span>,
-    /// The connection was established by this segment.
+    /// True if the connection was established by this segment.
     pub established: bool,
-    /// The peer's last byte and its FIN are now in order.
+    /// True if the peer's last byte and its FIN are now in order.
     pub finished: bool,
-    /// Own packets that it tells to have been marked, where the transport counts them (QUIC).
+    /// Own packets that it reports as marked, if the transport counts them (QUIC).
     pub marks: u64,
 }
 
@@ -80,11 +80,11 @@ pub struct TcpStats {
     pub outstanding: u64,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Span>,
-    /// Retransmission timeout, backed off as it stands.
+    /// Retransmission timeout with its present back-off.
     pub rto: Span,
     /// Data segments sent, retransmissions included.
     pub segments_sent: u64,
-    /// Data segments sent again.
+    /// Data segments retransmitted.
     pub retransmitted: u64,
     /// Retransmission timeouts of data.
     pub timeouts: u64,
@@ -103,12 +103,12 @@ pub struct TcpStats {
 }
 
 impl Connection {
-    /// The end that opens the connection. `cfg` must be valid ([`TcpConfig::validate`]).
+    /// Returns the end that opens the connection. `cfg` must be valid ([`TcpConfig::validate`]).
     pub fn client(cfg: &TcpConfig) -> Self {
         Connection::new(cfg, State::Idle)
     }
 
-    /// The end that waits for the other. `cfg` must be valid ([`TcpConfig::validate`]).
+    /// Returns the end that waits for the other. `cfg` must be valid ([`TcpConfig::validate`]).
     pub fn server(cfg: &TcpConfig) -> Self {
         Connection::new(cfg, State::Listen)
     }
@@ -141,45 +141,45 @@ impl Connection {
         }
     }
 
-    /// The application writes `bytes`; `u64::MAX` is a source that never ends. Ignored after
+    /// Writes `bytes` of application data; `u64::MAX` is an endless source. Ignored after
     /// [`close`](Connection::close). May come before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.write(bytes);
     }
 
-    /// Ends this direction after what was written. A source that never ends stops with what was
+    /// Ends this direction after the written data. An endless source stops with the data
     /// sent so far.
     pub fn close(&mut self) {
         self.sender.close();
     }
 
-    /// Sends new data at least this far apart from now on, whatever the window says; `None` goes
-    /// back to the configuration. Retransmissions are not held back.
+    /// Sends new data at least this far apart from now on, regardless of the window.
+    /// `None` restores the configuration. Retransmissions are not delayed.
     ///
-    /// With `window` false the interval takes the place of the congestion window: a rate-based
+    /// With `window` false the interval replaces the congestion window: a rate-based
     /// transport with TCP's recovery, timeouts and flow control (Rangwala 2008 §3.1). Then
     /// retransmissions are spaced like new data, and at most 64 KiB are in the network.
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.sender.pace(interval, window);
     }
 
-    /// Whether both directions have ended and nothing is left to send. An end whose peer is not
-    /// closed yet must stay: it may have to repeat its last ACK.
+    /// Returns true if both directions have ended and nothing is left to send.
+    /// An end whose peer is not closed yet must stay: it may have to repeat its last ACK.
     pub fn is_closed(&self) -> bool {
         self.sender.finished() && self.receiver.finished() && !self.receiver.due()
     }
 
-    /// Whether the handshake is over at this end.
+    /// Returns true if the handshake is complete at this end.
     pub fn is_established(&self) -> bool {
         self.state == State::Established
     }
 
-    /// Bytes written and not yet sent for the first time.
+    /// Returns the bytes written and not yet sent for the first time.
     pub fn unsent(&self) -> u64 {
         self.sender.unsent()
     }
 
-    /// Takes a segment from the network. `ce`: its IP header carries a congestion mark.
+    /// Processes a segment from the network. `ce`: true if its IP header carries a congestion mark.
     pub fn on_segment(&mut self, now: Time, seg: &Segment, ce: bool) -> Received {
         let mut received = Received::default();
         match self.state {
@@ -222,7 +222,7 @@ impl Connection {
             }
             State::Established => {
                 if seg.flags.has(Flags::SYN) {
-                    // The peer has not seen our ACK of its SYN-ACK.
+                    // The peer has not received the ACK of its SYN-ACK.
                     if seg.flags.has(Flags::ACK) {
                         self.receiver.ask();
                     }
@@ -249,7 +249,7 @@ impl Connection {
         received
     }
 
-    /// The next segment to send, `None` when there is nothing more for now.
+    /// Returns the next segment to send; `None` if there is none at present.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if self.syn_due {
             self.syn_due = false;
@@ -275,13 +275,13 @@ impl Connection {
         self.receiver.due().then(|| self.ack())
     }
 
-    /// When [`on_deadline`](Connection::on_deadline) must be called; [`Time::NEVER`] if nothing
-    /// is waited for.
+    /// Returns the instant at which [`on_deadline`](Connection::on_deadline) must be called.
+    /// [`Time::NEVER`] if there is no deadline.
     pub fn next_deadline(&self) -> Time {
         self.sender.deadline().min(self.receiver.deadline()).min(self.syn_timer)
     }
 
-    /// A deadline passed. Harmless when called early.
+    /// Handles a deadline. Harmless when called early.
     pub fn on_deadline(&mut self, now: Time) {
         if now >= self.syn_timer {
             self.start_syn(now);
@@ -294,7 +294,7 @@ impl Connection {
         }
     }
 
-    /// State and counters.
+    /// Returns state and counters.
     pub fn stats(&self) -> TcpStats {
         let counters = self.sender.counters();
         TcpStats {
@@ -316,14 +316,14 @@ impl Connection {
         }
     }
 
-    /// Sends a SYN or SYN-ACK and waits twice as long as the last time.
+    /// Sends a SYN or SYN-ACK and doubles the timeout.
     fn start_syn(&mut self, now: Time) {
         self.syn_due = true;
         if self.syns == 0 {
             self.syn_first = now;
         }
         self.syn_sent = now;
-        // 2^32 times the first timeout is for ever.
+        // 2^32 times the first timeout is effectively infinite.
         self.syn_timer = now + self.syn_timeout.saturating_mul(1 << self.syns.min(32));
         self.syns += 1;
     }
@@ -333,9 +333,9 @@ impl Connection {
         self.syn_timer = Time::NEVER;
         self.syn_due = false;
         let rtt = match self.dialect {
-            // RFC 6298 §3: no sample from a SYN that was repeated
+            // RFC 6298 §3: no sample from a retransmitted SYN
             Dialect::Rfc => (self.syns == 1).then(|| now - self.syn_sent),
-            // A SYN has no length, so ns-3 never finds it in its list to mark it as repeated: the
+            // A SYN has no length, so ns-3 never finds it in its list to mark it as retransmitted: the
             // first sample counts from the first SYN, and a flow that lost one starts with a
             // timeout of many seconds.
             Dialect::Ns3 => Some(now - self.syn_first),

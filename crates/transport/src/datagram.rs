@@ -1,4 +1,4 @@
-//! UDP: numbered datagrams, and what a receiver learns from the numbers.
+//! UDP: numbered datagrams, and the receiver's statistics from their numbers.
 
 use fairmesh_units::{Span, Time};
 
@@ -9,19 +9,19 @@ pub struct Datagram {
     pub seq: u64,
     /// Payload, bytes.
     pub len: u32,
-    /// When the application sent it.
+    /// Instant at which the application sent it.
     pub sent: Time,
 }
 
 impl Datagram {
-    /// Size of the IPv4 datagram, bytes: 20 of IP, 8 of UDP and the payload.
+    /// Returns the size of the IPv4 datagram, bytes: 20 of IP, 8 of UDP and the payload.
     #[inline]
     pub const fn ip_bytes(&self) -> u32 {
         28 + self.len
     }
 }
 
-/// Counts what arrives of a numbered stream.
+/// Statistics of a received numbered stream.
 #[derive(Clone, Debug, Default)]
 pub struct DatagramSink {
     received: u64,
@@ -55,23 +55,23 @@ impl DatagramSink {
         now - datagram.sent
     }
 
-    /// Datagrams received.
+    /// Returns the number of datagrams received.
     pub const fn received(&self) -> u64 {
         self.received
     }
-    /// Payload received, bytes.
+    /// Returns the payload received, bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Datagrams missing below the highest number seen.
+    /// Returns the number of datagrams missing below the highest number seen.
     pub const fn lost(&self) -> u64 {
         self.expected - self.received
     }
-    /// Datagrams that came after a later one.
+    /// Returns the number of datagrams that came after a later one.
     pub const fn reordered(&self) -> u64 {
         self.late
     }
-    /// Interarrival jitter (RFC 3550 §6.4.1).
+    /// Returns the interarrival jitter (RFC 3550 §6.4.1).
     pub const fn jitter(&self) -> Span {
         Span::from_nanos(self.jitter16 / 16)
     }

@@ -1,7 +1,7 @@
 //! Sans-IO TCP, QUIC and UDP endpoints and the traffic that drives them.
 //!
-//! Nothing here reads a clock or sends a packet. A [`Connection`] takes segments and the time in,
-//! gives segments and its next deadline out; a [`traffic::Source`] says when an application
+//! Nothing here reads a clock or sends a packet. A [`Connection`] takes segments and the time as input,
+//! and returns segments and its next deadline; a [`traffic::Source`] decides when an application
 //! connects, writes and closes. The host (simulator or emulator) carries the segments between two
 //! connections and calls back when a deadline passes:
 //!

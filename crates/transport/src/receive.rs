@@ -1,4 +1,4 @@
-//! The receiving half: what arrived, what is missing, and when to acknowledge.
+//! The receiving half: arrived and missing data, and the timing of acknowledgements.
 
 use fairmesh_units::{Span, Time};
 
@@ -10,7 +10,7 @@ use crate::segment::{Flags, SackBlocks, Segment};
 struct Range {
     start: u64,
     end: u64,
-    /// When it last changed; larger is later.
+    /// Order of its last change; larger is later.
     stamp: u64,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Receiver {
     sack: bool,
     /// Segments in order since the last ACK.
     unacked: u32,
-    /// An ACK is due; data may carry it.
+    /// True if an ACK is due; data may carry it.
     due: bool,
-    /// ACKs due that must travel alone: a duplicate ACK on data would not count as one.
+    /// Number of ACKs due that must be sent without data: a duplicate ACK on data would not count as one.
     due_alone: u32,
     delayed_until: Time,
-    /// Congestion is echoed until the sender says it has slowed down.
+    /// True to echo congestion until the sender confirms its reduction.
     echo: bool,
-    /// Marks are counted instead.
+    /// True if marks are counted instead.
     exact: bool,
     marks: u32,
 }
@@ -59,43 +59,43 @@ impl Receiver {
         }
     }
 
-    /// The peer's SYN arrived.
+    /// Notes the arrival of the peer's SYN.
     pub(crate) fn on_syn(&mut self) {
         self.next = 1;
     }
 
-    /// Next byte expected.
+    /// Returns the next byte expected.
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
-    /// Everything including the peer's FIN arrived.
+    /// Returns true if everything including the peer's FIN has arrived.
     pub(crate) const fn finished(&self) -> bool {
         self.next > self.fin_at
     }
     pub(crate) const fn deadline(&self) -> Time {
         self.delayed_until
     }
-    /// An ACK must leave alone.
+    /// Returns true if an ACK must be sent without data.
     pub(crate) const fn due_alone(&self) -> bool {
         self.due_alone > 0
     }
-    /// An ACK must leave, alone or with data.
+    /// Returns true if an ACK must be sent, with or without data.
     pub(crate) const fn due(&self) -> bool {
         self.due || self.due_alone > 0
     }
-    /// Asks for one ACK without data.
+    /// Requests one ACK without data.
     pub(crate) fn ask(&mut self) {
         self.due_alone += 1;
     }
 
-    /// The delayed-ACK timer expired.
+    /// Handles the expiry of the delayed-ACK timer.
     pub(crate) fn on_deadline(&mut self) {
         self.delayed_until = Time::NEVER;
         self.due = true;
     }
 
-    /// Takes a segment with payload or FIN. `ce`: it was marked on the way (only when ECN was
-    /// negotiated). Returns the application bytes that are now in order.
+    /// Processes a segment with payload or FIN; returns the application bytes that are now in order.
+    /// `ce`: true if it was marked on the way (only if ECN was negotiated).
     pub(crate) fn on_data(&mut self, now: Time, seg: &Segment, ce: bool) -> u64 {
         // RFC 3168 §6.1.3: CWR first, for this segment may itself be marked
         if seg.flags.has(Flags::CWR) {
@@ -135,10 +135,10 @@ impl Receiver {
         self.next - before - u64::from(self.finished() && before <= self.fin_at)
     }
 
-    /// Remembers `start..end`, which lies above `next`.
+    /// Stores `start..end`, which lies above `next`.
     fn insert(&mut self, mut start: u64, mut end: u64) {
         self.stamp += 1;
-        // The ranges that overlap or touch it become one with it.
+        // Merges the ranges that overlap or touch it.
         let from = self.ranges.partition_point(|r| r.end < start);
         let to = self.ranges.partition_point(|r| r.start <= end);
         if from < to {
@@ -160,7 +160,7 @@ impl Receiver {
         }
     }
 
-    /// An ACK left; `alone` if without data.
+    /// Notes that an ACK was sent; `alone` if without data.
     pub(crate) fn on_ack_sent(&mut self, alone: bool) {
         if alone && self.due_alone > 0 {
             self.due_alone -= 1;
@@ -170,17 +170,17 @@ impl Receiver {
         self.delayed_until = Time::NEVER;
     }
 
-    /// Marked datagrams that have arrived, where they are counted.
+    /// Returns the marked datagrams that have arrived, if they are counted.
     pub(crate) const fn marks(&self) -> u32 {
         self.marks
     }
 
-    /// ECE if congestion is to be echoed.
+    /// Returns ECE if congestion is to be echoed.
     pub(crate) fn echo(&self) -> Flags {
         Flags::NONE.with(Flags::ECE, self.echo)
     }
 
-    /// The SACK option: the range that changed last first, then those before it (RFC 2018 §4).
+    /// Returns the SACK option: the range that changed last first, then those before it (RFC 2018 §4).
     pub(crate) fn blocks(&self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         if !self.sack || self.ranges.is_empty() {

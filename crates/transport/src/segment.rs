@@ -1,4 +1,4 @@
-//! What travels between two endpoints: a TCP header and the length of its payload.
+//! A TCP segment between two endpoints: a header and the length of its payload.
 
 use core::fmt;
 use core::ops::BitOr;
@@ -11,11 +11,11 @@ const HEADERS: u32 = 40;
 pub struct Flags(u8);
 
 impl Flags {
-    /// None set.
+    /// No bit set.
     pub const NONE: Flags = Flags(0);
     /// Opens a connection.
     pub const SYN: Flags = Flags(1);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: Flags = Flags(2);
     /// Last segment of its direction.
     pub const FIN: Flags = Flags(4);
@@ -29,12 +29,12 @@ impl Flags {
     /// RFC 9331 §4.1).
     pub const ECT1: Flags = Flags(64);
 
-    /// Whether all of `other` are set.
+    /// Returns true if all bits of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// With `other` too if `condition` holds.
+    /// Adds `other` if `condition` holds.
     pub(crate) const fn with(self, other: Flags, condition: bool) -> Flags {
         if condition { Flags(self.0 | other.0) } else { self }
     }
@@ -77,10 +77,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Three: what fits beside a timestamp option (RFC 2018 §3).
+    /// Maximum number of ranges: three fit beside a timestamp option (RFC 2018 §3).
     pub const MAX: usize = 3;
 
-    /// Adds the range `start..end` of offsets; ignored when three are there.
+    /// Adds the range `start..end` of offsets; ignored if the option is full.
     pub fn push(&mut self, start: u32, end: u32) {
         if let Some(slot) = self.ranges.get_mut(usize::from(self.len)) {
             *slot = (start, end);
@@ -88,12 +88,12 @@ impl SackBlocks {
         }
     }
 
-    /// The ranges as (first byte, byte after the last), the most recently changed first.
+    /// Returns the ranges as (first byte, byte after the last), the most recently changed first.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.ranges[..usize::from(self.len)]
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -118,20 +118,21 @@ pub struct Segment {
     pub flags: Flags,
     /// Ranges received out of order.
     pub sack: SackBlocks,
-    /// Datagrams of data with a mark that have arrived in all, where both ends count them: the packet counter of RFC
-    /// 9768 (§3.2.2), whole instead of its last three bits, which are in the header. Else 0.
+    /// Total number of marked data datagrams that have arrived, if both ends count them; else 0.
+    /// It is the packet counter of RFC 9768 (§3.2.2), whole instead of its last three bits, which are in the header.
     pub ce: u32,
 }
 
 impl Segment {
-    /// Size of the IPv4 datagram, bytes: 40 of headers, the payload, and 4 + 8n for n SACK blocks
-    /// (kind, length and two bytes of padding; RFC 2018 §3).
+    /// Returns the size of the IPv4 datagram, bytes.
+    /// It is 40 of headers, the payload, and 4 + 8n for n SACK blocks (kind, length and two bytes of padding; RFC 2018
+    /// §3).
     pub const fn ip_bytes(&self) -> u32 {
         let options = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len as u32 };
         HEADERS + self.len + options
     }
 
-    /// Whether it is nothing but an acknowledgement.
+    /// Returns true if it is only an acknowledgement.
     pub const fn is_pure_ack(&self) -> bool {
         self.len == 0
             && self.flags.has(Flags::ACK)
@@ -139,7 +140,7 @@ impl Segment {
             && !self.flags.has(Flags::FIN)
     }
 
-    /// The sequence number after this segment: SYN and FIN count as one byte each.
+    /// Returns the sequence number after this segment: SYN and FIN count as one byte each.
     pub(crate) const fn end(&self) -> u64 {
         self.seq
             + self.len as u64

@@ -5,19 +5,19 @@ use fairmesh_units::{Span, Time};
 
 use super::window::{Model, Progress, RateSample, Window};
 
-/// 2 / ln 2: the least gain that doubles per round trip. §4.1.2 of the draft
+/// Startup gain, 2 / ln 2: the least gain that doubles the rate per round trip. §4.1.2 of the draft.
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 /// Gains of the eight phases of `ProbeBW`. §4.3.4
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// The bandwidth filter's length, round trips. §4.1.1.1
+/// Length of the bandwidth filter, round trips. §4.1.1.1
 const BANDWIDTH_ROUNDS: u64 = 10;
 /// The propagation filter's length. §4.1.1.3
 const PROPAGATION_LENGTH: Span = Span::from_secs(10);
-/// Time at the least window while the round trip is measured. §4.3.5
+/// Time at the minimum window while the round trip is measured. §4.3.5
 const PROBE_TIME: Span = Span::from_millis(200);
-/// The least window, segments. §4.2.3.1
+/// Minimum window, segments. §4.2.3.1
 const LEAST: u64 = 4;
-/// Paced this much below the estimate, so that queues drain (Linux).
+/// Pacing rate relative to the estimate; below 1, so that queues drain (Linux).
 const MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,27 +32,27 @@ enum State {
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     state: State,
-    /// (round, bytes per second), decreasing in rate, increasing in round.
+    /// Maxima as (round, bytes per second), decreasing in rate, increasing in round.
     bandwidth: Vec<(u64, f64)>,
     propagation: Option<Span>,
     propagation_at: Time,
     round: u64,
-    /// The round ends when what left after this was delivered is acknowledged.
+    /// Delivered bytes at the start of the round, which ends when data sent after that is acknowledged.
     round_end: u64,
     full: bool,
     full_bandwidth: f64,
     full_rounds: u32,
     phase: usize,
     phase_from: Time,
-    /// `ProbeRTT` ends then; `None`: the window is not down yet.
+    /// End of `ProbeRTT`; `None` while the window is not down yet.
     probe_until: Option<Time>,
     probe_round: bool,
-    /// The window before recovery or `ProbeRTT`.
+    /// Window before recovery or `ProbeRTT`.
     prior: u64,
     recovering: bool,
-    /// Round in which recovery began: conservation of packets until it ends.
+    /// Round in which recovery began; packets are conserved until it ends.
     conserve_until: Option<u64>,
-    /// A loss was found since the phase began.
+    /// True if a loss was found since the phase began.
     lost: bool,
     initial: u64,
     pacing: f64,
@@ -96,7 +96,7 @@ impl Bbr {
         }
     }
 
-    /// Bytes that fill the path `gain` times, with room for bursts at both ends. §4.2.3.2
+    /// Returns the bytes that fill the path `gain` times, with room for bursts at both ends. §4.2.3.2
     fn inflight(&self, gain: f64, window: &Window) -> u64 {
         match self.propagation {
             Some(rtt) if self.rate() > 0.0 => {
@@ -144,7 +144,7 @@ impl Bbr {
 
     fn enter_probe_bandwidth(&mut self, now: Time) {
         self.state = State::ProbeBandwidth;
-        // Any phase but the one that drains; the clock's last digits stand in for chance.
+        // Any phase except the draining one; the clock's last digits serve as a random number.
         let any = (now.as_nanos() / 1000 % 7) as usize;
         self.phase = if any == 0 { 0 } else { any + 1 };
         self.phase_from = now;
@@ -233,12 +233,12 @@ impl Bbr {
 }
 
 impl Model for Bbr {
-    /// The rate at which segments leave, bytes per second; 0: not known yet.
+    /// Returns the rate at which segments leave, bytes per second; 0 if not known yet.
     fn pacing_rate(&self) -> f64 {
         self.pacing
     }
 
-    /// Bytes that leave at once. §4.2.2
+    /// Returns the bytes that leave at once. §4.2.2
     fn quantum(&self, mss: u64) -> u64 {
         let bits = self.pacing * 8.0;
         if bits < 1.2e6 {
@@ -250,7 +250,7 @@ impl Model for Bbr {
         }
     }
 
-    /// An acknowledgement that delivered something. §4.1, §4.2, §4.3
+    /// Processes an acknowledgement that delivered data. §4.1, §4.2, §4.3
     fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample) {
         let round_start = sample.prior >= self.round_end;
         if round_start {
@@ -281,7 +281,7 @@ impl Model for Bbr {
         self.set_window(window, p, sample.now, sample.total);
     }
 
-    /// A loss was found: a round trip of packet conservation. §4.2.3.4
+    /// Handles a loss: a round trip of packet conservation. §4.2.3.4
     fn enter_recovery(&mut self, window: &mut Window, in_flight: u64) {
         self.prior = self.prior_window(window.cwnd);
         self.recovering = true;
@@ -290,7 +290,7 @@ impl Model for Bbr {
         self.conserve_until = Some(self.round);
     }
 
-    /// The losses are repaired.
+    /// Handles the repair of the losses.
     fn leave_recovery(&mut self, window: &mut Window) {
         if core::mem::take(&mut self.recovering) {
             self.conserve_until = None;
@@ -300,7 +300,7 @@ impl Model for Bbr {
         }
     }
 
-    /// Everything is taken for lost. §4.2.3.4
+    /// Treats all outstanding data as lost. §4.2.3.4
     fn on_timeout(&mut self, window: &mut Window) {
         self.prior = self.prior_window(window.cwnd);
         self.recovering = true;

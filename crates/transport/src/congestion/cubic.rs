@@ -9,8 +9,8 @@ use super::window::{CongestionControl, Progress, Window};
 const C: f64 = 0.4;
 /// Multiplicative decrease. RFC 9438 §4.6.
 const BETA: f64 = 0.7;
-/// Additive increase of the Reno-friendly estimate while below the window before the cut, so that
-/// it averages what Reno would. RFC 9438 §4.3.
+/// Additive increase of the Reno-friendly estimate while below the window before the cut.
+/// It makes the average equal to Reno's. RFC 9438 §4.3.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// State of CUBIC; windows are in segments.
@@ -21,9 +21,9 @@ pub(crate) struct Cubic {
     /// Window just before the last cut.
     cwnd_prior: f64,
     epoch: Option<Epoch>,
-    /// The next congestion avoidance follows a timeout. RFC 9438 §4.8
+    /// True if the next congestion avoidance follows a timeout. RFC 9438 §4.8
     after_timeout: bool,
-    /// Growth not yet large enough for a byte.
+    /// Fraction of a byte of accumulated growth.
     fraction: f64,
 }
 
@@ -31,15 +31,15 @@ pub(crate) struct Cubic {
 #[derive(Clone, Debug)]
 struct Epoch {
     start: Time,
-    /// Last ACK seen, to take out the time in which the application was the limit.
+    /// Last ACK, for excluding application-limited time.
     last: Time,
     /// Seconds until the curve reaches the plateau.
     k: f64,
-    /// What Reno would have. RFC 9438 §4.3
+    /// Estimate of Reno's window. RFC 9438 §4.3
     w_est: f64,
 }
 
-/// The window `t` seconds after the start. RFC 9438 Figure 1.
+/// Returns the window `t` seconds after the start. RFC 9438 Figure 1.
 fn curve(t: f64, k: f64, w_max: f64) -> f64 {
     let x = t - k;
     C * x * x * x + w_max
@@ -82,9 +82,9 @@ impl CongestionControl for Cubic {
             let grown = if curve(t, epoch.k, self.w_max) < epoch.w_est {
                 epoch.w_est.max(cwnd) // RFC 9438 §4.3
             } else {
-                // RFC 9438 §4.2: where the curve is one round trip later, within limits
+                // RFC 9438 §4.2: the value of the curve one round trip later, within limits
                 let target = curve(t + rtt, epoch.k, self.w_max).clamp(cwnd, 1.5 * cwnd);
-                // RFC 9438 §4.4, §4.5; where bytes count, an ACK of several segments is as many ACKs.
+                // RFC 9438 §4.4, §4.5; if bytes count, an ACK of several segments is as many ACKs.
                 let acks = if p.by_bytes { p.acked as f64 / mss } else { 1.0 };
                 cwnd + acks * (target - cwnd) / cwnd
             };

@@ -1,11 +1,11 @@
-//! How fast data is delivered (draft-cheng-iccrg-delivery-rate-estimation-00): what BBR goes by.
+//! Delivery rate (draft-cheng-iccrg-delivery-rate-estimation-00), the input of BBR.
 
 use fairmesh_units::{Span, Time};
 
 use super::window::RateSample;
 
-/// When a segment left last, and what had been delivered then (draft-cheng-iccrg-delivery-rate-estimation-00
-/// §3.2).
+/// Last departure of a segment and the data delivered by then.
+/// draft-cheng-iccrg-delivery-rate-estimation-00 §3.2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub(crate) sent: Time,
@@ -13,7 +13,7 @@ pub(crate) struct Stamp {
     pub(crate) delivered_at: Time,
     pub(crate) first_sent: Time,
     pub(crate) app_limited: bool,
-    /// Bytes in the network with it, and found lost in all (draft-ietf-ccwg-bbr-06 §4.1.2.1.2).
+    /// Bytes in the network including it, and total bytes declared lost (draft-ietf-ccwg-bbr-06 §4.1.2.1.2).
     pub(crate) in_flight: u64,
     pub(crate) lost: u64,
 }
@@ -27,18 +27,18 @@ pub(crate) struct Delivered {
     pub(crate) resent: bool,
 }
 
-/// Counts what has been delivered.
+/// Counter of delivered data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
     delivered: u64,
     delivered_at: Time,
     first_sent: Time,
-    /// Until this much has been delivered, samples say what the application did.
+    /// Delivered bytes up to which samples are limited by the application.
     app_limited: u64,
 }
 
 impl Delivery {
-    /// A segment leaves; `idle`: nothing was in the network.
+    /// Returns the stamp of a departing segment; `idle`: nothing was in the network.
     pub(crate) fn stamp(&mut self, now: Time, idle: bool) -> Stamp {
         if idle {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -54,22 +54,22 @@ impl Delivery {
         }
     }
 
-    /// Whether the application is the limit.
+    /// Returns true if the application limits the rate.
     pub(crate) const fn is_starved(&self) -> bool {
         self.app_limited > self.delivered
     }
 
-    /// Bytes delivered in all.
+    /// Returns the total of bytes delivered.
     pub(crate) const fn total(&self) -> u64 {
         self.delivered
     }
 
-    /// The application has nothing more while there is room in the window.
+    /// Notes that the application has no more data while the window has room.
     pub(crate) fn starved(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// What an ACK has delivered; `None`: nothing. `lost`: bytes found lost in all.
+    /// Returns the delivery sample of an ACK; `None` if it delivered nothing. `lost`: total bytes declared lost.
     pub(crate) fn on_ack(
         &mut self,
         now: Time,
@@ -81,7 +81,7 @@ impl Delivery {
         for d in news {
             self.delivered += u64::from(d.len);
             self.delivered_at = now;
-            // The segment that was sent last says most of now.
+            // The segment that was sent last is the most recent sample.
             if latest.is_none_or(|l| (d.stamp.delivered, d.end) >= (l.stamp.delivered, l.end)) {
                 latest = Some(d);
                 self.first_sent = d.stamp.sent;

@@ -4,31 +4,31 @@ use fairmesh_units::Span;
 
 use super::window::{Progress, Window};
 
-/// Least and most growth of the round trip that counts. RFC 9406 §4.3
+/// Bounds of the growth of the round trip that ends slow start. RFC 9406 §4.3
 const MIN_RTT_THRESH: Span = Span::from_millis(4);
 const MAX_RTT_THRESH: Span = Span::from_millis(16);
-/// The part of the last round's round trip that counts, in between.
+/// Divisor of the last round's round trip that gives the growth between the bounds.
 const MIN_RTT_DIVISOR: u64 = 8;
-/// Samples that a round needs.
+/// Minimum number of samples in a round.
 const N_RTT_SAMPLE: u32 = 8;
-/// Conservative slow start grows by this part of slow start.
+/// Divisor of the growth in conservative slow start, relative to slow start.
 const CSS_GROWTH_DIVISOR: u64 = 4;
-/// And lasts this many rounds.
+/// Length of conservative slow start, rounds.
 const CSS_ROUNDS: u32 = 5;
-/// Segments that one acknowledgement counts for without pacing.
+/// Maximum number of segments for which one acknowledgement counts without pacing.
 const L: u64 = 8;
 
 /// State of HyStart++ in one connection's first slow start.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
-    /// Pacing spreads what an acknowledgement lets go, so it may be any amount.
+    /// True if pacing spreads the data that an acknowledgement releases, so that it may be any amount.
     paced: bool,
-    /// The round ends when this is acknowledged.
+    /// Sequence number whose acknowledgement ends the round.
     window_end: u64,
     last_min: Option<Span>,
     current_min: Option<Span>,
     samples: u32,
-    /// Round trip at the begin of conservative slow start; `None`: slow start.
+    /// Round trip at the start of conservative slow start; `None` in slow start.
     css: Option<Span>,
     css_rounds: u32,
 }
@@ -46,7 +46,7 @@ impl HyStart {
         }
     }
 
-    /// An acknowledgement in slow start. RFC 9406 §4.2
+    /// Processes an acknowledgement in slow start. RFC 9406 §4.2
     pub(crate) fn on_ack(&mut self, window: &mut Window, p: &Progress) {
         if self.window_end == 0 {
             self.window_end = p.next;
@@ -72,7 +72,7 @@ impl HyStart {
                         self.css_rounds = 0;
                     }
                 }
-                // The growth was a short one: slow start goes on.
+                // The growth was transient: slow start goes on.
                 Some(baseline) if current < baseline => self.css = None,
                 Some(_) => {}
             }
@@ -102,7 +102,7 @@ mod tests {
         let segments = w.cwnd / MSS;
         for _ in 0..segments {
             *una += MSS;
-            // What a whole window ahead of it will have been sent.
+            // The data that will have been sent one whole window later.
             let next = *una + w.cwnd;
             let rtt = Some(Span::from_millis(rtt_ms));
             let p =
@@ -144,7 +144,7 @@ mod tests {
             rounds += 1;
             assert!(rounds < 20);
         }
-        // Growth by a quarter per round, five times, and what the first eight samples let pass.
+        // Growth by a quarter per round, five times, and the growth before the eighth sample.
         let grown = w.cwnd as f64 / before as f64;
         assert!((2.4..3.9).contains(&grown), "{grown}");
         assert!((5..=7).contains(&rounds), "{rounds}");

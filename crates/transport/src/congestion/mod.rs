@@ -22,13 +22,13 @@ use self::prague::Prague;
 use self::window::{CongestionControl, Model, Progress, Window};
 use crate::config::Congestion;
 
-/// What a controller is made for.
+/// Parameters from which a controller is built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) congestion: Congestion,
     /// The initial window, bytes.
     pub(crate) initial: u64,
-    /// Losses are told one by one.
+    /// True if losses are reported one by one.
     pub(crate) each_loss: bool,
     /// ns-3's end of slow start ([`NewReno`]).
     pub(crate) spill: bool,
@@ -39,15 +39,15 @@ pub(crate) struct Setup {
 pub(crate) enum Controller {
     NewReno(NewReno),
     Cubic(Cubic),
-    /// Counts marks.
+    /// Uses counted marks.
     Prague(Prague),
-    /// Go by a model of the path.
+    /// Uses a model of the path.
     Bbr(Box<Bbr>),
     Bbr3(Box<Bbr3>),
 }
 
 impl Controller {
-    /// The model, if it is one that goes by a model.
+    /// Returns the model, if the controller uses one.
     pub(crate) fn as_model(&mut self) -> Option<&mut dyn Model> {
         match self {
             Controller::Bbr(bbr) => Some(&mut **bbr),
@@ -56,7 +56,7 @@ impl Controller {
         }
     }
 
-    /// The controller, if it goes by counted marks.
+    /// Returns the controller, if it uses counted marks.
     pub(crate) fn as_prague(&mut self) -> Option<&mut Prague> {
         match self {
             Controller::Prague(prague) => Some(prague),
@@ -72,7 +72,8 @@ impl Controller {
         matches!(self, Controller::Bbr(_) | Controller::Bbr3(_))
     }
 
-    /// HyStart++ for a controller that has a slow start; `paced`: what leaves is spread over the round trip.
+    /// Returns HyStart++ for a controller that has a slow start.
+    /// `paced`: true if departures are spread over the round trip.
     pub(crate) fn hystart(of: Congestion, on: bool, paced: bool) -> Option<HyStart> {
         (on && !of.is_model()).then(|| HyStart::new(paced))
     }
@@ -96,7 +97,7 @@ impl CongestionControl for Controller {
             Controller::NewReno(c) => c.on_ack(window, progress),
             Controller::Cubic(c) => c.on_ack(window, progress),
             Controller::Prague(c) => c.on_ack(window, progress),
-            // It is told of every ACK, in recovery too: `Model::on_ack`.
+            // It receives every ACK, in recovery too: `Model::on_ack`.
             Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
     }

@@ -2,14 +2,14 @@
 
 use super::window::{CongestionControl, Progress, Window};
 
-/// Slow start and congestion avoidance: of RFC 5681 by acknowledgements, of RFC 9002 by bytes. Recovery is the
-/// transport's.
+/// Slow start and congestion avoidance: of RFC 5681 by acknowledgements, of RFC 9002 by bytes.
+/// The transport implements recovery.
 #[derive(Clone, Debug)]
 pub(crate) struct NewReno {
-    /// ns-3: when slow start ends within an ACK of several segments, the rest of it counts for
+    /// True for ns-3's rule: when slow start ends within an ACK of several segments, the rest of it counts for
     /// congestion avoidance.
     spill: bool,
-    /// Acknowledged since the window last grew, where bytes count.
+    /// Bytes acknowledged since the window last grew, if bytes count.
     acked: u64,
 }
 
@@ -18,7 +18,7 @@ impl NewReno {
         NewReno { spill, acked: 0 }
     }
 
-    /// One segment for each window that is acknowledged. RFC 9002 §7.3.3
+    /// Adds one segment for each window that is acknowledged. RFC 9002 §7.3.3
     fn avoid_by_bytes(&mut self, window: &mut Window, acked: u64) {
         self.acked += acked;
         if self.acked >= window.cwnd {
@@ -28,7 +28,8 @@ impl NewReno {
     }
 }
 
-/// Slow start: at most one segment per ACK (RFC 5681 §3.1 (2)), or what was acknowledged (RFC 9002 §7.3.1).
+/// Grows in slow start.
+/// At most one segment per ACK (RFC 5681 §3.1 (2)), or the acknowledged bytes (RFC 9002 §7.3.1).
 pub(crate) fn slow_start(window: &mut Window, acked: u64, by_bytes: bool) {
     window.cwnd += if by_bytes { acked } else { acked.min(window.mss) };
 }

@@ -1,25 +1,25 @@
-//! Spacing of new data. Retransmissions are never held back, as in TCP-AP's released code, unless a
+//! Spacing of new data. Retransmissions are never delayed, as in TCP-AP's released code, unless a
 //! model of the path sets the rate.
 
 use fairmesh_units::{Span, Time};
 
-/// When the next segment of new data may leave.
+/// State that decides the departure of the next segment of new data.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacing {
-    /// By the window: `srtt × segment / cwnd`.
+    /// True to space by the window: `srtt × segment / cwnd`.
     by_window: bool,
-    /// Set from outside; comes before `by_window`.
+    /// Interval set from outside; has priority over `by_window`.
     interval: Option<Span>,
-    /// New data may leave from here on.
+    /// Instant from which new data may leave.
     from: Time,
     /// `from` while a segment waits for it, else never.
     due: Time,
-    /// Set by a model of the path, bytes per second; 0: not known yet.
+    /// Rate set by a model of the path, bytes per second; 0 if not known yet.
     rate: f64,
-    /// Bytes that leave at once (GSO), and how many of them have.
+    /// Bytes that leave at once (GSO), and the number that have left.
     quantum: u64,
     spent: u64,
-    /// `quantum` is what a bucket holds instead, which fills while nothing may leave for another reason.
+    /// True if `quantum` is instead the size of a bucket, which fills while departures are blocked for another reason.
     bucket: bool,
 }
 
@@ -38,7 +38,7 @@ impl Pacing {
         }
     }
 
-    /// By the window, from a bucket of so many bytes. RFC 9002 §7.7
+    /// Builds pacing by the window, from a bucket of this many bytes. RFC 9002 §7.7
     pub(crate) fn leaky_bucket(burst: u64) -> Self {
         Pacing { bucket: true, ..Pacing::new(true, burst) }
     }
@@ -47,7 +47,7 @@ impl Pacing {
         self.interval = interval;
     }
 
-    /// A model's rate in bytes per second, and what leaves at once.
+    /// Sets a model's rate, bytes per second, and the bytes that leave at once.
     pub(crate) fn set_rate(&mut self, rate: f64, quantum: u64) {
         (self.rate, self.quantum) = (rate, quantum);
     }
@@ -56,26 +56,26 @@ impl Pacing {
         self.by_window || self.interval.is_some() || self.rate > 0.0
     }
 
-    /// When to ask again.
+    /// Returns the instant of the next check.
     pub(crate) const fn due(&self) -> Time {
         self.due
     }
 
-    /// The deadline was noticed.
+    /// Handles the deadline.
     pub(crate) fn on_deadline(&mut self, now: Time) {
         if now >= self.due {
             self.due = Time::NEVER;
         }
     }
 
-    /// Whether a segment that the window allows may leave; if not, `due` says when.
+    /// Returns true if a segment that the window allows may leave; if not, `due` is the next instant.
     pub(crate) fn may_send(&mut self, now: Time) -> bool {
         let may = now >= self.from || !self.is_on();
         self.due = if may { Time::NEVER } else { self.from };
         may
     }
 
-    /// A segment of `len` bytes of new data has left.
+    /// Notes that a segment of `len` bytes of new data has left.
     pub(crate) fn sent(&mut self, now: Time, len: u32, cwnd: u64, srtt: Option<Span>) {
         // A control and a model space packets by their own rules.
         let bucket = self.bucket && self.interval.is_none() && self.rate == 0.0;
@@ -83,7 +83,7 @@ impl Pacing {
             u64::from(len)
         } else {
             self.spent += u64::from(len);
-            // What has left of a burst is waited for when the burst is over.
+            // The wait for a burst's bytes starts when the burst is complete.
             if self.spent < self.quantum {
                 return;
             }
@@ -102,8 +102,8 @@ impl Pacing {
         self.from = since + spacing;
     }
 
-    /// From when on the bucket has been filling: who was held up by something else makes up for it, by what the
-    /// bucket holds beside this packet at most.
+    /// Returns the instant from which the bucket has been filling.
+    /// A sender that was blocked for another reason catches up, by at most the bucket's content beside this packet.
     fn filled(&self, now: Time, spacing: Span, bytes: u64) -> Time {
         let more = u128::from(self.quantum.saturating_sub(bytes));
         let most = u128::from(spacing.as_nanos()) * more / u128::from(bytes.max(1));

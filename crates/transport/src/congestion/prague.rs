@@ -1,42 +1,42 @@
-//! Prague (draft-briscoe-iccrg-prague-congestion-control-04): many small marks, each answered by the part of the data
-//! that was marked, as in DCTCP (RFC 8257); losses as Reno has them.
+//! Prague (draft-briscoe-iccrg-prague-congestion-control-04): many small marks, each answered in proportion to the
+//! fraction of marked data, as in DCTCP (RFC 8257); losses as in Reno.
 
 use fairmesh_units::{Span, Time};
 
 use super::newreno;
 use super::window::{CongestionControl, Progress, Window};
 
-/// Gain of the moving average of the marked part. §2.3.2
+/// Gain of the moving average of the marked fraction. §2.3.2
 const GAIN: f64 = 1.0 / 16.0;
-/// Flows with a shorter round trip grow and average as if theirs were this long. §2.4.4
+/// Minimum round trip used for growth and averaging of flows with shorter ones. §2.4.4
 const VIRTUAL_RTT: Span = Span::from_millis(25);
-/// Round trips after slow start before that begins, as in the Linux implementation.
+/// Number of round trips after slow start before that minimum applies, as in the Linux implementation.
 const TRANSITION: u32 = 4;
-/// Segments that a mark leaves at least.
+/// Minimum window after a mark, segments.
 const LEAST: u64 = 2;
 
 /// State of Prague.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prague {
-    /// Average of the marked part; `None` before the first mark.
+    /// Average of the marked fraction; `None` before the first mark.
     alpha: Option<f64>,
-    /// Acknowledged in this round, and marked of it, bytes.
+    /// Bytes acknowledged in this round, and marked bytes among them.
     acked: u64,
     marked: u64,
-    /// What the acknowledgement in hand says was marked, bytes.
+    /// Marked bytes according to the present acknowledgement.
     marked_now: u64,
     round_end: u64,
     averaged_at: Time,
     /// Rounds since slow start.
     rounds: u32,
-    /// Part of a byte that the window has grown.
+    /// Fraction of a byte of accumulated growth.
     carry: f64,
     /// The window before the last cut for marks.
     before: u64,
 }
 
 impl Prague {
-    /// Takes in what an acknowledgement says: `acked` bytes, `marked` of them. §2.3.2
+    /// Processes the counts of an acknowledgement: `acked` bytes, `marked` of them. §2.3.2
     pub(crate) fn count(&mut self, window: &Window, p: &Progress, marked: u64) {
         self.marked_now = marked;
         self.acked += p.acked;
@@ -62,8 +62,8 @@ impl Prague {
         }
     }
 
-    /// The window shrinks by half of the marked part; the caller sees to it that this happens once per round trip.
-    /// §2.4.2
+    /// Reduces the window by half of the marked fraction.
+    /// The caller ensures that this happens once per round trip. §2.4.2
     pub(crate) fn on_mark(&mut self, window: &mut Window) {
         self.before = window.cwnd;
         let alpha = self.alpha.unwrap_or(1.0);
@@ -72,13 +72,14 @@ impl Prague {
         window.ssthresh = window.cwnd;
     }
 
-    /// What a loss leaves in a round trip that met a mark: both together cut no deeper than the loss alone.
+    /// Returns the window after a loss in a round trip that had a mark.
+    /// Both together cut no deeper than the loss alone.
     pub(crate) fn loss_after_mark(&self) -> u64 {
         self.before / 2
     }
 
-    /// Segments by which the window grows in a round trip: fewer where it is short, so that the rate grows as fast as
-    /// in 25 ms. §2.4.4
+    /// Returns the window's growth per round trip, segments.
+    /// It is smaller for short round trips, so that the rate grows as fast as at 25 ms. §2.4.4
     fn increase(&self, srtt: Option<Span>) -> f64 {
         let Some(srtt) = srtt.filter(|_| self.rounds >= TRANSITION) else { return 1.0 };
         let ratio = srtt.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
@@ -87,7 +88,7 @@ impl Prague {
 }
 
 impl CongestionControl for Prague {
-    /// Growth for what was not marked, also in a round trip that met marks. §2.4.3
+    /// Grows by the unmarked data, also in a round trip that had marks. §2.4.3
     fn on_ack(&mut self, window: &mut Window, p: Progress) {
         if !p.limited {
             return;

@@ -1,4 +1,4 @@
-//! The place of a congestion controller: what it sees and what it decides.
+//! The interface of congestion controllers: their inputs and decisions.
 
 use fairmesh_units::{Span, Time};
 
@@ -33,110 +33,110 @@ pub(crate) struct Progress {
     /// Newly acknowledged bytes.
     pub(crate) acked: u64,
     pub(crate) srtt: Option<Span>,
-    /// Whether the window was what limited the sender.
+    /// True if the window limited the sender.
     pub(crate) limited: bool,
     /// The round trip that this ACK measured.
     pub(crate) rtt: Option<Span>,
-    /// Oldest byte not acknowledged, this ACK taken in.
+    /// Oldest byte not acknowledged, this ACK included.
     pub(crate) una: u64,
     /// Next byte never sent.
     pub(crate) next: u64,
-    /// Bytes in the network, this ACK taken in.
+    /// Bytes in the network, this ACK included.
     pub(crate) in_flight: u64,
-    /// The window was full when this ACK came.
+    /// True if the window was full when this ACK came.
     pub(crate) full: bool,
-    /// An acknowledgement counts for as much as it acknowledges (RFC 9002 §7.3), not for one segment (RFC 5681 §3.1).
+    /// True if an acknowledgement counts by its bytes (RFC 9002 §7.3), not as one segment (RFC 5681 §3.1).
     pub(crate) by_bytes: bool,
 }
 
-/// How fast data was delivered over about a round trip (draft-cheng-iccrg-delivery-rate-estimation-00).
+/// Delivery rate over about one round trip (draft-cheng-iccrg-delivery-rate-estimation-00).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RateSample {
-    /// Bytes per second; `None`: too short a time to tell.
+    /// Bytes per second; `None` if the interval is too short.
     pub(crate) rate: Option<f64>,
-    /// Delivered in all when the segment left that was acknowledged.
+    /// Total bytes delivered when the acknowledged segment left.
     pub(crate) prior: u64,
-    /// Delivered in all.
+    /// Total bytes delivered.
     pub(crate) total: u64,
-    /// Delivered by this ACK.
+    /// Bytes delivered by this ACK.
     pub(crate) now: u64,
-    /// The application was the limit meanwhile.
+    /// True if the application limited the rate meanwhile.
     pub(crate) app_limited: bool,
     /// The round trip of the latest segment that was acknowledged, if it was sent once.
     pub(crate) rtt: Option<Span>,
-    /// Over how long the rate was measured.
+    /// Interval over which the rate was measured.
     pub(crate) interval: Span,
     /// Bytes in the network when that segment had left, itself included.
     pub(crate) in_flight: u64,
-    /// Bytes found lost since that segment left.
+    /// Bytes declared lost since that segment left.
     pub(crate) lost: u64,
 }
 
-/// A segment that was found lost.
+/// A segment that was declared lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
     pub(crate) seq: u64,
     pub(crate) len: u32,
     /// Bytes in the network when it had left, itself included.
     pub(crate) in_flight: u64,
-    /// Bytes found lost since it left, itself included.
+    /// Bytes declared lost since it left, itself included.
     pub(crate) lost: u64,
-    /// It left while the application was the limit.
+    /// True if it left while the application limited the rate.
     pub(crate) app_limited: bool,
 }
 
-/// How a window grows and shrinks.
+/// Growth and reduction of a window.
 pub(crate) trait CongestionControl {
     /// Grows `window.cwnd`.
     fn on_ack(&mut self, window: &mut Window, progress: Progress);
 
-    /// Returns what a loss or mark, found with `flight` bytes in the network, leaves of them. The
-    /// caller sets threshold and window from it, and keeps both from falling too low.
+    /// Returns the reduced amount for a loss or mark that was found with `flight` bytes in the network.
+    /// The caller sets threshold and window from it, and enforces their minima.
     fn reduce(&mut self, window: &Window, flight: u64) -> u64;
 
-    /// The retransmission timer expired; called after [`CongestionControl::reduce`].
+    /// Handles the expiry of the retransmission timer; called after [`CongestionControl::reduce`].
     fn on_timeout(&mut self) {}
 }
 
-/// A controller that goes by a model of the path: it sets the window and paces everything, repairs too.
+/// A controller with a model of the path: it sets the window and paces everything, retransmissions too.
 pub(crate) trait Model {
-    /// The rate at which segments leave, bytes per second; 0: not known yet.
+    /// Returns the rate at which segments leave, bytes per second; 0 if not known yet.
     fn pacing_rate(&self) -> f64;
 
-    /// Bytes that leave at once.
+    /// Returns the bytes that leave at once.
     fn quantum(&self, mss: u64) -> u64;
 
-    /// The handshake is over; `rtt`: its round trip, unless a SYN was repeated.
+    /// Handles the end of the handshake; `rtt`: its round trip, unless a SYN was retransmitted.
     fn start(&mut self, _now: Time, _window: &Window, _rtt: Option<Span>) {}
 
-    /// Data leaves after a silence of the application, `delivered` bytes having arrived in all.
+    /// Handles data that leaves after an idle period, `delivered` bytes having arrived in total.
     fn restart(&mut self, _now: Time, _window: &mut Window, _delivered: u64) {}
 
-    /// A segment was found lost, `delivered` bytes having arrived in all.
+    /// Handles a segment that was declared lost, `delivered` bytes having arrived in total.
     fn on_lost(&mut self, _now: Time, _window: &mut Window, _loss: &Loss, _delivered: u64) {}
 
-    /// The receiver saw a mark, at most once per window; `flight`: what was outstanding.
+    /// Handles a mark at the receiver, at most once per window; `flight`: the outstanding bytes.
     fn on_mark(&mut self, _now: Time, _window: &mut Window, _flight: u64, _delivered: u64) {}
 
-    /// Whether it answers marks.
+    /// Returns true if it responds to marks.
     fn takes_marks(&self) -> bool {
         false
     }
 
-    /// An acknowledgement that delivered something.
+    /// Processes an acknowledgement that delivered data.
     fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample);
 
-    /// Whether what is sent now says nothing of the path's rate.
+    /// Returns true if data sent now is no sample of the path's rate.
     fn hides_samples(&self) -> bool {
         false
     }
 
-    /// A loss was found, and is being repaired; `in_flight`: bytes in the network.
+    /// Handles a loss that is being repaired; `in_flight`: bytes in the network.
     fn enter_recovery(&mut self, window: &mut Window, in_flight: u64);
 
-    /// The losses are repaired.
+    /// Handles the end of the repair.
     fn leave_recovery(&mut self, window: &mut Window);
 
-    /// Everything is taken for lost.
+    /// Treats all outstanding data as lost.
     fn on_timeout(&mut self, window: &mut Window);
 }

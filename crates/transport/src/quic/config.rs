@@ -1,4 +1,4 @@
-//! What a QUIC endpoint can be told.
+//! Settings of a QUIC endpoint.
 
 use core::fmt;
 
@@ -13,35 +13,40 @@ use super::packet::LEAST_DATAGRAM;
 pub struct Config {
     /// Congestion controller.
     pub congestion: Congestion,
-    /// Largest UDP payload, bytes: what path MTU discovery has found (RFC 9000 §14).
+    /// Largest UDP payload, bytes, as found by path MTU discovery (RFC 9000 §14).
     pub datagram: u32,
-    /// Mark packets as ECN-capable until the path proves otherwise (RFC 9000 §13.4).
+    /// True to mark packets as ECN-capable until the path fails validation (RFC 9000 §13.4).
     pub ecn: bool,
-    /// By ECT(1) instead of ECT(0); for [`Congestion::Prague`] (RFC 9331).
+    /// True to use ECT(1) instead of ECT(0); for [`Congestion::Prague`] (RFC 9331).
     pub ect1: bool,
-    /// Initial congestion window, datagrams of the largest size; at most 14,720 bytes or two of them (RFC 9002
-    /// §7.2).
+    /// Initial congestion window, datagrams of the largest size.
+    /// At most 14,720 bytes or two of them (RFC 9002 §7.2).
     pub initial_window: u32,
-    /// How long an acknowledgement may wait (RFC 9000 §18.2).
+    /// Maximum delay of an acknowledgement (RFC 9000 §18.2).
     pub max_ack_delay: Span,
-    /// Datagrams that the bucket of pacing holds, and so the most that leave at once (RFC 9002 §7.7; segmentation
-    /// offload makes such bursts); BBR sets its own. An ACK lets two go: with less, one of them waits.
+    /// Size of the pacing bucket, datagrams: the maximum number that leaves at once (RFC 9002 §7.7).
+    /// Segmentation offload causes such bursts; BBR sets its own value. An ACK releases two: with a smaller bucket, one
+    /// of
+    /// them waits.
     pub burst: u32,
-    /// End the first slow start by HyStart++ (RFC 9406) instead of by a loss.
+    /// True to end the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
-    /// Set the spin bit, so that the path can measure round trips (RFC 9000 §17.4).
+    /// True to set the spin bit, so that the path can measure round trips (RFC 9000 §17.4).
     pub spin: bool,
 }
 
-/// Most that an IPv4 datagram has room for.
+/// Maximum UDP payload of an IPv4 datagram, bytes.
 const MOST_DATAGRAM: u32 = 65_507;
-/// RFC 9000 §18.2: larger values are invalid.
+/// Upper bound of the acknowledgement delay; RFC 9000 §18.2: larger values are invalid.
 const MOST_ACK_DELAY: Span = Span::from_millis(1 << 14);
 
 impl Config {
-    /// RFC 9000 and RFC 9002 with this controller: datagrams of 1472 bytes, which fill 1500 of IPv4,
-    /// acknowledgements after 25 ms at most. CUBIC has HyStart++ (RFC 9438 §4.10 recommends it); Prague marks
-    /// with ECT(1). The spin bit does not spin, as with most implementations on the internet.
+    /// Returns settings of RFC 9000 and RFC 9002 with this controller.
+    /// Datagrams have 1472 bytes, which fill 1500 of IPv4; acknowledgements come after 25 ms at most. CUBIC has
+    /// HyStart++
+    /// (RFC 9438 §4.10 recommends it); Prague marks with ECT(1). The spin bit is not set, as with most implementations
+    /// on
+    /// the internet.
     pub const fn new(congestion: Congestion) -> Self {
         let prague = matches!(congestion, Congestion::Prague);
         Config {
@@ -80,28 +85,28 @@ impl Config {
         Ok(())
     }
 
-    /// The initial window, bytes. RFC 9002 §7.2
+    /// Returns the initial window, bytes. RFC 9002 §7.2
     pub(super) fn initial_cwnd(&self) -> u64 {
         let datagram = u64::from(self.datagram);
         (u64::from(self.initial_window) * datagram).min((2 * datagram).max(14_720))
     }
 
-    /// Stream bytes of a full packet far into its stream, and the length of its IPv4 datagram.
+    /// Returns the stream bytes of a full packet far into its stream, and its IPv4 length, bytes.
     pub fn full_packet(&self) -> (u32, u32) {
         (self.datagram - super::packet::OVERHEAD - super::packet::STREAM_HEADER, self.datagram + 28)
     }
 }
 
-/// Why [`Config::validate`] refused.
+/// Reason for the rejection of [`Config::validate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConfigError {
     /// This setting must not be zero.
     Zero(&'static str),
-    /// No such UDP payload.
+    /// The UDP payload is out of range.
     Datagram(u32),
-    /// Acknowledgements that wait for too long.
+    /// The acknowledgement delay is too long.
     AckDelay(Span),
-    /// Prague goes by marks of ECT(1).
+    /// Prague needs marks of ECT(1).
     PragueWithoutEct1,
 }
 

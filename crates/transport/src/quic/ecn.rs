@@ -1,17 +1,17 @@
-//! Whether a path carries ECN, by the counts that the peer sends back (RFC 9000 §13.4.2, Appendix A.4).
+//! ECN validation of a path by the counts that the peer reports (RFC 9000 §13.4.2, Appendix A.4).
 
 use super::packet::{Ecn, EcnCounts};
 
-/// Packets that are sent ECN-capable before the path is known to carry that. RFC 9000 §13.4.2
+/// Number of packets sent ECN-capable before the path is validated. RFC 9000 §13.4.2
 const TESTING_PACKETS: u64 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Not wanted.
     Off,
-    /// The first packets try the path.
+    /// The first packets test the path.
     Testing,
-    /// They have left, and nothing is known yet.
+    /// They have left, and the result is not known yet.
     Unknown,
     Capable,
     Failed,
@@ -22,7 +22,7 @@ enum State {
 pub(super) struct EcnPath {
     state: State,
     codepoint: Ecn,
-    /// Packets sent ECN-capable, of them acknowledged, and lost before any was.
+    /// Packets sent ECN-capable; of them, those acknowledged, and those lost before any was acknowledged.
     sent: u64,
     lost: u64,
     told: EcnCounts,
@@ -36,7 +36,7 @@ impl EcnPath {
         EcnPath { state, codepoint, sent: 0, lost: 0, told }
     }
 
-    /// The field of the next packet.
+    /// Returns the field of the next packet.
     pub(super) const fn codepoint(&self) -> Ecn {
         match self.state {
             State::Testing | State::Capable => self.codepoint,
@@ -44,7 +44,7 @@ impl EcnPath {
         }
     }
 
-    /// A packet has left with [`EcnPath::codepoint`].
+    /// Notes that a packet has left with [`EcnPath::codepoint`].
     pub(super) fn on_sent(&mut self, ecn: Ecn) {
         self.sent += u64::from(ecn != Ecn::NotEct);
         if self.state == State::Testing && self.sent >= TESTING_PACKETS {
@@ -52,7 +52,7 @@ impl EcnPath {
         }
     }
 
-    /// A packet that was ECN-capable is lost: all of those that tried the path, and the path drops them.
+    /// Notes the loss of an ECN-capable packet. If all test packets are lost, the path drops them.
     pub(super) fn on_lost(&mut self) {
         self.lost += 1;
         if self.state == State::Unknown && self.lost >= self.sent {
@@ -60,8 +60,8 @@ impl EcnPath {
         }
     }
 
-    /// An acknowledgement that moves the largest number acknowledges so many ECN-capable packets for the first
-    /// time. Returns how many more were marked. RFC 9000 §13.4.2.1
+    /// Processes an acknowledgement that raises the largest number, with `newly` acknowledged ECN-capable packets.
+    /// Returns the number of new marks. RFC 9000 §13.4.2.1
     pub(super) fn on_ack(&mut self, newly: u64, counts: Option<EcnCounts>) -> u64 {
         if matches!(self.state, State::Off | State::Failed) {
             return 0;
@@ -137,7 +137,7 @@ mod tests {
         p.on_ack(2, counts(2, 1));
         p.on_ack(1, counts(5, 0));
         assert!(p.failed());
-        // What comes later changes nothing.
+        // Later counts change nothing.
         assert_eq!(p.on_ack(2, counts(9, 1)), 0);
         assert!(p.failed());
     }
@@ -151,7 +151,7 @@ mod tests {
         assert!(!p.failed());
         p.on_lost();
         assert!(p.failed());
-        // Where some arrived, losses say nothing.
+        // If some arrived, losses are not evidence.
         let mut p = path(10);
         p.on_ack(1, counts(1, 0));
         for _ in 0..50 {

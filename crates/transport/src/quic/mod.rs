@@ -1,8 +1,8 @@
-//! A QUIC transport: RFC 9000's packets, acknowledgements and streams as far as they decide what is sent and when, and
-//! RFC 9002's loss detection and congestion control.
+//! A QUIC transport: the parts of RFC 9000's packets, acknowledgements and streams that decide the content and timing
+//! of packets, and RFC 9002's loss detection and congestion control.
 //!
 //! One stream each way, one packet per datagram, one packet number space; the handshake is a datagram each way.
-//! Payload is counted, not carried. What is left out: docs/models/transport.md.
+//! Payload is counted, not carried. docs/models/transport.md lists the omissions.
 
 mod config;
 mod ecn;
@@ -25,7 +25,8 @@ use self::send::Sender;
 use self::stream::Incoming;
 use crate::connection::Received;
 
-/// RFC 9002 §6.2.2: twice the initial round trip before anything was measured; the variation adds as much again.
+/// First timeout, RFC 9002 §6.2.2: twice the initial round trip without a measurement.
+/// The variation adds as much again.
 const FIRST_TIMEOUT: Span = Span::from_millis(999);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,9 +35,9 @@ enum State {
     Idle,
     /// A server that waits for a client.
     Listen,
-    /// A client waits for the server's answer.
+    /// A client that waits for the server's response.
     Connecting,
-    /// A server waits for the client's first packet after its answer.
+    /// A server that waits for the client's first packet after its response.
     Answering,
     Established,
 }
@@ -50,17 +51,17 @@ pub struct Connection {
     sender: Sender,
     arrivals: Arrivals,
     incoming: Incoming,
-    /// A datagram of the handshake is due.
+    /// True if a datagram of the handshake is due.
     hello_due: bool,
     hello_timer: Time,
-    /// Sent so far, and when.
+    /// Handshake datagrams sent so far, and their instants.
     hellos: u32,
     hello_times: Vec<Time>,
-    /// The attempt of the client that the server answers.
+    /// The client's attempt to which the server responds.
     attempt: u32,
-    /// The client's first packet asks for an answer, whatever is in it: it ends the handshake.
+    /// True if the client's first packet must be ack-eliciting, whatever its content: it ends the handshake.
     finish_due: bool,
-    /// Data came since a PING last left.
+    /// True if data came since a PING last left.
     ping_worth: bool,
     pinged: Time,
     acks_sent: u64,
@@ -80,7 +81,7 @@ struct Spin {
 }
 
 impl Spin {
-    /// A server returns the bit of the packet with the largest number, a client inverts it.
+    /// Updates the bit: a server returns that of the packet with the largest number, a client inverts it.
     fn arrived(&mut self, number: u64, bit: bool) {
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
@@ -98,29 +99,29 @@ pub struct Stats {
     pub ssthresh: u64,
     /// Bytes of UDP payload in flight.
     pub in_flight: u64,
-    /// Bytes of the stream that were sent and not acknowledged without a gap.
+    /// Bytes of the stream that were sent and are not yet acknowledged without a gap.
     pub outstanding: u64,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Span>,
-    /// Probe timeout, backed off as it stands.
+    /// Probe timeout with its present back-off.
     pub probe_timeout: Span,
-    /// Packets sent that ask for an acknowledgement.
+    /// Ack-eliciting packets sent.
     pub packets_sent: u64,
-    /// Of them, those with data that was sent before.
+    /// Ack-eliciting packets with data that was sent before.
     pub retransmitted: u64,
-    /// Packets found lost.
+    /// Packets declared lost.
     pub lost: u64,
-    /// Of them, those that arrived after all.
+    /// Packets declared lost that arrived later.
     pub spurious: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
     /// Reductions of the window, for losses or marks, at most one per loss epoch.
     pub congestion_events: u64,
-    /// Times that congestion was persistent.
+    /// Number of times that congestion was persistent.
     pub persistent_congestions: u64,
-    /// Own packets that the peer has told to have been marked.
+    /// Own packets that the peer has reported as marked.
     pub marks: u64,
-    /// The path has turned out not to carry ECN.
+    /// True if the path failed ECN validation.
     pub ecn_failed: bool,
     /// Packets sent that were only an ACK, with a PING or without.
     pub acks_sent: u64,
@@ -133,12 +134,12 @@ pub struct Stats {
 }
 
 impl Connection {
-    /// The end that opens the connection. `cfg` must be valid ([`Config::validate`]).
+    /// Returns the end that opens the connection. `cfg` must be valid ([`Config::validate`]).
     pub fn client(cfg: &Config) -> Self {
         Connection::new(cfg, State::Idle)
     }
 
-    /// The end that waits for the other. `cfg` must be valid ([`Config::validate`]).
+    /// Returns the end that waits for the other. `cfg` must be valid ([`Config::validate`]).
     pub fn server(cfg: &Config) -> Self {
         Connection::new(cfg, State::Listen)
     }
@@ -172,44 +173,44 @@ impl Connection {
         }
     }
 
-    /// The application writes `bytes`; `u64::MAX` is a source that never ends. Ignored after
+    /// Writes `bytes` of application data; `u64::MAX` is an endless source. Ignored after
     /// [`close`](Connection::close). May come before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.stream.write(bytes);
     }
 
-    /// Ends this direction after what was written. A source that never ends stops with what was
+    /// Ends this direction after the written data. An endless source stops with the data
     /// sent so far.
     pub fn close(&mut self) {
         self.sender.stream.close();
     }
 
-    /// Sends packets at least this far apart from now on; `None`: as the window says. With `window` false the
-    /// interval takes the place of the congestion window, as at TCP's [`crate::Connection::pace`].
+    /// Sends packets at least this far apart from now on; `None`: by the window.
+    /// With `window` false the interval replaces the congestion window, as in TCP's [`crate::Connection::pace`].
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.sender.pace(interval, window);
     }
 
-    /// Whether both directions have ended and nothing is left to send.
+    /// Returns true if both directions have ended and nothing is left to send.
     pub fn is_closed(&self) -> bool {
         self.sender.stream.finished() && self.incoming.finished() && !self.arrivals.due()
     }
 
-    /// Whether the handshake is over at this end.
+    /// Returns true if the handshake is complete at this end.
     pub fn is_established(&self) -> bool {
         self.state == State::Established
     }
 
-    /// Bytes written and not yet sent for the first time.
+    /// Returns the bytes written and not yet sent for the first time.
     pub fn unsent(&self) -> u64 {
         self.sender.stream.unsent()
     }
 
-    /// Takes a packet from the network, with the ECN field of the IP header that it came in.
+    /// Processes a packet from the network, with the ECN field of its IP header.
     pub fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn) -> Received {
         match (packet.kind, self.state) {
             (Kind::Initial { attempt }, State::Listen | State::Answering) => {
-                // The client asks again only when its timer has run out; so does this end.
+                // The client retries only when its timer has expired; so does this end.
                 let first = self.state == State::Listen;
                 self.state = State::Answering;
                 self.attempt = self.attempt.max(attempt);
@@ -221,7 +222,7 @@ impl Connection {
                 Received::default()
             }
             (Kind::Handshake { attempt }, State::Connecting) => {
-                // The answer names the attempt that it answers, so this is a sample even if there were several.
+                // The response names the attempt that it answers, so this is a sample even if there were several.
                 let sent = self.hello_times.get(attempt as usize);
                 let rtt = sent.map(|&sent| now - sent);
                 self.establish(now, rtt);
@@ -229,7 +230,7 @@ impl Connection {
                 Received { established: true, rtt, ..Received::default() }
             }
             (Kind::Handshake { .. }, State::Established) => {
-                // The server has not heard that the handshake is over.
+                // The server does not know that the handshake is complete.
                 self.finish_due = true;
                 Received::default()
             }
@@ -272,7 +273,7 @@ impl Connection {
         received
     }
 
-    /// The next packet to send, `None` when there is nothing more for now.
+    /// Returns the next packet to send; `None` if there is none at present.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
         let spin = self.spin.bit;
         let packet = self.next_packet(now)?;
@@ -294,7 +295,7 @@ impl Connection {
             return None;
         }
         let arrivals = &mut self.arrivals;
-        // RFC 9000 §13.2.1: an ACK frame rides on what leaves anyhow
+        // RFC 9000 §13.2.1: an ACK frame is added to a packet that leaves anyway
         let bundle = || if arrivals.waits() { arrivals.ack(now) } else { None };
         if let Some(packet) = self.sender.poll(now, bundle) {
             self.finish_due = false;
@@ -312,20 +313,20 @@ impl Connection {
         Some(self.sender.acknowledge(now, ack, ping))
     }
 
-    /// Whether an ACK asks for one in turn, so that the holes in it need not be told for ever: once per round trip
-    /// in which data came. RFC 9000 §13.2.4
+    /// Returns true if an ACK carries a PING, so that its holes need not be reported forever.
+    /// This happens once per round trip in which data came. RFC 9000 §13.2.4
     fn wants_ping(&self, now: Time) -> bool {
         let round = self.sender.rtt.smoothed();
         self.arrivals.has_holes() && self.ping_worth && now - self.pinged >= round
     }
 
-    /// When [`on_deadline`](Connection::on_deadline) must be called; [`Time::NEVER`] if nothing
-    /// is waited for.
+    /// Returns the instant at which [`on_deadline`](Connection::on_deadline) must be called.
+    /// [`Time::NEVER`] if there is no deadline.
     pub fn next_deadline(&self) -> Time {
         self.hello_timer.min(self.arrivals.deadline()).min(self.sender.deadline())
     }
 
-    /// A deadline passed. Harmless when called early.
+    /// Handles a deadline. Harmless when called early.
     pub fn on_deadline(&mut self, now: Time) {
         if now >= self.hello_timer {
             self.hello(now);
@@ -334,7 +335,7 @@ impl Connection {
         self.sender.on_deadline(now);
     }
 
-    /// State and counters.
+    /// Returns state and counters.
     pub fn stats(&self) -> Stats {
         let s = &self.sender;
         let c = s.counters;
@@ -361,8 +362,10 @@ impl Connection {
         }
     }
 
-    /// A datagram of the handshake leaves, and is repeated after a timeout that doubles. It is in no window, and its
-    /// loss is no sign of congestion: its keys are discarded, and with them its packets (RFC 9002 §6.4).
+    /// Sends a datagram of the handshake, which is repeated after a timeout that doubles.
+    /// It is in no window, and its loss is no sign of congestion: its keys are discarded, and with them its packets
+    /// (RFC
+    /// 9002 §6.4).
     fn hello(&mut self, now: Time) {
         self.hello_due = true;
         self.hello_times.push(now);

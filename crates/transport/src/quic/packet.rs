@@ -1,19 +1,20 @@
-//! What travels between two endpoints: a QUIC packet, one per UDP datagram, and its length on the wire.
+//! A QUIC packet between two endpoints, one per UDP datagram, and its length on the wire.
 
 use fairmesh_units::Span;
 
-/// Least UDP payload that a path must carry. RFC 9000 §14
+/// Minimum UDP payload that a path must carry, bytes. RFC 9000 §14
 pub(crate) const LEAST_DATAGRAM: u32 = 1200;
 /// IPv4 and UDP headers, bytes.
 const IP_UDP: u32 = 28;
-/// Short header with a connection ID of 8 bytes and a packet number of 2 (RFC 9000 §17.3.1), and the tag of the
-/// packet protection (RFC 9001 §5.3).
+/// Bytes of the short header and of the packet protection's tag (RFC 9001 §5.3).
+/// The header has a connection ID of 8 bytes and a packet number of 2 (RFC 9000 §17.3.1).
 pub(super) const OVERHEAD: u32 = 1 + 8 + 2 + 16;
-/// Type, stream ID and an offset of 4 bytes; the frame ends with the packet, and has no length (RFC 9000 §19.8).
+/// Bytes of type, stream ID and an offset of 4 bytes.
+/// The frame ends with the packet, and has no length (RFC 9000 §19.8).
 pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
 /// Length of the IPv4 datagram of a lone ACK frame without holes, far into a connection, bytes.
 pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
-/// A datagram of the handshake: both sides fill it up (RFC 9000 §14.1).
+/// Length of a handshake datagram, bytes: both sides pad it (RFC 9000 §14.1).
 const HANDSHAKE_DATAGRAM: u32 = LEAST_DATAGRAM;
 
 /// The ECN field of an IP header (RFC 3168 §5).
@@ -30,25 +31,25 @@ pub enum Ecn {
     Ce,
 }
 
-/// A part of the stream, of its own length; with `fin` its end follows.
+/// A part of the stream; with `fin` the stream's end follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamFrame {
     /// Offset of its first byte.
     pub offset: u64,
     /// Bytes.
     pub len: u32,
-    /// The stream ends behind it.
+    /// True if the stream ends after it.
     pub fin: bool,
 }
 
 impl StreamFrame {
-    /// Offset behind its last byte, the end of the stream counted as one.
+    /// Returns the offset after its last byte, the end of the stream counted as one.
     pub(super) const fn end(&self) -> u64 {
         self.offset + self.len as u64 + self.fin as u64
     }
 }
 
-/// Datagrams that have arrived in all, by their ECN field. RFC 9000 §19.3.2
+/// Total datagrams that have arrived, by their ECN field. RFC 9000 §19.3.2
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
     /// ECT(0).
@@ -64,19 +65,19 @@ pub struct EcnCounts {
 pub struct Ack {
     /// Packet numbers that arrived, ascending: (first, last), at least one range.
     pub ranges: Vec<(u64, u64)>,
-    /// How long the largest of them has waited for this frame.
+    /// Time for which the largest of them has waited for this frame.
     pub delay: Span,
-    /// Counts of what arrived ECN-capable, if anything did.
+    /// Counts of arrived ECN-capable packets, if any.
     pub ecn: Option<EcnCounts>,
 }
 
 impl Ack {
-    /// The largest packet number that it acknowledges.
+    /// Returns the largest packet number that it acknowledges.
     pub fn largest(&self) -> u64 {
         self.ranges.last().map_or(0, |r| r.1)
     }
 
-    /// Its length, bytes. RFC 9000 §19.3, §19.3.1
+    /// Returns its length, bytes. RFC 9000 §19.3, §19.3.1
     fn bytes(&self) -> u32 {
         let mut ranges = self.ranges.iter().rev();
         let Some(&(first, largest)) = ranges.next() else { return 0 };
@@ -93,22 +94,22 @@ impl Ack {
     }
 }
 
-/// Which packets it is one of.
+/// Packet type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The client's first flight, the number of times it was sent before in it.
+    /// The client's first flight, with its attempt number.
     Initial {
-        /// How many went before.
+        /// Number of earlier attempts.
         attempt: u32,
     },
-    /// The server's answer, to the attempt that it saw.
+    /// The server's response to the attempt that it received.
     Handshake {
         /// That attempt.
         attempt: u32,
     },
-    /// Of an established connection.
+    /// A packet of an established connection.
     OneRtt {
-        /// Never used again.
+        /// Packet number, never reused.
         number: u64,
     },
 }
@@ -116,17 +117,17 @@ pub enum Kind {
 /// A QUIC packet, which is a UDP datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Whether it opens the connection, and which number it has.
+    /// Packet type and number.
     pub kind: Kind,
     /// Data.
     pub stream: Option<StreamFrame>,
-    /// It asks for an acknowledgement. RFC 9000 §19.2
+    /// True if it carries a PING, which is ack-eliciting. RFC 9000 §19.2
     pub ping: bool,
     /// Acknowledgement.
     pub ack: Option<Ack>,
-    /// ECN field that it leaves with.
+    /// ECN field at departure.
     pub ecn: Ecn,
-    /// Spin bit (RFC 9000 §17.4); false where it does not spin.
+    /// Spin bit (RFC 9000 §17.4); false if the connection does not use it.
     pub spin: bool,
 }
 
@@ -135,7 +136,7 @@ impl Packet {
         Packet { kind, stream: None, ping: false, ack: None, ecn: Ecn::NotEct, spin: false }
     }
 
-    /// Its packet number, once the connection is established.
+    /// Returns its packet number, once the connection is established.
     pub const fn number(&self) -> Option<u64> {
         match self.kind {
             Kind::OneRtt { number } => Some(number),
@@ -143,17 +144,17 @@ impl Packet {
         }
     }
 
-    /// Stream bytes in it.
+    /// Returns the stream bytes in it.
     pub fn data(&self) -> u32 {
         self.stream.map_or(0, |s| s.len)
     }
 
-    /// Whether the peer has to acknowledge it. RFC 9000 §13.2
+    /// Returns true if the peer has to acknowledge it. RFC 9000 §13.2
     pub const fn is_ack_eliciting(&self) -> bool {
         self.stream.is_some() || self.ping
     }
 
-    /// Length of the UDP payload, bytes.
+    /// Returns the length of the UDP payload, bytes.
     pub fn udp_bytes(&self) -> u32 {
         match self.kind {
             Kind::Initial { .. } | Kind::Handshake { .. } => HANDSHAKE_DATAGRAM,
@@ -164,23 +165,23 @@ impl Packet {
         }
     }
 
-    /// Length of the IPv4 datagram, bytes.
+    /// Returns the length of the IPv4 datagram, bytes.
     pub fn ip_bytes(&self) -> u32 {
         IP_UDP + self.udp_bytes()
     }
 
-    /// Stream bytes from this offset on that fit beside what is in it.
+    /// Returns the stream bytes from this offset on that fit beside its other frames.
     pub(super) fn room(&self, datagram: u32, offset: u64) -> u32 {
         datagram.saturating_sub(self.udp_bytes() + stream_header(offset))
     }
 }
 
-/// Type, stream ID and offset. RFC 9000 §19.8
+/// Returns the bytes of type, stream ID and offset. RFC 9000 §19.8
 const fn stream_header(offset: u64) -> u32 {
     if offset == 0 { 2 } else { 2 + varint(offset) }
 }
 
-/// Length of a variable-length integer, bytes. RFC 9000 §16
+/// Returns the length of a variable-length integer, bytes. RFC 9000 §16
 const fn varint(n: u64) -> u32 {
     match n {
         0..=0x3f => 1,

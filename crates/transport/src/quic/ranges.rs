@@ -1,6 +1,6 @@
-//! Sets of numbers as sorted ranges: packet numbers that arrived, bytes of a stream that did or are to be sent again.
+//! Sets of numbers as sorted ranges: received packet numbers, and stream bytes that arrived or are to be resent.
 
-/// Disjoint ranges that do not touch, ascending, each from its first number up to but without its end.
+/// Disjoint ranges that do not touch, ascending, each from its first number to its end, exclusive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges(Vec<(u64, u64)>);
 
@@ -25,7 +25,7 @@ impl Ranges {
         self.0.last().copied()
     }
 
-    /// The range that holds `n`.
+    /// Returns the range that holds `n`.
     pub(super) fn around(&self, n: u64) -> Option<(u64, u64)> {
         let i = self.0.partition_point(|r| r.1 <= n);
         self.0.get(i).copied().filter(|r| r.0 <= n)
@@ -36,7 +36,7 @@ impl Ranges {
         if from >= to {
             return;
         }
-        // Those that overlap or touch become one with it.
+        // Merges ranges that overlap or touch it.
         let i = self.0.partition_point(|r| r.1 < from);
         let j = self.0.partition_point(|r| r.0 <= to);
         if i < j {
@@ -49,7 +49,7 @@ impl Ranges {
         }
     }
 
-    /// Takes out `from..to`.
+    /// Removes `from..to`.
     pub(super) fn remove(&mut self, from: u64, to: u64) {
         if from >= to {
             return;
@@ -65,17 +65,17 @@ impl Ranges {
         self.0.splice(i..j, left.into_iter().chain(right));
     }
 
-    /// Takes out everything below `n`.
+    /// Removes everything below `n`.
     pub(super) fn remove_below(&mut self, n: u64) {
         self.remove(0, n);
     }
 
-    /// Takes out the lowest range.
+    /// Removes the lowest range.
     pub(super) fn pop_first(&mut self) -> Option<(u64, u64)> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
     }
 
-    /// What of `from..to` is not in it.
+    /// Returns the parts of `from..to` that are not in it.
     pub(super) fn missing(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let i = self.0.partition_point(|r| r.1 <= from);
         let mut at = from;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The same as a set of numbers.
+        /// Compares it with a set of numbers.
         #[test]
         fn is_a_set(ops in prop::collection::vec((any::<bool>(), 0u64..60, 0u64..12), 0..60)) {
             let (mut ranges, mut set) = (Ranges::default(), vec![false; 80]);

@@ -1,26 +1,26 @@
-//! What has arrived, packet by packet, and when to acknowledge it (RFC 9000 §13.2).
+//! Received packets, and the timing of their acknowledgement (RFC 9000 §13.2).
 
 use fairmesh_units::{Span, Time};
 
 use super::packet::{Ack, Ecn, EcnCounts};
 use super::ranges::Ranges;
 
-/// Ranges that are remembered and told: of older packets nothing is known any more (RFC 9000 §13.2.3).
+/// Maximum number of ranges that are stored and reported; older packets are forgotten (RFC 9000 §13.2.3).
 const MOST_RANGES: usize = 32;
-/// Packets that ask for an acknowledgement before one leaves at once. RFC 9000 §13.2.2
+/// Number of ack-eliciting packets after which an acknowledgement leaves at once. RFC 9000 §13.2.2
 const ACK_EVERY: u32 = 2;
 
-/// The packet numbers of one end's peer.
+/// The received packet numbers of one end's peer.
 #[derive(Clone, Debug)]
 pub(super) struct Received {
     numbers: Ranges,
-    /// Packets below are taken for duplicates.
+    /// Packet number below which packets count as duplicates.
     floor: u64,
-    /// When the largest number arrived.
+    /// Arrival of the largest number.
     largest_at: Time,
-    /// The largest number that asked for an acknowledgement.
+    /// Largest number of an ack-eliciting packet.
     largest_eliciting: Option<u64>,
-    /// Of those since the last acknowledgement.
+    /// Ack-eliciting packets since the last acknowledgement.
     waiting: u32,
     due: bool,
     timer: Time,
@@ -43,7 +43,7 @@ impl Received {
         }
     }
 
-    /// A packet arrived; returns whether it is new. RFC 9000 §12.3
+    /// Notes the arrival of a packet; returns true if it is new. RFC 9000 §12.3
     pub(super) fn on_packet(&mut self, now: Time, number: u64, eliciting: bool, ecn: Ecn) -> bool {
         if number < self.floor || self.numbers.around(number).is_some() {
             return false;
@@ -94,22 +94,22 @@ impl Received {
         }
     }
 
-    /// An acknowledgement must leave.
+    /// Returns true if an acknowledgement must leave.
     pub(super) fn due(&self) -> bool {
         self.due && !self.numbers.is_empty()
     }
 
-    /// There is something to acknowledge, whether it must be now or not.
+    /// Returns true if there is anything to acknowledge, now or later.
     pub(super) const fn waits(&self) -> bool {
         self.due || self.waiting > 0
     }
 
-    /// Holes are told again and again, until the peer says that it knows.
+    /// Returns true if there are holes, which are reported until the peer confirms the report.
     pub(super) fn has_holes(&self) -> bool {
         self.numbers.len() > 1
     }
 
-    /// The ACK frame of now; what was due has left with it.
+    /// Returns the present ACK frame; what was due counts as sent.
     pub(super) fn ack(&mut self, now: Time) -> Option<Ack> {
         self.numbers.last()?;
         self.due = false;
@@ -122,10 +122,10 @@ impl Received {
         Some(Ack { ranges, delay, ecn: counted.then_some(self.counts) })
     }
 
-    /// The peer has seen an ACK frame whose largest number is this one: nobody has to be told again. RFC 9000
-    /// §13.2.4
+    /// Notes that the peer has received an ACK frame whose largest number is this one.
+    /// It need not be reported again. RFC 9000 §13.2.4
     pub(super) fn forget(&mut self, largest: u64) {
-        // The range that reaches it stays, so that what comes next is seen to be in order.
+        // The range that reaches it stays, so that the next packet is recognised as in order.
         let keep = self.numbers.around(largest).map_or(largest + 1, |r| r.0);
         self.floor = self.floor.max(keep);
         self.numbers.remove_below(keep);
@@ -159,7 +159,7 @@ mod tests {
         r.on_deadline(ms(27));
         assert!(r.due());
         assert_eq!(r.ack(ms(27)).unwrap().delay, Span::from_millis(25));
-        // What does not ask gets none.
+        // A packet that is not ack-eliciting gets no acknowledgement.
         r.on_packet(ms(30), 3, false, Ecn::NotEct);
         r.on_packet(ms(30), 4, false, Ecn::NotEct);
         assert!(!r.due() && r.deadline() == Time::NEVER);
@@ -172,7 +172,7 @@ mod tests {
         r.on_packet(ms(0), 2, true, Ecn::NotEct);
         assert!(r.due());
         assert_eq!(r.ack(ms(0)).unwrap().ranges, [(0, 0), (2, 2)]);
-        // The old hole is no news: in order, and the delay holds.
+        // The old hole is already known: in order, and the delay holds.
         r.on_packet(ms(1), 3, true, Ecn::NotEct);
         assert!(!r.due());
         // The missing one comes late.

@@ -1,4 +1,4 @@
-//! What acknowledgements, or their absence, tell the sender: progress, loss, congestion (RFC 9002).
+//! Effects of acknowledgements, or of their absence, on the sender: progress, loss, congestion (RFC 9002).
 
 use fairmesh_units::{Span, Time};
 
@@ -7,27 +7,27 @@ use super::send::{LEAST_WINDOW, Sender, Sent, State};
 use crate::congestion::delivery::Delivered;
 use crate::congestion::window::{CongestionControl, Loss, Progress};
 
-/// A packet is lost when one that left so many later has arrived. RFC 9002 §6.1.1
+/// Packet number distance after which an older packet is declared lost. RFC 9002 §6.1.1
 const PACKET_THRESHOLD: u64 = 3;
-/// Congestion is persistent when everything is lost for so many probe timeouts. RFC 9002 §7.6.1
+/// Number of probe timeouts of total loss after which congestion is persistent. RFC 9002 §7.6.1
 const PERSISTENT: u64 = 3;
-/// A lost packet is remembered for so many probe timeouts, should it turn up.
+/// Number of probe timeouts for which a lost packet is remembered, in case it arrives.
 const REMEMBERED: u64 = 3;
 
-/// What an ACK frame brought.
+/// Effects of an ACK frame.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct News {
     /// Bytes by which the acknowledged part of the stream without gaps has grown.
     pub(super) acked: u64,
-    /// The round trip that it measured.
+    /// Measured round trip, if any.
     pub(super) rtt: Option<Span>,
-    /// Packets newly told to have been marked.
+    /// Packets newly reported as marked.
     pub(super) marks: u64,
-    /// The largest number of an ACK frame that the peer has seen.
+    /// Largest number acknowledged by an ACK frame that the peer has received.
     pub(super) seen: Option<u64>,
 }
 
-/// What is newly acknowledged.
+/// Newly acknowledged packets.
 #[derive(Default)]
 struct Newly {
     delivered: Vec<Delivered>,
@@ -36,12 +36,12 @@ struct Newly {
     counted: u64,
     ect: u64,
     eliciting: bool,
-    /// When the latest of them left.
+    /// Departure of the latest of them.
     latest: Time,
 }
 
 impl Sender {
-    /// Takes an ACK frame. RFC 9002 Appendix A.7
+    /// Processes an ACK frame. RFC 9002 Appendix A.7
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> News {
         let mut news = News::default();
         let largest = ack.largest();
@@ -56,7 +56,7 @@ impl Sender {
         if advances {
             self.largest_acked = Some(largest);
         }
-        // RFC 9002 §5.1: from the largest, when it is new and anything asked for this
+        // RFC 9002 §5.1: from the largest, if it is new and any packet was ack-eliciting
         if let (Some(sent), true) = (fresh, newly.eliciting) {
             let rtt = now - sent;
             self.rtt.sample(rtt, ack.delay.min(self.max_ack_delay()));
@@ -125,7 +125,7 @@ impl Sender {
         newly
     }
 
-    /// Forgets what is settled.
+    /// Discards settled packets.
     pub(super) fn retire(&mut self, now: Time) {
         let remembered = self.probe_period().saturating_mul(REMEMBERED);
         while let Some(s) = self.sent.front() {
@@ -144,7 +144,7 @@ impl Sender {
 
     // ---- losses ----
 
-    /// Finds what is lost, and says when to look again. RFC 9002 §6.1, Appendix A.10
+    /// Finds lost packets and sets the next check. RFC 9002 §6.1, Appendix A.10
     pub(super) fn detect_lost(&mut self, now: Time) {
         self.loss_time = Time::NEVER;
         let Some(largest) = self.largest_acked else { return };
@@ -166,7 +166,7 @@ impl Sender {
                     }
                     self.lose(now, i);
                     latest = latest.max(Some(s.time));
-                    // RFC 9002 §7.6.2: only what left after the first round trip was measured
+                    // RFC 9002 §7.6.2: only packets that left after the first round trip was measured
                     if self.first_rtt.is_some_and(|at| s.time > at) {
                         longest = longest.max(s.time - *run.get_or_insert(s.time));
                     }
@@ -183,7 +183,7 @@ impl Sender {
         }
     }
 
-    /// A packet is lost: what is in it will be sent in another.
+    /// Declares a packet lost; its data will be sent in another.
     fn lose(&mut self, now: Time, i: usize) {
         let s = &mut self.sent[i];
         s.state = State::Lost;
@@ -211,8 +211,8 @@ impl Sender {
         }
     }
 
-    /// A loss, or a mark, of a packet that left then: the window is reduced once per loss epoch. RFC 9002 §7.3.2,
-    /// Appendix B.6
+    /// Handles a loss or a mark of a packet that left at `sent`.
+    /// The window is reduced once per loss epoch. RFC 9002 §7.3.2, Appendix B.6
     fn on_congestion(&mut self, now: Time, sent: Time) {
         if self.recovery_from.is_some_and(|from| sent <= from) {
             return;
@@ -239,7 +239,7 @@ impl Sender {
         self.one_more = true;
     }
 
-    /// Nothing got through for long. RFC 9002 §7.6
+    /// Handles persistent congestion. RFC 9002 §7.6
     fn on_persistent_congestion(&mut self) {
         self.counters.persistent_congestions += 1;
         self.control.on_timeout();
@@ -251,7 +251,7 @@ impl Sender {
         self.recovery_from = None;
     }
 
-    /// A model hears that what left after the loss has arrived. RFC 9002 §7.3.2
+    /// Notifies a model that data sent after the loss has arrived. RFC 9002 §7.3.2
     fn leave_recovery(&mut self, newly: &Newly) {
         if self.repairing.is_some_and(|from| newly.latest > from) {
             self.repairing = None;
@@ -263,7 +263,7 @@ impl Sender {
 
     // ---- marks and progress ----
 
-    /// What marks say. RFC 9002 §7.1
+    /// Processes the reported marks. RFC 9002 §7.1
     fn on_marks(&mut self, now: Time, sent: Option<Time>, newly: &Newly, marks: u64) {
         if self.control.is_prague() {
             return self.count_marks(now, newly, marks);
@@ -283,7 +283,7 @@ impl Sender {
         }
     }
 
-    /// Prague goes by the part that was marked. draft-briscoe-iccrg-prague-congestion-control-04 §2.3, §2.4
+    /// Processes the marked fraction for Prague. draft-briscoe-iccrg-prague-congestion-control-04 §2.3, §2.4
     fn count_marks(&mut self, now: Time, newly: &Newly, marks: u64) {
         let marked = marks * self.window.mss;
         let (una, next) = (self.acked_position, self.position);
@@ -300,7 +300,7 @@ impl Sender {
     }
 
     fn grow(&mut self, now: Time, newly: &Newly, limited: bool, rtt: Option<Span>) {
-        // What this ACK has found opened a loss epoch: nothing of it left later.
+        // This ACK has opened a loss epoch, so none of its packets left later.
         if newly.counted == 0 || self.recovery_from == Some(now) {
             return;
         }

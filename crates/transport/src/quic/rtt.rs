@@ -1,8 +1,8 @@
-//! Round trips, and how long to wait for an answer (RFC 9002 §5, §6.2).
+//! Round trips, and the timeouts derived from them (RFC 9002 §5, §6.2).
 
 use fairmesh_units::Span;
 
-/// RFC 9002 §6.2.2: before anything was measured.
+/// Round trip assumed before a measurement. RFC 9002 §6.2.2
 const INITIAL_RTT: Span = Span::from_millis(333);
 /// Granularity of timers. RFC 9002 §6.1.2
 pub(super) const GRANULARITY: Span = Span::from_millis(1);
@@ -22,7 +22,7 @@ impl Rtt {
         Rtt { latest: None, smoothed: INITIAL_RTT, variation: half, least: INITIAL_RTT }
     }
 
-    /// A round trip was measured, of which the peer says that it held the acknowledgement back for `delay`. RFC
+    /// Adds a measured round trip, for which the peer reports an acknowledgement delay of `delay`. RFC
     /// 9002 §5.3
     pub(super) fn sample(&mut self, rtt: Span, delay: Span) {
         if self.latest.replace(rtt).is_none() {
@@ -39,22 +39,23 @@ impl Rtt {
         self.smoothed = Span::from_nanos((7 * smoothed + adjusted) / 8);
     }
 
-    /// The smoothed one, once something was measured.
+    /// Returns the smoothed round trip, once one was measured.
     pub(super) fn srtt(&self) -> Option<Span> {
         self.latest.map(|_| self.smoothed)
     }
 
-    /// The smoothed one, or what is assumed before anything was measured.
+    /// Returns the smoothed round trip, or the assumed one before a measurement.
     pub(super) const fn smoothed(&self) -> Span {
         self.smoothed
     }
 
-    /// Smoothed and four times its variation: a probe timeout without the peer's delay. RFC 9002 §6.2.1
+    /// Returns the smoothed round trip plus four times its variation.
+    /// This is a probe timeout without the peer's delay. RFC 9002 §6.2.1
     pub(super) fn probe_timeout(&self) -> Span {
         self.smoothed + (self.variation * 4).max(GRANULARITY)
     }
 
-    /// After so long a packet is lost of which a later one has arrived. RFC 9002 §6.1.2
+    /// Returns the time after which a packet is lost if a later one has arrived. RFC 9002 §6.1.2
     pub(super) fn loss_delay(&self) -> Span {
         let rtt = self.latest.map_or(self.smoothed, |latest| latest.max(self.smoothed));
         Span::from_nanos(rtt.as_nanos() / 8 * 9).max(GRANULARITY)
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!(rtt.variation, Span::from_micros(42_500));
         assert_eq!(rtt.smoothed, Span::from_micros(102_500));
         assert_eq!(rtt.loss_delay(), Span::from_micros(157_500));
-        // Less the delay it would be below the least: the delay is not believed.
+        // Without the delay it would be below the minimum: the delay is ignored.
         let before = rtt.smoothed;
         rtt.sample(ms(105), ms(20));
         assert_eq!(rtt.smoothed, Span::from_nanos((7 * before.as_nanos() + 105_000_000) / 8));

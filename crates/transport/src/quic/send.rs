@@ -1,4 +1,4 @@
-//! The sending half: what may leave and when. `recovery` has what acknowledgements and their absence do.
+//! The sending half: content and timing of packets. `recovery` handles acknowledgements and their absence.
 
 use std::collections::VecDeque;
 
@@ -15,27 +15,28 @@ use crate::congestion::pacing::Pacing;
 use crate::congestion::window::Window;
 use crate::congestion::{Controller, Setup};
 
-/// The least window, datagrams. RFC 9002 §7.2
+/// Minimum window, datagrams. RFC 9002 §7.2
 pub(super) const LEAST_WINDOW: u64 = 2;
-/// Packets that leave when nothing was heard for a probe timeout. RFC 9002 §6.2.4
+/// Number of packets sent after a probe timeout. RFC 9002 §6.2.4
 const PROBES: u32 = 2;
-/// In place of a congestion window where a control spaces packets: as with TCP, what a window without scaling allows.
+/// Bytes allowed in place of a congestion window if a control spaces packets.
+/// As with TCP, it is the largest window without scaling.
 const UNSCALED: u64 = 65_535;
 
 /// A packet that has left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) time: Time,
-    /// UDP payload, bytes, if it asks for an acknowledgement and so is in flight; else 0.
+    /// UDP payload, bytes, if it is ack-eliciting and so in flight; else 0.
     pub(super) size: u32,
     pub(super) state: State,
     pub(super) stream: Option<StreamFrame>,
-    /// The largest number that the ACK frame in it acknowledged.
+    /// Largest number acknowledged by its ACK frame.
     pub(super) acked: Option<u64>,
     pub(super) ect: bool,
-    /// Bytes that had left before it.
+    /// Bytes sent before it.
     pub(super) position: u64,
-    /// For models of the path.
+    /// Delivery stamp, for models of the path.
     pub(super) stamp: Option<Stamp>,
 }
 
@@ -49,12 +50,12 @@ impl Sent {
     }
 }
 
-/// What became of it.
+/// State of a sent packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Outstanding,
     Acked,
-    /// Found lost. It may still turn up.
+    /// Declared lost. It may still arrive.
     Lost,
 }
 
@@ -75,14 +76,14 @@ pub(super) struct Counters {
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) stream: Outgoing,
-    /// Packets from number `base` on; the oldest is outstanding, or lost not long ago.
+    /// Packets from number `base` on; the oldest is outstanding, or was lost recently.
     pub(super) sent: VecDeque<Sent>,
     pub(super) base: u64,
-    /// Number of the next packet. RFC 9000 §12.3: none is used twice.
+    /// Number of the next packet. RFC 9000 §12.3: none is reused.
     pub(super) next: u64,
     pub(super) largest_acked: Option<u64>,
 
-    /// Bytes sent in flight in all, up to the largest acknowledged, and found lost.
+    /// Total bytes sent in flight; those up to the largest acknowledged; those declared lost.
     pub(super) position: u64,
     pub(super) acked_position: u64,
     pub(super) lost_bytes: u64,
@@ -91,34 +92,34 @@ pub(super) struct Sender {
     pub(super) eliciting: u32,
 
     pub(super) rtt: Rtt,
-    /// When the first round trip was measured.
+    /// Instant at which the first round trip was measured.
     pub(super) first_rtt: Option<Time>,
     pub(super) window: Window,
     pub(super) control: Controller,
     pub(super) hystart: Option<HyStart>,
     pub(super) delivery: Option<Box<Delivery>>,
     pub(super) pacing: Pacing,
-    /// A control spaces packets; with `clocked` in place of the window.
+    /// True if a control spaces packets; with `clocked`, in place of the window.
     spaced: bool,
     clocked: bool,
-    /// The application had nothing more while the window had room. RFC 9002 §7.8
+    /// True if the application had no more data while the window had room. RFC 9002 §7.8
     pub(super) starved: bool,
 
-    /// What left until then belongs to the loss epoch. RFC 9002 §7.3.2
+    /// Packets that left up to this instant belong to the loss epoch. RFC 9002 §7.3.2
     pub(super) recovery_from: Option<Time>,
-    /// A model has been told of losses that are not repaired.
+    /// Set if a model was notified of losses that are not repaired.
     pub(super) repairing: Option<Time>,
-    /// No second reduction for marks until so much has arrived.
+    /// Delivered position before which marks cause no second reduction.
     pub(super) marked_until: u64,
-    /// One packet may leave beyond the window. RFC 9002 §7.3.2
+    /// True if one packet may leave beyond the window. RFC 9002 §7.3.2
     pub(super) one_more: bool,
 
-    /// When the next packet is lost by time.
+    /// Instant at which the next packet is lost by time.
     pub(super) loss_time: Time,
     last_eliciting: Time,
     pub(super) probe_count: u32,
     probes_due: u32,
-    /// Where the next probe looks for what to repeat.
+    /// Position at which the next probe searches for data to repeat.
     probe_from: u64,
     max_ack_delay: Span,
 
@@ -169,7 +170,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is over; `rtt`: its round trip, if one was measured.
+    /// Handles the end of the handshake; `rtt`: its round trip, if one was measured.
     pub(super) fn establish(&mut self, now: Time, rtt: Option<Span>) {
         if let Some(rtt) = rtt {
             self.rtt.sample(rtt, Span::ZERO);
@@ -190,8 +191,8 @@ impl Sender {
         self.pacing.set(interval);
     }
 
-    /// Smoothed round trip, its variation and the peer's delay, as often doubled as probes went unanswered. RFC
-    /// 9002 §6.2.1
+    /// Returns the smoothed round trip, its variation and the peer's delay.
+    /// The sum doubles with each unanswered probe. RFC 9002 §6.2.1
     pub(super) fn probe_timeout(&self) -> Span {
         self.probe_period().saturating_mul(1 << self.probe_count.min(30))
     }
@@ -219,7 +220,7 @@ impl Sender {
         self.loss_timer().min(self.pacing.due())
     }
 
-    /// A timer has run out. RFC 9002 Appendix A.9
+    /// Handles an expired timer. RFC 9002 Appendix A.9
     pub(super) fn on_deadline(&mut self, now: Time) {
         self.pacing.on_deadline(now);
         if now < self.loss_timer() {
@@ -233,24 +234,24 @@ impl Sender {
             self.probe_from = 0;
             self.probe_count += 1;
             self.counters.probe_timeouts += 1;
-            // Until they have left there is nothing to wait for.
+            // No timeout runs until they have left.
             self.last_eliciting = now;
         }
     }
 
-    /// Bytes that may be in flight.
+    /// Returns the bytes that may be in flight.
     const fn allowed(&self) -> u64 {
         if self.clocked { UNSCALED } else { self.window.cwnd }
     }
 
-    /// Whether the window was full when the last packet left, or the application was the limit.
+    /// Returns true if the window, not the application, limits the sender.
     pub(super) fn is_limited(&self) -> bool {
         let full = self.in_flight + self.window.mss > self.window.cwnd;
         // RFC 9002 §7.8: own pacing is no limit of the application, a control's is.
         if self.spaced { full } else { !self.starved }
     }
 
-    /// What leaves next; `ack` makes the ACK frame that goes with it, if one is wanted.
+    /// Returns the next packet; `ack` builds the ACK frame that goes with it, if one is wanted.
     pub(super) fn poll(
         &mut self,
         now: Time,
@@ -284,7 +285,7 @@ impl Sender {
         Some(self.leave(now, packet))
     }
 
-    /// Length of the next packet with data, if no ACK frame goes with it.
+    /// Returns the length of the next packet with data, if no ACK frame goes with it.
     fn upcoming(&self) -> u64 {
         let packet = self.packet();
         let frame = self.stream.peek(|offset| packet.room(self.datagram, offset));
@@ -295,7 +296,8 @@ impl Sender {
         Packet::handshake(Kind::OneRtt { number: self.next })
     }
 
-    /// A probe: what was lost or is new, else the oldest that is not acknowledged, else a PING. RFC 9002 §6.2.4
+    /// Returns a probe. RFC 9002 §6.2.4
+    /// It has lost or new data, else the oldest unacknowledged data, else a PING.
     fn probe(&mut self, now: Time, ack: &mut impl FnMut() -> Option<Ack>) -> Option<Packet> {
         let first = self.probes_due + 1 == PROBES;
         let (wants, from) = (self.stream.wants(), self.probe_from);
@@ -318,13 +320,13 @@ impl Sender {
         Some(self.leave(now, packet))
     }
 
-    /// An ACK frame leaves by itself; with `ping` it asks for one in turn.
+    /// Sends an ACK frame by itself; with `ping` the packet is ack-eliciting.
     pub(super) fn acknowledge(&mut self, now: Time, ack: Option<Ack>, ping: bool) -> Packet {
         let packet = Packet { ack, ping, ..self.packet() };
         self.leave(now, packet)
     }
 
-    /// A packet leaves. RFC 9002 Appendix A.5
+    /// Records a departing packet. RFC 9002 Appendix A.5
     fn leave(&mut self, now: Time, mut packet: Packet) -> Packet {
         let eliciting = packet.is_ack_eliciting();
         let idle = self.in_flight == 0;
@@ -367,8 +369,10 @@ impl Sender {
         packet
     }
 
-    /// The window that pacing spreads over a round trip: a quarter more, so that it can be used (RFC 9002 §7.7).
-    /// Prague's draft has its own rule (§2.4.5): as much as there is, twice that in slow start.
+    /// Returns the window that pacing spreads over a round trip.
+    /// It is a quarter larger, so that the window can be used (RFC 9002 §7.7). Prague's draft has another rule
+    /// (§2.4.5): the
+    /// window itself, or twice that in slow start.
     fn paced_window(&self) -> u64 {
         if self.control.is_prague() {
             return self.window.cwnd << u32::from(self.window.in_slow_start());
@@ -376,7 +380,7 @@ impl Sender {
         self.window.cwnd / 4 * 5
     }
 
-    /// Data leaves after a silence of the application.
+    /// Handles data that leaves after an idle period, for the model.
     fn restart_model(&mut self, now: Time) {
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
         if let Some(model) = self.control.as_model() {

@@ -1,6 +1,6 @@
-//! One stream, both ways: what is to be sent and sent again, and what has arrived in order.
+//! One stream, both ways: data to be sent and resent, and data that has arrived in order.
 //!
-//! The end of the stream counts as a byte behind the last one.
+//! The end of the stream counts as a byte after the last one.
 
 use super::packet::StreamFrame;
 use super::ranges::Ranges;
@@ -8,16 +8,16 @@ use super::ranges::Ranges;
 /// The sending half.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outgoing {
-    /// Everything below was acknowledged.
+    /// Offset below which everything was acknowledged.
     una: u64,
     /// Next byte never sent.
     next: u64,
-    /// End of what the application wrote; `u64::MAX` if it writes without end.
+    /// End of the data that the application wrote; `u64::MAX` if it is endless.
     end: u64,
     closing: bool,
-    /// Acknowledged above `una`.
+    /// Ranges acknowledged above `una`.
     acked: Ranges,
-    /// Lost and not yet sent again.
+    /// Ranges lost and not yet resent.
     lost: Ranges,
 }
 
@@ -28,7 +28,7 @@ impl Outgoing {
         }
     }
 
-    /// No more will be written; a source without end stops where it is.
+    /// Closes the stream; an endless source stops where it is.
     pub(super) fn close(&mut self) {
         self.closing = true;
         if self.end == u64::MAX {
@@ -36,22 +36,22 @@ impl Outgoing {
         }
     }
 
-    /// Bytes never sent.
+    /// Returns the bytes never sent.
     pub(super) fn unsent(&self) -> u64 {
         self.end.saturating_sub(self.next)
     }
 
-    /// Bytes sent and not acknowledged up to here without a gap.
+    /// Returns the bytes sent and not yet acknowledged without a gap.
     pub(super) const fn outstanding(&self) -> u64 {
         self.next - self.una
     }
 
-    /// Everything was sent and acknowledged, its end too.
+    /// Returns true if everything was sent and acknowledged, its end too.
     pub(super) fn finished(&self) -> bool {
         self.closing && self.una > self.end
     }
 
-    /// Whether there is anything to send.
+    /// Returns true if there is anything to send.
     pub(super) fn wants(&self) -> bool {
         !self.lost.is_empty() || self.has_new()
     }
@@ -60,8 +60,8 @@ impl Outgoing {
         self.next < self.end || (self.closing && self.next == self.end)
     }
 
-    /// What comes next, of as many bytes as `room` says there are from an offset on, and whether it was sent
-    /// before: what was lost goes first.
+    /// Returns the next frame, and true if it was sent before; lost data goes first.
+    /// `room` gives the bytes that fit from an offset on.
     pub(super) fn peek(&self, room: impl Fn(u64) -> u32) -> Option<(StreamFrame, bool)> {
         if let Some((from, to)) = self.lost.first() {
             return Some((self.frame(from, to, room(from)), true));
@@ -70,19 +70,19 @@ impl Outgoing {
         self.has_new().then(|| (self.frame(self.next, to, room(self.next)), false))
     }
 
-    /// What [`Outgoing::peek`] gave has left.
+    /// Notes that the frame of [`Outgoing::peek`] has left.
     pub(super) fn on_sent(&mut self, frame: &StreamFrame) {
         self.lost.remove(frame.offset, frame.end());
         self.next = self.next.max(frame.end());
     }
 
-    /// The oldest bytes from `from` on that are not acknowledged, for a probe. RFC 9002 §6.2.4
+    /// Returns the oldest unacknowledged bytes from `from` on, for a probe. RFC 9002 §6.2.4
     pub(super) fn again(&mut self, from: u64, room: impl Fn(u64) -> u32) -> Option<StreamFrame> {
         let (from, to) = self.acked.missing(from.max(self.una), self.next).next()?;
         Some(self.frame(from, to, room(from)))
     }
 
-    /// As much of `from..to` as there is room for.
+    /// Returns the part of `from..to` that fits.
     fn frame(&self, from: u64, to: u64, room: u32) -> StreamFrame {
         let data = to.min(self.end).saturating_sub(from);
         let len = data.min(u64::from(room)) as u32;
@@ -90,7 +90,7 @@ impl Outgoing {
         StreamFrame { offset: from, len, fin }
     }
 
-    /// A frame arrived. Returns the bytes by which the acknowledged part without gaps has grown.
+    /// Notes the arrival of a frame; returns the growth of the acknowledged part without gaps, bytes.
     pub(super) fn on_acked(&mut self, frame: &StreamFrame) -> u64 {
         let before = self.una.min(self.end);
         self.lost.remove(frame.offset, frame.end());
@@ -104,7 +104,7 @@ impl Outgoing {
         self.una.min(self.end) - before
     }
 
-    /// A frame was lost: what of it has not arrived otherwise has to be sent again.
+    /// Notes the loss of a frame; data of it that did not arrive otherwise has to be resent.
     pub(super) fn on_lost(&mut self, frame: &StreamFrame) {
         for (from, to) in self.acked.missing(frame.offset.max(self.una), frame.end()) {
             self.lost.add(from, to);
@@ -117,14 +117,14 @@ impl Outgoing {
 pub(super) struct Incoming {
     /// Next byte in order.
     next: u64,
-    /// Arrived above it.
+    /// Ranges that arrived above it.
     ranges: Ranges,
-    /// Where the stream ends, once that is known.
+    /// End of the stream, once known.
     end: Option<u64>,
 }
 
 impl Incoming {
-    /// Takes a frame; returns the bytes that are now in order.
+    /// Processes a frame; returns the bytes that are now in order.
     pub(super) fn on_frame(&mut self, frame: &StreamFrame) -> u64 {
         if frame.fin {
             self.end = Some(frame.offset + u64::from(frame.len));
@@ -140,7 +140,7 @@ impl Incoming {
         self.next - before - u64::from(self.finished() && self.next > before)
     }
 
-    /// Everything has arrived, the stream's end too.
+    /// Returns true if everything has arrived, the stream's end too.
     pub(super) fn finished(&self) -> bool {
         self.end.is_some_and(|end| self.next > end)
     }

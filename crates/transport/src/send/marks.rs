@@ -1,4 +1,4 @@
-//! What congestion marks tell the sender.
+//! Effects of congestion marks on the sender.
 
 use fairmesh_units::Time;
 
@@ -8,7 +8,7 @@ use crate::congestion::window::{CongestionControl, Progress};
 use crate::segment::Segment;
 
 impl Sender {
-    /// The receiver saw a mark. `flight`: what was outstanding before this acknowledgement.
+    /// Handles a mark at the receiver. `flight`: outstanding bytes before this acknowledgement.
     pub(super) fn on_echo(&mut self, now: Time, flight: u64) {
         // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
         // window was reduced already
@@ -30,7 +30,7 @@ impl Sender {
         self.counters.ecn_reductions += 1;
     }
 
-    /// Counted marks, for who goes by them.
+    /// Processes counted marks, for controllers that use them.
     #[inline]
     pub(super) fn on_marks(&mut self, now: Time, seg: &Segment, acked: u64) {
         if self.control.is_prague() {
@@ -57,11 +57,11 @@ impl Sender {
         self.counters.ecn_reductions += 1;
     }
 
-    /// Half of what was in the network, down to one segment (RFC 3168 §6.1.2, RFC 9438 §4.6); a
-    /// mark at one segment makes the sender wait for its timer.
+    /// Reduces to half of the data in the network, down to one segment (RFC 3168 §6.1.2, RFC 9438 §4.6).
+    /// A mark at one segment makes the sender wait for its timer.
     fn on_mark(&mut self, now: Time, flight: u64) {
         let mss = self.window.mss;
-        // What was outstanding beyond the window was there by limited transmit or before a cut.
+        // Data outstanding beyond the window was sent by limited transmit or before a cut.
         let left = self.control.reduce(&self.window, flight.min(self.window.cwnd));
         let at_one = self.window.cwnd < 2 * mss && !self.clocked;
         self.window.ssthresh = left.max(2 * mss);
@@ -73,8 +73,8 @@ impl Sender {
         self.window.cwnd = mss;
         self.held = true;
         if self.ecn_backoff {
-            // ns-2 doubles the timer from the second such mark in a row on. The sample that this
-            // acknowledgement brought has undone the doubling.
+            // ns-2 doubles the timer from the second such mark in a row on. The sample of this
+            // acknowledgement has undone the doubling.
             for _ in 0..self.marks_at_one {
                 self.rto.back_off();
             }

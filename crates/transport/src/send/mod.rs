@@ -1,4 +1,4 @@
-//! The sending half: what may leave and when. `recovery` has what acknowledgements and timeouts do.
+//! The sending half: content and timing of segments. `recovery` handles acknowledgements and timeouts.
 //!
 //! One accounting serves both kinds of recovery. `pipe` is the data believed to be in the network
 //! (RFC 6675 §4). Without SACK, each duplicate ACK adds a segment to `inflation` instead: the
@@ -26,7 +26,7 @@ use crate::congestion::window::{self, Window};
 use crate::congestion::{Controller, Setup};
 use crate::segment::Flags;
 
-/// Where loss recovery stands.
+/// Phase of loss recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// No loss is being repaired.
@@ -42,7 +42,7 @@ enum Phase {
 pub(crate) struct Outgoing {
     pub(crate) seq: u64,
     pub(crate) len: u32,
-    /// FIN, CWR, ECT and ECT1 as they apply.
+    /// FIN, CWR, ECT and ECT1 as applicable.
     pub(crate) flags: Flags,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Sender {
     una: u64,
     /// Next byte never sent.
     next: u64,
-    /// End of what the application wrote; `u64::MAX` if it writes without end.
+    /// End of the data that the application wrote; `u64::MAX` if it is endless.
     end: u64,
     closing: bool,
     fin_sent: bool,
@@ -71,29 +71,29 @@ pub(crate) struct Sender {
     board: Scoreboard,
     window: Window,
     control: Controller,
-    /// Ends the first slow start.
+    /// Algorithm that ends the first slow start.
     hystart: Option<HyStart>,
-    /// Finds losses by time.
+    /// Loss detection by time.
     rack: Option<Box<Rack>>,
     delivery: Option<Box<Delivery>>,
     phase: Phase,
-    /// Where the running recovery ends, or the last one ended. RFC 6582 §3.2, RFC 6675 §2
+    /// End of the present or last recovery. RFC 6582 §3.2, RFC 6675 §2
     recover: u64,
     dup_acks: u32,
     inflation: u64,
-    /// A retransmission is due whatever the window says.
+    /// True if a retransmission is due regardless of the window.
     forced: bool,
     first_partial: bool,
     /// RescueRxt of RFC 6675 §2.
     rescued: u64,
 
     pacing: Pacing,
-    /// The spacing is in place of the congestion window.
+    /// True if the spacing replaces the congestion window.
     clocked: bool,
     rto: Rto,
     /// Round trip measured by the last acknowledgement, cumulative or selective.
     sampled: Option<Span>,
-    /// Rate of delivery that the acknowledgement in hand tells.
+    /// Delivery rate sample of the present acknowledgement.
     rate: Option<window::RateSample>,
     timer: Time,
     /// `una` at the last timeout.
@@ -102,15 +102,15 @@ pub(crate) struct Sender {
 
     ecn: bool,
     ect1: bool,
-    /// No second reduction for marks until this is acknowledged. RFC 3168 §6.1.2
+    /// Sequence number before which marks cause no second reduction. RFC 3168 §6.1.2
     reduced_until: u64,
     tell_reduced: bool,
-    /// A mark met a window of one segment: new data waits for the timer. RFC 3168 §6.1.2
+    /// True if a mark met a window of one segment: new data waits for the timer. RFC 3168 §6.1.2
     held: bool,
-    /// Such marks in a row, each doubling the timer but the first (`ecn_backoff`).
+    /// Number of such marks in a row, each but the first doubling the timer (`ecn_backoff`).
     marks_at_one: u32,
     ecn_backoff: bool,
-    /// Marked datagrams that the peer has told of.
+    /// Marked datagrams that the peer has reported.
     marks: u32,
 
     mss: u32,
@@ -118,7 +118,7 @@ pub(crate) struct Sender {
     initial_cwnd: u64,
     sack: bool,
     limited_transmit: bool,
-    /// One segment per round trip is timed, and nothing that ends before this number.
+    /// True if one segment per round trip is timed, and none that ends before this number.
     one_rtt_sample: bool,
     timed_from: u64,
     validate_window: bool,
@@ -127,7 +127,7 @@ pub(crate) struct Sender {
     counters: Counters,
 }
 
-/// Largest window without scaling (RFC 9293 §3.1): flow control where no congestion window is.
+/// Largest window without scaling, bytes (RFC 9293 §3.1): flow control without a congestion window.
 const UNSCALED: u64 = 65_535;
 
 impl Sender {
@@ -191,7 +191,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is over. `rtt`: its round trip, unless a SYN was repeated.
+    /// Handles the end of the handshake. `rtt`: its round trip, unless a SYN was retransmitted.
     pub(crate) fn establish(&mut self, now: Time, rtt: Option<Span>, ecn: bool) {
         self.ecn = ecn;
         match rtt {
@@ -212,14 +212,14 @@ impl Sender {
         }
     }
 
-    /// The application writes; `u64::MAX` means without end.
+    /// Adds written application data; `u64::MAX` means endless.
     pub(crate) fn write(&mut self, bytes: u64) {
         if !self.closing {
             self.end = self.end.saturating_add(bytes);
         }
     }
 
-    /// No more will be written; a source without end stops where it is.
+    /// Closes the stream; an endless source stops where it is.
     pub(crate) fn close(&mut self) {
         self.closing = true;
         if self.end == u64::MAX {
@@ -227,7 +227,7 @@ impl Sender {
         }
     }
 
-    /// Whether the FIN was acknowledged.
+    /// Returns true if the FIN was acknowledged.
     pub(crate) const fn finished(&self) -> bool {
         self.fin_sent && self.una == self.next
     }
@@ -235,12 +235,12 @@ impl Sender {
         let rack = self.rack.as_ref().map_or(Time::NEVER, |r| r.reorder_timer.min(r.probe_timer));
         self.timer.min(self.pacing.due()).min(rack)
     }
-    /// Sets the spacing of new data; `None` goes back to what the configuration says.
+    /// Sets the spacing of new data; `None` restores the configuration.
     pub(crate) fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.clocked = interval.is_some() && !window;
         self.pacing.set(interval);
     }
-    /// The round trip that the last acknowledgement measured.
+    /// Returns the round trip that the last acknowledgement measured.
     pub(crate) const fn sampled(&self) -> Option<Span> {
         self.sampled
     }
@@ -272,7 +272,7 @@ impl Sender {
         self.counters
     }
 
-    /// The next segment that may leave now.
+    /// Returns the next segment that may leave now.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
         if (self.clocked || self.control.is_model()) && !self.pacing.may_send(now) {
             return None;
@@ -296,7 +296,7 @@ impl Sender {
         if self.sack && self.phase == Phase::Recovery { self.send_doubtful(now) } else { None }
     }
 
-    /// Whether the window has room for `len` bytes more.
+    /// Returns true if the window has room for `len` bytes more.
     fn fits(&self, len: u32) -> bool {
         let window = if self.clocked { UNSCALED } else { self.window.cwnd + self.inflation };
         self.board.pipe() + u64::from(len) <= window
@@ -311,7 +311,7 @@ impl Sender {
             self.restart_after_idle(now);
         }
         let len = left.min(u64::from(self.mss)) as u32;
-        // A lone FIN is not held back: it costs the network nothing.
+        // A lone FIN is not delayed: it uses no capacity.
         let room = self.outstanding() + u64::from(len) <= self.max_window && self.fits(len);
         if (!room || self.held) && len > 0 {
             return None;
@@ -322,7 +322,7 @@ impl Sender {
         Some(self.push_new(now, len))
     }
 
-    /// New data of so many bytes leaves, or a lone FIN.
+    /// Sends new data of this length, or a lone FIN.
     fn push_new(&mut self, now: Time, len: u32) -> Outgoing {
         let fin = self.closing && u64::from(len) == self.unsent();
         let seq = self.next;
@@ -355,7 +355,7 @@ impl Sender {
         Outgoing { seq, len, flags }
     }
 
-    /// Rules (3) and (4) of RFC 6675 §4, NextSeg: guesses when nothing surer can be sent.
+    /// Applies rules (3) and (4) of RFC 6675 §4, NextSeg: guesses when nothing more certain can be sent.
     fn send_doubtful(&mut self, now: Time) -> Option<Outgoing> {
         if !self.fits(self.mss) {
             return None;
@@ -385,7 +385,7 @@ impl Sender {
         Outgoing { seq: s.seq, len: s.payload(), flags: Flags::NONE.with(Flags::FIN, s.fin()) }
     }
 
-    /// Notes when a segment leaves, where somebody asks for it.
+    /// Records the departure of a segment, if this is needed.
     #[inline]
     fn stamp(&mut self, now: Time, i: usize, idle: bool) {
         if self.rack.is_some() || self.delivery.is_some() {
@@ -404,7 +404,7 @@ impl Sender {
         self.board.stamp(i, stamp);
     }
 
-    /// A probe for a lost tail: new data if there is any, else the last segment again. RFC 8985 §7.3
+    /// Sends a probe for a lost tail: new data if there is any, else the last segment again. RFC 8985 §7.3
     fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
         let len = self.unsent().min(u64::from(self.mss)) as u32;
         let room = self.outstanding() + u64::from(len) <= self.max_window;
@@ -425,7 +425,7 @@ impl Sender {
         Some(out)
     }
 
-    /// Sets the probe's timer where one may be wanted. RFC 8985 §7.2
+    /// Sets the probe's timer if one may be needed. RFC 8985 §7.2
     #[inline]
     fn arm_probe(&mut self, now: Time) {
         if self.rack.is_some() {
@@ -452,7 +452,7 @@ impl Sender {
         }
     }
 
-    /// Data leaves after a silence of the application.
+    /// Handles data that leaves after an idle period, for the model.
     #[cold]
     fn restart_model(&mut self, now: Time) {
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());

@@ -1,4 +1,4 @@
-//! What a model of the path is told.
+//! Reports to a model of the path.
 
 use fairmesh_units::Time;
 
@@ -6,7 +6,7 @@ use super::Sender;
 use crate::congestion::window::Progress;
 
 impl Sender {
-    /// Tells the model of the path of an ACK.
+    /// Reports an ACK to the model of the path.
     #[inline]
     pub(super) fn model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
         if self.control.is_model() {
@@ -14,7 +14,7 @@ impl Sender {
         }
     }
 
-    /// Tells the model of losses that were found.
+    /// Reports losses that were found to the model.
     #[cold]
     pub(super) fn tell_losses(&mut self, now: Time) {
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());

@@ -5,13 +5,13 @@ use fairmesh_units::{Span, Time};
 use super::scoreboard::{DUP_THRESH, Scoreboard};
 use crate::congestion::delivery::Delivered;
 
-/// How long a receiver may delay an acknowledgement of a lone segment, at worst. RFC 8985 §7.2
+/// Maximum delay of a receiver's acknowledgement of a lone segment. RFC 8985 §7.2
 const WORST_DELAYED_ACK: Span = Span::from_millis(200);
 
 /// State of RACK and TLP.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
-    /// The segment sent last of those that arrived: when, its end, and its round trip.
+    /// Latest sent segment that arrived: departure, end, and round trip.
     sent: Time,
     end: u64,
     rtt: Span,
@@ -19,12 +19,12 @@ pub(super) struct Rack {
     /// Highest end that arrived.
     highest: u64,
     reordered: bool,
-    /// When to look again.
+    /// Instant of the next check.
     pub(super) reorder_timer: Time,
-    /// When to probe.
+    /// Instant of the probe.
     pub(super) probe_timer: Time,
     pub(super) probe_due: bool,
-    /// What was sent as a probe ends here, and whether it was sent again.
+    /// End of the probe's data, and true if it was a retransmission.
     probe: Option<(u64, bool)>,
 }
 
@@ -33,7 +33,7 @@ impl Rack {
         Rack { reorder_timer: Time::NEVER, probe_timer: Time::NEVER, ..Rack::default() }
     }
 
-    /// What has arrived. RFC 8985 §6.2, steps 1 to 3
+    /// Processes arrived segments. RFC 8985 §6.2, steps 1 to 3
     pub(super) fn update(&mut self, now: Time, news: &[Delivered]) {
         for d in news {
             let rtt = now.since(d.stamp.sent);
@@ -52,8 +52,8 @@ impl Rack {
         }
     }
 
-    /// How late a segment may be. RFC 8985 §6.2, step 4; receivers here do not tell duplicates, so it does not
-    /// grow.
+    /// Returns the time by which a segment may be late.
+    /// Receivers here do not report duplicates, so it does not grow. RFC 8985 §6.2, step 4
     fn window(&self, recovering: bool, sacked: usize, srtt: Option<Span>) -> Span {
         if !self.reordered && (recovering || sacked >= DUP_THRESH as usize) {
             return Span::ZERO;
@@ -62,7 +62,7 @@ impl Rack {
         quarter.min(srtt.unwrap_or(quarter))
     }
 
-    /// Marks what is lost, and says when to look again. RFC 8985 §6.2, step 5
+    /// Marks lost segments and sets the next check. RFC 8985 §6.2, step 5
     pub(super) fn detect(
         &mut self,
         now: Time,
@@ -98,7 +98,7 @@ impl Rack {
         self.probe_due = false;
     }
 
-    /// A probe has left. RFC 8985 §7.3
+    /// Notes that a probe has left. RFC 8985 §7.3
     pub(super) fn probed(&mut self, end: u64, again: bool) {
         self.probe_due = false;
         self.probe_timer = Time::NEVER;
@@ -109,13 +109,13 @@ impl Rack {
         self.probe.is_some()
     }
 
-    /// Forgets the probe: the retransmission timer has expired, or recovery began.
+    /// Discards the probe: the retransmission timer has expired, or recovery began.
     pub(super) fn forget_probe(&mut self) {
         self.probe = None;
         self.disarm_probe();
     }
 
-    /// Whether this ACK says that the probe repaired a loss, which congestion control must hear of.
+    /// Returns true if this ACK shows that the probe repaired a loss, to which congestion control must respond.
     /// RFC 8985 §7.4.2
     pub(super) fn repaired(&mut self, ack: u64, plain_duplicate: bool) -> bool {
         let Some((end, again)) = self.probe else { return false };

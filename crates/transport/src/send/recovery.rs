@@ -1,4 +1,4 @@
-//! What an acknowledgement, or its absence, tells the sender: progress, loss, congestion.
+//! Effects of an acknowledgement, or of its absence, on the sender: progress, loss, congestion.
 
 use fairmesh_units::Time;
 
@@ -9,7 +9,7 @@ use crate::congestion::window::{CongestionControl, Progress};
 use crate::segment::{Flags, Segment};
 
 impl Sender {
-    /// Takes the acknowledgement in a segment; returns the bytes newly acknowledged.
+    /// Processes the acknowledgement in a segment; returns the bytes newly acknowledged.
     pub(crate) fn on_ack(&mut self, now: Time, seg: &Segment) -> u64 {
         self.sampled = None;
         if seg.ack < self.una || seg.ack > self.next {
@@ -22,7 +22,7 @@ impl Sender {
             let told = self.board.sack(seg.ack, &seg.sack);
             news = told.any;
             // No sample for the timeout, which RFC 6298 takes from cumulative ones; but while a
-            // hole is being repaired nothing else tells how long the way is.
+            // hole is being repaired this is the only measurement of the round trip.
             self.sampled = told.sent.map(|sent| now - sent);
         }
         if news && self.rack.is_none() {
@@ -73,7 +73,7 @@ impl Sender {
         acked
     }
 
-    /// What has arrived, for who goes by times: losses by RACK, rates for a model.
+    /// Processes arrivals by time: losses by RACK, rates for a model.
     #[inline]
     fn on_arrivals(&mut self, now: Time, seg: &Segment, duplicate: bool) {
         if self.rack.is_some() || self.delivery.is_some() {
@@ -100,7 +100,7 @@ impl Sender {
         self.board.give_back(news);
     }
 
-    /// A loss that needs no repair.
+    /// Responds to a loss that needs no repair.
     fn respond(&mut self) {
         let flight = self.outstanding();
         if self.control.is_model() || self.una <= self.reduced_until {
@@ -112,7 +112,7 @@ impl Sender {
         self.tell_reduced = true;
     }
 
-    /// Whether the window, not the application, limited the sender before this ACK.
+    /// Returns true if the window, not the application, limited the sender before this ACK.
     fn is_limited(&self) -> bool {
         if !self.validate_window {
             return true;
@@ -148,7 +148,7 @@ impl Sender {
                         model.leave_recovery(&mut self.window);
                     }
                     if self.dialect == Dialect::Ns3 {
-                        // What was sent before the timeout opens no window here.
+                        // Data sent before the timeout does not open the window here.
                         counted = self.una - self.recover;
                     }
                 }
@@ -186,11 +186,11 @@ impl Sender {
         }
     }
 
-    /// An ACK that moves, but not past the recovery point: the next segment is lost too.
-    /// Returns whether the timer is restarted.
+    /// Handles an ACK that advances, but not past the recovery point: the next segment is lost too.
+    /// Returns true if the timer is restarted.
     fn on_partial_ack(&mut self, acked: u64) -> bool {
         if self.sack {
-            // ns-3 sends the head again at once if it was not sent again already.
+            // ns-3 retransmits the head at once unless it was already retransmitted.
             if self.dialect == Dialect::Ns3 && !self.board.head_lost() {
                 self.board.lose_head();
                 self.forced = true;
@@ -207,7 +207,7 @@ impl Sender {
         first || (self.sack && self.dialect == Dialect::Rfc)
     }
 
-    /// Duplicate ACKs cannot stand for more segments than are outstanding behind the lost one.
+    /// Limits the inflation: duplicate ACKs cannot exceed the segments outstanding behind the lost one.
     fn cap_inflation(&mut self) {
         self.inflation = self.inflation.min(self.outstanding().saturating_sub(self.window.mss));
     }
@@ -234,7 +234,7 @@ impl Sender {
 
     fn on_duplicate(&mut self) {
         match self.phase {
-            // What a duplicate ACK after a timeout stands for is unknown.
+            // The meaning of a duplicate ACK after a timeout is unknown.
             Phase::Loss => {}
             Phase::Recovery => {
                 if !self.sack {
@@ -259,10 +259,10 @@ impl Sender {
         }
     }
 
-    /// Whether three duplicate ACKs mean a new loss rather than an echo of the last recovery.
+    /// Returns true if three duplicate ACKs mean a new loss, not an echo of the last recovery.
     fn may_recover(&self) -> bool {
-        // RFC 6582 §3.2 step 1: the ACK must cover more than `recover`. RFC 6675 §5.1 and ns-3: as
-        // much is enough.
+        // RFC 6582 §3.2 step 1: the ACK must cover more than `recover`. RFC 6675 §5.1 and ns-3: covering
+        // it exactly is enough.
         match self.dialect {
             Dialect::Rfc if !self.sack => self.una > self.recover,
             _ => self.una >= self.recover,
@@ -289,14 +289,14 @@ impl Sender {
         let flight = match self.dialect {
             // RFC 5681 §3.1 (4), RFC 6675 §5 (4.2)
             Dialect::Rfc => {
-                // RFC 5681 §3.2 step 2: less what limited transmit sent
+                // RFC 5681 §3.2 step 2: less the data sent by limited transmit
                 let extra = u64::from(self.limited_transmit && !self.sack) * 2 * mss;
                 let flight = outstanding.saturating_sub(extra);
-                // RFC 9438 §4.6 allows the window instead. While lost repairs are repaired, far more is
+                // RFC 9438 §4.6 allows the window instead. While lost retransmissions are repaired, far more is
                 // outstanding than that.
                 if self.rack.is_some() { flight.min(self.window.cwnd) } else { flight }
             }
-            // What is in the pipe, the lost head included if there is no SACK.
+            // The pipe, the lost head included if there is no SACK.
             Dialect::Ns3 if self.sack => self.board.pipe(),
             Dialect::Ns3 => outstanding.saturating_sub(self.inflation),
         };
@@ -324,7 +324,7 @@ impl Sender {
         self.counters.fast_recoveries += 1;
     }
 
-    /// HyStart++ is for the first slow start; a probe is not for recovery.
+    /// Ends HyStart++, which is for the first slow start, and the probe, which is not for recovery.
     fn end_of_slow_start(&mut self) {
         self.hystart = None;
         if let Some(rack) = &mut self.rack {
@@ -332,12 +332,12 @@ impl Sender {
         }
     }
 
-    /// The slow-start threshold after a loss. RFC 5681 §3.1 (4)
+    /// Returns the slow-start threshold after a loss. RFC 5681 §3.1 (4)
     pub(super) fn reduced(&mut self, flight: u64) -> u64 {
         self.control.reduce(&self.window, flight).max(2 * self.window.mss)
     }
 
-    /// A segment has become too late, or it is time to probe.
+    /// Handles RACK's deadline: a segment is too late, or a probe is due.
     fn rack_deadline(&mut self, now: Time) {
         let recovering = self.phase != Phase::Open;
         let srtt = self.rto.srtt();
@@ -358,7 +358,7 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer expired, or paced data may leave.
+    /// Handles a deadline: the retransmission timer expired, or paced data may leave.
     pub(crate) fn on_deadline(&mut self, now: Time) {
         self.pacing.on_deadline(now);
         self.rack_deadline(now);

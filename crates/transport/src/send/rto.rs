@@ -14,7 +14,7 @@ pub(super) struct Rto {
     min: Span,
     max: Span,
     granularity: i64,
-    /// ns-3 forgets the back-off at any new ACK; Karn's rule waits for a sample (RFC 6298 §5.7).
+    /// True for ns-3's rule to reset the back-off at any new ACK; Karn's rule waits for a sample (RFC 6298 §5.7).
     forgets_backoff: bool,
 }
 
@@ -32,7 +32,7 @@ impl Rto {
         }
     }
 
-    /// A round trip of a segment that was sent once was measured.
+    /// Adds a measured round trip of a segment that was sent once.
     pub(super) fn sample(&mut self, rtt: Span) {
         let r = rtt.as_nanos() as i64;
         match self.srtt {
@@ -51,21 +51,21 @@ impl Rto {
         self.recompute();
     }
 
-    /// New data was acknowledged.
+    /// Notes that new data was acknowledged.
     pub(super) fn on_progress(&mut self) {
         if self.forgets_backoff {
             self.recompute();
         }
     }
 
-    /// The SYN had to be repeated, so its round trip is unknown.
+    /// Notes that the SYN had to be retransmitted, so that its round trip is unknown.
     pub(super) fn after_lost_syn(&mut self) {
         // RFC 6298 §5.7: 3 s when data transmission begins
         self.initial = self.initial.max(Span::from_secs(3));
         self.recompute();
     }
 
-    /// The timer expired.
+    /// Handles the expiry of the timer.
     pub(super) fn back_off(&mut self) {
         self.rto = self.rto.saturating_mul(2).min(self.max); // RFC 6298 §5.5, §2.5
     }

@@ -1,7 +1,7 @@
-//! What is outstanding, segment by segment (RFC 6675 §3).
+//! Outstanding data, segment by segment (RFC 6675 §3).
 //!
-//! Segments keep their boundaries when they are sent again, so one entry per segment says all. The
-//! ring grows to the largest window and is never given back: no allocation per segment.
+//! Segments keep their boundaries when they are retransmitted, so one entry per segment is sufficient. The
+//! ring grows to the largest window and is never freed: no allocation per segment.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ pub(super) const DUP_THRESH: u32 = 3;
 const FIN: u8 = 1;
 /// Selectively acknowledged.
 const SACKED: u8 = 2;
-/// Believed lost.
+/// Presumed lost.
 const LOST: u8 = 4;
-/// Sent again since it was last believed lost (or as a guess).
+/// Retransmitted since it was last presumed lost (or as a guess).
 const RESENT: u8 = 8;
 /// Its round trip must not be measured.
 const UNTIMED: u8 = 16;
-/// It must be passed over when looking for a round trip to measure.
+/// It must be skipped in the search for a round trip to measure.
 const FORGOTTEN: u8 = 32;
 
 /// One outstanding segment.
@@ -49,11 +49,11 @@ impl Sent {
     pub(super) const fn payload(self) -> u32 {
         self.len - self.fin() as u32
     }
-    /// Lost, and not yet sent again.
+    /// Returns true if it is lost and not yet retransmitted.
     const fn missing(self) -> bool {
         self.state & (LOST | RESENT | SACKED) == LOST
     }
-    /// What it adds to the data in the network. RFC 6675 §4, SetPipe
+    /// Returns its contribution to the data in the network. RFC 6675 §4, SetPipe
     const fn pipe(self) -> u64 {
         if self.is(SACKED) {
             return 0;
@@ -62,12 +62,12 @@ impl Sent {
     }
 }
 
-/// What selective acknowledgements told that was not known.
+/// New information from selective acknowledgements.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct SackNews {
-    /// Whether there was anything.
+    /// True if there was any.
     pub(super) any: bool,
-    /// When the latest of the segments newly acknowledged left that were sent only once.
+    /// Departure of the latest newly acknowledged segment among those sent only once.
     pub(super) sent: Option<Time>,
 }
 
@@ -77,25 +77,26 @@ pub(super) struct Scoreboard {
     ring: VecDeque<Sent>,
     /// Bytes believed to be in the network. RFC 6675 §4
     pipe: u64,
-    /// Segments that are lost and not yet sent again.
+    /// Number of segments that are lost and not yet retransmitted.
     missing: u32,
-    /// No missing segment starts below this.
+    /// Sequence number below which no missing segment starts.
     missing_from: u64,
-    /// Every segment below this has been judged by [`Scoreboard::find_lost`].
+    /// Sequence number below which [`Scoreboard::find_lost`] has judged every segment.
     judged_below: u64,
     /// End of the highest range acknowledged selectively.
     sacked_to: u64,
-    /// Beside each segment, where somebody asks: RACK, or who measures rates.
+    /// Stamp of each segment, if RACK or a rate measurement needs it.
     stamps: Option<VecDeque<Stamp>>,
-    /// Segments that arrived since somebody took them, in the order in which they were told.
+    /// Segments that arrived since they were last taken, in order of their report.
     news: Vec<Delivered>,
-    /// Bytes found lost in all, and what somebody who asks has not taken yet.
+    /// Total bytes declared lost, and losses that have not been taken yet.
     lost: u64,
     losses: Option<Vec<Loss>>,
 }
 
 impl Scoreboard {
-    /// A board that keeps the time of every transmission, or does not, and each loss, or does not.
+    /// Builds a board.
+    /// `stamps`: true to store the time of every transmission; `losses`: true to store each loss.
     pub(super) fn new(stamps: bool, losses: bool) -> Self {
         Scoreboard {
             stamps: stamps.then(VecDeque::new),
@@ -104,12 +105,12 @@ impl Scoreboard {
         }
     }
 
-    /// Bytes found lost in all, repeated segments each time.
+    /// Returns the total bytes declared lost; a repeated segment counts each time.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// What was found lost since the last call, in the order of its finding.
+    /// Returns the losses since the last call, in order of detection.
     pub(super) fn take_losses(&mut self) -> Vec<Loss> {
         self.losses.as_mut().map(core::mem::take).unwrap_or_default()
     }
@@ -137,12 +138,12 @@ impl Scoreboard {
         }
     }
 
-    /// What has arrived since the last call, for [`Scoreboard::give_back`].
+    /// Returns the arrivals since the last call, for [`Scoreboard::give_back`].
     pub(super) fn take_news(&mut self) -> Vec<Delivered> {
         core::mem::take(&mut self.news)
     }
 
-    /// Keeps the room of what was taken.
+    /// Keeps the allocation of the taken arrivals.
     pub(super) fn give_back(&mut self, mut news: Vec<Delivered>) {
         news.clear();
         self.news = news;
@@ -164,8 +165,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks as lost what `lost` says of (time of the last transmission, end): RACK's judgement. What was sent
-    /// again can be lost again. Returns whether there was any, and the earliest that it asks for.
+    /// Marks segments as lost by RACK's rule `lost` over (time of the last transmission, end).
+    /// Retransmitted segments can be lost again. Returns true if any was lost, and the earliest next check.
     pub(super) fn lose_where(
         &mut self,
         mut lost: impl FnMut(Time, u64) -> Option<Time>,
@@ -193,7 +194,7 @@ impl Scoreboard {
         (any, again)
     }
 
-    /// A segment that was sent again is lost again.
+    /// Marks a retransmitted segment as lost again.
     fn lose_again(&mut self, i: usize) {
         let s = &mut self.ring[i];
         self.pipe -= s.pipe();
@@ -204,27 +205,27 @@ impl Scoreboard {
         self.note_lost(i);
     }
 
-    /// Index of the last segment that has not been acknowledged selectively.
+    /// Returns the index of the last segment that has not been acknowledged selectively.
     pub(super) fn last_unsacked(&self) -> Option<usize> {
         (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))
     }
 
-    /// Whether anything was acknowledged selectively.
+    /// Returns true if anything was acknowledged selectively.
     pub(super) fn any_sacked(&self) -> bool {
         self.ring.front().is_some_and(|s| s.seq < self.sacked_to)
     }
 
-    /// Segments acknowledged selectively.
+    /// Returns the number of segments acknowledged selectively.
     pub(super) fn sacked(&self) -> usize {
         self.ring.iter().filter(|s| s.is(SACKED)).count()
     }
 
-    /// Segments outstanding.
+    /// Returns the number of outstanding segments.
     pub(super) fn len(&self) -> usize {
         self.ring.len()
     }
 
-    /// The stamp of the segment that left last, to be filled in by who measures.
+    /// Sets the stamp of a segment that has just left, for measurements.
     pub(super) fn stamp(&mut self, i: usize, stamp: Stamp) {
         if let Some(slot) = self.stamps.as_mut().and_then(|all| all.get_mut(i)) {
             *slot = stamp;
@@ -241,7 +242,7 @@ impl Scoreboard {
         self.missing > 0
     }
 
-    /// A new segment left.
+    /// Adds a new segment that left.
     pub(super) fn push(&mut self, now: Time, seq: u64, payload: u32, fin: bool) {
         let len = payload + u32::from(fin);
         if let Some(stamps) = &mut self.stamps {
@@ -260,8 +261,10 @@ impl Scoreboard {
         self.pipe += u64::from(len);
     }
 
-    /// Everything below `ack` arrived. Returns when the oldest of it was sent, unless that segment's
-    /// round trip must not be measured (RFC 6298 §3, Karn).
+    /// Removes everything below `ack`, which arrived.
+    /// Returns the departure of the oldest segment of it, unless that segment's round trip must not be measured (RFC
+    /// 6298
+    /// §3, Karn).
     pub(super) fn discard(&mut self, ack: u64) -> Option<Time> {
         let (mut found, mut sample) = (false, None);
         while let Some(&s) = self.ring.front() {
@@ -288,7 +291,7 @@ impl Scoreboard {
         sample
     }
 
-    /// Part of the oldest segment arrived.
+    /// Removes the part of the oldest segment that arrived.
     fn trim_head(&mut self, ack: u64) {
         let head = &mut self.ring[0];
         self.pipe -= head.pipe();
@@ -297,7 +300,7 @@ impl Scoreboard {
         self.pipe += head.pipe();
     }
 
-    /// Index of the first segment at or after `seq`.
+    /// Returns the index of the first segment at or after `seq`.
     fn index(&self, seq: u64) -> usize {
         self.ring.partition_point(|s| s.seq < seq)
     }
@@ -327,8 +330,8 @@ impl Scoreboard {
         news
     }
 
-    /// Marks as lost what RFC 6675 §4 (IsLost) says is lost: three separate ranges, or more than
-    /// two segments' bytes, were selectively acknowledged above it.
+    /// Marks as lost the segments that RFC 6675 §4 (IsLost) declares lost.
+    /// Three separate ranges, or more than two segments' bytes, were selectively acknowledged above them.
     pub(super) fn find_lost(&mut self, mss: u64) {
         let mut i = self.index(self.sacked_to);
         let (mut bytes, mut ranges, mut in_range) = (0, 0, false);
@@ -357,7 +360,7 @@ impl Scoreboard {
         self.judged_below = self.ring[top].seq;
     }
 
-    /// Believes a segment lost that was not.
+    /// Marks a segment as lost unless it already was.
     fn lose(&mut self, i: usize) {
         let s = &mut self.ring[i];
         if s.is(LOST) {
@@ -373,12 +376,12 @@ impl Scoreboard {
         }
     }
 
-    /// Whether the oldest segment is believed lost.
+    /// Returns true if the oldest segment is presumed lost.
     pub(super) fn head_lost(&self) -> bool {
         self.ring.front().is_some_and(|s| s.is(LOST))
     }
 
-    /// Believes the oldest segment lost, even if it was sent again before.
+    /// Marks the oldest segment as lost, even if it was retransmitted before.
     pub(super) fn lose_head(&mut self) {
         let Some(s) = self.ring.front_mut() else { return };
         self.pipe -= s.pipe();
@@ -391,9 +394,9 @@ impl Scoreboard {
         }
     }
 
-    /// The retransmission timer expired: nothing is in the network, and whatever was not
-    /// selectively acknowledged has to be sent again. Reneging receivers are not modelled, so
-    /// what they acknowledged is believed (RFC 6675 §5.1, erratum 1610).
+    /// Handles the expiry of the retransmission timer.
+    /// Nothing is in the network, and all data that was not selectively acknowledged has to be retransmitted. Reneging
+    /// receivers are not modelled, so selective acknowledgements stay valid (RFC 6675 §5.1, erratum 1610).
     ///
     /// No round trip that began before is measured. `forget` (as ns-3 does) lets an ACK that covers
     /// such segments and newer ones measure the newer; otherwise it measures nothing.
@@ -421,7 +424,7 @@ impl Scoreboard {
         }
     }
 
-    /// The first segment that is lost and not yet sent again. RFC 6675 §4, NextSeg (1)
+    /// Returns the first segment that is lost and not yet retransmitted. RFC 6675 §4, NextSeg (1)
     pub(super) fn first_missing(&mut self) -> Option<usize> {
         if self.missing == 0 {
             return None;
@@ -432,15 +435,15 @@ impl Scoreboard {
         Some(i)
     }
 
-    /// The first segment below the highest selectively acknowledged one that has been neither
-    /// acknowledged nor sent again. RFC 6675 §4, NextSeg (3)
+    /// Returns the first segment below the highest selectively acknowledged one that is undecided.
+    /// It has been neither acknowledged nor retransmitted. RFC 6675 §4, NextSeg (3)
     pub(super) fn first_doubtful(&self) -> Option<usize> {
         let below = self.ring.iter().take_while(|s| s.seq < self.sacked_to);
         below.enumerate().find(|(_, s)| !s.is(SACKED | RESENT)).map(|(i, _)| i)
     }
 
-    /// The highest segment not selectively acknowledged, unless it was sent again already: a
-    /// rescue is for a lost tail. RFC 6675 §4, NextSeg (4)
+    /// Returns the highest segment not selectively acknowledged, unless it was already retransmitted.
+    /// A rescue is for a lost tail. RFC 6675 §4, NextSeg (4)
     pub(super) fn unsacked_tail(&self) -> Option<usize> {
         let i = (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))?;
         (!self.ring[i].is(RESENT)).then_some(i)
@@ -450,7 +453,7 @@ impl Scoreboard {
         self.ring[i]
     }
 
-    /// Segment `i` left again.
+    /// Notes that segment `i` was retransmitted.
     pub(super) fn resend(&mut self, i: usize) -> Sent {
         let s = &mut self.ring[i];
         self.pipe -= s.pipe();

@@ -12,9 +12,9 @@ pub(super) struct Files {
     left: Option<u32>,
     /// Bytes of the running file that have not arrived.
     missing: u64,
-    /// When it was started.
+    /// Instant at which it was started.
     since: Time,
-    /// When one was started that has arrived since that was last taken.
+    /// Start of a file that has arrived since this was last taken.
     arrived: Option<Time>,
 }
 
@@ -38,7 +38,7 @@ impl Files {
         Time::NEVER
     }
 
-    /// Returns when the next file starts, once this one has arrived.
+    /// Returns the instant at which the next file starts, once this one has arrived.
     pub(super) fn on_delivered(
         &mut self,
         now: Time,
@@ -57,12 +57,12 @@ impl Files {
         Some(if self.left == Some(0) { Time::NEVER } else { now + self.pause.draw(rng) })
     }
 
-    /// Whether a part of the running file has not arrived.
+    /// Returns true if a part of the running file has not arrived.
     pub(super) const fn is_active(&self) -> bool {
         self.missing > 0
     }
 
-    /// When a file was started that has arrived since this was last asked.
+    /// Returns the start of a file that has arrived since the last call.
     pub(super) fn arrived(&mut self) -> Option<Time> {
         self.arrived.take()
     }

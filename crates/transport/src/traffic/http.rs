@@ -6,13 +6,13 @@ use fairmesh_units::{Stream, Time};
 
 use super::{Asking, Do, Out, Side, SizeLaw};
 
-/// A request on its way, or its answer.
+/// A request in transit, or its response.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     since: Time,
     /// Bytes of the request that have not arrived at the server.
     request: u64,
-    /// Bytes of the answer that have not arrived at the client.
+    /// Bytes of the response that have not arrived at the client.
     response: u64,
 }
 
@@ -22,11 +22,11 @@ pub(super) struct Http {
     response: SizeLaw,
     asking: Asking,
     per_connection: u32,
-    /// Requests left on this connection; 0: a new one is needed.
+    /// Requests left on this connection; at 0 a new one is needed.
     left: u32,
-    /// What is not answered yet, in order: answers keep it (RFC 9112 §9.3.2).
+    /// Unanswered requests in order, which the responses keep (RFC 9112 §9.3.2).
     asked: VecDeque<Asked>,
-    /// When those were asked whose answers have arrived since that was last taken.
+    /// Request times of responses that have arrived since they were last taken.
     answered: VecDeque<Time>,
 }
 
@@ -48,7 +48,7 @@ impl Http {
         }
     }
 
-    /// Sends a request, on a new connection if the old one is used up.
+    /// Sends a request, on a new connection if the old one has no requests left.
     pub(super) fn ask(&mut self, now: Time, rng: &mut Stream, out: Out) -> Time {
         if self.left == 0 {
             self.left = self.per_connection;
@@ -66,7 +66,7 @@ impl Http {
         }
     }
 
-    /// Returns when the next request is due, where an answer decides that.
+    /// Returns the instant of the next request, if a response decides it.
     pub(super) fn on_delivered(
         &mut self,
         now: Time,
@@ -116,12 +116,12 @@ impl Http {
         }
     }
 
-    /// Whether a request waits for the rest of its answer.
+    /// Returns true if a request waits for the rest of its response.
     pub(super) fn is_active(&self) -> bool {
         !self.asked.is_empty()
     }
 
-    /// When a request was made whose answer has arrived since this was last asked.
+    /// Returns the request time of a response that has arrived since the last call.
     pub(super) fn answered(&mut self) -> Option<Time> {
         self.answered.pop_front()
     }

@@ -16,7 +16,7 @@ impl Limited {
         Limited { rate, chunk, started: false }
     }
 
-    /// Writes a chunk and returns when the next is due.
+    /// Writes a chunk and returns the instant of the next.
     pub(super) fn write(&mut self, now: Time, out: Out) -> Time {
         if !self.started {
             self.started = true;

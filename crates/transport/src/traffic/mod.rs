@@ -1,12 +1,12 @@
-//! Applications: when they connect, write, send datagrams and close.
+//! Applications: the timing of their connections, writes, datagrams and closes.
 //!
-//! A [`Source`] is one flow's application, both ends of it. It takes the time and what was
-//! delivered, and tells the host what to do ([`Do`]). It draws from the one random stream it is
+//! A [`Source`] is one flow's application, both ends of it. It takes the time and the delivered
+//! bytes, and returns actions for the host ([`Do`]). It draws from the one random stream it is
 //! given and never touches a connection.
 //!
 //! **Direction.** A flow goes from a node to a node and its goodput counts application bytes in
-//! that direction. The client of a connection is the end that connects; it sits where
-//! [`TrafficSpec::opener`] says: at the flow's origin for everything that uploads, at its
+//! that direction. The client of a connection is the end that connects; [`TrafficSpec::opener`]
+//! gives its place: at the flow's origin for everything that uploads, at its
 //! destination for [`TrafficSpec::Http`], whose responses are the flow's bytes.
 
 mod cbr;
@@ -31,17 +31,17 @@ pub enum Side {
     Server,
 }
 
-/// What an application wants done.
+/// An action that an application requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Do {
-    /// Give up the flow's connection, if any, and open a new one. Segments of an earlier one that
-    /// are still under way must not reach it.
+    /// Drop the flow's connection, if any, and open a new one. Segments of an earlier one that
+    /// are still in transit must not reach it.
     Connect,
-    /// Write to the connection; `u64::MAX` bytes is a source that never ends.
+    /// Write to the connection; `u64::MAX` bytes is an endless source.
     Write {
         /// The end that writes.
         side: Side,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Send a UDP datagram from the flow's origin.
@@ -53,7 +53,7 @@ pub enum Do {
     Close,
 }
 
-/// Where actions go.
+/// Receiver of actions.
 pub(crate) type Out<'a> = &'a mut dyn FnMut(Do);
 
 /// The application of one flow.
@@ -75,7 +75,7 @@ enum Kind {
 }
 
 impl Source {
-    /// An application that starts at `start` and stops at `stop` ([`Time::NEVER`]: never). `spec`
+    /// Builds an application that starts at `start` and stops at `stop` ([`Time::NEVER`]: never). `spec`
     /// must be valid ([`TrafficSpec::validate`]).
     pub fn new(spec: &TrafficSpec, start: Time, stop: Time, rng: Stream) -> Self {
         let kind = match *spec {
@@ -94,14 +94,14 @@ impl Source {
         Source { kind, next: if start < stop { start } else { Time::NEVER }, stop, rng }
     }
 
-    /// When [`on_deadline`](Source::on_deadline) must be called; [`Time::NEVER`] if the
-    /// application only waits for data, or is done.
+    /// Returns the instant at which [`on_deadline`](Source::on_deadline) must be called.
+    /// [`Time::NEVER`] if the application only waits for data, or is finished.
     #[inline]
     pub fn next_deadline(&self) -> Time {
         self.next
     }
 
-    /// The deadline has come. Harmless when called early.
+    /// Handles the deadline. Harmless when called early.
     pub fn on_deadline(&mut self, now: Time, out: &mut dyn FnMut(Do)) {
         if now < self.next {
             return;
@@ -131,8 +131,10 @@ impl Source {
         self.wait_until(next);
     }
 
-    /// The payload, bytes, of the datagram that is due: what [`on_deadline`](Source::on_deadline) would have
-    /// sent, without the words. `None`, and nothing done, where nothing is due or something else is.
+    /// Returns the payload, bytes, of the datagram that is due.
+    /// It is what [`on_deadline`](Source::on_deadline) would have sent, without an action. `None`, and nothing done, if
+    /// no
+    /// datagram is due.
     #[inline]
     pub fn datagram(&mut self, now: Time) -> Option<u32> {
         let Kind::Cbr(cbr) = &mut self.kind else { return None };
@@ -144,9 +146,9 @@ impl Source {
         Some(bytes)
     }
 
-    /// `bytes` of application data are now in order at `side`.
+    /// Handles `bytes` of application data that are now in order at `side`.
     pub fn on_delivered(&mut self, now: Time, side: Side, bytes: u64, out: &mut dyn FnMut(Do)) {
-        // After the stop nothing is written; what is under way may still arrive.
+        // After the stop nothing is written; data in transit may still arrive.
         let mut silent = |_| {};
         let out: Out = if now < self.stop { out } else { &mut silent };
         let next = match &mut self.kind {
@@ -159,7 +161,7 @@ impl Source {
         }
     }
 
-    /// When a file or a request was begun that has come to its end since this was last asked: each once, in order.
+    /// Returns the start of a file or request that was completed since the last call: each once, in order.
     pub fn completed(&mut self) -> Option<Time> {
         match &mut self.kind {
             Kind::Files(files) => files.arrived(),
@@ -168,7 +170,8 @@ impl Source {
         }
     }
 
-    /// Whether a file or an answer is under way; traffic without transfers always has something to send.
+    /// Returns true if a file or response is in progress.
+    /// Traffic without transfers always has something to send.
     #[inline]
     pub fn is_active(&self) -> bool {
         match &self.kind {
@@ -185,7 +188,7 @@ impl Source {
     }
 }
 
-/// `span` stretched by a factor.
+/// Returns `span` multiplied by a factor.
 #[inline]
 fn scale(span: Span, factor: f64) -> Span {
     Span::from_nanos((span.as_nanos() as f64 * factor + 0.5) as u64)

@@ -1,4 +1,4 @@
-//! What an application does, as a scenario states it.
+//! Application behaviour as a scenario states it.
 
 use core::fmt;
 
@@ -9,13 +9,13 @@ use super::scale;
 /// An end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowEnd {
-    /// Where the counted bytes come from.
+    /// Origin of the counted bytes.
     From,
-    /// Where they go.
+    /// Destination of the counted bytes.
     To,
 }
 
-/// How large a transfer is.
+/// Distribution of the size of a transfer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum SizeLaw {
     /// Always this large.
@@ -27,14 +27,14 @@ pub enum SizeLaw {
         /// Shape; below 2 the variance is infinite.
         shape: f64,
     },
-    /// Normal; what is below a byte counts as one.
+    /// Normal; a value below a byte counts as one.
     Normal {
         /// Mean size.
         mean: Bytes,
         /// Standard deviation.
         deviation: Bytes,
     },
-    /// Every size from the least to the most, both included, alike.
+    /// Uniform from the least to the most, both included.
     Uniform {
         /// The least.
         least: Bytes,
@@ -44,7 +44,7 @@ pub enum SizeLaw {
 }
 
 impl SizeLaw {
-    /// One draw, at least a byte.
+    /// Returns one draw, at least a byte.
     pub(crate) fn draw(self, rng: &mut Stream) -> u64 {
         match self {
             SizeLaw::Fixed(bytes) => bytes.0,
@@ -80,7 +80,7 @@ impl SizeLaw {
     }
 }
 
-/// How long an application waits.
+/// Distribution of an application's pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pause {
     /// Always this long.
@@ -98,17 +98,17 @@ impl Pause {
     }
 }
 
-/// When the client asks for the next answer.
+/// Timing of the client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asking {
-    /// So long after the last byte of an answer has arrived: a closed loop.
+    /// This long after the last byte of a response has arrived: a closed loop.
     AfterAnswer(Pause),
-    /// So long after the request before, whatever has become of it: an open loop. All requests
-    /// go over one connection, and answers come in their order.
+    /// This long after the request before, regardless of its outcome: an open loop. All requests
+    /// use one connection, and responses come in their order.
     Every(Pause),
 }
 
-/// What the application of a flow does.
+/// Behaviour of a flow's application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TrafficSpec {
     /// One TCP connection that always has more to send.
@@ -128,7 +128,7 @@ pub enum TrafficSpec {
         rate: BitRate,
         /// Payload of a datagram, bytes.
         datagram: u32,
-        /// Each gap is multiplied by a uniform draw from 1 ± this; between 0 and 1.
+        /// Relative jitter: each gap is multiplied by a uniform draw from 1 ± this; between 0 and 1.
         jitter: f64,
     },
     /// Requests and responses over TCP. The flow's bytes are the responses: the requester is at
@@ -138,7 +138,7 @@ pub enum TrafficSpec {
         request: SizeLaw,
         /// Size of a response.
         response: SizeLaw,
-        /// When the next request is made.
+        /// Timing of the next request.
         asking: Asking,
         /// Requests before the connection is replaced by a new one; an open loop keeps its first.
         per_connection: u32,
@@ -153,7 +153,7 @@ pub enum TrafficSpec {
 }
 
 impl TrafficSpec {
-    /// The end of the flow that opens its connections: the TCP client.
+    /// Returns the end of the flow that opens its connections: the TCP client.
     pub const fn opener(&self) -> FlowEnd {
         match self {
             TrafficSpec::Http { .. } => FlowEnd::To,
@@ -161,7 +161,7 @@ impl TrafficSpec {
         }
     }
 
-    /// Whether it uses UDP.
+    /// Returns true if it uses UDP.
     pub const fn is_udp(&self) -> bool {
         matches!(self, TrafficSpec::Cbr { .. })
     }
@@ -205,10 +205,10 @@ impl TrafficSpec {
     }
 }
 
-/// Why [`TrafficSpec::validate`] refused.
+/// Reason for the rejection of [`TrafficSpec::validate`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TrafficError {
-    /// This must not be zero.
+    /// The value must not be zero.
     Zero(&'static str),
     /// A Pareto shape must be above 1, or the mean does not exist.
     Shape(f64),

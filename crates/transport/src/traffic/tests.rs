@@ -93,7 +93,7 @@ fn cbr_keeps_its_rate() {
         assert!((f64::from(count) - 10_000.0).abs() < 150.0, "{jitter}: {count}");
         let (lo, hi) = (0.01 * (1.0 - jitter) - 1e-8, 0.01 * (1.0 + jitter) + 1e-8);
         assert!(gaps.iter().all(|&g| (lo..=hi).contains(&g)));
-        // At the stop: nothing to close, and silence.
+        // At the stop: nothing to close, and no further action.
         assert_eq!(fire(&mut s).1, []);
         assert_eq!(s.next_deadline(), Time::NEVER);
     }

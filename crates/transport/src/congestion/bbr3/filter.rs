@@ -1,6 +1,6 @@
 //! Maxima over windows of cycles and of round trips.
 
-/// The most of two cycles of probing: the running one and the one before. §5.5.5, §5.5.6
+/// The maximum over two cycles of probing: the present one and the one before. §5.5.5, §5.5.6
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxOfCycles {
     before: f64,
@@ -16,7 +16,7 @@ impl MaxOfCycles {
         self.running = self.running.max(value);
     }
 
-    /// A cycle is over. One that measured nothing forgets nothing.
+    /// Ends a cycle. A cycle without a measurement discards nothing.
     pub(super) fn advance(&mut self) {
         if self.running > 0.0 {
             (self.before, self.running) = (self.running, 0.0);
@@ -24,10 +24,10 @@ impl MaxOfCycles {
     }
 }
 
-/// The most of the last round trips.
+/// The maximum over the last round trips.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxOfRounds {
-    /// (round, value), decreasing in value, increasing in round.
+    /// Values as (round, value), decreasing in value, increasing in round.
     values: Vec<(u64, u64)>,
 }
 
@@ -36,7 +36,7 @@ impl MaxOfRounds {
         self.values.first().map_or(0, |v| v.1)
     }
 
-    /// Takes a value in; what is older than `length` rounds goes.
+    /// Adds a value; removes values older than `length` rounds.
     pub(super) fn update(&mut self, round: u64, value: u64, length: u64) {
         self.values.retain(|v| v.1 > value && v.0 + length > round);
         self.values.push((round, value));
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(f.get(), 5.0);
         f.advance();
         assert_eq!(f.get(), 2.0);
-        // Nothing was measured meanwhile: nothing is forgotten.
+        // Nothing was measured meanwhile, so nothing is discarded.
         f.advance();
         assert_eq!(f.get(), 2.0);
     }

@@ -1,4 +1,4 @@
-//! What losses and marks say of the path. §5.5.10
+//! Effects of losses and marks on the model of the path. §5.5.10
 
 use fairmesh_units::Time;
 
@@ -6,7 +6,7 @@ use super::{BETA, Bbr3, LOSS_THRESH, NONE, STARTUP_FULL_LOSSES, State};
 use crate::congestion::window::{Loss, RateSample, Window};
 
 impl Bbr3 {
-    /// A segment was found lost. §5.5.10.2, `HandleLostPacket`
+    /// Handles a segment that was declared lost. §5.5.10.2, `HandleLostPacket`
     pub(super) fn handle_lost(
         &mut self,
         now: Time,
@@ -25,7 +25,8 @@ impl Bbr3 {
         }
     }
 
-    /// The draft leaves the answer to marks open, but wants one (§3.7): a marked round trip counts as one that lost
+    /// Handles a mark.
+    /// The draft requires a response to marks without defining it (§3.7): a marked round trip counts as one that lost
     /// too much.
     pub(super) fn handle_mark(
         &mut self,
@@ -49,7 +50,7 @@ impl Bbr3 {
         self.loss_in_round = true;
     }
 
-    /// Whether so much lost says that too much was in flight. §5.5.10.2
+    /// Returns true if the loss means that too much was in flight. §5.5.10.2
     pub(super) fn is_too_high(&self, lost: u64, in_flight: u64) -> bool {
         lost as f64 > in_flight as f64 * LOSS_THRESH || (lost > 0 && !self.sack)
     }
@@ -74,7 +75,7 @@ impl Bbr3 {
         }
     }
 
-    /// Near the start of an acknowledgement's handling. §5.5.10.3
+    /// Updates the latest delivery, near the start of an acknowledgement's handling. §5.5.10.3
     pub(super) fn update_latest(&mut self, sample: &RateSample, rate: f64) {
         self.bw_latest = self.bw_latest.max(rate);
         self.inflight_latest = self.inflight_latest.max(sample.total - sample.prior);
@@ -84,7 +85,7 @@ impl Bbr3 {
         }
     }
 
-    /// Once per round trip: slower if it lost anything, unless probing. §5.5.10.3
+    /// Reduces the rate once per round trip if it lost data, unless probing. §5.5.10.3
     pub(super) fn update_congestion(&mut self, window: &Window) {
         if !self.loss_round_start {
             return;
@@ -138,7 +139,7 @@ impl Bbr3 {
     }
 }
 
-/// What was in flight when losses crossed the threshold: somewhere within this segment. §5.5.10.2
+/// Returns the bytes in flight when losses crossed the threshold, a point within this segment. §5.5.10.2
 pub(super) fn inflight_at_loss(loss: &Loss) -> u64 {
     let size = u64::from(loss.len);
     let before = loss.in_flight.saturating_sub(size) as f64;

@@ -1,8 +1,8 @@
 //! BBR version 3 (draft-ietf-ccwg-bbr-06): the model of version 1, bottleneck bandwidth and round-trip propagation
-//! time, within bounds that losses set: long-term ones that probing tests, short-term ones that a probe lifts.
+//! time, within bounds that losses set: long-term ones that probing tests, short-term ones that a probe removes.
 //!
-//! Sections are the draft's. Names are its too, less its prefixes. A loss that was none is not undone (§5.5.11):
-//! receivers here tell neither duplicates nor times.
+//! Sections and names are the draft's, names without its prefixes. A spurious loss is not undone (§5.5.11): receivers
+//! here report neither duplicates nor times.
 
 mod filter;
 mod loss;
@@ -15,21 +15,21 @@ use fairmesh_units::{Span, Time};
 use self::filter::{MaxOfCycles, MaxOfRounds};
 use super::window::{Loss, Model, Progress, RateSample, Window};
 
-/// Startup's pacing gain: doubles the rate per round trip. §5.3.1.1
+/// Pacing gain of Startup: doubles the rate per round trip. §5.3.1.1
 const STARTUP_PACING_GAIN: f64 = 2.77;
-/// Empties a queue of Startup within about a round trip. §5.3.2
+/// Pacing gain that empties a queue of Startup within about a round trip. §5.3.2
 const DRAIN_PACING_GAIN: f64 = 0.5;
-/// Windows hold so many bandwidth-delay products. §5.6.1
+/// Window gain, bandwidth-delay products. §5.6.1
 const DEFAULT_CWND_GAIN: f64 = 2.0;
 const UP_CWND_GAIN: f64 = 2.25;
 const PROBE_RTT_CWND_GAIN: f64 = 0.5;
-/// More lost in a round trip than this part: too much is in flight. §5.5.10.2
+/// Loss fraction of a round trip above which too much is in flight. §5.5.10.2
 const LOSS_THRESH: f64 = 0.02;
-/// No cut is deeper than to this part. §5.5.10
+/// Lower bound of a cut, as a fraction. §5.5.10
 const BETA: f64 = 0.7;
-/// What is left free of `inflight_longterm` for others. §5.3.3.9
+/// Fraction of `inflight_longterm` left free for other flows. §5.3.3.9
 const HEADROOM: f64 = 0.15;
-/// Separate ranges lost in a round trip that end Startup. §5.3.1.3
+/// Number of separate ranges lost in a round trip that ends Startup. §5.3.1.3
 const STARTUP_FULL_LOSSES: u32 = 6;
 /// Length of the filter of aggregation after Startup, round trips. §5.5.9
 const EXTRA_ACKED_ROUNDS: u64 = 10;
@@ -37,11 +37,11 @@ const EXTRA_ACKED_ROUNDS: u64 = 10;
 const MIN_RTT_LENGTH: Span = Span::from_secs(10);
 const PROBE_RTT_INTERVAL: Span = Span::from_secs(5);
 const PROBE_RTT_DURATION: Span = Span::from_millis(200);
-/// The least window, segments. §5.6.4.3
+/// Minimum window, segments. §5.6.4.3
 const MIN_PIPE: u64 = 4;
-/// Paced this much below the estimate, so that queues drain. §5.6.2
+/// Margin of the pacing rate below the estimate, so that queues drain. §5.6.2
 const MARGIN: f64 = 0.99;
-/// No bound, of a volume.
+/// Volume that stands for no bound.
 const NONE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,12 +60,12 @@ impl State {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 
-    /// Whether it tests how much the path takes. §5.3.3.9, `IsProbingBW`
+    /// Returns true if it tests the path's capacity. §5.3.3.9, `IsProbingBW`
     const fn is_probing(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
     }
 
-    /// Pacing gain and window gain. §5.6.1
+    /// Returns pacing gain and window gain. §5.6.1
     const fn gains(self) -> (f64, f64) {
         match self {
             State::Startup => (STARTUP_PACING_GAIN, DEFAULT_CWND_GAIN),
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// What acknowledgements say of probing. §2.14
+/// Meaning of acknowledgements for probing. §2.14
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckPhase {
     Init,
@@ -103,11 +103,11 @@ pub(crate) struct Bbr3 {
 
     // The path. §5.5
     max_bw: MaxOfCycles,
-    /// The lesser of `max_bw` and `bw_shortterm`.
+    /// The smaller of `max_bw` and `bw_shortterm`.
     bw: f64,
     min_rtt: Option<Span>,
     min_rtt_at: Time,
-    /// The least of the whole connection: what was measured over less is no rate. §4.1.2.3
+    /// Minimum of the whole connection; a measurement over a shorter time is not a rate. §4.1.2.3
     least_rtt: Option<Span>,
     has_seen_rtt: bool,
     extra_acked: MaxOfRounds,
@@ -126,12 +126,12 @@ pub(crate) struct Bbr3 {
     /// Separate ranges lost in this round trip, and where the last one ends.
     loss_ranges: u32,
     last_lost: u64,
-    /// A mark came in Startup.
+    /// True if a mark came in Startup.
     marked: bool,
     recovering: bool,
     prior_cwnd: u64,
 
-    // Whether the path is full. §5.3.1.2
+    // Full-path detection. §5.3.1.2
     full_bw: f64,
     full_bw_count: u32,
     full_bw_now: bool,
@@ -156,7 +156,7 @@ pub(crate) struct Bbr3 {
     probe_rtt_min: Option<Span>,
     probe_rtt_at: Time,
     probe_rtt_expired: bool,
-    /// `None`: not enough has left the network yet.
+    /// End of `ProbeRTT`; `None` while not enough has left the network yet.
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
     idle_restart: bool,
@@ -164,7 +164,7 @@ pub(crate) struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// `initial`: the initial window, bytes. `sack`: losses are told one by one.
+    /// Builds the state. `initial`: the initial window, bytes. `sack`: losses are reported one by one.
     pub(super) fn new(initial: u64, sack: bool) -> Self {
         Bbr3 {
             state: State::Startup,
@@ -222,7 +222,7 @@ impl Bbr3 {
         }
     }
 
-    /// Bandwidth times propagation time; `None`: not known. §5.6.4.2
+    /// Returns bandwidth times propagation time; `None` if not known. §5.6.4.2
     fn bdp(&self, bw: f64) -> Option<f64> {
         self.min_rtt.map(|rtt| bw * rtt.as_secs_f64())
     }
@@ -231,13 +231,13 @@ impl Bbr3 {
         self.bdp(bw).map_or(self.initial, |bdp| (gain * bdp) as u64)
     }
 
-    /// Room for bursts at both ends. §5.5.8.1, §5.6.4.2
+    /// Adds room for bursts at both ends. §5.5.8.1, §5.6.4.2
     fn quantization_budget(&self, volume: u64, mss: u64) -> u64 {
         let least = volume.max(3 * self.quantum(mss)).max(MIN_PIPE * mss);
         if self.state == State::Up { least + 2 * mss } else { least }
     }
 
-    /// Bytes that fill the path. §5.6.4.2
+    /// Returns the bytes that fill the path. §5.6.4.2
     fn inflight(&self, bw: f64, gain: f64, mss: u64) -> u64 {
         self.quantization_budget(self.bdp_multiple(bw, gain), mss)
     }
@@ -306,7 +306,7 @@ impl Bbr3 {
         }
     }
 
-    /// The initial window in a round trip. §5.6.2
+    /// Sets the pacing rate to the initial window per round trip. §5.6.2
     fn init_pacing(&mut self, rtt: Span) {
         let rtt = rtt.as_secs_f64().max(1e-6);
         self.pacing = STARTUP_PACING_GAIN * self.initial as f64 / rtt;
@@ -336,7 +336,7 @@ impl Bbr3 {
         window.cwnd = window.cwnd.min(cap.min(self.inflight_shortterm).max(MIN_PIPE * mss));
     }
 
-    /// Remembers the window that losses or `ProbeRTT` have not touched. §5.6.4.4
+    /// Stores the window as it is without losses or `ProbeRTT`. §5.6.4.4
     fn save_cwnd(&mut self, window: &Window) {
         let touched = self.recovering || self.state == State::ProbeRtt;
         self.prior_cwnd = if touched { self.prior_cwnd.max(window.cwnd) } else { window.cwnd };

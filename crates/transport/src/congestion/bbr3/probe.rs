@@ -47,8 +47,8 @@ impl Bbr3 {
         self.raise_slope(window);
     }
 
-    /// Two to three seconds, and a round trip more or less. The digits of the clock stand in for chance, so that
-    /// flows that meet do not probe together. §5.3.3.8.3
+    /// Draws the wait before a probe: two to three seconds, and one round trip more or less.
+    /// The clock's digits serve as random numbers, so that competing flows do not probe together. §5.3.3.8.3
     fn pick_probe_wait(&mut self, now: Time, delivered: u64) {
         let chance = mix(now.as_nanos() ^ delivered.rotate_left(32));
         self.rounds_since_probe_up = chance & 1;
@@ -81,8 +81,9 @@ impl Bbr3 {
         }
     }
 
-    /// Two or three seconds at most, and no more round trips than a Reno flow of this window needs for a loss.
-    /// §5.3.3.8
+    /// Returns true if it is time to probe.
+    /// That is after two or three seconds at most, and no more round trips than a Reno flow of this window needs for a
+    /// loss. §5.3.3.8
     fn is_time_to_probe(&self, now: Time, window: &Window) -> bool {
         let rounds = (self.target_inflight(window) / window.mss).min(63);
         now > self.cycle_from + self.probe_wait || self.rounds_since_probe_up >= rounds
@@ -106,12 +107,12 @@ impl Bbr3 {
         self.full_bw_now
     }
 
-    /// The window was full at some time in the last round trip. §2.4, `C.is_cwnd_limited`
+    /// Returns true if the window was full at some time in the last round trip. §2.4, `C.is_cwnd_limited`
     fn is_cwnd_limited(&self) -> bool {
         self.full_round.is_some_and(|round| round + 1 >= self.round)
     }
 
-    /// What leaves others some room. §5.3.3.9
+    /// Returns a volume that leaves room for other flows. §5.3.3.9
     pub(super) fn inflight_with_headroom(&self, mss: u64) -> u64 {
         if self.inflight_longterm == NONE {
             return NONE;
@@ -120,7 +121,7 @@ impl Bbr3 {
         self.inflight_longterm.saturating_sub(room).max(MIN_PIPE * mss)
     }
 
-    /// One segment more in the first round trip, two in the second, four … §5.3.3.9
+    /// Raises the growth: one segment more in the first round trip, two in the second, four … §5.3.3.9
     fn raise_slope(&mut self, window: &Window) {
         let growth = 1u64 << self.probe_up_rounds;
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(30);
@@ -142,7 +143,7 @@ impl Bbr3 {
         }
     }
 
-    /// Returns whether it has begun a phase. §5.3.3.9
+    /// Adapts the long-term bound; returns true if it has begun a phase. §5.3.3.9
     fn adapt_long_term(&mut self, window: &Window, sample: &RateSample) -> bool {
         if self.ack_phase == AckPhase::Starting && self.round_start {
             self.ack_phase = AckPhase::Feedback;
@@ -247,7 +248,7 @@ impl Bbr3 {
     }
 }
 
-/// Every bit of the result depends on every bit of `x` (the finalizer of `SplitMix64`).
+/// Mixes bits so that every bit of the result depends on every bit of `x` (the finalizer of `SplitMix64`).
 const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! Rules of the draft, one by one. Segments are 1000 bytes; the path takes 1 MB/s and 100 ms unless said.
+//! Rules of the draft, one by one. Segments are 1000 bytes; the path has 1 MB/s and 100 ms unless stated.
 
 use super::loss::inflight_at_loss;
 use super::*;
@@ -19,10 +19,10 @@ struct Rig {
     w: Window,
     now: Time,
     delivered: u64,
-    /// What its acknowledgements find in flight; `None`: what the rate holds in a round trip.
+    /// Bytes in flight at its acknowledgements; `None`: the rate times a round trip.
     in_flight: Option<u64>,
     full: bool,
-    /// The time has come to probe for the round trip as the draft says; else never.
+    /// True if the probe of the round trip comes due as in the draft; else never.
     ages: bool,
 }
 
@@ -41,7 +41,7 @@ impl Rig {
         }
     }
 
-    /// A round trip of 100 ms that delivered so many bytes per second, and lost so much of what was in flight.
+    /// Runs a round trip of 100 ms with this delivery rate, bytes per second, and this loss of the data in flight.
     fn round(&mut self, rate: f64, lost: u64) {
         self.round_of(rate, lost, 100);
     }
@@ -77,13 +77,13 @@ impl Rig {
         self.b.on_ack(&mut self.w, &p, sample);
     }
 
-    /// A segment was found lost, and so many bytes with it since it left.
+    /// Reports the loss of a segment, with the total lost since it left.
     fn lose(&mut self, seq: u64, lost: u64, in_flight: u64) {
         let loss = Loss { seq, len: MSS as u32, in_flight, lost, app_limited: false };
         self.b.on_lost(self.now, &mut self.w, &loss, self.delivered);
     }
 
-    /// Rounds at 1 MB/s until the state is reached; how many.
+    /// Runs rounds at 1 MB/s until the state is reached; returns their number.
     fn reach(&mut self, state: State) -> u32 {
         let mut rounds = 0;
         while self.b.state != state {
@@ -94,7 +94,7 @@ impl Rig {
         rounds
     }
 
-    /// In `Up`, with a long-term bound.
+    /// Returns a path in `Up`, with a long-term bound.
     fn probing(bound: u64) -> Rig {
         let mut rig = Rig::new();
         rig.reach(State::Cruise);
@@ -113,7 +113,7 @@ fn startup_paces_the_initial_window_and_ends_after_three_rounds_without_growth()
         rig.round(rate, 0);
         assert_eq!(rig.b.state, State::Startup);
     }
-    // 1e6 is a quarter more than 8e5; what follows is not.
+    // 1e6 is a quarter more than 8e5; the next rate is not.
     rig.round(1e6, 0);
     rig.round(1.1e6, 0);
     assert_eq!(rig.b.state, State::Startup);
@@ -172,7 +172,7 @@ fn losses_in_startup_bound_what_is_in_flight_to_what_arrived() {
     }
     rig.in_flight = Some(150 * MSS);
     rig.round(2e6, 6 * MSS);
-    // The round trip delivered 200 segments; bandwidth and propagation make 100, before this round's are believed.
+    // The round trip delivered 200 segments; bandwidth and propagation give 100, before this round's are used.
     assert_eq!(rig.b.inflight_longterm, 200 * MSS);
     assert!(rig.b.full_bw_reached);
 }
@@ -186,7 +186,7 @@ fn the_cycle_is_down_cruise_refill_up() {
     assert_eq!(rig.b.state, State::Cruise);
     assert!((rig.b.pacing_rate() - 0.99e6).abs() < 1.0);
     let from = rig.now;
-    // A bandwidth-delay product of 100 segments asks for 63 round trips, so the two to three seconds come first.
+    // A bandwidth-delay product of 100 segments allows 63 round trips, so the two to three seconds come first.
     rig.reach(State::Refill);
     let waited = (rig.now - from).as_secs_f64();
     assert!((1.8..3.1).contains(&waited), "{waited}");
@@ -364,7 +364,7 @@ fn five_seconds_without_a_shorter_round_trip_halve_what_is_in_flight_for_200_ms(
     assert!((0.2..0.3).contains(&lasted), "{lasted}");
     assert_eq!(rig.b.state, State::Cruise);
     assert_eq!(rig.b.min_rtt, Some(Span::from_millis(90)));
-    // The window comes back at once: two bandwidth-delay products, and what came aggregated.
+    // The window comes back at once: two bandwidth-delay products, and the aggregated data.
     assert!(rig.w.cwnd >= 180 * MSS, "{}", rig.w.cwnd);
 }
 
@@ -388,12 +388,12 @@ fn bursts_of_acknowledgements_widen_the_window_by_what_came_at_once() {
     rig.reach(State::Cruise);
     rig.b.extra_acked = MaxOfRounds::default();
     let from = rig.now + Span::from_secs(1);
-    // A segment each millisecond, as the rate has it.
+    // A segment each millisecond, which is the rate.
     for ms in 0..100 {
         rig.b.update_ack_aggregation(from + Span::from_millis(ms), MSS, &rig.w);
     }
     assert_eq!(rig.b.extra_acked.get(), MSS);
-    // A silence, then thirty at once.
+    // An idle period, then thirty at once.
     let late = from + Span::from_millis(120);
     rig.b.update_ack_aggregation(late, 20 * MSS, &rig.w);
     for _ in 0..10 {
@@ -404,7 +404,7 @@ fn bursts_of_acknowledgements_widen_the_window_by_what_came_at_once() {
     rig.w.cwnd = 1000 * MSS;
     rig.b.set_window(&mut rig.w, 0, rig.delivered);
     assert_eq!(rig.w.cwnd, plain + 30 * MSS);
-    // Ten round trips later it is forgotten.
+    // Ten round trips later it is discarded.
     rig.b.round += 10;
     rig.b.update_ack_aggregation(late + Span::from_secs(1), MSS, &rig.w);
     assert_eq!(rig.b.extra_acked.get(), MSS);
@@ -440,7 +440,7 @@ fn after_a_silence_it_paces_at_what_it_knows() {
     let mut rig = Rig::probing(NONE);
     rig.b.restart(rig.now, &mut rig.w, rig.delivered);
     assert!((rig.b.pacing_rate() - rig.b.bw * 0.99).abs() < 1.0);
-    // And the silence counts as a probe of the round trip.
+    // The idle period also counts as a probe of the round trip.
     rig.ages = true;
     rig.now += Span::from_secs(20);
     rig.round(1e6, 0);

@@ -21,8 +21,8 @@ struct Rig {
 }
 
 impl Rig {
-    /// An established connection with endless data whose window is so many datagrams, and not in slow start. Pacing
-    /// is out of the way.
+    /// Returns an established connection with endless data and a window of this many datagrams, not in slow start.
+    /// Pacing is disabled.
     fn new(cfg: Config, datagrams: u64) -> Rig {
         let cfg = Config { datagram: DATAGRAM as u32, burst: 1000, hystart: false, ..cfg };
         let mut s = Sender::new(&cfg);
@@ -37,7 +37,7 @@ impl Rig {
         Rig::new(Config::new(Congestion::NewReno), datagrams)
     }
 
-    /// Packets that may leave now.
+    /// Returns the packets that may leave now.
     fn packets(&mut self) -> Vec<Packet> {
         let mut all = Vec::new();
         while let Some(packet) = self.s.poll(self.now, || None) {
@@ -46,7 +46,7 @@ impl Rig {
         all
     }
 
-    /// Their numbers.
+    /// Returns their numbers.
     fn sent(&mut self) -> Vec<u64> {
         self.packets().iter().filter_map(Packet::number).collect()
     }
@@ -136,7 +136,7 @@ fn silence_is_probed_with_two_packets_and_the_timeout_doubles() {
         assert_eq!(probes.len(), 2);
         assert!(probes.iter().all(|p| p.stream.is_some_and(|f| f.offset >= 4 * 1100)));
     }
-    // §6.2: a probe timeout says nothing of losses or congestion.
+    // §6.2: a probe timeout is no evidence of losses or congestion.
     assert_eq!((r.lost(), r.s.counters.congestion_events), (0, 0));
     assert_eq!(r.s.window.cwnd, 4 * DATAGRAM);
     assert_eq!(r.s.counters.probe_timeouts, 4);
@@ -184,13 +184,13 @@ fn the_window_is_halved_once_per_loss_epoch() {
     r.ack(&[(1, 3), (10, 12)]);
     assert_eq!(r.s.window.cwnd, 10 * DATAGRAM);
     assert_eq!(r.s.counters.congestion_events, 1);
-    // Nor does it grow by what left before.
+    // It does not grow either by data that left before.
     r.ack(&[(1, 3), (10, 19)]);
     assert_eq!(r.s.window.cwnd, 10 * DATAGRAM);
     r.now += ms(1);
     let next = r.sent();
     assert_eq!(next[0], 21);
-    // What left later begins another epoch when it is lost; the one that left with the reduction does not.
+    // A later packet begins another epoch when it is lost; the one that left with the reduction does not.
     r.now += ms(100);
     r.ack(&[(21, 24)]);
     assert!(r.lost() > 6);
@@ -250,8 +250,8 @@ fn pacing_is_no_limit_of_the_application() {
     assert_eq!(r.s.window.cwnd, before + 2 * DATAGRAM); // RFC 9002 §7.8
 }
 
-/// Ten seconds in which nothing gets through but these numbers; then an ACK of them and the last probe. Returns what
-/// the window was before and is afterwards, in datagrams.
+/// Runs ten seconds in which only these numbers get through; then an ACK of them and the last probe.
+/// Returns the window before and afterwards, in datagrams.
 fn outage(r: &mut Rig, spared: &[u64]) -> (u64, u64) {
     let before = r.s.window.cwnd / DATAGRAM;
     let mut last = r.sent().last().copied().unwrap();
@@ -272,11 +272,11 @@ fn congestion_is_persistent_when_all_is_lost_for_three_probe_timeouts() {
     assert_eq!(r.s.counters.persistent_congestions, 1);
     // Slow start begins, and the epoch is over (Appendix B.8).
     assert!(r.s.window.in_slow_start() && r.s.recovery_from.is_none());
-    // One of each pair of probes, which are at most 5.2 s apart, arrives: never is everything lost for so long.
+    // One of each pair of probes, which are at most 5.2 s apart, arrives: the total loss is never long enough.
     let mut r = Rig::reno(10);
     assert_eq!(outage(&mut r, &[10, 12, 14, 16]), (10, 5));
     assert_eq!(r.s.counters.persistent_congestions, 0);
-    // What left before the first round trip was measured says nothing.
+    // Packets that left before the first round trip was measured do not count.
     let mut r = Rig::reno(10);
     r.s.first_rtt = None;
     assert_eq!(outage(&mut r, &[]), (10, 5));
@@ -318,7 +318,7 @@ fn counts_that_cannot_be_turn_ecn_off() {
         assert!(r.s.ecn.failed());
         let next = r.packets();
         assert!(!next.is_empty() && next.iter().all(|p| p.ecn == Ecn::NotEct));
-        // Marks are not believed any more.
+        // Marks are ignored from here on.
         let before = r.s.window.cwnd;
         r.ack_with(&[(0, 7)], Span::ZERO, counts(4, 4));
         assert!(r.s.window.cwnd >= before);
@@ -344,7 +344,7 @@ fn prague_cuts_by_the_part_that_was_marked() {
 
 // ---- the connection ----
 
-/// Carries packets between two ends until nothing is left to do at this instant, less those that are refused.
+/// Carries packets between two ends until nothing is left to do at this instant, except refused ones.
 fn exchange(
     ends: &mut [Connection; 2],
     now: Time,
@@ -388,7 +388,7 @@ fn the_handshake_is_one_round_trip_and_its_losses_are_no_congestion() {
     assert!(ends.iter().all(Connection::is_established));
     assert!(matches!(log[0].1.kind, Kind::Handshake { attempt: 2 }));
     let s = ends[0].stats();
-    // The answer names the attempt that it answers, so there is a sample: from the third, RFC 9000 §12.3.
+    // The response names the attempt that it answers, so there is a sample: from the third, RFC 9000 §12.3.
     assert_eq!(s.srtt, Some(ms(999)));
     assert_eq!((s.lost, s.congestion_events, s.handshakes_sent), (0, 0, 3));
     assert_eq!(s.cwnd, cfg.initial_cwnd());

@@ -18,7 +18,7 @@ fn one_reduction_per_window_of_marks() {
     assert_eq!(r.s.counters.resent, 0);
 }
 
-/// What one segment at a time does when every acknowledgement is marked: windows, and the waits.
+/// Sends one segment at a time with every acknowledgement marked; returns the state and the waits.
 fn marked_at_one(cfg: TcpConfig, marks: u64) -> (Rig, Vec<Span>) {
     let mut r = Rig::full(TcpConfig { ecn: true, ..cfg }, 1);
     r.s.window.ssthresh = 2 * MSS;
@@ -30,7 +30,7 @@ fn marked_at_one(cfg: TcpConfig, marks: u64) -> (Rig, Vec<Span>) {
         waits.push(r.s.deadline() - r.now);
         r.now = r.s.deadline();
         r.s.on_deadline(r.now);
-        // Nothing was lost: one new segment, which tells of the reduction.
+        // Nothing was lost: one new segment, which reports the reduction.
         let out = r.s.poll(r.now).unwrap();
         assert_eq!((out.seq, out.flags), (seq(n), Flags::ECT | Flags::CWR));
         assert!(r.s.poll(r.now).is_none());
@@ -45,7 +45,7 @@ fn a_mark_halves_down_to_one_segment() {
     assert_eq!(r.ack_with(1, &[], Flags::ECE), []);
     // RFC 3168 §6.1.2: half of two; RFC 5681 §3.1 (4): the threshold stays at two.
     assert_eq!((r.s.window.cwnd, r.s.window.ssthresh), (MSS, 2 * MSS));
-    // The echo goes on until the receiver hears of it: no second reduction, no wait.
+    // The echo goes on until the receiver is notified: no second reduction, no wait.
     assert_eq!(r.ack_with(2, &[], Flags::ECE), [2]);
     assert_eq!(r.ack(3), [3, 4]);
     // CUBIC: 0.7 of two (RFC 9438 §4.6).
@@ -149,7 +149,7 @@ fn prague() -> Rig {
     rig
 }
 
-/// An ACK of everything below segment `n` that tells of so many marks in all.
+/// Returns an ACK of everything below segment `n` that reports this total of marks.
 fn counted(r: &mut Rig, n: u64, ce: u32) {
     let ack = Segment { ack: seq(n), flags: Flags::ACK, ce, ..Segment::default() };
     r.s.on_ack(r.now, &ack);

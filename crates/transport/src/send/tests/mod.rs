@@ -186,12 +186,12 @@ fn timeout_goes_back_and_slow_starts() {
         assert_eq!((r.s.window.ssthresh, r.s.window.cwnd), (4 * MSS, MSS));
         assert_eq!(r.s.rto(), rto * 2);
         assert_eq!(r.s.deadline(), r.now + rto * 2);
-        // Duplicates say nothing now.
+        // Duplicates have no effect now.
         for _ in 0..4 {
             assert_eq!(r.ack(0), []);
         }
         assert_eq!(r.ack(1), [1, 2]);
-        // 2 to 4 had arrived: the ACK jumps, and what it covers is not sent again.
+        // 2 to 4 had arrived: the ACK jumps, and the data that it covers is not sent again.
         assert_eq!(r.ack(5), [5, 6, 7]);
         // The duplicate of 7 is acknowledged last; then new data.
         let new = r.ack(8);
@@ -235,7 +235,7 @@ fn karn_takes_no_sample_from_what_was_sent_twice() {
     assert_eq!(r.s.rto(), Span::from_secs(1));
 }
 
-/// RFC 6298 §3 asks for a sample per round trip; ns-2 takes no more.
+/// RFC 6298 §3 requires a sample per round trip; ns-2 takes no more.
 #[test]
 fn one_segment_per_round_trip_is_timed_where_asked() {
     for (once, expected) in [(true, 1), (false, 4)] {
@@ -316,7 +316,7 @@ fn pipe_never_exceeds_the_window_in_sack_recovery() {
             assert!(r.s.board.pipe() <= r.s.window.cwnd, "{to}");
         }
     }
-    // 19 + the one resent + what the window let out.
+    // 19, the retransmitted one, and the data that the window released.
     assert_eq!(r.s.board.pipe(), r.s.window.cwnd);
 }
 
