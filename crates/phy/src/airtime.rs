@@ -8,31 +8,32 @@ use crate::rates::Rate;
 
 /// Duration fields (NAV) and total lengths of a frame exchange.
 impl Phy {
-    /// The Duration field of a data frame sent without RTS: SIFS and the ACK.
+    /// Returns the Duration field of a data frame sent without RTS: SIFS and the ACK.
     pub fn nav_data(&self, rate: Rate) -> Span {
         self.sifs() + self.response(rate).ack
     }
 
-    /// The Duration field of the RTS before a data frame that lasts `data` and is answered for
-    /// `answer`: CTS, data, answer and three SIFS (IEEE 802.11-2020 §9.2.5.2).
+    /// Returns the Duration field of the RTS before a data frame that lasts `data`.
+    /// The response lasts `answer`; the field covers CTS, data, response and three SIFS (IEEE 802.11-2020 §9.2.5.2).
     pub fn nav_rts(&self, rate: Rate, data: Span, answer: Span) -> Span {
         self.sifs() * 3 + self.response(rate).cts + data + answer
     }
 
-    /// The Duration field of the CTS that answers an RTS whose field was `nav_rts`.
+    /// Returns the Duration field of the CTS that responds to an RTS whose field was `nav_rts`.
     pub fn nav_cts(&self, rate: Rate, nav_rts: Span) -> Span {
         nav_rts.saturating_sub(self.sifs() + self.response(rate).cts)
     }
 
-    /// How long after the end of an RTS overheard at `rts_rate` a station may drop the NAV it set
-    /// for it, if no frame has begun: 2 SIFS + CTS + aRxPHYStartDelay + 2 slots
+    /// Returns the time after which a station may reset the NAV set by an overheard RTS.
+    /// It counts from the end of the RTS, sent at `rts_rate`, if no frame has begun: 2 SIFS + CTS + aRxPHYStartDelay +
+    /// 2 slots
     /// (IEEE 802.11-2020 §10.3.2.4).
     pub fn nav_reset(&self, rts_rate: Rate) -> Span {
         let start = self.info(rts_rate).waveform.rx_start_delay();
         self.sifs() * 2 + self.airtime(rts_rate, CTS) + start + self.slot() * 2
     }
 
-    /// From the first bit of data (or RTS) to the last bit of the ACK, when nothing fails.
+    /// Returns the time from the first bit of data (or RTS) to the last bit of the ACK, without failures.
     pub fn exchange(&self, rate: Rate, psdu: u32, rts: bool) -> Span {
         let r = self.response(rate);
         let bare = self.airtime(rate, psdu) + self.sifs() + r.ack;
@@ -93,7 +94,7 @@ mod tests {
         let data = phy.airtime(r11, 1564);
         let nav = phy.nav_rts(r11, data, phy.response(r11).ack);
         assert_eq!(nav, US(30 + 248 + 1330 + 248));
-        // What is left after SIFS and the CTS: SIFS, data, SIFS, ACK.
+        // The remaining time after SIFS and the CTS: SIFS, data, SIFS, ACK.
         assert_eq!(phy.nav_cts(r11, nav), US(20 + 1330 + 248));
         assert_eq!(phy.nav_reset(Rate(1)), US(20 + 248 + 192 + 40));
         assert_eq!(phy.exchange(r11, 1564, false), US(1330 + 10 + 248));

@@ -10,21 +10,21 @@ use crate::rates::Rate;
 /// Content of a full frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FullFrame {
-    /// Packets.
+    /// Number of packets.
     pub packets: u32,
-    /// MPDUs that they are in.
+    /// Number of MPDUs that contain them.
     pub mpdus: u32,
     /// Length of the PSDU, bytes.
     pub psdu: u32,
 }
 
 impl FullFrame {
-    /// A full frame of packets that are `mpdu` bytes each as an MPDU of their own.
+    /// Returns a full frame of packets that are `mpdu` bytes each as a separate MPDU.
     pub fn of(phy: &Phy, rate: Rate, mpdu: u32) -> FullFrame {
         FullFrame::at_most(phy, rate, mpdu, u32::MAX)
     }
 
-    /// A frame of at most `packets` such packets, at least one.
+    /// Returns a frame of at most `packets` such packets, at least one.
     pub fn at_most(phy: &Phy, rate: Rate, mpdu: u32, packets: u32) -> FullFrame {
         let (mpdus, psdu) = full_aggregate(phy, rate, mpdu, packets);
         let plain = FullFrame { packets: mpdus, mpdus, psdu };
@@ -65,7 +65,7 @@ impl FullFrame {
     }
 }
 
-/// MPDUs, and the length of their PSDU, bytes.
+/// Returns the number of MPDUs, and the length of their PSDU, bytes.
 fn full_aggregate(phy: &Phy, rate: Rate, mpdu: u32, packets: u32) -> (u32, u32) {
     let Some(m) = phy.as_modern() else { return (1, mpdu) };
     let longest = phy.response(rate).longest_psdu;

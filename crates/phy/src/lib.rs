@@ -1,6 +1,6 @@
 //! 802.11 physical layers: rate and MCS tables, waveforms, frame sizes, airtime, channels.
 //!
-//! Integer arithmetic on nanoseconds and bits, as the standard writes it: no medium, no stations, no
+//! Integer arithmetic on nanoseconds and bits, as the standard defines it: no medium, no stations, no
 //! state. The radio (`fairmesh-wifi`), the capacity models, scenarios and the gateway daemon use it. A new
 //! PHY is a rate table ([`Phy`], [`mcs`]) and a duration rule ([`Waveform`]). Model pages:
 //! docs/models/airtime.md, docs/models/radios-of-today.md.

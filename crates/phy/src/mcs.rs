@@ -18,7 +18,7 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// The name of the amendment.
+    /// Returns the name of the amendment.
     pub const fn name(self) -> &'static str {
         match self {
             Generation::Ht => "802.11n",
@@ -27,7 +27,7 @@ impl Generation {
         }
     }
 
-    /// The highest MCS per stream.
+    /// Returns the highest MCS per stream.
     pub const fn highest_mcs(self) -> u8 {
         match self {
             Generation::Ht => 7,
@@ -36,7 +36,7 @@ impl Generation {
         }
     }
 
-    /// Most spatial streams that are modelled: MCS 0–15 are two streams of 802.11n.
+    /// Returns the largest modelled number of spatial streams: MCS 0–15 are two streams of 802.11n.
     pub const fn most_streams(self) -> u8 {
         match self {
             Generation::Ht => 2,
@@ -44,8 +44,10 @@ impl Generation {
         }
     }
 
-    /// Longest A-MPDU, bytes: 2^16 − 1, 2^20 − 1 (IEEE 802.11-2020 Tables 9-184 and 9-272) and
-    /// 6 500 631 (IEEE 802.11ax-2021 §27.2.2, the longest PSDU).
+    /// Returns the length of the longest A-MPDU, bytes.
+    /// It is 2^16 − 1, 2^20 − 1 (IEEE 802.11-2020 Tables 9-184 and 9-272) and 6 500 631 (IEEE 802.11ax-2021 §27.2.2,
+    /// the
+    /// longest PSDU).
     pub const fn longest_ampdu(self) -> u32 {
         match self {
             Generation::Ht => 65_535,
@@ -54,8 +56,10 @@ impl Generation {
         }
     }
 
-    /// Longest A-MSDU, bytes: 7935 (IEEE 802.11-2020 §9.4.2.55.2), and what the longest MPDU of 11 454 leaves beside
-    /// its header and FCS (§9.4.2.157.2, Table 9-34).
+    /// Returns the length of the longest A-MSDU, bytes.
+    /// It is 7935 (IEEE 802.11-2020 §9.4.2.55.2), or the longest MPDU of 11 454 less its header and FCS (§9.4.2.157.2,
+    /// Table
+    /// 9-34).
     pub const fn longest_amsdu(self) -> u32 {
         match self {
             Generation::Ht => 7935,
@@ -63,7 +67,7 @@ impl Generation {
         }
     }
 
-    /// Most MPDUs under one block acknowledgement: 64, with 802.11ax 256.
+    /// Returns the largest number of MPDUs under one block acknowledgement: 64, with 802.11ax 256.
     pub const fn most_mpdus(self) -> u32 {
         match self {
             Generation::Ht | Generation::Vht => 64,
@@ -85,7 +89,8 @@ impl Generation {
         }
     }
 
-    /// N_SD, data subcarriers (IEEE 802.11-2020 Tables 19-6 and 21-5, IEEE 802.11ax-2021 Table 27-61).
+    /// Returns N_SD, data subcarriers.
+    /// IEEE 802.11-2020 Tables 19-6 and 21-5, IEEE 802.11ax-2021 Table 27-61.
     const fn subcarriers(self, width_mhz: u32) -> u64 {
         match (self, width_mhz) {
             (Generation::He, 20) => 234,
@@ -100,8 +105,9 @@ impl Generation {
     }
 }
 
-/// (N_BPSCS, code rate as a fraction, non-HT reference rate in Mbit/s) by MCS: IEEE 802.11-2020
-/// Tables 19-27 ff., 21-29 ff., IEEE 802.11ax-2021 Table 27-54 ff.; the reference rates are of Table 10-10.
+/// Schemes by MCS: N_BPSCS, code rate as a fraction, non-HT reference rate in Mbit/s.
+/// IEEE 802.11-2020 Tables 19-27 ff., 21-29 ff., IEEE 802.11ax-2021 Table 27-54 ff.; the reference rates are of Table
+/// 10-10.
 const SCHEMES: [(u64, (u64, u64), u64); 12] = [
     (1, (1, 2), 6),
     (2, (1, 2), 12),
@@ -126,7 +132,7 @@ pub struct Mode {
     guard_ns: u32,
 }
 
-/// Why a mode was refused.
+/// Reason for the rejection of a mode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ModeError {
     /// No such MCS.
@@ -142,7 +148,7 @@ pub enum ModeError {
 }
 
 impl ModeError {
-    /// What is allowed instead.
+    /// Returns the accepted values.
     pub fn expected(&self) -> String {
         let list = |values: &[u32], unit: &str| {
             let words: Vec<String> = values.iter().map(|v| format!("\"{v} {unit}\"")).collect();
@@ -177,10 +183,10 @@ impl fmt::Display for ModeError {
 impl core::error::Error for ModeError {}
 
 impl Mode {
-    /// A mode of one generation. In 802.11n, MCS 8 to 15 are MCS 0 to 7 with two streams.
+    /// Returns a mode of one generation. In 802.11n, MCS 8 to 15 are MCS 0 to 7 with two streams.
     ///
     /// # Errors
-    /// What the generation does not have; see [`ModeError`].
+    /// If the generation lacks a value; see [`ModeError`].
     pub fn new(
         generation: Generation,
         mcs: u8,
@@ -211,7 +217,7 @@ impl Mode {
         Ok(mode)
     }
 
-    /// The fastest mode with these streams, at this width.
+    /// Returns the fastest mode with these streams, at this width.
     ///
     /// # Errors
     /// As [`Mode::new`].
@@ -227,48 +233,48 @@ impl Mode {
         last
     }
 
-    /// MCS per stream: modulation and code rate.
+    /// Returns the MCS per stream: modulation and code rate.
     pub const fn mcs(self) -> u8 {
         self.mcs
     }
-    /// Spatial streams.
+    /// Returns the number of spatial streams.
     pub const fn streams(self) -> u8 {
         self.streams
     }
-    /// Width of the channel, MHz.
+    /// Returns the width of the channel, MHz.
     pub const fn width_mhz(self) -> u32 {
         self.width_mhz
     }
-    /// Guard interval, ns.
+    /// Returns the guard interval, ns.
     pub const fn guard_ns(self) -> u32 {
         self.guard_ns
     }
 
-    /// Coded bits per subcarrier and stream, and the code rate as a fraction.
+    /// Returns the coded bits per subcarrier and stream, and the code rate as a fraction.
     pub const fn scheme(self) -> (u32, (u64, u64)) {
         let (bits, code, _) = SCHEMES[self.mcs as usize];
         (bits as u32, code)
     }
 
-    /// The rate of the non-HT table with the same modulation and code rate, by which control
-    /// responses are chosen (IEEE 802.11-2020 Table 10-10).
+    /// Returns the rate of the non-HT table with the same modulation and code rate.
+    /// Control responses are chosen by it (IEEE 802.11-2020 Table 10-10).
     pub const fn reference_rate(self) -> BitRate {
         BitRate(SCHEMES[self.mcs as usize].2 * 1_000_000)
     }
 
-    /// N_CBPS.
+    /// Returns N_CBPS.
     fn coded_bits(self, g: Generation) -> u64 {
         g.subcarriers(self.width_mhz) * SCHEMES[self.mcs as usize].0 * u64::from(self.streams)
     }
 
-    /// N_DBPS, rounded down as 802.11ax does.
+    /// Returns N_DBPS, rounded down as in 802.11ax.
     fn data_bits(self, g: Generation) -> u64 {
         let (over, under) = SCHEMES[self.mcs as usize].1;
         self.coded_bits(g) * over / under
     }
 
-    /// N_ES of 802.11ac: an encoder for each 600 Mbit/s at the short guard interval (IEEE
-    /// 802.11-2020 §21.5); one more where the tables depart from that rule.
+    /// Returns N_ES of 802.11ac: an encoder for each 600 Mbit/s at the short guard interval.
+    /// IEEE 802.11-2020 §21.5; one more where the tables depart from that rule.
     fn encoders(self) -> u64 {
         if (self.width_mhz, self.streams, self.mcs) == (160, 4, 7) {
             return 6;
@@ -277,16 +283,18 @@ impl Mode {
         self.data_bits(Generation::Vht).div_ceil(2160)
     }
 
-    /// Whether the coded bits divide among the encoders and puncturing blocks; 802.11ac leaves out the
-    /// combinations where they do not (IEEE 802.11-2020 §21.5).
+    /// Returns true if the coded bits divide among the encoders and puncturing blocks.
+    /// 802.11ac excludes the combinations for which they do not (IEEE 802.11-2020 §21.5).
     fn divides(self) -> bool {
         let (bits, encoders) = (self.coded_bits(Generation::Vht), self.encoders());
         bits.is_multiple_of(encoders)
             && (bits / encoders).is_multiple_of(SCHEMES[self.mcs as usize].1.1)
     }
 
-    /// The duration rule. `ns3`: ns-3.37's preambles, without VHT-SIG-B and with HE-LTFs of 8 µs, and
-    /// its symbols at the short guard interval, which it does not round to 4 µs.
+    /// Returns the duration rule.
+    /// `ns3`: ns-3.37's preambles, without VHT-SIG-B and with HE-LTFs of 8 µs, and its symbols at the short guard
+    /// interval,
+    /// which it does not round to 4 µs.
     pub(crate) fn waveform(self, g: Generation, ns3: bool, extension_us: u32) -> Waveform {
         // N_LTF: 1, 2, 4, 4 (IEEE 802.11-2020 Tables 19-13 and 21-13).
         let training = [1, 2, 4, 4][usize::from(self.streams) - 1];
@@ -325,7 +333,7 @@ impl Mode {
         }
     }
 
-    /// The nominal bit rate: data bits per symbol time.
+    /// Returns the nominal bit rate: data bits per symbol time.
     pub fn bit_rate(self, g: Generation) -> BitRate {
         let symbol = match g {
             Generation::He => 12_800 + self.guard_ns,

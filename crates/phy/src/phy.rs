@@ -12,7 +12,7 @@ use crate::rates::{Modulation, Preamble, Rate, RateInfo, dsss, ofdm};
 use crate::timing::{PhyTiming, Response};
 use crate::waveform::LONGEST_PPDU;
 
-/// Whether an 802.11g network admits 802.11b stations.
+/// Compatibility of an 802.11g network with 802.11b stations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compatibility {
     /// ERP-OFDM rates only, 9 µs slots, CWmin 15.
@@ -22,7 +22,7 @@ pub enum Compatibility {
     WithB(Preamble),
 }
 
-/// The bands of radios of today.
+/// Frequency bands of 802.11n, ac and ax.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Band {
     /// 2.4 GHz: SIFS 10 µs, frames extended by 6 µs.
@@ -38,22 +38,24 @@ pub struct Modern {
     pub generation: Generation,
     /// Band.
     pub band: Band,
-    /// The modes in use; beside them the OFDM rates of the band.
+    /// Modes in use, beside the OFDM rates of the band.
     pub modes: Vec<Mode>,
-    /// Longest A-MPDU, bytes with delimiters and padding; 0: every MPDU goes alone.
+    /// Longest A-MPDU, bytes with delimiters and padding; 0: every MPDU is sent alone.
     pub ampdu: u32,
-    /// Longest A-MSDU, bytes with its subframes' headers and padding; 0: every packet is an MPDU of its own.
+    /// Longest A-MSDU, bytes with its subframes' headers and padding; 0: every packet is a separate MPDU.
     pub amsdu: u32,
-    /// Most MPDUs in it, and places in the window of a block acknowledgement: up to 64, or up to 256
-    /// with a longer BlockAck.
+    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window.
+    /// It is at most 64, or at most 256 with a longer BlockAck.
     pub window: u32,
-    /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), control rates
-    /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate, and a CTS for every RTS, whatever the NAV says.
+    /// True for ns-3.37's deviations from the standard.
+    /// They are preambles ([`Mode`]), control rates by the bit rate of one stream at 20 MHz, RTS at the highest basic
+    /// rate,
+    /// and a CTS for every RTS, regardless of the NAV.
     pub ns3: bool,
 }
 
 impl Modern {
-    /// Longest MPDU that holds an A-MSDU, bytes.
+    /// Returns the length of the longest MPDU that holds an A-MSDU, bytes.
     pub const fn longest_mpdu_with_amsdu(&self) -> u32 {
         match self.generation {
             Generation::Ht if self.ampdu > 0 => LONGEST_MPDU_IN_HT_AMPDU,
@@ -71,7 +73,7 @@ pub struct Phy {
     modern: Option<Modern>,
 }
 
-/// Why a PHY's configuration was refused.
+/// Reason for the rejection of a PHY's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhyError {
     /// The PHY has no such rate.
@@ -104,28 +106,29 @@ impl fmt::Display for PhyError {
 }
 impl core::error::Error for PhyError {}
 
-/// What ns-3.37 compares control rates with: the mode's rate at 20 MHz with one stream.
+/// Returns the rate with which ns-3.37 compares control rates: the mode's at 20 MHz with one stream.
 fn one_stream_rate(g: Generation, mode: Mode) -> BitRate {
     let guard = if g == Generation::He { 800 } else { mode.guard_ns() };
-    // 802.11ac has no MCS 9 there; by then the answer is the highest basic rate anyway.
+    // 802.11ac has no MCS 9 there; by then the response has the highest basic rate anyway.
     let mcs = if g == Generation::Vht { mode.mcs().min(8) } else { mode.mcs() };
     Mode::new(g, mcs, 1, 20, guard).map_or(mode.reference_rate(), |m| m.bit_rate(g))
 }
 
 impl Phy {
-    /// 802.11b with basic rates 1 and 2 Mbit/s: slot 20, SIFS 10, DIFS 50, EIFS 364 µs, CW 31..1023.
+    /// Returns 802.11b with basic rates 1 and 2 Mbit/s.
+    /// Slot 20, SIFS 10, DIFS 50, EIFS 364 µs, CW 31..1023.
     pub fn dot11b(preamble: Preamble) -> Self {
         let rates = [(1000, true), (2000, true), (5500, false), (11_000, false)];
         Phy::build(20, 10, 31, rates.into_iter().map(|(k, b)| dsss(k, preamble, b)).collect())
     }
 
-    /// 802.11a in a 20 MHz channel with basic rates 6, 12 and 24 Mbit/s: slot 9, SIFS 16 µs,
-    /// CW 15..1023.
+    /// Returns 802.11a in a 20 MHz channel with basic rates 6, 12 and 24 Mbit/s.
+    /// Slot 9, SIFS 16 µs, CW 15..1023.
     pub fn dot11a() -> Self {
         Phy::build(9, 16, 15, ofdm(Modulation::Ofdm, 0, true).collect())
     }
 
-    /// 802.11g: ERP-OFDM, with or without room for 802.11b stations. SIFS 10 µs.
+    /// Returns 802.11g: ERP-OFDM, with or without support of 802.11b stations. SIFS 10 µs.
     pub fn dot11g(compatibility: Compatibility) -> Self {
         match compatibility {
             Compatibility::Pure => {
@@ -140,8 +143,8 @@ impl Phy {
         }
     }
 
-    /// 802.11n, ac or ax as best-effort stations use it: AIFS SIFS + 3 slots, CW 15..1023, slot 9 µs,
-    /// basic rates 6, 12 and 24 Mbit/s.
+    /// Returns 802.11n, ac or ax as best-effort stations use it.
+    /// AIFS is SIFS + 3 slots, CW 15..1023, slot 9 µs, basic rates 6, 12 and 24 Mbit/s.
     ///
     /// # Panics
     /// If there are more modes than a table holds, which is 200.
@@ -165,23 +168,23 @@ impl Phy {
                 rates.push(info);
             }
         }
-        // Stable: where a rate is the same, the non-HT one comes first.
+        // Stable sort: of equal rates, the non-HT one is first.
         rates.sort_by_key(|r| r.bit_rate);
         Phy::build_with(9, sifs, 15, rates, Some(modern))
     }
 
-    /// What makes this a network of 802.11n, ac or ax.
+    /// Returns the settings of 802.11n, ac or ax, if this is such a network.
     pub fn as_modern(&self) -> Option<&Modern> {
         self.modern.as_ref()
     }
 
-    /// Length of a BlockAck.
+    /// Returns the length of a BlockAck, bytes.
     pub fn block_ack_bytes(&self) -> u32 {
         let long = self.modern.as_ref().is_some_and(|m| m.window > 64);
         if long { BLOCK_ACK_256 } else { BLOCK_ACK }
     }
 
-    /// The rate of a mode.
+    /// Returns the rate of a mode.
     pub fn rate_of(&self, mode: Mode) -> Option<Rate> {
         self.rates().find(|&r| self.info(r).modulation == Modulation::Mcs(mode))
     }
@@ -215,7 +218,7 @@ impl Phy {
         phy
     }
 
-    /// Recomputes what depends on the basic rate set.
+    /// Recomputes the values that depend on the basic rate set.
     fn refresh(&mut self) {
         self.responses = self.rates().map(|r| self.response_to(r)).collect();
         let t = &self.timing;
@@ -267,7 +270,7 @@ impl Phy {
         }
     }
 
-    /// The same PHY with exactly these basic rates.
+    /// Returns the same PHY with exactly these basic rates.
     ///
     /// # Errors
     /// If the set is empty or names a rate the PHY does not have.
@@ -285,7 +288,7 @@ impl Phy {
         Ok(self)
     }
 
-    /// The same PHY with these retry limits (attempts, the first included).
+    /// Returns the same PHY with these retry limits (attempts, the first included).
     ///
     /// # Errors
     /// If either is zero.
@@ -298,7 +301,7 @@ impl Phy {
         Ok(self)
     }
 
-    /// The same PHY with this contention window range.
+    /// Returns the same PHY with this contention window range.
     ///
     /// # Errors
     /// If a bound is not 2^k − 1 with 1 ≤ k ≤ 16, or they are in the wrong order.
@@ -312,69 +315,69 @@ impl Phy {
         Ok(self)
     }
 
-    /// Interframe spaces, windows and retry limits.
+    /// Returns interframe spaces, windows and retry limits.
     pub const fn timing(&self) -> &PhyTiming {
         &self.timing
     }
-    /// Slot time.
+    /// Returns the slot time.
     pub const fn slot(&self) -> Span {
         self.timing.slot
     }
-    /// Short interframe space.
+    /// Returns the short interframe space.
     pub const fn sifs(&self) -> Span {
         self.timing.sifs
     }
-    /// DCF interframe space.
+    /// Returns the DCF interframe space.
     pub const fn difs(&self) -> Span {
         self.timing.difs
     }
-    /// Extended interframe space.
+    /// Returns the extended interframe space.
     pub const fn eifs(&self) -> Span {
         self.timing.eifs
     }
 
-    /// Every rate, from slow to fast.
+    /// Returns every rate, from slow to fast.
     pub fn rates(&self) -> impl DoubleEndedIterator<Item = Rate> + use<> {
         (0..self.rates.len() as u8).map(Rate)
     }
 
-    /// The row of a rate.
+    /// Returns the row of a rate.
     ///
     /// # Panics
     /// If `rate` is not one of this PHY's; so do all the methods that take a rate.
     pub fn info(&self, rate: Rate) -> &RateInfo {
         &self.rates[rate.index()]
     }
-    /// The nominal bit rate.
+    /// Returns the nominal bit rate.
     pub fn bit_rate(&self, rate: Rate) -> BitRate {
         self.info(rate).bit_rate
     }
-    /// The rate with exactly this bit rate.
+    /// Returns the rate with exactly this bit rate.
     pub fn rate(&self, bit_rate: BitRate) -> Option<Rate> {
         self.rates().find(|&r| self.bit_rate(r) == bit_rate)
     }
-    /// The slowest rate of the table.
+    /// Returns the slowest rate of the table.
     pub const fn lowest(&self) -> Rate {
         Rate(0)
     }
-    /// The fastest rate of the table.
+    /// Returns the fastest rate of the table.
     pub fn highest(&self) -> Rate {
         Rate(self.rates.len() as u8 - 1)
     }
-    /// The slowest basic rate: broadcasts are sent at it.
+    /// Returns the slowest basic rate, at which broadcasts are sent.
     pub fn lowest_basic(&self) -> Rate {
         self.rates().find(|&r| self.info(r).basic).unwrap_or(Rate(0))
     }
 
-    /// The rate of the ACK or CTS that answers a frame sent at `data`.
+    /// Returns the rate of the ACK or CTS that responds to a frame sent at `data`.
     pub fn control_rate(&self, data: Rate) -> Rate {
         self.response(data).rate
     }
-    /// The control frames that go with data at this rate.
+    /// Returns the control frames that go with data at this rate.
     pub fn response(&self, data: Rate) -> &Response {
         &self.responses[data.index()]
     }
-    /// The time a PSDU (MAC header to FCS) of `bytes` bytes occupies the air, preamble included.
+    /// Returns the airtime of a PSDU (MAC header to FCS) of `bytes` bytes, preamble included.
     pub fn airtime(&self, rate: Rate, bytes: u32) -> Span {
         self.info(rate).waveform.duration(bytes)
     }
@@ -431,7 +434,7 @@ mod tests {
         assert_eq!([1, 2, 11].map(|r| control(&one, r)), [1, 1, 1]);
         let a = Phy::dot11a();
         assert_eq!([6, 9, 12, 18, 24, 54].map(|r| control(&a, r)), [6, 6, 12, 12, 24, 24]);
-        // No OFDM rate is basic here: the highest mandatory one of the family answers.
+        // No OFDM rate is basic here: the response uses the highest mandatory one of the family.
         let bg = Phy::dot11g(Compatibility::WithB(Preamble::Long));
         assert_eq!([6, 9, 11, 18, 54].map(|r| control(&bg, r)), [6, 6, 11, 12, 24]);
     }
@@ -440,7 +443,7 @@ mod tests {
     fn eifs_follows_the_basic_rates() {
         let two = Phy::dot11b(Preamble::Long).with_basic_rates(&[MBPS(2)]).unwrap();
         assert_eq!(two.eifs(), US(10 + 248 + 50));
-        // 1 Mbit/s data cannot be answered at a basic rate: mandatory 1 Mbit/s.
+        // 1 Mbit/s data cannot be acknowledged at a basic rate: mandatory 1 Mbit/s.
         assert_eq!(two.control_rate(Rate(0)), Rate(0));
     }
 

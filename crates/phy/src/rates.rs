@@ -10,13 +10,13 @@ use crate::waveform::Waveform;
 pub struct Rate(pub u8);
 
 impl Rate {
-    /// The rate as an array index.
+    /// Returns the rate as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Modulation family: a control response is sent in the family of the frame it answers.
+/// Modulation family: a control response is sent in the family of the frame to which it responds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Modulation {
     /// DSSS and HR/DSSS: 1, 2, 5.5, 11 Mbit/s.
@@ -38,9 +38,9 @@ pub struct RateInfo {
     pub modulation: Modulation,
     /// Duration rule.
     pub waveform: Waveform,
-    /// Every station of the PHY can receive it.
+    /// True if every station of the PHY can receive it.
     pub mandatory: bool,
-    /// In the basic rate set: broadcasts and control responses may use it.
+    /// True if in the basic rate set: broadcasts and control responses may use it.
     pub basic: bool,
 }
 
@@ -54,9 +54,9 @@ pub enum Preamble {
     Short,
 }
 
-/// The row of a DSSS or HR/DSSS rate.
+/// Returns the row of a DSSS or HR/DSSS rate.
 pub(crate) const fn dsss(kbps: u64, preamble: Preamble, basic: bool) -> RateInfo {
-    // IEEE 802.11-2020 §16.2.2.2: the short preamble is not for 1 Mbit/s.
+    // IEEE 802.11-2020 §16.2.2.2: the short preamble is not used at 1 Mbit/s.
     let plcp_us = match preamble {
         Preamble::Short if kbps > 1000 => 96,
         _ => 192,
@@ -70,7 +70,7 @@ pub(crate) const fn dsss(kbps: u64, preamble: Preamble, basic: bool) -> RateInfo
     }
 }
 
-/// (Mbit/s, N_DBPS, mandatory): IEEE 802.11-2020 Table 17-4.
+/// OFDM rates: Mbit/s, N_DBPS, mandatory. IEEE 802.11-2020 Table 17-4.
 const OFDM: [(u64, u32, bool); 8] = [
     (6, 24, true),
     (9, 36, false),
@@ -82,7 +82,7 @@ const OFDM: [(u64, u32, bool); 8] = [
     (54, 216, false),
 ];
 
-/// The rows of the OFDM rates, from slow to fast.
+/// Returns the rows of the OFDM rates, from slow to fast.
 pub(crate) fn ofdm(
     modulation: Modulation,
     extension_us: u32,

@@ -1,8 +1,8 @@
-//! Channels, and what a radio on one of them puts into the receivers of another.
+//! Channels, and the power that a radio on one of them leaks into the receivers of another.
 //!
-//! A transmitter is taken to be as bad as its standard allows: its power lies as the transmit
-//! spectral mask has it, up to the frequency at which the mask ends its fall, and nowhere beyond. A
-//! receiver takes what falls into its own width.
+//! A transmitter is assumed to be as bad as its standard allows: its power follows the transmit
+//! spectral mask, up to the frequency at which the mask ends its fall, and is zero beyond. A
+//! receiver takes the power within its own width.
 //!
 //! Sources: IEEE 802.11-2020 §15.4.4.5 (DSSS), §16.3.7.4 (HR/DSSS), §17.3.9.3 (OFDM), §19.3.18.1 (HT),
 //! §21.3.17.1 (VHT); IEEE 802.11ax-2021 §27.3.19.1 (HE). The masks of 40 MHz and more are that of 20 MHz, stretched.
@@ -10,11 +10,11 @@
 /// A channel as a radio occupies it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Occupied {
-    /// Middle of all that it occupies, MHz.
+    /// Centre of the occupied band, MHz.
     pub middle_mhz: u32,
     /// Width, MHz.
     pub width_mhz: u32,
-    /// Spread by a chip sequence (802.11b), not OFDM.
+    /// True if spread by a chip sequence (802.11b), false for OFDM.
     pub spread: bool,
 }
 
@@ -22,9 +22,9 @@ pub struct Occupied {
 const SPREAD_MHZ: u32 = 22;
 
 impl Occupied {
-    /// The channel of a number, as wide as asked, in MHz; `None` where no band has it.
+    /// Returns the channel of a number with the requested width, MHz; `None` if no band has it.
     ///
-    /// At 5 GHz wide channels lie where IEEE 802.11-2020 Annex E puts them, around the primary one; at 2.4 GHz the
+    /// At 5 GHz wide channels lie as in IEEE 802.11-2020 Annex E, around the primary one; at 2.4 GHz the
     /// second 20 MHz are above channels up to 7, and below the others.
     pub fn of(number: u32, width_mhz: u32, spread: bool) -> Option<Self> {
         let width_mhz = if spread { SPREAD_MHZ } else { width_mhz };
@@ -54,7 +54,7 @@ impl Occupied {
         Some(Occupied { middle_mhz, width_mhz, spread })
     }
 
-    /// The mask `offset` MHz from the middle, dB below its top; `None` beyond its fall.
+    /// Returns the mask `offset` MHz from the centre, dB below its top; `None` beyond its fall.
     fn mask(&self, offset: f64) -> Option<f64> {
         let offset = libm::fabs(offset);
         if self.spread {
@@ -74,9 +74,9 @@ impl Occupied {
         Some(from + (to - from) * (offset - a) / (b - a))
     }
 
-    /// Power that a transmitter here puts between two offsets from its middle, MHz, in units of its top.
+    /// Returns the transmitter's power between two offsets from its centre, MHz, in units of its top.
     fn between(&self, low: f64, high: f64) -> f64 {
-        /// Steps per MHz.
+        /// Integration steps per MHz.
         const FINE: f64 = 20.0;
         let steps = libm::round((high - low) * FINE) as u32;
         let at = |k: u32| low + (f64::from(k) + 0.5) / FINE;
@@ -84,8 +84,8 @@ impl Occupied {
         (0..steps).map(density).sum::<f64>() / FINE
     }
 
-    /// How much weaker a receiver on `other` has a transmitter on this channel than one on the same, in dB;
-    /// `None` where nothing reaches it.
+    /// Returns the attenuation at a receiver on `other` relative to one on this channel, dB.
+    /// `None` if no power reaches it.
     pub fn leak(&self, other: &Occupied) -> Option<f64> {
         let apart = f64::from(other.middle_mhz) - f64::from(self.middle_mhz);
         let (own, half) = (1.5 * f64::from(self.width_mhz), f64::from(other.width_mhz) / 2.0);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_leaks_falls_with_the_distance_and_ends() {
-        // The whole of it, but for what falls outside the own width.
+        // All of the power, except for the part outside its own width.
         assert!(leak(36, 36, 20).unwrap() < 0.1);
         let steps: Vec<f64> = (1..=8).map(|n| leak(1, n, 20).unwrap()).collect();
         assert!(steps.windows(2).all(|w| w[0] < w[1]), "{steps:?}");
@@ -131,7 +131,7 @@ mod tests {
         assert!((steps[1] - 1.2).abs() < 0.15, "{steps:?}");
         let next = leak(36, 40, 20).unwrap();
         assert!((22.0..27.0).contains(&next), "{next}");
-        // Beyond one and a half widths nothing is left: 1 and 11, 36 and 48.
+        // Beyond one and a half widths no power is left: 1 and 11, 36 and 48.
         assert_eq!((leak(1, 11, 20), leak(36, 48, 20), leak(36, 149, 20)), (None, None, None));
         // 802.11b: 1 and 6 are 25 MHz apart, the main lobes apart and the side lobes not.
         let b = |n| Occupied::of(n, 20, true).unwrap();

@@ -26,14 +26,14 @@ pub struct PhyTiming {
 }
 
 impl PhyTiming {
-    /// The contention window after a failed attempt: 2(CW + 1) − 1, at most `cw_max`.
+    /// Returns the contention window after a failed attempt: 2(CW + 1) − 1, at most `cw_max`.
     pub const fn next_cw(&self, cw: u32) -> u32 {
         let doubled = 2 * cw + 1;
         if doubled < self.cw_max { doubled } else { self.cw_max }
     }
 }
 
-/// The control frames that go with data at one rate, worked out once.
+/// The control frames that go with data at one rate, computed once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response {
     /// The rate of the ACK, of the BlockAck, and of the CTS.
@@ -46,18 +46,18 @@ pub struct Response {
     pub block_ack: Span,
     /// The longest PSDU, bytes, whose frame lasts no longer than 5.484 ms at an MCS; 0 at other rates.
     pub longest_psdu: u32,
-    /// Duration of the CTS that answers the RTS.
+    /// Duration of the CTS that responds to the RTS.
     pub cts: Span,
     /// Duration of an RTS.
     pub rts: Span,
-    /// How long a sender waits for the ACK to *begin*, counted from the end of its frame:
+    /// Time for which a sender waits for the start of the ACK, from the end of its frame.
     /// SIFS + slot + aRxPHYStartDelay (IEEE 802.11-2020 §10.3.2.11).
     ///
-    /// 222 µs for 802.11b with the long preamble, whether the ACK is sent at 1 or at 2 Mbit/s,
+    /// 222 µs for 802.11b with the long preamble, for an ACK at 1 or at 2 Mbit/s,
     /// because only its preamble and header (192 µs) count. If no reception has begun by then the
     /// attempt has failed, and the next backoff may begin a DIFS after the timeout: 272 µs after
-    /// the end of the frame, where stations that heard the same collision wait EIFS (364 µs).
+    /// the end of the frame, while stations that sensed the same collision wait EIFS (364 µs).
     pub ack_timeout: Span,
-    /// The same for a CTS, counted from the end of the RTS; the same length.
+    /// Time for which a sender waits for the start of a CTS, from the end of the RTS; as long as `ack_timeout`.
     pub cts_timeout: Span,
 }

@@ -19,30 +19,30 @@ pub enum Waveform {
     Ofdm {
         /// N_DBPS, the data bits of one 4 µs symbol.
         bits_per_symbol: u32,
-        /// Silence after the frame that counts as part of it: 6 µs for ERP-OFDM, else 0.
+        /// Idle time after the frame that counts as part of it: 6 µs for ERP-OFDM, else 0.
         extension_us: u32,
     },
     /// HT, VHT and HE (IEEE 802.11-2020 clauses 19 and 21, IEEE 802.11ax-2021 clause 27).
     Mcs {
         /// N_DBPS.
         bits_per_symbol: u32,
-        /// Six per encoder.
+        /// Tail bits, six per encoder.
         tail_bits: u32,
         /// One symbol with its guard interval, ns.
         symbol_ns: u32,
-        /// The payload fills a multiple of this, ns.
+        /// Unit of which the payload fills a multiple, ns.
         unit_ns: u32,
-        /// Everything before the payload, ns.
+        /// Length of everything before the payload, ns.
         preamble_ns: u32,
-        /// The part of it that ends with HT-SIG or SIG-A, without which nothing can be received, ns.
+        /// Part of the preamble up to the end of HT-SIG or SIG-A, without which nothing can be received, ns.
         header_ns: u32,
-        /// Silence after the frame that counts as part of it: 6 µs at 2.4 GHz, else 0.
+        /// Idle time after the frame that counts as part of it: 6 µs at 2.4 GHz, else 0.
         extension_us: u32,
     },
 }
 
 impl Waveform {
-    /// The time a PSDU of `bytes` bytes occupies the air, preamble included.
+    /// Returns the airtime of a PSDU of `bytes` bytes, preamble included.
     pub const fn duration(self, bytes: u32) -> Span {
         let us = match self {
             // IEEE 802.11-2020 §16.3.4, TXTIME
@@ -74,8 +74,8 @@ impl Waveform {
         Span::from_micros(us)
     }
 
-    /// aRxPHYStartDelay: from the first bit of a frame on the air to the indication that a
-    /// reception has begun.
+    /// Returns aRxPHYStartDelay.
+    /// It is the time from the first bit of a frame on the air to the indication that a reception has begun.
     pub const fn rx_start_delay(self) -> Span {
         Span::from_micros(match self {
             Waveform::Dsss { plcp_us, .. } => plcp_us as u64,
@@ -84,7 +84,7 @@ impl Waveform {
         })
     }
 
-    /// The part of the preamble that must be received for the frame to be received at all.
+    /// Returns the part of the preamble that must be received for the frame to be received at all.
     pub const fn header(self) -> Span {
         match self {
             Waveform::Mcs { header_ns, .. } => Span::from_nanos(header_ns as u64),
@@ -92,8 +92,8 @@ impl Waveform {
         }
     }
 
-    /// From the start of the frame to the end of the first `bytes` bytes of its PSDU, not rounded to
-    /// symbols; the 16 service bits come first.
+    /// Returns the time from the start of the frame to the end of the first `bytes` bytes of its PSDU.
+    /// It is not rounded to symbols; the 16 service bits come first.
     pub const fn reached(self, bytes: u32) -> Span {
         let start = self.rx_start_delay().as_nanos();
         let bits = 8 * bytes as u64;
@@ -111,7 +111,7 @@ impl Waveform {
         )
     }
 
-    /// The longest PSDU whose frame lasts no longer than `most`; 0 where none is that short.
+    /// Returns the longest PSDU whose frame lasts no longer than `most`; 0 if none is that short.
     pub const fn longest_within(self, most: Span) -> u32 {
         // No PSDU is longer than 6 500 631 bytes.
         let (mut low, mut high) = (0u32, 1u32 << 23);

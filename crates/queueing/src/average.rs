@@ -7,7 +7,7 @@ use fairmesh_units::{Span, Time};
 pub(crate) struct Average {
     pub value: f64,
     weight: f64,
-    /// Time to send a typical packet: how many samples an idle period stands for.
+    /// Time to send a typical packet; it gives the number of samples for an idle period.
     slot: Span,
     idle: Idle,
 }
@@ -15,9 +15,9 @@ pub(crate) struct Average {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Idle {
     No,
-    /// The last packet has left for service at this time.
+    /// Instant at which the last packet left for service.
     Emptied(Time),
-    /// The link came back for more and found nothing: the true start of the idle period.
+    /// Instant at which a dequeue found nothing: the true start of the idle period.
     Since(Time),
 }
 
@@ -26,8 +26,10 @@ impl Average {
         Average { value: 0.0, weight, slot, idle: Idle::Since(Time::ZERO) }
     }
 
-    /// Takes one sample of the queue. An empty queue after an idle period stands for as many empty
-    /// samples as typical packets would have fitted into the period.
+    /// Adds one sample of the queue.
+    /// An empty queue after an idle period counts as the number of empty samples whose typical packets would have
+    /// fitted into
+    /// the period.
     pub fn arrival(&mut self, now: Time, size: f64) {
         match self.idle {
             Idle::No => self.sample(size),
@@ -44,13 +46,13 @@ impl Average {
         self.value += self.weight * (size - self.value);
     }
 
-    /// The queue was drained without being served: forget what was.
+    /// Discards the state after the queue was drained without being served.
     pub fn reset(&mut self) {
         self.value = 0.0;
         self.idle = Idle::Since(Time::ZERO);
     }
 
-    /// A packet was asked for: whether there was one, and how many are left.
+    /// Notes a dequeue: `found` is true if there was a packet, `left` is the number left.
     pub fn asked(&mut self, now: Time, found: bool, left: u32) {
         match self.idle {
             Idle::Emptied(_) if !found => self.idle = Idle::Since(now),

@@ -2,16 +2,16 @@
 
 use fairmesh_units::{BitRate, Bytes, Span, Time};
 
-/// Tokens are counted in bit-nanoseconds per second, so that `rate × elapsed` is an integer: one
-/// byte is 8 × 10⁹ of them.
+/// Tokens per byte: 8 × 10⁹ bit-nanoseconds per second.
+/// In this unit `rate × elapsed` is an integer.
 const PER_BYTE: i64 = 8_000_000_000;
 
-/// The largest burst that a bucket holds; larger ones are cut to it.
+/// Largest burst of a bucket, bytes; larger ones are reduced to it.
 pub(crate) const MAX_BURST: Bytes = Bytes(512 * 1024 * 1024);
 
 /// A token bucket: fills at `rate`, holds at most `burst`, may go into debt.
 ///
-/// The arithmetic is exact: however often it is asked, after `t` seconds it has gained exactly
+/// The arithmetic is exact: regardless of the number of calls, after `t` seconds it has gained exactly
 /// `rate × t` bits, with nothing lost to rounding.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
@@ -22,24 +22,24 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket. A rate of zero never refills.
+    /// Returns a full bucket. A rate of zero never refills.
     pub fn new(rate: BitRate, burst: Bytes) -> Self {
         let cap = cap(burst);
         TokenBucket { rate: rate.0, cap, level: cap, at: Time::ZERO }
     }
 
-    /// The filling rate.
+    /// Returns the filling rate.
     pub fn rate(&self) -> BitRate {
         BitRate(self.rate)
     }
 
-    /// The bucket's size.
+    /// Returns the bucket's size.
     pub fn burst(&self) -> Bytes {
         Bytes((self.cap / PER_BYTE) as u64)
     }
 
-    /// Changes rate and size from `now` on. What was gained until now stays; a level above the new
-    /// size is cut to it.
+    /// Changes rate and size from `now` on.
+    /// Tokens gained until now stay; a level above the new size is reduced to it.
     pub fn set(&mut self, now: Time, rate: BitRate, burst: Bytes) {
         self.refill(now);
         self.rate = rate.0;
@@ -47,19 +47,19 @@ impl TokenBucket {
         self.level = self.level.min(self.cap);
     }
 
-    /// Whole bytes that may be sent at `now`; negative when in debt.
+    /// Returns the whole bytes that may be sent at `now`; negative when in debt.
     pub fn level(&self, now: Time) -> i64 {
         self.level_at(now).div_euclid(PER_BYTE)
     }
 
-    /// Whether `bytes` are there at `now`.
+    /// Returns true if `bytes` are available at `now`.
     #[inline]
     pub fn covers(&self, now: Time, bytes: u32) -> bool {
         self.level_at(now) >= i64::from(bytes) * PER_BYTE
     }
 
-    /// The first instant, `now` or later, at which `bytes` are there; never if they exceed the
-    /// burst or the rate is zero.
+    /// Returns the first instant, `now` or later, at which `bytes` are available.
+    /// It is never if they exceed the burst or the rate is zero.
     pub fn ready_at(&self, now: Time, bytes: u32) -> Time {
         let want = i64::from(bytes) * PER_BYTE;
         let missing = want.saturating_sub(self.level_at(now));
@@ -72,21 +72,21 @@ impl TokenBucket {
         now + Span::from_nanos((missing as u64).div_ceil(self.rate))
     }
 
-    /// Takes `bytes` at `now`, into debt if need be.
+    /// Takes `bytes` at `now`, into debt if necessary.
     #[inline]
     pub fn take(&mut self, now: Time, bytes: u32) {
         self.refill(now);
         self.level = self.level.saturating_sub(i64::from(bytes) * PER_BYTE);
     }
 
-    /// Limits a debt to what `seconds` of refilling pay back.
+    /// Limits a debt to the tokens gained in `seconds` of refilling.
     pub(crate) fn forgive(&mut self, seconds: u64) {
         let most = u128::from(self.rate) * u128::from(seconds) * 1_000_000_000;
         let most = i64::try_from(most).unwrap_or(i64::MAX / 2);
         self.level = self.level.max(-most);
     }
 
-    /// Counts the tokens gained until `now`.
+    /// Adds the tokens gained until `now`.
     #[inline]
     pub fn refill(&mut self, now: Time) {
         self.level = self.level_at(now);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// The level depends on elapsed time alone, not on how often it was asked for.
+        /// The level depends on elapsed time alone, not on the number of calls.
         #[test]
         fn never_drifts(rate in 1u64..100_000_000_000, steps in prop::collection::vec(0u64..1_000_000, 1..200)) {
             let mut often = TokenBucket::new(BitRate(rate), MAX_BURST);

@@ -11,43 +11,43 @@ use crate::flow_queues::mix;
 use crate::{Backlog, DropCause, Item, Late, Queue, Verdict};
 
 const NIL: u32 = u32::MAX;
-/// Queues that a hash may choose from.
+/// Number of queues among which a hash may choose.
 const WAYS: u32 = 8;
-/// An Ethernet frame without its checksum: what the times are adjusted to.
+/// Length of an Ethernet frame without its checksum, bytes; the times are adjusted to it.
 const MTU: u32 = 1514;
 
-/// Whose hosts share fairly before their flows do.
+/// Hosts that share fairly before their flows do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostFairness {
-    /// Nobody's: flows only (`flows`).
+    /// No hosts: flows only (`flows`).
     None,
-    /// Those that send (`dual-srchost`).
+    /// Senders (`dual-srchost`).
     Sources,
-    /// Those that receive (`dual-dsthost`).
+    /// Receivers (`dual-dsthost`).
     Destinations,
-    /// Both (`triple-isolate`).
+    /// Senders and receivers (`triple-isolate`).
     Both,
 }
 
-/// What a [`Cake`] is built from.
+/// Description of a [`Cake`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CakeSpec {
-    /// What it shapes to; `None`: as fast as packets are taken.
+    /// Shaping rate; `None`: unlimited.
     pub rate: Option<BitRate>,
     /// Bytes of all flows together; `None`: four intervals at the rate, at least 4 MiB, 32 MiB without a rate.
     pub memory: Option<Bytes>,
     /// Queues, in sets of eight.
     pub flows: u32,
-    /// Waiting time that is no cause to drop; more at rates at which a packet takes longer.
+    /// Waiting time that causes no drop; longer at rates at which a packet takes longer.
     pub target: Span,
-    /// A round trip.
+    /// Round trip.
     pub interval: Span,
-    /// Who shares.
+    /// Hosts that share fairly.
     pub hosts: HostFairness,
 }
 
 impl Default for CakeSpec {
-    /// No shaper, 1024 queues, 5 and 100 ms, triple isolation.
+    /// Returns no shaper, 1024 queues, 5 and 100 ms, triple isolation.
     fn default() -> Self {
         CakeSpec {
             rate: None,
@@ -63,7 +63,7 @@ impl Default for CakeSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum List {
     None,
-    /// New, or with less than its share.
+    /// New, or using less than its share.
     Sparse,
     Bulk,
 }
@@ -76,7 +76,7 @@ struct Flow {
     list: List,
     deficit: i64,
     cobalt: Cobalt,
-    /// Its hosts while it is a bulk flow.
+    /// Its hosts while it is counted as a bulk flow.
     counted: Option<(u16, u16)>,
 }
 
@@ -88,7 +88,7 @@ pub struct Cake {
     quantum: i64,
     memory: u64,
     flows: Vec<Flow>,
-    /// Which flow a place of the hash is; `NIL`: none yet.
+    /// Flow of each place of the hash; `NIL` if there is none yet.
     places: Vec<u32>,
     sparse: VecDeque<u32>,
     bulk: VecDeque<u32>,
@@ -98,7 +98,7 @@ pub struct Cake {
     sending: Vec<u32>,
     receiving: Vec<u32>,
     backlog: Backlog,
-    /// When the shaper lets the next packet go.
+    /// Instant at which the shaper releases the next packet.
     next: Time,
     salt: Option<u64>,
     drawn: u64,
@@ -111,7 +111,7 @@ impl Cake {
         let target = spec.target.max(Span::from_nanos(spec.rate.map_or(0, time)));
         let longer = target.saturating_sub(spec.target);
         let interval = (spec.interval + longer).max(target.saturating_mul(2));
-        // A quantum of 2^-12 s at the rate, from 300 bytes to a packet, as Linux has it.
+        // A quantum of 2^-12 s at the rate, from 300 bytes to a packet, as in Linux.
         let quantum =
             spec.rate.map_or(u64::from(MTU), |r| ((r.0 / 8) >> 12).clamp(300, u64::from(MTU)));
         let memory = match (spec.memory, spec.rate) {
@@ -141,7 +141,7 @@ impl Cake {
         }
     }
 
-    /// Tells who sends and who receives each flow number, by small dense numbers.
+    /// Sets sender and receiver of each flow number, as small dense numbers.
     pub fn set_hosts(&mut self, hosts: Vec<(u16, u16)>) {
         self.hosts = hosts;
     }
@@ -150,7 +150,7 @@ impl Cake {
         self.hosts.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// The queue of a flow: its own, or an empty one of its set, or another's.
+    /// Returns the queue of a flow: its own, or an empty one of its set, or one shared with another flow.
     fn place(&mut self, number: u32, rng: &mut Stream) -> u32 {
         let salt = *self.salt.get_or_insert_with(|| rng.bits());
         let hash = mix(salt ^ u64::from(number));
@@ -165,7 +165,7 @@ impl Cake {
         let i = set.clone().find(|&i| free(self.places[i], self));
         let i = i.or_else(|| set.clone().find(|&i| self.places[i] == NIL));
         let Some(i) = i else {
-            // Eight flows are in the set: the ninth shares with one of them.
+            // The set has eight flows: the ninth shares with one of them.
             return self.places[from + (hash >> 32) as usize % WAYS as usize];
         };
         if self.places[i] == NIL {
@@ -185,7 +185,7 @@ impl Cake {
         self.places[i]
     }
 
-    /// Counts a flow among the bulk flows of its hosts, or no longer.
+    /// Adds a flow to the bulk flows of its hosts, or removes it.
     fn count(&mut self, f: u32, bulk: bool) {
         let flow = &self.flows[f as usize];
         match (bulk, flow.counted) {
@@ -209,7 +209,7 @@ impl Cake {
         }
     }
 
-    /// What a flow gains per turn: its host's quantum, divided among the host's bulk flows.
+    /// Returns a flow's gain per turn: its host's quantum, divided among the host's bulk flows.
     fn gain(&self, f: u32) -> i64 {
         let Some((from, to)) = self.flows[f as usize].counted else { return self.quantum };
         let (from, to) = (self.sending[usize::from(from)], self.receiving[usize::from(to)]);
@@ -236,7 +236,7 @@ impl Cake {
         Some(entry)
     }
 
-    /// The flow with most bytes loses its oldest packet.
+    /// Drops the oldest packet of the flow with most bytes.
     fn drop_from_fattest(&mut self, now: Time) {
         let listed = self.sparse.iter().chain(&self.bulk).copied();
         let Some(f) = listed.max_by_key(|&f| self.flows[f as usize].bytes) else { return };
@@ -246,7 +246,7 @@ impl Cake {
         }
     }
 
-    /// The next packet of a flow that COBALT lets pass. The last one is never dropped.
+    /// Returns the next packet of a flow that COBALT lets pass. The last one is never dropped.
     fn draw(&mut self, now: Time, f: u32) -> Option<Item> {
         loop {
             let entry = self.take_first(f)?;
@@ -272,7 +272,7 @@ impl Cake {
 }
 
 impl Queue for Cake {
-    /// Takes every packet; those that the limit costs come out of [`Queue::late`].
+    /// Accepts every packet; packets dropped because of the limit are returned by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let f = self.place(item.flow, rng);
         let flow = &mut self.flows[f as usize];
@@ -305,7 +305,7 @@ impl Queue for Cake {
                 let item = self.draw(now, f)?;
                 self.flows[f as usize].deficit -= i64::from(item.bytes);
                 if let Some(rate) = self.spec.rate {
-                    // Without a burst: what was not used is gone.
+                    // Without a burst: unused capacity is lost.
                     self.next = self.next.max(now) + rate.time_for(u64::from(item.bytes));
                 }
                 return Some(item);
@@ -323,7 +323,7 @@ impl Queue for Cake {
                 self.count(f, false);
                 continue;
             }
-            // Beyond its share: a bulk flow. An emptied sparse one waits a turn, uncounted.
+            // Above its share it is a bulk flow. An emptied sparse one waits a turn, uncounted.
             if !empty {
                 self.count(f, true);
                 let gain = self.gain(f);

@@ -1,10 +1,10 @@
-//! COBALT, CAKE's queue management: CoDel whose count falls as it rose, and BLUE for who does not react
+//! COBALT, CAKE's queue management: CoDel whose count falls as it rose, and BLUE for unresponsive flows
 //! (Høiland-Jørgensen, Täht, Morton, *Piece of CAKE*, LANMAN 2018, §II-B; Palmei et al. 2019).
 
 use fairmesh_units::{Span, Time};
 
-/// BLUE's probability rises by this when the queue overflows, and falls by less when it is empty (Linux:
-/// 1/256 and 1/4096).
+/// Increase of BLUE's probability when the queue overflows; it falls by less when it is empty.
+/// Linux: 1/256 and 1/4096.
 const RISE: f64 = 1.0 / 256.0;
 const FALL: f64 = 1.0 / 4096.0;
 
@@ -18,7 +18,7 @@ pub(crate) struct Cobalt {
     blue_at: Time,
 }
 
-/// What becomes of a packet at the head.
+/// Outcome for a packet at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Pass,
@@ -32,7 +32,7 @@ impl Cobalt {
         t + Span::from_nanos(step as u64)
     }
 
-    /// Judges a packet that has waited this long. `chance` is uniform in 0..1.
+    /// Decides the outcome for a packet that has waited this long. `chance` is uniform in 0..1.
     pub fn judge(
         &mut self,
         now: Time,
@@ -67,7 +67,7 @@ impl Cobalt {
         if self.probability > 0.0 && chance < self.probability { Fate::Drop } else { fate }
     }
 
-    /// The buffer overflowed, and this flow paid.
+    /// Notes an overflow of the buffer that cost this flow a packet.
     pub fn full(&mut self, now: Time, target: Span) {
         if now.since(self.blue_at) > target {
             self.probability = (self.probability + RISE).min(1.0);
@@ -78,7 +78,7 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
-    /// The flow has nothing to send.
+    /// Notes that the flow has nothing to send.
     pub fn empty(&mut self, now: Time, (target, interval): (Span, Span)) {
         if self.probability > 0.0 && now.since(self.blue_at) > target {
             self.probability = (self.probability - FALL).max(0.0);

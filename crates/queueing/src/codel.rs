@@ -1,4 +1,4 @@
-//! CoDel (RFC 8289): drops by how long packets have waited, not by how many there are.
+//! CoDel (RFC 8289): drops by the waiting time of packets, not by their number.
 
 use std::collections::VecDeque;
 
@@ -9,23 +9,23 @@ use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
 /// The control law's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodelSpec {
-    /// Waiting time that is no cause to drop (TARGET). RFC 8289 §4.3
+    /// Waiting time that causes no drop (TARGET). RFC 8289 §4.3
     pub target: Span,
-    /// How long packets must have waited longer than that (INTERVAL). RFC 8289 §4.2
+    /// Time for which the waiting time must exceed the target (INTERVAL). RFC 8289 §4.2
     pub interval: Span,
-    /// Mark packets of ECN-capable transports instead of dropping them.
+    /// True to mark packets of ECN-capable transports instead of dropping them.
     pub ecn: bool,
-    /// Mark every ECN-capable packet that has waited longer than this, whatever the control law
-    /// says: the shallow threshold of L4S senders (Linux `ce_threshold`).
+    /// Waiting time above which every ECN-capable packet is marked, regardless of the control law.
+    /// It is the shallow threshold of L4S senders (Linux `ce_threshold`).
     pub ce_threshold: Option<Span>,
-    /// Only those with ECT(1) (Linux `ce_threshold_selector 1/1`).
+    /// True to mark only packets with ECT(1) (Linux `ce_threshold_selector 1/1`).
     pub ce_ect1: bool,
-    /// Nothing is dropped while no more than this many bytes are left (the RFC's `maxpacket`).
+    /// Backlog at or below which nothing is dropped, bytes (the RFC's `maxpacket`).
     pub mtu: u32,
 }
 
 impl Default for CodelSpec {
-    /// 5 ms and 100 ms (RFC 8289 §4.2, §4.3), packets of 1514 bytes, no marks.
+    /// Returns 5 ms and 100 ms (RFC 8289 §4.2, §4.3), packets of 1514 bytes, no marks.
     fn default() -> Self {
         CodelSpec {
             target: Span::from_millis(5),
@@ -38,47 +38,47 @@ impl Default for CodelSpec {
     }
 }
 
-/// A packet with the instant at which it came.
+/// A packet with its arrival instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub item: Item,
     pub since: Time,
 }
 
-/// What CoDel takes packets from.
+/// A source of packets for CoDel.
 pub(crate) trait Source {
-    /// The oldest packet.
+    /// Takes the oldest packet.
     fn take(&mut self) -> Option<Entry>;
-    /// Bytes that are left.
+    /// Returns the bytes that are left.
     fn bytes(&self) -> u64;
 }
 
 /// State of the control law for one queue. RFC 8289 §5.3
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// When the waiting time will have been too long for an interval; zero: it is not.
+    /// Instant at which the waiting time will have been above the target for an interval; zero if it is not.
     first_above: Time,
-    /// When to drop next, while dropping.
+    /// Instant of the next drop, while dropping.
     drop_next: Time,
     count: u32,
     last_count: u32,
     dropping: bool,
 }
 
-/// When to drop after `t`, as the `count`-th in a row. RFC 8289 §5.1
+/// Returns the instant of the drop after `t`, as the `count`-th in a row. RFC 8289 §5.1
 fn control_law(t: Time, interval: Span, count: u32) -> Time {
     let step = interval.as_nanos() as f64 / libm::sqrt(f64::from(count.max(1)));
     t + Span::from_nanos(step as u64)
 }
 
 impl Control {
-    /// Drops that did not come from the control law count as if they had (RFC 8290 §4.1.1 after
-    /// Linux: a flow that overflows is not let off).
+    /// Counts drops that did not come from the control law as if they had.
+    /// RFC 8290 §4.1.1 after Linux: the overflow of a flow is not ignored.
     pub fn count_drops(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
     }
 
-    /// Whether this packet has waited too long, and for long enough. RFC 8289 §5.5
+    /// Returns true if this packet has waited above the target for long enough. RFC 8289 §5.5
     fn ok_to_drop(&mut self, now: Time, entry: Option<Entry>, left: u64, spec: &CodelSpec) -> bool {
         let Some(entry) = entry else {
             self.first_above = Time::ZERO;
@@ -95,7 +95,7 @@ impl Control {
         now >= self.first_above
     }
 
-    /// The next packet; what it drops or marks on the way goes to `late`. RFC 8289 §5.6
+    /// Returns the next packet; packets that it drops or marks go to `late`. RFC 8289 §5.6
     pub fn dequeue(
         &mut self,
         now: Time,
@@ -136,7 +136,7 @@ impl Control {
                 self.ok_to_drop(now, taken, queue.bytes(), spec);
             }
             self.dropping = true;
-            // A queue that was controlled a short while ago goes on where it was. RFC 8289 §5.6
+            // A queue that was controlled recently continues at its former count. RFC 8289 §5.6
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now.since(self.drop_next) < spec.interval.saturating_mul(16);
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -242,8 +242,8 @@ mod tests {
         }
     }
 
-    /// One packet of 1000 bytes a millisecond in and one out, 50 waiting from the start: every one
-    /// waits 50 ms. The instants of the drops and marks. `ect`: 0 for none, 1 for ECT(0), 2 for ECT(1).
+    /// Runs one packet of 1000 bytes per millisecond in and out, 50 waiting from the start: each waits 50 ms.
+    /// Returns the instants of the drops and marks. `ect`: 0 for none, 1 for ECT(0), 2 for ECT(1).
     fn standing(spec: CodelSpec, ect: u8) -> (Vec<f64>, Vec<f64>) {
         let mut q = Codel::new(Limit::Packets(2000), spec);
         let mut rng = Stream::new(1, "codel");
@@ -260,7 +260,7 @@ mod tests {
                 match late {
                     Late::Dropped(..) => {
                         drops.push(t as f64);
-                        // So that the queue stands.
+                        // Keeps the queue standing.
                         q.enqueue(ms(t), item(0), Backlog::NONE, &mut rng);
                     }
                     Late::Marked(marked) => {
@@ -281,7 +281,7 @@ mod tests {
         assert!(marks.is_empty());
         assert_eq!(drops.len(), expected.len(), "{drops:?}");
         for (drop, expected) in drops.iter().zip(expected) {
-            // Packets are asked for at whole milliseconds.
+            // Packets are dequeued at whole milliseconds.
             assert!(*drop >= expected && *drop < expected + 1.1, "{drop}: {expected}");
         }
         let (drops, marks) = standing(CodelSpec { ecn: true, ..CodelSpec::default() }, 1);
@@ -309,7 +309,7 @@ mod tests {
         let item =
             |n| Item { handle: n, bytes: 1500, flow: 0, ect: false, ect1: false, station: 0 };
         let mut q = Codel::new(Limit::Packets(100), CodelSpec::default());
-        // Two packets that wait for ages: what is left after the first is one packet, no more.
+        // Two packets that wait very long: one packet is left after the first, no more.
         for t in 0..50 {
             q.enqueue(ms(1000 * t), item(1), Backlog::NONE, &mut rng);
             q.enqueue(ms(1000 * t), item(2), Backlog::NONE, &mut rng);
@@ -317,7 +317,7 @@ mod tests {
             assert!(q.dequeue(ms(1000 * t + 999)).is_some());
             assert_eq!(q.late(), None);
         }
-        // Many that wait 4 ms.
+        // Many packets that wait 4 ms.
         for t in 0..4 {
             q.enqueue(ms(60_000 + t), item(3), Backlog::NONE, &mut rng);
         }

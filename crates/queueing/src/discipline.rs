@@ -53,9 +53,9 @@ macro_rules! each {
 }
 
 impl Discipline {
-    /// Takes everything out, whatever the rates say and without counting it as sent. The order
-    /// within each flow is kept, so that feeding the items to another discipline swaps them
-    /// without loss or reordering. What the iterator has not yielded stays queued.
+    /// Takes all packets out, regardless of the rates and without counting them as sent.
+    /// The order within each flow is kept, so that feeding the items to another discipline swaps them without loss or
+    /// reordering. Items that the iterator has not yielded stay queued.
     pub fn drain(&mut self) -> impl Iterator<Item = Item> + '_ {
         std::iter::from_fn(|| self.pop())
     }
@@ -64,13 +64,13 @@ impl Discipline {
         each!(self, q => q.pop())
     }
 
-    /// Whether it may do something to packets that it has let in, or tells neighbours apart.
+    /// Returns true if it may change packets after accepting them, or distinguishes neighbours.
     pub fn is_modern(&self) -> bool {
         use Discipline::{Cake, Codel, DualPi2, FqCodel, Stations};
         matches!(self, Codel(_) | FqCodel(_) | Cake(_) | DualPi2(_) | Stations(_))
     }
 
-    /// The queues per neighbour, if these are some.
+    /// Returns the queues per neighbour, if this is such a discipline.
     #[inline]
     pub fn as_stations_mut(&mut self) -> Option<&mut Stations> {
         match self {
@@ -79,7 +79,7 @@ impl Discipline {
         }
     }
 
-    /// CAKE, if it is.
+    /// Returns CAKE, if this is CAKE.
     pub fn as_cake_mut(&mut self) -> Option<&mut Cake> {
         match self {
             Discipline::Cake(q) => Some(q),
@@ -87,7 +87,7 @@ impl Discipline {
         }
     }
 
-    /// The token buckets, if these are some.
+    /// Returns the token buckets, if this is such a discipline.
     pub fn as_htb_mut(&mut self) -> Option<&mut Htb> {
         match self {
             Discipline::Htb(q) => Some(q),

@@ -6,7 +6,7 @@ use fairmesh_units::{Stream, Time};
 
 use crate::{Backlog, DropCause, Item, Queue, Verdict};
 
-/// A buffer's size.
+/// Size of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// In packets of any size.
@@ -16,7 +16,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether `item` still fits beside what is `queued` and `held`.
+    /// Returns true if `item` fits beside `queued` and `held`.
     #[inline]
     pub fn admits(self, queued: Backlog, held: Backlog, item: Item) -> bool {
         self.has_room(queued, held, item.bytes)
@@ -30,12 +30,12 @@ impl Limit {
         }
     }
 
-    /// Whether nothing at all fits.
+    /// Returns true if nothing fits.
     pub fn is_zero(self) -> bool {
         matches!(self, Limit::Packets(0) | Limit::Bytes(0))
     }
 
-    /// A ring size that seldom has to grow.
+    /// Returns a ring size that seldom has to grow.
     pub(crate) fn capacity(self) -> usize {
         match self {
             Limit::Packets(n) => (n as usize).min(256),
@@ -53,23 +53,23 @@ pub struct DropTail {
 }
 
 impl DropTail {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(limit: Limit) -> Self {
         DropTail { ring: VecDeque::with_capacity(limit.capacity()), bytes: 0, limit }
     }
 
-    /// The buffer's size.
+    /// Returns the buffer's size.
     pub fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// Whether a packet of so many bytes would be let in beside what is `held`.
+    /// Returns true if a packet of this length would be accepted beside `held`.
     #[inline]
     pub fn has_room(&self, held: Backlog, bytes: u32) -> bool {
         self.limit.has_room(self.backlog(), held, bytes)
     }
 
-    /// The oldest packet.
+    /// Takes the oldest packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Item> {
         let item = self.ring.pop_front()?;
@@ -77,7 +77,7 @@ impl DropTail {
         Some(item)
     }
 
-    /// Appends without asking the limit.
+    /// Appends regardless of the limit.
     #[inline]
     pub(crate) fn push(&mut self, item: Item) {
         self.bytes += u64::from(item.bytes);

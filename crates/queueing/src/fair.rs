@@ -6,31 +6,31 @@ use crate::{Backlog, DropCause, Item, Limit, Queue, Verdict};
 
 const NIL: u32 = u32::MAX;
 
-/// What a [`Fair`] is built from.
+/// Description of a [`Fair`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct FairSpec {
-    /// Each flow's own buffer; arrivals beyond it are dropped.
+    /// Buffer of each flow; arrivals beyond it are dropped.
     pub per_flow: Limit,
-    /// Packets of all flows together; beyond it the flow with most bytes loses its oldest packet.
+    /// Maximum number of packets of all flows; beyond it the flow with most bytes loses its oldest packet.
     pub total: Option<u32>,
-    /// Bytes that a flow may send per round. At least the largest packet, or some rounds are
-    /// spent without sending.
+    /// Bytes that a flow may send per round.
+    /// It should be at least the largest packet; otherwise some rounds send nothing.
     pub quantum: u32,
-    /// Bytes per round of single buckets, by number; those beyond its end have `quantum`.
+    /// Bytes per round of individual buckets, by number; those beyond its end have `quantum`.
     pub quanta: Vec<u32>,
-    /// Flows are told apart modulo this number, as SFQ's hash does.
+    /// Number of buckets: flows are distinguished modulo this number, as by SFQ's hash.
     pub buckets: u32,
 }
 
 impl FairSpec {
-    /// Buffers of this size per flow, rounds of 1500 bytes, 1024 buckets, no common limit.
+    /// Returns buffers of this size per flow, rounds of 1500 bytes, 1024 buckets, no common limit.
     pub fn per_flow(limit: Limit) -> Self {
         FairSpec { per_flow: limit, total: None, quantum: 1500, quanta: Vec::new(), buckets: 1024 }
     }
 }
 
-/// Per-flow queueing with deficit round robin (Shreedhar & Varghese 1995), as Jamshaid 2010 §6.2.1
-/// uses it at the gateway. Each flow has its own buffer, so one flow's burst costs no other flow a
+/// Per-flow queueing with deficit round robin (Shreedhar & Varghese 1995).
+/// Jamshaid 2010 §6.2.1 uses it at the gateway. Each flow has its own buffer, so one flow's burst costs no other flow a
 /// packet.
 #[derive(Clone, Debug)]
 pub struct Fair {
@@ -59,7 +59,7 @@ struct Cell {
 }
 
 impl Fair {
-    /// `spec` must have been checked: no field zero.
+    /// Builds the queue. `spec` must have been checked: no field zero.
     pub(crate) fn new(spec: FairSpec) -> Self {
         Fair {
             spec,
@@ -88,7 +88,7 @@ impl Fair {
                 flow.deficit -= bytes;
                 return Some(self.take_first(slot));
             }
-            // Its turn is over: a quantum for the next one, and the flow behind it comes up.
+            // Its turn is over: it gets a quantum for the next one, and the flow behind it is next.
             flow.deficit = flow.deficit.saturating_add(quantum);
             self.tail = slot;
         }
@@ -111,7 +111,7 @@ impl Fair {
         item
     }
 
-    /// Takes an empty flow out of the ring.
+    /// Removes an empty flow from the ring.
     fn unlink(&mut self, slot: u32) {
         let mut before = self.tail;
         while self.flows[before as usize].next != slot {
@@ -127,7 +127,7 @@ impl Fair {
         }
     }
 
-    /// The flow with most bytes queued; the earliest in the ring among equals.
+    /// Returns the flow with most bytes queued; the earliest in the ring among equals.
     fn longest(&self) -> u32 {
         let mut slot = self.flows[self.tail as usize].next;
         let mut best = slot;
@@ -193,7 +193,7 @@ impl Queue for Fair {
         if self.tail == NIL {
             return Verdict::Dropped(DropCause::Full);
         }
-        // The flow that holds most of the buffer pays; an arrival counts as held by its flow.
+        // The flow that holds most of the buffer loses a packet; an arrival counts as held by its flow.
         let longest = self.longest();
         let arriving = mine.bytes + u64::from(item.bytes);
         let victim = if self.flows[longest as usize].backlog.bytes > arriving {

@@ -1,6 +1,6 @@
 //! Queues per flow under deficit round robin with a list of new flows, CoDel in each (RFC 8290
-//! §4). What [`FqCodel`](crate::FqCodel) and [`Stations`](crate::Stations) are made of: the one has
-//! a single set of flows, the other one for each station (a *tin*, as mac80211 calls it).
+//! §4). [`FqCodel`](crate::FqCodel) and [`Stations`](crate::Stations) are built from it: the former has
+//! a single set of flows, the latter one for each station (a *tin*, as mac80211 calls it).
 
 use std::collections::VecDeque;
 
@@ -17,19 +17,19 @@ struct Flow {
     packets: Fifo,
     control: Control,
     deficit: i64,
-    /// Whose list it is in; `NIL`: in none.
+    /// Tin whose list it is in; `NIL` if it is in none.
     tin: u32,
-    /// Its place among the flows that have packets.
+    /// Its index among the flows that have packets.
     place: u32,
 }
 
-/// Flows that take turns with one another.
+/// A set of flows that take turns.
 #[derive(Clone, Debug)]
 struct Tin {
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     backlog: Backlog,
-    /// Takes the packets whose bucket is another tin's. Ending the Anomaly, Algorithm 1
+    /// Queue for packets whose bucket belongs to another tin. Ending the Anomaly, Algorithm 1
     overflow: u32,
 }
 
@@ -37,19 +37,19 @@ struct Tin {
 #[derive(Clone, Debug)]
 pub(crate) struct FlowQueues {
     flows: Vec<Flow>,
-    /// Which flow a bucket of the hash is; `NIL`: none yet.
+    /// Flow of each bucket of the hash; `NIL` if there is none yet.
     buckets: Vec<u32>,
     tins: Vec<Tin>,
     /// Flows that have packets, in no order.
     active: Vec<u32>,
-    /// Of the hash; drawn at the first packet.
+    /// Salt of the hash; drawn at the first packet.
     salt: Option<u64>,
     quantum: i64,
     backlog: Backlog,
 }
 
-/// A bijective mixing of 64 bits (the finalizer of `SplitMix64`), so that flows are spread over buckets as
-/// by any good hash.
+/// Mixes 64 bits bijectively (the finalizer of `SplitMix64`), to spread flows over buckets.
+/// It serves as a good hash.
 pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -69,7 +69,7 @@ impl FlowQueues {
         }
     }
 
-    /// One more set of flows; its number.
+    /// Adds a set of flows; returns its number.
     pub fn add_tin(&mut self) -> usize {
         let (new, old) = (VecDeque::new(), VecDeque::new());
         self.tins.push(Tin { new, old, backlog: Backlog::NONE, overflow: NIL });
@@ -95,9 +95,9 @@ impl FlowQueues {
         self.flows.len() as u32 - 1
     }
 
-    /// The queue of a flow number within a tin.
+    /// Returns the queue of a flow number within a tin.
     fn flow_of(&mut self, tin: usize, number: u32, rng: &mut Stream) -> u32 {
-        // While the spare queue has packets of the flow, the rest waits behind them: the kernel lets it
+        // While the spare queue has packets of the flow, the rest waits behind them; the kernel lets it
         // overtake.
         let spare = self.tins[tin].overflow;
         if let Some(flow) = self.flows.get(spare as usize)
@@ -122,7 +122,7 @@ impl FlowQueues {
         self.tins[tin].overflow
     }
 
-    /// Appends a packet, whatever the limits; returns its flow.
+    /// Appends a packet, regardless of the limits; returns its flow.
     pub fn enqueue(&mut self, now: Time, tin: usize, item: Item, rng: &mut Stream) -> u32 {
         let f = self.flow_of(tin, item.flow, rng);
         let flow = &mut self.flows[f as usize];
@@ -143,7 +143,7 @@ impl FlowQueues {
         f
     }
 
-    /// The next packet of a tin. RFC 8290 §4.2
+    /// Returns the next packet of a tin. RFC 8290 §4.2
     pub fn dequeue(
         &mut self,
         now: Time,
@@ -179,7 +179,7 @@ impl FlowQueues {
             self.account(tin, f, gone);
             let t = &mut self.tins[tin];
             let Some(item) = item else {
-                // An emptied new flow passes through the old ones once, or it would stay new for ever.
+                // An emptied new flow passes through the old ones once; otherwise it would stay new forever.
                 if is_new {
                     t.new.pop_front();
                     t.old.push_back(f);
@@ -194,7 +194,7 @@ impl FlowQueues {
         }
     }
 
-    /// So much has left a flow.
+    /// Notes that data has left a flow.
     fn account(&mut self, tin: usize, f: u32, gone: Backlog) {
         for backlog in [&mut self.backlog, &mut self.tins[tin].backlog] {
             backlog.packets -= gone.packets;
@@ -210,7 +210,7 @@ impl FlowQueues {
         }
     }
 
-    /// The oldest packet of a flow, without asking anybody.
+    /// Takes the oldest packet of a flow, regardless of CoDel.
     fn take_first(&mut self, f: u32) -> Option<Item> {
         let flow = &mut self.flows[f as usize];
         let item = flow.packets.take()?.item;
@@ -219,8 +219,8 @@ impl FlowQueues {
         Some(item)
     }
 
-    /// Drops from the head of the flow with most bytes, at most so many packets and half of what it has
-    /// (RFC 8290 §4.1).
+    /// Drops from the head of the flow with most bytes (RFC 8290 §4.1).
+    /// Drops at most `most` packets and half of its bytes.
     pub fn drop_from_fattest(&mut self, most: u32, late: &mut VecDeque<Late>) {
         let bytes = |f: &&u32| self.flows[**f as usize].packets.bytes;
         // The first among equals.
@@ -236,7 +236,7 @@ impl FlowQueues {
         self.flows[f as usize].control.count_drops(packets);
     }
 
-    /// Any flow's oldest packet.
+    /// Takes the oldest packet of any flow.
     pub fn pop(&mut self) -> Option<Item> {
         let f = *self.active.first()?;
         self.take_first(f)

@@ -8,26 +8,26 @@ use crate::codel::CodelSpec;
 use crate::flow_queues::FlowQueues;
 use crate::{Backlog, Item, Late, Queue, Verdict};
 
-/// What an [`FqCodel`] is built from. RFC 8290 §5.2
+/// Description of an [`FqCodel`]. RFC 8290 §5.2
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FqCodelSpec {
-    /// Packets of all flows together.
+    /// Maximum number of packets of all flows.
     pub packets: u32,
-    /// Bytes of all flows together (Linux `memory_limit`, there with the kernel's overhead).
+    /// Maximum number of bytes of all flows (Linux `memory_limit`, there with the kernel's overhead).
     pub memory: u64,
     /// Buckets of the hash.
     pub flows: u32,
     /// Bytes that a flow may send per turn.
     pub quantum: u32,
-    /// Packets that are dropped at once, at most, when a limit is reached.
+    /// Maximum number of packets dropped at once when a limit is reached.
     pub drop_batch: u32,
     /// The control law of each flow.
     pub codel: CodelSpec,
 }
 
 impl Default for FqCodelSpec {
-    /// 10 240 packets, 32 MiB, 1024 flows, turns of 1514 bytes, batches of 64, marks (RFC 8290 §5.2;
-    /// Linux marks unless told `noecn`).
+    /// Returns 10 240 packets, 32 MiB, 1024 flows, turns of 1514 bytes, batches of 64, marks.
+    /// RFC 8290 §5.2; Linux marks unless `noecn` is set.
     fn default() -> Self {
         FqCodelSpec {
             packets: 10_240,
@@ -61,8 +61,8 @@ impl FqCodel {
 }
 
 impl Queue for FqCodel {
-    /// Takes every packet; those that a limit costs, the new one among them perhaps, come out of
-    /// [`Queue::late`].
+    /// Accepts every packet; packets dropped because of a limit are returned by [`Queue::late`].
+    /// The new packet may be among them.
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         self.flows.enqueue(now, 0, item, rng);
         let all = self.flows.backlog().plus(held);

@@ -1,4 +1,4 @@
-//! Flow random early drop (Lin & Morris 1997): RED with an account per active flow.
+//! Flow random early drop (Lin & Morris 1997): RED with a state per active flow.
 
 use fairmesh_units::{Span, Stream, Time};
 
@@ -6,7 +6,7 @@ use crate::average::Average;
 use crate::red::spread;
 use crate::{Backlog, DropCause, DropTail, Item, Limit, Queue, Verdict};
 
-/// What a [`Fred`] is built from. Everything counts packets.
+/// Description of a [`Fred`]. All limits count packets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FredSpec {
     /// Hard limit in packets.
@@ -23,18 +23,19 @@ pub struct FredSpec {
     pub min_q: u32,
     /// Packets that no flow may exceed (`max_q`).
     pub max_q: u32,
-    /// Above `max`, let each flow keep two packets instead of dropping everything: the paper's
-    /// extension for many flows.
+    /// True to let each flow keep two packets above `max` instead of dropping everything.
+    /// It is the paper's extension for many flows.
     pub many_flows: bool,
     /// Time to send a typical packet: ages the average over idle periods.
     pub packet_time: Span,
-    /// Flows are told apart modulo this number.
+    /// Number of buckets: flows are distinguished modulo this number.
     pub buckets: u32,
 }
 
 impl FredSpec {
-    /// Lin & Morris's settings for a buffer of `packets`: `min_th` a quarter of it, `max_th` twice
-    /// that, `max_p` 0.02, weight 0.002, `min_q` 2 (4 from 100 packets on), `max_q` = `min_th`.
+    /// Returns Lin & Morris's settings for a buffer of `packets`.
+    /// `min_th` is a quarter of it, `max_th` twice that, `max_p` 0.02, weight 0.002, `min_q` 2 (4 from 100 packets on),
+    /// `max_q` = `min_th`.
     pub fn packets(packets: u32, packet_time: Span) -> Self {
         let min = f64::from(packets) / 4.0;
         let min_q = if packets < 100 { 2 } else { 4 };
@@ -82,12 +83,12 @@ impl Fred {
         }
     }
 
-    /// The average queue in packets.
+    /// Returns the average queue, packets.
     pub fn average(&self) -> f64 {
         self.average.value
     }
 
-    /// The average queue per active flow, at least one packet (`avgcq`).
+    /// Returns the average queue per active flow, at least one packet (`avgcq`).
     fn fair_share(&self) -> f64 {
         (self.average.value / f64::from(self.active.max(1))).max(1.0)
     }
@@ -110,7 +111,7 @@ impl Fred {
         let flow = &mut self.flows[slot];
         flow.queued -= 1;
         if flow.queued == 0 {
-            // A flow without packets is forgotten, strikes and all.
+            // A flow without packets is removed, its strikes included.
             flow.strikes = 0;
             self.active -= 1;
         }

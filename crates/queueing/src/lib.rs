@@ -1,7 +1,7 @@
 //! Queue disciplines with the semantics of their Linux namesakes.
 //!
-//! A discipline stores [`Item`]s (a handle to a packet kept elsewhere, its size and its flow), says
-//! what became of each arrival ([`Verdict`]) and hands packets out when it may
+//! A discipline stores [`Item`]s (a handle to a packet kept elsewhere, its size and its flow), returns
+//! the outcome of each arrival ([`Verdict`]) and releases packets when it may
 //! ([`Queue::dequeue`]). It never reads a clock: `now` comes in with every call and must not go
 //! backwards. [`DisciplineSpec`] describes a discipline as plain data and builds it.
 //!
@@ -43,20 +43,20 @@ pub use threshold::{Threshold, ThresholdSpec};
 
 use fairmesh_units::{Stream, Time};
 
-/// One packet in a queue: what a discipline needs to know of it.
+/// One packet in a queue, with the properties that a discipline needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// Names the packet to the caller; opaque here.
+    /// The caller's handle of the packet; opaque here.
     pub handle: u32,
     /// Size of the IP packet in bytes.
     pub bytes: u32,
     /// Flow for per-flow disciplines and for class selection: a small dense number, or a hash.
     pub flow: u32,
-    /// ECN-capable transport: may be marked instead of dropped (RFC 3168 §5).
+    /// True if of an ECN-capable transport: may be marked instead of dropped (RFC 3168 §5).
     pub ect: bool,
-    /// By ECT(1): a sender that answers many small marks (RFC 9331 §4.1).
+    /// True if ECN-capable by ECT(1): a sender that responds to many small marks (RFC 9331 §4.1).
     pub ect1: bool,
-    /// The neighbour that it goes to, for queues that tell stations apart: a small dense number.
+    /// Neighbour that is the next hop, for queues that distinguish stations: a small dense number.
     pub station: u16,
 }
 
@@ -70,7 +70,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Nothing.
+    /// Empty backlog.
     pub const NONE: Backlog = Backlog { packets: 0, bytes: 0 };
 
     /// Adds one packet.
@@ -79,39 +79,39 @@ impl Backlog {
         self.packets += 1;
         self.bytes += u64::from(item.bytes);
     }
-    /// Takes one packet away, which must have been added.
+    /// Removes one packet, which must have been added.
     #[inline]
     pub fn sub(&mut self, item: Item) {
         self.packets -= 1;
         self.bytes -= u64::from(item.bytes);
     }
-    /// The sum of both.
+    /// Returns the sum of both.
     #[inline]
     pub fn plus(self, other: Backlog) -> Backlog {
         Backlog { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
     }
 }
 
-/// Why a packet was dropped.
+/// Reason for the drop of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DropCause {
     /// The buffer is full.
     Full,
     /// The flow's own share of the buffer is full.
     FlowFull,
-    /// RED or FRED chose it at random while the average queue lay between the thresholds.
+    /// RED or FRED chose it at random while the average queue was between the thresholds.
     Early,
     /// The average queue is above the upper threshold.
     Forced,
-    /// FRED found the flow not to respond to drops.
+    /// FRED found the flow unresponsive to drops.
     Unresponsive,
-    /// It has waited for too long, by CoDel's control law.
+    /// It has waited too long, by CoDel's control law.
     Waited,
     /// Larger than a token bucket's burst: it could never be sent.
     TooBig,
 }
 
-/// What became of an arriving packet.
+/// Outcome for an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It waits in the queue.
@@ -124,7 +124,7 @@ pub enum Verdict {
     Evicted(Item, DropCause),
 }
 
-/// What became of a packet after it was let in.
+/// Outcome for a packet after it was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Late {
     /// It was dropped and returns to the caller.
@@ -137,23 +137,24 @@ pub enum Late {
 pub trait Queue {
     /// Offers a packet.
     ///
-    /// `held` is what was dequeued earlier and still occupies the buffer (the frame in service
-    /// counts against ns-2's interface queue); pass [`Backlog::NONE`] where it does not. It counts
+    /// `held` is the data that was dequeued earlier and still occupies the buffer (the frame in service
+    /// counts against ns-2's interface queue); pass [`Backlog::NONE`] if there is none. It counts
     /// against hard limits only, never in averages or rates.
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict;
 
     /// Takes the next packet, if one may leave now.
     fn dequeue(&mut self, now: Time) -> Option<Item>;
 
-    /// The earliest time at which `dequeue` can succeed if nothing arrives: `now` if it would
-    /// succeed at once, [`Time::NEVER`] if the queue is empty.
+    /// Returns the earliest time at which `dequeue` can succeed if nothing arrives.
+    /// It is `now` if it would succeed at once, [`Time::NEVER`] if the queue is empty.
     fn next_ready(&self, now: Time) -> Time;
 
-    /// What waits here.
+    /// Returns the waiting data.
     fn backlog(&self) -> Backlog;
 
-    /// What the calls before did to packets that wait here, or did. To be asked after every
-    /// `enqueue` and `dequeue` until there is nothing more, before the packet that left is passed on.
+    /// Returns an outcome of earlier calls for a packet that waits, or waited, here.
+    /// Must be called after every `enqueue` and `dequeue` until it returns nothing, before the packet that left is
+    /// passed on.
     fn late(&mut self) -> Option<Late> {
         None
     }

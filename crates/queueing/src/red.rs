@@ -5,7 +5,7 @@ use fairmesh_units::{Span, Stream, Time};
 use crate::average::Average;
 use crate::{Backlog, DropCause, DropTail, Item, Limit, Queue, Verdict};
 
-/// What a [`Red`] is built from. Thresholds are in the unit of `limit`.
+/// Description of a [`Red`]. Thresholds are in the unit of `limit`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RedSpec {
     /// Hard limit; its unit makes this RED in packets or in bytes.
@@ -18,9 +18,9 @@ pub struct RedSpec {
     pub max_p: f64,
     /// Weight of a new sample in the average (`w_q`).
     pub weight: f64,
-    /// Beyond `max`, let the probability rise from `max_p` to 1 at twice `max`, rather than jump.
+    /// True to let the probability rise from `max_p` to 1 at twice `max` beyond `max`, instead of a step.
     pub gentle: bool,
-    /// Mark packets of ECN-capable transports instead of dropping them early.
+    /// True to mark packets of ECN-capable transports instead of dropping them early.
     pub ecn: bool,
     /// Typical packet in bytes: the unit of probability when `limit` is in bytes.
     pub mean_packet: u32,
@@ -29,8 +29,8 @@ pub struct RedSpec {
 }
 
 impl RedSpec {
-    /// ns-2's long-standing settings for a buffer of `packets`: thresholds 5 and 15 packets,
-    /// `max_p` 0.1, weight 0.002, gentle, no ECN.
+    /// Returns ns-2's long-standing settings for a buffer of `packets`.
+    /// Thresholds are 5 and 15 packets, `max_p` 0.1, weight 0.002, gentle, no ECN.
     pub fn packets(packets: u32, packet_time: Span) -> Self {
         RedSpec {
             limit: Limit::Packets(packets),
@@ -56,7 +56,7 @@ pub struct Red {
     count: i64,
 }
 
-/// What the average queue asks for.
+/// Action for the present average queue.
 enum Zone {
     Calm,
     Random(f64),
@@ -73,7 +73,7 @@ impl Red {
         }
     }
 
-    /// The average queue, in the limit's unit.
+    /// Returns the average queue, in the limit's unit.
     pub fn average(&self) -> f64 {
         self.average.value
     }

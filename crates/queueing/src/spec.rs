@@ -35,14 +35,14 @@ pub enum DisciplineSpec {
     Htb(HtbSpec),
 }
 
-/// Why a description was refused.
+/// Reason for the rejection of a description.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
     /// A buffer, quantum, number of buckets or packet time of zero.
     #[error("{what} must not be zero")]
     Zero {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
     },
     /// Thresholds not in the order 0 < min < max.
@@ -53,7 +53,7 @@ pub enum SpecError {
         /// Upper threshold.
         max: f64,
     },
-    /// A threshold of zero or below, or without end.
+    /// A threshold that is zero, negative or infinite.
     #[error("the threshold must be above 0, but is {0}")]
     Threshold(f64),
     /// CoDel's target is not below its interval.
@@ -64,23 +64,23 @@ pub enum SpecError {
         /// The interval.
         interval: Span,
     },
-    /// A limit of pending airtime above that for a card with little to do.
+    /// A limit of pending airtime above that for a lightly loaded card.
     #[error("aql_low must not be above aql_high, but is {low} to {high}")]
     Pending {
-        /// While the card has much to do.
+        /// Limit while the card is heavily loaded.
         low: Span,
-        /// While it has little.
+        /// Limit while the card is lightly loaded.
         high: Span,
     },
     /// A probability or weight outside (0, 1].
     #[error("{what} must lie in (0, 1], but is {value}")]
     Fraction {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
         /// Its value.
         value: f64,
     },
-    /// A burst that no bucket holds.
+    /// A burst that exceeds every bucket.
     #[error("burst of {0} exceeds the largest possible, {MAX_BURST}")]
     Burst(Bytes),
     /// Two classes with one number.
@@ -116,7 +116,7 @@ pub enum SpecError {
     /// More than seven inner classes above one another.
     #[error("class {0} is nested too deeply")]
     TooDeep(ClassId),
-    /// A leaf that holds packets back by itself, or drops them after it has let them in.
+    /// A leaf that delays packets itself, or drops them after accepting them.
     #[error("class {0}: a leaf must always be ready to send (drop-tail, fair, RED or FRED)")]
     LeafHoldsBack(ClassId),
 }
@@ -157,12 +157,12 @@ fn fraction(value: f64, what: &'static str) -> Result<(), SpecError> {
 }
 
 impl DisciplineSpec {
-    /// A drop-tail queue of this many packets.
+    /// Returns a drop-tail queue of this many packets.
     pub fn drop_tail(packets: u32) -> Self {
         DisciplineSpec::DropTail(Limit::Packets(packets))
     }
 
-    /// A token bucket in front of `inner`, Linux `tbf`: a tree of one class, of number 1.
+    /// Returns a token bucket in front of `inner`, Linux `tbf`: a tree of one class, of number 1.
     pub fn shaped(rate: BitRate, burst: Bytes, inner: DisciplineSpec) -> Self {
         let rates = ClassRates { rate, ceil: rate, burst, cburst: burst };
         let only = ClassSpec::leaf(1, None, rates, inner);
@@ -174,7 +174,8 @@ impl DisciplineSpec {
         })
     }
 
-    /// Whether it cannot be a leaf of a class tree, which tells at once what becomes of a packet.
+    /// Returns true if it cannot be a leaf of a class tree.
+    /// A leaf must decide the outcome for a packet at once.
     pub(crate) fn holds_back(&self) -> bool {
         use DisciplineSpec::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
         matches!(self, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | DualPi2(_) | Stations(_))
@@ -256,7 +257,7 @@ impl DisciplineSpec {
                 nonzero(s.target.as_nanos(), "target")?;
                 nonzero(s.update.as_nanos(), "update")?;
                 fraction(s.classic_share, "classic_share")?;
-                // k squared is what the classic queue's losses are divided by.
+                // The classic queue's losses are divided by k squared.
                 if !(s.coupling >= 1.0 && s.coupling.is_finite()) {
                     return Err(SpecError::Fraction {
                         what: "1 / coupling",

@@ -1,5 +1,5 @@
 //! The queues of mac80211: for every station its own flows under fair queueing and CoDel, stations in
-//! turns of equal airtime, and a limit of what the card may hold of each (AQL).
+//! turns of equal airtime, and a limit of the data that the card may hold of each (AQL).
 //!
 //! Høiland-Jørgensen, Kazior, Täht, Hurtig, Brunstrom, *Ending the Anomaly*, USENIX ATC 2017: Algorithms
 //! 1 to 3; numbers from Linux (net/mac80211, include/net/cfg80211.h), where AQL came in 2019.
@@ -12,12 +12,12 @@ use crate::codel::CodelSpec;
 use crate::flow_queues::FlowQueues;
 use crate::{Backlog, Item, Late, Queue, Verdict};
 
-/// What a [`Stations`] is built from.
+/// Description of a [`Stations`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StationsSpec {
-    /// Packets of all stations together.
+    /// Maximum number of packets of all stations.
     pub packets: u32,
-    /// Bytes of all stations together.
+    /// Maximum number of bytes of all stations.
     pub memory: u64,
     /// Buckets of the hash, which all stations share.
     pub flows: u32,
@@ -25,15 +25,15 @@ pub struct StationsSpec {
     pub quantum: u32,
     /// The control law of each flow.
     pub codel: CodelSpec,
-    /// Other times for stations that are slow; `None`: the same for all.
+    /// CoDel's times for slow stations; `None` if they are equal for all.
     pub slow: Option<SlowSpec>,
     /// Airtime that a station of weight 1 gets per turn (Algorithm 3). `None`: a turn is a frame.
     pub airtime: Option<Span>,
-    /// Airtime that waits in the card; `None`: as much as the card takes.
+    /// Limits of the airtime queued in the card; `None`: until the card is full.
     pub aql: Option<AqlSpec>,
 }
 
-/// CoDel's times for slow stations, so that what they send at once is not taken for a standing queue.
+/// CoDel's times for slow stations, so that a burst of theirs does not count as a standing queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowSpec {
     /// A station is slow if it carries less than this times the number of stations.
@@ -47,16 +47,16 @@ pub struct SlowSpec {
 /// Airtime queue limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AqlSpec {
-    /// What the card may hold of one station while it holds much of all.
+    /// Limit of one station's airtime in the card while the card is heavily loaded.
     pub low: Span,
-    /// What it may hold of one station otherwise.
+    /// Limit of one station's airtime in the card otherwise.
     pub high: Span,
-    /// What is much of all.
+    /// Total airtime in the card from which it counts as heavily loaded.
     pub total: Span,
 }
 
 impl Default for AqlSpec {
-    /// 5, 12 and 24 ms.
+    /// Returns 5, 12 and 24 ms.
     fn default() -> Self {
         let ms = Span::from_millis;
         AqlSpec { low: ms(5), high: ms(12), total: ms(24) }
@@ -64,7 +64,7 @@ impl Default for AqlSpec {
 }
 
 impl Default for SlowSpec {
-    /// Below 6 Mbit/s: 50 ms and 300 ms.
+    /// Returns: below 6 Mbit/s, 50 ms and 300 ms.
     fn default() -> Self {
         let ms = Span::from_millis;
         SlowSpec { below: BitRate(6_000_000), target: ms(50), interval: ms(300) }
@@ -72,8 +72,10 @@ impl Default for SlowSpec {
 }
 
 impl Default for StationsSpec {
-    /// As mac80211 sets itself up for 802.11ac: 8192 packets, 16 MiB, 4096 flows, turns of 300 bytes, CoDel at
-    /// 20 and 100 ms with marks, airtime turns of 256 µs, AQL.
+    /// Returns mac80211's defaults for 802.11ac.
+    /// They are 8192 packets, 16 MiB, 4096 flows, turns of 300 bytes, CoDel at 20 and 100 ms with marks, airtime turns
+    /// of
+    /// 256 µs, AQL.
     fn default() -> Self {
         StationsSpec {
             packets: 8192,
@@ -88,11 +90,11 @@ impl Default for StationsSpec {
     }
 }
 
-/// What a packet is taken for in airtime as long as nothing is known of its station, as in Linux: the smallest
-/// amount that counts.
+/// Airtime assumed for a packet while its station's rate is unknown, ns.
+/// As in Linux it is the smallest amount that counts.
 const UNKNOWN: u64 = 4_000;
 
-/// Whose turn a station waits for.
+/// List in which a station waits for its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum List {
     None,
@@ -103,23 +105,23 @@ enum List {
 #[derive(Clone, Debug)]
 struct Station {
     tin: usize,
-    /// Drawn for a frame that had no room for it: its oldest packet.
+    /// Its oldest packet, dequeued for a frame that had no room for it.
     head: Option<Item>,
     list: List,
-    /// Airtime that it may still use in its turn, ns.
+    /// Remaining airtime of its turn, ns.
     deficit: i64,
-    /// What it gains per turn, ns.
+    /// Airtime gained per turn, ns.
     gain: i64,
-    /// In the card.
+    /// Data in the card.
     pending: Backlog,
-    /// Airtime per byte lately, ns.
+    /// Recent airtime per byte, ns.
     cost: f64,
-    /// Airtime of its frames in all.
+    /// Total airtime of its frames.
     used: Span,
 }
 
 impl Station {
-    /// Airtime that the card holds of it, ns.
+    /// Returns the airtime of its data in the card, ns.
     fn pending_ns(&self) -> u64 {
         let known = self.pending.bytes as f64 * self.cost;
         (known as u64).max(u64::from(self.pending.packets) * UNKNOWN)
@@ -175,20 +177,20 @@ impl Stations {
         self.index[n] as usize
     }
 
-    /// Gives a station's turns this many times the airtime of others (`airtime_weight` / 256 of hostapd).
+    /// Sets a station's airtime weight relative to others (`airtime_weight` / 256 of hostapd).
     pub fn set_weight(&mut self, station: u16, weight: f64) {
         let quantum = self.spec.airtime.unwrap_or(Span::ZERO).as_nanos() as f64;
         let s = self.station(station);
         self.stations[s].gain = ((quantum * weight) as i64).max(1);
     }
 
-    /// The next packet for the same station, whoever's turn it is: its frame has room.
+    /// Returns the next packet for the same station, regardless of turns: its frame has room.
     pub fn dequeue_for(&mut self, now: Time, station: u16) -> Option<Item> {
         let s = self.station(station);
         self.take(now, s)
     }
 
-    /// A packet that was taken last for its station does not leave yet.
+    /// Puts back a packet that was taken last for its station.
     pub fn put_back(&mut self, item: Item) {
         let s = self.station(item.station);
         debug_assert!(self.stations[s].head.is_none());
@@ -201,7 +203,7 @@ impl Stations {
         }
     }
 
-    /// The card is done with a packet of a station, which has cost this much airtime.
+    /// Notes that the card has finished a packet of a station, which has cost this much airtime.
     pub fn settle(&mut self, station: u16, bytes: u32, airtime: Span) {
         let s = self.station(station);
         let st = &mut self.stations[s];
@@ -213,7 +215,7 @@ impl Stations {
         self.charge(station, airtime);
     }
 
-    /// Airtime of a station's that is no packet of ours: what was received from it.
+    /// Charges a station for airtime without a packet sent to it: frames received from it.
     pub fn charge(&mut self, station: u16, airtime: Span) {
         let s = self.station(station);
         let st = &mut self.stations[s];
@@ -223,13 +225,13 @@ impl Stations {
         }
     }
 
-    /// Airtime charged to a station so far.
+    /// Returns the airtime charged to a station so far.
     pub fn used(&self, station: u16) -> Span {
         let s = self.index.get(usize::from(station)).and_then(|s| self.stations.get(*s as usize));
         s.map_or(Span::ZERO, |s| s.used)
     }
 
-    /// Whether a station may hand another packet to the card.
+    /// Returns true if a station may pass another packet to the card.
     fn may_queue(&self, s: usize) -> bool {
         let Some(aql) = &self.spec.aql else { return true };
         let mine = self.stations[s].pending_ns();
@@ -240,7 +242,7 @@ impl Stations {
         all < aql.total.as_nanos() && mine < aql.high.as_nanos()
     }
 
-    /// Some station in the lists has packets that may go.
+    /// Returns true if a station in the lists has packets that may leave.
     fn any_ready(&self) -> bool {
         self.backlog().packets > 0
             && (self.spec.aql.is_none()
@@ -294,8 +296,8 @@ impl Stations {
 }
 
 impl Queue for Stations {
-    /// Takes every packet; those that a limit costs, the new one among them perhaps, come out of
-    /// [`Queue::late`].
+    /// Accepts every packet; packets dropped because of a limit are returned by [`Queue::late`].
+    /// The new packet may be among them.
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let s = self.station(item.station);
         let st = &mut self.stations[s];
@@ -325,7 +327,7 @@ impl Queue for Stations {
                 continue;
             }
             let st = &mut self.stations[s];
-            // What the card holds will be charged, so it counts already (Linux since 2022).
+            // The data in the card will be charged, so it counts already (Linux since 2022).
             let held = if self.spec.aql.is_some() { st.pending_ns() as i64 } else { 0 };
             if self.spec.airtime.is_some() && st.deficit - held <= 0 {
                 st.deficit += st.gain;

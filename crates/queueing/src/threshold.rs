@@ -1,12 +1,12 @@
 //! Marks while the average queue is above a threshold, and drops nothing before the buffer is full
-//! (Rangwala 2008 §3.1, §4.1: how congestion is detected under TCP there).
+//! (Rangwala 2008 §3.1, §4.1: congestion detection under TCP there).
 
 use fairmesh_units::{Span, Stream, Time};
 
 use crate::average::Average;
 use crate::{Backlog, DropTail, Item, Limit, Queue, Verdict};
 
-/// What a [`Threshold`] is built from. The threshold is in the unit of `limit`.
+/// Description of a [`Threshold`]. The threshold is in the unit of `limit`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ThresholdSpec {
     /// Hard limit; its unit is that of the average.
@@ -20,15 +20,15 @@ pub struct ThresholdSpec {
 }
 
 impl ThresholdSpec {
-    /// The settings of Rangwala 2008, Table 1, for a buffer of `packets`: threshold 4, weight 0.02.
+    /// Returns the settings of Rangwala 2008, Table 1, for a buffer of `packets`: threshold 4, weight 0.02.
     pub fn packets(packets: u32, packet_time: Span) -> Self {
         let limit = Limit::Packets(packets);
         ThresholdSpec { limit, threshold: 4.0, weight: 0.02, packet_time }
     }
 }
 
-/// A queue that marks above a threshold of its average. Unlike RED it has one answer to what cannot
-/// be marked, as TCP's acknowledgements: it passes.
+/// A queue that marks above a threshold of its average.
+/// Unlike RED, it passes packets that cannot be marked, such as TCP's acknowledgements.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     spec: ThresholdSpec,
@@ -45,7 +45,7 @@ impl Threshold {
         }
     }
 
-    /// The average queue, in the limit's unit.
+    /// Returns the average queue, in the limit's unit.
     pub fn average(&self) -> f64 {
         self.average.value
     }

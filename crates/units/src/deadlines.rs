@@ -1,4 +1,4 @@
-//! The earliest of many deadlines.
+//! Search for the earliest of many deadlines.
 
 use crate::Time;
 
@@ -16,15 +16,15 @@ pub struct Deadlines {
     slots: Vec<u64>,
     /// Above them, each with the minima of 16 below; the last has at most 16.
     levels: Vec<Vec<u64>>,
-    /// Per level of minima: blocks below whose minimum must be looked up again.
+    /// Per level of minima: blocks below whose minimum must be recomputed.
     stale: Vec<Vec<u64>>,
-    /// The last answer, while it holds: most events move a few deadlines, few the earliest.
+    /// Cached result, while valid: most events move a few deadlines, few the earliest.
     first: Option<(u64, usize)>,
     len: usize,
 }
 
 impl Deadlines {
-    /// `len` slots, none with a deadline.
+    /// Returns `len` slots, none with a deadline.
     pub fn new(len: usize) -> Self {
         let slots = vec![u64::MAX; len.max(1).next_multiple_of(WIDTH)];
         let (mut levels, mut stale) = (Vec::new(), Vec::new());
@@ -38,17 +38,17 @@ impl Deadlines {
         Deadlines { slots, levels, stale, first: None, len }
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no slots.
+    /// Returns true if there are no slots.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The deadline of a slot.
+    /// Returns the deadline of a slot.
     #[inline]
     pub fn get(&self, slot: usize) -> Time {
         Time::from_nanos(self.slots[slot])
@@ -71,7 +71,7 @@ impl Deadlines {
         }
     }
 
-    /// Keeps the minima above a slot that moved.
+    /// Updates the minima above a slot that moved.
     #[inline]
     fn raise(&mut self, slot: usize, old: u64, at: u64) {
         let mut block = slot / WIDTH;
@@ -89,7 +89,7 @@ impl Deadlines {
         }
     }
 
-    /// The earliest deadline and its slot; the lowest slot among equals.
+    /// Returns the earliest deadline and its slot; the lowest slot among equals.
     #[inline]
     pub fn earliest(&mut self) -> (Time, usize) {
         let (at, slot) = match self.first {
@@ -116,7 +116,7 @@ impl Deadlines {
         first
     }
 
-    /// Looks up the minima of the blocks whose earliest deadline moved back.
+    /// Recomputes the minima of the blocks whose earliest deadline moved back.
     #[inline]
     fn refresh(&mut self) {
         for level in 0..self.stale.len() {
@@ -143,13 +143,13 @@ impl Deadlines {
     }
 }
 
-/// The block that `padded` begins with.
+/// Returns the block at the start of `padded`.
 #[inline]
 fn block_at(padded: &[u64]) -> &[u64; WIDTH] {
     padded.first_chunk().expect("levels are padded to whole blocks")
 }
 
-/// Smallest of the first `len` values of a block, and its first place; looks at groups of four.
+/// Returns the smallest of the first `len` values of a block, and its first place; scans groups of four.
 #[inline]
 fn first_of(padded: &[u64], len: usize) -> (u64, usize) {
     let groups = block_at(padded).as_chunks::<4>().0;
@@ -164,7 +164,7 @@ fn first_of(padded: &[u64], len: usize) -> (u64, usize) {
     (least, 4 * at + place.unwrap_or(0))
 }
 
-/// Smallest value.
+/// Returns the smallest value.
 #[inline]
 fn min_of(block: &[u64; WIDTH]) -> u64 {
     // Four chains, so that the comparisons overlap.

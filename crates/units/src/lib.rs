@@ -1,6 +1,6 @@
 //! Quantities with units, identifiers and named random streams.
 //!
-//! Everything above this crate speaks in these types. Time is an integer count of nanoseconds and
+//! Everything above this crate uses these types. Time is an integer count of nanoseconds and
 //! radio power an integer count of attowatts, so that adding and removing the same contributions
 //! always gives back the same number: a run is bit-exact on every machine.
 

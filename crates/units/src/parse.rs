@@ -1,11 +1,11 @@
-//! "11 Mbit/s", "250 m", "200 s": a number, a space (optional), a unit.
+//! Parsing of quantities such as "11 Mbit/s", "250 m", "200 s": a number, a space (optional), a unit.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::{BitRate, Bytes, Decibel, Distance, Frequency, Span};
 
-/// What a quantity's text was expected to be.
+/// Expected kind of a quantity's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A length of time.
@@ -23,7 +23,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The accepted units and an example, for error messages.
+    /// Returns the accepted units and an example, for error messages.
     pub const fn expected(self) -> &'static str {
         match self {
             Unit::Span => "a time such as \"200 s\" (ns, us, ms, s, min, h)",
@@ -67,14 +67,14 @@ impl Unit {
     }
 }
 
-/// Why a quantity's text was refused.
+/// Reason for the rejection of a quantity's text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QuantityError {
-    /// The refused text.
+    /// The rejected text.
     pub text: String,
-    /// What it should have been.
+    /// The expected quantity.
     pub expected: Unit,
-    /// What is wrong with it.
+    /// Problem with the text.
     pub problem: Problem,
 }
 
@@ -94,7 +94,7 @@ pub enum Problem {
 }
 
 impl QuantityError {
-    /// The problem, without what was expected.
+    /// Returns the problem, without the expected quantity.
     pub fn what(&self) -> String {
         let what = match self.problem {
             Problem::NotANumber => "has no number",
@@ -114,11 +114,11 @@ impl fmt::Display for QuantityError {
 }
 impl core::error::Error for QuantityError {}
 
-/// Splits, checks and scales; the value is in the quantity's base unit.
+/// Splits, checks and scales a text; the value is in the quantity's base unit.
 fn parse(text: &str, expected: Unit) -> Result<f64, QuantityError> {
     let err = |problem| QuantityError { text: text.to_owned(), expected, problem };
     let t = text.trim();
-    // The unit starts at the first character that no number contains ("1e3 m": 'e' counts only
+    // The unit starts at the first character that cannot be in a number ("1e3 m": 'e' counts only
     // before a digit or sign).
     let b = t.as_bytes();
     let cut = (0..b.len())

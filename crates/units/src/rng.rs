@@ -1,7 +1,7 @@
 //! Random streams, one per named purpose.
 //!
 //! Each node, flow and error process draws from its own stream, seeded from the run's seed and the
-//! stream's stable name: adding one shifts no other.
+//! stream's stable name, so adding one does not shift any other.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// The stream called `name` in the run with this seed. Names are paths such as `"mac/n7"`.
+    /// Returns the stream called `name` in the run with this seed. Names are paths such as `"mac/n7"`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a: stable across versions and machines, unlike the standard hasher.
         let mut h = 0xcbf2_9ce4_8422_2325_u64;
@@ -21,50 +21,50 @@ impl Stream {
         Stream(Xoshiro256PlusPlus::seed_from_u64(h))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform integer in `0..n`; 0 when `n` is 0.
+    /// Draws a uniform integer in `0..n`; 0 when `n` is 0.
     #[inline]
     pub fn below(&mut self, n: u32) -> u32 {
         // Multiply-shift on 32 of 64 bits: bias below 2^-32.
         (((self.0.next_u64() >> 32) * u64::from(n)) >> 32) as u32
     }
 
-    /// Uniform in `[0, 1)`.
+    /// Draws a uniform number in `[0, 1)`.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in `[lo, hi)`.
+    /// Draws a uniform number in `[lo, hi)`.
     #[inline]
     pub fn uniform(&mut self, lo: f64, hi: f64) -> f64 {
         lo + (hi - lo) * self.unit()
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
 
-    /// Exponential with this mean.
+    /// Draws an exponential number with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log1p(-self.unit())
     }
 
-    /// Normal with this mean and standard deviation (Box and Muller 1958; one of the pair is used, so that a
-    /// draw leaves nothing behind).
+    /// Draws a normal number with this mean and standard deviation (Box and Muller 1958).
+    /// One of the pair is used, so that a draw leaves no state.
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));
         mean + deviation * radius * libm::cos(core::f64::consts::TAU * self.unit())
     }
 
-    /// Pareto with this shape (> 1) and mean.
+    /// Draws a Pareto number with this shape (> 1) and mean.
     pub fn pareto(&mut self, shape: f64, mean: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
         scale / libm::pow(1.0 - self.unit(), 1.0 / shape)

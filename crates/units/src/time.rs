@@ -16,24 +16,24 @@ pub struct Span(u64);
 impl Time {
     /// The start of the run.
     pub const ZERO: Time = Time(0);
-    /// After every other instant; stands for "never".
+    /// Instant after every other one; stands for "never".
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The instant `ns` nanoseconds after the start.
+    /// Returns the instant `ns` nanoseconds after the start.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Self {
         Time(ns)
     }
-    /// Nanoseconds since the start.
+    /// Returns nanoseconds since the start.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// Seconds since the start.
+    /// Returns seconds since the start.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// Time elapsed since `earlier`, zero if `earlier` is later.
+    /// Returns the time elapsed since `earlier`, zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -41,48 +41,48 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// Empty span.
     pub const ZERO: Span = Span(0);
     /// Longer than every other span.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// `ns` nanoseconds.
+    /// Returns `ns` nanoseconds.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Self {
         Span(ns)
     }
-    /// `us` microseconds.
+    /// Returns `us` microseconds.
     pub const fn from_micros(us: u64) -> Self {
         Span(us * 1_000)
     }
-    /// `ms` milliseconds.
+    /// Returns `ms` milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Span(ms * 1_000_000)
     }
-    /// `s` seconds.
+    /// Returns `s` seconds.
     pub const fn from_secs(s: u64) -> Self {
         Span(s * 1_000_000_000)
     }
-    /// `s` seconds to the nearest nanosecond; negative and NaN give zero.
+    /// Returns `s` seconds to the nearest nanosecond; negative and NaN give zero.
     pub fn from_secs_f64(s: f64) -> Self {
         // `as` saturates: NaN and negatives become 0.
         Span((s * 1e9 + 0.5) as u64)
     }
-    /// Nanoseconds.
+    /// Returns nanoseconds.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// Seconds.
+    /// Returns seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// Difference, zero rather than negative.
+    /// Returns the difference, zero rather than negative.
     #[inline]
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
-    /// Product, the longest span rather than overflow.
+    /// Returns the product, the longest span rather than overflow.
     #[inline]
     pub const fn saturating_mul(self, n: u64) -> Span {
         Span(self.0.saturating_mul(n))
@@ -104,7 +104,7 @@ impl AddAssign<Span> for Time {
 }
 impl Sub<Time> for Time {
     type Output = Span;
-    /// Zero rather than negative, as [`Time::since`].
+    /// Returns zero rather than a negative span, as [`Time::since`].
     #[inline]
     fn sub(self, earlier: Time) -> Span {
         self.since(earlier)
@@ -132,7 +132,7 @@ impl Mul<u64> for Span {
 }
 impl Div<Span> for Span {
     type Output = u64;
-    /// Whole number of times `o` fits.
+    /// Returns the whole number of times that `o` fits.
     #[inline]
     fn div(self, o: Span) -> u64 {
         self.0 / o.0

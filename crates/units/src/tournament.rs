@@ -1,39 +1,39 @@
-//! The earliest of many deadlines, where most events move the earliest one.
+//! Search for the earliest of many deadlines if most events move the earliest one.
 
 use crate::Time;
 
 /// One deadline per slot `0..len`, and the earliest of them all.
 ///
-/// A tournament of pairs: moving a deadline replays its games until one has the same winner as before,
-/// at most log₂ of the number of slots; the earliest is known at any time. Whoever moves many
-/// deadlines between two answers is better off with [`crate::Deadlines`]. Equal deadlines come due in
+/// It is a tournament of pairs: moving a deadline replays its games until one has the same winner as before,
+/// at most log₂ of the number of slots; the earliest is known at any time. If many deadlines move between two
+/// queries, [`crate::Deadlines`] is faster. Equal deadlines come due in
 /// slot order, which makes the order of events total.
 #[derive(Clone, Debug)]
 pub struct Tournament {
-    /// Who play each game: the last is at 1, the two before it at 2 and 3, and so forth; slots are the players
-    /// of the first round.
+    /// Players of each game: the last game is at 1, the two before it at 2 and 3, and so on.
+    /// Slots are the players of the first round.
     games: Vec<[Player; 2]>,
-    /// Who has won the last.
+    /// Winner of the last game.
     first: Player,
     len: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Player {
-    /// ns.
+    /// Deadline, ns.
     at: u64,
     slot: u32,
 }
 
 impl Tournament {
-    /// `len` slots, none with a deadline.
+    /// Returns `len` slots, none with a deadline.
     ///
     /// # Panics
     /// With 2³¹ slots or more.
     pub fn new(len: usize) -> Self {
         let rounds = len.max(2).next_power_of_two();
         let slot = |slot| u32::try_from(slot).expect("fewer than 2^31 slots");
-        // Of equals the first has won.
+        // Of equal players the first wins.
         let player = |place: usize| Player {
             at: u64::MAX,
             slot: slot((place << (rounds.ilog2() - place.ilog2())) - rounds),
@@ -42,17 +42,17 @@ impl Tournament {
         Tournament { games: games.collect(), first: player(1), len }
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no slots.
+    /// Returns true if there are no slots.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The deadline of a slot.
+    /// Returns the deadline of a slot.
     #[inline]
     pub fn get(&self, slot: usize) -> Time {
         Time::from_nanos(self.games[(self.games.len() + slot) / 2][slot % 2].at)
@@ -77,7 +77,7 @@ impl Tournament {
         self.first = winner;
     }
 
-    /// The earliest deadline and its slot; the lowest slot among equals.
+    /// Returns the earliest deadline and its slot; the lowest slot among equals.
     #[inline]
     pub fn earliest(&self) -> (Time, usize) {
         (Time::from_nanos(self.first.at), self.first.slot as usize)

@@ -7,34 +7,36 @@ use fairmesh_units::{Span, Stream, Time};
 use crate::codel::{Entry, Fifo, Source};
 use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
 
-/// What a [`DualPi2`] is built from. RFC 9332 Appendix A
+/// Description of a [`DualPi2`]. RFC 9332 Appendix A
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DualPi2Spec {
     /// Buffer of both queues together.
     pub limit: Limit,
-    /// Waiting time that the controller holds the classic queue to.
+    /// Target waiting time of the classic queue.
     pub target: Span,
-    /// How often the controller adjusts its probability.
+    /// Interval at which the controller adjusts its probability.
     pub update: Span,
     /// Its integral gain, Hz.
     pub alpha: f64,
     /// Its proportional gain, Hz.
     pub beta: f64,
-    /// How much more often L4S packets are marked than the square root of what classic ones lose: k of §2.1.
+    /// Ratio of the L4S marking probability to the square root of the classic loss probability: k of §2.1.
     pub coupling: f64,
-    /// Waiting time from which on L4S packets are marked now and then.
+    /// Waiting time above which L4S packets are marked with some probability.
     pub min_threshold: Span,
-    /// How much longer they wait when each is marked.
+    /// Additional waiting time from which every L4S packet is marked.
     pub range: Span,
     /// The classic queue's share while both have packets, in (0, 1).
     pub classic_share: f64,
-    /// Mark classic packets of ECN-capable transports instead of dropping them.
+    /// True to mark classic packets of ECN-capable transports instead of dropping them.
     pub ecn: bool,
 }
 
 impl Default for DualPi2Spec {
-    /// 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue, as Linux's
-    /// `sch_dualpi2` has them; marks from .8 to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
+    /// Returns the defaults of Linux's `sch_dualpi2`.
+    /// They are 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue; marks from
+    /// .8
+    /// to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
     fn default() -> Self {
         DualPi2Spec {
             limit: Limit::Packets(10_000),
@@ -51,7 +53,7 @@ impl Default for DualPi2Spec {
     }
 }
 
-/// Chooses packets with a likelihood, evenly: every fourth with a quarter. RFC 9332 Appendix A.1, `recur`
+/// Selects packets with a likelihood, evenly: every fourth with a quarter. RFC 9332 Appendix A.1, `recur`
 #[derive(Clone, Copy, Debug, Default)]
 struct Recur(f64);
 
@@ -74,14 +76,15 @@ pub struct DualPi2 {
     classic: Fifo,
     /// p′ of §2.1: its square is the classic queue's likelihood, k times it the L4S queue's.
     base: f64,
-    /// What the longest-waiting packet had waited at the last adjustment.
+    /// Wait of the longest-waiting packet at the last adjustment.
     before: Span,
-    /// When to adjust next.
+    /// Instant of the next adjustment.
     next: Time,
     marks: Recur,
     drops: Recur,
     overload: Recur,
-    /// Bytes that the classic queue may still send before the L4S queue, in parts of its share; below zero it has had too much.
+    /// Bytes that the classic queue may still send before the L4S queue, in parts of its share.
+    /// Below zero it has exceeded its share.
     credit: f64,
     late: VecDeque<Late>,
 }
@@ -107,23 +110,23 @@ impl DualPi2 {
         self.l4s.take().or_else(|| self.classic.take()).map(|e| e.item)
     }
 
-    /// The highest p′: the classic queue loses at most 1/k² (p_Cmax, Appendix A.2).
+    /// Returns the highest p′: the classic queue loses at most 1/k² (p_Cmax, Appendix A.2).
     fn most(&self) -> f64 {
         (1.0 / self.spec.coupling).min(1.0)
     }
 
-    /// How long the first of a queue has waited.
+    /// Returns the waiting time of the first packet of a queue.
     fn waited(queue: &Fifo, now: Time) -> Span {
         queue.ring.front().map_or(Span::ZERO, |e| now.since(e.since))
     }
 
-    /// The adjustments that were due since the last call. RFC 9332 Appendix A.1, `dualpi2_update`; by the longer of both
-    /// waits, as A.2 has it.
+    /// Performs the adjustments due since the last call.
+    /// RFC 9332 Appendix A.1, `dualpi2_update`; by the longer of both waits, as in A.2.
     fn adjust(&mut self, now: Time) {
         let (target, seconds) = (self.spec.target.as_secs_f64(), Span::as_secs_f64);
         while self.next <= now {
             if self.base <= 0.0 && self.classic.ring.is_empty() && self.l4s.ring.is_empty() {
-                // Nothing changes any more until a packet comes.
+                // Nothing changes until a packet arrives.
                 self.before = Span::ZERO;
                 self.next = now + self.spec.update;
                 return;
@@ -139,7 +142,8 @@ impl DualPi2 {
         }
     }
 
-    /// Whether the L4S queue is next: all of both by shares, and whoever is alone. RFC 9332 §4.2.2
+    /// Returns true if the L4S queue is next. RFC 9332 §4.2.2
+    /// If both have packets the shares decide; otherwise the queue with packets is next.
     fn l4s_is_next(&self) -> bool {
         match (self.l4s.ring.is_empty(), self.classic.ring.is_empty()) {
             (false, false) => self.credit <= 0.0,
@@ -147,11 +151,12 @@ impl DualPi2 {
         }
     }
 
-    /// The L4S queue's own marking: none below the threshold, all above threshold and range. RFC 9332 Appendix A.1, `laqm`
+    /// Returns the L4S queue's own marking probability. RFC 9332 Appendix A.1, `laqm`
+    /// It is zero below the threshold, and one above threshold plus range.
     fn native(&self, waited: Span) -> f64 {
         let above = waited.saturating_sub(self.spec.min_threshold);
         if self.l4s.ring.is_empty() || above == Span::ZERO {
-            // A queue of one packet is no queue (Th_len).
+            // A single packet is not a queue (Th_len).
             return 0.0;
         }
         if self.spec.range == Span::ZERO {
@@ -160,11 +165,11 @@ impl DualPi2 {
         (above.as_secs_f64() / self.spec.range.as_secs_f64()).min(1.0)
     }
 
-    /// An L4S packet leaves, if overload does not cost it.
+    /// Sends an L4S packet, unless it is dropped because of overload.
     fn leave_l4s(&mut self, now: Time, entry: Entry) -> Option<Item> {
         let coupled = (self.spec.coupling * self.base).min(1.0);
         if self.base >= self.most() && self.overload.chooses(self.base * self.base) {
-            // Marks no longer help: both lose alike. RFC 9332 §4.2.3, Appendix A.2
+            // Marks are no longer sufficient: both queues lose alike. RFC 9332 §4.2.3, Appendix A.2
             self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
             return None;
         }
@@ -175,7 +180,7 @@ impl DualPi2 {
         Some(entry.item)
     }
 
-    /// A classic packet leaves, if it is not dropped.
+    /// Sends a classic packet, unless it is dropped.
     fn leave_classic(&mut self, entry: Entry) -> Option<Item> {
         if self.drops.chooses(self.base * self.base) {
             let overload = self.base >= self.most();
@@ -190,7 +195,7 @@ impl DualPi2 {
 }
 
 impl Queue for DualPi2 {
-    /// ECT(1) goes into the L4S queue, all else into the classic one. RFC 9332 §2.3
+    /// Puts ECT(1) into the L4S queue, all other packets into the classic one. RFC 9332 §2.3
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, _rng: &mut Stream) -> Verdict {
         self.adjust(now);
         if !self.spec.limit.admits(self.backlog(), held, item) {
@@ -219,7 +224,7 @@ impl Queue for DualPi2 {
                 (self.leave_classic(entry), share - 1.0)
             };
             let Some(item) = left else { continue };
-            // What nobody else wanted is owed to nobody.
+            // Capacity that the other queue did not need is not charged.
             if contended {
                 self.credit += weight * f64::from(item.bytes);
             }

@@ -11,7 +11,7 @@ fn packet(handle: u32, ect1: bool) -> Item {
     Item { handle, bytes: BYTES, flow: 0, ect: ect1, ect1, station: 0 }
 }
 
-/// What became of the packets of each kind.
+/// Outcome for the packets of each kind.
 #[derive(Default, Debug)]
 struct Seen {
     sent: u32,
@@ -28,8 +28,9 @@ impl Seen {
     }
 }
 
-/// A link that sends a packet every 120 µs (100 Mbit/s), offered `l4s` and `classic` times that. Counted from 20 s on, to 40 s;
-/// `hold`: arrivals of this kind stop while so many packets of it wait, as a sender with a window does.
+/// Runs a link that sends a packet every 120 µs (100 Mbit/s), offered `l4s` and `classic` times that.
+/// Counts from 20 s on, to 40 s. `hold`: arrivals of this kind stop while this many packets of it wait, as with a
+/// window-limited sender.
 fn link(q: &mut DualPi2, l4s: f64, classic: f64, hold: [u32; 2]) -> [Seen; 2] {
     const STEP: u64 = 120;
     let mut rng = Stream::new(1, "dualpi2");
@@ -106,7 +107,7 @@ fn likelihoods_are_coupled_by_the_square() {
     }
 }
 
-/// A classic load whose rate falls with √p settles at the target (what PI² is for); L4S packets wait next to nothing.
+/// A classic load whose rate falls with √p settles at the target (the purpose of PI²); L4S packets hardly wait.
 #[test]
 fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
     // Offered .3 of L4S and a classic overload of 4 %: dropping 4 to 8 % of it holds the queue.
@@ -114,7 +115,7 @@ fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
     let [l4s, classic] = link(&mut q, 0.3, 0.74, [4, 100_000]);
     assert!((classic.waits - 15.0).abs() < 1.5, "{classic:?}");
     assert!(l4s.waits < 0.2 && l4s.longest < 1.5, "{l4s:?}");
-    // What is too much, is dropped.
+    // The excess is dropped.
     let surplus = 0.04 / 0.74;
     assert!((classic.rate(classic.dropped) / surplus - 1.0).abs() < 0.1, "{classic:?}");
     let coupled = 2.0 * libm::sqrt(classic.rate(classic.dropped));
@@ -127,7 +128,7 @@ fn l4s_packets_are_marked_by_their_own_wait() {
     for (packets, expected) in [(4, 0.0), (8, 0.4), (9, 0.7), (14, 1.0)] {
         let mut q = queue(DualPi2Spec::default());
         let [l4s, _] = link(&mut q, 1.2, 0.0, [packets, 0]);
-        // So many wait, and each step is 120 µs.
+        // This many wait, and each step is 120 µs.
         assert!((l4s.waits - 0.12 * f64::from(packets - 1)).abs() < 0.13, "{packets}: {l4s:?}");
         let rate = l4s.rate(l4s.marked);
         assert!((rate - expected).abs() < 0.31, "{packets}: {rate}");
@@ -137,7 +138,7 @@ fn l4s_packets_are_marked_by_their_own_wait() {
     }
 }
 
-/// §4.2.2: a flood of L4S leaves the classic queue its share, and what one leaves the other has.
+/// §4.2.2: an L4S flood leaves the classic queue its share, and either may use capacity that the other leaves.
 #[test]
 fn neither_starves_the_other() {
     let mut q = queue(DualPi2Spec { limit: Limit::Packets(200), ..DualPi2Spec::default() });
@@ -149,7 +150,7 @@ fn neither_starves_the_other() {
     assert_eq!((l4s.sent, classic.dropped, classic.marked), (0, 0, 0));
 }
 
-/// §4.2.3: where marks and drops are not answered, both lose and the buffer is not what ends it for L4S alone.
+/// §4.2.3: if marks and drops have no effect, both lose, and L4S is not limited by the buffer alone.
 #[test]
 fn overload_is_dropped_from_both() {
     let mut q = queue(DualPi2Spec::default());
@@ -159,7 +160,7 @@ fn overload_is_dropped_from_both() {
     assert!((l4s.rate(l4s.dropped) - 0.25).abs() < 0.02, "{l4s:?}");
 }
 
-/// An idle link forgets.
+/// An idle link resets the state.
 #[test]
 fn pressure_ends_when_the_queue_does() {
     let mut q = queue(DualPi2Spec::default());

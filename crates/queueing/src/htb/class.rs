@@ -6,7 +6,7 @@ use super::ring::Ring;
 use super::{ClassCounters, ClassId, ClassSpec, LEVELS, PRIOS, Release};
 use crate::{Backlog, Discipline, DropCause, Item, Queue, TokenBucket, Verdict};
 
-/// Whether a class may send (Devera 2002 §3: green, yellow, red).
+/// Sending mode of a class (Devera 2002 §3: green, yellow, red).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     /// Above its ceiling.
@@ -20,8 +20,8 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     queue: Discipline,
-    /// With [`Release::Whole`] the next to leave, already taken from `queue`, since only its size
-    /// tells when it may go.
+    /// With [`Release::Whole`], the next packet to leave, already taken from `queue`.
+    /// Only its size determines the instant at which it may leave.
     head: Option<Item>,
     release: Release,
     pub quantum: u32,
@@ -29,16 +29,16 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// `most`: the largest packet that the buckets ever cover.
+    /// Puts a packet into the leaf. `most`: the largest packet that the buckets can ever cover.
     pub fn enqueue(&mut self, now: Time, item: Item, most: u64, rng: &mut Stream) -> Verdict {
-        // Which class a frame in service came from is not known here, so no leaf pays for it.
+        // The class of a frame in service is not known here, so no leaf is charged for it.
         if self.release == Release::Debt {
             return self.queue.enqueue(now, item, Backlog::NONE, rng);
         }
         if u64::from(item.bytes) > most {
             return Verdict::Dropped(DropCause::TooBig);
         }
-        // The head still fills a place of the buffer.
+        // The head still occupies a place of the buffer.
         let mut held = Backlog::NONE;
         self.head.into_iter().for_each(|head| held.add(head));
         let verdict = self.queue.enqueue(now, item, held, rng);
@@ -59,7 +59,7 @@ impl Leaf {
         &self.queue
     }
 
-    /// Takes the next packet out, whatever the buckets say.
+    /// Takes the next packet out, regardless of the buckets.
     pub fn pop(&mut self) -> Option<Item> {
         self.head.take().or_else(|| self.queue.pop())
     }
@@ -97,13 +97,13 @@ pub(crate) struct Class {
     pub level: u8,
     pub prio: u8,
     pub mode: Mode,
-    /// Priorities (bits) in which the class, or classes below it, have something to send.
+    /// Priorities (bits) with data to send in the class or in classes below it.
     pub activity: u8,
     pub rate: TokenBucket,
     pub ceil: TokenBucket,
-    /// When its mode may improve; NEVER while it can send.
+    /// Instant at which its mode may improve; NEVER while it can send.
     pub wake: Time,
-    /// Its place among the leaves that have something to send.
+    /// Its index among the leaves that have data to send.
     pub place: u32,
     pub kind: Kind,
     pub counters: ClassCounters,
@@ -144,8 +144,9 @@ impl Class {
         }
     }
 
-    /// What a bucket must hold before the class may send, bytes. A packet that a later, smaller burst
-    /// can no longer cover leaves from a full bucket: it must not block the class for ever.
+    /// Returns the bytes that a bucket must hold before the class may send.
+    /// A packet that a later, smaller burst can no longer cover leaves from a full bucket: it must not block the class
+    /// forever.
     fn need(&self, bucket: &TokenBucket) -> u32 {
         match &self.kind {
             Kind::Leaf(leaf) => {
@@ -155,17 +156,17 @@ impl Class {
         }
     }
 
-    /// When the ceiling allows it to send.
+    /// Returns the instant at which the ceiling allows it to send.
     pub fn allowed_at(&self, now: Time) -> Time {
         self.ceil.ready_at(now, self.need(&self.ceil))
     }
 
-    /// When it has tokens of its own to send from.
+    /// Returns the instant at which it has tokens of its own.
     pub fn funded_at(&self, now: Time) -> Time {
         self.rate.ready_at(now, self.need(&self.rate))
     }
 
-    /// The mode that the buckets ask for at `now`, and when it may improve.
+    /// Returns the mode that the buckets require at `now`, and the instant at which it may improve.
     pub fn judge(&self, now: Time) -> (Mode, Time) {
         // No hysteresis: the kernel's default (`htb_hysteresis` 0).
         if !self.ceil.covers(now, self.need(&self.ceil)) {

@@ -1,4 +1,4 @@
-//! What a class tree is built from, and what it tells of itself.
+//! Description of a class tree, and its counters.
 
 use fairmesh_units::{BitRate, Bytes};
 
@@ -29,13 +29,13 @@ pub struct ClassRates {
 }
 
 impl ClassRates {
-    /// A class that cannot borrow: ceiling and rate are one, bursts as `tc` chooses them (one
-    /// packet).
+    /// Returns the rates of a class that cannot borrow.
+    /// Ceiling and rate are equal, bursts as `tc` chooses them (one packet).
     pub fn fixed(rate: BitRate) -> Self {
         ClassRates::between(rate, rate)
     }
 
-    /// A class guaranteed `rate` that may borrow up to `ceil`, bursts as `tc` chooses them.
+    /// Returns the rates of a class guaranteed `rate` that may borrow up to `ceil`, bursts as `tc` chooses them.
     pub fn between(rate: BitRate, ceil: BitRate) -> Self {
         ClassRates { rate, ceil, burst: Bytes(1600), cburst: Bytes(1600) }
     }
@@ -51,7 +51,7 @@ impl ClassRates {
     }
 }
 
-/// What a class is built from.
+/// Description of a class.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassSpec {
     /// Its number.
@@ -62,15 +62,15 @@ pub struct ClassSpec {
     pub rates: ClassRates,
     /// 0 (first) to 7 (last), among classes that send from the same level. Leaves only.
     pub prio: u8,
-    /// Bytes per round when sharing with classes of the same priority. `None`: the rate in bytes
-    /// per second divided by the tree's `r2q`, between 1000 and 200 000.
+    /// Bytes per round when sharing with classes of the same priority.
+    /// `None`: the rate in bytes per second divided by the tree's `r2q`, between 1000 and 200 000.
     pub quantum: Option<u32>,
     /// The leaf's queue; `None` makes an inner class.
     pub leaf: Option<DisciplineSpec>,
 }
 
 impl ClassSpec {
-    /// A leaf of priority 0.
+    /// Returns a leaf of priority 0.
     pub fn leaf(
         id: u32,
         parent: Option<ClassId>,
@@ -80,23 +80,23 @@ impl ClassSpec {
         ClassSpec { id: ClassId(id), parent, rates, prio: 0, quantum: None, leaf: Some(queue) }
     }
 
-    /// An inner class.
+    /// Returns an inner class.
     pub fn inner(id: u32, parent: Option<ClassId>, rates: ClassRates) -> Self {
         ClassSpec { id: ClassId(id), parent, rates, prio: 0, quantum: None, leaf: None }
     }
 }
 
-/// When a leaf lets its next packet go.
+/// Rule by which a leaf releases its next packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Release {
-    /// As Linux HTB: as long as its buckets are not in debt; the packet may take them there. Of
-    /// several leaves within their rates each has its turn, by quantum.
+    /// As Linux HTB: while its buckets are not in debt; the packet may bring them into debt. Several
+    /// leaves within their rates take turns, by quantum.
     #[default]
     Debt,
-    /// As Linux `tbf`, and the token buckets of papers: once its buckets cover all of the packet, so
+    /// As Linux `tbf`, and the token buckets of papers: once its buckets cover the whole packet, so
     /// that over any interval `t` no more than `rate × t + burst` leaves. Packets larger than the
-    /// burst are dropped on arrival. Of several leaves that are due at one instant the lowest number
-    /// goes first.
+    /// burst are dropped on arrival. Of several leaves that are due at one instant, the lowest number
+    /// is first.
     Whole,
 }
 
@@ -105,20 +105,20 @@ pub enum Release {
 pub struct HtbSpec {
     /// Classes, parents before children.
     pub classes: Vec<ClassSpec>,
-    /// Which class takes which flow.
+    /// Assignment of flows to classes.
     pub flows: Vec<(u32, ClassId)>,
     /// The class of all other flows; `None` sends them at once, ahead of every class.
     pub default: Option<ClassId>,
-    /// Buffer for flows that no class takes.
+    /// Buffer for flows outside all classes.
     pub direct: Limit,
     /// Divides a rate in bytes per second to give its quantum; `tc` has 10.
     pub r2q: u32,
-    /// When leaves let packets go.
+    /// Rule by which leaves release packets.
     pub release: Release,
 }
 
 impl Default for HtbSpec {
-    /// No classes; 1000 packets go directly.
+    /// Returns no classes; 1000 packets are sent directly.
     fn default() -> Self {
         HtbSpec {
             classes: Vec::new(),
@@ -131,19 +131,19 @@ impl Default for HtbSpec {
     }
 }
 
-/// Why a change to a class tree was refused.
+/// Reason for the rejection of a change to a class tree.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HtbError {
     /// The class or rates are invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// An inner class cannot go before its children.
+    /// An inner class cannot be removed before its children.
     #[error("class {0} still has child classes")]
     HasChildren(ClassId),
 }
 
-/// A class's counters, as `tc -s class show` gives them.
+/// A class's counters, as `tc -s class show` reports them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ClassCounters {
     /// Bytes sent, by the class and those below it.
@@ -152,12 +152,12 @@ pub struct ClassCounters {
     pub packets: u64,
     /// Packets dropped by the leaf's queue.
     pub drops: u64,
-    /// Times the class became unable to send, even by borrowing.
+    /// Number of times that the class became unable to send, even by borrowing.
     pub overlimits: u64,
     /// Packets sent from tokens of the class itself, its own or a borrower's.
     pub lends: u64,
     /// Packets sent from an ancestor's tokens.
     pub borrows: u64,
-    /// What waits in the leaf's queue.
+    /// Waiting data in the leaf's queue.
     pub backlog: Backlog,
 }

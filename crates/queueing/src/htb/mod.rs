@@ -6,9 +6,9 @@
 //!   one that borrows near before one that borrows far.
 //! - Within a level, lower `prio` first; among equals deficit round robin by `quantum`.
 //!
-//! With [`Release::Whole`] its leaves are token buckets as Linux `tbf` has them.
+//! With [`Release::Whole`] its leaves are token buckets as in Linux `tbf`.
 //!
-//! Files: `config` what a tree is built from, `mod` the public calls, `class` one class, `ring` the
+//! Files: `config` the description of a tree, `mod` the public calls, `class` one class, `ring` the
 //! round-robin rings, `schedule` activation, charging and dequeueing.
 
 mod class;
@@ -37,7 +37,7 @@ pub(crate) const PRIOS: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Htb {
     classes: Vec<Class>,
-    /// Their places by number.
+    /// Indices of the classes by number.
     places: BTreeMap<ClassId, u32>,
     vacant: Vec<u32>,
     schedule: Schedule,
@@ -133,12 +133,12 @@ impl Htb {
         Ok(())
     }
 
-    /// Changes a class's rates in place: queued packets stay, tokens gained so far stay, the
-    /// quantum follows the rate unless it was given. With [`Release::Whole`] a rate of zero stops the
-    /// class.
+    /// Changes a class's rates in place.
+    /// Queued packets stay, tokens gained so far stay, the quantum follows the rate unless it was given. With
+    /// [`Release::Whole`] a rate of zero stops the class.
     ///
     /// # Errors
-    /// Unknown class or invalid rates; nothing changes then.
+    /// Unknown class or invalid rates; then nothing changes.
     pub fn set_rates(
         &mut self,
         now: Time,
@@ -157,7 +157,7 @@ impl Htb {
         Ok(())
     }
 
-    /// A class's rates.
+    /// Returns a class's rates.
     pub fn rates(&self, id: ClassId) -> Option<ClassRates> {
         let class = &self.classes[self.find(id)? as usize];
         Some(ClassRates {
@@ -168,8 +168,8 @@ impl Htb {
         })
     }
 
-    /// Removes a class and hands back what waited in it, oldest first per flow. Its flows go to
-    /// the default class from now on.
+    /// Removes a class and returns the packets that waited in it, oldest first per flow.
+    /// Its flows go to the default class from now on.
     ///
     /// # Errors
     /// Unknown class, or one with children.
@@ -221,7 +221,7 @@ impl Htb {
         }
     }
 
-    /// Chooses the class of all flows not assigned; `None` lets them pass unshaped.
+    /// Sets the class of all flows not assigned; `None` lets them pass unshaped.
     ///
     /// # Errors
     /// Unknown class, or an inner one.
@@ -233,7 +233,7 @@ impl Htb {
         Ok(())
     }
 
-    /// A class's counters.
+    /// Returns a class's counters.
     pub fn counters(&self, id: ClassId) -> Option<ClassCounters> {
         let class = &self.classes[self.find(id)? as usize];
         let mut counters = class.counters;
@@ -243,7 +243,7 @@ impl Htb {
         Some(counters)
     }
 
-    /// The numbers of all classes, in no particular order.
+    /// Returns the numbers of all classes, in no particular order.
     pub fn class_ids(&self) -> impl Iterator<Item = ClassId> + '_ {
         self.classes.iter().filter(|c| !c.is_vacant()).map(|c| c.id)
     }
@@ -274,7 +274,7 @@ impl Htb {
         Some(item)
     }
 
-    /// The queue of a leaf; what is to leave next may be out of it already.
+    /// Returns the queue of a leaf, from which the next packet may already be taken.
     pub fn queue_of(&self, id: ClassId) -> Option<&Discipline> {
         match &self.classes[self.find(id)? as usize].kind {
             Kind::Leaf(leaf) => Some(leaf.queue()),
@@ -282,7 +282,8 @@ impl Htb {
         }
     }
 
-    /// When a leaf's own tokens let its next packet go, others' turns apart; never if it has none.
+    /// Returns the instant at which a leaf's own tokens release its next packet, regardless of turns.
+    /// It is never if the leaf has no packet.
     pub fn next_ready_of(&self, now: Time, id: ClassId) -> Time {
         let class = self.find(id).map(|index| &self.classes[index as usize]);
         class
@@ -290,7 +291,7 @@ impl Htb {
             .map_or(Time::NEVER, |class| class.allowed_at(now).max(class.funded_at(now)))
     }
 
-    /// Offers a packet to a leaf, whatever its flow.
+    /// Offers a packet to a leaf, regardless of its flow.
     ///
     /// # Errors
     /// Unknown class, or an inner one; the caller keeps the packet.
@@ -320,7 +321,7 @@ impl Htb {
             Verdict::Queued | Verdict::Marked => {
                 if class.activity == 0 {
                     if self.schedule.release == Release::Whole {
-                        // What its buckets must hold is known only now.
+                        // The bytes that its buckets must hold are known only now.
                         self.schedule.reconsider(&mut self.classes, now, index);
                     }
                     self.schedule.activate(&mut self.classes, index);
@@ -388,7 +389,7 @@ mod tests {
     use crate::DisciplineSpec;
     use fairmesh_units::BitRate;
 
-    /// Classes looked at per packet, with so many classes that all have packets.
+    /// Returns the classes visited per packet, with this number of classes that all have packets.
     fn visits(classes: u32, release: Release, parent: bool) -> f64 {
         let root = ClassSpec::inner(u32::MAX, None, ClassRates::fixed(BitRate(1 << 40)));
         let rates = ClassRates::fixed(BitRate(100_000));
@@ -408,7 +409,7 @@ mod tests {
             let item = Item { handle: 0, bytes: 1500, flow, ect: false, ect1: false, station: 0 };
             assert_eq!(tree.enqueue(now, item, Backlog::NONE, &mut rng), Verdict::Queued);
         };
-        // Not all at once, or all wake at once.
+        // Starts are staggered; otherwise all would wake at once.
         let at = |k: u32| Time::from_nanos(u64::from(k) * 7_919);
         (0..4 * classes).for_each(|k| put(&mut tree, at(k), k % classes));
         let (mut now, mut served) = (at(4 * classes), 0);

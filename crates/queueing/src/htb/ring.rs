@@ -1,14 +1,14 @@
-//! Classes taking turns, in the order of their numbers.
+//! A ring of classes that take turns, in the order of their numbers.
 
-/// No class.
+/// Index that stands for no class.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A round-robin ring that remembers where it stands when members come and go.
+/// A round-robin ring that keeps its position when members come and go.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring {
     /// Class numbers and indices, ascending by number.
     members: Vec<(u32, u32)>,
-    /// Number of the member whose turn it is (the next higher one if it is gone); `None` past the
+    /// Number of the member whose turn it is (the next higher one if it was removed); `None` past the
     /// right end.
     turn: Option<u32>,
 }
@@ -36,12 +36,12 @@ impl Ring {
         }
     }
 
-    /// Index of the first member; NONE if there is none.
+    /// Returns the index of the first member; NONE if there is none.
     pub fn first(&self) -> u32 {
         self.members.first().map_or(NONE, |m| m.1)
     }
 
-    /// Index of the class whose turn it is; NONE past the right end.
+    /// Returns the index of the class whose turn it is; NONE past the right end.
     pub fn current(&mut self) -> u32 {
         let Some(id) = self.turn else { return NONE };
         match self.members.get(self.position(id)) {
@@ -56,14 +56,14 @@ impl Ring {
         }
     }
 
-    /// Passes the turn on; past the right end after the last member.
+    /// Advances the turn; past the right end after the last member.
     pub fn advance(&mut self) {
         let Some(id) = self.turn else { return };
         let at = self.members.partition_point(|m| m.0 <= id);
         self.turn = self.members.get(at).map(|m| m.0);
     }
 
-    /// Back to the first member.
+    /// Returns to the first member.
     pub fn rewind(&mut self) {
         self.turn = self.members.first().map(|m| m.0);
     }

@@ -1,4 +1,4 @@
-//! Who sends next: activation, mode changes, charging, dequeueing.
+//! Choice of the next sender: activation, mode changes, charging, dequeueing.
 
 use std::collections::BTreeSet;
 
@@ -10,25 +10,25 @@ use super::ring::Ring;
 use super::{LEVELS, PRIOS, Release};
 use crate::Item;
 
-/// A debt larger than this many seconds of refilling is forgiven (`mbuffer` in the kernel).
+/// Refilling time that limits a debt, s; larger debts are reduced to it (`mbuffer` in the kernel).
 const MAX_DEBT_SECONDS: u64 = 60;
 
 /// The scheduler's state beside the classes themselves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
-    /// By level and priority: classes that can send from their own tokens and have, or lend to a
-    /// class that has, something to send.
+    /// Classes that can send from their own tokens and have data to send, by level and priority.
+    /// Classes that lend to a class with data to send are included.
     rows: [[Ring; PRIOS]; LEVELS],
     /// Priorities (bits) with members, by level.
     row_mask: [u8; LEVELS],
-    /// By level: classes that cannot send on their own, with the time to look again, soonest first.
+    /// By level: classes that cannot send on their own, with the instant of the next check, soonest first.
     waiting: [BTreeSet<(Time, u32)>; LEVELS],
-    /// Leaves that have something to send.
+    /// Leaves that have data to send.
     active: Vec<u32>,
     pub release: Release,
-    /// Inner classes in the tree.
+    /// Number of inner classes in the tree.
     pub inner: usize,
-    /// Classes looked at in dequeueing.
+    /// Number of classes visited in dequeueing.
     #[cfg(test)]
     pub visits: u64,
 }
@@ -50,7 +50,7 @@ impl Schedule {
         Schedule { release, ..Schedule::default() }
     }
 
-    /// A leaf has got its first packet.
+    /// Activates a leaf that has got its first packet.
     pub fn activate(&mut self, classes: &mut [Class], index: u32) {
         let class = &mut classes[index as usize];
         class.activity = 1 << class.prio;
@@ -59,7 +59,7 @@ impl Schedule {
         self.join(classes, index);
     }
 
-    /// A leaf has lost its last packet.
+    /// Deactivates a leaf that has lost its last packet.
     pub fn deactivate(&mut self, classes: &mut [Class], index: u32) {
         if classes[index as usize].activity != 0 {
             self.leave(classes, index);
@@ -73,8 +73,8 @@ impl Schedule {
         }
     }
 
-    /// Enters an active class into the rings in which its mode lets it send: its level's row, or
-    /// its parent's ring and, where that ring was empty, the parent in turn.
+    /// Enters an active class into the rings in which its mode lets it send.
+    /// These are its level's row, or its parent's ring and, if that ring was empty, the parent in turn.
     fn join(&mut self, classes: &mut [Class], index: u32) {
         let mut at = index;
         let mut mask = classes[at as usize].activity;
@@ -110,7 +110,7 @@ impl Schedule {
         }
     }
 
-    /// The reverse of `join`, to be called with the mode still unchanged.
+    /// Reverses `join`; to be called with the mode still unchanged.
     fn leave(&mut self, classes: &mut [Class], index: u32) {
         let mut at = index;
         let mut mask = classes[at as usize].activity;
@@ -140,7 +140,7 @@ impl Schedule {
                             gone |= 1 << prio;
                         }
                     }
-                    // The parent leaves its own rings before it forgets these priorities.
+                    // The parent leaves its own rings before it clears these priorities.
                     mask = gone;
                     at = parent;
                     above.activity &= !gone;
@@ -150,7 +150,7 @@ impl Schedule {
         }
     }
 
-    /// Gives a class the mode that its buckets ask for and has it woken when that may improve.
+    /// Sets the mode that a class's buckets require, and schedules its next possible improvement.
     pub fn reconsider(&mut self, classes: &mut [Class], now: Time, index: u32) {
         #[cfg(test)]
         {
@@ -158,10 +158,10 @@ impl Schedule {
         }
         let class = &classes[index as usize];
         let (mode, wake) = class.judge(now);
-        // Where a packet waits for all of its tokens its instant is known, and is the tree's.
+        // If a packet waits for all of its tokens, its instant is known, and is the tree's.
         let early = self.release == Release::Debt;
         if mode == class.mode && early && class.wake > now && class.wake <= wake {
-            // It will look again in time; moving the entry at every packet would be waste.
+            // It will be checked again in time; moving the entry at every packet would be wasteful.
             return;
         }
         self.set_wake(classes, index, wake);
@@ -196,12 +196,12 @@ impl Schedule {
         }
     }
 
-    /// A leaf that has something to send.
+    /// Returns a leaf that has data to send.
     pub fn busy(&self) -> Option<u32> {
         self.active.first().copied()
     }
 
-    /// Takes a class out of every ring and list.
+    /// Removes a class from every ring and list.
     pub fn forget(&mut self, classes: &mut [Class], index: u32) {
         self.deactivate(classes, index);
         self.set_wake(classes, index, Time::NEVER);
@@ -223,7 +223,7 @@ impl Schedule {
 
     /// Sends the packet whose turn it is in a row that has members.
     fn send(&mut self, classes: &mut [Class], now: Time, level: usize, prio: usize) -> Item {
-        // Buckets of their own take no turns.
+        // Independent buckets take no turns.
         let turns = level > 0 || self.release == Release::Debt;
         let index =
             if turns { self.turn(classes, level, prio) } else { self.rows[0][prio].first() };
@@ -260,7 +260,7 @@ impl Schedule {
             let ring = self.ring(classes, path[depth], level, prio);
             let index = ring.current();
             if index == NONE {
-                // A round has ended: start the next, and above it is another class's turn.
+                // A round has ended: start the next; on the level above it is another class's turn.
                 ring.rewind();
                 if depth > 0 {
                     depth -= 1;
@@ -275,7 +275,7 @@ impl Schedule {
         }
     }
 
-    /// A class's ring of children, or a level's row.
+    /// Returns a class's ring of children, or a level's row.
     fn ring<'a>(
         &'a mut self,
         classes: &'a mut [Class],
@@ -286,8 +286,8 @@ impl Schedule {
         if owner == NONE { &mut self.rows[level][prio] } else { classes[owner as usize].ring(prio) }
     }
 
-    /// Charges a packet sent from the tokens of the ancestor at `level`: every class on the way up
-    /// pays from its ceiling, the lender and those above it from their rate too.
+    /// Charges a packet sent from the tokens of the ancestor at `level`.
+    /// Every class up to the root is charged at its ceiling; the lender and those above it at their rate too.
     fn charge(&mut self, classes: &mut [Class], now: Time, leaf: u32, level: usize, bytes: u32) {
         let mut at = leaf;
         while at != NONE {
@@ -314,7 +314,7 @@ impl Schedule {
         }
     }
 
-    /// When the first packet can leave.
+    /// Returns the instant at which the first packet can leave.
     pub fn next_ready(&self, classes: &[Class], now: Time) -> Time {
         if self.row_mask.iter().any(|&m| m != 0) {
             return now;
