@@ -1,4 +1,4 @@
-//! Both capacity models and every criterion side by side, for one network and its flows.
+//! Both capacity models and every criterion, for one network and its flows.
 
 use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
@@ -12,55 +12,56 @@ use crate::graph::{ConflictGraph, Exclusion, Hop};
 use crate::link::Access;
 use crate::maxmin::{Allocation, Demand, Limit, max_min_above};
 
-/// What shares the air.
+/// Unit of the network that shares the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sharing {
-    /// Links, both of their directions as one (Jamshaid 2010 §4.1.2).
+    /// Links, both directions as one (Jamshaid 2010 §4.1.2).
     #[default]
     Links,
-    /// Each direction of a link on its own, under a rule that depends on it.
+    /// Each direction of a link separately, under a rule that depends on it.
     Directed(Exclusion),
 }
 
-/// The network whose capacity is asked for.
+/// Network to be analysed.
 #[derive(Clone, Copy, Debug)]
 pub struct Network<'a, L> {
     /// The physical layer of all nodes.
     pub phy: &'a Phy,
-    /// With or without RTS: what a frame costs. Who excludes whom is up to `sharing`.
+    /// Access with or without RTS, which gives the cost of a frame. `sharing` decides mutual exclusion.
     pub access: Access,
-    /// By node id, the nodes each node hears: its decode neighbours for the model a real network
-    /// can compute ("realistic"), its interference neighbours for the "omniscient" one.
+    /// By node id, the nodes that each node hears.
+    /// Its decode neighbours give the model a real network can compute ("realistic"), its interference neighbours the
+    /// "omniscient" one.
     pub hears: &'a [L],
-    /// The links, at least all that flows cross.
+    /// Links, at least all that flows cross.
     pub links: &'a [LinkSpec],
     /// The flows.
     pub flows: &'a [FlowSpec<'a>],
-    /// What shares the air.
+    /// Unit that shares the air.
     pub sharing: Sharing,
     /// Guaranteed rate of each flow in bit/s of payload; empty for none.
     pub minimum: &'a [f64],
-    /// How far to go for the clique model.
+    /// Budget for the clique model.
     pub budget: Budget,
 }
 
-/// What is optimised.
+/// Optimisation criterion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Criterion {
     /// Weighted max-min fairness.
     MaxMin,
     /// Weighted proportional fairness.
     Proportional,
-    /// The largest Σ rate, fair or not.
+    /// The largest Σ rate, regardless of fairness.
     Aggregate,
-    /// The largest Σ rate × hops, fair or not.
+    /// The largest Σ rate × hops, regardless of fairness.
     Utilisation,
-    /// Max-min fairness as if all weights were equal.
+    /// Max-min fairness with equal weights.
     Unweighted,
 }
 
 impl Criterion {
-    /// All of them, in the order in which they are reported.
+    /// All criteria, in the order in which they are reported.
     pub const ALL: [Criterion; 5] = [
         Criterion::MaxMin,
         Criterion::Proportional,
@@ -69,11 +70,11 @@ impl Criterion {
         Criterion::Unweighted,
     ];
 
-    /// Those that a solver finds, which may fall short of one and not of the others.
+    /// Criteria that need a solver, which may fail for one and not for the others.
     pub const SOLVED: [Criterion; 3] =
         [Criterion::Proportional, Criterion::Aggregate, Criterion::Utilisation];
 
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Criterion::MaxMin => "weighted max-min",
@@ -88,11 +89,11 @@ impl Criterion {
 /// The rates under one model and criterion.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rates {
-    /// What they optimise.
+    /// Criterion that they optimise.
     pub criterion: Criterion,
     /// Goodput per flow, bit/s of payload delivered at the destination.
     pub rates: Vec<f64>,
-    /// What limits each flow; domains are numbered as in [`ModelRates::domains`].
+    /// Limit of each flow; domains are numbered as in [`ModelRates::domains`].
     pub limits: Vec<Limit>,
     /// Used fraction of each domain's air.
     pub load: Vec<f64>,
@@ -101,31 +102,31 @@ pub struct Rates {
     /// Effective network utilisation, Σ rate × hops, bit/s (Jamshaid 2010 §2.1.5).
     pub utilisation: f64,
     /// Utilisation over the largest one under the same model; 1 for [`Criterion::Utilisation`].
-    /// Where no flow can have anything, 1. `None` if the largest is not known.
+    /// It is 1 if no flow can have a positive rate, and `None` if the largest is not known.
     pub utilisation_ratio: Option<f64>,
 }
 
 /// The rates under one model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ModelRates {
-    /// The sets of [`Analysis::hops`] of which each has one unit of air: the collision domain of
-    /// each, or the maximal cliques.
+    /// Sets of [`Analysis::hops`], each with one unit of air.
+    /// They are the collision domain of each, or the maximal cliques.
     pub domains: Domains,
-    /// The least that flows which fill a domain can have in sum, bit/s ([`crate::bounds::floor`]).
+    /// Lower bound of the sum of rates that fill a domain, bit/s ([`crate::bounds::floor`]).
     pub floor: f64,
-    /// Under weighted max-min fairness, which needs no solver.
+    /// Rates under weighted max-min fairness, which needs no solver.
     pub max_min: Rates,
-    /// The same as if all weights were equal.
+    /// Rates under max-min fairness with equal weights.
     pub unweighted: Rates,
-    /// Under each criterion of [`Criterion::SOLVED`], in that order, what the solver found.
+    /// Results of the solver for each criterion of [`Criterion::SOLVED`], in that order.
     pub solved: [Result<Rates, ConvexError>; 3],
 }
 
 impl ModelRates {
-    /// The rates under a criterion.
+    /// Returns the rates under a criterion.
     ///
     /// # Errors
-    /// What kept the solver from them.
+    /// If the solver failed.
     pub fn by(&self, criterion: Criterion) -> Result<&Rates, ConvexError> {
         let [proportional, aggregate, utilisation] = &self.solved;
         let solved = match criterion {
@@ -138,8 +139,8 @@ impl ModelRates {
         solved.as_ref().map_err(|e| *e)
     }
 
-    /// The members of the domain or clique that limits a flow, as indices into
-    /// [`Analysis::hops`]; `None` if its own demand or a wire does.
+    /// Returns the members of the domain or clique that limits a flow, as indices into
+    /// [`Analysis::hops`]; `None` if its own demand or a wire limits it.
     pub fn bottleneck(&self, rates: &Rates, flow: usize) -> Option<&[u32]> {
         match rates.limits[flow] {
             Limit::Demand | Limit::Wire(_) => None,
@@ -148,29 +149,31 @@ impl ModelRates {
     }
 }
 
-/// All there is to say about the capacity of a network.
+/// Complete capacity analysis of a network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Analysis {
-    /// What shares the air, as far as flows use it, in order. With [`Sharing::Links`], the
-    /// smaller id comes first and stands for both directions.
+    /// Units that share the air and that flows use, in order.
+    /// With [`Sharing::Links`], the smaller id comes first and stands for both directions.
     pub hops: Vec<Hop>,
-    /// Which of them exclude each other.
+    /// Mutual exclusion between these units.
     pub graph: ConflictGraph,
     /// By flow, the nominal capacity of each hop of its path if it were alone there, bit/s of
     /// payload.
     pub capacities: Vec<Vec<f64>>,
-    /// Under the collision-domain model; domain i is that of hop i.
+    /// Rates under the collision-domain model; domain i is that of hop i.
     pub collision: ModelRates,
-    /// Under the clique model, if its cliques could be counted.
+    /// Rates under the clique model, if its cliques could be enumerated.
     pub cliques: Result<ModelRates, TooManyCliques>,
 }
 
 impl<L: AsRef<[NodeId]>> Network<'_, L> {
-    /// Computes everything. A clique model that is too large is not an error, nor is a criterion that
-    /// its solver does not reach: the rest is there.
+    /// Computes the whole analysis.
+    /// A clique model that is too large is not an error, nor is a criterion that its solver does not reach: the other
+    /// results
+    /// are present.
     ///
     /// # Errors
-    /// The network or a flow is wrong, or the minima do not fit.
+    /// If the network or a flow is invalid, or the minima do not fit.
     pub fn analyse(&self) -> Result<Analysis, FairError> {
         let contention = Contention::new(self.hears)?;
         let directory = Directory::new(self.phy, self.access, self.links)?;
@@ -200,7 +203,7 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
         Ok(Analysis { hops, graph, capacities, collision, cliques })
     }
 
-    /// What stands for a hop among those that share the air.
+    /// Returns the unit that represents a hop among those that share the air.
     fn unit(&self, hop: Hop) -> Hop {
         match self.sharing {
             Sharing::Links => Hop { from: hop.from.min(hop.to), to: hop.from.max(hop.to) },
@@ -259,7 +262,7 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
     }
 }
 
-/// Σ rate × hops.
+/// Returns Σ rate × hops.
 fn utilisation(rates: &[f64], hops: &[f64]) -> f64 {
     rates.iter().zip(hops).map(|(rate, hops)| rate * hops).sum()
 }

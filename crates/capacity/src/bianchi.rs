@@ -2,7 +2,7 @@
 //!
 //! G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE
 //! JSAC 18(3), 2000, with the finite number of attempts of H. Wu et al., INFOCOM 2002. Every
-//! station hears every other and always has a frame to send.
+//! station senses every other and always has a frame to send.
 
 use fairmesh_phy::{Phy, PhyTiming, Rate};
 
@@ -15,14 +15,15 @@ pub struct Saturation {
     pub attempt: f64,
     /// Probability that an attempt collides (Bianchi's p).
     pub collision: f64,
-    /// Probability that a frame is given up at the retry limit.
+    /// Probability that a frame is dropped at the retry limit.
     pub drop: f64,
     /// Goodput of all stations together in bit/s of payload.
     pub goodput: f64,
 }
 
-/// Attempts per slot of a station whose attempts collide with probability `p`: attempts per frame
-/// over slots per frame. A stage lasts its attempt's own slot and (W_i − 1)/2 slots of backoff.
+/// Returns the attempts per slot of a station whose attempts collide with probability `p`.
+/// It is attempts per frame over slots per frame. A stage lasts its attempt's own slot and (W_i − 1)/2 slots of
+/// backoff.
 fn attempt_probability(t: &PhyTiming, attempts: u32, p: f64) -> f64 {
     let (mut tries, mut slots) = (0.0, 0.0);
     let (mut reached, mut cw) = (1.0, t.cw_min);
@@ -35,7 +36,7 @@ fn attempt_probability(t: &PhyTiming, attempts: u32, p: f64) -> f64 {
     tries / slots
 }
 
-/// `x` to the power `n`; libm, so that every machine rounds alike.
+/// Returns `x` to the power `n` by libm, so that every machine rounds alike.
 fn pow(x: f64, n: u32) -> f64 {
     libm::pow(x, f64::from(n))
 }
@@ -43,8 +44,8 @@ fn pow(x: f64, n: u32) -> f64 {
 /// Solves the fixed point for `stations` stations that send `traffic` (its forward frames) at
 /// `rate`.
 ///
-/// A collision occupies the channel for the data frame (or the RTS) and EIFS, which is what every
-/// bystander waits; the colliding stations themselves may come back a little earlier, after their
+/// A collision occupies the channel for the data frame (or the RTS) and EIFS, which every
+/// bystander waits; the colliding stations themselves may return a little earlier, after their
 /// ACK timeout and DIFS.
 pub fn saturation(
     phy: &Phy,

@@ -1,5 +1,5 @@
 //! Bounds on the aggregate rate through a gateway that knows its active routers' link rates but
-//! no map (Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds").
+//! has no map (Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds").
 //!
 //! With capacities as numbers of bits on the air the bounds are those of a perfect scheduler. With
 //! nominal capacities, overhead of the MAC included ([`crate::link::LinkModel::capacity`]), they
@@ -7,31 +7,31 @@
 
 use core::fmt;
 
-/// How often along a long chain the same air can be used.
+/// Spatial reuse of the air along a long chain.
 ///
-/// Which one holds is a matter of the model that rates are judged by. A lone flow over many hops
+/// The valid value depends on the model by which rates are judged. A lone flow over many hops
 /// gets exactly this fraction, and no saturated allocation of flows on shortest paths gets less in
 /// sum: where a set of k links of each path shares one unit of air, Σ r · k ≥ W there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reuse {
-    /// A perfect schedule of as much traffic from as to the gateway: half of the links at a time.
+    /// A perfect schedule of equal traffic from and to the gateway: half of the links at a time.
     ScheduledBothWays,
     /// A perfect schedule of traffic in one direction: every third link.
     ScheduledOneWay,
-    /// 802.11 in the thesis, whose exchange of data and ACK keeps the neighbourhoods of both ends
-    /// idle: every third link, whatever the direction. The same as `Cliques(1)`.
+    /// 802.11 in the thesis, whose exchange of data and ACK keeps the neighbourhoods of both ends idle.
+    /// Every third link is active, in either direction, as with `Cliques(1)`.
     #[default]
     Dcf,
-    /// The clique model, where nodes hear this many hops along a chain: h + 2 links in a row
-    /// exclude each other.
+    /// The clique model, with nodes that hear this many hops along a chain.
+    /// h + 2 links in a row exclude each other.
     Cliques(u32),
-    /// The collision-domain model, where nodes hear this many hops along a chain: the domain of a
-    /// link reaches h + 1 links to either side.
+    /// The collision-domain model, with nodes that hear this many hops along a chain.
+    /// The domain of a link reaches h + 1 links to either side.
     Domains(u32),
 }
 
 impl Reuse {
-    /// The fraction of a link's capacity that a long chain of such links carries.
+    /// Returns the fraction of a link's capacity that a long chain of such links carries.
     pub fn fraction(self) -> f64 {
         match self {
             Reuse::ScheduledBothWays => 1.0 / 2.0,
@@ -42,27 +42,27 @@ impl Reuse {
     }
 }
 
-/// The sharp lower bound where the map is known: no allocation that fills the air of at least one
-/// domain has a smaller sum, whatever is fair about it.
+/// Returns the sharp lower bound of the aggregate for a known map.
+/// No allocation that fills the air of at least one domain has a smaller sum, by any criterion of fairness.
 ///
 /// `usage[i]` lists the share of each domain that one bit/s of flow i takes
 /// ([`crate::domain::Domains::usage`]). In a full domain Σ share · r = 1, so Σ r is at least one
-/// over the largest share. Infinite where no flow uses any air.
+/// over the largest share. Infinite if no flow uses any air.
 pub fn floor(usage: &[Vec<(u32, f64)>]) -> f64 {
     let shares = usage.iter().flatten().map(|&(_, share)| share);
     1.0 / shares.fold(0.0, f64::max)
 }
 
-/// Where to look for a fair aggregate.
+/// Bounds of a fair aggregate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AggregateBounds {
-    /// All routers far away: every flow takes as much air as a flow can.
+    /// All routers far away: every flow takes the maximum airtime.
     pub lower: f64,
     /// All routers one hop from the gateway, which is always sending or receiving.
     pub upper: f64,
 }
 
-/// Why there are no bounds.
+/// Reason for the absence of bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BoundsError {
     /// No router is active.
@@ -83,13 +83,13 @@ impl fmt::Display for BoundsError {
 }
 impl core::error::Error for BoundsError {}
 
-/// The bounds for one active router per element, with the capacities of their links in bit/s.
+/// Returns the bounds for one active router per element, with the capacities of their links in bit/s.
 ///
 /// `upper` is [`one_hop`] with packets of one size, N / Σ 1/W_i, or W when all links have the
 /// capacity W. `lower` is the slowest link's capacity times [`Reuse::fraction`].
 ///
 /// Each lower bound is a law of the model that its [`Reuse`] names, for flows on shortest paths that
-/// fill at least one domain ([`floor`] says it for any paths). It is none of 802.11: hidden
+/// fill at least one domain ([`floor`] gives it for any paths). It does not hold for 802.11: hidden
 /// terminals cost more.
 ///
 /// # Errors
@@ -101,9 +101,8 @@ pub fn aggregate(capacities: &[f64], reuse: Reuse) -> Result<AggregateBounds, Bo
     Ok(AggregateBounds { lower: slowest * reuse.fraction(), upper })
 }
 
-/// The aggregate of routers that are all one hop from the gateway and send one packet each in
-/// turn, given the size of each one's packets in bits and its link's capacity in bit/s:
-/// Σ s_i / Σ (s_i / W_i).
+/// Returns the aggregate of routers that are all one hop from the gateway and send a packet each in turn.
+/// `turns` gives the size of each one's packets in bits and its link's capacity in bit/s: Σ s_i / Σ (s_i / W_i).
 ///
 /// # Errors
 /// See [`BoundsError`].
@@ -154,7 +153,7 @@ mod tests {
     fn larger_packets_count_for_more() {
         // 3 bits at 1 bit/s and 1 bit at 2 bit/s: 4 bits in 3.5 seconds.
         near(one_hop(&[(3.0, 1.0), (1.0, 2.0)]).unwrap(), 4.0 / 3.5);
-        // Only their ratio counts.
+        // Only their ratio matters.
         near(
             one_hop(&[(12e3, W), (12e3, 5.5 * W)]).unwrap(),
             one_hop(&[(1.0, W), (1.0, 5.5 * W)]).unwrap(),

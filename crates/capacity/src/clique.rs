@@ -8,12 +8,12 @@ use fixedbitset::FixedBitSet;
 use crate::domain::Domains;
 use crate::graph::ConflictGraph;
 
-/// How much enumeration is worth: the number of maximal cliques can grow exponentially.
+/// Limits of the enumeration: the number of maximal cliques can grow exponentially.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// The most cliques to collect.
+    /// Maximum number of cliques to collect.
     pub cliques: usize,
-    /// The most 64-bit words of vertex sets to compare; about 10⁹ a second.
+    /// Maximum number of 64-bit words of vertex sets to compare; about 10⁹ a second.
     pub work: u64,
 }
 
@@ -23,14 +23,14 @@ impl Default for Budget {
     }
 }
 
-/// Enumeration was stopped: the graph is too large or too dense for the clique model.
+/// Error of an enumeration that was stopped: the graph is too large or too dense for the clique model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyCliques {
     /// Vertices of the graph.
     pub vertices: usize,
-    /// Maximal cliques found until then: there are at least as many.
+    /// Number of maximal cliques found: a lower bound.
     pub found: usize,
-    /// The budget that ran out.
+    /// The budget that was exhausted.
     pub budget: Budget,
 }
 
@@ -47,14 +47,14 @@ impl fmt::Display for TooManyCliques {
 impl core::error::Error for TooManyCliques {}
 
 impl ConflictGraph {
-    /// The clique model: all maximal sets of vertices that exclude each other pairwise, in
-    /// lexicographic order.
+    /// Returns the clique model: all maximal sets of vertices that exclude each other pairwise.
+    /// Sets are in lexicographic order.
     ///
-    /// That a clique's air is used at most once is necessary for a schedule to exist, not
+    /// Using a clique's air at most once is necessary for a schedule to exist, not
     /// sufficient: in a ring of five each could have 1/2 by cliques, but only 2/5 by any schedule.
     ///
     /// # Errors
-    /// If the budget does not suffice.
+    /// If the budget is not sufficient.
     pub fn cliques(&self, budget: Budget) -> Result<Domains, TooManyCliques> {
         let mut cliques = Search::new(self, budget)?.run()?;
         cliques.sort_unstable();
@@ -62,11 +62,11 @@ impl ConflictGraph {
     }
 }
 
-/// Where the search stands: the clique so far is extended by each of `todo` in turn.
+/// State of the search: the current clique is extended by each of `todo` in turn.
 struct Frame {
-    /// Vertices that extend the clique so far.
+    /// Vertices that extend the current clique.
     candidates: FixedBitSet,
-    /// Vertices that extend it too, but all of whose cliques have been found.
+    /// Vertices that also extend it, but all of whose cliques have been found.
     done: FixedBitSet,
     todo: Vec<u32>,
 }
@@ -93,8 +93,8 @@ impl<'a> Search<'a> {
             budget,
             work: 0,
         };
-        // The first level alone looks once at every neighbour of every vertex. Without that much
-        // to spend, do not even build the sets.
+        // The first level alone visits every neighbour of every vertex once. If the budget is smaller,
+        // the sets are not built.
         let edges: usize = (0..graph.len()).map(|v| graph.neighbours(v as u32).len()).sum();
         search.spend(graph.len() + edges)?;
         search.work = 0;
@@ -106,7 +106,7 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Pays for looking at `sets` sets of vertices.
+    /// Charges the budget for visiting `sets` sets of vertices.
     fn spend(&mut self, sets: usize) -> Result<(), TooManyCliques> {
         let words = self.graph.len().div_ceil(64);
         self.work = self.work.saturating_add((sets as u64).saturating_mul(words as u64));
@@ -164,8 +164,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The frame for what extends the current clique, or nothing if nothing does; then the clique
-    /// is recorded if it is maximal.
+    /// Returns the frame for the vertices that extend the current clique, if there are any.
+    /// Otherwise it records the clique if it is maximal.
     fn enter(
         &mut self,
         candidates: FixedBitSet,
@@ -184,8 +184,8 @@ impl<'a> Search<'a> {
             }
             return Ok(None);
         }
-        // A clique that avoids the pivot must contain something that is no neighbour of it, or
-        // the pivot could be added: only those need be tried.
+        // A clique that avoids the pivot must contain a vertex that is not a neighbour of it; otherwise
+        // the pivot could be added. Only such vertices are tried.
         let mut pivot = (0, None);
         for v in done.ones().chain(candidates.ones()) {
             self.spend(1)?;
@@ -193,7 +193,7 @@ impl<'a> Search<'a> {
             if pivot.1.is_none() || covered > pivot.0 {
                 pivot = (covered, Some(v));
             }
-            // No vertex covers itself, and none of `done` can leave less than nothing to try.
+            // No vertex covers itself, and no vertex of `done` can leave fewer than zero to try.
             if covered == count - usize::from(candidates.contains(v)) {
                 break;
             }

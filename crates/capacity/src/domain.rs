@@ -1,8 +1,8 @@
-//! Collision domains: which links share the air (Jamshaid 2010 §4.1.2).
+//! Collision domains: sets of links that share the air (Jamshaid 2010 §4.1.2).
 //!
 //! Two links contend if an endpoint of one hears an endpoint of the other (or is the same node).
-//! What "hears" means is the caller's choice: transmission range gives the model a real network
-//! can compute ("realistic"), interference range the one only a simulator can ("omniscient").
+//! The caller defines "hears": transmission range gives the model that a real network
+//! can compute ("realistic"), interference range the one that only a simulator can ("omniscient").
 
 use core::fmt;
 
@@ -16,18 +16,18 @@ pub struct Link {
 }
 
 impl Link {
-    /// The link between two nodes, in whichever order they are named.
+    /// Returns the link between two nodes, given in either order.
     pub fn new(a: NodeId, b: NodeId) -> Self {
         Link { a: a.min(b), b: a.max(b) }
     }
 
-    /// Its endpoints, the smaller id first.
+    /// Returns its endpoints, the smaller id first.
     pub const fn ends(self) -> [NodeId; 2] {
         [self.a, self.b]
     }
 }
 
-/// A node outside the relation it was looked up in.
+/// A node outside the relation in which it was looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownNode(pub NodeId);
 
@@ -38,14 +38,14 @@ impl fmt::Display for UnknownNode {
 }
 impl core::error::Error for UnknownNode {}
 
-/// Who hears whom, made symmetric: if either hears the other, their links contend.
+/// The relation "hears", made symmetric: if either node hears the other, their links contend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contention {
     hears: Vec<Vec<NodeId>>,
 }
 
 impl Contention {
-    /// From the nodes each node hears, by node id; every node hears itself.
+    /// Builds the relation from the nodes that each node hears, by node id; every node hears itself.
     ///
     /// # Errors
     /// If a list names a node beyond the last one.
@@ -64,7 +64,7 @@ impl Contention {
         Ok(Contention { hears: sets })
     }
 
-    /// From pairs that hear each other, among nodes `0..nodes`.
+    /// Builds the relation from pairs that hear each other, among nodes `0..nodes`.
     ///
     /// # Errors
     /// If a pair names a node beyond the last one.
@@ -76,32 +76,32 @@ impl Contention {
         Contention::new(&hears)
     }
 
-    /// The nodes that `node` hears, itself included, in order.
+    /// Returns the nodes that `node` hears, itself included, in order.
     pub fn heard_by(&self, node: NodeId) -> &[NodeId] {
         &self.hears[node.index()]
     }
 
-    /// Whether either of two nodes hears the other, or they are one.
+    /// Returns true if either of two nodes hears the other, or if they are one.
     pub fn hears(&self, one: NodeId, other: NodeId) -> bool {
         self.hears[one.index()].binary_search(&other).is_ok()
     }
 
-    /// Whether two links cannot be used at the same time.
+    /// Returns true if two links cannot be used at the same time.
     pub fn contend(&self, one: Link, other: Link) -> bool {
         one.ends().into_iter().any(|a| other.ends().into_iter().any(|b| self.hears(a, b)))
     }
 }
 
-/// Sets of links, each of which may use its air at most all of the time.
+/// Sets of links, each of which may use its air for at most the whole time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domains {
     members: Vec<Vec<u32>>,
-    /// By link, the domains it is in.
+    /// By link, the domains that contain it.
     of_link: Vec<Vec<u32>>,
 }
 
 impl Domains {
-    /// The collision domain of every link: domain i is link i and all links that contend with it.
+    /// Returns the collision domain of every link: domain i is link i and all links that contend with it.
     ///
     /// # Errors
     /// If a link ends at a node that `contention` does not know.
@@ -127,12 +127,12 @@ impl Domains {
         Ok(Domains::from_sets(members, links.len()))
     }
 
-    /// Every link on its own, as wired links are.
+    /// Returns one domain per link, as for wired links.
     pub fn isolated(links: usize) -> Self {
         Domains::from_sets((0..links as u32).map(|i| vec![i]).collect(), links)
     }
 
-    /// Any sets of links, each in order: cliques, say.
+    /// Returns any sets of links, each in order, such as cliques.
     ///
     /// # Panics
     /// If a set names a link that is not below `links`.
@@ -146,27 +146,29 @@ impl Domains {
         Domains { members, of_link }
     }
 
-    /// How many domains there are.
+    /// Returns the number of domains.
     pub fn len(&self) -> usize {
         self.members.len()
     }
-    /// Whether there is no domain at all.
+    /// Returns true if there is no domain.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
-    /// The links in a domain, in order.
+    /// Returns the links in a domain, in order.
     pub fn links(&self, domain: usize) -> &[u32] {
         &self.members[domain]
     }
 
-    /// The share of each domain's time that one bit/s of a flow takes, given the links the flow
-    /// uses and the seconds per bit it spends on each. A link may occur several times.
+    /// Returns the share of each domain's time that one bit/s of a flow takes.
+    /// `flow` gives the links that the flow uses and the seconds per bit that it spends on each. A link may occur
+    /// several
+    /// times.
     pub fn usage(&self, flow: &[(u32, f64)]) -> Vec<(u32, f64)> {
         let each = |&(link, cost): &(u32, f64)| {
             self.of_link[link as usize].iter().map(move |&domain| (domain, cost))
         };
         let mut shares: Vec<(u32, f64)> = flow.iter().flat_map(each).collect();
-        // Stable: the order of addition, and so the rounding, follows the path.
+        // Stable sort: the order of addition, and so the rounding, follows the path.
         shares.sort_by_key(|&(domain, _)| domain);
         shares.dedup_by(|next, kept| {
             let same = next.0 == kept.0;

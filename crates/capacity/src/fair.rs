@@ -1,4 +1,4 @@
-//! From a network and its flows to the fair rate of each flow.
+//! Fair rates of flows, from a network and its flows.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use crate::graph::Hop;
 use crate::link::{Access, LinkModel, Traffic};
 use crate::maxmin::{self, Demand, Limit, MaxMinError};
 
-/// One direction of a link. Where the other direction is not listed, it is the same.
+/// One direction of a link. If the other direction is not listed, it has the same properties.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkSpec {
     /// The sender.
@@ -23,15 +23,15 @@ pub struct LinkSpec {
     pub delivery: f64,
 }
 
-/// What a flow takes of one direction of a wire, which lies outside the air.
+/// Usage of one direction of a wire by a flow, outside the air.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WireUse {
-    /// Which hop of the flow's path the wire is, from 0; `None` if its ends are not on the path: the
-    /// wire of a host behind a gateway.
+    /// Index of the wire's hop on the flow's path, from 0.
+    /// `None` if its ends are not on the path: the wire of a host behind a gateway.
     pub hop: Option<usize>,
-    /// The wire's direction: a number of the caller's, from 0 without gaps.
+    /// Direction of the wire: a number chosen by the caller, from 0 without gaps.
     pub wire: u32,
-    /// The part of it that one bit/s of payload takes.
+    /// The fraction of it that one bit/s of payload takes.
     pub share: f64,
 }
 
@@ -40,17 +40,17 @@ pub struct WireUse {
 pub struct FlowSpec<'a> {
     /// The nodes from source to destination, both included. Reverse frames take the same path back.
     pub path: &'a [NodeId],
-    /// The wires on its way, each direction at most once: no hop of the path that is one of them
-    /// takes any air.
+    /// The wires on its path, each direction at most once.
+    /// A hop of the path that is one of them takes no air.
     pub wires: &'a [WireUse],
-    /// What each packet puts on the air.
+    /// Traffic that each packet puts on the air.
     pub traffic: Traffic,
-    /// Weight, and the most the source offers in bit/s of payload.
+    /// Weight, and the maximum offered load in bit/s of payload.
     pub demand: Demand,
 }
 
 impl FlowSpec<'_> {
-    /// The radio hops of the path, in its order.
+    /// Returns the radio hops of the path, in order.
     pub(crate) fn radio_hops(&self) -> impl DoubleEndedIterator<Item = Hop> + '_ {
         let wired = |k: usize| self.wires.iter().any(|w| w.hop == Some(k));
         let hops = self.path.windows(2).map(|h| Hop { from: h[0], to: h[1] });
@@ -59,22 +59,22 @@ impl FlowSpec<'_> {
         hops.into_iter()
     }
 
-    /// Whether it goes nowhere.
+    /// Returns true if it has no hop.
     pub(crate) fn is_empty(&self) -> bool {
         self.path.len() < 2 && self.wires.is_empty()
     }
 
-    /// The number of radio hops.
+    /// Returns the number of radio hops.
     pub(crate) fn length(&self) -> f64 {
         self.radio_hops().count() as f64
     }
 }
 
-/// Adds what flows take of wires to what they take of `domains` domains: wire w becomes resource
-/// `domains + w`. Returns the number of all resources.
+/// Adds the flows' use of wires to their use of `domains` domains.
+/// Wire w becomes resource `domains + w`. Returns the number of all resources.
 ///
-/// A wire that its flows cannot fill, whatever they do, is left empty: `most` bounds what each can
-/// have, in bit/s of payload.
+/// A wire that its flows can never fill is left empty: `most` is the maximum rate of each flow,
+/// in bit/s of payload.
 pub(crate) fn add_wires(
     flows: &[FlowSpec<'_>],
     most: &[f64],
@@ -94,7 +94,7 @@ pub(crate) fn add_wires(
     if load.iter().any(|l| *l > 1.0) { domains + wires } else { domains }
 }
 
-/// A limit among `domains` domains and the wires behind them.
+/// Returns a limit among `domains` domains and the wires after them.
 pub(crate) fn limit(found: Limit, domains: usize) -> Limit {
     match found {
         Limit::Domain(d) if d >= domains => Limit::Wire(d - domains),
@@ -107,7 +107,7 @@ pub(crate) fn limit(found: Limit, domains: usize) -> Limit {
 pub struct FairAllocation {
     /// Goodput per flow, bit/s of payload delivered at the destination.
     pub rates: Vec<f64>,
-    /// What limits each flow; a domain's index is that of its link in `links`.
+    /// Limit of each flow; a domain's index is that of its link in `links`.
     pub limits: Vec<Limit>,
     /// The links that flows use, in order of their ids: one collision domain each.
     pub links: Vec<Link>,
@@ -118,13 +118,13 @@ pub struct FairAllocation {
 }
 
 impl FairAllocation {
-    /// The sum of the rates: Jamshaid 2010's fair-aggregate capacity.
+    /// Returns the sum of the rates: Jamshaid 2010's fair-aggregate capacity.
     pub fn aggregate(&self) -> f64 {
         self.rates.iter().sum()
     }
 }
 
-/// Why a network has no fair allocation.
+/// Reason for the absence of a fair allocation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum FairError {
     /// A path has fewer than two nodes; the flow's index.
@@ -189,7 +189,7 @@ pub enum Radios<'a> {
 }
 
 impl<'a> Radios<'a> {
-    /// Those of each station, or one for all where `each` is empty.
+    /// Returns the radios of each station, or one for all if `each` is empty.
     pub fn of(same: &'a Phy, each: &'a [(&'a Phy, Access)]) -> Self {
         if each.is_empty() { Radios::Same(same) } else { Radios::Each(each) }
     }
@@ -242,21 +242,21 @@ impl<'a> Directory<'a> {
         Some(LinkModel { phy, rate: l.rate, access, delivery: l.delivery, answer })
     }
 
-    /// The nominal capacity of each hop of a flow's path if it were alone there.
+    /// Returns the nominal capacity of each hop of a flow's path if it were alone there.
     pub(crate) fn capacities(&self, flow: &FlowSpec) -> Vec<f64> {
         let capacity = |h: Hop| Some(self.model(h.from, h.to)?.capacity(&flow.traffic));
         flow.radio_hops().filter_map(capacity).collect()
     }
 
-    /// The most that each flow can have, bit/s of payload: what it asks for, or the nominal capacity
-    /// of its slowest hop.
+    /// Returns the maximum rate of each flow, bit/s of payload.
+    /// It is the demand, or the nominal capacity of the slowest hop.
     pub(crate) fn most(&self, flows: &[FlowSpec<'_>]) -> Vec<f64> {
         let slowest =
             |f: &FlowSpec<'_>| self.capacities(f).into_iter().fold(f.demand.limit, f64::min);
         flows.iter().map(slowest).collect()
     }
 
-    /// Seconds of air per hop and delivered payload bit, of every flow.
+    /// Returns the seconds of air per hop and delivered payload bit, of every flow.
     pub(crate) fn costs(&self, flows: &[FlowSpec]) -> Result<Vec<Vec<(Hop, f64)>>, FairError> {
         let cost = |(flow, spec): (usize, &FlowSpec)| {
             if spec.is_empty() {
@@ -267,7 +267,8 @@ impl<'a> Directory<'a> {
         flows.iter().enumerate().map(cost).collect()
     }
 
-    /// Seconds of air per hop and delivered payload bit. A hop that loses packets relieves the later ones.
+    /// Returns the seconds of air per hop and delivered payload bit.
+    /// A hop that loses packets relieves the later ones.
     fn cost(&self, flow: &FlowSpec) -> Result<Vec<(Hop, f64)>, (NodeId, NodeId)> {
         let t = &flow.traffic;
         let mut costs = Vec::with_capacity(2 * flow.path.len());
@@ -294,12 +295,11 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// The max-min fair rates of `flows` under the collision-domain model.
+/// Returns the max-min fair rates of `flows` under the collision-domain model.
 ///
-/// `hears` lists by node id the nodes each node hears: its decode neighbours for the model a real
-/// network can compute, its interference neighbours for the omniscient one. A link's airtime is its
-/// nominal one ([`LinkModel::frame`]): nobody collides, and nobody's backoff runs while another's
-/// does.
+/// `hears` lists by node id the nodes that each node hears: its decode neighbours for the model that a
+/// real network can compute, its interference neighbours for the omniscient one. A link's airtime is its
+/// nominal one ([`LinkModel::frame`]): frames do not collide, and no backoffs overlap.
 ///
 /// # Errors
 /// See [`FairError`].
@@ -313,8 +313,8 @@ pub fn fair_allocation<L: AsRef<[NodeId]>>(
     fair_allocation_above(phy, access, hears, links, flows, &[])
 }
 
-/// [`fair_allocation`] with a guaranteed minimum in bit/s of payload for each flow, or none if
-/// `minimum` is empty.
+/// Returns the rates of [`fair_allocation`] with a guaranteed minimum for each flow.
+/// `minimum` is in bit/s of payload; none if it is empty.
 ///
 /// # Errors
 /// See [`FairError`].

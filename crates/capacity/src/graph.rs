@@ -1,4 +1,4 @@
-//! Conflict graphs: which links, or which directed transmissions, cannot be on the air together.
+//! Conflict graphs: links, or directed transmissions, that cannot be on the air together.
 
 use std::collections::BTreeSet;
 
@@ -15,25 +15,26 @@ pub struct Hop {
     pub to: NodeId,
 }
 
-/// When two transmissions exclude each other, from the most lenient rule to the strictest. All of
-/// them exclude transmissions that share a node.
+/// Rule of mutual exclusion between two transmissions, from the most lenient to the strictest.
+/// All of them exclude transmissions that share a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Exclusion {
-    /// A schedule without carrier sense and without ACKs: the sender of one is heard at the
-    /// receiver of the other (Jamshaid 2010 §7.5.2, "with perfect scheduling").
+    /// A schedule without carrier sense and without ACKs.
+    /// The sender of one is heard at the receiver of the other (Jamshaid 2010 §7.5.2, "with perfect scheduling").
     Scheduled,
-    /// Data and ACK after carrier sense: the sender of one hears either end of the other. Its data
-    /// would spoil the other's data at the receiver or its ACK at the sender, and silences the
-    /// sender anyway. Two receivers may be neighbours: all they emit is an ACK.
+    /// Data and ACK after carrier sense: the sender of one hears either end of the other.
+    /// Its data would spoil the other's data at the receiver or its ACK at the sender, and silences the sender anyway.
+    /// Two
+    /// receivers may be neighbours: they emit only an ACK.
     #[default]
     Basic,
-    /// RTS and CTS: an end of one hears an end of the other, as each end silences its
-    /// neighbourhood for the whole exchange. The rule of [`Contention::contend`].
+    /// RTS and CTS: an end of one hears an end of the other.
+    /// Each end silences its neighbourhood for the whole exchange. The rule of [`Contention::contend`].
     RtsCts,
 }
 
 impl Exclusion {
-    /// Whether two transmissions exclude each other, given who hears whom.
+    /// Returns true if two transmissions exclude each other, given the hearing relation.
     pub fn excludes(self, contention: &Contention, one: Hop, other: Hop) -> bool {
         let hears = |a, b| contention.hears(a, b);
         let sender_at_receiver = hears(one.from, other.to) || hears(other.from, one.to);
@@ -49,7 +50,7 @@ impl Exclusion {
     }
 }
 
-/// Users of the air, numbered from 0, and which pairs of them cannot use it together
+/// Users of the air, numbered from 0, and the pairs of them that cannot use it together
 /// ("link-contention graph", Jamshaid 2010 §4.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConflictGraph {
@@ -58,7 +59,7 @@ pub struct ConflictGraph {
 }
 
 impl ConflictGraph {
-    /// From pairs that exclude each other; loops and repetitions do no harm.
+    /// Builds the graph from pairs that exclude each other; loops and repetitions are ignored.
     ///
     /// # Panics
     /// If a pair names a vertex that is not below `vertices`.
@@ -71,7 +72,7 @@ impl ConflictGraph {
         ConflictGraph::tidied(neighbours)
     }
 
-    /// Of undirected links, which exclude each other if they contend.
+    /// Builds the graph of undirected links, which exclude each other if they contend.
     ///
     /// # Errors
     /// If a link ends at a node that `contention` does not know.
@@ -81,7 +82,7 @@ impl ConflictGraph {
         Ok(ConflictGraph::tidied(near))
     }
 
-    /// Of directed transmissions under a rule.
+    /// Builds the graph of directed transmissions under a rule.
     ///
     /// # Errors
     /// If a transmission ends at a node that `contention` does not know.
@@ -108,23 +109,23 @@ impl ConflictGraph {
         ConflictGraph { neighbours }
     }
 
-    /// How many vertices there are.
+    /// Returns the number of vertices.
     pub fn len(&self) -> usize {
         self.neighbours.len()
     }
-    /// Whether there is no vertex at all.
+    /// Returns true if there is no vertex.
     pub fn is_empty(&self) -> bool {
         self.neighbours.is_empty()
     }
-    /// The vertices that exclude `vertex`, in order, without itself.
+    /// Returns the vertices that exclude `vertex`, in order, without itself.
     pub fn neighbours(&self, vertex: u32) -> &[u32] {
         &self.neighbours[vertex as usize]
     }
-    /// Whether two different vertices exclude each other.
+    /// Returns true if two different vertices exclude each other.
     pub fn conflict(&self, one: u32, other: u32) -> bool {
         self.neighbours(one).binary_search(&other).is_ok()
     }
-    /// Every excluding pair once, the smaller number first, in order.
+    /// Returns every excluding pair once, the smaller number first, in order.
     pub fn edges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..self.len() as u32).flat_map(|a| {
             let near = self.neighbours(a).iter();
@@ -132,7 +133,7 @@ impl ConflictGraph {
         })
     }
 
-    /// The collision-domain model: domain i is vertex i and everything that excludes it.
+    /// Returns the collision-domain model: domain i is vertex i and every vertex that excludes it.
     pub fn neighbourhoods(&self) -> Domains {
         let closed = |v: usize| {
             let mut set = self.neighbours[v].clone();
@@ -142,8 +143,8 @@ impl ConflictGraph {
         Domains::from_sets((0..self.len()).map(closed).collect(), self.len())
     }
 
-    /// The vertices in an order in which each has few later neighbours: always the one with the
-    /// fewest neighbours left, the lowest number first among equals.
+    /// Returns the vertices in an order in which each has few later neighbours.
+    /// The next is always the one with the fewest neighbours left, the lowest number first among equals.
     pub(crate) fn degeneracy_order(&self) -> Vec<u32> {
         let mut degree: Vec<usize> = self.neighbours.iter().map(Vec::len).collect();
         let mut left: BTreeSet<(usize, u32)> =

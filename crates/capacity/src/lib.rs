@@ -1,16 +1,16 @@
-//! Analytic capacity models: what a mesh could carry, to print beside what it did carry.
+//! Analytic capacity models: the possible throughput of a mesh, for comparison with the measured one.
 //!
 //! - [`link`]: the nominal capacity of one link, from the MAC's arithmetic;
 //! - [`bianchi`]: many saturated stations in one cell;
-//! - [`domain`]: which links share the air with which (Jamshaid 2010 §4.1);
-//! - [`graph`], [`clique`]: the same as a graph, of links or of directed transmissions, and its
+//! - [`domain`]: links that share the air (Jamshaid 2010 §4.1);
+//! - [`graph`], [`clique`]: the same relation as a graph, of links or of directed transmissions, and its
 //!   maximal cliques;
 //! - [`maxmin`]: water-filling over shared resources (Jamshaid 2010 §7.2);
 //! - [`convex`]: proportional fairness, largest aggregate and largest utilisation over them;
-//! - [`bounds`]: what a gateway can say about the aggregate without a map (Jamshaid 2010 §7.5.2);
+//! - [`bounds`]: bounds on the aggregate at a gateway without a map (Jamshaid 2010 §7.5.2);
 //! - [`fair`]: from nodes, paths and rates to max-min fair rates per flow;
 //! - [`gap`]: the fluid model of a gateway with two priorities and an elastic limit (Mancuso 2010 §V);
-//! - [`analysis`]: all models and criteria side by side.
+//! - [`analysis`]: all models and criteria.
 //!
 //! Rates are bits of application payload per second and times are seconds, both `f64`: they are
 //! solutions of equations, not measurements. See docs/models/capacity.md.

@@ -1,17 +1,17 @@
 //! Weighted max-min fairness by water-filling (Jamshaid 2010 §7.2.2).
 //!
-//! All rates rise together, each in proportion to its weight, until a domain is full or a flow has
-//! what it asked for; the flows concerned are capped, and the others go on rising. A flow with a
+//! All rates rise together, each in proportion to its weight, until a domain is full or a flow's
+//! demand is met; the flows concerned are capped, and the others go on rising. A flow with a
 //! guaranteed minimum starts there and waits for the others to reach it.
 
 use core::fmt;
 
-/// What one flow wants.
+/// Demand of one flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
     /// Its share relative to others at a common bottleneck.
     pub weight: f64,
-    /// The most it sends, in bit/s; infinite for a backlogged flow.
+    /// Maximum offered load, bit/s; infinite for a backlogged flow.
     pub limit: f64,
 }
 
@@ -21,13 +21,13 @@ impl Default for Demand {
     }
 }
 
-/// What keeps a flow from having more.
+/// Reason that limits a flow's rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// It asked for no more.
+    /// Its demand is met.
     Demand,
-    /// This domain is full, and no flow in it has a higher rate per weight, guaranteed minima
-    /// apart. When several domains filled at the same moment, the one with the lowest index.
+    /// This domain is full, and no flow in it has a higher rate per weight, except by guaranteed minima.
+    /// If several domains filled at the same moment, it is the one with the lowest index.
     Domain(usize),
     /// This wire is full, by the number it has in [`crate::fair::WireUse`].
     Wire(usize),
@@ -38,30 +38,30 @@ pub enum Limit {
 pub struct Allocation {
     /// Rate per flow, in the unit of the costs' inverse (bit/s for seconds per bit).
     pub rates: Vec<f64>,
-    /// What limits each flow.
+    /// Limit of each flow.
     pub limits: Vec<Limit>,
     /// Fraction of each domain that is used, between 0 and 1.
     pub load: Vec<f64>,
 }
 
-/// Why no allocation exists.
+/// Reason for the absence of an allocation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MaxMinError {
     /// This flow's weight is not finite and positive, or its limit negative or NaN.
     BadDemand(usize),
     /// A cost of this flow is negative, infinite or NaN, or names a domain that does not exist.
     BadCost(usize),
-    /// This flow uses no domain and asks for infinitely much.
+    /// This flow uses no domain and has an infinite demand.
     Unbounded(usize),
-    /// There are not as many demands, or minima, as flows.
+    /// The number of demands, or of minima, differs from the number of flows.
     LengthMismatch,
-    /// The minimum of this flow is negative, not finite, or more than it asks for.
+    /// The minimum of this flow is negative, not finite, or above its demand.
     BadMinimum(usize),
-    /// The minima alone ask for more than this domain has.
+    /// The minima alone exceed the capacity of this domain.
     Overcommitted {
-        /// The domain; the fullest one.
+        /// The fullest domain.
         domain: usize,
-        /// How much of its time they would take, more than 1.
+        /// Load by the minima, as a fraction of its time; more than 1.
         load: f64,
     },
 }
@@ -88,10 +88,10 @@ impl fmt::Display for MaxMinError {
 }
 impl core::error::Error for MaxMinError {}
 
-/// Levels this close fill at the same moment: what rounding makes of equal fractions.
+/// Relative distance below which levels fill at the same moment: the rounding of equal fractions.
 const TIE: f64 = 1e-12;
 
-/// How far a flow is.
+/// Progress of a flow.
 #[derive(Clone, Copy)]
 enum Progress {
     /// At its minimum until the level (rate per weight) reaches it.
@@ -102,10 +102,10 @@ enum Progress {
     Capped(f64),
 }
 
-/// One domain while the water rises.
+/// State of one domain while the level rises.
 #[derive(Clone, Default)]
 struct Tank {
-    /// The flows in it and the share of it one bit/s of theirs takes.
+    /// The flows in it, and the share of it that one bit/s of theirs takes.
     users: Vec<(u32, f64)>,
     /// The level (rate per weight) at which it is full; infinite once nothing in it rises.
     full_at: f64,
@@ -124,7 +124,7 @@ impl Tank {
     }
 }
 
-/// Refuses flows that no allocation exists for.
+/// Rejects flows for which no allocation exists.
 pub(crate) fn check(
     demands: &[Demand],
     minimum: &[f64],
@@ -168,7 +168,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The fraction of each domain that these rates use.
+/// Returns the fraction of each domain that these rates use.
 pub(crate) fn loads(rates: &[f64], usage: &[Vec<(u32, f64)>], domains: usize) -> Vec<f64> {
     let mut load = vec![0.0; domains];
     for (&rate, shares) in rates.iter().zip(usage) {
@@ -179,7 +179,7 @@ pub(crate) fn loads(rates: &[f64], usage: &[Vec<(u32, f64)>], domains: usize) ->
     load
 }
 
-/// The weighted max-min fair rates of flows over `domains` domains.
+/// Returns the weighted max-min fair rates of flows over `domains` domains.
 ///
 /// `usage[i]` lists, for flow i, the domains it uses and the share of each that one bit/s of it
 /// takes ([`crate::domain::Domains::usage`]), each domain at most once. Takes time proportional to
@@ -195,10 +195,10 @@ pub fn max_min(
     max_min_above(demands, &[], usage, domains)
 }
 
-/// [`max_min`] with a guaranteed minimum in bit/s for each flow, or none if `minimum` is empty.
+/// Returns the rates of [`max_min`] with a guaranteed minimum in bit/s per flow; none if `minimum` is empty.
 ///
-/// A guarantee is no bonus: what is left is shared so that the weighted rates of those who have
-/// more than their minimum are max-min fair.
+/// A guarantee is not a bonus: the remaining capacity is shared so that the weighted rates of the flows
+/// above their minimum are max-min fair.
 ///
 /// # Errors
 /// See [`MaxMinError`].
@@ -225,7 +225,7 @@ pub fn max_min_above(
     tanks.iter_mut().for_each(|t| t.refill(&progress, demands));
     let mut changed: Vec<u32> = Vec::new();
     loop {
-        // The level at which something happens to a flow by itself: it is reached, or sated.
+        // The level at which a flow changes its state by itself: its minimum is reached, or its demand is met.
         let due = |i: usize| match progress[i] {
             Progress::Waiting(least) => least / demands[i].weight,
             Progress::Rising => demands[i].limit / demands[i].weight,
@@ -255,7 +255,7 @@ pub fn max_min_above(
                 let i = flow as usize;
                 let rate = match progress[i] {
                     Progress::Waiting(least) => least,
-                    // Released into a full domain, it may be a rounding error below its minimum.
+                    // If released into a full domain, it may be a rounding error below its minimum.
                     Progress::Rising => {
                         (level * demands[i].weight).max(minimum.get(i).copied().unwrap_or(0.0))
                     }
@@ -268,8 +268,8 @@ pub fn max_min_above(
                 }
             }
         }
-        // Only the domains of the flows just changed have changed. In their own bottleneck every
-        // user is capped now, so it leaves the race: progress is certain.
+        // Only the domains of the flows just changed have changed. Every user of their bottleneck
+        // is capped now, so that domain is removed: progress is certain.
         let mut touched: Vec<u32> = changed
             .iter()
             .flat_map(|&i| usage[i as usize].iter().map(|&(domain, _)| domain))

@@ -1,24 +1,24 @@
-//! Prices of a proportionally fair allocation by a barrier method: slower than the solver, and sure.
+//! Prices of a proportionally fair allocation by a barrier method: slower than the solver, but reliable.
 //!
 //! The dual problem, min Σ price + Σ max (w ln r − cost · r), is convex. With −μ Σ ln price added it
-//! is strictly so and has its minimum where each domain is used but for μ / price (Boyd and
-//! Vandenberghe, Convex Optimization, §11.2); μ falls until what is idle no longer counts.
+//! is strictly so and has its minimum where each domain is used except for μ / price (Boyd and
+//! Vandenberghe, Convex Optimization, §11.2); μ falls until idle capacity is negligible.
 
 use super::polish::{Elastic, costs, curvature, rates, solve_positive};
 
-/// μ in the end, as a share of all weights and per domain: the gap that it leaves.
+/// Final μ, as a share of all weights and per domain: the gap that it leaves.
 const END: f64 = 1e-9;
-/// By how much μ falls at a time.
+/// Factor by which μ falls per stage.
 const FALL: f64 = 0.2;
-/// Steps of Newton's method at one μ, at most, and the decrement, in units of μ, that ends them.
+/// Maximum number of steps of Newton's method at one μ, and the final decrement in units of μ.
 const STEPS: usize = 60;
 const NEAR: f64 = 1e-3;
-/// Of the decrease that a step promises, what it must keep; and rounding that is none of its fault.
+/// Fraction of the promised decrease that a step must keep, and the allowed rounding.
 const KEPT: f64 = 0.1;
 const ROUNDING: f64 = 1e-14;
 
-/// The price of each domain. `domains[d]` lists the flows that use domain d and their shares; each
-/// flow without a limit uses one.
+/// Returns the price of each domain.
+/// `domains[d]` lists the flows that use domain d and their shares; each flow without a limit uses one.
 pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
     let weights: f64 = flows.iter().map(|f| f.weight).sum();
     let all: Vec<usize> = (0..domains.len()).collect();
@@ -48,7 +48,7 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
             if decrement < NEAR * mu {
                 break;
             }
-            // Not out of what is positive, and never uphill.
+            // Prices stay positive, and the objective never rises.
             let fall = step.iter().zip(&prices).map(|(s, p)| -s / p).fold(0.0, f64::max);
             let mut part = if fall > 0.9 { 0.9 / fall } else { 1.0 };
             let before = worth(&prices);
@@ -65,7 +65,7 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
     prices
 }
 
-/// What is minimised.
+/// Returns the objective that is minimised.
 fn worth(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &[f64], mu: f64) -> f64 {
     let costs = costs(flows.len(), domains, prices);
     let rates = rates(flows, &costs);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn domains_of_very_different_sizes() {
         // A flow on each of two domains and one on both, whose shares differ by a million; the third
-        // domain says the same as the first, the fourth is never full, the last flow has a limit.
+        // domain duplicates the first, the fourth is never full, the last flow has a limit.
         let free = Elastic { weight: 1.0, least: 0.0, limit: f64::INFINITY };
         let flows = [free, free, free, Elastic { limit: 0.1, ..free }];
         let domains: [&[(u32, f64)]; 4] = [

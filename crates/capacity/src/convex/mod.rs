@@ -1,9 +1,10 @@
-//! Optima over all rates that a network can carry: proportional fairness (Jamshaid 2010 §2.1.2),
-//! the largest aggregate and the largest effective network utilisation (§2.1.5).
+//! Optima over all rates that a network can carry.
+//! They are proportional fairness (Jamshaid 2010 §2.1.2), the largest aggregate and the largest effective network
+//! utilisation (§2.1.5).
 //!
 //! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method the
-//! proportionally fair rates. The prices of each answer prove how far from the optimum its rates can be
-//! at most; an answer that is too far is an error. Unlike everything else in this
+//! proportionally fair rates. The prices of each answer prove the maximum distance of its rates from the optimum;
+//! an answer that is too far is an error. Unlike everything else in this
 //! crate, the last digits of such an answer may differ from machine to machine.
 
 use core::fmt;
@@ -17,48 +18,48 @@ mod simplex;
 use self::program::{Program, Row};
 use crate::maxmin::{self, Demand, Limit, MaxMinError};
 
-/// The rates that flows can have: in each domain, Σ share · rate ≤ 1, and each flow between its
-/// minimum and its limit.
+/// The set of feasible rates.
+/// In each domain Σ share · rate ≤ 1, and each flow is between its minimum and its limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Region<'a> {
     /// Weight and limit of each flow.
     pub demands: &'a [Demand],
     /// Guaranteed rate of each flow in bit/s; empty for none.
     pub minimum: &'a [f64],
-    /// By flow, the domains it uses and the share of each that one bit/s of it takes
+    /// By flow, the domains that it uses and the share of each that one bit/s of it takes
     /// ([`crate::domain::Domains::usage`]), each domain at most once.
     pub usage: &'a [Vec<(u32, f64)>],
-    /// How many domains there are.
+    /// Number of domains.
     pub domains: usize,
 }
 
 /// The best rates in a [`Region`] by some measure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Optimum {
-    /// Rate per flow, in the unit of the shares' inverse (bit/s). Rounding may take a millionth
-    /// off a guaranteed minimum.
+    /// Rate per flow, in the unit of the shares' inverse (bit/s).
+    /// Rounding may reduce a guaranteed minimum by a millionth.
     pub rates: Vec<f64>,
-    /// What limits each flow: its demand, or the domain that makes up most of its price (the one
-    /// with the lowest index among equals). Demand too where more is worth nothing.
+    /// Limit of each flow: its demand, or the domain that makes up most of its price.
+    /// Among equal domains it is the one with the lowest index. It is the demand too if a higher rate has no value.
     pub limits: Vec<Limit>,
     /// Fraction of each domain that is used, between 0 and 1.
     pub load: Vec<f64>,
-    /// By domain, how fast the optimum would grow with its air: positive only in full domains.
+    /// By domain, growth of the optimum per unit of its air: positive only in full domains.
     pub prices: Vec<f64>,
-    /// How much better any feasible rates can be at most, relative. For the largest Σ value · rate,
-    /// relative to that sum. For proportional fairness, an upper bound on
-    /// Σ weight · (r* − r) / r over Σ weight, which the definition wants to be 0.
+    /// Upper bound of the relative advantage of any feasible rates.
+    /// For the largest Σ value · rate, it is relative to that sum. For proportional fairness, it is an upper bound on
+    /// Σ weight · (r* − r) / r over Σ weight, which is 0 by definition at the optimum.
     pub gap: f64,
 }
 
-/// Why there is no optimum.
+/// Reason for the absence of an optimum.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ConvexError {
     /// Demands, minima or shares out of range.
     Region(MaxMinError),
-    /// There are not as many values as flows, or the value of this flow is negative or not finite.
+    /// The number of values differs from the number of flows, or this flow's value is negative or not finite.
     BadValue(usize),
-    /// The solver did not come closer than this relative gap, or this relative excess of air.
+    /// The solver did not reach a smaller relative gap, or a smaller relative excess of air.
     Unsolved(f64),
 }
 
@@ -81,14 +82,14 @@ impl From<MaxMinError> for ConvexError {
     }
 }
 
-/// The largest relative gap that passes for an optimum.
+/// Largest relative gap that is accepted as an optimum.
 const GOOD_ENOUGH: f64 = 1e-6;
-/// The load from which on a domain that the solver has not seen matters.
+/// Load from which a domain that the solver has not used matters.
 const OVERFULL: f64 = 1.0 + 1e-9;
-/// Parts of a price, and rates in units of the largest possible, below this are rounding.
+/// Level below which parts of a price, and rates in units of the largest possible, are rounding.
 const NOISE: f64 = 1e-7;
 
-/// What is maximised over the flows' rates.
+/// Objective to be maximised over the flows' rates.
 enum Objective<'a> {
     /// Σ weight · ln rate.
     Logarithm,
@@ -97,8 +98,8 @@ enum Objective<'a> {
 }
 
 impl Region<'_> {
-    /// The weighted proportionally fair rates: those that maximise Σ weight · ln rate. Flows that
-    /// ask for nothing get nothing and do not count.
+    /// Returns the weighted proportionally fair rates, which maximise Σ weight · ln rate.
+    /// Flows with a demand of zero get zero and do not count.
     ///
     /// # Errors
     /// See [`ConvexError`].
@@ -106,8 +107,10 @@ impl Region<'_> {
         self.solve(&Objective::Logarithm)
     }
 
-    /// The rates that maximise Σ value · rate: the aggregate with values of 1, the effective
-    /// network utilisation with the numbers of hops. Where many rates do, some of them.
+    /// Returns rates that maximise Σ value · rate.
+    /// Values of 1 give the aggregate, numbers of hops the effective network utilisation. If the maximum is not unique,
+    /// any of
+    /// them is returned.
     ///
     /// # Errors
     /// See [`ConvexError`].
@@ -125,7 +128,7 @@ impl Region<'_> {
         Ok(maxmin::check(self.demands, self.minimum, self.usage, self.domains)?)
     }
 
-    /// The most each flow could have if it were alone.
+    /// Returns the maximum rate of each flow if it were alone.
     fn ceilings(&self) -> Vec<f64> {
         let alone = |shares: &[(u32, f64)]| {
             let most = shares.iter().map(|s| s.1).fold(0.0, f64::max);
@@ -152,7 +155,7 @@ impl Region<'_> {
             different.fold(a.users.len().cmp(&b.users.len()), |o, next| o.then(next))
         };
         rows.retain(|r| !r.users.is_empty());
-        // Stable, so indices of equal domains stay in order.
+        // Stable sort, so indices of equal domains stay in order.
         rows.sort_by(order);
         rows.dedup_by(|next, kept| {
             let same = next.users == kept.users;
@@ -165,9 +168,9 @@ impl Region<'_> {
         rows
     }
 
-    /// Maximises an objective. Few of the domains matter in the end, so the solver is shown only
-    /// those that do: at first what limits max-min rates, then what its rates overfill, until
-    /// nothing is.
+    /// Maximises an objective.
+    /// Few of the domains matter in the end, so the solver gets only those: first the limits of max-min rates, then the
+    /// domains that its rates overfill, until there are none.
     fn solve(&self, objective: &Objective) -> Result<Optimum, ConvexError> {
         self.check()?;
         let start = maxmin::max_min(self.demands, self.usage, self.domains)?;
@@ -177,7 +180,7 @@ impl Region<'_> {
         for (k, row) in rows.iter().enumerate() {
             row.alike.iter().for_each(|&d| row_of[d as usize] = k);
         }
-        // Every flow without a limit of its own is in one of these, so the first answer is finite.
+        // Every flow without its own limit is in one of these, so the first answer is finite.
         let limiting = start.limits.iter().filter_map(|l| match l {
             Limit::Domain(d) => Some(row_of[*d]),
             Limit::Demand | Limit::Wire(_) => None,
@@ -210,7 +213,7 @@ impl Region<'_> {
         }
     }
 
-    /// Makes the solver's answer feasible and proves it.
+    /// Makes the solver's answer feasible and proves its gap.
     fn finish(
         &self,
         mut rates: Vec<f64>,
@@ -218,7 +221,7 @@ impl Region<'_> {
         prices: Vec<f64>,
         objective: &Objective,
     ) -> Result<Optimum, ConvexError> {
-        // It may use a hair more air than there is.
+        // The answer may slightly exceed the available air.
         let excess = load.iter().copied().fold(1.0, f64::max);
         if excess > 1.0 + GOOD_ENOUGH {
             return Err(ConvexError::Unsolved(excess - 1.0));
@@ -228,7 +231,7 @@ impl Region<'_> {
             load = maxmin::loads(&rates, self.usage, self.domains);
         }
         let optimum = self.judge(rates, load, prices, objective);
-        // Not a number is no proof either.
+        // Not a number is not a proof either.
         if optimum.gap <= GOOD_ENOUGH {
             Ok(optimum)
         } else {
@@ -236,8 +239,10 @@ impl Region<'_> {
         }
     }
 
-    /// Weak duality: for any prices, no feasible rates r* have a larger Σ gain · r* than
-    /// Σ price + Σ (gain − cost) · r* with each r* at whichever end of its range is better.
+    /// Judges rates by weak duality.
+    /// For any prices, no feasible rates r* have a larger Σ gain · r* than Σ price + Σ (gain − cost) · r* with each r*
+    /// at
+    /// the better end of its range.
     fn judge(
         &self,
         rates: Vec<f64>,
@@ -262,8 +267,8 @@ impl Region<'_> {
         Optimum { rates, limits, load, prices, gap }
     }
 
-    /// How much better any feasible rates can be at most, given the sum of all prices and what a unit
-    /// of each flow's rate costs.
+    /// Returns an upper bound of the relative advantage of any feasible rates.
+    /// It follows from the sum of all prices and the cost of a unit of each flow's rate.
     fn gap(&self, rates: &[f64], prices: f64, costs: &[f64], objective: &Objective) -> f64 {
         let ceilings = self.ceilings();
         let (mut most, mut have) = (prices, 0.0);

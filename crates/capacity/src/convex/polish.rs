@@ -2,7 +2,7 @@
 //!
 //! A logarithm is flat near its maximum: rates whose objective is exact to 10⁻¹⁰ may be off by
 //! 10⁻⁵. Prices that fill their domains exactly are the same optimum without that weakness, and
-//! from the solver's prices only a few steps away.
+//! only a few steps from the solver's prices.
 
 /// One flow as a function of its price: weight / price, between `least` and `limit`.
 #[derive(Clone, Copy, Debug)]
@@ -12,10 +12,10 @@ pub(super) struct Elastic {
     pub limit: f64,
 }
 
-/// Steps to take at most; each doubles the number of exact digits.
+/// Maximum number of steps; each doubles the number of exact digits.
 const STEPS: usize = 12;
-/// Added to the diagonal, relative to it: domains whose users are linearly dependent have no
-/// unique prices, and any will do.
+/// Relative amount added to the diagonal.
+/// Domains whose users are linearly dependent have no unique prices, and any will do.
 const RIDGE: f64 = 1e-12;
 
 /// Improves `prices` in place and returns the rate of each flow at them.
@@ -34,7 +34,7 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
         if active.iter().all(|&d| excess[d].abs() < 1e-14) {
             break;
         }
-        // By how much a rate falls per unit of price: nothing at either end of its range.
+        // Decrease of a rate per unit of price: zero at either end of its range.
         let slopes: Vec<f64> = (0..flows.len())
             .map(|i| {
                 let inside = rates[i] > flows[i].least && rates[i] < flows[i].limit;
@@ -44,7 +44,7 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
         let mut steps: Vec<f64> = active.iter().map(|&d| excess[d]).collect();
         let mut matrix = curvature(&active, domains, &slopes);
         for a in 0..active.len() {
-            // A domain that no price can empty: leave its price alone.
+            // A domain that no price can empty: its price is not changed.
             let d = &mut matrix[a * active.len() + a];
             *d = if *d > 0.0 { *d * (1.0 + RIDGE) } else { f64::INFINITY };
         }
@@ -56,7 +56,7 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
     rates(flows, &costs(flows.len(), domains, prices))
 }
 
-/// What a unit of each flow's rate costs.
+/// Returns the cost of a unit of each flow's rate.
 pub(super) fn costs(flows: usize, domains: &[&[(u32, f64)]], prices: &[f64]) -> Vec<f64> {
     let mut costs = vec![0.0; flows];
     for (users, price) in domains.iter().zip(prices) {
@@ -65,13 +65,13 @@ pub(super) fn costs(flows: usize, domains: &[&[(u32, f64)]], prices: &[f64]) -> 
     costs
 }
 
-/// The rate of each flow at what a unit of it costs.
+/// Returns the rate of each flow at the cost of a unit of it.
 pub(super) fn rates(flows: &[Elastic], costs: &[f64]) -> Vec<f64> {
     let rate = |(f, cost): (&Elastic, &f64)| (f.weight / cost).clamp(f.least, f.limit);
     flows.iter().zip(costs).map(rate).collect()
 }
 
-/// Σ slope · share · share for each pair of active domains, row by row.
+/// Returns Σ slope · share · share for each pair of active domains, row by row.
 pub(super) fn curvature(active: &[usize], domains: &[&[(u32, f64)]], slopes: &[f64]) -> Vec<f64> {
     let n = active.len();
     let mut matrix = vec![0.0; n * n];
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn dependent_domains_and_fixed_flows() {
-        // The second domain is the sum of the others, and one flow cannot give way.
+        // The second domain is the sum of the others, and one flow cannot be reduced.
         let domains: [&[(u32, f64)]; 3] =
             [&[(0, 1.0), (1, 1.0)], &[(0, 0.5), (1, 0.5), (2, 0.5)], &[(2, 1.0)]];
         let capped = Elastic { limit: 0.25, ..FREE };

@@ -1,13 +1,13 @@
-//! Optima where only some of the domains count: simplex for sums, a barrier method for logarithms.
+//! Optima under a subset of the domains: simplex for sums, a barrier method for logarithms.
 
 use super::polish::{Elastic, costs, polish, rates};
 use super::{GOOD_ENOUGH, Objective, Region, barrier, simplex};
 use crate::maxmin::Demand;
 
-/// Domains with more idle air than this are free of charge.
+/// Idle air above which a domain has no price.
 const SLACK: f64 = 1e-5;
 
-/// Domains that all flows use alike; the solver sees them as one.
+/// Domains that all flows use equally; the solver treats them as one.
 pub(super) struct Row {
     /// Their indices in order.
     pub alike: Vec<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Program<'a> {
     objective: &'a Objective<'a>,
     /// Flows that can have a positive rate; the others are not part of the program.
     flows: Vec<usize>,
-    /// By flow, its unit in the simplex method: the most it can have alone.
+    /// By flow, its unit in the simplex method: the maximum that it can have alone.
     units: Vec<f64>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Program<'a> {
         Program { region, objective, flows, units }
     }
 
-    /// The optimal rate of each flow when only these domains count, and the price of each domain.
+    /// Returns each flow's optimal rate under these domains only, and the price of each domain.
     /// `None` if the simplex method finds no optimum.
     pub(super) fn solve(&self, domains: &[&Row]) -> Option<Answer> {
         if self.flows.is_empty() {
@@ -59,13 +59,13 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The guaranteed rates.
+    /// Returns the guaranteed rates.
     fn least(&self) -> Vec<f64> {
         (0..self.units.len()).map(|i| self.region.least(i)).collect()
     }
 
-    /// How far an answer is from feasible or from the optimum where only these domains count;
-    /// infinity if it is not even a number.
+    /// Returns the distance of an answer from feasibility or from the optimum under these domains.
+    /// It is infinite if the answer is not a number.
     fn missed_by(&self, domains: &[&Row], (rates, prices): &Answer) -> f64 {
         let excess = domains.iter().map(|row| row.load(rates) - 1.0).fold(0.0, f64::max);
         let users: Vec<&[(u32, f64)]> = domains.iter().map(|row| row.users.as_slice()).collect();
@@ -74,7 +74,7 @@ impl<'a> Program<'a> {
         if gap.is_nan() { f64::INFINITY } else { excess.max(gap) }
     }
 
-    /// The optimum by the barrier method.
+    /// Returns the optimum by the barrier method.
     fn barrier(&self, domains: &[&Row]) -> Answer {
         let flows: Vec<Elastic> = self.flows.iter().map(|&i| self.elastic(i)).collect();
         let users: Vec<Vec<(u32, f64)>> = domains.iter().map(|row| self.users(row)).collect();
@@ -86,7 +86,8 @@ impl<'a> Program<'a> {
         (all, prices)
     }
 
-    /// By the simplex method. Its variables are what flows have above their minima, in `units`.
+    /// Returns the optimum by the simplex method.
+    /// Its variables are the flows' rates above their minima, in `units`.
     fn simplex(&self, domains: &[&Row], values: &[f64]) -> Option<Answer> {
         let least = self.least();
         let scaled = |row: &Row| -> Vec<(usize, f64)> {
@@ -115,8 +116,8 @@ impl<'a> Program<'a> {
         Some((rates, prices))
     }
 
-    /// Takes the price off domains with idle air and solves for the prices that fill the others exactly,
-    /// where a few steps lead there.
+    /// Sets the price of domains with idle air to zero and solves for prices that fill the others exactly.
+    /// Applies if a few steps reach them.
     fn polished(&self, domains: &[&Row], rates: Vec<f64>, mut prices: Vec<f64>) -> Answer {
         for (price, row) in prices.iter_mut().zip(domains) {
             if row.load(&rates) < 1.0 - SLACK {
@@ -127,7 +128,7 @@ impl<'a> Program<'a> {
         let flows: Vec<Elastic> = (0..rates.len()).map(|i| self.elastic(i)).collect();
         let users: Vec<&[(u32, f64)]> = domains.iter().map(|r| r.users.as_slice()).collect();
         let polished = polish(&flows, &users, &mut exact);
-        // No number fits if a price went astray.
+        // No number fits if a price has diverged.
         if domains.iter().all(|row| row.load(&polished) <= 1.0 + GOOD_ENOUGH) {
             return (polished, exact);
         }
@@ -139,7 +140,7 @@ impl<'a> Program<'a> {
         Elastic { weight, least: self.region.least(flow), limit }
     }
 
-    /// The users of a domain, by their place in `flows`.
+    /// Returns the users of a domain, by their place in `flows`.
     fn users(&self, row: &Row) -> Vec<(u32, f64)> {
         let place = |&(i, share): &(u32, f64)| {
             self.flows.binary_search(&(i as usize)).ok().map(|k| (k as u32, share))

@@ -1,11 +1,11 @@
-//! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3): for sums that the solver
-//! misses. It ends on a vertex, exact but for rounding, at the price of a dense table.
+//! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3), for sums that the solver
+//! misses. It ends on a vertex, exact except for rounding, at the cost of a dense table.
 
-/// What counts as nothing in a table whose entries are about 1.
+/// Magnitude that counts as zero in a table whose entries are about 1.
 const NOTHING: f64 = 1e-11;
 
-/// A dictionary: basic variables in terms of the others. Variables are those of the problem, then
-/// one per row for what is left of it.
+/// A dictionary: basic variables in terms of the others.
+/// Variables are those of the problem, then one slack per row.
 struct Dictionary {
     /// One row per basic variable and one for the objective; the last column is the constant.
     table: Vec<Vec<f64>>,
@@ -13,8 +13,8 @@ struct Dictionary {
     free: Vec<usize>,
 }
 
-/// Maximises values · x with rows · x ≤ room and x ≥ 0, where no room is below zero: x, and the price
-/// of each row. `None` where x has no end.
+/// Maximises values · x with rows · x ≤ room and x ≥ 0, where room is not negative.
+/// Returns x and the price of each row; `None` if x is unbounded.
 pub(super) fn maximise(
     values: &[f64],
     rows: &[Vec<(usize, f64)>],
@@ -31,7 +31,7 @@ pub(super) fn maximise(
     table.push(values.iter().map(|v| -v).chain([0.0]).collect());
     let mut d = Dictionary { table, basic: (n..n + m).collect(), free: (0..n).collect() };
     for pivots in 0.. {
-        // The steepest way up is usually short; the smallest index never goes in circles (Bland).
+        // The steepest ascent is usually short; the smallest index never cycles (Bland).
         let Some(column) = d.enters(pivots > 4 * (n + m)) else { break };
         let row = d.leaves(column)?;
         d.pivot(row, column);
@@ -51,7 +51,7 @@ pub(super) fn maximise(
 }
 
 impl Dictionary {
-    /// The column of a variable that is worth raising.
+    /// Returns the column of a variable whose increase raises the objective.
     fn enters(&self, smallest: bool) -> Option<usize> {
         let objective = &self.table[self.basic.len()];
         let worth = (0..self.free.len()).filter(|&c| objective[c] < -NOTHING);
@@ -61,7 +61,7 @@ impl Dictionary {
         worth.min_by(|&a, &b| objective[a].total_cmp(&objective[b]))
     }
 
-    /// The row whose variable is the first to reach zero.
+    /// Returns the row whose variable is the first to reach zero.
     fn leaves(&self, column: usize) -> Option<usize> {
         let constant = self.free.len();
         let ratio = |r: usize| self.table[r][constant].max(0.0) / self.table[r][column];
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// The steepest way goes in a circle here for ever (Chvátal ch. 3).
+    /// The steepest ascent cycles here forever (Chvátal ch. 3).
     #[test]
     fn circles_are_left() {
         let rows = [

@@ -1,25 +1,25 @@
 //! GAP's fluid model: a gateway as a server with two priorities, and a limit on the first
 //! (Mancuso 2010 §V).
 //!
-//! Traffic of the gateway's neighbours has strict priority, multi-hop traffic gets what is left, and
+//! Traffic of the gateway's neighbours has strict priority, multi-hop traffic gets the remainder, and
 //! a limit `R_S` on the former follows one bit: is more than `(1 − γ) U*` of the gateway used? The
 //! model keeps priority, threshold and control by proxy, and nothing else of a wireless mesh.
 //!
 //! - [`Gap`]: the parameters, checked; the target limit (1) and the signalling bandwidth that stays
-//!   free (2); [`Gap::equilibrium`], with how fast it is reached from either side;
+//!   free (2); [`Gap::equilibrium`], with its convergence speed from either side;
 //! - `flow`: equations (3) to (10) in time, for loads that change in steps;
 //! - [`phase`]: the direction field over limit and multi-hop backlog, for pictures.
 //!
 //! All rates are shares of one bandwidth, that of the gateway's air, in bit/s: multi-hop traffic
-//! counts as often as the gateway hears it, so a two-hop flow of 1 Mbit/s is a load of 2 Mbit/s.
-//! docs/models/gap-fluid.md has the equations and how well the packet simulator agrees.
+//! counts once per transmission that the gateway receives, so a two-hop flow of 1 Mbit/s is a load of 2 Mbit/s.
+//! docs/models/gap-fluid.md has the equations and the agreement with the packet simulator.
 
 use core::fmt;
 
 pub mod phase;
 pub mod trajectory;
 
-/// What GAP is set to and what it controls.
+/// Settings of GAP and the system that it controls.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gap {
     capacity: f64,
@@ -32,20 +32,20 @@ pub struct Gap {
 /// Offered loads, in bit/s of the gateway's air.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Load {
-    /// λ_S, of the gateway's neighbours together; infinite if they always have something to send.
+    /// λ_S, of the gateway's neighbours together; infinite if they are always backlogged.
     pub single: f64,
     /// λ_M, of all other nodes together.
     pub multi: f64,
 }
 
-/// Which of the three conditions of §V.B holds where the system rests.
+/// Condition of §V.B that holds at the equilibrium.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Regime {
-    /// (a): the neighbours want no more than their guarantee.
+    /// (a): the neighbours' demand is at most their guarantee.
     Light,
-    /// (b): they want more, and everyone gets everything below the threshold.
+    /// (b): their demand is higher, and all demands below the threshold are met.
     Unsaturated,
-    /// The border of (b): the neighbours fill what the others leave below the threshold, and the
+    /// The border of (b): the neighbours fill the capacity below the threshold, and the
     /// whole signalling bandwidth stays free. First line of (1).
     Threshold,
     /// (c): the others use the signalling bandwidth, and the neighbours have their guarantee.
@@ -54,7 +54,7 @@ pub enum Regime {
 }
 
 impl Regime {
-    /// As printed.
+    /// Returns its printed name.
     pub const fn name(self) -> &'static str {
         match self {
             Regime::Light => "light",
@@ -65,44 +65,44 @@ impl Regime {
     }
 }
 
-/// What becomes of a small disturbance of the limit (Theorems 1 and 2).
+/// Effect of a small disturbance of the limit (Theorems 1 and 2).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Stability {
-    /// Limits on this side do not bind: throughputs are the same, and the limit stays.
+    /// Limits on this side do not bind: throughputs are unchanged, and the limit stays.
     Neutral,
     /// The limit returns at this speed, in bit/s per second, and arrives in finite time.
     Linear(f64),
-    /// The distance to 0 shrinks by this part per second, so the limit returns in finite time too:
-    /// `R(t) = R(0) exp(−β t)` down to where it rests.
+    /// The distance to 0 shrinks by this fraction per second, so the limit also returns in finite time.
+    /// `R(t) = R(0) exp(−β t)` down to its equilibrium.
     Exponential(f64),
-    /// There is no such side: the limit never goes below the guarantee.
+    /// This side does not exist: the limit is never below the guarantee.
     Floor,
 }
 
-/// Where the system comes to rest.
+/// Equilibrium of the system.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Equilibrium {
-    /// Which condition holds.
+    /// The condition that holds.
     pub regime: Regime,
-    /// R_S; the smallest one where all from there on rest.
+    /// R_S; the smallest one if all larger limits are equilibria.
     pub limit: f64,
-    /// U_S, what the neighbours use.
+    /// U_S, usage by the neighbours.
     pub single: f64,
-    /// U_M, what the others use.
+    /// U_M, usage by the others.
     pub multi: f64,
-    /// What becomes of a limit that is a little too small.
+    /// Effect of a limit slightly too small.
     pub below: Stability,
-    /// What becomes of a limit that is a little too large.
+    /// Effect of a limit slightly too large.
     pub above: Stability,
 }
 
 impl Equilibrium {
-    /// U = U_S + U_M.
+    /// Returns U = U_S + U_M.
     pub fn utilization(&self) -> f64 {
         self.single + self.multi
     }
 
-    /// The stability criterion of Definition 1 on both sides: no disturbance grows.
+    /// Returns true if the stability criterion of Definition 1 holds on both sides: no disturbance grows.
     pub fn is_stable(&self) -> bool {
         let holds = |s: Stability| match s {
             Stability::Neutral | Stability::Floor => true,
@@ -119,9 +119,9 @@ pub enum GapError {
     Capacity(f64),
     /// The guarantee is negative, not a number, or more than the capacity.
     Guarantee(f64),
-    /// γ leaves the neighbours less than their guarantee, or nothing is reserved (§IV.A).
+    /// γ leaves the neighbours less than their guarantee, or reserves nothing (§IV.A).
     Gamma {
-        /// As given.
+        /// The given value.
         gamma: f64,
         /// Its limit, (U* − U_S*) / U*.
         limit: f64,
@@ -153,12 +153,14 @@ impl fmt::Display for GapError {
 }
 impl core::error::Error for GapError {}
 
-/// A relative distance below which two rates are the same.
+/// Relative distance below which two rates are equal.
 const SAME: f64 = 1e-9;
 
 impl Gap {
-    /// `capacity` U* and `guarantee` U_S* in bit/s, `gamma` the part of U* that is reserved for
-    /// signalling, `increase` α in bit/s per second, `decrease` β per second.
+    /// Builds the model.
+    /// `capacity` U* and `guarantee` U_S* are in bit/s, `gamma` is the fraction of U* reserved for signalling,
+    /// `increase`
+    /// α in bit/s per second, `decrease` β per second.
     ///
     /// # Errors
     /// See [`GapError`].
@@ -186,8 +188,8 @@ impl Gap {
         Ok(Gap { capacity, guarantee, gamma, increase, decrease })
     }
 
-    /// The same from what Algorithm 1 does at each of `nodes` neighbours every `period` seconds:
-    /// add `alpha` bit/s, or multiply by `beta`.
+    /// Builds the model from the steps of Algorithm 1 at each of `nodes` neighbours every `period` seconds.
+    /// A step adds `alpha` bit/s, or multiplies by `beta`.
     ///
     /// # Errors
     /// See [`GapError`].
@@ -203,33 +205,32 @@ impl Gap {
         Gap::new(capacity, guarantee, gamma, f64::from(nodes) * alpha / period, decrease)
     }
 
-    /// U*, what the gateway carries when saturated.
+    /// Returns U*, the gateway's throughput when saturated.
     pub fn capacity(&self) -> f64 {
         self.capacity
     }
 
-    /// U_S*, what the neighbours have in any case.
+    /// Returns U_S*, the guaranteed rate of the neighbours.
     pub fn guarantee(&self) -> f64 {
         self.guarantee
     }
 
-    /// U_M* = U* − U_S*.
+    /// Returns U_M* = U* − U_S*.
     pub fn multi_share(&self) -> f64 {
         self.capacity - self.guarantee
     }
 
-    /// B_D = γ U*, the signalling bandwidth.
+    /// Returns B_D = γ U*, the signalling bandwidth.
     pub fn signalling(&self) -> f64 {
         self.gamma * self.capacity
     }
 
-    /// (1 − γ) U*: above it the bit is set.
+    /// Returns (1 − γ) U*: above it the bit is set.
     pub fn threshold(&self) -> f64 {
         (1.0 - self.gamma) * self.capacity
     }
 
-    /// The limit that neighbours who always have something to send should have at this multi-hop
-    /// demand, equation (1).
+    /// Returns the target limit of backlogged neighbours at this multi-hop demand, equation (1).
     pub fn target_limit(&self, multi: f64) -> f64 {
         if multi <= self.multi_share() - self.signalling() {
             self.threshold() - multi
@@ -238,7 +239,7 @@ impl Gap {
         }
     }
 
-    /// The part of the signalling bandwidth that then stays free, equation (2).
+    /// Returns the part of the signalling bandwidth that then stays free, equation (2).
     pub fn free_signalling(&self, multi: f64) -> f64 {
         if multi <= self.multi_share() - self.signalling() {
             self.signalling()
@@ -247,7 +248,7 @@ impl Gap {
         }
     }
 
-    /// Where the system rests under a load that stays, from any start (§V.B).
+    /// Returns the equilibrium under a constant load, from any start (§V.B).
     pub fn equilibrium(&self, load: Load) -> Equilibrium {
         let Load { single, multi } = load;
         let rest = |used: f64| multi.min(self.capacity - used);
@@ -284,14 +285,16 @@ impl Gap {
         }
     }
 
-    /// t_rise (§VI.C): from the guarantee to the threshold once all multi-hop load is gone, in
-    /// seconds.
+    /// Returns t_rise (§VI.C), s.
+    /// It is the time from the guarantee to the threshold once all multi-hop load has ended.
     pub fn rise_time(&self) -> f64 {
         (self.threshold() - self.guarantee) / self.increase
     }
 
-    /// t_decay (§VI.C): from the threshold to the guarantee once multi-hop nodes are backlogged, in
-    /// seconds; infinite without a guarantee, to which an exponential only tends.
+    /// Returns t_decay (§VI.C), s.
+    /// It is the time from the threshold to the guarantee once multi-hop nodes are backlogged; infinite without a
+    /// guarantee,
+    /// which an exponential only approaches.
     pub fn decay_time(&self) -> f64 {
         libm::log(self.threshold() / self.guarantee) / self.decrease
     }

@@ -1,9 +1,9 @@
 //! Equations (3) to (10) of Mancuso 2010 in time.
 //!
 //! The right-hand side of (10) jumps where U crosses the threshold and where R_S meets the demand
-//! or the guarantee. Between jumps it is a straight line or an exponential, which is what a step
+//! or the guarantee. Between jumps it is a straight line or an exponential, which a step
 //! follows; a step that would cross a jump ends on it, so that the system slides along the
-//! threshold instead of rattling across it.
+//! threshold instead of oscillating across it.
 
 use super::{Gap, Load};
 
@@ -18,7 +18,7 @@ pub struct State {
     pub backlog: f64,
 }
 
-/// The system at one instant, with what it then carries.
+/// The system at one instant, with its throughput.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Moment {
     /// Seconds from the start.
@@ -31,7 +31,7 @@ pub struct Moment {
     pub multi: f64,
 }
 
-/// How the state changes at one instant.
+/// Rate of change of the state at one instant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slope {
     /// Ṙ_S of (10), bit/s per second.
@@ -42,15 +42,15 @@ pub struct Slope {
     pub backlog: f64,
 }
 
-/// What passes without any control: equations (3) to (6) at rest. Strict priority gives the
-/// neighbours everything that they ask for, and the others the rest.
+/// Returns the throughput without control: equations (3) to (6) at rest.
+/// Strict priority gives the neighbours their whole demand, and the others the rest.
 pub fn uncontrolled(capacity: f64, load: Load) -> (f64, f64) {
     let single = load.single.min(capacity);
     (single, load.multi.min(capacity - single))
 }
 
 impl Gap {
-    /// U_S and U_M, equations (4) and (7); an empty buffer passes what arrives.
+    /// Returns U_S and U_M, equations (4) and (7); an empty buffer passes its arrivals.
     pub fn carried(&self, state: State, load: Load) -> (f64, f64) {
         let allowed = state.limit.min(self.capacity);
         let single = if state.waiting > 0.0 { allowed } else { allowed.min(load.single) };
@@ -59,7 +59,7 @@ impl Gap {
         (single, multi)
     }
 
-    /// Equations (8), (9) and (10).
+    /// Returns the rates of equations (8), (9) and (10).
     pub fn slope(&self, state: State, load: Load) -> Slope {
         let (single, multi) = self.carried(state, load);
         let used = single + multi;
@@ -73,7 +73,7 @@ impl Gap {
         Slope { limit, waiting: load.single - single, backlog: load.multi - multi }
     }
 
-    /// The limit after `step` seconds.
+    /// Returns the limit after `step` seconds.
     fn moved(&self, state: State, load: Load, step: f64) -> f64 {
         let slope = |limit: f64| self.slope(State { limit, ..state }, load).limit;
         let now = slope(state.limit);
@@ -88,7 +88,7 @@ impl Gap {
         if slope(far) * now > 0.0 {
             return far;
         }
-        // A jump lies between: find it.
+        // A jump lies between: search for it.
         let (mut inside, mut beyond) = (state.limit, far);
         for _ in 0..60 {
             let middle = (inside + beyond) / 2.0;
@@ -98,12 +98,12 @@ impl Gap {
                 beyond = middle;
             }
         }
-        // At rest on the jump if nothing moves it from there, else just before it.
+        // On the jump if the slope is zero there, else just before it.
         if slope(beyond) == 0.0 { beyond } else { inside }
     }
 
-    /// Follows the system from `start` through `loads`, each of which lasts for so many seconds, in
-    /// steps of `step` seconds. An infinite load of the neighbours keeps their buffer filled.
+    /// Follows the system from `start` through `loads`, each with its duration in s, in steps of `step` s.
+    /// An infinite load of the neighbours keeps their buffer full.
     ///
     /// # Panics
     /// If `step` is not positive.
@@ -129,7 +129,7 @@ impl Gap {
                     backlog: queue(state.backlog, slope.backlog),
                 };
                 time += left;
-                // Rounding must not leave a sliver of a step.
+                // Avoids a negligible last step caused by rounding.
                 if end - time < step * 1e-6 {
                     time = end;
                 }

@@ -1,21 +1,21 @@
-//! What a frame costs where A-MPDUs lose some of their MPDUs.
+//! Cost of a frame in A-MPDUs that lose some of their MPDUs.
 //!
-//! A sender may send only so far beyond its oldest unacknowledged MPDU, so that one which is lost again and
-//! again holds the window: frames get shorter the more is lost, not only repeated.
+//! A sender may send only a window beyond its oldest unacknowledged MPDU, so that one which is lost repeatedly
+//! holds the window: losses also shorten frames, beside the retransmissions.
 
 use fairmesh_units::Span;
 
 use super::{FrameCost, LinkModel};
 
-/// Bytes before each MPDU (IEEE 802.11-2020 §9.7.1).
+/// Length of the delimiter before each MPDU, bytes (IEEE 802.11-2020 §9.7.1).
 const DELIMITER: u32 = 4;
-/// How much further the window moves per exchange than it would if every window began when the last one was through.
+/// Factor of the window's progress per exchange, relative to windows that start one after the other.
 /// Found by simulation of the window alone: 1.18 to 1.27 for losses of 1 to 90 %.
 const OVERLAP: f64 = 1.24;
-/// How sharply the window's limit and the frame's meet.
+/// Sharpness of the transition between the window's limit and the frame's.
 const SHARPNESS: f64 = 12.0;
 
-/// The cost of a frame of `psdu` bytes in A-MPDUs of at most `most` of them.
+/// Returns the cost of a frame of `psdu` bytes in A-MPDUs of at most `most` of them.
 pub(super) fn frame(
     link: &LinkModel<'_>,
     psdu: u32,
@@ -26,11 +26,11 @@ pub(super) fn frame(
     let (t, r) = (link.phy.timing(), link.phy.response(link.rate));
     let window = link.phy.as_modern().map_or(most, |m| m.window);
     let (lost, answered) = (1.0 - link.delivery, link.answer);
-    // What arrived in a frame whose answer was lost is not lost again.
+    // MPDUs that arrived in a frame whose response was lost are not lost again.
     let lost = answered * lost / (1.0 - (1.0 - answered) * lost);
     let moved = advance(window, most, lost);
     let mpdus = (moved / (1.0 - lost).max(1e-12)).clamp(1.0, f64::from(most));
-    // Of frames that are answered, something arrived.
+    // In a frame that gets a response, at least one MPDU arrived.
     let arrived = 1.0 - libm::pow(1.0 - link.delivery, mpdus);
     let moved = (moved / arrived.max(1e-12)).min(mpdus);
     let subframe = f64::from((psdu + DELIMITER).next_multiple_of(4));
@@ -48,7 +48,7 @@ pub(super) fn frame(
         reached *= 1.0 - good;
         cw = t.next_cw(cw);
     }
-    // From one answer, or the end of all patience, to the next: so many are done with.
+    // Number of MPDUs finished from one response, or the end of all retries, to the next.
     let done = (1.0 - reached) * moved + reached * mpdus;
     FrameCost {
         seconds: seconds / done,
@@ -57,22 +57,24 @@ pub(super) fn frame(
     }
 }
 
-/// How many MPDUs the window moves on per answered exchange: at most what arrives of a full frame, and at most what a window
-/// of this many lets through, each of whose MPDUs is sent until it arrives.
+/// Returns the number of MPDUs by which the window moves per acknowledged exchange.
+/// It is at most the arrivals of a full frame, and at most the throughput of a window of this length, each of whose
+/// MPDUs
+/// is sent until it arrives.
 fn advance(window: u32, most: u32, lost: f64) -> f64 {
     let frames = f64::from(most) * (1.0 - lost);
     let through = OVERLAP * f64::from(window) / longest(window, lost);
     libm::pow(libm::pow(frames, -SHARPNESS) + libm::pow(through, -SHARPNESS), -1.0 / SHARPNESS)
 }
 
-/// The mean of the largest of so many geometric numbers of attempts.
+/// Returns the mean of the largest of this many geometric numbers of attempts.
 fn longest(count: u32, lost: f64) -> f64 {
     if lost <= 0.0 {
         return 1.0;
     }
     let n = f64::from(count);
     if lost > 0.9 {
-        // As of exponential ones, with Euler's constant.
+        // As for exponential ones, with Euler's constant.
         let ln = libm::log(n) + 0.577_215_664_9 + 0.5 / n;
         return ln / -libm::log(lost) + 0.5;
     }
@@ -88,7 +90,7 @@ fn longest(count: u32, lost: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The window alone, MPDU by MPDU: how far it moves per exchange.
+    /// Simulates the window alone, MPDU by MPDU; returns its progress per exchange.
     fn simulated(window: usize, most: usize, lost: f64) -> f64 {
         let mut rng = fairmesh_units::Stream::new(7, "window");
         let (mut waiting, mut next, mut arrived) = (std::collections::VecDeque::new(), 0, 0);

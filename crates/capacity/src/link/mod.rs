@@ -1,4 +1,4 @@
-//! The nominal capacity of one link: a saturated sender, a perfect or lossy channel, nobody else.
+//! The nominal capacity of one link: a saturated sender, a perfect or lossy channel, no other station.
 
 mod lossy;
 mod turns;
@@ -15,17 +15,17 @@ pub const UDP: u32 = 8;
 /// Bytes of a TCP header without options.
 pub const TCP: u32 = 20;
 
-/// How a unicast frame gets the channel.
+/// Access method of a unicast frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// Data and ACK.
     #[default]
     Basic,
-    /// RTS, CTS, data and ACK, for every frame whatever its size.
+    /// RTS, CTS, data and ACK, for every frame of any size.
     RtsCts,
 }
 
-/// What one application packet puts on each link of its path.
+/// Frames that one application packet puts on each link of its path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Traffic {
     /// Bytes that count as goodput.
@@ -39,7 +39,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// UDP datagrams with this payload in bytes; `llc` if IP rides on LLC/SNAP (ns-2: no).
+    /// Returns UDP datagrams with this payload in bytes; `llc`: true if IP is carried on LLC/SNAP (ns-2: no).
     pub const fn udp(payload: u32, llc: bool) -> Self {
         Traffic {
             payload,
@@ -49,8 +49,8 @@ impl Traffic {
         }
     }
 
-    /// TCP segments of `mss` bytes with `options` bytes of TCP options in both directions, and one
-    /// acknowledgment for every `segments_per_ack` segments.
+    /// Returns TCP segments of `mss` bytes with `options` bytes of TCP options in both directions.
+    /// There is one acknowledgment for every `segments_per_ack` segments.
     pub const fn tcp(mss: u32, options: u32, segments_per_ack: f64, llc: bool) -> Self {
         let headers = TCP + options + IP + mac(llc);
         Traffic {
@@ -66,7 +66,7 @@ const fn mac(llc: bool) -> u32 {
     DATA_OVERHEAD + if llc { LLC_SNAP } else { 0 }
 }
 
-/// One direction of a link, with nobody else on the air.
+/// One direction of a link, without other stations on the air.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkModel<'a> {
     /// The physical layer.
@@ -75,13 +75,14 @@ pub struct LinkModel<'a> {
     pub rate: Rate,
     /// With or without RTS.
     pub access: Access,
-    /// Probability that one attempt at a data frame, or at an MPDU of an A-MPDU, succeeds. RTS, CTS and ACK always do.
+    /// Probability that an attempt at a data frame, or at an MPDU of an A-MPDU, succeeds.
+    /// RTS, CTS and ACK always succeed.
     pub delivery: f64,
     /// Probability that the BlockAck of an A-MPDU arrives.
     pub answer: f64,
 }
 
-/// What sending one frame costs, retries included.
+/// Cost of sending one frame, retries included.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FrameCost {
     /// Expected seconds of channel time, from the DIFS before the first attempt to the end of the
@@ -93,9 +94,9 @@ pub struct FrameCost {
     pub delivered: f64,
 }
 
-/// The exact mean time between frames of a lone saturated sender on a perfect channel:
-/// DIFS + CWmin/2 slots + the exchange. Where frames are aggregated, that of a full A-MPDU or A-MSDU divided by
-/// its packets.
+/// Returns the exact mean time between frames of a lone saturated sender on a perfect channel.
+/// It is DIFS + CWmin/2 slots + the exchange. If frames are aggregated, it is that of a full A-MPDU or A-MSDU divided
+/// by its packets.
 pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span {
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.
@@ -113,29 +114,29 @@ pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span
     Span::from_nanos(cycle.as_nanos() / packets)
 }
 
-/// The goodput in bit/s of a lone saturated sender of `traffic` on a perfect channel, ignoring
-/// reverse frames.
+/// Returns the goodput of a lone saturated sender of `traffic` on a perfect channel, bit/s.
+/// Reverse frames are ignored.
 pub fn saturated_goodput(phy: &Phy, rate: Rate, traffic: &Traffic, access: Access) -> f64 {
     f64::from(8 * traffic.payload) / saturated_cycle(phy, rate, traffic.psdu, access).as_secs_f64()
 }
 
 impl<'a> LinkModel<'a> {
-    /// A link without frame errors and without RTS.
+    /// Returns a link without frame errors and without RTS.
     pub const fn perfect(phy: &'a Phy, rate: Rate) -> Self {
         LinkModel { phy, rate, access: Access::Basic, delivery: 1.0, answer: 1.0 }
     }
 
-    /// The cost of a frame of `psdu` bytes.
+    /// Returns the cost of a frame of `psdu` bytes.
     ///
     /// Attempt i happens with probability (1 − d)^i and costs DIFS, CW_i/2 slots, and either the
-    /// whole exchange or, when the data frame is lost, all up to the ACK timeout.
+    /// whole exchange or, if the data frame is lost, everything up to the ACK timeout.
     pub fn frame(&self, psdu: u32) -> FrameCost {
-        // Where nothing is lost an A-MPDU is taken for full; each MPDU then costs its part.
+        // Without losses an A-MPDU is assumed full; each MPDU then costs its part.
         self.cost(psdu, FullFrame::of(self.phy, self.rate, psdu))
     }
 
-    /// The cost of a frame of `psdu` bytes where so many of them go together, of which a frame may have a part of one
-    /// more on average; no more than fit.
+    /// Returns the cost of a frame of `psdu` bytes if `packets` of them go together, at most as many as fit.
+    /// A fraction means that some frames have one packet more.
     fn together(&self, psdu: u32, packets: f64) -> FrameCost {
         let few = libm::floor(packets.max(1.0));
         let more = (packets - few).max(0.0);
@@ -157,10 +158,11 @@ impl<'a> LinkModel<'a> {
         }
     }
 
-    /// The cost of a packet of `traffic` on this link, and that of a reverse frame on `back`, the same link the other way.
+    /// Returns the cost of a packet of `traffic` on this link, and that of a reverse frame on `back`.
+    /// `back` is the same link in the other direction.
     ///
-    /// Where frames carry one packet, each costs what it costs alone. Where they carry many, a frame back has the
-    /// acknowledgements of the data that came since the last one (`turns`), and the two meet now and then.
+    /// If frames carry one packet, each has the cost of a lone one. If they carry many, a frame back has the
+    /// acknowledgements of the data that came since the last one (`turns`), and the two sometimes collide.
     pub fn both_ways(&self, traffic: &Traffic, back: &LinkModel<'_>) -> (FrameCost, FrameCost) {
         let replies = traffic.reverse_per_packet;
         let full = FullFrame::of(self.phy, self.rate, traffic.psdu);
@@ -185,7 +187,7 @@ impl<'a> LinkModel<'a> {
         (data, reverse)
     }
 
-    /// What a frame with `full` of packets that are `psdu` bytes each as an MPDU of their own costs per packet.
+    /// Returns the cost per packet of a frame with `full` of packets that are `psdu` bytes each as an MPDU.
     fn cost(&self, psdu: u32, full: FullFrame) -> FrameCost {
         let t = self.phy.timing();
         let r = self.phy.response(self.rate);
@@ -225,11 +227,11 @@ impl<'a> LinkModel<'a> {
         cost
     }
 
-    /// The nominal capacity in bit/s of payload, reverse frames included: they cross the same link
-    /// at the same rate and wait for their own backoff. Zero on a dead link.
+    /// Returns the nominal capacity in bit/s of payload, reverse frames included.
+    /// They cross the same link at the same rate and wait for their own backoff. Zero on a dead link.
     pub fn capacity(&self, traffic: &Traffic) -> f64 {
         let (data, reverse) = self.both_ways(traffic, self);
-        // A packet that is dropped brings no reverse frame.
+        // A dropped packet causes no reverse frame.
         let reverse = reverse.seconds * traffic.reverse_per_packet;
         let per_packet = data.seconds + data.delivered * reverse;
         f64::from(8 * traffic.payload) * data.delivered / per_packet

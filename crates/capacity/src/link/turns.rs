@@ -1,34 +1,37 @@
-//! How a sender of data and the receiver that acknowledges them (TCP's acknowledgements, a reply of QUIC) take turns on a
+//! Turns of a sender of data and the receiver that acknowledges them (TCP's acknowledgements, a reply of QUIC) on a
 //! link whose frames carry many packets.
 //!
-//! Acknowledgements are made by the data that arrive, so a frame back holds those of the one or two frames of data before it,
-//! however many would fit. How often the receiver comes to send follows from the two backoffs: it wins the medium before the
-//! sender's next frame, or after it.
+//! Acknowledgements are caused by data that arrive, so a frame back holds those of the one or two frames of data before
+//! it, regardless of the number that would fit. The receiver's frequency of sending follows from the two backoffs: it
+//! wins the medium before the sender's next frame, or after it.
 
-/// What happens per frame of data.
+/// Events per frame of data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Turns {
     /// Frames of acknowledgements.
     pub back: f64,
-    /// Slots of backoff in which nobody sends.
+    /// Slots of backoff without a transmission.
     pub idle: f64,
     /// Collisions of the two.
     pub collisions: f64,
 }
 
-/// Turns with the contention window `cw`, where a frame of acknowledgements takes those of `1 / needed` frames of data at
-/// most. `aggregate`: data come as several MPDUs.
+/// Returns the turns with the contention window `cw`.
+/// A frame of acknowledgements covers those of `1 / needed` frames of data at most. `aggregate`: true if data come as
+/// several MPDUs.
 pub(super) fn turns(cw: u32, needed: f64, aggregate: bool) -> Turns {
     let values = f64::from(cw) + 1.0;
-    // Two contenders, one of which has something to send only after the other one has sent; by simulation (`simulated`). Where data come
-    // as several MPDUs their acknowledgements are made while the medium is busy, and draw a backoff of their own; those of a
-    // single MPDU are made when the medium is idle again (IEEE 802.11-2020 §10.23.2.4).
+    // Two contenders, one of which has a frame to send only after the other one has sent; by simulation (`simulated`).
+    // If
+    // data come as several MPDUs, their acknowledgements are created while the medium is busy, and draw a backoff of
+    // their
+    // own; those of a single MPDU are created when the medium is idle again (IEEE 802.11-2020 §10.23.2.4).
     let own = if aggregate { 0.64 - 0.9 / values } else { 0.8 - 0.85 / values };
     let back = needed.clamp(own, 1.0);
-    // At 1 both always have something to send, and meet twice as often.
+    // At 1 both always have a frame to send, and collide twice as often.
     let busy = (back - own) / (1.0 - own);
     let collisions = (1.0 + busy) / values;
-    // The sender always has something to send: every idle slot is one of its backoffs, each collision is followed by
+    // The sender always has a frame to send: every idle slot is one of its backoffs, each collision is followed by
     // one of twice the window, or two.
     let idle = f64::from(cw) / 2.0 + collisions * (f64::from(cw) + 1.5);
     Turns { back, idle, collisions }
@@ -39,7 +42,7 @@ mod tests {
     use super::*;
     use fairmesh_units::Stream;
 
-    /// The two backoffs, slot by slot: the receiver has something to send once data have come, or always.
+    /// Simulates the two backoffs slot by slot; the receiver has a frame once data have come, or always.
     fn simulated(cw: u32, aggregate: bool, always: bool) -> Turns {
         const FRAMES: u32 = 200_000;
         let mut rng = Stream::new(3, "turns");
@@ -89,7 +92,7 @@ mod tests {
                 assert!(close, "{cw}, {needed}, {aggregate}: {found:?} for {wanted:?}");
             }
         }
-        // What does not fit into one frame waits for the next.
+        // Packets that do not fit into one frame wait for the next.
         assert!((turns(15, 0.8, true).back - 0.8).abs() < 1e-12);
     }
 }

@@ -1,48 +1,48 @@
 //! Anderson's acceleration of the fixed point (Walker and Ni, SIAM J. Numer. Anal. 49 (2011) 1715):
-//! where a map sent what it was given tells where it would send a combination of these, and so which
-//! combination it would leave alone.
+//! the inputs and outcomes of earlier rounds predict the outcome of a combination of them, and so the
+//! combination that the map would not change.
 
 use super::retry_chain::Collisions;
 use super::unknowns::Link;
 
-/// Earlier rounds that are combined.
+/// Number of earlier rounds that are combined.
 const DEPTH: usize = 3;
-/// Numbers of a link, of which the first are probabilities that decide about the combination.
+/// Numbers per link; the first of them are probabilities that decide the combination.
 const NUMBERS: usize = 13;
 const DECIDE: usize = 5;
-/// Part of the residuals' size that keeps the combination small.
+/// Fraction of the residuals' size that keeps the combination small.
 const RIDGE: f64 = 1e-10;
 
 type Numbers = [f64; NUMBERS];
 
-/// The rounds before, as differences.
+/// The earlier rounds, as differences.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Anderson {
-    /// What the last round was given, and by how much it moved that.
+    /// Input of the last round, its outcome and the change between them.
     given: Vec<Numbers>,
     made: Vec<Numbers>,
     residual: Vec<f64>,
-    /// By earlier round: how its outcome and its residual differ from the next one's.
+    /// By earlier round: differences of its outcome and its residual from the next one's.
     outcomes: [Vec<Numbers>; DEPTH],
     residuals: [Vec<f64>; DEPTH],
-    /// How many of these there are, and whether there was a round before at all.
+    /// Number of stored rounds; true if there was an earlier round at all.
     kept: usize,
     begun: bool,
 }
 
 impl Anderson {
-    /// Forgets the rounds before.
+    /// Discards the earlier rounds.
     pub fn reset(&mut self) {
         (self.kept, self.begun) = (0, false);
     }
 
-    /// Notes what a round is given.
+    /// Stores the input of a round.
     pub fn give(&mut self, links: &[Link]) {
         self.given.clear();
         self.given.extend(links.iter().map(|l| numbers(&l.collisions)));
     }
 
-    /// What a round made of it becomes what the next one should be given.
+    /// Replaces the outcome of a round by the input of the next one.
     pub fn take(&mut self, links: &mut [Link]) {
         let made = links.iter().map(|l| numbers(&l.collisions));
         let rest = |(m, g): (Numbers, &Numbers)| {
@@ -50,7 +50,7 @@ impl Anderson {
             difference
         };
         if self.begun {
-            // The oldest makes room.
+            // The oldest is overwritten.
             self.outcomes.rotate_right(1);
             self.residuals.rotate_right(1);
             self.kept = (self.kept + 1).min(DEPTH);
@@ -79,7 +79,7 @@ impl Anderson {
         }
     }
 
-    /// How much of each earlier change is to be taken back for the least residual.
+    /// Returns the part of each earlier change to be undone for the smallest residual.
     fn weights(&self) -> Option<[f64; DEPTH]> {
         let n = self.kept;
         if n == 0 {
@@ -115,7 +115,7 @@ impl Anderson {
     }
 }
 
-/// The numbers of a link.
+/// Returns the numbers of a link.
 fn numbers(o: &Collisions) -> Numbers {
     [
         o.idle,
@@ -134,7 +134,7 @@ fn numbers(o: &Collisions) -> Numbers {
     ]
 }
 
-/// The same back, each within its bounds.
+/// Sets the numbers of a link, each within its bounds.
 fn set(o: &mut Collisions, n: &Numbers) {
     let share = |x: f64| x.clamp(0.0, 1.0);
     o.idle = n[0].clamp(1e-3, 1.0);

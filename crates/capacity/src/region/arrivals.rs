@@ -1,11 +1,11 @@
-//! What loads make of links before anything collides: frames, how long they take, and which share of
-//! them follows at once on what others send. It changes with the loads only, not from round to round.
+//! Effects of loads on links before collisions: frames, their durations, and the share of them that follows
+//! other stations' frames at once. They change with the loads only, not from round to round.
 
 use super::interference::Model;
 use super::timing::{Times, secs};
 use super::unknowns::FixedPoint;
 
-/// Frames per link, their mean durations, and where they come from.
+/// Computes frames per link, their mean durations, and their origin.
 pub(super) fn arrive(m: &Model, f: &mut FixedPoint) {
     for (h, link) in f.links.iter_mut().enumerate() {
         let spec = &m.network.links[h];
@@ -39,7 +39,7 @@ pub(super) fn arrive(m: &Model, f: &mut FixedPoint) {
     }
 }
 
-/// The share of a link's frames that come over a user of the air that is among `known`.
+/// Returns the share of a link's frames that come over a user of the air among `known`.
 fn follows(m: &Model, link: usize, f: &FixedPoint, known: u128) -> f64 {
     let frames = f.links[link].arrivals;
     let follows = |&&(s, _): &&(usize, _)| {
@@ -51,7 +51,7 @@ fn follows(m: &Model, link: usize, f: &FixedPoint, known: u128) -> f64 {
     if frames > 0.0 { sum / frames } else { 0.0 }
 }
 
-/// Of what is hidden from a link's sender, the share due to frames that passed it before.
+/// Returns the share of the traffic hidden from a link's sender that is due to frames that passed it before.
 fn caused(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let (mut own, mut all) = (0.0, 0.0);
     for &(s, passed) in &m.interference[h].beyond {

@@ -13,24 +13,24 @@ pub struct Point {
 /// The boundary between two groups of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Section {
-    /// Rate of each flow of the first group and of each of the second, bit/s, from the first
-    /// group alone to the second alone.
+    /// Rate of each flow of the first group and of each of the second, bit/s.
+    /// Points go from the first group alone to the second alone.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What others may give up for a flow that goes on rising, as a share of their rates.
+/// Maximum share of their rates that others give up for a flow that goes on rising.
 pub const YIELD: f64 = 0.02;
-/// What that flow has to gain by it.
+/// Minimum gain of that flow, as a share of its rate.
 pub const GAIN: f64 = 0.2;
 /// Relative accuracy of a search along a ray.
 const FINE: f64 = 1e-4;
 
 impl Region {
-    /// The most of `direction` that can be added to `base`, as a factor; 0 where `base` itself is
-    /// not achievable.
+    /// Returns the largest factor of `direction` that can be added to `base`.
+    /// It is 0 if `base` itself is not achievable.
     ///
     /// # Errors
-    /// That nothing is known of rates that were asked about: then there is no boundary to tell.
+    /// If the state of a queried point is unknown: then the boundary is unknown.
     pub fn reach(&mut self, base: &[f64], direction: &[f64]) -> Result<f64, NoState> {
         let at =
             |k: f64| -> Vec<f64> { base.iter().zip(direction).map(|(b, d)| b + k * d).collect() };
@@ -39,7 +39,7 @@ impl Region {
             return Ok(0.0);
         }
         let Some(mut inside) = self.decide(None, base)? else { return Ok(0.0) };
-        // Nothing is faster than the PHY's fastest rate.
+        // No rate is above the PHY's fastest rate.
         let fastest = self.links.fastest();
         let (mut low, mut high) = (0.0, fastest / steepest);
         while high - low > FINE * high {
@@ -52,13 +52,13 @@ impl Region {
         Ok(low)
     }
 
-    /// The weighted max-min fair point: all rates rise in proportion to their weights; those that
-    /// cannot, stop (Rangwala 2008 §4.1).
+    /// Returns the weighted max-min fair point.
+    /// All rates rise in proportion to their weights; those that cannot, stop (Rangwala 2008 §4.1).
     ///
     /// Under the DCF every flow costs every other a little, across any distance, so that strictly
-    /// nobody could rise once somebody has stopped. Here a flow goes on rising if it can gain
-    /// [`GAIN`] of its rate where the others give up [`YIELD`] of theirs. Where several could, and
-    /// not all of them at once, those stop that could gain less than twice the least. The point
+    /// no flow could rise once any flow has stopped. Here a flow goes on rising if it can gain
+    /// [`GAIN`] of its rate while the others give up [`YIELD`] of theirs. If several could, but not all
+    /// of them at once, those stop that could gain less than twice the least. The point
     /// returned is on the boundary.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Region {
             let direction: Vec<f64> =
                 (0..flows).map(|i| if rising[i] { self.weights[i] } else { 0.0 }).collect();
             let reach = self.reach(&rates, &direction)?;
-            // A demand may end a rise first.
+            // A demand may end a rise earlier.
             let room = |i: usize| (self.limits[i] - rates[i]) / self.weights[i];
             let sated = (0..flows).filter(|&i| rising[i]).map(room).fold(f64::INFINITY, f64::min);
             for (rate, direction) in rates.iter_mut().zip(&direction) {
@@ -84,7 +84,7 @@ impl Region {
                 }
                 continue;
             }
-            // The boundary: room for a trade, and who can make one.
+            // The boundary: room for a trade, and the flows that can make one.
             for rate in &mut rates {
                 *rate *= 1.0 - YIELD;
             }
@@ -95,7 +95,7 @@ impl Region {
                 rising[i] = self.achievable(&more)?;
             }
             if rising == before {
-                // Each alone could, together they cannot: those with the least room stop.
+                // Each can rise alone, but not all together: those with the least room stop.
                 let room = (0..flows)
                     .map(|i| {
                         let alone: Vec<f64> = (0..flows).map(|k| f64::from(k == i)).collect();
@@ -109,7 +109,7 @@ impl Region {
                 }
             }
         }
-        // What was given up in vain.
+        // Restores rates that were given up without effect.
         let more = self.reach(&zero, &rates)?;
         for (rate, limit) in rates.iter_mut().zip(&self.limits) {
             *rate = (*rate * more).min(*limit);
@@ -117,9 +117,10 @@ impl Region {
         Ok(Point { rates })
     }
 
-    /// The (weighted) proportionally fair point, max Σ w ln r: found by raising one flow's share of
-    /// the way to the boundary at a time, since the region need not be convex (Rangwala 2008 §2).
-    /// A local optimum; from the max-min point.
+    /// Returns the (weighted) proportionally fair point, max Σ w ln r.
+    /// It raises one flow's share of the way to the boundary at a time, since the region need not be convex (Rangwala
+    /// 2008
+    /// §2). A local optimum, found from the max-min point.
     ///
     /// # Errors
     /// See [`Region::reach`].
@@ -153,8 +154,8 @@ impl Region {
         Ok(Point { rates })
     }
 
-    /// The boundary between two groups of flows, each of whose flows have one rate (Rangwala 2008
-    /// Fig 2): `steps` + 1 points.
+    /// Returns the boundary between two groups of flows, each of whose flows have one rate.
+    /// It has `steps` + 1 points (Rangwala 2008 Fig 2).
     ///
     /// # Errors
     /// See [`Region::reach`].

@@ -1,4 +1,4 @@
-//! What an attempt meets: hidden exchanges, frames that begin at the wrong moment, bystanders that
+//! Collisions of an attempt: hidden exchanges, frames that begin at the wrong moment, bystanders that
 //! missed the CTS.
 
 use super::independent_sets::{Silence, bits};
@@ -7,8 +7,8 @@ use super::retry_chain::Collisions;
 use super::timing::Spans;
 use super::unknowns::{FixedPoint, Link};
 
-/// What an attempt on a link meets, given that its sender found the medium idle. `idle` and
-/// what belongs to it is not set. Notes which rivals it meets.
+/// Returns the collisions of an attempt on a link whose sender found the medium idle.
+/// `idle` and its related fields are not set. Records the rivals that it meets.
 pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
     let (hidden, span) = hidden(m, h, f);
     let link = &f.links[h];
@@ -30,8 +30,8 @@ pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions 
     collisions
 }
 
-/// P(the receiver is taken by what the sender does not hear | the sender finds the medium
-/// idle), and the mean length of the trains that take it.
+/// Returns P(the receiver is occupied by traffic hidden from the sender | the sender finds the medium idle).
+/// Also returns the mean length of the trains that occupy it.
 fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     let (interference, link) = (&m.interference[h], &f.links[h]);
     let (mut with, mut bare, mut starts) = (0.0, 0.0, 0.0);
@@ -39,8 +39,8 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     for &(u, around, all) in &interference.trains {
         with += f.with[u];
         bare += f.bare[u];
-        // Frames passed on at once prolong what is on instead of beginning anew, and so does
-        // whatever begins while something else is on.
+        // Frames passed on at once prolong an active train instead of starting one, and so does
+        // any frame that begins during one.
         let alone = m.sets.silent(all) / m.sets.silent(around).max(1e-12);
         let anew = |(&o, &follows): (&usize, &f64)| {
             let (l, s) = (&f.links[o], &f.links[o].service);
@@ -53,12 +53,12 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     // Less the pauses that follow exchanges.
     let share = if with > 0.0 { bare / with } else { 0.0 };
     let on = (1.0 - link.clear / link.open).max(0.0) * share;
-    // As long as the sender is aware of something, trains go on and begin all the same.
+    // While the sender senses other traffic, trains continue and begin all the same.
     let (open, clear) = (m.sets.silent(interference.idle), m.sets.silent(interference.clear));
     let heard = if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
     let trains = (1.0 - m.sets.silent(interference.unhidden)) * heard * share;
     let span = if starts > 0.0 { trains / starts } else { 1e-3 };
-    // Refused attempts of others hold the receiver too.
+    // Refused attempts of others occupy the receiver too.
     let vain: f64 = interference
         .heard_by_receiver
         .iter()
@@ -68,15 +68,15 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     ((on + (1.0 - on) * held).min(0.999), span.max(1e-5))
 }
 
-/// Attempts per second on a link that are refused because of exchanges hidden from its sender,
-/// and come while the hearer's medium is quiet: they keep those who hear them from counting,
-/// where nothing else does. What is refused because frames met is not understood by anybody.
+/// Returns the attempts per second on a link that are refused because of exchanges hidden from its sender.
+/// Only attempts while the hearer's medium is otherwise quiet count: they keep the hearers from counting down, and
+/// nothing else does. No node can decode attempts that are refused because frames collided.
 pub(super) fn vain(m: &Model, r: &Refusal, f: &FixedPoint) -> f64 {
     let quiet = m.sets.silent(r.open) - m.sets.silent(r.clear);
     f.links[r.link].attempt_rates.1 * quiet.max(0.0)
 }
 
-/// Expected frames of others that meet the opening frame or strike the data.
+/// Returns the expected frames of others that collide with the opening frame or with the data.
 fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
     let Spans { slot, difs, sifs, .. } = m.network.spans;
     let interference = &m.interference[h];
@@ -93,7 +93,7 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
         }
         let (free, vain) = attempt_rates(m, rival, f, clear);
         let rate = free + vain;
-        // Of those that nothing hidden refuses, so many become exchanges.
+        // Of those not refused by hidden traffic, this many become exchanges.
         let served =
             (other.service.data / (other.service.attempts - other.service.hidden)).min(1.0) * free
                 / rate.max(1e-9);
@@ -107,10 +107,10 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
         if trouble.overtaken {
             window += other.times.opening();
         }
-        // A relay that was idle passes a frame on a DIFS after its arrival. Where that arrival
-        // keeps this link off the air too, the two can meet in that pause only.
+        // An idle relay passes a frame on a DIFS after its arrival. If that arrival
+        // keeps this link off the air too, the two can collide only in that pause.
         let at_once = at_once(other, f.links[h].rivals_follow[at]);
-        // Tries that follow closer than that are met by the same frame.
+        // Attempts that follow closer than that collide with the same frame.
         let again = 1.0 - 1.0 / other.service.attempts;
         let own = 1.0 - again * (1.0 - (apart(other) / window.max(1e-9)).min(1.0));
         let expected = rate * (at_once * window.min(difs) + (1.0 - at_once) * own * window);
@@ -147,9 +147,9 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
     collisions.window = if mutual > 0.0 { weighted / mutual } else { 0.0 };
 }
 
-/// A rival's attempts per second while an attempt on a link finds everything idle. Those that
-/// it makes because the two have just met do not count: they are in the chain. Apart, those that
-/// come while something hidden from it is on.
+/// Returns a rival's attempts per second while an attempt on a link finds everything idle.
+/// Its retries after a collision of the two do not count: they are in the chain. Attempts during traffic hidden from it
+/// are returned separately.
 fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, f64) {
     let other = &f.links[rival.link];
     let (free, vain) = other.attempt_rates;
@@ -163,14 +163,14 @@ fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, 
     (free * first * off / clear, vain * beside / clear)
 }
 
-/// Expected frames of a bystander that strike a link's data frame because the CTS that should
-/// have silenced it was drowned there: by an exchange that ends before the data frame does, or
-/// by a refused RTS.
+/// Returns the expected frames of a bystander that collide with a link's data frame after a lost CTS.
+/// The CTS that should have silenced it was lost there: to an exchange that ends before the data frame does, or
+/// to a refused RTS.
 fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> f64 {
     let near = m.sets.silent(bystander.near).max(1e-9);
     let times = &f.links[h].times;
     let Spans { slot, sifs, difs, eifs, second } = m.network.spans;
-    // What is on beside the link drowns the CTS only while a frame of it is on the air there: of an
+    // Traffic beside the link destroys the CTS only while a frame of it is on the air there: of an
     // exchange whose receiver alone is heard, CTS and ACK.
     let (mut taken, mut heard, mut long) = (0.0, 0.0, 0.0);
     for &(o, sender, receiver) in &bystander.others {
@@ -190,8 +190,8 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
     let on = (1.0 - m.sets.silent(bystander.quiet) / near).max(0.0);
     let on = if taken > 0.0 { on * heard / taken } else { 0.0 };
     let length = if heard > 0.0 { long / heard } else { 1.0 };
-    // The data frame that is left when the RTS ends which drowned the CTS: give or take half of what
-    // overlaps.
+    // The rest of the data frame when the RTS that destroyed the CTS ends, plus or minus half of the
+    // overlap.
     let spread = 0.5 * (times.cts + times.rts);
     let after = |late: f64| left_over(times.data - late, spread);
     let own = waits(bystander, follow, f);
@@ -201,7 +201,7 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
     };
     let drowned: f64 = bystander.answers.iter().chain(&bystander.drowners).map(drowns).sum();
     let mut late = on * own.beside(times.data - difs, length) + drowned * own.within(after(eifs));
-    // It answers: an RTS comes first.
+    // A response follows: an RTS comes first.
     let rts = times.rts + sifs;
     for answer in &bystander.answers {
         let link = &f.links[answer.0];
@@ -211,8 +211,8 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
         let mine = drowns(answer);
         late += on * tries.beside(times.data - rts, length);
         late += (drowned - mine) * tries.within(after(rts));
-        // The sender whose RTS was drowned with the CTS tries again: anywhere in its next window, by then
-        // perhaps a long one.
+        // The sender whose RTS was lost with the CTS retries, at a uniform time in its next window, which may be
+        // long by then.
         let backoff = (2.0 * retry(link)).max(second * slot / link.collisions.idle_beside);
         let again = after(rts + link.times.refused - link.times.rts) / backoff;
         late += mine * again.min(1.0);
@@ -220,42 +220,42 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
     late
 }
 
-/// Mean backoff before an attempt that is not the first, s.
+/// Returns the mean backoff before an attempt that is not the first, s.
 fn retry(link: &Link) -> f64 {
     let s = &link.service;
     (s.backoff - s.first) / (s.attempts - 1.0).max(1e-3)
 }
 
-/// From the beginning of one attempt to that of the next, s.
+/// Returns the time from the start of one attempt to that of the next, s.
 fn apart(link: &Link) -> f64 {
     retry(link) + link.times.refused
 }
 
-/// How soon a sender tries: one that has a frame does so at a rate until it has tried, one that has
-/// none does not.
+/// Timing of a sender's attempts.
+/// A sender with a frame attempts at a rate until it has attempted; one without a frame does not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tries {
-    /// Attempts per second, whether it has a frame or not.
+    /// Attempts per second, with or without a frame.
     rate: f64,
-    /// Probability that it has one.
+    /// Probability that it has a frame.
     has: f64,
 }
 
 impl Tries {
-    /// A sender's attempts on a link: one after the other, a backoff apart, as long as it has a frame.
+    /// Returns a sender's attempts on a link: one after the other, a backoff apart, while it has a frame.
     fn of(link: &Link, rate: f64, room: f64) -> Self {
         let s = &link.service;
         let apart = s.backoff / s.attempts.max(1e-9) + link.times.refused;
         Tries { rate, has: (rate * apart).min(room).max(1e-9) }
     }
 
-    /// Probability of an attempt within so many seconds.
+    /// Returns the probability of an attempt within a time, s.
     fn within(self, seconds: f64) -> f64 {
         let some = self.rate * seconds.max(0.0) / self.has.max(1e-9);
         self.has * (1.0 - libm::exp(-some))
     }
 
-    /// The same within what is left of `window` after an exchange of a length that ends anywhere.
+    /// Returns that probability within the rest of `window` after an exchange of a length that ends at any time.
     fn beside(self, window: f64, length: f64) -> f64 {
         let window = window.max(0.0);
         let rate = self.rate / self.has.max(1e-9);
@@ -268,7 +268,7 @@ impl Tries {
     }
 }
 
-/// What a bystander tries on its own: what waits there, since nothing arrives while the link is on.
+/// Returns a bystander's own attempts: its waiting frames, since none arrives while the link is active.
 fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> Tries {
     let mut all = Tries::default();
     for (&o, &follows) in bystander.own.iter().zip(follow) {
@@ -281,8 +281,8 @@ fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> Tries {
     all
 }
 
-/// The share of a link's frames that are passed on at once after an exchange that kept the
-/// hidden ones silent too.
+/// Returns the share of a link's frames that are passed on at once after an exchange.
+/// The exchange kept the hidden stations silent too.
 fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let link = &f.links[h];
     let on = link.open - link.clear;
@@ -297,9 +297,8 @@ fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }
 }
 
-/// Probability that the frame before is in the receiver's way when a frame that was waiting is
-/// first tried: it was passed on at once over a hop which the sender hears, and at once again
-/// over one that is hidden.
+/// Returns the probability that the previous frame blocks the receiver at a waiting frame's first attempt.
+/// That frame was passed on at once over a hop which the sender senses, and at once again over a hidden one.
 fn chase(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let link = &f.links[h];
     let all: f64 = m.interference[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
@@ -312,13 +311,13 @@ fn chase(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
 }
 
-/// The share of a link's attempts that follow at once on the arrival of what causes them, where such
-/// a share of its frames has a cause that matters.
+/// Returns the share of a link's attempts that follow their cause at once.
+/// `follows` is the share of its frames whose cause matters.
 fn at_once(link: &Link, follows: f64) -> f64 {
     follows * (1.0 - link.found) / link.service.attempts
 }
 
-/// The mean of what is left of a window that is shortened or lengthened by anything up to `spread`.
+/// Returns the mean rest of a window that is shortened or lengthened by up to `spread`.
 fn left_over(window: f64, spread: f64) -> f64 {
     if window > spread {
         return window;

@@ -1,4 +1,4 @@
-//! The fixed point: rates → how long exchanges take → who finds whom busy → how long exchanges take.
+//! The fixed point of the equations between rates, durations of exchanges and busy shares.
 
 use super::anderson::Anderson;
 use super::arrivals::arrive;
@@ -9,34 +9,34 @@ use super::types::{LinkState, Load, MEET_AGAIN, NoState, NodeState, Outside, Ret
 use super::unknowns::FixedPoint;
 use crate::link::Access;
 
-/// Rounds of the fixed point: whole or combined ones; damped ones, which are many close to where
-/// there is none any more.
+/// Maximum number of rounds of the fixed point: whole or combined ones, and damped ones.
+/// Damped ones are many close to loads without a fixed point.
 const ROUNDS: usize = 250;
 const DAMPED_ROUNDS: usize = 4000;
-/// Change of a probability that no longer matters.
+/// Change of a probability that is negligible.
 const SETTLED: f64 = 1e-5;
-/// How well shares of time are met: this part of the change in the round before, within bounds.
+/// Accuracy of the fitted shares of time, as a fraction of the previous round's change, within bounds.
 const FITTING: f64 = 0.03;
 const FITTED: f64 = 1e-6;
 const ROUGH: f64 = 1e-3;
-/// A utilisation from which the iteration does not come back.
+/// Utilisation from which the iteration does not recover.
 const HOPELESS: f64 = 2.0;
-/// A round that changes more than this part of what the one before did is a setback; rounds are
-/// combined where probabilities change by less than `CALM`, and damped after so many of them.
+/// Ratio of a round's change to the previous one's above which it is a setback.
+/// Rounds are combined if probabilities change by less than `CALM`, and damped after `SETBACKS` setbacks.
 const SLOWING: f64 = 0.8;
 const CALM: f64 = 0.1;
 const SETBACKS: u32 = 4;
 
-/// How a round's outcome becomes what the next one starts from.
+/// Rule by which a round's outcome becomes the input of the next one.
 #[derive(Clone, Copy, Debug)]
 struct Relaxation {
-    /// The share of it.
+    /// Share of the outcome.
     part: f64,
-    /// Whether it is combined with those of earlier rounds.
+    /// True if it is combined with those of earlier rounds.
     combined: bool,
 }
 
-/// Whether rounds are taken whole and combined, or all of them damped.
+/// Acceleration of the rounds: whole and combined, or all damped.
 #[derive(Clone, Copy, Debug)]
 enum Acceleration {
     Adaptive,
@@ -49,22 +49,22 @@ impl Relaxation {
     const SLOW: Relaxation = Relaxation { part: 0.7, combined: false };
 }
 
-/// Writes what every stream carries, given the share of frames that each link gives up.
+/// Writes the load of every stream, given the share of frames that each link drops.
 pub(super) type Spread<'a> = dyn FnMut(&dyn Fn(usize) -> f64, &mut [Load]) + 'a;
 
-/// Moves a value by a part of the way; returns the whole way.
+/// Moves a value by a part of the distance; returns the whole distance.
 fn mix(old: &mut f64, new: f64, part: f64) -> f64 {
     let moved = (new - *old).abs();
     *old += part * (new - *old);
     moved
 }
 
-/// The largest Σ λ E\[S\] of a node.
+/// Returns the largest Σ λ E\[S\] of a node.
 pub(super) fn busiest(f: &FixedPoint) -> f64 {
     f.links.iter().map(|l| l.used).fold(0.0, f64::max)
 }
 
-/// A network's equations, and how they are solved.
+/// A network's equations and their solution.
 #[derive(Clone, Debug)]
 pub(super) struct Solver {
     pub model: Model,
@@ -76,9 +76,9 @@ impl Solver {
         Solver { model, anderson: Anderson::default() }
     }
 
-    /// The fixed point. `loads` writes what every stream carries, given what each link gives up.
-    /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from where
-    /// nothing collides.
+    /// Finds the fixed point. `loads` writes the load of every stream, given the frames that each link drops.
+    /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from the state
+    /// without collisions.
     ///
     /// # Errors
     /// Beyond the boundary, not settled, or outside the model.
@@ -94,9 +94,9 @@ impl Solver {
             Err(outside @ NoState::Outside(_)) => return Err(outside),
             Err(failed) => failed,
         };
-        // Whole and combined rounds may leap past a fixed point that is close to where there is none,
-        // from far away above all, or swing about it. Damped ones creep up to it, or past where it
-        // would be.
+        // Whole and combined rounds may leap past a fixed point that is close to the limit of existence,
+        // particularly from far away, or oscillate around it. Damped ones approach it slowly, or pass the
+        // place at which it would be.
         let mut f = from.cloned().unwrap_or_else(|| FixedPoint::start(&self.model));
         match self.settle_by(&mut f, Acceleration::Never, loads) {
             Ok(()) => Ok(f),
@@ -105,7 +105,7 @@ impl Solver {
         }
     }
 
-    /// The same in place, from anywhere. Where there is no fixed point, `f` is nothing to start from.
+    /// Finds the fixed point in place, from any start. If there is none, `f` is not a usable start.
     pub(super) fn settle(
         &mut self,
         f: &mut FixedPoint,
@@ -127,7 +127,7 @@ impl Solver {
         };
         self.anderson.reset();
         for round in 0..rounds {
-            // Frames that are given up are all that changes loads from round to round.
+            // Dropped frames are the only change of loads from round to round.
             if round == 0 || self.model.network.settings.retries == Retries::Mac {
                 let links = &f.links;
                 loads(&|h| links[h].service.dropped, &mut f.streams);
@@ -140,7 +140,7 @@ impl Solver {
             let fine = (FITTING * moved).clamp(FITTED, ROUGH);
             let now = self.round(f, fine, relaxation).ok_or(NoState::Beyond)?;
             if now > SLOWING * moved {
-                // What earlier rounds say does not hold here.
+                // Earlier rounds are not valid here.
                 self.anderson.reset();
                 setbacks += 1;
             }
@@ -154,7 +154,7 @@ impl Solver {
                 f.factor.copy_from_slice(&self.model.sets.factor);
                 return Ok(());
             }
-            // Attempts pile up without end.
+            // Attempts grow without bound.
             if f.links.iter().any(|l| l.used > HOPELESS) {
                 return Err(NoState::Beyond);
             }
@@ -162,7 +162,7 @@ impl Solver {
         Err(NoState::NotSettled { rounds, moved, utilisation: busiest(f) })
     }
 
-    /// Whether the model's assumptions hold under these loads.
+    /// Checks that the model's assumptions hold under these loads.
     fn holds(&self, f: &FixedPoint) -> Result<(), NoState> {
         if self.model.network.access != Access::Basic {
             return Ok(());
@@ -170,7 +170,7 @@ impl Solver {
         let t = self.model.network.phy.timing();
         let window = f64::from(t.cw_max) * self.model.network.spans.slot;
         for (h, link) in f.links.iter().enumerate().filter(|l| l.1.arrivals > 0.0) {
-            // Of those who hear each other a slot decides.
+            // For senders that sense each other a slot decides.
             let meets = |r: &&Rival| r.trouble.mutual && r.trouble.overtakes;
             for rival in self.model.interference[h].rivals.iter().filter(meets) {
                 let other = &f.links[rival.link];
@@ -191,21 +191,21 @@ impl Solver {
         Ok(())
     }
 
-    /// Whether Σ λ E\[S\] of every node is at most this.
+    /// Returns true if Σ λ E\[S\] of every node is at most this.
     pub(super) fn stable(f: &FixedPoint, utilisation: f64) -> bool {
         f.links.iter().all(|l| l.used <= utilisation)
     }
 
-    /// One round, with shares of time to `fine`; returns the largest change of a probability.
+    /// Runs one round, with shares of time to `fine`; returns the largest change of a probability.
     fn round(&mut self, f: &mut FixedPoint, fine: f64, relaxation: Relaxation) -> Option<f64> {
         let part = relaxation.part;
-        // After each exchange bystanders wait DIFS and lose the slot that was under way.
+        // After each exchange bystanders wait DIFS and lose the current slot.
         let tail = self.model.network.spans.difs;
         f.with.fill(0.0);
         f.bare.fill(0.0);
         f.begun.fill(0.0);
         for (link, &u) in f.links.iter().zip(&self.model.network.user) {
-            // With RTS the medium is taken once the CTS is sent; without, by every attempt.
+            // With RTS the medium is occupied once the CTS is sent; without, by every attempt.
             let exchanges = link.arrivals * link.service.data;
             f.with[u as usize] += exchanges * (link.times.exchange + tail);
             f.bare[u as usize] += exchanges * link.times.exchange;
@@ -278,7 +278,7 @@ impl Solver {
             let (used, load) = self.busy(h, f);
             f.links[h].used = used;
             moved = moved.max(mix(&mut f.links[h].load, load, part));
-            // Nothing arrives while it sends itself.
+            // Nothing arrives while it transmits.
             let siblings = self.model.interference[h].siblings.iter();
             let sends: f64 = siblings.map(|&o| f.links[o].arrivals * f.links[o].sending).sum();
             let load = f.links[h].load;
@@ -287,8 +287,8 @@ impl Solver {
         Some(moved)
     }
 
-    /// The share of time in which a link's sender hears nothing of others, and that in which its
-    /// receiver does not either.
+    /// Returns the share of time in which a link's sender senses no other station.
+    /// Also returns the share in which its receiver does not either.
     fn silence(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let interference = &self.model.interference[h];
         let sifs = self.model.network.spans.sifs;
@@ -306,8 +306,8 @@ impl Solver {
         (open, clear)
     }
 
-    /// The share of time in which a link's sender finds the medium idle, of that in which it does
-    /// not send.
+    /// Returns the share of time in which a link's sender finds the medium idle, of the time without own
+    /// transmissions.
     fn idle(&self, h: usize, f: &FixedPoint, tail: f64) -> Option<f64> {
         let interference = &self.model.interference[h];
         let (mut sends, mut counted) = (0.0, 0.0);
@@ -330,17 +330,16 @@ impl Solver {
         Some(still * libm::exp(-refusals / still) / rest)
     }
 
-    /// The same while an exchange hidden from it is on.
+    /// Returns that share while an exchange hidden from it is active.
     fn beside(&self, h: usize, f: &FixedPoint) -> f64 {
         let interference = &self.model.interference[h];
         let on = 1.0 - self.model.sets.silent(interference.unhidden);
         if on > 1e-9 { (f.links[h].open - f.links[h].clear) / on } else { 1.0 }
     }
 
-    /// Σ λ E\[S\] of a link's sender, which charges every frame a backoff, and the share of time in
-    /// which its queue is not empty: a frame that finds it
-    /// empty, and the medium idle, goes out without a backoff. Of what has just arrived over the
-    /// air the latter is true.
+    /// Returns Σ λ E\[S\] of a link's sender, and the share of time in which its queue is not empty.
+    /// The sum charges every frame a backoff. A frame that finds the queue empty and the medium idle is sent without a
+    /// backoff. For a frame that has just arrived over the air the medium is idle.
     fn busy(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let (mut all, mut spared) = (0.0, 0.0);
         for &o in &self.model.interference[h].siblings {
@@ -359,12 +358,12 @@ impl Solver {
         (all, load)
     }
 
-    /// E\[S\] of a link, s.
+    /// Returns E\[S\] of a link, s.
     pub(super) fn service_time(&self, h: usize, f: &FixedPoint) -> f64 {
         f.links[h].sending + f.links[h].service.backoff
     }
 
-    /// Seconds of sending per packet, the DIFS after each attempt included.
+    /// Computes the seconds of sending per packet, the DIFS after each attempt included.
     fn send(&self, f: &mut FixedPoint) {
         for link in &mut f.links {
             let (s, times) = (&link.service, &link.times);

@@ -1,4 +1,4 @@
-//! The region of flows: which of their rates are achievable.
+//! The region of flows: their achievable rates.
 
 use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
@@ -12,25 +12,25 @@ use crate::fair::{FairError, FlowSpec, LinkSpec};
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// The network whose region is asked for.
+/// Network whose region is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Mesh<'a, L> {
     /// The physical layer of all nodes.
     pub phy: &'a Phy,
     /// With or without RTS/CTS.
     pub access: Access,
-    /// By node id, the nodes it hears: whose frames it senses and which spoil its receptions.
+    /// By node id, the nodes that it hears: it senses their frames, which spoil its receptions.
     pub hears: &'a [L],
-    /// The links, at least all that flows cross; `delivery` is the probability that an attempt at
-    /// a data frame survives the channel, collisions apart.
+    /// The links, at least all that flows cross.
+    /// `delivery` is the probability that an attempt at a data frame survives the channel, collisions apart.
     pub links: &'a [LinkSpec],
     /// The flows; reverse frames (TCP acknowledgments) take the same path back.
     pub flows: &'a [FlowSpec<'a>],
-    /// What counts as achievable.
+    /// Criteria of achievability.
     pub settings: Settings,
 }
 
-/// Packets that a flow puts on a hop: how a [`Stream`] follows from the rate of its flow.
+/// Packets that a flow puts on a hop: the relation of a [`Stream`] to the rate of its flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Share {
     flow: u32,
@@ -38,17 +38,17 @@ struct Share {
     /// Hops between the packet's source and this one's end, for losses on the way.
     position: u32,
     psdu: u32,
-    /// Per data packet of the flow.
+    /// Frames per data packet of the flow.
     packets: f64,
-    /// Whether it is a reverse frame.
+    /// True if it is a reverse frame.
     reverse: bool,
 }
 
-/// A network and its flows, prepared for asking about many rates.
+/// A network and its flows, prepared for queries with many rates.
 #[derive(Clone, Debug)]
 pub struct Region {
     pub(super) links: LinkRegion,
-    /// In the order of the flows, then along the path there, then back; one stream each.
+    /// In the order of the flows, then along the path forward, then back; one stream each.
     shares: Vec<Share>,
     /// Application bits of a packet, by flow.
     pub(super) bits: Vec<f64>,
@@ -80,34 +80,34 @@ impl Region {
         })
     }
 
-    /// The links in use, one direction each.
+    /// Returns the links in use, one direction each.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + '_ {
         self.links.hops()
     }
 
-    /// How two links in use relate, by their indices in [`Region::hops`].
+    /// Returns the class of two links in use, by their indices in [`Region::hops`].
     pub fn class(&self, one: usize, other: usize) -> PairClass {
         self.links.class(one, other)
     }
 
-    /// The network when every flow delivers its rate, in bit/s of payload.
+    /// Returns the network's state if every flow delivers its rate, in bit/s of payload.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for its absence.
     pub fn state(&mut self, rates: &[f64]) -> Result<State, NoState> {
         let (f, loss) = self.solve(None, rates)?;
         Ok(State { loss, ..self.links.report(&f) })
     }
 
-    /// Whether every queue is stable and losses stay below the limit.
+    /// Returns true if every queue is stable and losses stay below the limit.
     ///
     /// # Errors
-    /// That nothing is known of these rates.
+    /// If the state of these rates is unknown.
     pub fn achievable(&mut self, rates: &[f64]) -> Result<bool, NoState> {
         Ok(self.decide(None, rates)?.is_some())
     }
 
-    /// The fixed point of rates that are achievable; `from` is that of lower ones.
+    /// Returns the fixed point of rates that are achievable; `from` is that of lower ones.
     pub(super) fn decide(
         &mut self,
         from: Option<&FixedPoint>,
@@ -120,7 +120,7 @@ impl Region {
         Ok((kept && Solver::stable(&f, settings.utilisation)).then_some(f))
     }
 
-    /// The fixed point, and the loss of each flow.
+    /// Returns the fixed point, and the loss of each flow.
     fn solve(
         &mut self,
         from: Option<&FixedPoint>,
@@ -135,8 +135,8 @@ impl Region {
     }
 }
 
-/// The loads that rates put on the links, where each hop gives up a share `dropped` of its frames,
-/// and what each flow loses on the way there.
+/// Returns the loads that rates put on the links, and the loss of each flow on its path.
+/// Each hop drops a share `dropped` of its frames.
 fn spread(
     shares: &[Share],
     bits: &[f64],
@@ -149,7 +149,7 @@ fn spread(
     for s in shares.iter().filter(|s| !s.reverse) {
         arrive[s.flow as usize] *= 1.0 - dropped(s.hop as usize);
     }
-    // Packets per second where the flow's walk stands.
+    // Packets per second at the present hop of the flow's path.
     let mut flowing = 0.0;
     for (s, load) in shares.iter().zip(loads) {
         let flow = s.flow as usize;
@@ -164,11 +164,10 @@ fn spread(
     loss.iter_mut().zip(arrive).for_each(|(l, a)| *l = 1.0 - a);
 }
 
-/// The links in use, and for every hop of a flow's packets how its load follows from the rate, and
-/// what it follows.
+/// The links in use, and for every hop of a flow's packets its load per rate and its predecessor.
 type Hops = (Vec<LinkSpec>, Vec<Share>, Vec<Stream>);
 
-/// The hops that flows use, in both directions where frames go both ways, and who uses them.
+/// Returns the hops that flows use, in both directions if frames go both ways, and their users.
 fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<Hops, FairError> {
     let mut hops: Vec<LinkSpec> = Vec::new();
     let (mut shares, mut streams) = (Vec::new(), Vec::new());

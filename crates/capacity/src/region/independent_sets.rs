@@ -1,7 +1,6 @@
-//! Who is on the air at the same time (Rangwala 2008 §3.2): links that interfere never are, and
-//! links that do not are independent of each other while everything that interferes with both is
+//! Links that are on the air at the same time (Rangwala 2008 §3.2): links that interfere never are, and
+//! links that do not are independent of each other while every link that interferes with both is
 //! off.
-//!
 //! One distribution has this property for every pair: each set of links that do not interfere has
 //! a weight that is a product over its links. Its factors are found from the shares of time. For
 //! the networks of the paper it is the paper's formula; where interferers of two links overlap
@@ -9,16 +8,16 @@
 //!
 //! The sets are not enumerated. The sum of weights over the sets within some links is a polynomial
 //! in the factors, Z(M) = Z(M − v) + f·Z(M − v and all that interfere with v), and the product of
-//! its parts where M falls apart. All sums that are ever asked for are written down once as one
-//! list of such steps that share what they have in common; a look is a walk along that list.
+//! its parts if M is disconnected. All sums that are needed are written once as one
+//! list of such steps that share their common parts; an evaluation is a walk along that list.
 
 use std::collections::BTreeMap;
 
-/// The most links: sets of them are bits of a word.
+/// Maximum number of links: sets of them are bits of a word.
 pub(super) const MAX_LINKS: usize = 128;
-/// The most steps of the list.
+/// Maximum number of steps of the list.
 pub(super) const MAX_STEPS: usize = 50_000;
-/// Rounds of a fit.
+/// Maximum number of rounds of a fit.
 const ROUNDS: usize = 400;
 
 /// One step of the list, over earlier ones.
@@ -26,7 +25,7 @@ const ROUNDS: usize = 400;
 enum Step {
     /// The empty set alone.
     One,
-    /// Without the link, and with it: what is left then.
+    /// Without the link, and with it: the remaining links in either case.
     Branch { link: u8, without: u32, with: u32 },
     /// Two parts that do not interfere.
     Product(u32, u32),
@@ -38,22 +37,22 @@ pub(super) struct IndependentSets {
     /// By link, itself and all that interfere with it.
     near: Vec<u128>,
     steps: Vec<Step>,
-    /// What each step comes to.
+    /// Value of each step.
     value: Vec<f64>,
-    /// Where the sum over the sets within some links is.
+    /// Step of the sum over the sets within some links.
     index: BTreeMap<u128, u32>,
-    /// All sets; by link, those in which it and all that interfere with it are off. These come
-    /// first: up to `fitted` is what a fit needs.
+    /// Step of all sets; by link, step of those in which it and all that interfere with it are off.
+    /// These come first: a fit needs the steps up to `fitted`.
     all: u32,
     free: Vec<u32>,
     fitted: usize,
     /// By link, its factor.
     pub factor: Vec<f64>,
-    /// Whether a sum was asked for that the list had no room for.
+    /// True if a requested sum exceeded the list's capacity.
     full: bool,
 }
 
-/// A set of links whose silence [`IndependentSets::silent`] gives.
+/// A set of links; [`IndependentSets::silent`] returns the probability that all are off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Silence(u32);
 
@@ -62,7 +61,7 @@ pub(super) struct Silence(u32);
 pub(super) struct TooMany;
 
 impl IndependentSets {
-    /// From who interferes with whom; every link interferes with itself.
+    /// Builds the sets from the interference relation; every link interferes with itself.
     pub fn new(links: usize, interfere: impl Fn(usize, usize) -> bool) -> Result<Self, TooMany> {
         if links > MAX_LINKS {
             return Err(TooMany);
@@ -93,12 +92,12 @@ impl IndependentSets {
         (0..self.near.len()).fold(0, |m, l| m | 1 << l)
     }
 
-    /// Whether more was asked for than the list takes: then nothing in it is worth anything.
+    /// Returns true if more was requested than the list holds: then its values are not valid.
     pub fn full(&self) -> bool {
         self.full
     }
 
-    /// Writes the sum over the sets within some links down, and says where it is.
+    /// Writes the sum over the sets within some links; returns its step.
     fn write(&mut self, within: u128) -> u32 {
         if let Some(known) = self.index.get(&within) {
             return *known;
@@ -111,7 +110,7 @@ impl IndependentSets {
         }
         let part = self.part(within);
         let step = if part == within {
-            // By the link that most interfere with, what is left falls apart soonest.
+            // Removing the link with the most interferers disconnects the rest soonest.
             let crowd = |&l: &usize| (self.near[l] & within).count_ones();
             let link = bits(within).max_by_key(crowd).unwrap_or(0);
             let without = self.write(within & !(1 << link));
@@ -126,7 +125,7 @@ impl IndependentSets {
         at
     }
 
-    /// The links among some that interfere with the first of them, directly or by way of others.
+    /// Returns the links among some that interfere with the first of them, directly or through others.
     fn part(&self, within: u128) -> u128 {
         let mut part = within & within.wrapping_neg();
         let mut fresh = part;
@@ -138,7 +137,7 @@ impl IndependentSets {
         part
     }
 
-    /// Keeps the probability that none of these links is on, from the next
+    /// Requests the probability that none of these links is on, available from the next
     /// [`IndependentSets::evaluate`].
     pub fn silence_of(&mut self, links: u128) -> Silence {
         let at = self.write(self.everything() & !links);
@@ -146,12 +145,12 @@ impl IndependentSets {
         Silence(at)
     }
 
-    /// The probability that none of the links of such a set is on.
+    /// Returns the probability that none of the links of such a set is on.
     pub fn silent(&self, of: Silence) -> f64 {
         self.value[of.0 as usize] / self.value[self.all as usize]
     }
 
-    /// Computes all that was asked for from the distribution as fitted.
+    /// Computes all requested values from the fitted distribution.
     pub fn evaluate(&mut self) {
         self.walk(self.steps.len());
     }
@@ -171,7 +170,7 @@ impl IndependentSets {
     }
 
     /// Finds the distribution in which each link is on for its share of the time, to `fine` of it.
-    /// False where there is none: the shares are more than any schedule could give.
+    /// Returns false if there is none: the shares exceed every schedule.
     pub fn fit(&mut self, shares: &[f64], fine: f64) -> bool {
         let found = self.approach(shares, fine);
         if !found {
@@ -211,13 +210,13 @@ impl IndependentSets {
         false
     }
 
-    /// A link and all that interfere with it.
+    /// Returns a link and all that interfere with it.
     pub fn near(&self, link: usize) -> u128 {
         self.near[link]
     }
 }
 
-/// The positions of the bits that are set.
+/// Returns the positions of the bits that are set.
 pub(super) fn bits(mut set: u128) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         (set != 0).then(|| {
@@ -289,7 +288,7 @@ mod tests {
         let mut sets = IndependentSets::new(3, |_, _| true).unwrap();
         assert!(sets.fit(&[0.3, 0.3, 0.3], FINE));
         assert!(!sets.fit(&[0.5, 0.3, 0.3], FINE));
-        // A fit after that starts anew.
+        // A fit after that starts again from the beginning.
         let mut ring =
             IndependentSets::new(5, |a, b| (a + 1) % 5 == b || (b + 1) % 5 == a).unwrap();
         assert!(ring.fit(&[0.3; 5], FINE));
@@ -298,11 +297,11 @@ mod tests {
 
     #[test]
     fn too_long_a_list_is_refused() {
-        // Nobody interferes: the list is as long as there are links, however many sets.
+        // Without interference the list is as long as there are links, for any number of sets.
         assert!(IndependentSets::new(128, |_, _| false).is_ok());
         assert!(IndependentSets::new(128, |_, _| true).is_ok());
         assert_eq!(IndependentSets::new(129, |_, _| true).err(), Some(TooMany));
-        // Without any order among those who interfere it is not.
+        // Without any order among the interferers it is not.
         let mixed = |a: usize, b: usize| (a.min(b) * 7919 + a.max(b) * 104_729) % 101 < 8;
         assert_eq!(IndependentSets::new(128, mixed).err(), Some(TooMany));
     }

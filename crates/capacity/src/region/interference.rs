@@ -1,5 +1,5 @@
-//! What each link sees of the others: everything about the graph that the fixed point asks for,
-//! found once.
+//! Each link's view of the others: all properties of the graph that the fixed point needs,
+//! computed once.
 
 use fairmesh_units::NodeId;
 
@@ -9,14 +9,14 @@ use super::pair::{self, Trouble};
 use super::types::RegionError;
 use crate::link::Access;
 
-/// Another link that may spoil this one's frames.
+/// Another link that may destroy this one's frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
     pub link: usize,
     pub trouble: Trouble,
-    /// Silence of all that this link's ends are aware of and the rival's sender is.
+    /// Silence of all links that both this link's ends and the rival's sender sense.
     pub open: Silence,
-    /// And of what is hidden from the rival's sender.
+    /// Silence of the links hidden from the rival's sender as well.
     pub clear: Silence,
     /// The position of this link among the rival's rivals.
     pub back: Option<usize>,
@@ -26,84 +26,84 @@ pub(super) struct Rival {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal {
     pub link: usize,
-    /// Silence of what the hearer and that link's sender are aware of.
+    /// Silence of the links that the hearer and that link's sender sense.
     pub open: Silence,
-    /// And of what is hidden from that sender.
+    /// Silence of the links hidden from that sender as well.
     pub clear: Silence,
 }
 
 /// A node that a link's CTS should silence, and may not reach.
 #[derive(Clone, Debug)]
 pub(super) struct Bystander {
-    /// Links that may be on beside it and drown its CTS there, and of which of their ends the node
-    /// hears the frames: of the sender, of the receiver.
+    /// Links that may be active beside it and destroy its CTS there.
+    /// The flags are true if the node hears the frames of the sender, and of the receiver.
     pub others: Vec<(usize, bool, bool)>,
-    /// Silence of the link's rivals, and of `others` too.
+    /// Silence of the link's rivals, and of `others` as well.
     pub near: Silence,
     pub quiet: Silence,
     /// The links on which the node sends.
     pub own: Vec<usize>,
-    /// The links on which it answers senders that do not hear this link's receiver either, and the
-    /// silence of its rivals and of all that such a sender is aware of.
+    /// The links on which it responds to senders that do not hear this link's receiver either.
+    /// Each has the silence of its rivals and of all links that such a sender senses.
     pub answers: Vec<(usize, Silence)>,
-    /// The links to others that hear this link's receiver too, whose senders the node hears: their
-    /// RTS, in vain, drowns the CTS here as well. With the same silence.
+    /// The links to receivers that also hear this link's receiver, whose senders the node hears.
+    /// Their RTS, without success, destroys the CTS here as well. With the same silence.
     pub drowners: Vec<(usize, Silence)>,
 }
 
-/// Another link whose RTS a link does not hear, but the CTS: while that RTS is on the air, the
-/// medium still seems idle.
+/// Another link whose CTS a link hears, but not its RTS.
+/// While that RTS is on the air, the medium still seems idle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unheard {
     pub link: usize,
-    /// Silence of all that interferes with that link; of what the sender is aware of too; and of
-    /// what is hidden too.
+    /// Silence of all that interferes with that link; with the links that the sender senses; and with the
+    /// hidden ones.
     pub near: Silence,
     pub open: Silence,
     pub clear: Silence,
-    /// Whether it is the sender that is aware of it, not only the receiver.
+    /// True if the sender senses it, not only the receiver.
     pub seen: bool,
 }
 
 /// The surroundings of one link.
 #[derive(Clone, Debug)]
 pub(super) struct Interference {
-    /// Users of the air that its sender is aware of, and those that only its receiver is.
+    /// Users of the air that its sender senses, and those that only its receiver senses.
     pub view: u128,
     pub hidden: u128,
     pub idle: Silence,
     pub clear: Silence,
-    /// Silence of what is hidden.
+    /// Silence of the hidden users.
     pub unhidden: Silence,
-    /// By user in `hidden`: silence of all that excludes that user; of all else that is hidden too.
+    /// By user in `hidden`: silence of all that excludes that user; with all other hidden ones.
     pub trains: Vec<(usize, Silence, Silence)>,
     /// The links of these users, one user's after the other's.
     pub members: Vec<usize>,
     pub rivals: Vec<Rival>,
     pub unheard: Vec<Unheard>,
-    /// Refused attempts that its sender hears; that only its receiver does.
+    /// Refused attempts that its sender hears, and those that only its receiver hears.
     pub heard_by_sender: Vec<Refusal>,
     pub heard_by_receiver: Vec<Refusal>,
     pub bystanders: Vec<Bystander>,
-    /// Streams over it: their index, and if they follow another, the silence of the view and of
-    /// what is hidden and kept silent by that one's hop.
+    /// Indices of the streams over it.
+    /// If a stream follows another, with the silence of the view and of the hidden links that the other's hop silences.
     pub streams: Vec<(usize, Option<Silence>)>,
-    /// Streams over hidden links, and whether their frames came over this link before.
+    /// Streams over hidden links; true if their frames came over this link before.
     pub beyond: Vec<(usize, bool)>,
-    /// Streams over it whose frames next cross a link that the sender is aware of, and then one that
-    /// is hidden: the stream and those two links.
+    /// Streams over it whose frames next cross a link that the sender senses, and then a hidden one.
+    /// Each entry is the stream and those two links.
     pub chased: Vec<(usize, usize, usize)>,
     /// Links of the same sender, this one included.
     pub siblings: Vec<usize>,
 }
 
-/// A network, what each of its links sees of the others, and who is on the air together.
+/// A network, each link's view of the others, and the joint distribution of activity.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub network: Network,
     /// By link.
     pub interference: Vec<Interference>,
-    /// Over the users of the air.
+    /// Distribution over the users of the air.
     pub sets: IndependentSets,
 }
 
@@ -120,7 +120,7 @@ impl Model {
     }
 }
 
-/// The search for it, which notes every silence that will be asked for.
+/// The search for it, which records every silence that will be needed.
 struct Survey<'a> {
     network: &'a Network,
     sets: &'a mut IndependentSets,
@@ -230,7 +230,7 @@ impl Survey<'_> {
         }
     }
 
-    /// The links whose RTS neither of a link's ends hears that is to be silenced by it.
+    /// Returns the links whose RTS neither end of a link hears, although they are to be silenced by it.
     fn unheard(&mut self, e: usize, view: u128, hidden: u128) -> Vec<Unheard> {
         if self.network.access == Access::Basic {
             return Vec::new();
@@ -257,7 +257,7 @@ impl Survey<'_> {
         out
     }
 
-    /// The nodes that hear a link's receiver and not its sender.
+    /// Returns the nodes that hear a link's receiver and not its sender.
     fn bystanders(&mut self, e: usize, view: &[u128]) -> Vec<Bystander> {
         if self.network.access == Access::Basic {
             return Vec::new();
@@ -303,7 +303,7 @@ impl Survey<'_> {
         out
     }
 
-    /// What chases a link's sender: see [`Interference::chased`].
+    /// Returns the streams that chase a link's sender: see [`Interference::chased`].
     fn chased(&self, e: usize, view: u128, hidden: u128) -> Vec<(usize, usize, usize)> {
         let within = |set: u128, stream: usize| {
             set >> self.network.user[self.network.streams[stream].link] & 1 == 1
@@ -327,7 +327,7 @@ impl Survey<'_> {
         out
     }
 
-    /// Whether a stream's frames crossed a link before.
+    /// Returns true if a stream's frames crossed a link before.
     fn passed(&self, stream: usize, link: usize) -> bool {
         let mut at = self.network.streams[stream].after;
         while let Some(s) = at {

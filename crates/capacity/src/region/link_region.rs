@@ -1,5 +1,5 @@
-//! The decision procedure on links with loads, without flows: what a node that knows its
-//! neighbourhood can ask (Rangwala 2008 §3.2, "Estimating available bandwidth").
+//! The decision procedure on links with loads, without flows: the queries available to a node that knows its
+//! neighbourhood (Rangwala 2008 §3.2, "Estimating available bandwidth").
 
 use fairmesh_units::NodeId;
 
@@ -12,7 +12,7 @@ use super::types::{LinkMesh, Load, NoState, RegionError, Settings, State, Stream
 use super::unknowns::FixedPoint;
 use crate::graph::Hop;
 
-/// Rates beyond the boundary are not achievable: that is known.
+/// Maps rates beyond the boundary to a known result: not achievable.
 pub(super) fn settled<T>(found: Result<T, NoState>) -> Result<Option<T>, NoState> {
     match found {
         Ok(f) => Ok(Some(f)),
@@ -21,12 +21,12 @@ pub(super) fn settled<T>(found: Result<T, NoState>) -> Result<Option<T>, NoState
     }
 }
 
-/// A network of links, prepared for asking about many loads. Everything that depends on the graph
-/// only is computed once, here.
+/// A network of links, prepared for queries with many loads.
+/// Everything that depends on the graph only is computed once, here.
 #[derive(Clone, Debug)]
 pub struct LinkRegion {
     solver: Solver,
-    /// The last answer of [`LinkRegion::busiest`].
+    /// Last result of [`LinkRegion::busiest`].
     last: Option<FixedPoint>,
 }
 
@@ -40,38 +40,39 @@ impl LinkRegion {
         Ok(LinkRegion { solver: Solver::new(model), last: None })
     }
 
-    /// The links in use, one direction each.
+    /// Returns the links in use, one direction each.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + '_ {
         let network = &self.solver.model.network;
         (0..network.links.len()).map(|h| network.hop(h))
     }
 
-    /// How two links relate, by their indices.
+    /// Returns the class of two links, by their indices.
     pub fn class(&self, one: usize, other: usize) -> PairClass {
         let network = &self.solver.model.network;
         PairClass::of(&network.contention, network.hop(one), network.hop(other))
     }
 
-    /// The network under these loads, one per stream. `loss` is empty.
+    /// Returns the network's state under these loads, one per stream. `loss` is empty.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for its absence.
     pub fn state(&mut self, loads: &[Load]) -> Result<State, NoState> {
         let f = self.solver.solve(None, &mut |_, to| to.copy_from_slice(loads))?;
         Ok(self.solver.report(&f))
     }
 
-    /// The largest Σ λ E\[S\] of a node. The same as from [`LinkRegion::state`], to the solver's
-    /// tolerance, but found from the last answer on: for one question after another with loads that
-    /// are near each other.
+    /// Returns the largest Σ λ E\[S\] of a node.
+    /// It equals that of [`LinkRegion::state`], to the solver's tolerance, but starts from the last result: for
+    /// successive
+    /// queries with similar loads.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for its absence.
     pub fn busiest(&mut self, loads: &[Load]) -> Result<f64, NoState> {
         let mut given = |_: &dyn Fn(usize) -> f64, to: &mut [Load]| to.copy_from_slice(loads);
         let warm = self.last.take();
         let warm = warm.and_then(|mut f| self.solver.settle(&mut f, &mut given).ok().map(|()| f));
-        // From elsewhere the way may lead through what cannot be carried.
+        // From elsewhere the iteration may pass loads that cannot be carried.
         let f = match warm {
             Some(f) => f,
             None => self.solver.solve(None, &mut given)?,
@@ -81,10 +82,10 @@ impl LinkRegion {
         Ok(most)
     }
 
-    /// Whether Σ λ E\[S\] ≤ U at every node.
+    /// Returns true if Σ λ E\[S\] ≤ U at every node.
     ///
     /// # Errors
-    /// That nothing is known of these loads.
+    /// If the state of these loads is unknown.
     pub fn achievable(&mut self, loads: &[Load]) -> Result<bool, NoState> {
         Ok(self.decide(None, loads)?.is_some())
     }
@@ -99,9 +100,10 @@ impl LinkRegion {
         Ok(settled(found)?.filter(|f| Solver::stable(f, utilisation)))
     }
 
-    /// What all frames together need if no two links are ever on at once: Σ of their backoffs and
-    /// exchanges without collisions, in seconds per second. No more than 1 of it can be carried where the links
-    /// share one channel, and it holds whatever hears what: what is left where the model says nothing.
+    /// Returns the airtime of all frames if no two links are ever active at once, seconds per second.
+    /// It is Σ of their backoffs and exchanges without collisions. At most 1 can be carried if the links share one
+    /// channel.
+    /// It is valid for any hearing relation: a fallback if the model has no result.
     pub fn airtime(&self, loads: &[Load]) -> f64 {
         let network = &self.solver.model.network;
         let of = |(stream, load): (&Stream, &Load)| {
@@ -114,12 +116,13 @@ impl LinkRegion {
         network.streams.iter().zip(loads).map(of).sum()
     }
 
-    /// The largest δ in `range` with `base` + δ · `step` frames/s achievable, by bisection to
-    /// `accuracy` in the unit of δ: WCPCap's question (Rangwala 2008 Fig 4). No step may be negative.
-    /// Loads below zero are none; the range's lower end where nothing in it is achievable.
+    /// Returns the largest δ in `range` with `base` + δ · `step` frames/s achievable.
+    /// Found by bisection to `accuracy` in the unit of δ: WCPCap's query (Rangwala 2008 Fig 4). No step may be
+    /// negative.
+    /// Loads below zero count as zero; the result is the range's lower end if nothing in it is achievable.
     ///
     /// # Errors
-    /// That nothing is known of loads that were asked about.
+    /// If the state of queried loads is unknown.
     pub fn reach(
         &mut self,
         base: &[Load],
@@ -153,13 +156,13 @@ impl LinkRegion {
         self.solver.model.network.settings
     }
 
-    /// The PHY's fastest rate, bit/s.
+    /// Returns the PHY's fastest rate, bit/s.
     pub(super) fn fastest(&self) -> f64 {
         let phy = &self.solver.model.network.phy;
         phy.bit_rate(phy.highest()).0 as f64
     }
 
-    /// The fixed point of loads that may depend on what each link gives up.
+    /// Returns the fixed point of loads that may depend on the frames that each link drops.
     pub(super) fn solve(
         &mut self,
         from: Option<&FixedPoint>,
@@ -168,7 +171,7 @@ impl LinkRegion {
         self.solver.solve(from, loads)
     }
 
-    /// The fixed point as it is told to others.
+    /// Returns the fixed point in its public form.
     pub(super) fn report(&self, f: &FixedPoint) -> State {
         self.solver.report(f)
     }

@@ -1,21 +1,20 @@
-//! Which rates an 802.11 mesh can carry: the achievable rate region (Rangwala 2008 §3.2, after
-//! Jindal and Psounis).
+//! The achievable rate region of an 802.11 mesh (Rangwala 2008 §3.2, after Jindal and Psounis).
 //!
 //! Domains and cliques assume a scheduler. Here the DCF itself is the scheduler: a link's expected
 //! service time grows with the collisions at its receiver and the share of time in which its
 //! sender finds the medium busy, and those grow with the rates of the links around it. Rates are
 //! achievable if every node's queue is stable: Σ λ E\[S\] ≤ U over its outgoing links.
 //!
-//! In layers, each of which knows those before it:
+//! In layers, each of which uses those before it:
 //!
-//! 1. `types`: question and answer; `pair`: two links at a time; `independent_sets`: who is on
-//!    the air together; `timing`: how long things take;
-//! 2. `network`: what is asked about, checked; `interference`: what each link sees of the others;
-//! 3. `retry_chain`: one frame and its attempts; `unknowns`: what is solved for;
+//! 1. `types`: inputs and results; `pair`: two links at a time; `independent_sets`: links on
+//!    the air together; `timing`: durations;
+//! 2. `network`: the checked input; `interference`: each link's view of the others;
+//! 3. `retry_chain`: one frame and its attempts; `unknowns`: the variables to be solved for;
 //! 4. `arrivals`, `collisions`: the equations; `anderson`: acceleration; `fixed_point`;
-//! 5. `link_region`: loads on links; `flow_region`: rates of flows; `boundary`: where they end.
+//! 5. `link_region`: loads on links; `flow_region`: rates of flows; `boundary`: their boundary.
 //!
-//! docs/models/region.md has the equations, every assumption, and what the simulator says.
+//! docs/models/region.md has the equations, every assumption, and a comparison with the simulator.
 
 mod anderson;
 mod arrivals;

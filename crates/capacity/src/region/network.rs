@@ -1,4 +1,4 @@
-//! The network that a region is of, checked once: what nothing changes from question to question.
+//! The network of a region, checked once: everything that does not change between queries.
 
 use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
@@ -12,7 +12,7 @@ use crate::fair::{FairError, LinkSpec};
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// Links in use and who hears whom.
+/// Links in use and the hearing relation.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub phy: Phy,
@@ -21,7 +21,7 @@ pub(super) struct Network {
     pub links: Vec<LinkSpec>,
     pub streams: Vec<Stream>,
     pub contention: Contention,
-    /// By link, the user of the air it belongs to: with RTS/CTS both directions of a link are one.
+    /// By link, the user of the air to which it belongs: with RTS/CTS both directions of a link are one.
     pub user: Vec<u32>,
     /// The links of each user.
     pub members: Vec<Vec<usize>>,
@@ -66,7 +66,7 @@ impl Network {
         })
     }
 
-    /// Which users of the air can be on together.
+    /// Returns the sets of users of the air that can be active together.
     pub fn independent_sets(&self) -> Result<IndependentSets, RegionError> {
         let exclude = |a: &usize, b: &usize| {
             pair::exclude(&self.contention, self.access, self.hop(*a), self.hop(*b))
@@ -77,7 +77,7 @@ impl Network {
         IndependentSets::new(self.members.len(), interfere).map_err(|_| self.too_large())
     }
 
-    /// That its sets are too many.
+    /// Returns the error of too many sets.
     pub fn too_large(&self) -> RegionError {
         RegionError::TooLarge { links: self.links.len() }
     }
@@ -91,7 +91,8 @@ fn members(user: &[u32], of: usize) -> Vec<usize> {
     (0..user.len()).filter(|&h| user[h] as usize == of).collect()
 }
 
-/// With RTS/CTS the two directions of a link silence the same nodes: one user of the air.
+/// Returns the users of the air.
+/// With RTS/CTS the two directions of a link silence the same nodes, so they are one user.
 fn users(links: &[LinkSpec], access: Access) -> Vec<u32> {
     let mut keys: Vec<(NodeId, NodeId)> = Vec::new();
     let key = |l: &LinkSpec| match access {

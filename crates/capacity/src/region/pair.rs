@@ -1,29 +1,29 @@
-//! Two links at a time: the four classes, and how one link troubles the other (Rangwala 2008 §3.2).
+//! Two links at a time: the four classes, and the effects of one link on the other (Rangwala 2008 §3.2).
 
 use crate::domain::Contention;
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// How two links that may interfere see each other. T and R are their transmitters and receivers.
+/// Mutual visibility of two links that may interfere. T and R are their transmitters and receivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairClass {
     /// The transmitters hear each other (or are one).
     Coordinated,
     /// They do not, but each hears the other's receiver.
     NearHidden,
-    /// One transmitter hears the other's receiver, and not the other way round.
+    /// One transmitter hears the other's receiver, but not vice versa.
     Asymmetric {
-        /// Whether the first link's transmitter is the one that hears nothing of the other link.
+        /// True if the first link's transmitter is the one that does not hear the other link.
         first_unaware: bool,
     },
     /// Only the receivers hear each other.
     FarHidden,
-    /// Nobody hears anybody.
+    /// No node of one link hears a node of the other.
     Independent,
 }
 
 impl PairClass {
-    /// The class of two links.
+    /// Returns the class of two links.
     pub fn of(c: &Contention, one: Hop, other: Hop) -> Self {
         let first_aware = c.hears(one.from, other.to);
         let second_aware = c.hears(other.from, one.to);
@@ -41,8 +41,10 @@ impl PairClass {
     }
 }
 
-/// Whether two links never carry exchanges at once. With RTS/CTS both ends silence whoever hears
-/// them; without, only senders do, and those who do not hear each other overlap and collide.
+/// Returns true if two links never carry exchanges at once.
+/// With RTS/CTS both ends silence every node that hears them; without, only senders do, and senders that do not hear
+/// each
+/// other overlap and collide.
 pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> bool {
     let senders = c.hears(one.from, other.from);
     match access {
@@ -51,29 +53,28 @@ pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> b
     }
 }
 
-/// How a second link troubles a first.
+/// Effects of a second link on a first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Trouble {
-    /// The first's sender knows of an exchange on the second: its medium is busy.
+    /// True if the first's sender detects an exchange on the second: its medium is busy.
     pub seen: bool,
-    /// Only the first's receiver does: the sender tries, and fails.
+    /// True if only the first's receiver detects it: the sender attempts, and fails.
     pub hidden: bool,
-    /// Both senders may begin in the same slot, and the first's frame is lost.
+    /// True if both senders may begin in the same slot, and the first's frame is lost.
     pub same_slot: bool,
-    /// The second's sender may begin while the first's opening frame (RTS, or data without RTS) is
-    /// on the air and spoil it.
+    /// True if the second's sender may begin during the first's opening frame and destroy it.
+    /// The opening frame is the RTS, or data without RTS.
     pub overtakes: bool,
-    /// The second may be in its RTS, of which the first's sender hears nothing until the CTS.
+    /// True if the second may be in its RTS, which the first's sender does not detect until the CTS.
     pub overtaken: bool,
-    /// The second's sender may begin at the very moment of the CTS that should silence it, and
-    /// spoil the data frame.
+    /// True if the second's sender may begin at the moment of the CTS that should silence it.
+    /// Then it destroys the data frame.
     pub misses_cts: bool,
-    /// The second's CTS, of which only the first's receiver hears, may begin while the first's RTS is
-    /// on the air.
+    /// True if the second's CTS, which only the first's receiver hears, may begin during the first's RTS.
     pub cts: bool,
-    /// What spoils the first's opening frame is spoilt itself, so that both try again.
+    /// True if the frame that destroys the first's opening frame is lost too, so that both retry.
     pub mutual: bool,
-    /// Without RTS: the second's ACK may spoil the first's data frame.
+    /// True if, without RTS, the second's ACK may destroy the first's data frame.
     pub acks: bool,
 }
 
@@ -88,13 +89,13 @@ impl Trouble {
     }
 }
 
-/// How `other` troubles `one`.
+/// Returns the effects of `other` on `one`.
 pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> Trouble {
     let sender_hears_sender = c.hears(one.from, other.from);
     let sender_hears_receiver = c.hears(one.from, other.to);
     let receiver_hears_sender = c.hears(one.to, other.from);
     let receiver_hears_receiver = c.hears(one.to, other.to);
-    // A sender's own other links are its own queue: never a surprise.
+    // A sender's own other links are in its own queue, so they are never unexpected.
     if one.from == other.from {
         return Trouble { seen: true, ..Trouble::default() };
     }
@@ -115,7 +116,7 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
             // The Duration field of a data frame covers its ACK, so hearing the sender is enough.
             t.seen = sender_hears_sender || one.from == other.to;
             t.overtakes = hears_frames;
-            // Where both spoil each other no exchange is on during the other: their frames meet.
+            // If both destroy each other, no exchange is active during the other: their frames collide.
             t.hidden = hears_frames && !t.seen && !t.mutual;
             t.overtaken = hears_frames && !t.hidden;
             t.acks = !t.seen && receiver_hears_receiver && !receiver_hears_sender;
@@ -157,12 +158,12 @@ mod tests {
     fn what_the_middle_of_the_stack_suffers() {
         let c = stack();
         let of = |one, other| trouble(&c, Access::RtsCts, one, other);
-        // 4 hears nothing of the outer flows, 5 does.
+        // 4 does not hear the outer flows, 5 does.
         for other in [hop(1, 2), hop(2, 3), hop(3, 2), hop(8, 9)] {
             let t = of(hop(4, 5), other);
             assert!(t.hidden && !t.seen, "{other:?}");
         }
-        // The outer flows' senders learn of 4 → 5 by the CTS of 5, at node 2 but not at node 1.
+        // The outer flows' senders detect 4 → 5 by the CTS of 5, at node 2 but not at node 1.
         assert!(of(hop(2, 3), hop(4, 5)).seen);
         assert!(of(hop(1, 2), hop(4, 5)).hidden);
         assert!(!of(hop(5, 6), hop(4, 5)).same_slot, "6 hears nothing of 4");

@@ -1,5 +1,5 @@
-//! What happens to one packet at the head of a queue: an absorbing Markov chain over its attempts
-//! (Rangwala 2008 §3.2). Its states remember why the last attempt failed, since the next one
+//! One packet at the head of a queue: an absorbing Markov chain over its attempts
+//! (Rangwala 2008 §3.2). Its states store the reason of the last attempt's failure, since the next one
 //! follows within about the time that the reason lasts.
 
 use fairmesh_phy::{Phy, PhyTiming};
@@ -7,40 +7,39 @@ use fairmesh_phy::{Phy, PhyTiming};
 use super::types::Retries;
 use crate::link::Access;
 
-/// What an attempt meets, given that its sender found the medium idle.
+/// Collisions of an attempt, given that its sender found the medium idle.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Collisions {
-    /// An exchange that the sender does not hear has the receiver, at a random time.
+    /// Probability that an exchange hidden from the sender occupies the receiver, at a random time.
     pub hidden: f64,
-    /// Such an exchange begins while the opening frame is on the air, and goes on.
+    /// Probability that such an exchange begins during the opening frame and continues.
     pub onset: f64,
-    /// Mean time in seconds for which such an exchange, or a train of them, takes the receiver.
+    /// Mean time for which such an exchange, or a train of them, occupies the receiver, s.
     pub span: f64,
-    /// The opening frame meets one of another sender, and both are lost: both try again.
+    /// Probability that the opening frame collides with another sender's: both are lost, and both retry.
     pub met: f64,
-    /// Beginnings of the two opening frames closer than this (s) meet.
+    /// Distance of the starts of two opening frames below which they collide, s.
     pub window: f64,
-    /// Exchanges that the sender does hear, which free the receiver too, per idle second.
+    /// Exchanges that the sender detects, which free the receiver too, per idle second.
     pub resets: f64,
-    /// Probability that the packet was waiting when the sender's last exchange ended: then the
-    /// receiver was free a backoff ago.
+    /// Probability that the packet was waiting when the sender's last exchange ended.
+    /// Then the receiver was free a backoff ago.
     pub waiting: f64,
-    /// Probability that it is passed on at once, a DIFS after an exchange during which the
-    /// receiver could not be taken by anybody else.
+    /// Probability that it is passed on at once, a DIFS after an exchange that kept the receiver free.
     pub relayed: f64,
-    /// The share of `hidden` that is due to frames which passed this very hop before: while the
-    /// sender tries in vain, no more of them come.
+    /// The share of `hidden` that is due to frames which passed this hop before.
+    /// While the sender attempts without success, no more of them come.
     pub caused: f64,
     /// Probability that it is passed on at once: then frames that passed this hop before are gone.
     pub at_once: f64,
-    /// Probability that the frame just before is in the receiver's way of a first attempt.
+    /// Probability that the previous frame blocks the receiver at a first attempt.
     pub chased: f64,
-    /// The data frame is lost in a collision although the receiver was ready.
+    /// Probability that the data frame is lost in a collision although the receiver was ready.
     pub struck: f64,
-    /// The channel spoils the data frame.
+    /// Probability that the channel destroys the data frame.
     pub faded: f64,
-    /// The share of time in which the sender finds the medium idle, and the same while a hidden
-    /// exchange is on: what excludes that one may keep the sender's neighbours silent too.
+    /// Share of time in which the sender finds the medium idle; `idle_beside` is that during a hidden exchange.
+    /// The stations that exclude the hidden exchange may keep the sender's neighbours silent too.
     pub idle: f64,
     /// See `idle`.
     pub idle_beside: f64,
@@ -53,30 +52,30 @@ pub(super) struct Collisions {
 pub(super) struct Service {
     /// Attempts: RTS frames, or data frames without RTS.
     pub attempts: f64,
-    /// Attempts in vain because a hidden exchange was on.
+    /// Attempts that failed because a hidden exchange was active.
     pub hidden: f64,
-    /// Attempts in vain because two opening frames met.
+    /// Attempts that failed because two opening frames collided.
     pub met: f64,
     /// Data frames.
     pub data: f64,
     /// Seconds of backoff and of other exchanges during it.
     pub backoff: f64,
-    /// The same before the first attempt.
+    /// Seconds of backoff before the first attempt, other exchanges during it included.
     pub first: f64,
-    /// Probability that the packet is given up.
+    /// Probability that the packet is dropped.
     pub dropped: f64,
 }
 
-/// Fewest chances of success of an attempt: below, a link is dead.
+/// Minimum probability of success of an attempt; below it, a link is dead.
 const LEAST: f64 = 1.0 / 4000.0;
 
-/// Why the last attempt failed: no reason that lasts (or none before), a hidden exchange, or
-/// another sender that tries again too.
+/// Reason of the last attempt's failure: no lasting reason (or no attempt before).
+/// The others are a hidden exchange, and another sender that retries too.
 const PLAIN: usize = 0;
 const HIDDEN: usize = 1;
 const MET: usize = 2;
 
-/// Packets with so many lost RTS in a row and lost data frames, by why the last attempt failed.
+/// Packets with these counts of lost RTS in a row and lost data frames, by the last reason of failure.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     short: u32,
@@ -84,11 +83,11 @@ struct Tally {
     mass: [f64; 3],
 }
 
-/// What one attempt leads to, by why the one before failed.
+/// Outcome of one attempt, by the reason of the previous failure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Attempt {
-    /// To a hidden exchange, to another sender's frame, to a collision after the CTS, to the
-    /// channel; the rest gets through.
+    /// Probability of failure by a hidden exchange, another sender's frame, a collision after the CTS, or the
+    /// channel; the rest succeeds.
     hidden: f64,
     met: f64,
     struck: f64,
@@ -97,7 +96,7 @@ struct Attempt {
     backoff: f64,
 }
 
-/// The chain of one link: what does not change from attempt to attempt.
+/// The chain of one link: everything that does not change from attempt to attempt.
 struct Chain<'a> {
     collisions: &'a Collisions,
     slot: f64,
@@ -105,11 +104,10 @@ struct Chain<'a> {
     basic: bool,
 }
 
-/// The most attempts, by the product of both limits, that are followed one by one even where they are
-/// all alike.
+/// Maximum number of attempts, by the product of both limits, followed one by one if they are all alike.
 const WALKED: u32 = 64;
 
-/// Follows a packet to its end.
+/// Follows a packet to its end; returns its means.
 pub(super) fn service(
     phy: &Phy,
     access: Access,
@@ -126,7 +124,7 @@ pub(super) fn service(
 }
 
 impl Chain<'_> {
-    /// Follows a packet that is given up after so many lost RTS in a row, or lost data frames.
+    /// Follows a packet that is dropped after these numbers of lost RTS in a row, or lost data frames.
     /// Limits whose product is above `walked` are not followed to their end attempt by attempt.
     fn limited(&self, t: &PhyTiming, limits: (u32, u32), walked: u32) -> Service {
         let mut out = Service::default();
@@ -155,15 +153,15 @@ impl Chain<'_> {
         }
     }
 
-    /// Follows packets to their end where every attempt is like the one before: what is tried at one
-    /// count of lost data frames is a geometric series, cut off by the limit of lost RTS.
+    /// Follows packets to their end if every attempt is like the one before.
+    /// The attempts at one count of lost data frames are a geometric series, truncated by the limit of lost RTS.
     fn alike(&self, step: &[Attempt; 3], at: &[Tally], out: &mut Service, limits: (u32, u32)) {
         let (most_short, most_long) = limits;
         let (opening, data) = matrices(step);
         let (again, levels) =
             if self.basic { (sum(&opening, &data), 1) } else { (opening, most_long) };
         let whole = series(&again, most_short);
-        // What comes to this count of lost data frames from the one below, no RTS lost yet.
+        // Packets that reach this count of lost data frames from the one below, no RTS lost yet.
         let mut fresh = [0.0; 3];
         for long in 0..levels {
             let mut tried = apply(&whole.0, &fresh);
@@ -180,7 +178,7 @@ impl Chain<'_> {
         out.dropped += fresh.iter().sum::<f64>();
     }
 
-    /// Follows a packet that is never given up: then only the last failure counts.
+    /// Follows a packet that is never dropped: then only the last failure matters.
     fn endless(&self, t: &PhyTiming) -> Service {
         let mut out = Service::default();
         let mut cw = t.cw_min;
@@ -190,7 +188,7 @@ impl Chain<'_> {
         loop {
             let next = t.next_cw(cw);
             if next == cw {
-                // From here on every attempt is like the one before: a geometric series.
+                // From here every attempt is like the one before: a geometric series.
                 self.count(&step, &settle(&step, mass), &mut out);
                 return out;
             }
@@ -202,19 +200,19 @@ impl Chain<'_> {
         }
     }
 
-    /// Beginnings of hidden trains per second in which there is none.
+    /// Returns the starts of hidden trains per second without an active one.
     fn begin(&self) -> f64 {
         self.collisions.hidden / (self.collisions.span * (1.0 - self.collisions.hidden).max(1e-3))
     }
 
-    /// The outcome where a hidden exchange is on with probability `on`, and another sender's frame
-    /// is met with probability `met`.
+    /// Returns the outcome if a hidden exchange is active with probability `on`.
+    /// Another sender's frame is met with probability `met`.
     fn outcome(&self, on: f64, met: f64, backoff: f64) -> Attempt {
         let o = self.collisions;
         let onset = (1.0 - on) * (1.0 - met) * o.onset;
         let (hidden, met) = (on + onset, (1.0 - on) * met);
         let through = 1.0 - hidden - met;
-        // However bad, an attempt has some chance.
+        // An attempt always has some probability of success.
         let shrink = if through < LEAST { (1.0 - LEAST) / (hidden + met) } else { 1.0 };
         let through = through.max(LEAST);
         let struck = (through * o.struck).min(through - 0.5 * LEAST);
@@ -234,21 +232,21 @@ impl Chain<'_> {
         self.outcome(on + (1.0 - on) * o.chased, o.met, backoff)
     }
 
-    /// An attempt after a failed one.
+    /// Returns the outcome of an attempt after a failed one.
     fn again(&self, why: usize, cw: u32) -> Attempt {
         let o = self.collisions;
         let counted = f64::from(cw) / 2.0 * self.slot;
         let plain = counted / o.idle;
         match why {
             HIDDEN => {
-                // Of an exchange that is met somewhere in its midst, half is left.
+                // An exchange that is met at a random time has half of its length left.
                 let rest = 0.5 * o.span;
                 let beside = rest * (1.0 - libm::exp(-plain / rest));
                 let backoff = plain - beside * (1.0 - o.idle / o.idle_beside);
                 let gap = o.after + backoff;
                 let (begin, end) = (self.begin(), 1.0 / rest);
                 let memory = libm::exp(-(end + begin + o.resets) * gap);
-                // The next train has not begun then.
+                // The next train has not begun by then.
                 let soon = begin / (begin + end) / o.hidden.max(1e-12);
                 let dip = (1.0 - soon).max(0.0) * libm::exp(-gap / o.span);
                 let left = o.hidden * (1.0 - o.caused) * (1.0 - dip);
@@ -275,7 +273,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Moves the packets whose attempt failed on, or gives them up.
+    /// Moves on the packets whose attempt failed, or drops them.
     fn fail(
         &self,
         step: &[Attempt; 3],
@@ -307,7 +305,7 @@ impl Chain<'_> {
     }
 }
 
-/// Packets whose opening frame failed, and whose data frame did, by why.
+/// Returns the packets whose opening frame failed, and whose data frame failed, by reason.
 fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
     let (mut opening, mut data) = ([0.0; 3], [0.0; 3]);
     for (s, m) in step.iter().zip(mass) {
@@ -319,10 +317,10 @@ fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
     (opening, data)
 }
 
-/// From why the attempt before failed (columns) to why this one does (rows).
+/// Transitions from the reason of the previous failure (columns) to that of this one (rows).
 type Matrix = [[f64; 3]; 3];
 
-/// [`failed`] as two matrices.
+/// Returns [`failed`] as two matrices.
 fn matrices(step: &[Attempt; 3]) -> (Matrix, Matrix) {
     let (mut opening, mut data) = ([[0.0; 3]; 3], [[0.0; 3]; 3]);
     for (why, s) in step.iter().enumerate() {
@@ -350,7 +348,7 @@ fn add(to: &mut [f64; 3], more: &[f64; 3]) {
     (0..3).for_each(|i| to[i] += more[i]);
 }
 
-/// I + A + … + Aⁿ⁻¹, and Aⁿ, by doubling.
+/// Returns I + A + … + Aⁿ⁻¹, and Aⁿ, by doubling.
 fn series(a: &Matrix, n: u32) -> (Matrix, Matrix) {
     let one: Matrix = core::array::from_fn(|i| core::array::from_fn(|j| f64::from(i == j)));
     let (mut terms, mut power) = ([[0.0; 3]; 3], one);
@@ -365,7 +363,7 @@ fn series(a: &Matrix, n: u32) -> (Matrix, Matrix) {
     (terms, power)
 }
 
-/// Attempts in all, by why the one before failed, where they are all alike: (I − P)ᵀ x = mass.
+/// Returns the total attempts by the previous reason, if all are alike: (I − P)ᵀ x = mass.
 fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
     let mut a = [[0.0; 4]; 3];
     for i in 0..3 {
@@ -378,7 +376,7 @@ fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
         a[i][i] += 1.0;
         a[i][3] = mass[i];
     }
-    // Columns sum to the chance of success, which is above zero: no pivoting is needed.
+    // Columns sum to the probability of success, which is above zero: no pivoting is needed.
     for i in 0..3 {
         for j in i + 1..3 {
             let factor = a[j][i] / a[i][i];
@@ -394,7 +392,7 @@ fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
     x
 }
 
-/// The limits of lost RTS (or of data frames sent without) and of data frames after RTS/CTS.
+/// Returns the limits of lost RTS (or of data frames sent without) and of data frames after RTS/CTS.
 fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
     match retries {
         Retries::Unlimited => None,
@@ -430,7 +428,7 @@ mod tests {
         [s.attempts, s.hidden, s.met, s.data, s.backoff, s.dropped]
     }
 
-    /// The closed form against one attempt after the other.
+    /// The closed form against the attempts one by one.
     #[test]
     fn series_of_attempts_are_what_they_sum_up() {
         for limits in [(1, 1), (2, 9), (7, 4), (9, 7), (30, 1), (1, 30), (12, 20)] {
@@ -447,7 +445,7 @@ mod tests {
         }
     }
 
-    /// The largest limits there are give up so little that it is as if there were none.
+    /// The largest limits drop so few packets that they are nearly unlimited.
     #[test]
     fn the_largest_limits_are_nearly_none() {
         let phy = Phy::dot11b(Preamble::Long).with_retry_limits(255, 255).unwrap();

@@ -1,4 +1,4 @@
-//! How long things take: the PHY's spans, and the frames of one link.
+//! Durations: the PHY's spans, and the frames of one link.
 
 use fairmesh_phy::Phy;
 use fairmesh_units::Span;
@@ -6,7 +6,7 @@ use fairmesh_units::Span;
 use crate::fair::LinkSpec;
 use crate::link::Access;
 
-/// The PHY's spans that every round asks for, s.
+/// The PHY's spans that every round needs, s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spans {
     pub slot: f64,
@@ -40,19 +40,19 @@ pub(super) struct Times {
     pub ack: f64,
     /// The exchange from the first bit to the last.
     pub exchange: f64,
-    /// What a refused attempt costs its sender, DIFS included.
+    /// Cost of a refused attempt to its sender, DIFS included.
     pub refused: f64,
-    /// What a lost data frame costs its sender, DIFS included.
+    /// Cost of a lost data frame to its sender, DIFS included.
     pub lost: f64,
-    /// How long a refused attempt keeps those who heard it from counting.
+    /// Time for which a refused attempt keeps the stations that heard it from counting down.
     pub refused_seen: f64,
-    /// How long it keeps a node that heard it from answering others: the next frame's preamble
-    /// has to end after the NAV was dropped.
+    /// Time for which it keeps a node that heard it from responding to others.
+    /// The next frame's preamble has to end after the NAV was reset.
     pub refused_held: f64,
 }
 
 impl Times {
-    /// A link whose data frames last so long on average.
+    /// Returns the durations at a link with this mean duration of data frames.
     pub fn of(phy: &Phy, access: Access, link: &LinkSpec, data: f64) -> Self {
         let r = phy.response(link.rate);
         let t = Spans::of(phy);
@@ -85,7 +85,7 @@ impl Times {
         }
     }
 
-    /// The frame that an attempt begins with.
+    /// Returns the duration of the frame with which an attempt begins.
     pub fn opening(&self) -> f64 {
         if self.rts > 0.0 { self.rts } else { self.data }
     }

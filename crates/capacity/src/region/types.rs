@@ -1,4 +1,4 @@
-//! What a region is asked about, what it answers, and why it may not.
+//! Inputs and results of a region, and its errors.
 
 use core::fmt;
 
@@ -11,25 +11,25 @@ use crate::fair::{FairError, LinkSpec};
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// How often a frame is tried.
+/// Number of attempts at a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Retries {
-    /// Until it arrives, as the region of the paper has it (Rangwala 2008 §4.3): nothing is lost,
-    /// and the boundary is where queues grow without end.
+    /// Until it arrives, as in the region of the paper (Rangwala 2008 §4.3).
+    /// Nothing is lost, and the boundary is where queues grow without end.
     #[default]
     Unlimited,
-    /// As the MAC's limits have it: packets are given up, so queues last longer and less arrives.
+    /// Up to the MAC's limits: packets are dropped, so queues last longer and less arrives.
     Mac,
 }
 
-/// What counts as achievable.
+/// Criteria of achievability.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// The largest share of time that a node's queue may be busy: the paper's U.
+    /// Largest share of time for which a node's queue may be busy: the paper's U.
     pub utilisation: f64,
     /// Attempts per frame.
     pub retries: Retries,
-    /// The largest share of a flow's packets that may be given up on the way.
+    /// Largest share of a flow's packets that may be dropped on the path.
     pub loss: f64,
 }
 
@@ -39,21 +39,21 @@ impl Default for Settings {
     }
 }
 
-/// Links in use, who hears whom, and which frames cross them.
+/// Links in use, the hearing relation, and the frames that cross the links.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkMesh<'a, L> {
     /// The physical layer of all nodes: its MAC constants are the model's.
     pub phy: &'a Phy,
     /// With or without RTS/CTS.
     pub access: Access,
-    /// By node id, the nodes it hears: whose frames it senses and which spoil its receptions.
+    /// By node id, the nodes that it hears: it senses their frames, which spoil its receptions.
     pub hears: &'a [L],
-    /// The links in use, one direction each; `delivery` is the probability that an attempt at a
-    /// data frame survives the channel, collisions apart.
+    /// The links in use, one direction each.
+    /// `delivery` is the probability that an attempt at a data frame survives the channel, collisions apart.
     pub links: &'a [LinkSpec],
-    /// What crosses them: at least one stream for each link with a load.
+    /// Frames that cross them: at least one stream for each link with a load.
     pub streams: &'a [Stream],
-    /// What counts as achievable. Losses are not looked at: loads are what arrives.
+    /// Criteria of achievability. Losses are ignored: loads are arrivals.
     pub settings: Settings,
 }
 
@@ -62,13 +62,12 @@ pub struct LinkMesh<'a, L> {
 pub struct Stream {
     /// The index of the link.
     pub link: usize,
-    /// The stream (an earlier one) whose frames, once received, are what is sent here: the hop
-    /// before, or for acknowledgments the data's last hop. `None` where it is not known, or at a
-    /// source.
+    /// The stream (an earlier one) whose received frames are sent here.
+    /// It is the hop before, or for acknowledgments the data's last hop. `None` if it is not known, or at a source.
     pub after: Option<usize>,
 }
 
-/// How much a stream carries.
+/// Load of a stream.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Load {
     /// Frames that arrive at the sender's queue, 1/s.
@@ -82,24 +81,24 @@ pub struct Load {
 pub struct LinkState {
     /// Frames that arrive at its queue, 1/s.
     pub arrivals: f64,
-    /// Share of the attempts that get no CTS, or without RTS/CTS collide.
+    /// Share of the attempts that get no CTS, or that collide without RTS/CTS.
     pub refused: f64,
     /// Probability that a data frame is lost although its receiver was ready.
     pub lost: f64,
     /// Attempts per frame.
     pub attempts: f64,
-    /// E\[S\]: from the head of the queue until done with, s.
+    /// E\[S\]: time from the head of the queue to completion, s.
     pub service: f64,
-    /// Probability that a frame is given up.
+    /// Probability that a frame is dropped.
     pub dropped: f64,
 }
 
-/// A node that sends, under some rates.
+/// A sending node under some rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NodeState {
     /// The node.
     pub node: NodeId,
-    /// Share of the time in which it finds the medium idle, of that in which it does not send.
+    /// Share of the time without own transmissions in which it finds the medium idle.
     pub idle: f64,
     /// Σ λ E\[S\] over its outgoing links.
     pub utilisation: f64,
@@ -112,30 +111,31 @@ pub struct State {
     pub links: Vec<LinkState>,
     /// By sending node.
     pub nodes: Vec<NodeState>,
-    /// By flow, the share of its packets that is given up on the way.
+    /// By flow, the share of its packets that is dropped on the path.
     pub loss: Vec<f64>,
 }
 
 impl State {
-    /// Whether no node's queue is busy for more than this share of the time.
+    /// Returns true if no node's queue is busy for more than this share of the time.
     pub fn stable(&self, utilisation: f64) -> bool {
         self.nodes.iter().all(|v| v.utilisation <= utilisation)
     }
 }
 
-/// Why there is no state under some rates.
+/// Reason for the absence of a state under some rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum NoState {
-    /// They are beyond the boundary: no schedule carries the frames, or attempts pile up until a queue
-    /// would be needed for more than twice the time there is.
+    /// They are beyond the boundary.
+    /// No schedule carries the frames, or attempts grow until a queue would be needed for more than twice the available
+    /// time.
     Beyond,
-    /// The equations neither settle nor pile up: nothing is known of these rates.
+    /// The equations neither converge nor diverge: the state of these rates is unknown.
     NotSettled {
-        /// Rounds that were made.
+        /// Number of rounds that were run.
         rounds: usize,
         /// The largest change of a probability in the last one.
         moved: f64,
-        /// The largest Σ λ E\[S\] then.
+        /// The largest Σ λ E\[S\] at that point.
         utilisation: f64,
     },
     /// An assumption of the model does not hold on this network.
@@ -145,15 +145,16 @@ pub enum NoState {
 /// The assumption that does not hold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outside {
-    /// Without RTS/CTS: frames of two senders that do not hear each other are so long beside the
-    /// largest contention window that, having met, they meet again and again. Then both queues fill
-    /// together, and what the model has independent is one process.
+    /// Without RTS/CTS: frames of two mutually hidden senders are too long for the largest window.
+    /// Once they have collided, they collide again and again. Then both queues fill together, and processes that the
+    /// model
+    /// treats as independent are one process.
     LongFrames {
         /// One of the two links.
         one: Hop,
         /// The other.
         other: Hop,
-        /// Probability that they meet again from the largest window.
+        /// Probability that they collide again from the largest window.
         again: f64,
     },
 }
@@ -178,23 +179,23 @@ impl fmt::Display for NoState {
 }
 impl core::error::Error for NoState {}
 
-/// From the largest window, frames of hidden senders meet again with at most this probability. Above it a
-/// meeting lasts longer than it takes until the next frame comes, and the model is wrong by factors
+/// Maximum probability that frames of hidden senders collide again from the largest window.
+/// Above it a collision lasts longer than the time until the next frame, and the model is wrong by factors
 /// (docs/models/region-validation.md).
 pub const MEET_AGAIN: f64 = 0.5;
 
-/// Why there is no region.
+/// Reason for the absence of a region.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RegionError {
-    /// The network or a flow is wrong.
+    /// The network or a flow is invalid.
     Fair(FairError),
     /// U outside (0, 1], or a loss outside [0, 1).
     BadSettings,
-    /// A stream names a link that there is not, or follows one that comes later.
+    /// A stream names a link that does not exist, or follows one that comes later.
     BadStream(usize),
-    /// So many links, or the steps that sum over those that can be on together, are too many.
+    /// There are too many links, or too many steps that sum over the sets that can be active together.
     TooLarge {
-        /// Links that flows use.
+        /// Number of links that flows use.
         links: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What the fixed point is solved for.
+//! The variables for which the fixed point is solved.
 
 use super::interference::{Interference, Model};
 use super::retry_chain::{Collisions, Service};
@@ -13,35 +13,35 @@ pub(super) struct Link {
     pub times: Times,
     pub collisions: Collisions,
     pub service: Service,
-    /// Share of the time in which all that its sender is aware of is silent; and all that is
-    /// hidden from it too.
+    /// Share of the time in which all links that its sender senses are silent, and that with the hidden
+    /// ones silent too.
     pub open: f64,
     pub clear: f64,
     /// Seconds of sending per frame, the DIFS after each attempt included.
     pub sending: f64,
     /// Σ λ E\[S\] of its sender.
     pub used: f64,
-    /// The share of time in which the queue of its sender is not empty; and the probability that
-    /// what arrives there over the air finds it so.
+    /// Share of the time in which its sender's queue is not empty.
+    /// Also the probability that a frame that arrives there over the air finds it not empty.
     pub load: f64,
     pub found: f64,
-    /// Expected frames of each rival that an opening frame meets, by position in
+    /// Expected frames of each rival that collide with an opening frame, by position in
     /// `Interference::rivals`.
     pub meets: Vec<f64>,
     /// Their sum.
     pub met: f64,
-    /// The share of its frames that arrive at its sender over the air; of what is hidden from that,
-    /// the share due to frames that passed the link before.
+    /// Share of its frames that arrive at its sender over the air.
+    /// Also the share of the traffic hidden from that which is due to frames that passed the link before.
     pub via: f64,
     pub caused: f64,
-    /// The share of their frames that follow on what this link's ends are aware of, by position in
-    /// `Interference::rivals`; on what is hidden from its sender, by position in
-    /// `Interference::members`; and on what the link itself silences, by bystander and the
-    /// bystander's links.
+    /// Shares of other links' frames that follow others at once.
+    /// By position in `Interference::rivals`: those after links that this link's ends sense. By position in
+    /// `Interference::members`: those after links hidden from its sender. By bystander and the bystander's links: those
+    /// after links that the link itself silences.
     pub rivals_follow: Vec<f64>,
     pub members_follow: Vec<f64>,
     pub bystanders_follow: Vec<f64>,
-    /// Attempts per open second of its sender while what is hidden is off, and while it is on.
+    /// Attempts per open second of its sender while the hidden links are off, and while they are on.
     pub attempt_rates: (f64, f64),
 }
 
@@ -61,7 +61,7 @@ pub(super) struct FixedPoint {
 }
 
 impl FixedPoint {
-    /// Where nothing collides.
+    /// Returns the state without collisions.
     pub fn start(model: &Model) -> Self {
         let users = model.network.members.len();
         let link = |(l, s): (&LinkSpec, &Interference)| Link {
