@@ -1,4 +1,4 @@
-//! Many runs on all cores, with the same results on any number of them.
+//! Batches of runs on all cores, with results that do not depend on the number of cores.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -21,30 +21,31 @@ use crate::job::{JobKey, ScenarioHash};
 use crate::store::{Place, Store, StoreError};
 use crate::{FileProblem, LabError, SettingProblem};
 
-/// How far a batch is.
+/// Progress of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done, in a word.
+    /// Current activity, in a word.
     pub what: &'static str,
-    /// Jobs that are done.
+    /// Jobs completed.
     pub done: usize,
-    /// All jobs.
+    /// Total number of jobs.
     pub total: usize,
 }
 
-/// Threads, progress, store and cancellation of a batch. By default all cores and none of the
-/// others; results depend on none of them.
+/// Threads, progress, store and cancellation of a batch.
+/// By default all cores and none of the others; results depend on none of them.
 #[derive(Clone, Copy, Default)]
 pub struct Pool<'a> {
-    /// Runs at a time; `None`: as many as there are cores.
+    /// Number of concurrent runs; `None`: the number of cores.
     pub threads: Option<NonZero<usize>>,
-    /// Called before the first job and after each, from any thread. `Break` stops the batch: jobs that
-    /// run are completed, no further one starts, and the batch ends with [`LabError::Stopped`].
+    /// Called before the first job and after each, from any thread.
+    /// `Break` stops the batch: running jobs are completed, no further one starts, and the batch ends with
+    /// [`LabError::Stopped`].
     pub progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
-    /// Store that runs are taken from and added to.
+    /// Store from which runs are taken and to which they are added.
     pub store: Option<&'a Store>,
-    /// Switch that ends the batch within its current runs, with [`LabError::Stopped`]. A run that it
-    /// ends leaves no record.
+    /// Switch that ends the batch within its current runs, with [`LabError::Stopped`].
+    /// A run that it ends leaves no record.
     pub cancel: Option<&'a CancelToken>,
 }
 
@@ -52,16 +53,16 @@ impl Pool<'_> {
     /// Runs a scenario once, or takes the run from the store.
     ///
     /// # Errors
-    /// What the engine refuses; a store that cannot be used.
+    /// If the engine rejects the scenario, or a store cannot be used.
     pub fn once(&self, scenario: &Scenario, seed: u64) -> Result<RunRecord, LabError> {
         self.measured(scenario, &RunOptions { seed, ..RunOptions::default() })
     }
 
-    /// Runs a scenario once with the measures in `options`, or takes the run from the store. A new
-    /// run is in the store when this returns.
+    /// Runs a scenario once with the measures in `options`, or takes the run from the store.
+    /// A new run is in the store when this returns.
     ///
     /// # Errors
-    /// What the engine refuses; a store that cannot be used.
+    /// If the engine rejects the scenario, or a store cannot be used.
     pub fn measured(
         &self,
         scenario: &Scenario,
@@ -70,7 +71,7 @@ impl Pool<'_> {
         self.kept_or(scenario, options, || self.run(scenario, options))
     }
 
-    /// Runs a scenario once, whether or not the store has the run, until the token is used.
+    /// Runs a scenario once, even if the store has the run, until the token is used.
     pub(crate) fn run(
         &self,
         scenario: &Scenario,
@@ -85,7 +86,7 @@ impl Pool<'_> {
         run().map_err(|e| refused(scenario, e))
     }
 
-    /// File and line of a run in the store, if it is there.
+    /// Returns file and line of a run in the store, if present.
     pub fn stored(&self, scenario: &Scenario, options: &RunOptions) -> Option<Place> {
         let store = self.store?;
         let scenario = ScenarioHash::of_run(scenario);
@@ -101,7 +102,7 @@ impl Pool<'_> {
         let Some(store) = self.store else { return make() };
         let key = JobKey::of_run(store.revision(), &ScenarioHash::of_run(scenario), options);
         if !store.contains(&key) {
-            // Another process may have made it.
+            // Another process may have added it.
             store.refresh()?;
         }
         if let Some(record) = store.get(&key)? {
@@ -112,12 +113,13 @@ impl Pool<'_> {
         Ok(record)
     }
 
-    /// Repeats one of the stored runs of each control among `jobs`, and refuses the store if a
-    /// fingerprint differs: its program gave other results under the same revision. Without a store,
-    /// and where it has none of the jobs, nothing runs.
+    /// Repeats one of the stored runs of each control among `jobs`.
+    /// Rejects the store if a fingerprint differs: its program gave other results under the same revision. Without a
+    /// store,
+    /// or if it has none of the jobs, nothing runs.
     ///
     /// # Errors
-    /// [`StoreError::Stale`]; what the engine refuses.
+    /// [`StoreError::Stale`], or if the engine rejects a scenario.
     pub fn check_store(&self, jobs: &[(&Scenario, RunOptions)]) -> Result<(), LabError> {
         let Some(store) = self.store.filter(|s| !s.is_empty()) else { return Ok(()) };
         let mut controls = BTreeSet::new();
@@ -162,7 +164,7 @@ pub(crate) fn check<J: Sync>(
     Ok(())
 }
 
-/// A scenario under some controls, with some seeds each.
+/// A scenario under several controls, with several seeds each.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The scenario, once per control.
@@ -171,15 +173,15 @@ pub struct Batch {
     pub seeds: RangeInclusive<u64>,
     /// Interval of the curves; `None`: no curves.
     pub sample: Option<Span>,
-    /// An existing folder, into which the frames of the first seed are captured: `CONTROL.pcap`.
+    /// Existing folder for captures of the frames of the first seed: `CONTROL.pcap`.
     pub captures: Option<PathBuf>,
 }
 
 impl Batch {
-    /// Of these controls, or the scenario's own if there are none.
+    /// Builds a batch of these controls, or of the scenario's own if there are none.
     ///
     /// # Errors
-    /// When there is no such control, or one is named twice; no seeds.
+    /// If a control does not exist or is named twice, or there are no seeds.
     pub fn new(
         scenario: &Scenario,
         controls: &[impl AsRef<str>],
@@ -193,10 +195,10 @@ impl Batch {
         Ok(Batch { scenarios, seeds, sample: None, captures: None })
     }
 
-    /// Runs all of it: one list per control, one record per seed.
+    /// Runs the whole batch: one list per control, one record per seed.
     ///
     /// # Errors
-    /// What the engine refuses; a capture that cannot be written.
+    /// If the engine rejects a scenario, or a capture cannot be written.
     pub fn run(&self, pool: &Pool<'_>) -> Result<Vec<Vec<RunRecord>>, LabError> {
         let first = *self.seeds.start();
         let jobs: Vec<(&Scenario, u64)> = self
@@ -219,10 +221,10 @@ impl Batch {
     }
 }
 
-/// Does `work` on every job and returns the outcomes in the order of the jobs.
+/// Performs `work` on every job and returns the results in the order of the jobs.
 ///
 /// # Errors
-/// The error of a job; jobs that have not started then never do. [`LabError::Stopped`] where
+/// The error of a job; jobs that have not started then never do. [`LabError::Stopped`] if
 /// [`Pool::progress`] or [`Pool::cancel`] stops the batch before its last job is complete.
 pub fn all<J: Sync, T: Send>(
     pool: &Pool<'_>,
@@ -247,7 +249,7 @@ pub fn all<J: Sync, T: Send>(
     report(0);
     threads.install(|| {
         jobs.par_iter()
-            // One at a time: runs differ in length, and no thread should sit on a batch.
+            // One at a time: runs differ in length, and no thread should hold several.
             .with_max_len(1)
             .map(|job| {
                 if stop.load(Ordering::Relaxed) || cancelled() {
@@ -269,15 +271,15 @@ pub fn all<J: Sync, T: Send>(
 /// Runs a scenario once.
 ///
 /// # Errors
-/// What the engine refuses.
+/// If the engine rejects the scenario.
 pub fn once(scenario: &Scenario, seed: u64, sample: Option<Span>) -> Result<RunRecord, LabError> {
     measured(scenario, &RunOptions { seed, sample, ..RunOptions::default() })
 }
 
-/// Runs a scenario once, and measures what is asked for.
+/// Runs a scenario once with the requested measures.
 ///
 /// # Errors
-/// What the engine refuses.
+/// If the engine rejects the scenario.
 pub fn measured(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, LabError> {
     run(scenario, options).map_err(|e| refused(scenario, e))
 }
@@ -285,7 +287,7 @@ pub fn measured(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, 
 /// Runs a scenario once and captures its frames to `file`, all of them or those of one node.
 ///
 /// # Errors
-/// What the engine refuses; a file that cannot be written.
+/// If the engine rejects the scenario, or the file cannot be written.
 pub fn captured(
     scenario: &Scenario,
     seed: u64,
@@ -309,7 +311,7 @@ fn refused(scenario: &Scenario, e: fairmesh_engine::EngineError) -> LabError {
     LabError::refused(scenario.name(), e)
 }
 
-/// Ports of each flow: the server's is 5001, the client's tells flows apart.
+/// Returns the ports of each flow: the server's is 5001, the client's distinguishes flows.
 fn ports(scenario: &Scenario) -> Vec<Ports> {
     let ephemeral = |i: usize| 49_152 + (i % 16_384) as u16;
     let flows = scenario.flows().iter().enumerate();
@@ -318,7 +320,7 @@ fn ports(scenario: &Scenario) -> Vec<Ports> {
         .collect()
 }
 
-/// A round sampling interval that gives about 200 points.
+/// Returns a round sampling interval that gives about 200 points.
 pub fn sample_interval(duration: Span) -> Span {
     const STEPS: [u64; 3] = [1, 2, 5];
     let wanted = duration.as_nanos() / 200;

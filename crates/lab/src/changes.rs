@@ -1,4 +1,4 @@
-//! What is changed about a scenario from outside: times, a map's flows, the control.
+//! Changes to a scenario from outside: times, a map's flows, the control.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LabError, SettingProblem};
 
-/// What may be changed about a scenario from outside. Nothing by default.
+/// Changes to a scenario from outside. None by default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {
-    /// Simulated time instead of the scenario's.
+    /// Simulated time, in place of the scenario's.
     pub duration: Option<Span>,
-    /// Start of the measured interval instead of the scenario's.
+    /// Start of the measured interval, in place of the scenario's.
     pub warmup: Option<Span>,
     /// Gateways, for maps: names of nodes.
     pub gateways: Vec<String>,
-    /// Flows, for maps: from every node to the gateway, or the other way round.
+    /// Direction of flows, for maps: from every node to the gateway, or the reverse.
     pub flows: Option<Direction>,
     /// Number of flows, for maps; one per node by default.
     pub flow_count: Option<u32>,
     /// Connections of each node in each direction, for maps; one by default.
     pub connections: Option<u32>,
-    /// Each node is a subscriber with all its flows, for maps.
+    /// True if each node is a subscriber with all its flows, for maps.
     pub subscribers: bool,
     /// Radios, for maps.
     pub radio: MapRadio,
@@ -39,9 +39,9 @@ pub struct Changes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// Dotted path; `*` stands for every element of a list, a number for one.
+    /// Dotted path; `*` stands for every element of a list, a number for one element.
     pub key: String,
-    /// The value: a number, true or false where it reads as one, else a text.
+    /// The value: a number, true or false if it can be read as such, else a text.
     pub value: String,
 }
 
@@ -55,9 +55,9 @@ pub struct MapRadio {
     pub rate: Option<BitRate>,
     /// Width of the channel, with 802.11n, ac and ax.
     pub width: Option<Frequency>,
-    /// Spatial streams of every router, with these.
+    /// Spatial streams of every router, with 802.11n, ac and ax.
     pub streams: Option<u8>,
-    /// Channel number, with these.
+    /// Channel number, with 802.11n, ac and ax.
     pub channel: Option<u32>,
     /// Meaning of the costs of links.
     pub metric: Option<Metric>,
@@ -66,7 +66,7 @@ pub struct MapRadio {
 }
 
 impl MapRadio {
-    /// What is given, by the setting's name.
+    /// Returns the given settings, by name.
     pub fn given(&self) -> Vec<(&'static str, String)> {
         let mut out = Vec::new();
         let mut add = |key, value: Option<String>| out.extend(value.map(|v| (key, v)));
@@ -82,7 +82,7 @@ impl MapRadio {
 }
 
 impl Changes {
-    /// What is changed, one text per setting, for the record.
+    /// Returns the changes, one text per setting, for the record.
     pub fn list(&self) -> Vec<String> {
         let mut out = Vec::new();
         let mut add = |key: &str, value: Option<String>| {
@@ -101,12 +101,11 @@ impl Changes {
     }
 }
 
-/// The scenario with another duration and warm-up. A warm-up that is not given stays, unless it would
-/// take half of the run or more: then it becomes a tenth.
+/// Returns the scenario with another duration and warm-up.
+/// A warm-up that is not given stays, unless it would take half of the run or more: then it becomes a tenth.
 ///
 /// # Errors
-/// A run in which nothing would be measured, or that would end before a flow starts or a change
-/// happens.
+/// If a run would measure nothing, or would end before a flow starts or a change happens.
 pub fn set_times(
     scenario: Scenario,
     duration: Option<Span>,
@@ -131,10 +130,10 @@ pub fn set_times(
     Ok(scenario.with_times(end, warmup)?)
 }
 
-/// The scenario under another control. The numbers of the scenario's own control stay with it.
+/// Returns the scenario under another control. The numbers of the scenario's own control stay with it.
 ///
 /// # Errors
-/// When there is no such control.
+/// If there is no such control.
 pub fn with_control(
     scenario: &Scenario,
     name: &str,
@@ -145,10 +144,10 @@ pub fn with_control(
     Ok(scenario.clone().with_control(control))
 }
 
-/// One scenario per control that is asked for; the scenario's own control if it names none.
+/// Returns one scenario per requested control; the scenario's own control if none is named.
 ///
 /// # Errors
-/// When there is no such control, or one is named twice.
+/// If a control does not exist, or is named twice.
 pub fn with_controls(
     scenario: &Scenario,
     names: &[impl AsRef<str>],
@@ -173,7 +172,7 @@ pub fn with_controls(
 /// Another value for a parameter of controls.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The control, without variants; all that have the parameter if it names none.
+    /// The control, without variants; if `None`, all controls that have the parameter.
     pub control: Option<String>,
     /// The parameter's name.
     pub parameter: String,
@@ -192,7 +191,7 @@ pub struct AssignmentError {
 impl FromStr for Assignment {
     type Err = AssignmentError;
 
-    /// `epoch=5` for all controls that have it, `pfrc.epoch=5` for one.
+    /// Parses `epoch=5` for all controls that have it, `pfrc.epoch=5` for one.
     fn from_str(text: &str) -> Result<Self, AssignmentError> {
         let bad = || AssignmentError { found: text.to_owned() };
         let (name, value) = text.split_once('=').ok_or_else(bad)?;
@@ -216,11 +215,11 @@ impl fmt::Display for Assignment {
     }
 }
 
-/// The assignments that concern a control: those that name it, or name none and of which it has the
-/// parameter.
+/// Returns the assignments that apply to a control.
+/// They name it, or name no control and it has the parameter.
 ///
 /// # Errors
-/// When there is no such control.
+/// If there is no such control.
 pub fn assignments_of(
     name: &str,
     set: &[Assignment],
@@ -237,7 +236,7 @@ pub fn assignments_of(
 /// Changes parameters of the scenarios' controls.
 ///
 /// # Errors
-/// A parameter that none of the controls meant has, or a value that it may not have.
+/// If none of the addressed controls has a parameter, or a value is out of its range.
 pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<(), LabError> {
     for Assignment { control, parameter, value } in set {
         let meant =

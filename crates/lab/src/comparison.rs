@@ -1,4 +1,4 @@
-//! The objects that `--json` prints and `results.json` holds (docs/cli.md, "JSON").
+//! The objects printed by `--json` and stored in `results.json` (docs/cli.md, "JSON").
 
 use fairmesh_engine::record::RunRecord;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::optimum::Optimum;
 use crate::summary::ControlSummary;
 use crate::tradeoff::tradeoffs;
 
-/// One run, as `run --json` prints it.
+/// One run, as printed by `run --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct OneRun<'a> {
     /// [`SCHEMA`].
@@ -18,13 +18,13 @@ pub struct OneRun<'a> {
     pub record: &'a RunRecord,
     /// [`GENERATOR`].
     pub generator: &'static str,
-    /// What was assumed, changed or left out, a sentence each; absent where there is nothing to say.
+    /// Assumptions, changes and omissions, a sentence each; absent if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub notes: &'a [String],
 }
 
 impl<'a> OneRun<'a> {
-    /// Of its record, and what was said before it ran.
+    /// Builds the object from a record, and from the notes made before the run.
     pub fn of(record: &'a RunRecord, notes: &'a [String]) -> Self {
         OneRun { schema: SCHEMA, record, generator: GENERATOR, notes }
     }
@@ -39,7 +39,7 @@ pub struct Comparison {
     pub scenario: String,
     /// Number of seeds.
     pub seeds: usize,
-    /// One entry per control, in the order asked for.
+    /// One entry per control, in the requested order.
     pub results: Vec<ControlSummary>,
     /// The seeds themselves.
     pub seed_list: Vec<u64>,
@@ -49,7 +49,7 @@ pub struct Comparison {
     pub warmup_s: f64,
     /// [`GENERATOR`].
     pub generator: &'static str,
-    /// What was assumed, changed or left out, a sentence each; absent where there is nothing to say.
+    /// Assumptions, changes and omissions, a sentence each; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -77,13 +77,13 @@ impl Comparison {
         }
     }
 
-    /// With what was said before the runs.
+    /// Adds the notes made before the runs.
     #[must_use]
     pub fn noted(self, notes: Vec<String>) -> Self {
         Comparison { notes, ..self }
     }
 
-    /// Adds what the same records are of the optimum of their scenario.
+    /// Adds the measures of the same records relative to their scenario's optimum.
     #[must_use]
     pub fn of_optimum(mut self, records: &[Vec<RunRecord>], optimum: &Optimum) -> Self {
         let results = self.results.into_iter().zip(records);
@@ -92,20 +92,20 @@ impl Comparison {
     }
 }
 
-/// What `results.json` holds: the comparison and, without their curves, the runs it came from.
+/// Content of `results.json`: the comparison and its runs without their curves.
 #[derive(Serialize)]
 pub struct ResultFile<'a> {
     /// The object of `--json`.
     #[serde(flatten)]
     pub comparison: &'a Comparison,
-    /// The command line that made it.
+    /// Command line that produced it.
     pub command: &'a str,
     /// Every run.
     pub runs: Vec<RunRecord>,
 }
 
 impl<'a> ResultFile<'a> {
-    /// Of all runs; their curves are left to `series.parquet`.
+    /// Builds the object from all runs; their curves are in `series.parquet`.
     pub fn new(
         comparison: &'a Comparison,
         command: &'a str,

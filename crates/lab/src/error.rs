@@ -1,5 +1,5 @@
-//! Errors of the laboratory. Each prints as one sentence that names file, key or setting, and what
-//! was expected.
+//! Errors of the laboratory. Each prints as one sentence that names file, key or setting, and the
+//! expected value.
 
 use std::fmt;
 use std::io;
@@ -15,32 +15,32 @@ use crate::optimum::error::OptimumError;
 use crate::store::error::StoreError;
 use crate::sweep::vary::AxisError;
 
-/// Reason that a crate on top of the laboratory gives.
+/// Reason from a crate on top of the laboratory.
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Reason why something was refused or could not be finished.
+/// Reason for a rejection or an unfinished operation.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A setting from outside the scenario file is wrong.
+    /// A setting from outside the scenario file is invalid.
     #[error("{setting}: {problem}")]
     Setting {
         /// Its name, such as `gateway` or `duration`.
         setting: &'static str,
-        /// What was found and what was expected.
+        /// Found and expected value.
         problem: Box<SettingProblem>,
     },
-    /// A file or folder is wrong, or cannot be read or written.
+    /// A file or folder is invalid, or cannot be read or written.
     #[error("{}: {problem}", path.display())]
     File {
         /// Its path as given.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// Found and expected value.
         problem: Box<FileProblem>,
     },
-    /// A scenario is wrong; its message names file and key.
+    /// A scenario is invalid; its message names file and key.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A run or an analysis was refused.
+    /// A run or an analysis was rejected.
     #[error("{scenario}: {problem}")]
     Run {
         /// Scenario file or name.
@@ -51,19 +51,19 @@ pub enum LabError {
     /// A store of results cannot be used.
     #[error(transparent)]
     Store(Box<StoreError>),
-    /// The caller stopped a batch. Results that were complete are in its store.
+    /// The caller stopped a batch. Completed results are in its store.
     #[error("{what}: stopped after {done} of {total}")]
     Stopped {
         /// Name of the batch.
         what: &'static str,
-        /// Jobs that are complete.
+        /// Jobs completed.
         done: usize,
-        /// All jobs.
+        /// Total number of jobs.
         total: usize,
     },
 }
 
-/// Reason why a setting is refused.
+/// Reason for the rejection of a setting.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingProblem {
     /// A batch without seeds.
@@ -72,7 +72,7 @@ pub enum SettingProblem {
     /// The threads cannot be started.
     #[error("{0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
-    /// A run that takes no time.
+    /// A run of zero duration.
     #[error("found 0 s; expected a longer time")]
     NoTime,
     /// A warm-up that leaves nothing to measure.
@@ -89,7 +89,7 @@ pub enum SettingProblem {
     /// A control is named twice.
     #[error("\"{0}\" is given twice; expected each once")]
     ControlTwice(String),
-    /// A value that an option of a control may not have.
+    /// A value outside the range of a control's option.
     #[error("{0}")]
     Option(#[from] ParameterError),
     /// An option is set for a control that does not run.
@@ -131,7 +131,7 @@ pub enum SettingProblem {
         /// Problem of the scenario.
         error: ScenarioError,
     },
-    /// Reason that a crate on top of the laboratory gives.
+    /// Reason from a crate on top of the laboratory.
     #[error(transparent)]
     Other(BoxedError),
 }
@@ -148,7 +148,7 @@ fn values(point: &[(String, String)]) -> String {
     point.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Reason why a file or folder is refused, or an operation on it failed.
+/// Reason for the rejection of a file or folder, or for a failed operation on it.
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
     /// There is no such file.
@@ -203,7 +203,7 @@ pub enum FileProblem {
         /// Content that was expected.
         expected: &'static str,
     },
-    /// A key has another value than this program writes.
+    /// A key has another value than this program would write.
     #[error("{key}: found {found}; expected {expected}")]
     Key {
         /// The key.
@@ -224,7 +224,7 @@ pub enum FileProblem {
     /// Results cannot be written in the format of the file.
     #[error("cannot be written: {0}")]
     Encode(BoxedError),
-    /// Reason that a crate on top of the laboratory gives.
+    /// Reason from a crate on top of the laboratory.
     #[error(transparent)]
     Other(BoxedError),
 }
@@ -233,19 +233,19 @@ fn prefix(key: &str) -> String {
     if key.is_empty() { String::new() } else { format!("{key}: ") }
 }
 
-/// Reason why a run or an analysis of a scenario is refused.
+/// Reason for the rejection of a run or an analysis of a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum RunProblem {
-    /// The engine refuses it.
+    /// The engine rejects it.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// An analytic model refuses it.
+    /// An analytic model rejects it.
     #[error(transparent)]
     Analysis(#[from] AnalysisError),
     /// It has no optimum.
     #[error(transparent)]
     Optimum(#[from] OptimumError),
-    /// Reason that a crate on top of the laboratory gives.
+    /// Reason from a crate on top of the laboratory.
     #[error(transparent)]
     Other(BoxedError),
 }
@@ -257,22 +257,22 @@ impl From<StoreError> for LabError {
 }
 
 impl LabError {
-    /// A wrong setting.
+    /// Builds the error of an invalid setting.
     pub(crate) fn wrong(setting: &'static str, problem: impl Into<SettingProblem>) -> Self {
         LabError::Setting { setting, problem: Box::new(problem.into()) }
     }
 
-    /// A wrong file or folder.
+    /// Builds the error of an invalid file or folder.
     pub(crate) fn at(path: impl AsRef<Path>, problem: FileProblem) -> Self {
         LabError::File { path: path.as_ref().to_owned(), problem: Box::new(problem) }
     }
 
-    /// A refused run or analysis.
+    /// Builds the error of a rejected run or analysis.
     pub fn refused(scenario: impl fmt::Display, problem: impl Into<RunProblem>) -> Self {
         LabError::Run { scenario: scenario.to_string(), problem: Box::new(problem.into()) }
     }
 
-    /// A search for an optimum that failed: of a store, or of the scenario.
+    /// Builds the error of a failed search for an optimum: of a store, or of the scenario.
     pub fn optimum(scenario: &Scenario, e: OptimumError) -> Self {
         match e {
             OptimumError::Store(e) => e.into(),
@@ -280,17 +280,17 @@ impl LabError {
         }
     }
 
-    /// A wrong setting, for a reason of the caller's.
+    /// Builds the error of an invalid setting with a caller's reason.
     pub fn setting(setting: &'static str, problem: impl Into<BoxedError>) -> Self {
         LabError::wrong(setting, SettingProblem::Other(problem.into()))
     }
 
-    /// A wrong file or folder, for a reason of the caller's.
+    /// Builds the error of an invalid file or folder with a caller's reason.
     pub fn file(path: impl AsRef<Path>, problem: impl Into<BoxedError>) -> Self {
         LabError::at(path, FileProblem::Other(problem.into()))
     }
 
-    /// A refused run, for a reason of the caller's.
+    /// Builds the error of a rejected run with a caller's reason.
     pub fn run(scenario: impl Into<String>, problem: impl Into<BoxedError>) -> Self {
         LabError::refused(scenario.into(), RunProblem::Other(problem.into()))
     }

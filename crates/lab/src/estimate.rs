@@ -1,21 +1,21 @@
-//! A number from several runs: their mean, and how sure it is.
+//! Statistics from several runs: a mean and its confidence interval.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A mean with the half-width of its 95 % interval (Student t): the one kind of uncertain number
-/// that there is here.
+/// A mean with the half-width of its 95 % interval (Student t).
+/// It is the only type of uncertain number here.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The mean, or another statistic where one is asked for.
+    /// The mean, or another statistic if requested.
     pub mean: f64,
-    /// Half-width of the 95 % interval; `None` for a single value, and where there is no interval.
+    /// Half-width of the 95 % interval; `None` for a single value, and if there is no interval.
     #[serde(alias = "half_width")]
     pub ci95: Option<f64>,
 }
 
 impl Estimate {
-    /// Of one value per run; 0 of none.
+    /// Returns the estimate from one value per run; 0 without values.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len();
         let mean = if n == 0 { 0.0 } else { values.iter().sum::<f64>() / n as f64 };
@@ -27,28 +27,28 @@ impl Estimate {
         Estimate { mean, ci95: Some(t95(n - 1) * (variance / n as f64).sqrt()) }
     }
 
-    /// A number without an interval.
+    /// Returns a number without an interval.
     pub fn exact(value: f64) -> Self {
         Estimate { mean: value, ci95: None }
     }
 
-    /// A number that is counted or worked out: nothing about it is unsure.
+    /// Returns a number that was counted or computed, with an interval of zero width.
     pub fn counted(value: f64) -> Self {
         Estimate { mean: value, ci95: Some(0.0) }
     }
 
-    /// Half-width of the interval; 0 where there is none.
+    /// Returns the half-width of the interval; 0 if there is none.
     pub fn half_width(&self) -> f64 {
         self.ci95.unwrap_or(0.0)
     }
 
-    /// In another unit.
+    /// Returns the estimate in another unit.
     #[must_use]
     pub fn scaled(self, by: f64) -> Self {
         Estimate { mean: self.mean * by, ci95: self.ci95.map(|ci| ci * by) }
     }
 
-    /// "614.3 ± 1.8", scaled and rounded; without "±" where there is no interval.
+    /// Formats as "614.3 ± 1.8", scaled and rounded; without "±" if there is no interval.
     pub fn show(&self, scale: f64, digits: usize) -> String {
         match self.ci95 {
             Some(ci) => format!("{:.digits$} ± {:.digits$}", self.mean * scale, ci * scale),
@@ -56,12 +56,12 @@ impl Estimate {
         }
     }
 
-    /// Whether this is higher than another beyond both intervals.
+    /// Returns true if this is higher than another beyond both intervals.
     pub fn above(&self, other: &Estimate) -> bool {
         self.mean - self.half_width() > other.mean + other.half_width()
     }
 
-    /// As records keep it: six significant digits.
+    /// Returns the form stored in records: six significant digits.
     #[must_use]
     pub fn rounded(self) -> Self {
         let digits = |v: f64| format!("{v:.5e}").parse().unwrap_or(v);
@@ -69,42 +69,42 @@ impl Estimate {
     }
 }
 
-/// 97.5 % quantile of Student's t distribution with `dof` degrees of freedom.
+/// Returns the 97.5 % quantile of Student's t distribution with `dof` degrees of freedom.
 fn t95(dof: usize) -> f64 {
     StudentsT::new(0.0, 1.0, dof as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
 }
 
-/// An estimate as a pair, `[mean, ci95]`: the short form of records with many of them.
+/// Serialisation of an estimate as a pair, `[mean, ci95]`: the short form for records with many.
 pub mod pair {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::Estimate;
 
     /// # Errors
-    /// What the format refuses.
+    /// If the format rejects it.
     pub fn serialize<S: Serializer>(e: &Estimate, to: S) -> Result<S::Ok, S::Error> {
         (e.mean, e.ci95).serialize(to)
     }
 
     /// # Errors
-    /// When it is no pair.
+    /// If it is not a pair.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Estimate, D::Error> {
         let (mean, ci95) = Deserialize::deserialize(from)?;
         Ok(Estimate { mean, ci95 })
     }
 
-    /// The same where there may be none.
+    /// Serialisation of an optional estimate as a pair.
     pub mod option {
         use super::{Deserialize, Deserializer, Estimate, Serialize, Serializer};
 
         /// # Errors
-        /// What the format refuses.
+        /// If the format rejects it.
         pub fn serialize<S: Serializer>(e: &Option<Estimate>, to: S) -> Result<S::Ok, S::Error> {
             e.map(|e| (e.mean, e.ci95)).serialize(to)
         }
 
         /// # Errors
-        /// When it is no pair.
+        /// If it is not a pair.
         pub fn deserialize<'de, D: Deserializer<'de>>(
             from: D,
         ) -> Result<Option<Estimate>, D::Error> {

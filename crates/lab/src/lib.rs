@@ -1,8 +1,8 @@
 //! The laboratory: load a scenario, change it, run it under controls and seeds, and measure.
 //!
-//! Everything that a command line, a notebook or a cluster would call. It knows no argument, no
-//! terminal and no system call beyond files; its errors say which file, which key and what was
-//! expected.
+//! It has all functions for a command line, a notebook or a cluster. It has no arguments, no
+//! terminal and no system calls beyond files; its errors name the file, the key and the
+//! expected value.
 
 pub mod analysis;
 pub mod batch;
@@ -33,7 +33,7 @@ pub use error::{BoxedError, FileProblem, LabError, RunProblem, SettingProblem};
 pub use estimate::Estimate;
 pub use job::{Job, JobKey, Revision};
 pub use store::{OtherRevisions, Store, StoreError};
-// What the laboratory takes and gives, so that a program needs no other crate of ours.
+// Inputs and results of the laboratory, so that a program needs no other crate of fairmesh.
 pub use fairmesh_capacity as models;
 pub use fairmesh_control as control;
 pub use fairmesh_engine::{CancelToken, measures};

@@ -1,9 +1,9 @@
-//! What somebody should know before a run, so that nobody takes what comes out for a control's doing.
+//! Warnings before a run, so that its results are not wrongly attributed to a control.
 
 use fairmesh_control::Mechanism;
 use fairmesh_scenario::{Scenario, Transport};
 
-/// Which controls have nowhere to run, or nobody to hear them: a sentence each.
+/// Returns a sentence for each control that runs nowhere or whose marks no flow responds to.
 pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     let idle = |s: &&Scenario| {
         // `fifo` is the absence of control.
@@ -30,7 +30,7 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     if let Some(Err(refused)) = scenarios.first().map(fairmesh_engine::fair_rates) {
         notes.push(format!("{refused}; measures against fair rates are absent"));
     }
-    // The same for all: a file has one.
+    // The same for all controls: a file has one.
     if let Some(theirs) = scenarios.first().and_then(|s| s.at_gateways()) {
         notes
             .push(format!("gateways run {theirs} (control.gateway), whatever the other nodes run"));
@@ -38,17 +38,19 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     notes
 }
 
-/// Fewest packets of a flow that a result rests on.
+/// Minimum number of packets of a flow for a meaningful result.
 const FEWEST: f64 = 200.0;
-/// Bytes of a full-size segment.
+/// Length of a full-size segment, bytes.
 const SEGMENT: f64 = 1460.0;
-/// Flows that are named.
+/// Maximum number of flows that are named.
 const LISTED: usize = 5;
 
-/// Which greedy flows would bring fewer than 200 full-size packets at their analytic fair rate while the run is measured: chance
-/// decides then who starves. For maps, whose links nobody chose for a simulation.
+/// Returns a warning about greedy flows with too few full-size packets in the measured interval.
+/// At their analytic fair rate they would bring fewer than 200, and then starvation is random. For maps, whose links
+/// were
+/// not chosen for a simulation.
 pub fn few_packets(scenario: &Scenario) -> Option<String> {
-    // What cannot be analysed is told when it is run.
+    // A scenario that cannot be analysed is reported when it is run.
     let fair = fairmesh_engine::fair_rates(scenario).ok()?;
     let measured = scenario.duration().saturating_sub(scenario.warmup()).as_secs_f64();
     let packets = |bps: f64| bps * measured / (8.0 * SEGMENT);
@@ -74,12 +76,12 @@ pub fn few_packets(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// Whether marks are all that a control has.
+/// Returns true if marks are a control's only action.
 fn only_marks(control: &Mechanism) -> bool {
     control.definition().name == "lbm"
 }
 
-/// Whether any flow answers to the marks of the scenario's control.
+/// Returns true if any flow responds to the marks of the scenario's control.
 fn hears_marks(scenario: &Scenario) -> bool {
     scenario.flows().iter().any(|f| match &f.transport {
         Transport::Tcp(tcp) => tcp.ecn && !tcp.ect1,

@@ -1,8 +1,8 @@
 //! Records of runs, written and read back.
 //!
-//! What `run --json` prints is one record; a result folder's `results.json` has those of every run,
-//! without their curves. Both say the version of their layout and the program that wrote them, and
-//! only a record of this version is taken: another may mean something else by the same key.
+//! `run --json` prints one record; a result folder's `results.json` has those of every run,
+//! without their curves. Both name the version of their layout and the program that wrote them, and
+//! only a record of this version is accepted: another may give the same key another meaning.
 
 use std::fs;
 use std::path::Path;
@@ -19,16 +19,17 @@ use crate::{FileProblem, LabError};
 /// Reads the record of one run.
 ///
 /// # Errors
-/// When the file cannot be read, is no record, or is one of another schema or version.
+/// If the file cannot be read, is not a record, or is one of another schema or version.
 pub fn read(path: &Path) -> Result<RunRecord, LabError> {
     parse(path, open(path)?)
 }
 
-/// Reads the records of a result folder, or of its `results.json`: one list per control, in the
-/// order of the comparison, one record per seed. Their curves are in `series.parquet`.
+/// Reads the records of a result folder, or of its `results.json`.
+/// Returns one list per control, in the order of the comparison, one record per seed. Their curves are in
+/// `series.parquet`.
 ///
 /// # Errors
-/// When the file cannot be read, is no result, or is one of another schema or version.
+/// If the file cannot be read, is not a result, or is one of another schema or version.
 pub fn read_results(path: &Path) -> Result<Vec<Vec<RunRecord>>, LabError> {
     #[derive(Deserialize)]
     struct Runs {
@@ -60,7 +61,7 @@ fn open(path: &Path) -> Result<Value, LabError> {
         .map_err(|error| LabError::at(path, FileProblem::NotJson { error, expected }))
 }
 
-/// Refuses what this version did not write, and names the key of whatever is wrong.
+/// Rejects content that this version did not write, and names the invalid key.
 fn parse<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, LabError> {
     for (key, expected) in [("schema", Value::from(SCHEMA)), ("generator", GENERATOR.into())] {
         let found = &value[key];
@@ -85,7 +86,7 @@ mod tests {
     use crate::comparison::{Comparison, OneRun, ResultFile};
     use crate::testing::record;
 
-    /// A folder with one record in it, changed by `change`.
+    /// Returns a folder with one record in it, changed by `change`.
     fn kept(change: impl Fn(&mut Value)) -> (tempfile::TempDir, PathBuf) {
         let r = record("fifo", 7, &[(1e5 / 3.0, 2e5, 1), (0.1, 2e5, 3)]);
         let mut value = serde_json::to_value(OneRun::of(&r, &[])).unwrap();

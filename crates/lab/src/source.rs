@@ -1,4 +1,4 @@
-//! From a file to a scenario, with what is changed about it from outside.
+//! Scenarios from files, with changes from outside.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::{Changes, FileProblem, LabError, SettingProblem};
 use fairmesh_control::Registry;
 use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
 
-/// A scenario and where it came from.
+/// A scenario and its source.
 #[derive(Debug)]
 pub struct Loaded {
     /// The file, as given.
@@ -21,21 +21,21 @@ pub struct Loaded {
     pub scenario: Scenario,
 }
 
-/// Reads a scenario and applies what is changed about it.
+/// Reads a scenario and applies its changes.
 ///
 /// # Errors
-/// Everything that can be wrong with the file, or with the changes.
+/// If the file or the changes are invalid.
 pub fn load(path: &Path, changes: &Changes, registry: &Registry) -> Result<Loaded, LabError> {
     let bytes = read(path)?;
     let scenario = build(path, &bytes, changes, registry)?;
     Ok(Loaded { path: path.to_owned(), bytes, scenario })
 }
 
-/// Builds a scenario from a file's content and applies what is changed about it. `registry` has the
-/// mechanisms that it may name.
+/// Builds a scenario from a file's content and applies its changes.
+/// `registry` has the mechanisms that it may name.
 ///
 /// # Errors
-/// Everything that can be wrong with the content, or with the changes.
+/// If the content or the changes are invalid.
 pub fn build(
     path: &Path,
     bytes: &[u8],
@@ -89,7 +89,7 @@ fn import_options(changes: &Changes) -> ImportOptions {
     }
 }
 
-/// Refuses a map's options for a scenario file, which has its own gateway, flows and rates.
+/// Rejects a map's options for a scenario file, which has its own gateway, flows and rates.
 fn check_map_options(path: &Path, changes: &Changes, format: Format) -> Result<(), LabError> {
     if matches!(format, Format::Toml) {
         let given = [
@@ -111,10 +111,10 @@ fn check_map_options(path: &Path, changes: &Changes, format: Format) -> Result<(
     Ok(())
 }
 
-/// Reads a file of at most the size that any scenario has.
+/// Reads a file up to the size limit of scenarios.
 ///
 /// # Errors
-/// When it is not there, not a file, too large or not readable.
+/// If it does not exist, is not a file, is too large or is not readable.
 pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     let expected = "a scenario file";
     let unreadable = |error: std::io::Error| match error.kind() {
@@ -126,8 +126,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     }
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
-    // One byte more than accepted, so that the parser sees and refuses what is too long; a pipe or
-    // device without end does not fill the memory.
+    // One byte more than accepted, so that the parser detects and rejects longer content; an endless pipe or
+    // device does not fill the memory.
     file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     Ok(bytes)
 }

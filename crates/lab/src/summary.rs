@@ -1,4 +1,4 @@
-//! From one record per seed to one summary per control: means with 95 % intervals.
+//! Summaries over seeds: means with 95 % intervals, one summary per control.
 
 use fairmesh_engine::measures;
 use fairmesh_engine::record::{Drops, FlowRecord, RunRecord, SignallingRecord, SubscriberRecord};
@@ -9,7 +9,7 @@ use crate::optimum::Optimum;
 use crate::tradeoff::Tradeoff;
 use crate::verdict::{Links, STARVED, Starving};
 
-/// Delay over seeds, s; `None` when no seed delivered anything.
+/// Delay over seeds, s; `None` if no seed delivered anything.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DelaySummary {
     /// Mean over seeds of the mean.
@@ -49,12 +49,12 @@ impl DropsSummary {
         }
     }
 
-    /// All causes together.
+    /// Returns the sum over all causes.
     pub fn total(&self) -> f64 {
         self.queue + self.wire + self.retry_limit + self.limiter
     }
 
-    /// The cause with the most losses and its share of all; `None` when nothing was lost.
+    /// Returns the cause with the most losses and its share of all; `None` if nothing was lost.
     pub fn main_cause(&self) -> Option<(&'static str, f64)> {
         let causes = [
             ("queue overflow", self.queue),
@@ -84,19 +84,20 @@ pub struct FlowSummary {
     pub goodput_bps: Estimate,
     /// Max-min rate, bit/s; `None` if the runs were given no fair rates.
     pub fair_bps: Option<f64>,
-    /// Rate against which the goodput is judged, bit/s: the fair rate during the part of the time in
-    /// which the application had something to transfer; no more than the optimum where that is
-    /// known, or than an equal share where fair rates are upper bounds. `None` without fair rates.
+    /// Rate against which the goodput is judged, bit/s; `None` without fair rates.
+    /// It is the fair rate during the fraction of the time in which the application had data to transfer. It is at most
+    /// the
+    /// optimum if that is known, and at most an equal share if fair rates are upper bounds.
     pub due_bps: Option<f64>,
-    /// Mean goodput over that rate; `None` where no rate is due: a path over a link that never
-    /// delivers, or nothing to transfer.
+    /// Mean goodput over that rate; `None` if no rate is due.
+    /// That is the case for a path over a link that never delivers, or without data to transfer.
     pub over_fair: Option<f64>,
-    /// Part of the flow's time in which its application had something to transfer.
+    /// Fraction of the flow's time in which its application had data to transfer.
     pub active_share: f64,
     /// Names of the nodes on its path.
     #[serde(skip)]
     pub(crate) path: Vec<String>,
-    /// Max-min rate that the simulator carries, bit/s, where it was asked for.
+    /// Max-min rate that the simulator carries, bit/s, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimum_bps: Option<f64>,
     /// One-way delay, s.
@@ -112,7 +113,7 @@ pub struct FlowSummary {
 }
 
 impl FlowSummary {
-    /// Its label in tables: its ends, and its name where that says something else.
+    /// Returns its label in tables: its ends, and its name if that adds information.
     pub fn label(&self) -> String {
         flow_label(&self.name, &self.from, &self.to)
     }
@@ -137,7 +138,7 @@ pub struct SubscriberSummary {
     pub fair_bps: Option<f64>,
     /// Mean goodput over the fair rate.
     pub over_fair: Option<f64>,
-    /// Max-min rate that the simulator carries, bit/s, where it was asked for.
+    /// Max-min rate that the simulator carries, bit/s, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimum_bps: Option<f64>,
     /// Losses of its flows per run, by cause.
@@ -149,7 +150,7 @@ pub struct SubscriberSummary {
 pub struct ControlSummary {
     /// Control name, with variant.
     pub control: String,
-    /// Whether anything in it is this project's own and not published.
+    /// True if a part of it is this project's own and unpublished.
     pub ours: bool,
     /// Jain's index of the goodputs.
     pub jain: Estimate,
@@ -159,9 +160,9 @@ pub struct ControlSummary {
     pub min_over_fair: Option<Estimate>,
     /// Largest goodput over fair rate.
     pub max_over_fair: Option<Estimate>,
-    /// Σ goodput × hops over the same sum at the analytic rates.
+    /// Σ goodput × hops over that sum at the analytic rates.
     pub utilization_ratio: Option<Estimate>,
-    /// Smallest goodput over its optimum, where that was asked for.
+    /// Smallest goodput over its optimum, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_over_optimum: Option<Estimate>,
     /// Sum of the goodputs over that of the optimum.
@@ -178,19 +179,18 @@ pub struct ControlSummary {
     pub signalling_airtime: Estimate,
     /// One entry per flow, in scenario order.
     pub flows: Vec<FlowSummary>,
-    /// One entry per subscriber, in scenario order; absent where there are none. Where there are, the
-    /// measures are over them, and over flows that belong to none.
+    /// One entry per subscriber, in scenario order; absent if there are none.
+    /// If present, the measures are over subscribers, and over flows without a subscriber.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<SubscriberSummary>,
-    /// Subscribers, and flows that belong to none, below [`STARVED`] of the rate that is due to them,
-    /// worst first.
+    /// Subscribers, and flows without a subscriber, below [`STARVED`] of their due rate, worst first.
     pub starving: Vec<Starving>,
-    /// Whether the analytic fair rates are upper bounds.
+    /// True if the analytic fair rates are upper bounds.
     pub fair_is_upper_bound: bool,
-    /// Limits that still moved at the end; absent where none did, and where no curves were sampled.
+    /// Limits that still moved at the end; absent if none did, or if no curves were sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving_limits: Option<MovingLimits>,
-    /// Gain and cost against the baseline, where another control was run beside it.
+    /// Gain and cost against the baseline, if another control was run beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tradeoff: Option<Tradeoff>,
     /// Losses per run, by cause.
@@ -204,16 +204,17 @@ pub struct ControlSummary {
     pub fingerprints: Vec<String>,
 }
 
-/// What the mark at the names of controls means in tables of results.
+/// Meaning of the mark at the names of controls in tables of results.
 pub const OURS: &str = "* ours: not published, or not as it is here";
 
-/// A control's name as tables have it, marked ([`OURS`]) where anything in it is not published.
+/// Returns a control's name for tables, marked ([`OURS`]) if a part of it is unpublished.
 pub fn marked(control: &str, ours: bool) -> String {
     if ours { format!("{control} *") } else { control.to_owned() }
 }
 
 impl ControlSummary {
-    /// Of one record per seed, all of one scenario and control. `records` must not be empty.
+    /// Returns the summary of one record per seed, all of one scenario and control.
+    /// `records` must not be empty.
     pub fn of(records: &[RunRecord]) -> Self {
         let first = &records[0];
         let fair: Option<Vec<f64>> = first.flows.iter().map(|f| f.fair_bps).collect();
@@ -269,7 +270,7 @@ impl ControlSummary {
         summary
     }
 
-    /// Adds what the same records are of the optimum of their scenario.
+    /// Adds the measures of the same records relative to their scenario's optimum.
     #[must_use]
     pub fn of_optimum(mut self, records: &[RunRecord], optimum: &Optimum) -> Self {
         self.min_over_optimum = Some(over(records, &|g| optimum.min_over(g)));
@@ -288,7 +289,7 @@ impl ControlSummary {
         self
     }
 
-    /// Works out who starves from the rates that are due.
+    /// Determines the starving subscribers and flows from the due rates.
     fn judge(&mut self) {
         let over = |goodput: f64, due: Option<f64>| due.filter(|d| *d > 0.0).map(|d| goodput / d);
         for f in &mut self.flows {
@@ -323,7 +324,7 @@ impl ControlSummary {
         self.starving = starving;
     }
 
-    /// Flows below [`STARVED`] of the rate that is due to them, worst first.
+    /// Returns the flows below [`STARVED`] of their due rate, worst first.
     pub fn starved(&self) -> Vec<&FlowSummary> {
         let below = |f: &&FlowSummary| f.over_fair.is_some_and(|o| o < STARVED);
         let mut starved: Vec<_> = self.flows.iter().filter(below).collect();
@@ -338,12 +339,12 @@ impl ControlSummary {
 pub struct MovingLimits {
     /// Flows whose limit moved in any run.
     pub flows: usize,
-    /// The largest change: a flow's mean limit in the last quarter of the measured interval over that
-    /// in the quarter before, less 1, without its sign.
+    /// Largest relative change of a flow's mean limit, without its sign.
+    /// It is the mean in the last quarter of the measured interval over that in the quarter before, less 1.
     pub largest_change: f64,
 }
 
-/// Change of a flow's mean limit from one quarter to the next from which it is still moving.
+/// Relative change of a flow's mean limit between quarters from which it counts as moving.
 const MOVES: f64 = 0.2;
 
 fn moving_limits(records: &[RunRecord]) -> Option<MovingLimits> {
@@ -356,7 +357,7 @@ fn moving_limits(records: &[RunRecord]) -> Option<MovingLimits> {
     Some(MovingLimits { flows: all.len(), largest_change })
 }
 
-/// Change of a flow's mean limit from the third to the last quarter of the measured interval.
+/// Returns the change of a flow's mean limit from the third to the last quarter of the measured interval.
 fn limit_drift(r: &RunRecord, flow: usize) -> Option<f64> {
     let limits = r.series.limit_bps.get(flow)?;
     let quarter = (r.duration_s - r.warmup_s) / 4.0;
@@ -370,7 +371,7 @@ fn limit_drift(r: &RunRecord, flow: usize) -> Option<f64> {
     Some((of(r.duration_s - quarter, r.duration_s)? / before - 1.0).abs())
 }
 
-/// A measure of the goodputs, over the seeds.
+/// Returns a measure of the goodputs, over the seeds.
 fn over(records: &[RunRecord], measure: &dyn Fn(&[f64]) -> f64) -> Estimate {
     let goodputs = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).collect::<Vec<_>>();
     Estimate::of(&records.iter().map(|r| measure(&goodputs(r))).collect::<Vec<_>>())
@@ -380,8 +381,8 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
     let first = &records[0].flows[i];
     let flows = || records.iter().map(|r| &r.flows[i]);
     let goodput_bps = Estimate::of(&flows().map(|f| f.goodput_bps).collect::<Vec<_>>());
-    // A run that delivered nothing has no delay, nor has emulated TCP, where none is measured: they
-    // must not pull the mean towards zero.
+    // A run that delivered nothing has no delay, nor has emulated TCP, for which none is measured: they
+    // must not reduce the mean.
     let measured = |f: &&FlowRecord| f.packets_delivered > 0 && f.delay_s.mean > 0.0;
     let delivered: Vec<_> = flows().filter(measured).collect();
     let delay = |of: &dyn Fn(&fairmesh_engine::record::DelayRecord) -> f64| {
@@ -443,13 +444,13 @@ fn subscriber_summary(records: &[RunRecord], i: usize) -> SubscriberSummary {
     }
 }
 
-/// Mean of `values`, 0 when there are none.
+/// Returns the mean of `values`, 0 if there are none.
 pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, n) = values.fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
     if n > 0.0 { sum / n } else { 0.0 }
 }
 
-/// A flow's label in tables: its ends, and its name where that says something else.
+/// Returns a flow's label in tables: its ends, and its name if that adds information.
 pub fn flow_label(name: &str, from: &str, to: &str) -> String {
     let ends = format!("{from} → {to}");
     let derived =
@@ -498,7 +499,7 @@ mod tests {
     fn measures_are_over_subscribers_where_there_are_any() {
         let with = |seed, rates: [f64; 3]| {
             let mut r = record("fifo", seed, &rates.map(|g| (g, 100e3, 1)));
-            // The third flow stands for itself.
+            // The third flow has no subscriber.
             r.subscribers = vec![SubscriberRecord {
                 name: "home".to_owned(),
                 flows: vec![0, 1],

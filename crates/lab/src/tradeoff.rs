@@ -6,28 +6,28 @@ use serde::Serialize;
 use crate::Estimate;
 use crate::summary::mean;
 
-/// The most sharers that count as the slowest.
+/// Maximum number of sharers that count as the slowest.
 const SLOWEST: usize = 10;
 
-/// What a control changes against the baseline, seed by seed.
+/// Effects of a control relative to the baseline, seed by seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tradeoff {
-    /// The baseline's control: `fifo` where it was run, else the first one.
+    /// The baseline's control: `fifo` if it was run, else the first one.
     pub baseline: String,
     /// Number of the slowest subscribers or flows: a third of all, at most ten.
     pub slowest: usize,
     /// Mean goodput of the slowest under the control, bit/s.
     pub slowest_bps: Estimate,
-    /// Mean goodput of the slowest under the baseline, bit/s. They need not be the same ones.
+    /// Mean goodput of the slowest under the baseline, bit/s. They may be different ones.
     pub slowest_baseline_bps: Estimate,
     /// Sum of the goodputs over the baseline's, less 1.
     pub sum_change: Estimate,
-    /// Median over the flows of their mean delay, less the baseline's, s; `None` where no delay was
-    /// measured.
+    /// Median over the flows of their mean delay, less the baseline's, s.
+    /// `None` if no delay was measured.
     pub delay_change_s: Option<Estimate>,
 }
 
-/// The tradeoff of each control but the baseline, by its place in `records`; `None` for the baseline.
+/// Returns the tradeoff of each control, by its place in `records`; `None` for the baseline.
 pub fn tradeoffs(records: &[Vec<RunRecord>]) -> Vec<Option<Tradeoff>> {
     if records.len() < 2 {
         return vec![None; records.len()];
@@ -65,7 +65,7 @@ fn tradeoff(base: &[RunRecord], runs: &[RunRecord]) -> Tradeoff {
     }
 }
 
-/// Median over the flows that delivered anything of their mean delay, s.
+/// Returns the median of the mean delays of the flows that delivered data, s.
 fn median_delay(r: &RunRecord) -> Option<f64> {
     let measured = r.flows.iter().filter(|f| f.packets_delivered > 0 && f.delay_s.mean > 0.0);
     let mut delays: Vec<f64> = measured.map(|f| f.delay_s.mean).collect();
@@ -75,8 +75,8 @@ fn median_delay(r: &RunRecord) -> Option<f64> {
 }
 
 impl Tradeoff {
-    /// The sentence: "the slowest 10 get 4.1 times as much; the sum falls by 38 %; median delay
-    /// +110 ms". A change within its 95 % interval is called none; a single seed has no interval.
+    /// Returns the sentence, such as "the slowest 10 get 4.1 times as much; the sum falls by 38 %; median delay
+    /// +110 ms". A change within its 95 % interval counts as none; a single seed has no interval.
     pub fn sentence(&self, sharers: &str) -> String {
         let who = match self.slowest {
             1 => format!("the slowest {sharers} gets"),

@@ -1,4 +1,4 @@
-//! Flows and subscribers that starve, and the hop that explains it.
+//! Starving flows and subscribers, and the hop that explains the starvation.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use serde::Serialize;
 
 use crate::summary::DropsSummary;
 
-/// Part of the rate that is due to a flow below which it starves.
+/// Fraction of a flow's due rate below which it starves.
 pub const STARVED: f64 = 0.1;
 
 /// Attempts of a link per run below which its losses explain nothing.
 const FEWEST_ATTEMPTS: f64 = 20.0;
-/// Part of a link's attempts without an answer from which its losses explain starvation.
+/// Fraction of a link's unanswered attempts from which its losses explain starvation.
 const LOSSY: f64 = 0.1;
-/// Part of the frames that did not arrive from which a station that overlapped them is named.
+/// Fraction of the frames that did not arrive from which a station that overlapped them is named.
 const NAMED: f64 = 0.2;
 
-/// A flow or subscriber below [`STARVED`] of the rate that is due to it.
+/// A flow or subscriber below [`STARVED`] of its due rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Starving {
     /// A subscriber's name or a flow's label.
     pub label: String,
-    /// Goodput over the rate that is due to it.
+    /// Goodput over the due rate.
     pub over_fair: f64,
     /// Losses per run, by cause.
     pub drops: DropsSummary,
-    /// The hop of its paths with the largest part of unanswered frames, where that part is large.
+    /// The hop of its paths with the largest fraction of unanswered frames, if that fraction is large.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst_hop: Option<LossyHop>,
 }
 
-/// A hop that loses a large part of its frames, over all runs.
+/// A hop that loses a large fraction of its frames, over all runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LossyHop {
     /// Name of the sender.
@@ -40,11 +40,11 @@ pub struct LossyHop {
     pub to: String,
     /// Attempts per run: data frames, or the RTS frames before them.
     pub attempts: f64,
-    /// Part of the attempts that no CTS, ACK or BlockAck answered.
+    /// Fraction of the attempts that got no CTS, ACK or BlockAck.
     pub unanswered: f64,
-    /// Part of the unanswered frames that had arrived: the answer was lost.
+    /// Fraction of the unanswered frames that had arrived: the response was lost.
     pub answer_lost: f64,
-    /// Part of the unanswered frames that no other frame overlapped: frame errors.
+    /// Fraction of the unanswered frames that no other frame overlapped: frame errors.
     pub clean: f64,
     /// Stations that overlapped unanswered frames, most frames first.
     pub overlapped_by: Vec<Overlap>,
@@ -55,16 +55,16 @@ pub struct LossyHop {
 pub struct Overlap {
     /// Name of the node or interferer.
     pub station: String,
-    /// Part of the unanswered frames that it overlapped.
+    /// Fraction of the unanswered frames that it overlapped.
     pub share: f64,
-    /// Whether the hop's sender senses it; if not, it is a hidden terminal.
+    /// True if the hop's sender senses it; if not, it is a hidden terminal.
     pub sensed: bool,
-    /// Whether it is the hop's receiver, which was sending itself.
+    /// True if it is the hop's receiver, which was itself sending.
     pub receiver: bool,
 }
 
 impl LossyHop {
-    /// The station that overlapped the most frames, where that is a good part of them.
+    /// Returns the station that overlapped the most frames, if that is a substantial fraction of them.
     pub fn main_overlap(&self) -> Option<&Overlap> {
         self.overlapped_by.first().filter(|o| o.share >= NAMED)
     }
@@ -101,7 +101,7 @@ impl Links {
         links
     }
 
-    /// The hop of some paths, in both directions, that loses the largest part of its frames.
+    /// Returns the hop of some paths, in both directions, that loses the largest fraction of its frames.
     pub fn worst_hop<'a>(&self, paths: impl Iterator<Item = &'a [String]>) -> Option<LossyHop> {
         let mut worst: Option<&LinkRecord> = None;
         let part = |l: &LinkRecord| l.unanswered as f64 / l.attempts as f64;
@@ -148,7 +148,7 @@ mod tests {
     use crate::summary::ControlSummary;
     use crate::testing::record;
 
-    /// Flow 1 → 0 starves; its hop is hit by `hidden`, of which 1 knows nothing.
+    /// Flow 1 → 0 starves; its hop collides with `hidden`, which 1 does not sense.
     fn starved() -> RunRecord {
         let mut r = record("fifo", 1, &[(5e3, 1e5, 1), (1e5, 1e5, 1)]);
         let overlap = |station: &str, frames, sensed| OverlapRecord {
@@ -215,14 +215,14 @@ mod tests {
         assert!(s.starving.is_empty(), "{:?}", s.starving);
         assert!((s.flows[0].over_fair.unwrap() - 0.967).abs() < 1e-3);
         assert!((s.min_over_fair.unwrap().mean - 0.967).abs() < 1e-3, "one rule for all measures");
-        // The same rate while a page was always under way: starved.
+        // The same rate while a page was always in transfer: starved.
         r.flows[0].active_share = 1.0;
         assert_eq!(ControlSummary::of(&[r]).starving.len(), 1);
     }
 
     #[test]
     fn a_part_of_an_upper_bound_is_no_verdict() {
-        // Both have 8 % of a bound that no control reaches, and the same.
+        // Both have 8 % of a bound that no control reaches, and are equal.
         let mut r = record("fifo", 1, &[(80e3, 1e6, 1), (80e3, 1e6, 1), (2e3, 1e6, 1)]);
         r.fair_is_upper_bound = true;
         let s = ControlSummary::of(&[r]);

@@ -8,15 +8,15 @@ use super::FlowInfo;
 /// Bounds on the aggregate of fair rates, bit/s, from the gateway's own links alone.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct GatewayBounds {
-    /// W₁/3: no allocation that fills a clique has less, if contention reaches one hop.
+    /// W₁/3: lower bound for an allocation that fills a clique, if contention reaches one hop.
     pub lower_bps: f64,
-    /// W₁/5: the same by collision domains.
+    /// W₁/5: lower bound by collision domains.
     pub lower_domains_bps: f64,
-    /// N / Σ 1/Wᵢ: everybody one hop away.
+    /// N / Σ 1/Wᵢ: upper bound, all nodes one hop away.
     pub upper_bps: f64,
 }
 
-/// From the capacity of the hop at the gateway of every flow; `None` if one has none there.
+/// Returns the bounds by the capacity of every flow's hop at the gateway; `None` if a flow has none.
 pub(super) fn of(gateway: &str, flows: &[FlowInfo]) -> Option<GatewayBounds> {
     let at_gateway = |f: &FlowInfo| {
         if f.path.last().is_some_and(|n| n == gateway) {

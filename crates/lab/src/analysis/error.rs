@@ -1,17 +1,17 @@
-//! Reasons why an analytic model refuses a scenario.
+//! Reasons for the rejection of a scenario by an analytic model.
 
 use fairmesh_capacity::fair::FairError;
 use fairmesh_capacity::gap::GapError;
 use fairmesh_capacity::region::{NoState, RegionError};
 use fairmesh_engine::EngineError;
 
-/// Models that answer where this one does not.
+/// Models that are applicable if this one is not.
 const REMAIN: &str = "collision domains and cliques remain";
 
-/// Reason why an analytic model refuses a scenario.
+/// Reason for the rejection of a scenario by an analytic model.
 #[derive(Debug, thiserror::Error)]
 pub enum AnalysisError {
-    /// A flow has an access category, which no model has.
+    /// A flow has an access category, which no model supports.
     #[error(
         "flow \"{flow}\": the capacity models know no access category but best-effort, found {access}; expected flows \
          without `access` and `dscp`, or `fairmesh optimum`, which simulates"
@@ -34,10 +34,10 @@ pub enum AnalysisError {
     /// No flow uses the air.
     #[error("no flow crosses a wireless link; expected at least one")]
     NoFlow,
-    /// The capacity model refuses it.
+    /// The capacity model rejects it.
     #[error(transparent)]
     Capacity(#[from] FairError),
-    /// The achievable rate region refuses it.
+    /// The achievable rate region rejects it.
     #[error(transparent)]
     Region(#[from] RegionError),
     /// The achievable rate region has no state at some rates.
@@ -60,7 +60,7 @@ pub enum AnalysisError {
         "has no uploads of the gateway's neighbours and of nodes beyond them; expected both for GAP's model"
     )]
     NoUploads,
-    /// GAP's model refuses the parameters.
+    /// GAP's model rejects the parameters.
     #[error(transparent)]
     Gap(#[from] GapError),
     /// There are no analytic fair rates.

@@ -1,5 +1,5 @@
-//! GAP's fluid model of a scenario (Mancuso 2010 §V): where it rests in
-//! the three load cases of §V.B, how stable that is, and how fast it is reached.
+//! GAP's fluid model of a scenario (Mancuso 2010 §V): its equilibrium in the three load cases of §V.B,
+//! the stability, and the convergence time.
 
 use fairmesh_capacity::gap::{Equilibrium, Gap, GapError, Load, Stability};
 use fairmesh_control::gap::Numbers;
@@ -11,27 +11,27 @@ use super::AnalysisError;
 use crate::LabError;
 use crate::layout::{GENERATOR, SCHEMA};
 
-/// The model's answer. Rates in bit/s of application data, shares of the gateway's air:
-/// a two-hop flow of 1 Mbit/s is a load of 2.
+/// Results of the model.
+/// Rates are in bit/s of application data, shares of the gateway's air: a two-hop flow of 1 Mbit/s is a load of 2.
 #[derive(Clone, Debug, Serialize)]
 pub struct GapReport {
     /// [`SCHEMA`].
     pub schema: u32,
     /// Scenario name.
     pub scenario: String,
-    /// U\*, what the gateway carries when saturated.
+    /// U\*, the gateway's throughput when saturated.
     pub capacity_bps: f64,
-    /// U_S\*, what its neighbours have in any case.
+    /// U_S\*, the guaranteed rate of its neighbours.
     pub guarantee_bps: f64,
-    /// Part of U\* reserved for signalling.
+    /// Fraction of U\* reserved for signalling.
     pub gamma: f64,
     /// α, bit/s per second, all neighbours together.
     pub increase_bps_per_s: f64,
     /// β, per second.
     pub decrease_per_s: f64,
-    /// From the guarantee to the threshold when all multi-hop load ends, s.
+    /// Time from the guarantee to the threshold when all multi-hop load ends, s.
     pub rise_s: f64,
-    /// From the threshold to the guarantee when multi-hop nodes are backlogged, s.
+    /// Time from the threshold to the guarantee when multi-hop nodes are backlogged, s.
     pub decay_s: f64,
     /// The load cases.
     pub cases: Vec<Case>,
@@ -41,24 +41,24 @@ pub struct GapReport {
     model: Gap,
 }
 
-/// A load and where it rests.
+/// A load and its equilibrium.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
     /// Condition of §V.B.
     pub regime: &'static str,
-    /// λ_S; `None`: always something to send.
+    /// λ_S; `None` if backlogged.
     pub single_demand_bps: Option<f64>,
     /// λ_M.
     pub multi_demand_bps: f64,
-    /// R_S; the smallest one where all from there on rest.
+    /// R_S; the smallest one if all larger limits are equilibria.
     pub limit_bps: f64,
     /// U_S.
     pub single_bps: f64,
     /// U_M.
     pub multi_bps: f64,
-    /// What becomes of a limit that is a little too small, in words.
+    /// Effect of a limit slightly too small, in words.
     pub below: String,
-    /// What becomes of a limit that is a little too large.
+    /// Effect of a limit slightly too large, in words.
     pub above: String,
     #[serde(skip)]
     load: Load,
@@ -67,10 +67,10 @@ pub struct Case {
 }
 
 impl GapReport {
-    /// Of a scenario with a gateway and flows of its neighbours.
+    /// Returns the report of a scenario with a gateway and flows of its neighbours.
     ///
     /// # Errors
-    /// No gateway, no flow of a neighbour or of others, or parameters that the model refuses.
+    /// If there is no gateway, no flow of a neighbour or of others, or if the model rejects parameters.
     pub fn of(scenario: &Scenario) -> Result<Self, LabError> {
         let bad = |e: AnalysisError| LabError::refused(scenario.name(), e);
         if scenario.gateways().is_empty() {
@@ -90,7 +90,7 @@ impl GapReport {
             let of = of.filter(|(f, _)| wireless(f) && (f.wireless_hops == 1) == near);
             of.map(|(f, r)| r * times(f)).sum()
         };
-        // Three hops from a node its air can be used again.
+        // Three hops from a node its air can be reused.
         let cost = |f: &Flow| f64::from(f.wireless_hops.clamp(1, 3));
         let numbers = Numbers::of(scenario.control());
         let efficiency = numbers.efficiency;
@@ -134,35 +134,35 @@ impl GapReport {
         })
     }
 
-    /// The model itself.
+    /// Returns the model itself.
     pub fn model(&self) -> &Gap {
         &self.model
     }
 }
 
 impl Case {
-    /// The load as the model takes it.
+    /// Returns the load in the model's form.
     pub fn load(&self) -> Load {
         self.load
     }
 
-    /// Where the model rests under it.
+    /// Returns the equilibrium of the model under it.
     pub fn rest(&self) -> Equilibrium {
         self.rest
     }
 }
 
-/// A load in each condition of §V.B, and on the border of the second.
+/// Returns a load in each condition of §V.B, and on the border of the second.
 fn loads(g: &Gap) -> Vec<Load> {
     let (own, threshold) = (g.guarantee(), g.threshold());
     let single = (own + threshold) / 2.0;
     vec![
-        // (a): they want less than their guarantee, and the others all the rest.
+        // (a): their demand is below their guarantee, and the others have all the rest.
         Load { single: 0.6 * own, multi: 0.95 * (g.capacity() - 0.6 * own) },
-        // (b): both have what they want.
+        // (b): both demands are met.
         Load { single, multi: 0.6 * (threshold - single) },
         Load { single: f64::INFINITY, multi: 0.35 * (threshold - own) },
-        // (c): the others use part of what is reserved for signalling.
+        // (c): the others use part of the capacity reserved for signalling.
         Load { single: f64::INFINITY, multi: threshold - own + 0.7 * g.signalling() },
     ]
 }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn one_branch_has_a_case_per_condition() {
         let r = report(TREE).unwrap();
-        // A third of what the model gives TCP, of which the mesh reaches 0.8.
+        // A third of the model's TCP capacity, of which the mesh reaches 0.8.
         assert!((r.guarantee_bps / r.capacity_bps - 1.0 / 3.0).abs() < 1e-9);
         assert!((r.capacity_bps / 1e3 - 0.8 * 3254.0).abs() < 2.0, "{}", r.capacity_bps);
         let regimes: Vec<&str> = r.cases.iter().map(|c| c.regime).collect();

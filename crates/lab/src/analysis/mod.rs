@@ -1,5 +1,5 @@
-//! What a scenario could carry, by every model and criterion, as one plain summary: what its JSON
-//! object is, and what tables and pages are made from.
+//! The capacity of a scenario, by every model and criterion, as one plain summary: the source of its JSON
+//! object, and of tables and pages.
 
 mod bounds;
 pub(crate) mod error;
@@ -23,16 +23,16 @@ use crate::layout::{GENERATOR, SCHEMA};
 pub use bounds::GatewayBounds;
 pub use error::AnalysisError;
 
-/// Which nodes contend.
+/// Relation that decides which nodes contend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hears {
-    /// Those who decode each other: transmission range.
+    /// Nodes that decode each other: transmission range.
     Decode,
-    /// Those who sense each other: interference range.
+    /// Nodes that sense each other: interference range.
     Sense,
 }
 
-/// Everything the analytic models say about a scenario. Rates in bit/s of application data.
+/// Results of the analytic models for a scenario. Rates in bit/s of application data.
 #[derive(Clone, Debug, Serialize)]
 pub struct Capacity {
     /// [`SCHEMA`].
@@ -41,21 +41,21 @@ pub struct Capacity {
     pub scenario: String,
     /// Wireless nodes.
     pub nodes: usize,
-    /// Whether the scenario itself uses RTS/CTS.
+    /// True if the scenario itself uses RTS/CTS.
     pub rts: bool,
-    /// Whether flows differ in weight.
+    /// True if flows differ in weight.
     pub weighted: bool,
     /// Flows that use the air, in scenario order.
     pub flows: Vec<FlowInfo>,
     /// Each model without and with RTS/CTS.
     pub models: Vec<Model>,
-    /// What a gateway without a map knows; `None` where a flow does not cross the gateway's radio.
+    /// Bounds of a gateway without a map; `None` if a flow does not cross the gateway's radio.
     pub bounds: Option<GatewayBounds>,
     /// [`GENERATOR`].
     pub generator: &'static str,
 }
 
-/// A flow as the models see it.
+/// A flow in the models.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowInfo {
     /// Name.
@@ -68,11 +68,11 @@ pub struct FlowInfo {
     pub hops: u32,
     /// Share relative to other flows.
     pub weight: f64,
-    /// The most its source offers; `None`: as much as there is.
+    /// Maximum offered load; `None` if backlogged.
     pub demand_bps: Option<f64>,
     /// Names along its path, wires left out.
     pub path: Vec<String>,
-    /// Nominal capacity of each hop, if the flow were alone there, as the scenario has RTS.
+    /// Nominal capacity of each hop, if the flow were alone there, with the scenario's RTS setting.
     pub hop_capacity_bps: Vec<f64>,
 }
 
@@ -81,26 +81,26 @@ pub struct FlowInfo {
 pub struct Model {
     /// `domains` (Jamshaid 2010 §4.1.2, collision domains) or `cliques`.
     pub model: &'static str,
-    /// `decode` or `sense`: which nodes contend.
+    /// `decode` or `sense`: the relation that decides contention.
     pub hears: &'static str,
-    /// What a frame costs: with RTS/CTS or without.
+    /// True for the cost of a frame with RTS/CTS.
     pub rts: bool,
     /// The links that flows use, by the names of their ends.
     pub links: Vec<[String; 2]>,
-    /// By link, the later ones that contend with it.
+    /// By link, the later links that contend with it.
     pub contends: Vec<Vec<u32>>,
-    /// Domains or maximal cliques; 0 when refused.
+    /// Number of domains or maximal cliques; 0 if rejected.
     pub sets: usize,
-    /// Why there are no results, where there are none.
+    /// Reason for the absence of results, if there are none.
     pub refused: Option<String>,
-    /// The least sum of any allocation that fills a domain.
+    /// Lower bound of the sum of any allocation that fills a domain.
     pub floor_bps: f64,
     /// One entry per criterion.
     pub criteria: Vec<Allocation>,
-    /// The criteria that are not among them because their solver fell short; not written if none is.
+    /// Criteria missing because their solver failed; not written if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsolved: Vec<Unsolved>,
-    /// The domains or cliques that limit anybody.
+    /// The domains or cliques that limit any flow.
     pub bottlenecks: Vec<Bottleneck>,
 }
 
@@ -111,7 +111,7 @@ pub struct Allocation {
     pub criterion: &'static str,
     /// Per flow.
     pub rates_bps: Vec<f64>,
-    /// Per flow, what limits it, as an index into [`Model::bottlenecks`]; `None`: its own demand.
+    /// Per flow, its bottleneck as an index into [`Model::bottlenecks`]; `None` for its own demand.
     pub bottleneck: Vec<Option<usize>>,
     /// Σ rate.
     pub aggregate_bps: f64,
@@ -121,7 +121,7 @@ pub struct Allocation {
     pub jain: f64,
     /// Σ rate × hops (§2.1.5).
     pub utilization_bps: f64,
-    /// Over the largest there is under this model; `None` if that is unsolved.
+    /// Ratio to the largest utilisation under this model; `None` if that is unsolved.
     pub utilization_ratio: Option<f64>,
 }
 
@@ -130,11 +130,11 @@ pub struct Allocation {
 pub struct Unsolved {
     /// As in [`Allocation::criterion`].
     pub criterion: &'static str,
-    /// How far it came.
+    /// Distance that the solver reached.
     pub problem: String,
 }
 
-/// A set of links that shares one unit of air and limits somebody.
+/// A set of links that shares one unit of air and limits a flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bottleneck {
     /// A, B, … in the order of the flows they limit.
@@ -146,16 +146,17 @@ pub struct Bottleneck {
 }
 
 impl Model {
-    /// The rates by a criterion; `None` where the model was refused or the criterion is unsolved.
+    /// Returns the rates by a criterion.
+    /// `None` if the model was rejected or the criterion is unsolved.
     pub fn by(&self, criterion: Criterion) -> Option<&Allocation> {
         self.criteria.iter().find(|a| a.criterion == criterion.name())
     }
 }
 
-/// Refuses access categories, which no model knows.
+/// Rejects access categories, which no model supports.
 ///
 /// # Errors
-/// By the name of the first flow that is not best effort.
+/// Names the first flow that is not best effort.
 fn best_effort(scenario: &Scenario) -> Result<(), LabError> {
     if let Some(flow) = scenario.flows().iter().find(|f| f.access != Default::default()) {
         let (flow, access) = (flow.name.clone(), flow.access.to_string());
@@ -165,10 +166,10 @@ fn best_effort(scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Refuses radios of different settings, which these models do not know.
+/// Rejects radios of different settings, which these models do not support.
 ///
 /// # Errors
-/// By the name of the first radio that differs from `[radio]`.
+/// Names the first radio that differs from `[radio]`.
 fn one_phy(scenario: &Scenario) -> Result<(), LabError> {
     match scenario.further().iter().find(|r| r.medium != 0) {
         None => Ok(()),
@@ -179,7 +180,7 @@ fn one_phy(scenario: &Scenario) -> Result<(), LabError> {
     }
 }
 
-/// The flows that use the air; at least one.
+/// Returns the flows that use the air; at least one.
 fn on_air(model: &CapacityModel<'_>) -> Result<Vec<usize>, LabError> {
     let flows = model.on_air(|_| true);
     if flows.is_empty() {
@@ -189,20 +190,20 @@ fn on_air(model: &CapacityModel<'_>) -> Result<Vec<usize>, LabError> {
 }
 
 impl Capacity {
-    /// The criterion that a fair gateway aims at.
+    /// Returns the target criterion of a fair gateway.
     pub fn fair(&self) -> Criterion {
         if self.weighted { Criterion::MaxMin } else { Criterion::Unweighted }
     }
 
-    /// A model as the scenario has RTS.
+    /// Returns a model with the scenario's RTS setting.
     pub fn own(&self, model: &str) -> Option<&Model> {
         self.models.iter().find(|m| m.model == model && m.rts == self.rts)
     }
 
-    /// Runs every model. `hears` overrides who contends with whom in both.
+    /// Runs every model. `hears` overrides the contention relation in both.
     ///
     /// # Errors
-    /// A scenario that the models refuse: no flow uses the air, or a link never delivers.
+    /// If the models reject the scenario: no flow uses the air, or a link never delivers.
     pub fn of(scenario: &Scenario, hears: Option<Hears>) -> Result<Self, LabError> {
         one_phy(scenario)?;
         best_effort(scenario)?;
@@ -228,7 +229,7 @@ impl Capacity {
         };
         let mut models = Vec::new();
         let mut capacities = Vec::new();
-        // Who contends does not depend on RTS: too many cliques once is too many twice.
+        // Contention does not depend on RTS: too many cliques once is too many twice.
         let mut affordable = Budget::default();
         for access in [Access::Basic, Access::RtsCts] {
             let rts = access == Access::RtsCts;
@@ -284,7 +285,7 @@ impl Capacity {
     }
 }
 
-/// The gateway, where there is one: what bounds say of one's links they do not say of several's together.
+/// Returns the gateway, if there is exactly one: bounds do not hold for the links of several together.
 fn one_gateway(scenario: &Scenario) -> Option<NodeId> {
     scenario.gateways().first().filter(|_| !scenario.gateways().are_several())
 }
@@ -329,7 +330,7 @@ fn fill(out: &mut Model, found: &ModelRates) {
     out.sets = found.domains.len();
     out.floor_bps = found.floor;
     let mut known: BTreeMap<usize, usize> = BTreeMap::new();
-    // What limits fair rates is listed first.
+    // The bottlenecks of fair rates are listed first.
     for criterion in [
         Criterion::Unweighted,
         Criterion::MaxMin,
@@ -369,7 +370,7 @@ fn fill(out: &mut Model, found: &ModelRates) {
     }
 }
 
-/// A, B, … Z, AA, AB, …
+/// Returns A, B, … Z, AA, AB, …
 fn letters(mut i: usize) -> String {
     let mut out = Vec::new();
     loop {
@@ -390,7 +391,7 @@ mod tests {
     use fairmesh_capacity::convex::ConvexError;
     use fairmesh_control::Registry;
 
-    /// What one solver does not reach costs no other criterion, and is named.
+    /// A criterion that one solver does not reach is named, and no other criterion is lost.
     #[test]
     fn a_criterion_that_is_missed_is_named_and_the_others_stay() {
         let text = include_str!("../../../../scenarios/jamshaid-fig-7.3.toml");

@@ -12,26 +12,26 @@ use crate::layout::{GENERATOR, SCHEMA};
 use crate::summary::flow_label;
 use crate::{LabError, SettingProblem};
 
-/// Steps of the section.
+/// Number of steps of the section.
 const STEPS: usize = 24;
-/// A link whose sender is busy for at least this share of the time is congested (§4.1 marks those
-/// whose queues are nearly fully used).
+/// Busy share of a link's sender from which the link counts as congested.
+/// §4.1 marks links whose queues are nearly fully used.
 const CONGESTED: f64 = 0.9;
 
-/// The model's answer. Rates in bit/s of application data.
+/// Results of the model. Rates in bit/s of application data.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionReport {
     /// [`SCHEMA`].
     pub schema: u32,
     /// Scenario name.
     pub scenario: String,
-    /// With RTS/CTS.
+    /// True with RTS/CTS.
     pub rts: bool,
     /// The utilisation factor U.
     pub utilization: f64,
-    /// Whether frames are retried until they arrive, as the paper's region has it.
+    /// True if frames are retried until they arrive, as in the paper's region.
     pub unlimited_retries: bool,
-    /// The MAC's constants behind all this, in µs and slots.
+    /// The MAC's constants used, in µs and slots.
     pub mac: MacConstants,
     /// Flows by name, in the order of the rates.
     pub flows: Vec<String>,
@@ -41,16 +41,16 @@ pub struct RegionReport {
     pub proportional_bps: Vec<f64>,
     /// The links at the max-min point.
     pub links: Vec<LinkReport>,
-    /// The boundary between two groups of flows; each point the rate of each flow of the first and
-    /// of the second.
+    /// The boundary between two groups of flows.
+    /// Each point is the rate of each flow of the first and of the second.
     pub section_bps: Vec<(f64, f64)>,
-    /// The flows of the first group; all others are the second.
+    /// The flows of the first group; all others are in the second.
     pub first_group: Vec<usize>,
     /// [`GENERATOR`].
     pub generator: &'static str,
 }
 
-/// What the service times are made of.
+/// Components of the service times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MacConstants {
     /// Slot, SIFS, DIFS.
@@ -86,16 +86,16 @@ pub struct LinkReport {
     pub service_s: f64,
     /// Σ λ E\[S\] of its sender's queue.
     pub utilization: f64,
-    /// Whether that is what bounds somebody.
+    /// True if that queue limits a flow.
     pub congested: bool,
 }
 
 impl RegionReport {
-    /// Computes it. `first` are the names of the first group of flows; without any, the flow that
-    /// crosses the most congested queue stands against all others.
+    /// Computes the report. `first` names the first group of flows.
+    /// Without names, the flow that crosses the most congested queue is compared with all others.
     ///
     /// # Errors
-    /// A scenario that the model refuses, or a name that is no flow.
+    /// If the model rejects the scenario, or a name is not a flow.
     pub fn of(scenario: &Scenario, first: &[String], settings: Settings) -> Result<Self, LabError> {
         super::one_phy(scenario)?;
         super::best_effort(scenario)?;
@@ -129,11 +129,11 @@ impl RegionReport {
             settings,
         })
         .map_err(|e| refused(e.into()))?;
-        // What is not known is no boundary.
+        // An unknown state is not a boundary.
         let unknown = |e: NoState| refused(e.into());
         let max_min = region.max_min().map_err(unknown)?.rates;
         let proportional = region.proportional().map_err(unknown)?.rates;
-        // A touch inside, where the fixed point surely is.
+        // Slightly inside, where the fixed point certainly exists.
         let inside: Vec<f64> = max_min.iter().map(|r| r * 0.999).collect();
         let state = region.state(&inside).map_err(unknown)?;
         let busy = |n| state.nodes.iter().find(|v| v.node == n).map_or(0.0, |v| v.utilisation);
@@ -193,7 +193,7 @@ impl RegionReport {
         })
     }
 
-    /// The two groups in words: the one on the horizontal axis, then the other.
+    /// Returns the two groups in words: the one on the horizontal axis, then the other.
     pub fn groups(&self) -> (String, String) {
         let pick = |first: bool| {
             let in_first = |(k, f): (usize, &String)| {

@@ -5,7 +5,7 @@ use fairmesh_units::NodeId;
 
 use super::network::{self, Ports};
 
-/// BSSID of the one network there is: locally administered, and no node's address.
+/// BSSID of the only network: locally administered, and not a node's address.
 const BSSID: [u8; 6] = [0x02, 0xfa, 0x1e, 0x4e, 0x54, 0x00];
 const BROADCAST: [u8; 6] = [0xff; 6];
 /// MAC header of an ad-hoc data frame and FCS, bytes.
@@ -29,14 +29,14 @@ const ACK: u8 = 0xd4;
 const BLOCK_ACK: u8 = 0x94;
 const RETRY: u8 = 0x08;
 
-/// The MAC address of a node: locally administered, numbered from 1.
+/// Returns the MAC address of a node: locally administered, numbered from 1.
 pub fn address(node: NodeId) -> [u8; 6] {
     let [a, b, c, d] = (node.0 + 1).to_be_bytes();
     [0x02, 0, a, b, c, d]
 }
 
-/// Appends `frame`, all of it but the zero payload beyond what any capture keeps, and returns its
-/// length on the air with FCS. Unless `whole`, a packet inside is left out.
+/// Appends `frame` and returns its length on the air with FCS.
+/// Zero payload beyond the capture length is left out, and unless `whole`, so is a packet inside.
 pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) -> u32 {
     let start = out.len();
     let kind = match frame.kind {
@@ -65,7 +65,7 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) 
     (out.len() - start) as u32
 }
 
-/// BA Control, Block Ack Starting Sequence Control and the bitmap, as long as the frame tells.
+/// Appends BA Control, Block Ack Starting Sequence Control and the bitmap, with the frame's length.
 fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
     let Some(said) = frame.block_ack else { return };
     let long = frame.mpdu_bytes > 32;
@@ -79,8 +79,8 @@ fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
     }
 }
 
-/// Appends one packet of an A-MSDU (§9.3.2.2.2) to what stands in `out` from `start` on, and its FCS if it is the last and
-/// all is there. What has no content to show ends what is kept: `complete`, before and after.
+/// Appends one packet of an A-MSDU (§9.3.2.2.2) to `out` from `start` on, and its FCS if it is the complete last one.
+/// A packet without content ends the stored part: `complete`, before and after.
 pub fn subframe(
     out: &mut Vec<u8>,
     start: usize,
@@ -100,13 +100,13 @@ pub fn subframe(
     out.extend_from_slice(&address(frame.from));
     out.extend_from_slice(&((LLC_SNAP.len() as u32 + packet.ip_bytes) as u16).to_be_bytes());
     out.extend_from_slice(&LLC_SNAP);
-    // Headers are spread over the whole, which is therefore kept.
+    // Headers are spread over the whole, which is therefore stored.
     let end = out.len() + packet.ip_bytes as usize;
     network::write(out, &packet, ports.get(packet.flow.index()));
     out.resize(end, 0);
     match last {
         true => seal(out, start),
-        // Behind a QoS header of 26 bytes subframes begin two bytes beyond a multiple of four.
+        // After a QoS header of 26 bytes subframes begin two bytes beyond a multiple of four.
         false => out.resize(start + 26 + (end - start - 26).next_multiple_of(4), 0),
     }
 }
@@ -147,8 +147,8 @@ fn data(out: &mut Vec<u8>, start: usize, frame: &AirFrame, ports: &[Ports], whol
     length
 }
 
-/// Appends the frame check sequence: CRC-32 over everything since `start`, least significant byte
-/// first (§9.2.4.8).
+/// Appends the frame check sequence: CRC-32 over everything since `start`.
+/// The least significant byte is first (§9.2.4.8).
 fn seal(out: &mut Vec<u8>, start: usize) {
     let fcs = crc32fast::hash(&out[start..]);
     out.extend_from_slice(&fcs.to_le_bytes());

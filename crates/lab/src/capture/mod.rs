@@ -1,9 +1,9 @@
-//! Captures: every frame on the air, as a monitor interface that hears all of them would see it.
+//! Captures: every frame on the air, as by a monitor interface that receives all of them.
 //!
 //! Link type 127: a radiotap header, then the 802.11 frame. One capture holds every hop of every
-//! packet, so TCP analysis sees each segment once per hop. A capture at one node keeps only what that
-//! node sends and receives, and the content of each packet once, so that the analysis holds there,
-//! too: of what the node passes on, and of what the MAC repeats, only the MAC header is kept.
+//! packet, so TCP analysis sees each segment once per hop. A capture at one node stores only frames that the
+//! node sends and receives, and the content of each packet once, so that the analysis is valid there,
+//! too: of forwarded packets, and of the MAC's retransmissions, only the MAC header is stored.
 
 mod frame;
 mod network;
@@ -21,8 +21,8 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 
 pub use network::Ports;
 
-/// Bytes of each frame that are kept: all headers, and no more than a few bytes of the payload,
-/// which is zero anyway. A-MSDUs, whose headers are spread over them, are kept whole.
+/// Bytes of each frame that are stored: all headers, and a few bytes of the payload, which is zero.
+/// A-MSDUs, whose headers are spread over them, are stored whole.
 pub const SNAPLEN: u32 = 192;
 
 /// Writes the frames of a run to a capture file.
@@ -31,32 +31,33 @@ pub struct Capture<W: Write> {
     buffer: Vec<u8>,
     ports: Vec<Ports>,
     only: Option<NodeId>,
-    /// Of an A-MSDU whose packets come one by one: what is kept of it so far.
+    /// Stored part of an A-MSDU whose packets come one by one.
     amsdu: Option<Bundle>,
     /// By transmitter and receiver, the last data frame's number.
     last: HashMap<(NodeId, Option<NodeId>), u16>,
     failure: Option<String>,
 }
 
-/// An A-MSDU that is being put together.
+/// An A-MSDU that is being assembled.
 struct Bundle {
-    /// Where its MPDU begins in the buffer.
+    /// Offset of its MPDU in the buffer.
     start: usize,
-    /// Whether all of it is there so far.
+    /// True if all of it is present so far.
     complete: bool,
-    /// Whether its packets are kept.
+    /// True if its packets are stored.
     whole: bool,
 }
 
 impl<W: Write> Capture<W> {
-    /// Starts a capture. `ports` has one entry per flow; with `only`, frames that neither come from
-    /// nor go to that node are left out, and packets are whole where the node first has them.
+    /// Starts a capture. `ports` has one entry per flow.
+    /// With `only`, frames neither from nor to that node are left out, and packets are whole where the node first has
+    /// them.
     ///
     /// # Errors
-    /// When the file header cannot be written.
+    /// If the file header cannot be written.
     pub fn new(out: W, ports: Vec<Ports>, only: Option<NodeId>) -> io::Result<Self> {
         let header = PcapHeader {
-            // Room for any frame: some readers refuse a frame that was longer than this before it was
+            // Room for any frame: some readers reject a frame that was longer than this before it was
             // cut.
             snaplen: 65_535,
             datalink: DataLink::IEEE802_11_RADIOTAP,
@@ -78,7 +79,7 @@ impl<W: Write> Capture<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    /// The first error met while writing, since an observer cannot stop a run.
+    /// The first error while writing, since an observer cannot stop a run.
     pub fn finish(self) -> io::Result<W> {
         match self.failure {
             Some(problem) => Err(io::Error::other(problem)),
@@ -92,12 +93,12 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write> Capture<W> {
-    /// Whether the content of a frame is kept: all of it without a node, else where the node sends
-    /// what is its own or receives, for the first time.
+    /// Returns true if the content of a frame is stored.
+    /// Without a node all of it is; else if the node sends its own packet or receives it, for the first time.
     fn is_first(&mut self, frame: &AirFrame) -> bool {
         let (Some(node), Some(packet)) = (self.only, &frame.packet) else { return true };
         let last = self.last.insert((frame.from, frame.to), frame.sequence);
-        // What a block acknowledgement leaves out may come after others.
+        // MPDUs that a block acknowledgement leaves out may come after others.
         let last = if frame.qos { frame.retry.then_some(frame.sequence) } else { last };
         let passed_on = frame.from == node && packet.source != node;
         last != Some(frame.sequence) && !passed_on

@@ -19,17 +19,17 @@ pub struct Ports {
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const IP_HEADER: usize = 20;
-/// Of every QUIC connection.
+/// Connection ID of every QUIC connection.
 const CONNECTION_ID: [u8; 8] = *b"fairmesh";
 
-/// The IPv4 address of a node, numbered from 10.0.0.1.
+/// Returns the IPv4 address of a node, numbered from 10.0.0.1.
 pub fn address(node: NodeId) -> [u8; 4] {
     let [_, b, c, d] = (node.0 + 1).to_be_bytes();
     [10, b, c, d]
 }
 
-/// Appends the datagram and says whether all of it was written: payload, which is zero, is written
-/// only as far as a capture keeps it.
+/// Appends the datagram; returns true if all of it was written.
+/// Payload, which is zero, is written only up to the capture length.
 pub fn write(out: &mut Vec<u8>, packet: &AirPacket, ports: Option<&Ports>) -> bool {
     let (source, destination) = (address(packet.source), address(packet.destination));
     let protocol = match packet.payload {
@@ -73,19 +73,19 @@ pub fn write(out: &mut Vec<u8>, packet: &AirPacket, ports: Option<&Ports>) -> bo
     pseudo[10..].copy_from_slice(&(length as u16).to_be_bytes());
     let mut sum = checksum(partial(0, &pseudo), &out[transport..]);
     if sum == 0 && protocol == PROTOCOL_UDP {
-        // RFC 768: zero means "none was computed".
+        // RFC 768: zero means that no checksum was computed.
         sum = 0xffff;
     }
     out[transport + sum_at..transport + sum_at + 2].copy_from_slice(&sum.to_be_bytes());
 
     let end = start + packet.ip_bytes as usize;
     let kept = end.min(start + super::SNAPLEN as usize);
-    // Never cuts: headers are shorter than what is kept.
+    // Never truncates: headers are shorter than the stored length.
     out.resize(kept.max(out.len()), 0);
     out.len() == end
 }
 
-/// Appends the rest of a TCP header and returns where its checksum goes.
+/// Appends the rest of a TCP header and returns the place of its checksum.
 fn tcp(out: &mut Vec<u8>, s: &Segment) -> usize {
     let blocks = s.sack.as_slice();
     let options = if blocks.is_empty() { 0 } else { 4 + 8 * blocks.len() };
@@ -128,7 +128,7 @@ fn udp(out: &mut Vec<u8>, length: usize, sequence: u64) -> usize {
     6
 }
 
-/// Appends the rest of a UDP header and a QUIC header; what follows would be encrypted, and is zero.
+/// Appends the rest of a UDP header and a QUIC header; the rest would be encrypted, and is zero.
 fn quic(out: &mut Vec<u8>, length: usize, kind: Kind) -> usize {
     out.extend_from_slice(&(length as u16).to_be_bytes());
     out.extend_from_slice(&[0, 0]);
@@ -156,7 +156,7 @@ fn partial(sum: u32, bytes: &[u8]) -> u32 {
         .fold(sum, |s, c| s + (u32::from(c[0]) << 8) + c.get(1).map_or(0, |b| u32::from(*b)))
 }
 
-/// The Internet checksum of `bytes` after `sum`.
+/// Returns the Internet checksum of `bytes` after `sum`.
 fn checksum(sum: u32, bytes: &[u8]) -> u16 {
     let mut sum = partial(sum, bytes);
     while sum > 0xffff {

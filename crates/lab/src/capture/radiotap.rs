@@ -3,13 +3,13 @@
 use fairmesh_engine::observe::AirFrame;
 use fairmesh_units::Span;
 
-/// Length of the header, bytes, where a frame is alone.
+/// Length of the header of a lone frame, bytes.
 pub const LENGTH: usize = 24;
 /// Length of the A-MPDU status field, bytes.
 const AMPDU_LENGTH: usize = 8;
 /// Present: A-MPDU status.
 const AMPDU: u32 = 1 << 20;
-/// A-MPDU status: which MPDU is the last is known, and this is it.
+/// A-MPDU status: the last MPDU is known, and this is the last.
 const LAST_KNOWN: u16 = 0x0004;
 const IS_LAST: u16 = 0x0008;
 
@@ -25,10 +25,10 @@ const LONGEST_SHORT_PREAMBLE: Span = Span::from_micros(100);
 const CCK_2GHZ: u16 = 0x0080 | 0x0020;
 const OFDM_2GHZ: u16 = 0x0080 | 0x0040;
 const OFDM_5GHZ: u16 = 0x0100 | 0x0040;
-/// Channel 1, MHz: where the scenario tells none.
+/// Channel 1, MHz, used if the scenario gives none.
 const FREQUENCY: u16 = 2412;
 
-/// Length of the header of `frame`, bytes.
+/// Returns the length of the header of `frame`, bytes.
 pub fn length(frame: &AirFrame) -> usize {
     LENGTH + if frame.aggregate.is_some() { AMPDU_LENGTH } else { 0 }
 }
@@ -41,8 +41,8 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
     let preamble =
         (frame.end - frame.start).saturating_sub(frame.rate.time_for(frame.mpdu_bytes.into()));
     let short = dsss && preamble <= LONGEST_SHORT_PREAMBLE;
-    // TSFT is when the first bit of the MPDU arrives, behind the preamble.
-    // In an A-MPDU it is when the frame begins.
+    // TSFT is the arrival of the first bit of the MPDU, after the preamble.
+    // In an A-MPDU it is the start of the frame.
     let mpdu_start = frame.start + if frame.aggregate.is_some() { Span::ZERO } else { preamble };
     out.extend_from_slice(&[0, 0]);
     let ampdu = if frame.aggregate.is_some() { AMPDU } else { 0 };
@@ -59,7 +59,7 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
     };
     out.extend_from_slice(&frequency.to_le_bytes());
     out.extend_from_slice(&modulation.to_le_bytes());
-    // Padding to a multiple of four, so that the frame behind it is aligned.
+    // Padding to a multiple of four, so that the frame after it is aligned.
     out.extend_from_slice(&[0, 0]);
     if let Some(a) = frame.aggregate {
         let last = if a.index + 1 == a.count { IS_LAST } else { 0 };

@@ -236,7 +236,7 @@ fn an_mpdu_names_its_aggregate_and_a_block_ack_has_its_bitmap() {
     let d = &p[0].data;
     assert_eq!(d[..8], [0, 0, 32, 0, 15, 0, 0x10, 0]);
     assert_eq!(d[24..32], [4, 3, 2, 1, 0x0c, 0, 0, 0]);
-    // TSFT is the frame's own beginning.
+    // TSFT is the start of the frame.
     assert_eq!(d[8..12], 1_234_567_u32.to_le_bytes());
     assert_eq!(d[32..34], [0x88, 0x08], "QoS data, retry");
     // QoS Control, then LLC.
@@ -276,7 +276,7 @@ fn an_amsdu_is_one_frame_with_a_subframe_for_each_packet() {
         at = 26 + (at - 26 + 14 + 8 + bytes).next_multiple_of(4);
     }
     assert_eq!(crc32fast::hash(mac), 0x2144_df1c);
-    // Of what is not kept whole, as passed on or repeated, the header.
+    // Of a packet not stored whole, as forwarded or retransmitted, the header.
     let mut again = [of(0, 41), of(1, 1000), of(2, 60)];
     again.iter_mut().for_each(|f| f.retry = true);
     let both = [[of(0, 41), of(1, 1000), of(2, 60)], again].concat();

@@ -1,7 +1,7 @@
 //! Result folders and files that are complete or absent.
 //!
 //! A folder is filled under another name beside its final place and renamed when it is complete;
-//! an interrupt (Ctrl-C) removes what was unfinished.
+//! an interrupt (Ctrl-C) removes unfinished ones.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use std::sync::Mutex;
 
 use crate::{FileProblem, LabError};
 
-/// The file that marks a folder as a result of ours.
+/// File that marks a folder as a result of fairmesh.
 pub const MARK: &str = "results.json";
 
-/// Unfinished things to remove on interrupt.
+/// Unfinished files and folders to remove on interrupt.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn unfinished() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
@@ -21,7 +21,7 @@ fn unfinished() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
 }
 
 fn remove(path: &Path) {
-    // Best effort: nobody is left to tell, and the name says what it is.
+    // Best effort: errors cannot be reported here, and the name identifies it.
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
@@ -32,7 +32,7 @@ pub fn remove_unfinished() {
     }
 }
 
-/// Something being written beside its final place; removed when dropped before it is finished.
+/// A file or folder being written beside its final place; removed if dropped before it is finished.
 #[derive(Debug)]
 struct Pending {
     target: PathBuf,
@@ -101,7 +101,7 @@ fn cannot_write(path: &Path, e: io::Error) -> LabError {
     LabError::at(path, FileProblem::Unwritable(e))
 }
 
-/// A folder that cannot be listed.
+/// Builds the error of a folder that cannot be listed.
 pub(crate) fn unreadable(folder: &Path, error: io::Error) -> LabError {
     LabError::at(folder, FileProblem::Unreadable { error, expected: "a folder for results" })
 }
@@ -114,7 +114,7 @@ impl ResultFolder {
     /// Claims `target`, before any simulation: a new folder, an empty one, or an earlier result.
     ///
     /// # Errors
-    /// When it cannot be written, or holds something that is not a result of fairmesh.
+    /// If it cannot be written, or holds other content than a result of fairmesh.
     pub fn claim(target: &Path) -> Result<Self, LabError> {
         if target.exists() {
             if !target.is_dir() {
@@ -139,16 +139,16 @@ impl ResultFolder {
     /// Writes one file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), LabError> {
         let path = self.0.temporary.join(name);
         fs::write(&path, content).map_err(|e| cannot_write(&self.0.target.join(name), e))
     }
 
-    /// Puts the folder in its place, replacing an earlier result.
+    /// Moves the folder to its place, replacing an earlier result.
     ///
     /// # Errors
-    /// When it cannot be renamed; an earlier result is then still there.
+    /// If it cannot be renamed; an earlier result is then still there.
     pub fn finish(mut self) -> Result<(), LabError> {
         let p = &mut self.0;
         let old = p.temporary.with_extension("old");
@@ -170,7 +170,7 @@ impl ResultFolder {
     }
 }
 
-/// Whether `folder` may be replaced: empty, or marked by an earlier result.
+/// Returns true if `folder` may be replaced: empty, or marked by an earlier result.
 fn is_ours(folder: &Path) -> Result<bool, LabError> {
     let mut entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
     if entries.next().is_none() {
@@ -187,10 +187,10 @@ fn is_ours(folder: &Path) -> Result<bool, LabError> {
 pub struct PendingFile(Pending);
 
 impl PendingFile {
-    /// As [`create`](Self::create), in a folder that must exist already.
+    /// Creates the file as [`create`](Self::create), in a folder that must exist already.
     ///
     /// # Errors
-    /// When it does not, or the file cannot be created.
+    /// If the folder does not exist, or the file cannot be created.
     pub fn beside(target: &Path) -> Result<(Self, fs::File), LabError> {
         if let Some(parent) = target.parent().filter(|p| !p.as_os_str().is_empty()) {
             existing(parent)?;
@@ -201,7 +201,7 @@ impl PendingFile {
     /// Creates the file and the folders above it under its temporary name, before any simulation.
     ///
     /// # Errors
-    /// When it cannot be created, or `target` is a folder.
+    /// If it cannot be created, or `target` is a folder.
     pub fn create(target: &Path) -> Result<(Self, fs::File), LabError> {
         if target.is_dir() {
             return Err(LabError::at(
@@ -215,10 +215,10 @@ impl PendingFile {
         Ok((PendingFile(pending), file))
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its place.
     ///
     /// # Errors
-    /// When it cannot be renamed.
+    /// If it cannot be renamed.
     pub fn finish(mut self) -> Result<(), LabError> {
         fs::rename(&self.0.temporary, &self.0.target)
             .map_err(|e| cannot_write(&self.0.target, e))?;
@@ -227,10 +227,10 @@ impl PendingFile {
     }
 }
 
-/// Refuses a folder that does not exist.
+/// Rejects a folder that does not exist.
 ///
 /// # Errors
-/// When it is not there, or is a file.
+/// If it does not exist, or is a file.
 pub fn existing(folder: &Path) -> Result<(), LabError> {
     match (folder.is_dir(), folder.exists()) {
         (true, _) => Ok(()),
@@ -244,7 +244,7 @@ pub fn existing(folder: &Path) -> Result<(), LabError> {
 /// Replaces the file `target` by `content` in one step.
 ///
 /// # Errors
-/// When it cannot be written; what was there before is then untouched.
+/// If it cannot be written; the earlier content is then unchanged.
 pub fn write_file(target: &Path, content: &[u8]) -> Result<(), LabError> {
     let (pending, mut file) = PendingFile::create(target)?;
     file.write_all(content).and_then(|()| file.sync_all()).map_err(|e| cannot_write(target, e))?;

@@ -1,4 +1,4 @@
-//! What is left behind: Parquet tables, and files and folders that are complete or absent.
+//! Output files: Parquet tables, and files and folders that are complete or absent.
 
 pub mod folder;
 pub mod parquet;

@@ -1,4 +1,4 @@
-//! Flat tables for pandas, polars, DuckDB and the like.
+//! Flat tables for pandas, polars, DuckDB and similar tools.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Column<'_> {
 /// Encodes a table as one Parquet file with one row group.
 ///
 /// # Errors
-/// When the columns differ in length.
+/// If the columns differ in length.
 pub fn encode(columns: &[Column<'_>]) -> Result<Vec<u8>> {
     let fields = columns.iter().map(Column::field).collect::<Result<_>>()?;
     let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
@@ -63,7 +63,7 @@ pub fn encode(columns: &[Column<'_>]) -> Result<Vec<u8>> {
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
     for column in columns {
-        // The writer hands the columns out in the order of the schema, which is ours.
+        // The writer returns the columns in the order of the schema, which is ours.
         let Some(mut w) = group.next_column()? else { break };
         column.write(&mut w)?;
         w.close()?;
@@ -72,12 +72,12 @@ pub fn encode(columns: &[Column<'_>]) -> Result<Vec<u8>> {
     writer.into_inner()
 }
 
-/// Text cells.
+/// Returns text cells.
 pub fn text<'a>(values: impl Iterator<Item = &'a str>) -> Vec<ByteArray> {
     values.map(ByteArray::from).collect()
 }
 
-/// `flows.parquet`: one row per control, seed and flow.
+/// Returns the columns of `flows.parquet`: one row per control, seed and flow.
 pub fn flows(records: &[Vec<RunRecord>]) -> Vec<Column<'static>> {
     let rows: Vec<_> =
         records.iter().flatten().flat_map(|r| r.flows.iter().map(move |f| (r, f))).collect();
@@ -128,7 +128,7 @@ pub fn flows(records: &[Vec<RunRecord>]) -> Vec<Column<'static>> {
     ]
 }
 
-/// `series.parquet`: one row per control, seed, quantity, subject and instant.
+/// Returns the columns of `series.parquet`: one row per control, seed, quantity, subject and instant.
 ///
 /// `quantity` is `goodput_bps`, `cwnd_bytes` or `limit_bps` (subject: a flow) or `queue_packets`
 /// (subject: a node).

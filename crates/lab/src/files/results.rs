@@ -1,4 +1,4 @@
-//! A result folder: what a run or comparison leaves behind for other programs.
+//! A result folder: the output of a run or comparison for other programs.
 
 use fairmesh_engine::record::RunRecord;
 
@@ -8,11 +8,11 @@ use crate::comparison::{Comparison, ResultFile};
 use crate::source::Loaded;
 use crate::{FileProblem, LabError};
 
-/// Fills a folder: `results.json`, the tables and the scenario as it was read. `command` is what the
-/// record says made it.
+/// Fills a folder: `results.json`, the tables and the scenario as it was read.
+/// `command` is recorded as the command that produced it.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn fill(
     folder: &ResultFolder,
     loaded: &Loaded,

@@ -1,4 +1,4 @@
-//! The name of a run: a hash of everything that its result depends on.
+//! The key of a run: a hash of everything on which its result depends.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,17 +16,17 @@ const RECORDS: u32 = 2;
 pub struct Revision(String);
 
 impl Revision {
-    /// The revision of this program: the engine's, and the layout of its records.
+    /// Returns the revision of this program: the engine's, and the layout of its records.
     pub fn current() -> Self {
         Revision(format!("{}.{RECORDS}", fairmesh_engine::REVISION))
     }
 
-    /// Another revision, for tests and for tools that read stores of other programs.
+    /// Returns another revision, for tests and for tools that read stores of other programs.
     pub fn named(name: impl Into<String>) -> Self {
         Revision(name.into())
     }
 
-    /// Its text, as stores have it.
+    /// Returns its text, as in stores.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -41,8 +41,8 @@ impl fmt::Display for Revision {
 /// SHA-256 of a job's canonical form and the revision. Printed as 64 hexadecimal digits.
 ///
 /// The canonical form has the resolved scenario with the values of all options of its controls, the
-/// seed and the measures. Comments, the order of keys and the way in which a value is written have no
-/// part in it. Each kind of result (`run`, `optimum`) has a form of its own.
+/// seed and the measures. Comments, the order of keys and the notation of a value have no
+/// effect. Each kind of result (`run`, `optimum`) has its own form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey([u8; 32]);
 
@@ -51,12 +51,12 @@ pub struct JobKey([u8; 32]);
 pub struct ScenarioHash([u8; 32]);
 
 impl ScenarioHash {
-    /// Of everything that a record of a run depends on.
+    /// Returns the hash of everything on which a record of a run depends.
     pub fn of_run(scenario: &Scenario) -> Self {
         Self::of(|out| scenario.write_canonical(out))
     }
 
-    /// Of the network and its flows, without control, subscribers and name.
+    /// Returns the hash of the network and its flows, without control, subscribers and name.
     pub fn of_network(scenario: &Scenario) -> Self {
         Self::of(|out| scenario.write_network(out))
     }
@@ -70,9 +70,9 @@ impl ScenarioHash {
 }
 
 impl JobKey {
-    /// The key of one run of a scenario.
+    /// Returns the key of one run of a scenario.
     pub fn of_run(revision: &Revision, scenario: &ScenarioHash, options: &RunOptions) -> Self {
-        // Without `..`: a new option is added here or excluded on purpose.
+        // Without `..`: a new option must be added here or excluded explicitly.
         let RunOptions { seed, sample, acknowledged, links } = options;
         let text = format!(
             "seed = {seed}\nsample = {sample:?}\nacknowledged = {acknowledged}\nlinks = {links}\n"
@@ -80,7 +80,7 @@ impl JobKey {
         Self::of(revision, "run", scenario, &text)
     }
 
-    /// The key of a result of another form, which depends on a scenario and on what `text` says.
+    /// Returns the key of a result of another form, which depends on a scenario and on `text`.
     pub(crate) fn of(
         revision: &Revision,
         form: &'static str,

@@ -1,4 +1,4 @@
-//! One run as data: what it is made of, and the key that names its result.
+//! One run as data: its inputs, and the key that names its result.
 
 pub(crate) mod key;
 
@@ -16,8 +16,8 @@ pub use key::{JobKey, KeyError, Revision, ScenarioHash};
 use crate::changes::{Assignment, set_parameters, with_control};
 use crate::{Changes, LabError, source};
 
-/// One run of one scenario under one control with one seed. It has all that another process, or
-/// another machine, needs to make it.
+/// One run of one scenario under one control with one seed.
+/// It contains everything that another process, or another machine, needs to run it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -40,7 +40,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Name of the file, for messages; names the scenario where the text does not.
+    /// Name of the file, for messages; names the scenario if the text does not.
     pub file: String,
     /// Format of the text.
     pub format: Format,
@@ -49,10 +49,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// From a file's content.
+    /// Builds the source from a file's content.
     ///
     /// # Errors
-    /// Content that is no scenario in any format.
+    /// If the content is not a scenario in any format.
     pub fn new(file: &Path, content: &[u8]) -> Result<Self, LabError> {
         let file = file.to_string_lossy().into_owned();
         match format_of(content) {
@@ -84,16 +84,16 @@ pub struct Measures {
     /// Interval of the curves over time; `None`: no curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Span>,
-    /// Delay until the sender has the acknowledgement.
+    /// True to measure the delay until the sender has the acknowledgement.
     #[serde(default)]
     pub acknowledged: bool,
-    /// Curves of links and of foreign energy.
+    /// True to record curves of links and of foreign energy.
     #[serde(default)]
     pub links: bool,
 }
 
 impl Measures {
-    /// Options of a run with this seed.
+    /// Returns the options of a run with this seed.
     pub fn options(&self, seed: u64) -> RunOptions {
         let Measures { sample, acknowledged, links } = *self;
         RunOptions { seed, sample, acknowledged, links }
@@ -110,11 +110,11 @@ pub struct Resolved {
 }
 
 impl Job {
-    /// Reads the scenario, applies the changes and the control. `registry` has the mechanisms that
-    /// they may name.
+    /// Reads the scenario, applies the changes and the control.
+    /// `registry` has the mechanisms that they may name.
     ///
     /// # Errors
-    /// Everything that can be wrong with the text, the changes or the control.
+    /// If the text, the changes or the control are invalid.
     pub fn resolve(&self, registry: &Registry) -> Result<Resolved, LabError> {
         let Job { source: Source { file, text, .. }, changes, control, seed, measures } = self;
         let mut scenario = source::build(Path::new(file), text.as_bytes(), changes, registry)?;
@@ -125,7 +125,7 @@ impl Job {
         Ok(Resolved { scenario, options: measures.options(*seed) })
     }
 
-    /// The key of its result.
+    /// Returns the key of its result.
     ///
     /// # Errors
     /// As [`Job::resolve`].
@@ -135,7 +135,7 @@ impl Job {
 }
 
 impl Resolved {
-    /// The key of its result.
+    /// Returns the key of its result.
     pub fn key(&self, revision: &Revision) -> JobKey {
         JobKey::of_run(revision, &ScenarioHash::of_run(&self.scenario), &self.options)
     }

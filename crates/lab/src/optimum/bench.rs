@@ -1,4 +1,4 @@
-//! The measuring bench: what each flow receives when every source is limited.
+//! Measurement of each flow's received rate when every source is limited.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,26 +15,26 @@ use super::meter::{Halt, Meter};
 use super::settings::Settings;
 use super::steady::Steady;
 
-/// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …
+/// Packets of the slowest flow for which a measurement lasts, up to `LONGER` times the shortest one.
 const PACKETS: f64 = 800.0;
-/// … so many times the shortest measurement.
+/// Upper bound of that length, in multiples of the shortest measurement.
 const LONGER: f64 = 10.0;
-/// Packets of the slowest flow that it lasts for in any case, up to the longest measurement.
+/// Minimum packets of the slowest flow for which it lasts, up to the longest measurement.
 const LEAST_PACKETS: f64 = 120.0;
-/// Least measured time of runs that last longer, s: those of the check.
+/// Minimum measured time of runs that last longer, those of the check, s.
 const CHECK_S: f64 = 45.0;
-/// Packets of the slowest flow that the start-up lasts for.
+/// Packets of the slowest flow for which the start-up lasts.
 const START_PACKETS: f64 = 20.0;
-/// Start-up, s: at least and at most.
+/// Minimum and maximum start-up, s.
 const START_S: (f64, f64) = (3.0, 40.0);
 
-/// By how much a flow's limit differs from run to run, at most: sources of one exact rate would stay
-/// in step for a whole run, and then never collide or always.
+/// Maximum relative variation of a flow's limit from run to run.
+/// Sources of one exact rate would stay in step for a whole run, and then never collide or always.
 const DITHER: f64 = 0.01;
 
-/// Part of its target below which more room does not help a flow.
+/// Fraction of its target below which more room does not help a flow.
 pub(super) const HOPELESS: f64 = 0.5;
-/// Part of the measured time after which a glance ends if a flow is hopelessly short.
+/// Fraction of the measured time after which a glance ends if a flow is far below its target.
 const GLANCE: f64 = 1.0 / 3.0;
 
 /// Rates of all flows of a stretch, bit/s of application data.
@@ -43,7 +43,7 @@ pub(super) type Rates = Vec<f64>;
 /// Identity of a run on one bench: the bits of its limits, its seed, its end in ns.
 type RunKey = (Vec<u64>, u64, u64);
 
-/// What every flow received, over seeds.
+/// Received rates of every flow, over seeds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Received {
     /// By seed and flow.
@@ -60,13 +60,13 @@ impl Received {
         Received { runs, mean }
     }
 
-    /// With the runs of more seeds.
+    /// Returns it with the runs of more seeds.
     pub fn and(mut self, more: Received) -> Self {
         self.runs.extend(more.runs);
         Received::of(self.runs)
     }
 
-    /// With the runs that `other` has beyond these, each changed by `change`.
+    /// Returns it with the additional runs of `other`, each changed by `change`.
     pub fn completed(&self, other: &Received, change: impl Fn(&mut Rates)) -> Received {
         let mut runs = self.runs.clone();
         runs.extend(other.runs.iter().skip(self.runs.len()).cloned().map(|mut run| {
@@ -76,12 +76,12 @@ impl Received {
         Received::of(runs)
     }
 
-    /// Standard error of a flow's mean.
+    /// Returns the standard error of a flow's mean.
     pub fn error(&self, flow: usize) -> f64 {
         self.variance(flow).sqrt()
     }
 
-    /// Variance of a flow's mean.
+    /// Returns the variance of a flow's mean.
     pub fn variance(&self, flow: usize) -> f64 {
         let n = self.runs.len();
         if n < 2 {
@@ -97,7 +97,7 @@ pub(super) struct Bench<'a> {
     pub steady: &'a Steady,
     times_s: (f64, f64),
     pub meter: &'a Meter<'a>,
-    /// Whole runs that were made, so that none is made twice.
+    /// Results of whole runs, so that none is repeated.
     made: Mutex<BTreeMap<RunKey, Rates>>,
 }
 
@@ -106,20 +106,20 @@ impl<'a> Bench<'a> {
         Bench { steady, times_s: settings.times_s, meter, made: Mutex::default() }
     }
 
-    /// How long the slowest flow that is to receive anything takes for so many packets, s.
+    /// Returns the time in which the slowest flow with a target receives this number of packets, s.
     fn lasting(&self, targets: &[f64], packets: f64) -> f64 {
         let flows = targets.iter().zip(&self.steady.flows).filter(|(t, _)| **t > 0.0);
         flows.map(|(t, f)| packets * 8.0 * f.payload / t).fold(0.0, f64::max)
     }
 
-    /// How long a run is in which flows are to receive `targets`, s: start-up, and `longer` times the
-    /// measured time.
+    /// Returns start-up and length of a run in which flows are to receive `targets`, s.
+    /// The length is the start-up plus `longer` times the measured time.
     pub fn lasts(&self, targets: &[f64], longer: f64) -> (f64, f64) {
         let start = self.lasting(targets, START_PACKETS).clamp(START_S.0, START_S.1);
         (start, start + self.measured(targets, longer))
     }
 
-    /// Measured time of a run in which flows are to receive `targets`, s.
+    /// Returns the measured time of a run in which flows are to receive `targets`, s.
     pub fn measured(&self, targets: &[f64], longer: f64) -> f64 {
         let (least, most) = self.times_s;
         let usual = self.lasting(targets, PACKETS).clamp(least, (LONGER * least).min(most));
@@ -127,9 +127,8 @@ impl<'a> Bench<'a> {
         if longer > 1.0 { measured.max(CHECK_S.min(most)) } else { measured }
     }
 
-    /// One run per seed under each of several limits, of application data. `targets` says how long
-    /// they last, and `longer` how many times that. Begins nothing that is more than what may be
-    /// spent.
+    /// Runs once per seed under each of several limits, of application data.
+    /// `targets` gives their length, and `longer` multiplies it. Starts no run that exceeds the remaining budget.
     pub fn measure(
         &self,
         limits: &[&[f64]],
@@ -167,8 +166,8 @@ impl<'a> Bench<'a> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One run under each of several limits, all as long as the last of `targets` asks for. A run in
-    /// which a flow has less than [`HOPELESS`] of its target after a part of the time ends there.
+    /// Runs once under each of several limits, with the length for the last of `targets`.
+    /// A run in which a flow has less than [`HOPELESS`] of its target after a part of the time ends there.
     pub fn glance(
         &self,
         limits: &[Rates],
@@ -206,7 +205,7 @@ impl<'a> Bench<'a> {
         Ok(self.steady.scenario.clone().with_times(duration, warmup)?)
     }
 
-    /// The fingerprint of a short run under limits: another program has another one.
+    /// Returns the fingerprint of a short run under limits: another program has another one.
     pub fn witness(&self, limits: &[f64]) -> Result<String, OptimumError> {
         let scenario = self.lasting_until(1.0, 4.0)?;
         let run = Limited::new(&scenario, limits, 1)?;
@@ -217,7 +216,7 @@ impl<'a> Bench<'a> {
 /// One run in which no application writes more than its limit.
 struct Limited {
     simulation: Simulation,
-    /// By flow, its limit in this run over the one that was asked for.
+    /// By flow, its limit in this run over the requested one.
     parts: Vec<f64>,
 }
 
@@ -231,8 +230,8 @@ impl Limited {
         Ok(Limited { simulation, parts })
     }
 
-    /// Rate that each flow received until an instant after the start-up, bit/s, as if its limit had been
-    /// the one that was asked for.
+    /// Returns the rate that each flow received from the start-up until an instant, bit/s.
+    /// Rates are scaled as if the limit had been the requested one.
     fn rates_at(&mut self, until: Time) -> Rates {
         self.simulation.advance(until);
         let Snapshot { flows, .. } = self.simulation.snapshot();
@@ -242,7 +241,7 @@ impl Limited {
         flows.iter().zip(&self.parts).map(rate).collect()
     }
 
-    /// The same of the whole run, which is counted.
+    /// Returns the rates of the whole run, which is counted.
     fn rates(self, meter: &Meter<'_>) -> Result<Rates, EngineError> {
         let record = self.simulation.finish()?;
         meter.count(record.totals.events, record.duration_s);
@@ -257,12 +256,12 @@ impl Limited {
     }
 }
 
-/// Limits a flow to about `at`, bit/s. Returns the part of `at` that it was limited to.
+/// Limits a flow to about `at`, bit/s; returns the fraction of `at` that was applied.
 fn limit(flow: &mut Flow, at: f64, seed: u64) -> f64 {
     let off = 2.0 * Stream::new(seed, &format!("optimum/{}", flow.name)).unit() - 1.0;
     let asked = (at * (1.0 + DITHER * off)).round().max(1.0) as u64;
     let cap = |rate: &mut BitRate| {
-        // What would ask for less goes on asking for it.
+        // An application with a lower demand keeps it.
         let demand = rate.0;
         *rate = BitRate(asked.min(demand));
         if at >= demand as f64 { 1.0 } else { rate.0 as f64 / at.max(1.0) }

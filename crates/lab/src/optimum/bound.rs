@@ -1,15 +1,15 @@
-//! Where to begin looking: how high the level could be if nodes alone limited it.
+//! Starting point of the search: the highest level if nodes alone limited it.
 
 use fairmesh_capacity::link::saturated_goodput;
 use fairmesh_engine::CapacityModel;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::NodeId;
 
-/// More than a node carries by the arithmetic of a lone sender: with several senders idle slots are
-/// shared.
+/// Factor of a node's capacity over the arithmetic of a lone sender.
+/// With several senders idle slots are shared.
 const MARGIN: f64 = 1.3;
 
-/// Time that a bit of each flow takes of each node and wire.
+/// Time that a bit of each flow uses at each node and wire.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     /// By resource: (flow, seconds per bit).
@@ -42,11 +42,11 @@ impl Bound {
         Bound { uses }
     }
 
-    /// The level at which the first node or wire is full, where flow `f` has `now[f]` and as many
-    /// bit/s more per level as `each[f]` says.
+    /// Returns the level at which the first node or wire is full.
+    /// Flow `f` has `now[f]` and `each[f]` more bit/s per level.
     pub fn top(&self, now: &[f64], each: &[f64]) -> f64 {
         let full = |uses: &Vec<(usize, f64)>| {
-            // Flows that rise have no part in what is used already: their level is the whole.
+            // Rising flows have no part in the present usage: their level is the whole.
             let used: f64 = uses.iter().filter(|u| each[u.0] == 0.0).map(|u| u.1 * now[u.0]).sum();
             let slope: f64 = uses.iter().map(|u| u.1 * each[u.0]).sum();
             if slope > 0.0 { (MARGIN - used).max(0.0) / slope } else { f64::INFINITY }
@@ -55,7 +55,7 @@ impl Bound {
         if top.is_finite() { top } else { 1e6 }
     }
 
-    /// Time that a bit of a flow takes of all nodes and wires together, s.
+    /// Returns the time that a bit of a flow uses at all nodes and wires together, s.
     pub fn cost(&self, flow: usize) -> f64 {
         self.uses.iter().flatten().filter(|u| u.0 == flow).map(|u| u.1).sum()
     }

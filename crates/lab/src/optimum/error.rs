@@ -1,19 +1,19 @@
-//! Reasons why there is no optimum.
+//! Reasons for the absence of an optimum.
 
 use fairmesh_engine::EngineError;
 
 use crate::store::error::StoreError;
 
-/// Reason why there is no optimum.
+/// Reason for the absence of an optimum.
 #[derive(Debug, thiserror::Error)]
 pub enum OptimumError {
-    /// The engine refuses the scenario.
+    /// The engine rejects the scenario.
     #[error("{0}")]
     Run(#[from] EngineError),
-    /// A limit or a time that the world of a search cannot have.
+    /// A limit or a time that is invalid in the scenario of a search.
     #[error("{0}")]
     World(Box<fairmesh_scenario::ScenarioError>),
-    /// A group is wrong.
+    /// A group is invalid.
     #[error("group {group}: {problem}")]
     Group {
         /// Index of the group.
@@ -21,7 +21,7 @@ pub enum OptimumError {
         /// Its problem.
         problem: GroupProblem,
     },
-    /// A flow that no group has.
+    /// A flow that is in no group.
     #[error("flow \"{0}\" is in no group; expected each flow in one")]
     Alone(String),
     /// Too few seeds for the search.
@@ -33,7 +33,7 @@ pub enum OptimumError {
     /// No seeds for the check.
     #[error("check: no seeds; expected 1 or more")]
     NoCheckSeeds,
-    /// A seed of the check is one of the search.
+    /// A seed of the check is also one of the search.
     #[error("check: seed {seed} is one of the search; expected other seeds")]
     SharedSeed {
         /// The seed.
@@ -55,7 +55,7 @@ pub enum OptimumError {
     Store(#[from] StoreError),
 }
 
-/// Reason why a group is refused.
+/// Reason for the rejection of a group.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GroupProblem {
     /// Its weight is not a positive number.
@@ -69,7 +69,7 @@ pub enum GroupProblem {
         /// Number of flows of the scenario.
         count: usize,
     },
-    /// A flow that another group has.
+    /// A flow that is in another group too.
     #[error("flow \"{flow}\" is in group {first} already; expected each flow in one")]
     Shared {
         /// The flow.

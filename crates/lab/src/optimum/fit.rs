@@ -1,23 +1,23 @@
-//! Whether targets fit: whether every flow receives its own when the sources are limited.
+//! Test of targets: they fit if every flow receives its own when the sources are limited.
 
 use super::bench::{Bench, HOPELESS, Rates, Received};
 use super::meter::Halt;
 use super::settings::Settings;
 
-/// A limit is at most so many times what is to be received: datagrams that are lost on the way are
-/// lost.
+/// Maximum ratio of a limit to its target.
+/// Lost datagrams are not retransmitted, so the limit has to be higher.
 const MOST_ROOM: f64 = 4.0;
-/// By which power of what is missing room grows: what is sent more is lost as well.
+/// Exponent by which room grows with the missing part: additional datagrams are lost as well.
 const HASTE: f64 = 1.5;
-/// Times that room is corrected.
+/// Maximum number of corrections of room.
 const CORRECTIONS: usize = 6;
-/// It goes on while what the worst misses shrinks by this part.
+/// Minimum relative reduction of the worst shortfall for the corrections to go on.
 const LEARNS: f64 = 0.15;
-/// Room is taken back from who receives more than its target by this part; how often.
+/// Excess over its target above which a flow's room is reduced, as a fraction; number of reductions.
 const OVER: f64 = 0.03;
 const TRIMS: usize = 2;
-/// Seeds that are tried first, and how many tolerances the worst may miss for the others to be
-/// tried.
+/// Number of seeds tried first, and the worst shortfall up to which the others are tried.
+/// The shortfall is in tolerances.
 pub(super) const FIRST: usize = 2;
 const NEAR: f64 = 3.0;
 
@@ -30,11 +30,11 @@ pub(super) struct Fit {
     pub received: Received,
 }
 
-/// Tries targets.
+/// Tests of targets.
 pub(super) struct Trials<'a> {
     pub bench: &'a Bench<'a>,
     pub settings: &'a Settings,
-    /// Limit over target, by flow: what is lost on the way and nobody repeats.
+    /// Limit over target, by flow: allowance for losses that are not retransmitted.
     pub room: Vec<f64>,
 }
 
@@ -43,8 +43,8 @@ impl<'a> Trials<'a> {
         Trials { bench, settings, room: vec![1.0; bench.steady.flows.len()] }
     }
 
-    /// What is received with present room under each of several targets, in runs as long as `at`
-    /// asks for.
+    /// Returns the received rates with present room under each of several targets.
+    /// Runs are as long as `at` requires.
     pub fn receive(
         &self,
         targets: &[Rates],
@@ -56,16 +56,17 @@ impl<'a> Trials<'a> {
         self.bench.measure(&limits, at, seeds, 1.0)
     }
 
-    /// Rates that are received with the first seed under each of several targets, the lowest last, in runs
-    /// that end early where a flow is hopelessly short.
+    /// Returns the rates received with the first seed under each of several targets, the lowest last.
+    /// Runs end early if a flow is far below its target.
     pub fn glance(&self, targets: &[Rates]) -> Result<Vec<Received>, Halt> {
         let all: Vec<Rates> = targets.iter().map(|t| limits(t, &self.room)).collect();
         self.bench.glance(&all, targets, self.settings.search[0])
     }
 
-    /// By flow that is to receive anything, the part of its target that it receives. Packets are
-    /// whole: two may be missing. What may be noise, one standard error, is not missing, as long as
-    /// that is within half the tolerance.
+    /// Returns the fraction of its target that each flow with a target receives.
+    /// Packets are whole: two may be missing. A shortfall within one standard error, and within half the tolerance,
+    /// does not
+    /// count.
     fn parts(&self, targets: &[f64], received: &Received, longer: f64) -> Vec<(f64, usize)> {
         let time = self.bench.measured(targets, longer);
         let part = |(m, target): (usize, &f64)| {
@@ -76,13 +77,13 @@ impl<'a> Trials<'a> {
         targets.iter().enumerate().filter(|(_, t)| **t > 0.0).map(part).collect()
     }
 
-    /// The smallest part of its target that any flow receives.
+    /// Returns the smallest fraction of its target that any flow receives.
     pub fn worst(&self, targets: &[f64], received: &Received, longer: f64) -> f64 {
         let parts = self.parts(targets, received, longer);
         parts.into_iter().map(|p| p.0).fold(f64::INFINITY, f64::min)
     }
 
-    /// Flows that miss more than the tolerance, the worst first.
+    /// Returns the flows that miss more than the tolerance, the worst first.
     fn short(&self, targets: &[f64], received: &Received, longer: f64) -> Vec<usize> {
         let mut parts = self.parts(targets, received, longer);
         parts.retain(|p| p.0 < 1.0 - self.settings.tolerance);
@@ -90,8 +91,9 @@ impl<'a> Trials<'a> {
         parts.into_iter().map(|p| p.1).collect()
     }
 
-    /// Tries targets, with as much room as they turn out to need. A few seeds are enough to say no;
-    /// then those that miss more than the tolerance are told, the worst first.
+    /// Tests targets, with as much room as they turn out to need.
+    /// A few seeds are enough for a rejection; then it returns the flows that miss more than the tolerance, the worst
+    /// first.
     pub fn fits(
         &self,
         targets: &[f64],
@@ -128,8 +130,8 @@ impl<'a> Trials<'a> {
         Ok(Err(hurt))
     }
 
-    /// Takes room from flows that receive more than their targets, as long as the rest then fits as
-    /// well: what they have too much is missing elsewhere.
+    /// Takes room from flows that receive more than their targets, while the rest then fits as well.
+    /// Their excess is missing elsewhere.
     fn trim(&self, mut fit: Fit, seeds: &[u64], longer: f64) -> Result<Fit, Halt> {
         for _ in 0..TRIMS {
             let mut less = fit.room.clone();
@@ -153,22 +155,22 @@ impl<'a> Trials<'a> {
         Ok(fit)
     }
 
-    /// Learns from what fitted.
+    /// Stores the room of targets that fitted.
     pub fn learn(&mut self, fit: &Fit) {
         let mut room = fit.room.clone();
         self.correct(&mut room, &fit.targets, &fit.received.mean);
         self.room = room;
     }
 
-    /// Learns from what was received with present room.
+    /// Updates the room by the rates received with present room.
     pub fn learn_from(&mut self, targets: &[f64], received: &[f64]) {
         let mut room = self.room.clone();
         self.correct(&mut room, targets, received);
         self.room = room;
     }
 
-    /// More room for datagrams of which less is received than was to be, less for those of which
-    /// more is. A stream repeats what is lost, and its application catches up by itself.
+    /// Increases the room of datagrams that receive less than their target, and reduces it in the opposite case.
+    /// A stream retransmits losses, and its application catches up by itself.
     fn correct(&self, room: &mut [f64], targets: &[f64], received: &[f64]) {
         let flows = room.iter_mut().zip(&self.bench.steady.flows);
         for ((room, flow), (target, got)) in flows.zip(targets.iter().zip(received)) {
@@ -179,12 +181,12 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The limits that leave room above targets.
+/// Returns the limits that leave room above targets.
 pub(super) fn limits(targets: &[f64], room: &[f64]) -> Rates {
     targets.iter().zip(room).map(|(t, r)| t * r).collect()
 }
 
-/// Room for a flow that was to receive `target` and received `got`.
+/// Returns the room for a flow that was to receive `target` and received `got`.
 fn corrected(room: f64, target: f64, got: f64) -> f64 {
     if !(target > 0.0 && got > 0.0) {
         return room;

@@ -1,45 +1,45 @@
-//! The water level: what each flow is to receive when the level is so high.
+//! The water level: the target of each flow at a given level.
 
 use serde::{Deserialize, Serialize};
 
 use super::settings::Group;
 use super::steady::SteadyFlow;
 
-/// Why a flow has no more.
+/// Reason for the end of a flow's growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stop {
-    /// It asks for no more.
+    /// Its demand is met.
     Demand,
-    /// Others that have no more than it would lose, or it would not receive it.
+    /// Its growth would reduce flows that have no more than it, or it would not be received.
     Air,
-    /// The search ended here before it was asked whether it could rise alone.
+    /// The search ended before it was tested for a rise alone.
     Effort,
-    /// It receives nothing worth the name at any level.
+    /// It receives a negligible rate at any level.
     Nothing,
 }
 
-/// A flow's rate that no longer grows, and why.
+/// A flow's rate that no longer grows, with the reason.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Fixed {
-    /// Bit/s of application data.
+    /// Rate, bit/s of application data.
     pub rate: f64,
     pub why: Stop,
 }
 
-/// The flows of one group that are here.
+/// The flows of one group that are present.
 #[derive(Clone, PartialEq, Debug)]
 struct Members {
     weight: f64,
-    /// What the group has at any level, bit/s: what it is promised, or has already.
+    /// Rate of the group at any level, bit/s: its guarantee, or its present rate.
     minimum: f64,
-    /// What it is promised, bit/s.
+    /// Guaranteed rate, bit/s.
     promised: f64,
     /// Indices of flows of the stretch.
     flows: Vec<usize>,
 }
 
-/// All groups, and how far each flow is.
+/// All groups, and the progress of each flow.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     flows: Vec<SteadyFlow>,
@@ -62,7 +62,7 @@ impl Groups {
         }
     }
 
-    /// What each flow is to receive, bit/s: groups have level × weight, and at least their minimum.
+    /// Returns each flow's target, bit/s: groups have level × weight, and at least their minimum.
     pub fn targets(&self, level: f64) -> Vec<f64> {
         let mut out = vec![0.0; self.flows.len()];
         for group in &self.groups {
@@ -71,8 +71,8 @@ impl Groups {
         out
     }
 
-    /// A group's rate among its flows: fixed ones keep theirs, the others have parts by weight, and
-    /// none more than it asks for.
+    /// Divides a group's rate among its flows.
+    /// Fixed ones keep theirs, the others have parts by weight, and none exceeds its demand.
     fn split(&self, group: &Members, rate: f64, out: &mut [f64]) {
         let mut left = rate;
         for (m, fixed) in self.of(group) {
@@ -82,7 +82,7 @@ impl Groups {
             }
         }
         let mut open = self.open_of(group);
-        // Who asks for least by its weight first: what it leaves is for the others.
+        // The flow with the smallest demand by its weight first: the rest is for the others.
         let asks = |m: usize| self.flows[m].demand / self.flows[m].weight;
         open.sort_by(|&a, &b| asks(a).total_cmp(&asks(b)).then(a.cmp(&b)));
         let mut weights: f64 = open.iter().map(|&m| self.flows[m].weight).sum();
@@ -102,7 +102,7 @@ impl Groups {
         self.of(group).filter(|(_, fixed)| fixed.is_none()).map(|(m, _)| m).collect()
     }
 
-    /// By flow, how fast its target grows with the level; 0 if it is fixed.
+    /// Returns the growth of each flow's target with the level; 0 if it is fixed.
     pub fn slopes(&self) -> Vec<f64> {
         let mut out = vec![0.0; self.flows.len()];
         for group in &self.groups {
@@ -115,7 +115,7 @@ impl Groups {
         out
     }
 
-    /// Flows that still grow.
+    /// Returns the flows that still grow.
     pub fn open(&self) -> Vec<usize> {
         (0..self.fixed.len()).filter(|&m| self.fixed[m].is_none()).collect()
     }
@@ -128,7 +128,7 @@ impl Groups {
         self.fixed[flow] = Some(Fixed { rate, why });
     }
 
-    /// What the group of each flow has by its weight, bit/s.
+    /// Returns the rate by weight of each flow's group, bit/s.
     pub fn levels(&self, rates: &[f64]) -> Vec<f64> {
         let mut out = vec![0.0; rates.len()];
         for group in &self.groups {
@@ -138,8 +138,8 @@ impl Groups {
         out
     }
 
-    /// Takes a part away from all groups that have at least as much, by weight, as that of `flow`;
-    /// if that asks for no more than it has, from those that have more. All flows must be fixed.
+    /// Reduces all groups that have at least as much, by weight, as that of `flow`, by a fraction.
+    /// If its demand is met, reduces those that have more. All flows must be fixed.
     pub fn lower(&mut self, flow: usize, part: f64) {
         let level = |g: &Members| {
             g.flows.iter().filter_map(|&m| self.fixed[m]).map(|f| f.rate).sum::<f64>() / g.weight
@@ -167,7 +167,7 @@ impl Groups {
         }
     }
 
-    /// No group is promised anything any more.
+    /// Removes all guarantees.
     pub fn forget_promises(&mut self) {
         self.groups.iter_mut().for_each(|g| (g.minimum, g.promised) = (0.0, 0.0));
     }
@@ -192,9 +192,9 @@ mod tests {
         let flows = [flow(0, 1.0, INF, 0.0), flow(1, 3.0, 10.0, 0.0), flow(4, 1.0, INF, 0.0)];
         let groups =
             Groups::new(&flows, &[group(&[0, 1], 2.0), group(&[4], 1.0), group(&[3], 1.0)]);
-        // 200 for the first two: 10 is all that one asks for.
+        // 200 for the first two: 10 is the demand of one.
         assert_eq!(groups.targets(100.0), [190.0, 10.0, 100.0]);
-        // By weight while nobody is satisfied.
+        // By weight while no demand is met.
         assert_eq!(groups.targets(4.0), [2.0, 6.0, 4.0]);
         assert_eq!(groups.slopes(), [0.5, 1.5, 1.0]);
     }

@@ -16,22 +16,22 @@ use super::{OnProgress, find, steady};
 use crate::job::{JobKey, ScenarioHash};
 use crate::store::{Store, StoreError, Stored};
 
-/// Version of the search: to be raised when it finds something else in the same simulator.
+/// Version of the search; to be raised when its results in the same simulator change.
 const SEARCH: u32 = 5;
 
-/// An optimum and where it came from.
+/// An optimum and its origin.
 #[derive(Debug)]
 pub struct Found {
     /// The optimum.
     pub optimum: Optimum,
-    /// Whether it was in the store.
+    /// True if it was in the store.
     pub kept: bool,
     /// Reason why a new optimum is not in the store.
     pub unkept: Option<StoreError>,
 }
 
 impl Found {
-    /// An optimum that is in no store.
+    /// Returns an optimum that is in no store.
     pub fn searched(optimum: Optimum) -> Self {
         Found { optimum, kept: false, unkept: None }
     }
@@ -52,7 +52,7 @@ impl Stored for Kept {
 /// Takes an optimum from a store, or searches it as [`find`] does and adds it.
 ///
 /// # Errors
-/// Those of [`find`]; a store that cannot be read; [`StoreError::Stale`] where the witness of a
+/// Those of [`find`]; a store that cannot be read; [`StoreError::Stale`] if the witness of a
 /// stored optimum has another fingerprint now.
 pub fn find_in(
     store: &Store,
@@ -79,15 +79,15 @@ pub fn find_in(
     Ok(Found { optimum: kept.optimum, kept: false, unkept })
 }
 
-/// Hash of the question: the network and its flows, the groups, the settings and the search. Name,
-/// description, control and subscribers of the scenario have no part in it; the groups say who shares.
+/// Returns the hash of the network and its flows, the groups, the settings and the search.
+/// Name, description, control and subscribers of the scenario have no effect; the groups define the sharing.
 fn key(store: &Store, scenario: &Scenario, groups: &[Group], settings: &Settings) -> JobKey {
     let text = format!("search = {SEARCH}\ngroups = {groups:?}\nsettings = {settings:?}\n");
     JobKey::of(store.revision(), "optimum", &ScenarioHash::of_network(scenario), &text)
 }
 
-/// The fingerprint of a short run under the limits of the first stretch; `None` if the stretches are
-/// not those of the scenario.
+/// Returns the fingerprint of a short run under the limits of the first stretch.
+/// `None` if the stretches are not those of the scenario.
 fn witness(scenario: &Scenario, optimum: &Optimum) -> Option<String> {
     let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
     let stretches = steady::stretches(scenario, &asked).ok()?;

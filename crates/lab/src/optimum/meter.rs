@@ -1,4 +1,4 @@
-//! What a search spends, and what it may.
+//! Effort of a search, and its budget.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,13 +6,13 @@ use super::OnProgress;
 use super::error::OptimumError;
 use super::settings::{Progress, Settings};
 
-/// What is kept back of the effort for measuring what was found when the rest is spent.
+/// Fraction of the effort reserved for measuring the result when the rest is spent.
 const RESERVE: f64 = 0.2;
 
-/// Why a phase of a search did not come to its end.
+/// Reason for an incomplete phase of a search.
 #[derive(Debug)]
 pub(super) enum Halt {
-    /// What comes next is more than what may be spent.
+    /// The next step exceeds the remaining budget.
     Spent,
     /// There is no optimum.
     Failed(OptimumError),
@@ -24,14 +24,16 @@ impl<E: Into<OptimumError>> From<E> for Halt {
     }
 }
 
-/// Counts what a search spends. What a run will cost is told from the runs before it: events per
-/// simulated second. All of it is counts, so every machine stops at the same run.
+/// Counter of a search's effort.
+/// The cost of a run is predicted from earlier runs: events per simulated second. All values are counts, so every
+/// machine
+/// stops at the same run.
 pub(super) struct Meter<'a> {
     runs: AtomicU64,
     events: AtomicU64,
-    /// Simulated so far, ms.
+    /// Simulated time so far, ms.
     simulated: AtomicU64,
-    /// Events after which nothing more is begun.
+    /// Number of events after which nothing more is started.
     limit: AtomicU64,
     most_events: u64,
     progress: OnProgress<'a>,
@@ -49,7 +51,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// A run of so many simulated seconds took so many events.
+    /// Counts a run of this simulated time, s, with its events.
     pub fn count(&self, events: u64, simulated_s: f64) {
         let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
         let events = self.events.fetch_add(events, Ordering::Relaxed) + events;
@@ -57,8 +59,9 @@ impl<'a> Meter<'a> {
         (self.progress)(Progress { runs, events, most_events: self.most_events });
     }
 
-    /// Gives what is left to `parts` searches: the first may spend its part, but for what is kept
-    /// back for its last measurement. Returns what that may spend in all.
+    /// Divides the remaining budget among `parts` searches.
+    /// The first may spend its part, except for the reserve for its last measurement. Returns the total that it may
+    /// spend.
     pub fn share(&self, parts: usize) -> u64 {
         let (_, events) = self.spent();
         let part = self.most_events.saturating_sub(events) / parts.max(1) as u64;
@@ -66,21 +69,21 @@ impl<'a> Meter<'a> {
         events + part
     }
 
-    /// From now on nothing is begun that would take the search past so many events.
+    /// Sets the number of events that no new step may exceed.
     pub fn allow(&self, events: u64) {
         self.limit.store(events, Ordering::Relaxed);
     }
 
-    /// How many more runs of so many simulated seconds are within what may be spent.
+    /// Returns the number of further runs of this simulated time, s, within the budget.
     pub fn affords(&self, simulated_s: f64) -> usize {
         let left = self.limit.load(Ordering::Relaxed).saturating_sub(self.spent().1);
         let simulated = self.simulated.load(Ordering::Relaxed) as f64 / 1e3;
         let each = self.spent().1 as f64 / simulated.max(1.0) * simulated_s;
-        // As a cast saturates, what costs nothing is affordable.
+        // As a cast saturates, a run without cost is affordable.
         (left as f64 / each) as usize
     }
 
-    /// Runs and events so far.
+    /// Returns the runs and events so far.
     pub fn spent(&self) -> (u64, u64) {
         (self.runs.load(Ordering::Relaxed), self.events.load(Ordering::Relaxed))
     }

@@ -4,8 +4,8 @@
 //! [`find`] runs a scenario's own radio, queues and transports under the engine's own source
 //! limiter. It raises all groups of flows together until the next step does not fit, fixes those that
 //! cannot rise alone, and goes on with the rest: progressive filling (Bertsekas & Gallager 1992
-//! §6.5.2), in which "does it fit?" is a measurement. What was found is then measured again with
-//! other seeds, and that is what it reports.
+//! §6.5.2), in which "does it fit?" is a measurement. The result is then measured again with
+//! other seeds, and that measurement is reported.
 
 mod bench;
 mod bound;
@@ -30,15 +30,16 @@ pub use record::{FlowOptimum, Optimum, Stretch, StretchFlow};
 pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
 pub use settings::{Group, Per, Progress, Settings};
 
-/// Tells that something was done; called from any thread.
+/// Progress callback; called from any thread.
 pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// Searches the optimum of a scenario; the scenario's control plays no part. `groups`: who counts
-/// as one ([`Group::each`] for flows by themselves). Runs on the rayon pool it is called in, and
-/// finds the same on any number of threads.
+/// Searches the optimum of a scenario; the scenario's control is not used.
+/// `groups` are the units that share ([`Group::each`] for individual flows). Runs on the rayon pool in which it is
+/// called,
+/// and finds the same on any number of threads.
 ///
 /// # Errors
-/// Groups or settings that make no sense; what the engine refuses.
+/// If groups or settings are invalid, or the engine rejects the scenario.
 pub fn find(
     scenario: &Scenario,
     groups: &[Group],
@@ -64,12 +65,13 @@ pub fn find(
     Ok(record::optimum(scenario, groups, settings, &asked, stretches, &meter))
 }
 
-/// What every flow receives in each stretch of an optimum, bit/s by stretch and flow of the
-/// scenario, when the sources are limited to `limits(stretch, flow)` of application data: how a
-/// vector is tried that somebody claims. Mean over `seeds`.
+/// Returns the received rate of every flow in each stretch of an optimum, bit/s by stretch and flow.
+/// The sources are limited to `limits(stretch, flow)` of application data, to test a given vector. Flows are those of
+/// the
+/// scenario. Mean over `seeds`.
 ///
 /// # Errors
-/// What the engine refuses.
+/// If the engine rejects the scenario.
 pub fn receive(
     scenario: &Scenario,
     optimum: &Optimum,

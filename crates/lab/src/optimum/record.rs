@@ -1,4 +1,4 @@
-//! What a search leaves behind.
+//! Results of a search.
 
 use fairmesh_engine::measures;
 use fairmesh_scenario::Scenario;
@@ -10,31 +10,31 @@ use super::search::Found;
 use super::settings::{Group, Settings};
 use super::steady::Steady;
 
-/// One flow while the same flows are there.
+/// One flow during a stretch with constant flows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StretchFlow {
     /// Index of the flow.
     pub flow: usize,
     /// Its max-min rate, bit/s of application data.
     pub optimum_bps: f64,
-    /// What it receives when all are limited, mean over the seeds of the check: within the tolerance
-    /// of the optimum.
+    /// Received rate when all flows are limited, bit/s, mean over the seeds of the check.
+    /// It is within the tolerance of the optimum.
     pub received_bps: f64,
-    /// The limit of its application under which it does, bit/s of application data: the optimum, or
-    /// more for datagrams that are lost on the way.
+    /// Limit of its application for that, bit/s of application data.
+    /// It is the optimum, or more for datagrams that are lost on the path.
     pub limit_bps: f64,
-    /// Why it has no more.
+    /// Reason that it has no more.
     pub stop: Stop,
 }
 
-/// A part of the measured time in which the same flows are there.
+/// A part of the measured time with constant flows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Stretch {
     /// Share of the measured time.
     pub share: f64,
-    /// The flows that are there.
+    /// The flows that are present.
     pub flows: Vec<StretchFlow>,
-    /// Whether the search ended at its bound of effort: flows may be able to have more.
+    /// True if the search ended at its effort limit: flows may be able to have more.
     #[serde(default)]
     pub bounded: bool,
 }
@@ -46,8 +46,8 @@ pub struct FlowOptimum {
     pub name: String,
     /// Its max-min rate, bit/s of application data averaged over the measured time.
     pub optimum_bps: f64,
-    /// What an application of pages and files asks for while it is there, bit/s, as measured; absent
-    /// where the traffic says it.
+    /// Measured demand of an application of pages and files while it is present, bit/s.
+    /// Absent if the traffic specifies it.
     #[serde(default)]
     pub demand_bps: Option<f64>,
 }
@@ -57,37 +57,37 @@ pub struct FlowOptimum {
 pub struct Optimum {
     /// One entry per flow, in scenario order.
     pub flows: Vec<FlowOptimum>,
-    /// Who counted as one.
+    /// Groups of flows that share.
     pub groups: Vec<Group>,
-    /// Parts of the measured time with the same flows, each once.
+    /// Parts of the measured time with constant flows, each once.
     pub stretches: Vec<Stretch>,
-    /// How it was measured.
+    /// Settings of the measurement.
     pub settings: Settings,
-    /// Simulations that the search took.
+    /// Number of simulations of the search.
     pub runs: u64,
-    /// Events that they handled.
+    /// Number of their events.
     pub events: u64,
 }
 
 impl Optimum {
-    /// The rates, in scenario order, bit/s.
+    /// Returns the rates, in scenario order, bit/s.
     pub fn rates_bps(&self) -> Vec<f64> {
         self.flows.iter().map(|f| f.optimum_bps).collect()
     }
 
-    /// Smallest rate of a group over its optimum; groups whose optimum is 0 do not count, and 0 if
-    /// none does.
+    /// Returns the smallest rate of a group over its optimum.
+    /// Groups whose optimum is 0 do not count; 0 if none counts.
     pub fn min_over(&self, goodput_bps: &[f64]) -> f64 {
         measures::min_over_fair(&self.by_group(goodput_bps), &self.by_group(&self.rates_bps()))
     }
 
-    /// Sum of the rates over the sum of the optimum; 0 if that is 0.
+    /// Returns the sum of the rates over the sum of the optimum; 0 if that is 0.
     pub fn sum_over(&self, goodput_bps: &[f64]) -> f64 {
         let optimum: f64 = self.rates_bps().iter().sum();
         if optimum > 0.0 { goodput_bps.iter().sum::<f64>() / optimum } else { 0.0 }
     }
 
-    /// Jain's index of the groups' rates over their optima.
+    /// Returns Jain's index of the groups' rates over their optima.
     pub fn jain(&self, goodput_bps: &[f64]) -> f64 {
         measures::jain_normalized(&self.by_group(goodput_bps), &self.by_group(&self.rates_bps()))
     }
@@ -98,7 +98,7 @@ impl Optimum {
     }
 }
 
-/// Whole bits per second: what is kept reads back as it was, and no seed knows more.
+/// Rounds to whole bits per second, which read back exactly; no seed is more precise.
 fn whole(rate: f64) -> f64 {
     rate.round()
 }

@@ -1,4 +1,4 @@
-//! The optimum of a scenario beside what the analytic models say: the object of `optimum --json`.
+//! The optimum of a scenario beside the results of the analytic models: the object of `optimum --json`.
 
 use std::num::NonZero;
 
@@ -10,10 +10,10 @@ use crate::analysis::Capacity;
 use crate::layout::{GENERATOR, SCHEMA};
 use crate::{LabError, Store};
 
-/// Takes the optimum of a scenario from a store, or searches it, on so many threads or all cores.
+/// Takes the optimum of a scenario from a store, or searches it, on this number of threads or all cores.
 ///
 /// # Errors
-/// What the engine refuses; a store that cannot be read.
+/// If the engine rejects the scenario, or a store cannot be read.
 pub fn optimum_of(
     scenario: &Scenario,
     per: Per,
@@ -48,16 +48,16 @@ pub struct OptimumReport {
     pub sum_models_bps: ModelRates,
     /// The search itself: groups, stretches, limits, settings, cost.
     pub search: Optimum,
-    /// Whether the search ended at its bound of effort: flows may be able to have more.
+    /// True if the search ended at its effort limit: flows may be able to have more.
     pub bounded: bool,
-    /// Whether it was kept from an earlier search.
+    /// True if it was stored by an earlier search.
     pub kept: bool,
     /// [`GENERATOR`].
     pub generator: &'static str,
 }
 
-/// Max-min rates by the analytic models, as `capacity` names them; `None` where one refuses, or the
-/// flow does not use the air.
+/// Max-min rates by the analytic models, named as in `capacity`.
+/// `None` if the model rejects the scenario, or the flow does not use the air.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct ModelRates {
     /// Collision domains of nodes that decode each other (Jamshaid 2010 §4.1).
@@ -81,19 +81,18 @@ pub struct FlowLine {
     pub weight: f64,
     /// Its max-min rate in the simulator, averaged over the measured time.
     pub optimum_bps: f64,
-    /// The limit of its application under which it has that; `None` where limits change with the
-    /// flows.
+    /// Limit of its application for that rate; `None` if limits change with the flows.
     pub limit_bps: Option<f64>,
-    /// Why it has no more, there.
+    /// Reason that it has no more, in that case.
     pub stop: Option<Stop>,
-    /// What the models say.
+    /// Results of the models.
     pub models_bps: ModelRates,
 }
 
 impl OptimumReport {
-    /// Puts an optimum beside the models.
+    /// Combines an optimum with the models' results.
     pub fn new(scenario: &Scenario, search: Optimum, kept: bool) -> Self {
-        // A scenario that the models refuse has an optimum all the same.
+        // A scenario that the models reject has an optimum all the same.
         let capacity = Capacity::of(scenario, None).ok();
         let name = |n: fairmesh_units::NodeId| scenario.nodes()[n.index()].name.clone();
         let rate = |model: &str, flow: &str| {

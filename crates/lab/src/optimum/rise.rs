@@ -1,29 +1,29 @@
-//! The highest level that fits.
+//! Search for the highest level that fits.
 
 use super::bound::Bound;
 use super::fit::{FIRST, Fit, Trials};
 use super::groups::Groups;
 use super::meter::Halt;
 
-/// Levels of the first look differ by this factor.
+/// Factor between levels of the first look.
 const STEP: f64 = 1.5;
-/// So many of them are tried at once.
+/// Number of them that are tried at once.
 const ABREAST: i32 = 2;
-/// Tolerances that the worst may miss in one run and the step still be tried: what is not tried is
-/// lost, what is tried in vain costs a few runs.
+/// Maximum shortfall of the worst flow in one run, in tolerances, for a step to be tried.
+/// A step that is not tried is lost; one that fails costs a few runs.
 const LENIENT: f64 = 5.0;
-/// Levels that differ by this part are the same.
+/// Relative difference below which levels are equal.
 pub(super) const FINE: f64 = 0.01;
-/// Largest part by which a level is lowered that does not fit with all seeds.
+/// Largest relative reduction of a level that does not fit with all seeds.
 const MOST_DOWN: f64 = 0.16;
-/// Who cannot receive a packet in so many seconds receives nothing.
+/// Time without a packet after which a flow counts as receiving nothing, s.
 const SILENCE_S: f64 = 10.0;
-/// Parts of the first estimate at which room is learned: where the air is far from full.
+/// Fractions of the first estimate at which room is learned: the air is far from full there.
 pub(super) const EASY: [f64; 4] = [0.125, 0.03, 0.008, 0.002];
-/// Above this part of its target a flow counts as received there.
+/// Fraction of its target above which a flow counts as received there.
 const RECEIVED: f64 = 0.5;
 
-/// The lowest level that is looked for.
+/// Returns the lowest level of the search.
 pub(super) fn floor(trials: &Trials<'_>, groups: &Groups) -> f64 {
     let slopes = groups.slopes();
     let flows = trials.bench.steady.flows.iter().zip(&slopes).filter(|(_, s)| **s > 0.0);
@@ -33,18 +33,18 @@ pub(super) fn floor(trials: &Trials<'_>, groups: &Groups) -> f64 {
 /// The highest level that was found to fit.
 #[derive(Default)]
 pub(super) struct Risen {
-    /// bit/s by weight; where the rise began, if nothing above it fits.
+    /// Level, bit/s by weight; the start of the rise if nothing above it fits.
     pub level: f64,
     pub fit: Option<Fit>,
-    /// Who is short at the next level, the worst first.
+    /// Flows that are short at the next level, the worst first.
     pub short: Vec<usize>,
 }
 
-/// Raises `risen` to the highest level above its own, at which everything fits, that fits. Where the
-/// search has to end before, `risen` is as far as it came.
+/// Raises `risen` to the highest level above its own, at which everything fits, that fits.
+/// If the search has to end before, `risen` is the level reached.
 ///
 /// Fitting need not be monotone: a starved flow's timeouts can leave more to others than its data
-/// would. So the first look goes down from above what nodes can carry, and takes the highest step
+/// would. So the first look goes down from above the nodes' capacity, and takes the highest step
 /// that fits; only between that step and the next is the level bisected, with [`FIRST`] seeds. The
 /// result is measured with all seeds, and lowered in growing steps until it fits.
 pub(super) fn rise(
@@ -94,7 +94,7 @@ pub(super) fn rise(
     Ok(())
 }
 
-/// Learns how much room flows need when the air is not full.
+/// Learns the room that flows need when the air is not full.
 fn calibrate(trials: &mut Trials<'_>, groups: &Groups, top: f64) -> Result<(), Halt> {
     for part in EASY {
         let targets = groups.targets(top * part);
@@ -108,8 +108,8 @@ fn calibrate(trials: &mut Trials<'_>, groups: &Groups, top: f64) -> Result<(), H
     Ok(())
 }
 
-/// The highest of the steps down from `top` that seems to fit with one seed; `above` becomes the
-/// lowest that does not and is higher.
+/// Returns the highest of the steps down from `top` that seems to fit with one seed.
+/// `above` becomes the lowest step that does not fit and is higher.
 fn look(
     trials: &Trials<'_>,
     groups: &Groups,
@@ -126,7 +126,7 @@ fn look(
     };
     let mut top = top;
     if passes(&[top])?[0] {
-        // The estimate was too low, or all have what they ask for.
+        // The estimate was too low, or all demands are met.
         while groups.targets(top) != groups.targets(top * STEP) && passes(&[top * STEP])?[0] {
             top *= STEP;
         }
@@ -140,7 +140,7 @@ fn look(
         let levels: Vec<f64> = (1..=ABREAST).map(|k| top * STEP.powi(-k)).collect();
         for (&level, fits) in levels.iter().zip(passes(&levels)?) {
             if level <= least {
-                // Between the step above and what is known to fit.
+                // Between the step above and the level known to fit.
                 let between = (*above * least).sqrt();
                 return Ok((*above > least * (1.0 + FINE)).then_some(between));
             }

@@ -1,4 +1,4 @@
-//! Progressive filling: rise together, fix those that cannot rise alone, go on with the rest.
+//! Progressive filling: raise together, fix flows that cannot rise alone, go on with the rest.
 
 use std::collections::BTreeMap;
 
@@ -11,58 +11,58 @@ use super::meter::Halt;
 use super::rise::{EASY, Risen, floor, rise};
 use super::settings::{Group, Settings};
 
-/// How far a flow is raised to see whether it can be: at least and at most, and per flow that still
-/// grows. One of n that share a bottleneck fills it by a part of n only.
+/// Relative raise of a flow that tests for a rise: minimum and maximum, and amount per growing flow.
+/// One of n flows that share a bottleneck fills it with only a fraction of n.
 const RAISE: (f64, f64) = (0.2, 1.0);
 const RAISE_EACH: f64 = 0.05;
-/// A raise that takes more from others than this part of what it brings is none.
+/// Ratio of the others' losses to a raise's gain above which the raise fails.
 const PRICE: f64 = 1.0 / 3.0;
-/// The same of the second half of a raise twice as far.
+/// That ratio for the second half of a raise twice as far.
 const MARGINAL_PRICE: f64 = 0.5;
-/// A raise that brings less than this part of what it should is none.
+/// Fraction of its intended gain below which a raise fails.
 const GAIN: f64 = 0.5;
-/// Scores of the first runs of a raise, where 1 is the edge, that decide it: from the first on it is
-/// none; up to the second, and after so many seeds, it is one.
+/// Scores of the first runs of a raise that decide it, if 1 is the limit.
+/// From the first score on it fails; up to the second, after this number of seeds, it succeeds.
 const HELD: f64 = 1.5;
 const FREE: f64 = 0.5;
 const SURE: usize = 3;
-/// A level at which flows were asked whether they can rise is the same up to this part.
+/// Relative difference below which a level at which flows were tested is the same.
 const SAME: f64 = 0.03;
-/// Below this part of its target at the lowest level, a flow receives nothing.
+/// Fraction of its target at the lowest level below which a flow receives nothing.
 const RECEIVED: f64 = 0.5;
-/// Factor by which runs of the check last longer than those of the search.
+/// Factor between the lengths of runs of the check and of the search.
 pub(super) const LONGER: f64 = 2.0;
-/// What is taken from a flow that the check finds short, and from all that have as much; how often.
+/// Relative reduction of a flow that the check finds short, and of all with as much; number of reductions.
 const LOWER: f64 = 0.02;
 const LOWERINGS: usize = 15;
-/// Part of the check's seeds that is enough before the last check.
+/// Fraction of the check's seeds that is enough before the last check.
 const EARLY: f64 = 0.5;
-/// By what part flows are raised in the end that cannot rise by the double, and how often each is.
+/// Relative raise at the end of flows that cannot rise by the double; number of raises of each.
 const LAST: f64 = 0.25;
 const LASTS: usize = 4;
-/// A last raise may bring somewhat less: losses that limit a flow do so by and by.
+/// Minimum gain of a last raise, which may be lower: losses limit a flow gradually.
 const LAST_GAIN: f64 = 0.4;
-/// Streams of fewer packets a second have silences of which ten runs may see none: retransmission
-/// timeouts that double up to a minute. So many times the runs of the check judge them.
+/// Packet rate, 1/s, below which a stream has idle times that ten runs may miss.
+/// They are retransmission timeouts that double up to a minute. This multiple of the check's runs judges such streams.
 const SLOW: f64 = 10.0;
 const JUDGED: u64 = 5;
-/// Apart from one another by so much, their seeds are nobody else's.
+/// Offset of their seeds, so that no other run uses them.
 const OTHERS: u64 = 1_000_000;
-/// Asking each flow alone whether it can rise may take this part of what is left.
+/// Divisor of the remaining budget that tests of individual flows may use.
 const ASKING: usize = 2;
-/// Levels that differ by this part count as one: whoever has so much more has no more.
+/// Relative difference below which levels count as one: a flow within it has no more.
 const LEVEL: f64 = 0.05;
 
-/// What was found, by flow of the stretch.
+/// Results, by flow of the stretch.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     /// The vector.
     pub targets: Rates,
     pub limits: Rates,
-    /// What the check received of it.
+    /// Received rates of the check.
     pub received: Rates,
     pub stops: Vec<Stop>,
-    /// Whether it ended before all was asked.
+    /// True if it ended before all tests.
     pub bounded: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Search<'a> {
     groups: Groups,
     bound: Bound,
     risen: Risen,
-    /// The level at which flows were last asked whether they can rise, and their scores.
+    /// The level of the last tests for a rise, and the flows' scores.
     scored: (f64, BTreeMap<usize, f64>),
     checked: Option<Checked>,
     bounded: bool,
@@ -99,8 +99,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Searches as far as it may, and measures what it then has; `stretches` are still to be
-    /// searched, this one among them.
+    /// Searches within its budget, and measures the result.
+    /// `stretches` are still to be searched, this one among them.
     pub fn run(mut self, stretches: usize) -> Result<Found, OptimumError> {
         let meter = self.trials.bench.meter;
         let all = meter.share(stretches);
@@ -122,7 +122,7 @@ impl<'a> Search<'a> {
         let Some(Checked { targets, limits, received, stops }) = self.checked else {
             unreachable!("what ends a search leaves a vector")
         };
-        // What noise could have added is nobody's.
+        // A gain that noise may have caused is not counted.
         let noisy = 0.5 * self.trials.settings.tolerance;
         let sure = |(m, &target): (usize, &f64)| {
             let sure = received.error(m) <= noisy * target;
@@ -143,7 +143,7 @@ impl<'a> Search<'a> {
         self.polish()
     }
 
-    /// Raises and fixes until all are fixed.
+    /// Raises and fixes until all flows are fixed.
     fn fill(&mut self) -> Result<(), Halt> {
         while !self.groups.open().is_empty() {
             rise(&mut self.trials, &self.groups, &self.bound, &mut self.risen)?;
@@ -162,8 +162,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Where a search ends that never came to its check: flows that still grow have the level that
-    /// was reached, and all have what they then receive.
+    /// Ends a search that never reached its check.
+    /// Growing flows have the level that was reached, and each flow has the rate that it then receives.
     fn as_far(&mut self) -> Result<(), Halt> {
         let level = match self.risen.level {
             0.0 => floor(&self.trials, &self.groups),
@@ -178,12 +178,12 @@ impl<'a> Search<'a> {
         let affords = |longer| bench.meter.affords(bench.lasts(&targets, longer).1);
         let longer = if affords(LONGER) < seeds.len() { 1.0 } else { LONGER };
         let runs = affords(longer).clamp(1, seeds.len());
-        // One in any case: there is nothing else to say.
+        // At least one run: there is no other result.
         bench.meter.allow(u64::MAX);
         self.received(targets, runs, longer)
     }
 
-    /// Takes what is received of targets, with so many of the check's seeds, for the vector.
+    /// Replaces the vector by the rates received under targets, with this number of the check's seeds.
     fn received(&mut self, targets: Rates, runs: usize, longer: f64) -> Result<(), Halt> {
         let limits = limits(&targets, &self.trials.room);
         let seeds = &self.trials.settings.check[..runs];
@@ -199,7 +199,7 @@ impl<'a> Search<'a> {
         self.checked = Some(Checked { targets, limits, received, stops });
     }
 
-    /// Slow streams have what they receive with many more seeds, where the check saw more.
+    /// Reduces slow streams to the rate received with many more seeds, if the check measured more.
     fn judge(&mut self) -> Result<(), Halt> {
         let Some(found) = &mut self.checked else { return Ok(()) };
         let flows = &self.trials.bench.steady.flows;
@@ -227,8 +227,10 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Not even the lowest level fits: first for what is promised, then for those that receive
-    /// nothing worth the name at any of some low levels; at least the worst.
+    /// Handles a lowest level that does not fit.
+    /// First it removes guarantees, then it gives up flows that receive a negligible rate at any of some low levels; at
+    /// least
+    /// the worst.
     fn give_up(&mut self) -> Result<(), Halt> {
         self.groups.forget_promises();
         let top = self.bound.top(&self.groups.targets(0.0), &self.groups.slopes());
@@ -254,7 +256,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Fixes flows that have what they ask for, and those that cannot rise from where all are.
+    /// Fixes flows whose demand is met, and flows that cannot rise from the common level.
     fn fix(&mut self, at: &Fit) -> Result<(), Halt> {
         let flows = &self.trials.bench.steady.flows;
         for m in self.groups.open() {
@@ -267,7 +269,7 @@ impl<'a> Search<'a> {
         let bench = self.trials.bench;
         let room = bench.meter.affords(bench.lasts(&at.targets, 1.0).1) / (ASKING * asking);
         let open = if room < open.len() { self.fix_unasked(at, open, room) } else { open };
-        // What the others have here is what they may lose a little of.
+        // The others may lose a little of their rates here.
         let have = |(got, target): (&f64, &f64)| got.min(*target);
         let have: Rates = at.received.mean.iter().zip(&at.targets).map(have).collect();
         if open.is_empty() {
@@ -283,11 +285,11 @@ impl<'a> Search<'a> {
                 scores
             }
         };
-        // If each could rise alone, but all could not: the one that is nearest to its limit.
+        // If each could rise alone, but not all together: the one that is nearest to its limit.
         let hardest = scores.iter().copied().fold(0.0, f64::max);
         for (m, score) in open.into_iter().zip(scores) {
             if score >= hardest.min(1.0) {
-                // What it does receive: to hold the others, it has to lose some of that.
+                // Its received rate: to limit the others, it has to lose some of that.
                 let rate = at.received.mean[m].min(at.targets[m]);
                 self.groups.fix(m, rate, Stop::Air);
             }
@@ -295,7 +297,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Scores of `flows` that were measured at nearly this level; `None` where there are none.
+    /// Returns the scores of `flows` measured at nearly this level; `None` if there are none.
     fn scored_at(&self, flows: &[usize]) -> Option<Vec<f64>> {
         let (level, scores) = &self.scored;
         let same = self.risen.level <= *level * (1.0 + SAME);
@@ -303,9 +305,10 @@ impl<'a> Search<'a> {
         if same { flows.iter().map(known).collect() } else { None }
     }
 
-    /// Where asking each is too much: fixes those that are short at the next level, which is measured
-    /// already. If nobody is, returns so many that can be asked, those that take least of the air,
-    /// and fixes the others.
+    /// Fixes flows without a test if testing each is too expensive.
+    /// These are the flows short at the next level, which is measured already. If there are none, returns as many as
+    /// can be
+    /// tested, those that use least of the air, and fixes the others.
     fn fix_unasked(&mut self, at: &Fit, mut open: Vec<usize>, room: usize) -> Vec<usize> {
         self.bounded = true;
         let short = |m: &usize| self.risen.short.contains(m);
@@ -324,11 +327,11 @@ impl<'a> Search<'a> {
         asked
     }
 
-    /// How far each of `flows` is from being able to rise alone: from 1 on, it cannot. `owed`: what
-    /// the others are to keep, but for the tolerance.
+    /// Returns each flow's distance from being able to rise alone: from 1 on, it cannot.
+    /// `owed`: the rates that the others are to keep, except for the tolerance.
     ///
-    /// Where all stand a little below the edge, the first part of a rise is free for anybody. So
-    /// who seems able is raised twice as far, and it is what the second half costs that counts.
+    /// If all are slightly below the limit, the first part of a rise costs nothing. So flows that seem
+    /// able are raised twice as far, and the cost of the second half counts.
     fn scores(
         &self,
         flows: &[usize],
@@ -351,10 +354,10 @@ impl<'a> Search<'a> {
         Ok((scores, received))
     }
 
-    /// What each of `flows` gains when it asks for a part more, and what that takes from others.
+    /// Measures the gain of each of `flows` when it is raised by a fraction, and the losses of others.
     ///
-    /// Seeds are spent one by one until `score`, of which 1 and above is no raise, is clear: until a
-    /// flow could not be raised even if no other lost anything in the runs that are left, or the
+    /// Seeds are used one by one until `score`, of which 1 and above is a failure, is clear: until a
+    /// flow could not be raised even if no other lost anything in the remaining runs, or the
     /// score of the runs so far is far from 1. `free`: the score up to which it is clear that a flow
     /// can be raised.
     fn raised(
@@ -376,7 +379,7 @@ impl<'a> Search<'a> {
         let levels = self.groups.levels(&at.targets);
         let raise = |i: usize, got: &Received| {
             let m = flows[i];
-            // Max-min asks only what those lose that have no more.
+            // For max-min only the losses of flows that have no more matter.
             let no_more = |other: usize| levels[other] <= (1.0 + LEVEL) * levels[m];
             Raise::of(m, at, owed, asked[i][m], got, no_more)
         };
@@ -413,8 +416,8 @@ impl<'a> Search<'a> {
         Ok((raises.into_iter().flatten().collect(), received))
     }
 
-    /// Measures what was found with a part of the seeds of the check, and lowers it where it does not
-    /// hold. Keeps it.
+    /// Measures the result with a fraction of the seeds of the check, and lowers it until it holds.
+    /// Keeps it.
     fn check(&mut self, part: f64) -> Result<(), Halt> {
         let all = &self.trials.settings.check;
         let runs = ((part * all.len() as f64).ceil() as usize).clamp(1, all.len());
@@ -433,12 +436,12 @@ impl<'a> Search<'a> {
             }
             last = Some(targets);
         }
-        // Nothing holds here: what is received is all that can be said.
+        // Nothing holds here: the received rates are the only result.
         self.received(last.unwrap_or_default(), runs, LONGER)
     }
 
-    /// Gives single flows what they alone can still gain, lowest first, while nobody misses what it
-    /// is owed: steps that `scores` refuses since their doubles cannot be had.
+    /// Raises single flows that can still gain alone, lowest first, while no other misses its owed rate.
+    /// These are steps that `scores` rejects because their doubles fail.
     fn polish(&mut self) -> Result<(), Halt> {
         let Some(found) = &self.checked else { return Ok(()) };
         let mut now = found.targets.clone();
@@ -454,7 +457,7 @@ impl<'a> Search<'a> {
                 }
                 let (still, got) = self.gainers(&[m], &at)?;
                 if !still.is_empty() {
-                    // What it receives then, which is less where it is its losses that limit it.
+                    // Its received rate then, which is lower if its losses limit it.
                     let rate = got[0].mean[m].min(now[m] * (1.0 + LAST));
                     self.groups.fix(m, rate, Stop::Air);
                     now = self.groups.targets(0.0);
@@ -470,7 +473,7 @@ impl<'a> Search<'a> {
         self.check(1.0)
     }
 
-    /// Those of `flows` whose last raise is one, and what all received with each.
+    /// Returns those of `flows` whose last raise succeeds, and the received rates of all with each.
     fn gainers(&self, flows: &[usize], at: &Fit) -> Result<(Vec<usize>, Vec<Received>), Halt> {
         let tolerance = self.trials.settings.tolerance;
         let gain = |_: usize, raise: &Raise| raise.score(LAST_GAIN, tolerance);
@@ -484,7 +487,7 @@ impl<'a> Search<'a> {
         fixed.filter(|(_, f)| f.is_some_and(|f| f.why == Stop::Air)).map(|(m, _)| m).collect()
     }
 
-    /// What is received under these targets.
+    /// Returns the rates received under these targets.
     fn at(&self, targets: &[f64]) -> Result<Fit, Halt> {
         let all = &self.trials.settings.search;
         let received = self.trials.receive(&[targets.to_vec()], targets, all)?;
@@ -496,17 +499,16 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What came of raising one flow.
+/// Result of raising one flow.
 #[derive(Clone, Copy, Debug)]
 struct Raise {
-    /// What it was to gain, and did, bit/s.
+    /// Intended and actual gain, bit/s.
     asked: f64,
     gain: f64,
-    /// What those lost together that have no more, and its standard error.
+    /// Joint loss of the flows that have no more, and its standard error.
     lost: f64,
     noise: f64,
-    /// The largest part of its target that one of them misses of what it is owed, a standard error
-    /// less.
+    /// Largest fraction of its target that one of them misses of its owed rate, less a standard error.
     worst: f64,
 }
 
@@ -522,7 +524,7 @@ impl Raise {
         let (mut lost, mut noise, mut worst) = (0.0, 0.0, 0.0f64);
         let others = (0..at.targets.len()).filter(|&i| i != m && at.targets[i] > 0.0);
         for i in others.filter(|&i| no_more(i)) {
-            // What is above the target was nobody's.
+            // Rates above the target do not count.
             let target = at.targets[i];
             let drop = at.received.mean[i].min(target) - got.mean[i].min(target);
             let variance = at.received.variance(i) + got.variance(i);
@@ -534,8 +536,8 @@ impl Raise {
         Raise { asked: asked - at.targets[m], gain, lost, noise: noise.sqrt(), worst }
     }
 
-    /// 1 and above: it is no raise, which has to bring the part `enough` of what it should. What noise
-    /// alone could be is not held against it.
+    /// Returns the score of a raise that must bring the fraction `enough`; 1 and above is a failure.
+    /// Losses that noise alone may have caused do not count.
     fn score(&self, enough: f64, tolerance: f64) -> f64 {
         if self.gain <= 0.0 {
             return f64::INFINITY;
@@ -544,7 +546,7 @@ impl Raise {
         (price / PRICE).max(enough * self.asked / self.gain).max(self.worst / tolerance)
     }
 
-    /// The same of what this raise adds to a smaller one; 0 if it adds nothing.
+    /// Returns the score of the addition of this raise to a smaller one; 0 if it adds nothing.
     fn beyond(&self, smaller: &Raise) -> f64 {
         let gain = self.gain - smaller.gain;
         if gain < GAIN * (self.asked - smaller.asked) || gain <= 0.0 {

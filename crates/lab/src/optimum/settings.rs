@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{GroupProblem, OptimumError};
 
-/// Flows that have one share together: those of a subscriber, for instance. Its rate is the sum of
-/// theirs.
+/// Flows that have one share together, such as those of a subscriber.
+/// The rate of a group is the sum of theirs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Group {
     /// Indices of the scenario's flows.
@@ -17,17 +17,20 @@ pub struct Group {
 }
 
 impl Group {
-    /// Every flow of a scenario by itself, with its own weight.
+    /// Returns every flow of a scenario as a group, with its own weight.
     pub fn each(scenario: &Scenario) -> Vec<Group> {
         let flows = scenario.flows().iter().enumerate();
         flows.map(|(i, f)| Group { flows: vec![i], weight: f.weight }).collect()
     }
 
-    /// Every subscriber of a scenario: the flows, of both directions, of one node other than the
-    /// gateway, with the weight of the first of them, as the gateway's daemon takes it. Flows of
-    /// which neither end is the gateway, or lies behind it on a wire, are each by themselves, as are
-    /// all where there is no gateway. Where the scenario says who its subscribers are: those, and all
-    /// other flows each by itself.
+    /// Returns every subscriber of a scenario as a group.
+    /// A subscriber is the flows, of both directions, of one node other than the gateway, with the weight of the first
+    /// of
+    /// them, as in the gateway's daemon. Flows of which neither end is the gateway, or lies behind it on a wire, are
+    /// separate
+    /// groups, as are all flows if there is no gateway. If the scenario defines its subscribers, those are the groups,
+    /// and
+    /// all other flows are separate.
     pub fn per_subscriber(scenario: &Scenario) -> Vec<Group> {
         let subscribers = &scenario.subscribers().list;
         if !subscribers.is_empty() {
@@ -58,10 +61,10 @@ impl Group {
     }
 }
 
-/// Who counts as one in an optimum.
+/// Unit of sharing in an optimum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Per {
-    /// Every flow by itself.
+    /// Every flow separately.
     #[default]
     Flow,
     /// All flows of a subscriber together.
@@ -69,12 +72,12 @@ pub enum Per {
 }
 
 impl Per {
-    /// What a scenario asks for: its subscribers, or each flow where it has none.
+    /// Returns the default of a scenario: its subscribers, or each flow if it has none.
     pub fn usual(scenario: &Scenario) -> Self {
         if scenario.subscribers().list.is_empty() { Per::Flow } else { Per::Subscriber }
     }
 
-    /// The groups of a scenario.
+    /// Returns the groups of a scenario.
     pub fn groups(self, scenario: &Scenario) -> Vec<Group> {
         match self {
             Per::Flow => Group::each(scenario),
@@ -83,20 +86,19 @@ impl Per {
     }
 }
 
-/// How a search measures.
+/// Settings of a search's measurements.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Seeds of the search; at least two.
     pub search: Vec<u64>,
-    /// Seeds with which the outcome is measured; none of the search's.
+    /// Seeds with which the result is measured; none of the search's.
     pub check: Vec<u64>,
-    /// Part of its target that a flow may miss, over the seeds.
+    /// Fraction of its target that a flow may miss, over the seeds.
     pub tolerance: f64,
-    /// Measured time of a run in the search, s: at least and at most.
+    /// Minimum and maximum measured time of a run in the search, s.
     pub times_s: (f64, f64),
-    /// Events that the simulations of a search may take before it ends as it is
-    /// ([`Stop::Effort`](super::Stop::Effort)): a count, not a time, so that every machine finds the
-    /// same.
+    /// Maximum number of simulation events before a search ends early.
+    /// See [`Stop::Effort`](super::Stop::Effort). It is a count, not a time, so that every machine finds the same.
     pub most_events: u64,
 }
 
@@ -112,18 +114,18 @@ impl Default for Settings {
     }
 }
 
-/// How far a search is.
+/// Progress of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Simulations done.
+    /// Number of simulations completed.
     pub runs: u64,
-    /// Events that they took.
+    /// Number of their events.
     pub events: u64,
-    /// After so many the search ends as it is, and measures what it has.
+    /// Number of events after which the search ends early, and measures its result.
     pub most_events: u64,
 }
 
-/// Refuses groups and settings that make no sense.
+/// Rejects invalid groups and settings.
 pub(super) fn check(
     scenario: &Scenario,
     groups: &[Group],

@@ -1,4 +1,4 @@
-//! The stretches of a scenario during which the same flows are there, over the same air.
+//! The stretches of a scenario with constant flows over a constant network.
 
 use fairmesh_control::Mechanism;
 use fairmesh_engine::{CapacityModel, EngineError, RunOptions, run};
@@ -13,7 +13,7 @@ use super::meter::Meter;
 /// A scenario in which nothing starts, stops or changes: every flow sends from the first second on.
 #[derive(Clone, Debug)]
 pub(super) struct Steady {
-    /// Only flows that are there.
+    /// Scenario with only the flows that are present.
     pub scenario: Scenario,
     /// One entry per flow of `scenario`.
     pub flows: Vec<SteadyFlow>,
@@ -21,28 +21,28 @@ pub(super) struct Steady {
     pub share: f64,
 }
 
-/// What the search knows of a flow.
+/// Properties of a flow for the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteadyFlow {
-    /// Its index in the scenario that was asked about.
+    /// Its index in the original scenario.
     pub index: usize,
     /// Weight among flows.
     pub weight: f64,
-    /// What it asks for, bit/s of application data.
+    /// Demand, bit/s of application data.
     pub demand: f64,
-    /// What it is promised, bit/s of application data.
+    /// Guaranteed rate, bit/s of application data.
     pub minimum: f64,
     /// Application bytes of a full packet.
     pub payload: f64,
-    /// Whether nobody repeats what is lost: then more has to be sent than is to be received.
+    /// True if losses are not retransmitted: then more has to be sent than is to be received.
     pub datagrams: bool,
 }
 
-/// Flows start within this time, so that they do not start in step.
+/// Maximum delay of flow starts, so that flows do not start in step.
 const JITTER: Span = Span::from_secs(1);
 
-/// The stretches that the measured time of `scenario` has, each once, with their shares of it.
-/// `asked`: by flow, what its application asks for where that had to be measured.
+/// Returns the stretches of the measured time of `scenario`, each once, with their shares of it.
+/// `asked`: by flow, its application's demand if that had to be measured.
 pub(super) fn stretches(
     scenario: &Scenario,
     asked: &[Option<f64>],
@@ -63,7 +63,7 @@ pub(super) fn stretches(
         let to = instants.get(k + 1).copied().unwrap_or(end);
         let share = to.saturating_sub(from).as_secs_f64() / measured;
         let steady = at(scenario, asked, from, share)?;
-        // What returns is solved once.
+        // A recurring stretch is solved once.
         let key = format!("{:?}", steady.scenario);
         match found.iter_mut().find(|(k, _)| *k == key) {
             Some((_, same)) => same.share += share,
@@ -73,7 +73,7 @@ pub(super) fn stretches(
     Ok(found.into_iter().map(|f| f.1).collect())
 }
 
-/// The scenario as it is from `from` on.
+/// Returns the scenario as it is from `from` on.
 fn at(
     scenario: &Scenario,
     asked: &[Option<f64>],
@@ -103,7 +103,8 @@ fn at(
     Ok(Steady { scenario, flows, share })
 }
 
-/// A flow that is there all the time. Pages and files become a stream: what they ask for is a limit.
+/// Returns a flow that is present all the time.
+/// Pages and files become a stream: their demand is a limit.
 fn lasting(flow: &Flow) -> Flow {
     let traffic = match flow.traffic {
         TrafficSpec::Files { .. } | TrafficSpec::Http { .. } => TrafficSpec::Bulk,
@@ -120,8 +121,8 @@ fn lasting(flow: &Flow) -> Flow {
     }
 }
 
-/// By flow: what an application of pages and files asks for, bit/s while it is there, which is what
-/// it receives when it is alone; `None` for all others.
+/// Returns the measured demand of each application of pages and files, bit/s while it is present.
+/// It is the rate that it receives when it is alone; `None` for all others.
 pub(super) fn asked(
     scenario: &Scenario,
     seeds: &[u64],
@@ -154,7 +155,7 @@ pub(super) fn asked(
     Ok(asked)
 }
 
-/// Share of the measured time during which a flow is there.
+/// Returns the share of the measured time during which a flow is present.
 fn there(scenario: &Scenario, flow: &Flow) -> f64 {
     let from = flow.start.max(scenario.warmup());
     let to = flow.stop.unwrap_or(Span::MAX).min(scenario.duration());

@@ -27,7 +27,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Reason why a line of a shard cannot be used.
+/// Reason why a line of a shard is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// The line is not a JSON object of the expected layout.
@@ -93,12 +93,12 @@ pub enum StoreError {
     /// The path is a file.
     #[error("{}: is a file; expected a folder for a store", .0.display())]
     NotAFolder(PathBuf),
-    /// The system refused an operation. Records that were complete before stay readable.
+    /// The system rejected an operation. Records that were complete before stay readable.
     #[error("{}: cannot be {operation} ({source})", path.display())]
     Io {
         /// File or folder.
         path: PathBuf,
-        /// What was attempted.
+        /// Attempted operation.
         operation: Operation,
         /// The system's reason.
         source: io::Error,
@@ -108,11 +108,11 @@ pub enum StoreError {
     Damaged {
         /// File and line.
         place: Place,
-        /// What is wrong with it.
+        /// Problem of the line.
         #[source]
         damage: Damage,
     },
-    /// The store has records of another revision, and the caller did not say what to do with them.
+    /// The store has records of another revision, and the caller did not specify their treatment.
     #[error(
         "{}: has records of revision {}; expected {expected}",
         folder.display(), found.join(", ")
@@ -125,7 +125,7 @@ pub enum StoreError {
         /// Revision of this program.
         expected: String,
     },
-    /// Two records of one key differ: one of their programs is of another revision than it claims.
+    /// Two records of one key differ: one of their programs has another revision than it claims.
     #[error(
         "{first}: key {key}: differs from {}; expected equal records of one key",
         second.as_ref().map_or("the record to add".to_owned(), Place::to_string)
@@ -135,7 +135,7 @@ pub enum StoreError {
         key: JobKey,
         /// Record found first.
         first: Place,
-        /// Record that differs; `None` where it was about to be added.
+        /// Record that differs; `None` if it was about to be added.
         second: Option<Place>,
     },
     /// A record of this revision gives another result when it is run again.
@@ -150,14 +150,14 @@ pub enum StoreError {
         /// Fingerprint of the repetition.
         now: String,
     },
-    /// A record is not of the type that its kind promises.
+    /// A record is not of its kind's type.
     #[error("{place}: value: {}; expected a {kind} record", plain(.source))]
     Value {
         /// File and line.
         place: Place,
         /// Kind of the record.
         kind: &'static str,
-        /// What is wrong.
+        /// Parser's reason.
         source: serde_json::Error,
     },
     /// A record cannot be written as JSON.
@@ -165,7 +165,7 @@ pub enum StoreError {
     Encode {
         /// The key.
         key: JobKey,
-        /// What is wrong.
+        /// Encoder's reason.
         source: serde_json::Error,
     },
     /// Another process writes the store that is to be emptied.
@@ -187,8 +187,8 @@ impl StoreError {
 /// A fact about a store that its user should know and that is not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The last line of a shard is incomplete: its writer was stopped. The record is lost, all others
-    /// are used.
+    /// The last line of a shard is incomplete: its writer was stopped.
+    /// The record is lost, all others are used.
     Truncated {
         /// File and line.
         place: Place,
@@ -223,7 +223,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Text of an error without control characters: it may quote a damaged file.
+/// Returns the text of an error without control characters, because it may quote a damaged file.
 fn plain(error: &serde_json::Error) -> String {
     let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     error.to_string().chars().map(plain).collect()

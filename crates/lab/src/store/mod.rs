@@ -1,6 +1,6 @@
 //! Results by key: a folder of append-only files that several processes can write.
 //!
-//! Every writer has a shard of its own (a file of JSON lines whose first line names the revision of
+//! Every writer has its own shard (a file of JSON lines whose first line names the revision of
 //! the program); readers read all shards. There is no lock between writers: the same key may be
 //! written twice, with equal content. A record is on disk when [`Store::put`] returns (`fdatasync`).
 //! A writer that is stopped loses at most the record that it was writing; [`Store::notices`] names
@@ -25,7 +25,7 @@ use shard::{Reader, Span, Writer};
 use crate::job::key::{JobKey, Revision};
 use crate::record::RunRecord;
 
-/// A type of record that stores keep.
+/// A type of record that stores hold.
 pub trait Stored: Serialize + DeserializeOwned {
     /// Its name in the store. It is part of each record: a key never gives a record of another kind.
     const KIND: &'static str;
@@ -38,14 +38,14 @@ impl Stored for RunRecord {
 /// Treatment of records of another revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtherRevisions {
-    /// A store that has any is refused with [`StoreError::OtherRevision`].
+    /// A store that has any is rejected with [`StoreError::OtherRevision`].
     #[default]
     Refuse,
     /// They stay in the folder and are not used ([`Notice::Unused`]). Programs of their revision find
     /// them again.
     Keep,
-    /// All records are removed, those of this revision too. Refused while another process writes the
-    /// store.
+    /// All records are removed, those of this revision too.
+    /// Rejected while another process writes the store.
     Fresh,
 }
 
@@ -66,11 +66,11 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store in `folder`, which is created where it does not exist, for records of this
-    /// program.
+    /// Opens the store in `folder` for records of this program.
+    /// The folder is created if it does not exist.
     ///
     /// # Errors
-    /// A folder that cannot be used, a damaged shard, or records of another revision that are refused.
+    /// If the folder cannot be used, a shard is damaged, or records of another revision are rejected.
     pub fn open(folder: &Path, others: OtherRevisions) -> Result<Self, StoreError> {
         Self::open_at(folder, Revision::current(), others)
     }
@@ -125,54 +125,54 @@ impl Store {
         Ok(())
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Revision of the records that it gives and takes.
+    /// Returns the revision of its records.
     pub fn revision(&self) -> &Revision {
         &self.revision
     }
 
-    /// Facts to report when the store is opened: incomplete lines, unused shards.
+    /// Returns facts to report when the store is opened: incomplete lines, unused shards.
     pub fn notices(&self) -> Vec<Notice> {
         self.lock().notices.clone()
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.lock().index.len()
     }
 
-    /// Whether there are no records.
+    /// Returns true if there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Keys of all records, sorted.
+    /// Returns the keys of all records, sorted.
     pub fn keys(&self) -> Vec<JobKey> {
         let mut keys: Vec<JobKey> = self.lock().index.keys().copied().collect();
         keys.sort();
         keys
     }
 
-    /// Whether there is a record of this key.
+    /// Returns true if there is a record of this key.
     pub fn contains(&self, key: &JobKey) -> bool {
         self.lock().index.contains_key(key)
     }
 
-    /// File and line of a record.
+    /// Returns file and line of a record.
     pub fn place(&self, key: &JobKey) -> Option<Place> {
         let inner = self.lock();
         let (shard, span) = inner.index.get(key)?;
         Some(Place::new(&inner.shards[*shard as usize].file, span.line))
     }
 
-    /// The record of a key; `None` where there is none of this kind.
+    /// Returns the record of a key; `None` if there is none of this kind.
     ///
     /// # Errors
-    /// A shard that cannot be read, or whose line was damaged since the store was opened.
+    /// If a shard cannot be read, or its line was damaged since the store was opened.
     pub fn get<T: Stored>(&self, key: &JobKey) -> Result<Option<T>, StoreError> {
         let Some((file, span)) = self.find(key) else { return Ok(None) };
         shard::read_at(&file, &span, |_, kind, value| {
@@ -194,8 +194,8 @@ impl Store {
         Some((inner.shards[*shard as usize].file.clone(), *span))
     }
 
-    /// Adds a record; it is on disk when this returns. A record that is there already is not written
-    /// again.
+    /// Adds a record; it is on disk when this returns.
+    /// A record that is already present is not written again.
     ///
     /// # Errors
     /// A full disk or another error of the system: all records that were complete before are still
@@ -237,7 +237,7 @@ impl Store {
     /// Reads what other writers have added since the store was opened or last refreshed.
     ///
     /// # Errors
-    /// A shard that cannot be read or is damaged; two records of one key that differ.
+    /// If a shard cannot be read or is damaged, or two records of one key differ.
     pub fn refresh(&self) -> Result<(), StoreError> {
         let paths = shard::shards_of(&self.folder)?;
         let mut inner = self.lock();
@@ -281,8 +281,8 @@ impl Store {
         Ok(())
     }
 
-    /// Copies the records of another store of the same revision that this one does not have. Returns
-    /// their number.
+    /// Copies the records of another store of the same revision that are missing here.
+    /// Returns their number.
     ///
     /// # Errors
     /// Another revision; records of one key that differ; a store that cannot be read or written.
@@ -319,7 +319,7 @@ impl Store {
         Ok(copied)
     }
 
-    /// Removes the shards of a store, when its records are no longer needed.
+    /// Removes the shards of a store whose records are no longer needed.
     ///
     /// # Errors
     /// A shard that another process writes, or that cannot be removed.

@@ -1,7 +1,7 @@
 //! A shard: the append-only file of one writer, a JSON object per line.
 //!
-//! The first line is a [`Header`]; each other line is a record. A line counts when its line end is
-//! there: an unfinished last line is what a stopped writer leaves.
+//! The first line is a [`Header`]; each other line is a record. A line counts if its line end is
+//! present: a stopped writer leaves an unfinished last line.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -16,7 +16,7 @@ use crate::layout::GENERATOR;
 
 /// Version of the layout of shards.
 const LAYOUT: u32 = 1;
-/// Extension of shards. Other files of the folder are left alone.
+/// Extension of shards. Other files of the folder are not touched.
 const EXTENSION: &str = "jsonl";
 const PREFIX: &str = "shard-";
 /// Longest line, bytes: no record is larger, and a damaged shard does not fill the memory.
@@ -29,7 +29,7 @@ pub(super) struct Header {
     pub store: u32,
     /// Revision of the program that wrote it.
     pub revision: String,
-    /// Name and version of that program, for people.
+    /// Name and version of that program, for readers.
     pub generator: String,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Span {
     pub length: u32,
     /// Its line, counted from 1.
     pub line: u64,
-    /// Checksum of the record: those of one key must agree in it.
+    /// Checksum of the record: all records of one key must have the same.
     pub sum: u32,
 }
 
@@ -75,8 +75,8 @@ impl Reader {
         Reader { file, position: 0, lines: 0, revision: None }
     }
 
-    /// Calls `found` for each record that was completed since the last call, and returns the length of
-    /// the incomplete last line. Records of a revision other than `revision` are not read.
+    /// Calls `found` for each record that was completed since the last call.
+    /// Returns the length of the incomplete last line. Records of a revision other than `revision` are not read.
     pub fn advance(
         &mut self,
         revision: &Revision,
@@ -85,7 +85,7 @@ impl Reader {
         let unreadable = |e| StoreError::io(&self.file, Operation::Read)(e);
         let mut file = match File::open(&self.file) {
             Ok(file) => file,
-            // Removed by another process that starts the store afresh.
+            // Removed by another process that empties the store.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
             Err(e) => return Err(unreadable(e)),
         };
@@ -128,19 +128,19 @@ impl Reader {
         }
     }
 
-    /// Line that an incomplete rest belongs to.
+    /// Returns the line number of an incomplete rest.
     pub fn next_line(&self) -> u64 {
         self.lines + 1
     }
 
-    /// Whether the process that writes the shard is running.
+    /// Returns true if the process that writes the shard is running.
     pub fn has_writer(&self) -> bool {
         let Ok(file) = File::open(&self.file) else { return false };
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 }
 
-/// Key, kind, text and checksum of a record's line.
+/// Returns key, kind, text and checksum of a record's line.
 fn parse(line: &[u8]) -> Result<(JobKey, &str, &str, u32), Damage> {
     let Line { key, kind, crc32, value } = serde_json::from_slice(line).map_err(Damage::Layout)?;
     let found = checksum(key, kind, value.get());
@@ -158,7 +158,7 @@ fn checksum(key: &str, kind: &str, value: &str) -> u32 {
     hasher.finalize()
 }
 
-/// A record's line without its line end, and its checksum.
+/// Returns a record's line without its line end, and its checksum.
 pub(super) fn encode(
     key: &JobKey,
     kind: &str,
@@ -171,7 +171,7 @@ pub(super) fn encode(
     Ok((serde_json::to_vec(&line)?, crc32))
 }
 
-/// Reads one record's line and gives its kind and the text of its value to `then`.
+/// Reads one record's line and passes its kind and the text of its value to `then`.
 pub(super) fn read_at<T>(
     file: &Path,
     span: &Span,
@@ -187,7 +187,7 @@ pub(super) fn read_at<T>(
     then(&line, kind, value)
 }
 
-/// Shards of a folder, sorted by name.
+/// Returns the shards of a folder, sorted by name.
 pub(super) fn shards_of(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     list(folder, |name| name.starts_with(PREFIX) && name.ends_with(&format!(".{EXTENSION}")))
 }
@@ -205,8 +205,8 @@ fn list(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, St
     Ok(out)
 }
 
-/// Removes every shard of a folder, and what stopped writers left of new ones. Nothing is removed
-/// while another process writes one of them.
+/// Removes every shard of a folder, and unfinished new shards of stopped writers.
+/// Nothing is removed while another process writes one of them.
 pub(super) fn remove_all(folder: &Path) -> Result<(), StoreError> {
     let ours = |name: &str| name.trim_start_matches('.').starts_with(PREFIX);
     let mut locked = Vec::new();
@@ -263,7 +263,7 @@ impl Writer {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(StoreError::io(folder, Operation::Create)(e)),
             };
-            // Whoever has the temporary name may take the final one, unless it was taken before.
+            // The writer with the temporary name may use the final one, unless it exists already.
             if path.exists() {
                 let _ = fs::remove_file(&temporary);
                 continue;
@@ -296,7 +296,7 @@ impl Writer {
         let length = line.len() as u32;
         line.push(b'\n');
         if let Err(e) = self.file.write_all(&line) {
-            // Where this fails too, readers ignore the incomplete line.
+            // If this fails too, readers ignore the incomplete line.
             let _ = self.file.set_len(self.length);
             return Err(StoreError::io(&self.path, Operation::Write)(e));
         }
@@ -306,7 +306,7 @@ impl Writer {
         Ok(span)
     }
 
-    /// A second handle of the file, to wait for the disk while others append.
+    /// Returns a second handle of the file, for synchronising while other threads append.
     pub fn handle(&self) -> Result<File, StoreError> {
         self.file.try_clone().map_err(StoreError::io(&self.path, Operation::Write))
     }

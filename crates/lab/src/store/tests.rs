@@ -44,7 +44,7 @@ fn shards(folder: &Path) -> Vec<PathBuf> {
     shard::shards_of(folder).unwrap()
 }
 
-/// A store with one shard of `n` records.
+/// Returns a store with one shard of `n` records.
 fn filled(n: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
@@ -77,7 +77,7 @@ fn a_record_is_found_by_the_store_that_wrote_it_and_by_the_next() {
         assert_eq!(store.place(&key(1)).unwrap().line, 3);
         assert!(store.notices().is_empty());
     }
-    // Nothing was written by those that only read, and an equal record is not written again.
+    // Stores that only read have written nothing, and an equal record is not written again.
     store.put(key(0), &note(0)).unwrap();
     let shard = fs::read_to_string(&shards(&dir.path().join("a/b"))[0]).unwrap();
     assert_eq!((shards(&dir.path().join("a/b")).len(), shard.lines().count()), (1, 3));
@@ -90,7 +90,7 @@ fn a_different_record_of_one_key_is_refused() {
     let store = open(dir.path());
     let e = store.put(key(0), &note(1)).unwrap_err().to_string();
     assert!(e.contains(".jsonl:2: key ") && e.contains("differs from the record to add"), "{e}");
-    // And found when two shards have them.
+    // Differences are also found between two shards.
     let (a, b) = (tempfile::tempdir().unwrap(), filled(1));
     open(a.path()).put(key(0), &note(1)).unwrap();
     let copy = b.path().join("shard-copy.jsonl");
@@ -170,7 +170,7 @@ proptest! {
         }
     }
 
-    /// However records are spread over writers and in whatever order stores are merged, the result has
+    /// For any distribution of records over writers and any order of merging stores, the result has
     /// all of them.
     #[test]
     fn merged_stores_have_the_records_of_both(
@@ -233,7 +233,7 @@ fn another_revision_is_refused_kept_aside_or_removed() {
     assert!(kept.notices()[0].to_string().ends_with("1 file of revision 7.1, not used"));
     kept.put(key(0), &note(5)).unwrap();
     assert_eq!(kept.get::<Note>(&key(0)).unwrap(), Some(note(5)), "not the old record");
-    // The old program still has its own.
+    // The old program still has its own records.
     let old = Store::open_at(dir.path(), revision(), OtherRevisions::Keep).unwrap();
     assert_eq!(held(&old, 3), [0, 1]);
     let e = old.merge(&kept).unwrap_err();

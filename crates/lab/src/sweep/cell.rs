@@ -1,4 +1,4 @@
-//! One run of a sweep, reduced to what its summary needs.
+//! One run of a sweep, reduced to the data of its summary.
 
 use fairmesh_engine::record::RunRecord;
 
@@ -11,7 +11,7 @@ pub struct Cell {
     pub point: Point,
     /// Control.
     pub control: String,
-    /// True if anything in the control is not published.
+    /// True if a part of the control is unpublished.
     pub ours: bool,
     /// Seed.
     pub seed: u64,
@@ -25,12 +25,12 @@ pub struct Cell {
     pub flows: Vec<String>,
     /// Indices of the flows of each subscriber.
     pub subscribers: Vec<Vec<usize>>,
-    /// Mean delay per flow, s; `None` where nothing arrived.
+    /// Mean delay per flow, s; `None` if nothing arrived.
     pub delay_s: Vec<Option<f64>>,
 }
 
 impl Cell {
-    /// From the record of a run at a point.
+    /// Builds the cell from the record of a run at a point.
     pub fn of(point: Point, control: String, r: &RunRecord) -> Self {
         let mean = |f: &fairmesh_engine::record::FlowRecord| {
             (f.packets_delivered > 0).then_some(f.delay_s.mean)
@@ -49,7 +49,7 @@ impl Cell {
         }
     }
 
-    /// Sums over each subscriber, and the values of flows that belong to none.
+    /// Returns the sums over each subscriber, and the values of flows without a subscriber.
     pub fn shared(&self, values: &[f64]) -> Vec<f64> {
         let value = |i: usize| values.get(i).copied().unwrap_or(0.0);
         let homes = self.subscribers.iter().map(|s| s.iter().map(|&i| value(i)).sum());

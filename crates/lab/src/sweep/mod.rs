@@ -1,4 +1,4 @@
-//! Parameter sweeps: what to vary, the runs, and their summary.
+//! Parameter sweeps: varied settings, runs, and their summary.
 
 mod cell;
 mod plan;

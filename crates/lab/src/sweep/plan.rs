@@ -23,9 +23,9 @@ use crate::{BoxedError, Changes, FileProblem, LabError, Pool, SettingProblem};
 /// Folder of the runs, in the folder of a sweep.
 pub const STORE: &str = "store";
 
-/// Everything that is run; all of it was checked.
+/// All runs of a sweep, checked.
 ///
-/// A job is made when it is needed: what is kept of each is the hash of its scenario.
+/// A job is built when it is needed; only the hash of its scenario is stored.
 #[derive(Debug)]
 pub struct Sweep {
     scenario: Scenario,
@@ -34,7 +34,7 @@ pub struct Sweep {
     changes: Changes,
     axes: Vec<Axis>,
     points: Vec<Point>,
-    /// Controls as asked for; none: the scenario's own.
+    /// Requested controls; if none, the scenario's own.
     controls: Vec<String>,
     parameters: Vec<Assignment>,
     /// By point and control.
@@ -45,17 +45,17 @@ pub struct Sweep {
 /// One point under one control.
 #[derive(Debug)]
 struct Case {
-    /// The control as results name it.
+    /// Name of the control in results.
     control: Arc<str>,
     hash: ScenarioHash,
 }
 
 impl Sweep {
-    /// Reads a scenario and makes every point of the grid that `vary` (each `KEY=V1,V2,…`) spans,
-    /// under every control with the parameters in `set`, with seeds 1 to `seeds`.
+    /// Reads a scenario and builds every point of the grid of `vary` (each `KEY=V1,V2,…`).
+    /// Each point runs under every control with the parameters in `set`, with seeds 1 to `seeds`.
     ///
     /// # Errors
-    /// What is wrong with the file, the changes, a key, a value or a control.
+    /// If the file, the changes, a key, a value or a control is invalid.
     pub fn plan(
         path: &Path,
         changes: &Changes,
@@ -67,7 +67,7 @@ impl Sweep {
     ) -> Result<Self, LabError> {
         let axes = axes(vary)?;
         let bytes = read(path)?;
-        // The scenario as it stands must be right: a mistake in it is reported with its line.
+        // The scenario without variation must be valid: an error in it is reported with its line.
         let scenario = build(path, &bytes, changes, registry)?;
         let mut sweep = Sweep {
             scenario,
@@ -81,7 +81,7 @@ impl Sweep {
             cases: Vec::new(),
             seeds,
         };
-        // Names of controls are few.
+        // The number of different control names is small.
         let mut names: Vec<Arc<str>> = Vec::new();
         for point in &sweep.points {
             let (changes, numbers) = sweep.at(point);
@@ -102,22 +102,22 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// The scenario as it stands.
+    /// Returns the scenario without variation.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Number of runs: points × controls × seeds.
+    /// Returns the number of runs: points × controls × seeds.
     pub fn len(&self) -> usize {
         self.cases.len() * self.seeds as usize
     }
 
-    /// Whether there is no run.
+    /// Returns true if there is no run.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Changes of a point, and its values of options of the controls.
+    /// Returns the changes of a point, and its values of options of the controls.
     fn at(&self, point: &Point) -> (Changes, Vec<Assignment>) {
         let (mut changes, mut numbers) = (self.changes.clone(), self.parameters.clone());
         for (axis, value) in self.axes.iter().zip(point) {
@@ -131,7 +131,7 @@ impl Sweep {
         (changes, numbers)
     }
 
-    /// Case and seed of a run, by its place in the grid: seeds vary fastest, then controls.
+    /// Returns case and seed of a run, by its place in the grid: seeds vary fastest, then controls.
     fn place(&self, index: usize) -> (usize, u64) {
         let seeds = self.seeds as usize;
         (index / seeds, 1 + (index % seeds) as u64)
@@ -141,7 +141,7 @@ impl Sweep {
         &self.points[case / self.controls.len().max(1)]
     }
 
-    /// A run as data, by its place in the grid, below [`Sweep::len`].
+    /// Returns a run as data, by its place in the grid, below [`Sweep::len`].
     ///
     /// # Errors
     /// None for a sweep that was planned.
@@ -159,28 +159,28 @@ impl Sweep {
         Ok(Job { source, changes, control, seed, measures: Measures::default() })
     }
 
-    /// The key of a run in a store, by its place in the grid.
+    /// Returns the key of a run in a store, by its place in the grid.
     pub fn key(&self, store: &Store, index: usize) -> JobKey {
         let (case, seed) = self.place(index);
         let options = Measures::default().options(seed);
         JobKey::of_run(store.revision(), &self.cases[case].hash, &options)
     }
 
-    /// Opens the store of a sweep's folder, which is created where it does not exist.
+    /// Opens the store of a sweep's folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// A folder with other content; a store that cannot be used.
+    /// If the folder has other content, or the store cannot be used.
     pub fn open(folder: &Path, others: OtherRevisions) -> Result<Store, LabError> {
         claim(folder)?;
         Ok(Store::open(&folder.join(STORE), others)?)
     }
 
-    /// Makes the runs that the store does not have, adds them to it, and writes the summary of all to
-    /// `folder`. `command` is the command line to record.
+    /// Runs the jobs missing from the store, adds them, and writes the summary of all to `folder`.
+    /// `command` is the command line to record.
     ///
     /// # Errors
-    /// A store of a program with other results; what the engine refuses; files that cannot be written.
-    /// All runs that were complete stay in the store.
+    /// If a store has other results of this revision, the engine rejects a scenario, or files cannot be written.
+    /// All completed runs stay in the store.
     pub fn run(
         &self,
         store: &Store,
@@ -207,10 +207,10 @@ impl Sweep {
         Ok(summary)
     }
 
-    /// Makes the runs that the store does not have and adds them to it.
+    /// Runs the jobs missing from the store and adds them.
     ///
     /// # Errors
-    /// As [`Sweep::run`]; [`LabError::Stopped`] where the caller stops the batch.
+    /// As [`Sweep::run`]; [`LabError::Stopped`] if the caller stops the batch.
     pub fn fill(&self, store: &Store, pool: &Pool<'_>) -> Result<(), LabError> {
         let there = |index: &usize| store.contains(&self.key(store, *index));
         // One stored run of each control.
@@ -225,7 +225,7 @@ impl Sweep {
         let missing: Vec<usize> = (0..self.len()).filter(|i| !there(i)).collect();
         batch::all(pool, "sweeping", &missing, |&index| {
             let key = self.key(store, index);
-            // Another process may have made it.
+            // Another process may have added it.
             store.refresh()?;
             if !store.contains(&key) {
                 store.put(key, &self.make(index, pool)?)?;
@@ -253,7 +253,8 @@ fn axes(vary: &[impl AsRef<str>]) -> Result<Vec<Axis>, LabError> {
     Ok(axes)
 }
 
-/// A number of the controls: `control.epoch` is meant for those asked for, whichever the file has.
+/// Returns a parameter of the controls.
+/// `control.epoch` applies to the requested controls, regardless of the file's.
 fn number_of(axis: &Axis, value: &str) -> Option<Assignment> {
     let parameter =
         axis.key.strip_prefix("control.").filter(|p| !["use", "gateway"].contains(p))?;
@@ -261,7 +262,7 @@ fn number_of(axis: &Axis, value: &str) -> Option<Assignment> {
     Some(Assignment { control: None, parameter: parameter.to_owned(), value })
 }
 
-/// The error with the point that it came from.
+/// Returns the error with the point that caused it.
 fn describe(e: LabError, axes: &[Axis], point: &[String]) -> LabError {
     match e {
         LabError::Scenario(e) => {
@@ -321,7 +322,7 @@ mod tests {
         Store::open_at(folder, Revision::named(revision), others)
     }
 
-    /// Keys and records of a store.
+    /// Returns keys and records of a store.
     fn content(store: &Store) -> Vec<(JobKey, String)> {
         let text = |key: JobKey| {
             let record: RunRecord = store.get(&key).unwrap().unwrap();
@@ -337,7 +338,7 @@ mod tests {
         let store = open(&dir.path().join("store"), "1", OtherRevisions::Refuse).unwrap();
         let keys: Vec<JobKey> = (0..sweep.len()).map(|i| sweep.key(&store, i)).collect();
         for (i, key) in keys.iter().enumerate() {
-            // As another machine would get it.
+            // As another machine would receive it.
             let text = serde_json::to_string(&sweep.job(i).unwrap()).unwrap();
             let job: Job = serde_json::from_str(&text).unwrap();
             assert_eq!(job.key(store.revision(), &Registry::standard()).unwrap(), *key, "{text}");
@@ -349,7 +350,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
-        /// Stopped after any number of runs, on any number of threads, and resumed: the same store.
+        /// Stopped after any number of runs, on any number of threads, and resumed: the store is equal.
         #[test]
         fn stopped_anywhere_and_resumed_the_store_is_the_same(
             stops in prop::collection::vec(0..8_usize, 1..4),

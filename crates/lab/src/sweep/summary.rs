@@ -10,14 +10,14 @@ use crate::Estimate;
 use crate::files::parquet::{Column, text};
 use crate::layout::{GENERATOR, SCHEMA};
 
-/// Everything a sweep found. Rates in bit/s.
+/// Results of a sweep. Rates in bit/s.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     /// Version of the layout.
     pub schema: u32,
-    /// What wrote it.
+    /// Program that wrote it.
     pub generator: &'static str,
-    /// The command line that made it.
+    /// Command line that produced it.
     pub command: String,
     /// Scenario name.
     pub scenario: String,
@@ -36,7 +36,7 @@ pub struct Row {
     pub point: Map<String, Value>,
     /// Control.
     pub control: String,
-    /// True if anything in it is not published.
+    /// True if a part of it is unpublished.
     pub ours: bool,
     /// Jain's index of the goodputs.
     pub jain: Estimate,
@@ -46,7 +46,7 @@ pub struct Row {
     pub min_over_fair: Option<Estimate>,
     /// Largest goodput over fair rate.
     pub max_over_fair: Option<Estimate>,
-    /// Σ goodput × hops over the same sum at the analytic rates.
+    /// Σ goodput × hops over that sum at the analytic rates.
     pub utilization_ratio: Option<Estimate>,
     /// Sum of the goodputs.
     pub sum_goodput_bps: Estimate,
@@ -61,12 +61,12 @@ pub struct FlowRow {
     pub name: String,
     /// Goodput.
     pub goodput_bps: Estimate,
-    /// Max-min rate; `None` if the runs were given no fair rates.
+    /// Max-min rate, bit/s; `None` if the runs were given no fair rates.
     pub fair_bps: Option<f64>,
 }
 
 impl Summary {
-    /// Of finished runs, sorted by point, control and seed.
+    /// Builds the summary of finished runs, sorted by point, control and seed.
     pub fn of(command: &str, scenario: &str, seeds: usize, axes: &[Axis], cells: &[Cell]) -> Self {
         let groups = cells.chunk_by(|a, b| a.point == b.point && a.control == b.control);
         Summary {
@@ -124,7 +124,7 @@ impl Row {
     }
 }
 
-/// `sweep.parquet`: one row per run and flow, one text column per varied key.
+/// Returns the columns of `sweep.parquet`: one row per run and flow, one text column per varied key.
 pub fn columns<'a>(axes: &'a [Axis], cells: &[Cell]) -> Vec<Column<'a>> {
     let rows: Vec<(&Cell, usize)> =
         cells.iter().flat_map(|c| (0..c.flows.len()).map(move |i| (c, i))).collect();

@@ -1,4 +1,4 @@
-//! `KEY=V1,V2,…`: settings of a scenario file, and the grid they span.
+//! Varied settings of a scenario file (`KEY=V1,V2,…`), and the grid of their combinations.
 
 /// Reason why the values of a key cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,10 +19,10 @@ pub enum AxisError {
     },
 }
 
-/// One setting and the values it takes.
+/// One setting and its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Dotted path; `*` stands for every element of a list, a number for one.
+    /// Dotted path; `*` stands for every element of a list, a number for one element.
     pub key: String,
     /// The values, as written.
     pub values: Vec<String>,
@@ -32,7 +32,7 @@ impl Axis {
     /// Reads `KEY=V1,V2,…`.
     ///
     /// # Errors
-    /// A text that is not of this form, or has a value twice.
+    /// If the text does not have this form, or has a value twice.
     pub fn parse(text: &str) -> Result<Self, AxisError> {
         let form = || AxisError::Form { found: text.to_owned() };
         let (key, values) = text.split_once('=').ok_or_else(form)?;
@@ -56,7 +56,7 @@ impl Axis {
 /// One combination: a value, as written, per axis.
 pub type Point = Vec<String>;
 
-/// Every combination, the last axis varying fastest.
+/// Returns every combination, the last axis varying fastest.
 pub fn grid(axes: &[Axis]) -> Vec<Point> {
     axes.iter().fold(vec![vec![]], |points, axis| {
         points
