@@ -169,8 +169,7 @@ pub struct Analysis {
 impl<L: AsRef<[NodeId]>> Network<'_, L> {
     /// Computes the whole analysis.
     /// A clique model that is too large is not an error, nor is a criterion that its solver does not reach: the other
-    /// results
-    /// are present.
+    /// results are present.
     ///
     /// # Errors
     /// If the network or a flow is invalid, or the minima do not fit.

@@ -161,8 +161,7 @@ impl Domains {
 
     /// Returns the share of each domain's time that one bit/s of a flow takes.
     /// `flow` gives the links that the flow uses and the seconds per bit that it spends on each. A link may occur
-    /// several
-    /// times.
+    /// several times.
     pub fn usage(&self, flow: &[(u32, f64)]) -> Vec<(u32, f64)> {
         let each = |&(link, cost): &(u32, f64)| {
             self.of_link[link as usize].iter().map(move |&domain| (domain, cost))

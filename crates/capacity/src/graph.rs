@@ -24,8 +24,7 @@ pub enum Exclusion {
     Scheduled,
     /// Data and ACK after carrier sense: the sender of one hears either end of the other.
     /// Its data would spoil the other's data at the receiver or its ACK at the sender, and silences the sender anyway.
-    /// Two
-    /// receivers may be neighbours: they emit only an ACK.
+    /// Two receivers may be neighbours: they emit only an ACK.
     #[default]
     Basic,
     /// RTS and CTS: an end of one hears an end of the other.

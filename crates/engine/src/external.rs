@@ -2,10 +2,8 @@
 //!
 //! The radio, the interface queues and the wires are the simulator's own; flows, transports and forwarding are the
 //! caller's. A frame enters at a [`Port`], which is one hop: a radio link, a node's broadcast or one direction of a
-//! wire.
-//! [`ExternalWorld::arrivals`] lists the frames that have reached a node. The caller keeps the content; the engine
-//! knows
-//! lengths only.
+//! wire. [`ExternalWorld::arrivals`] lists the frames that have reached a node. The caller keeps the content; the
+//! engine knows lengths only.
 //!
 //! The caller defines time, so a run over recorded input is reproducible bit for bit.
 

@@ -209,8 +209,7 @@ pub struct FlowRecord {
 impl FlowRecord {
     /// Returns the rate against which the flow's goodput is judged, bit/s.
     /// It is the fair rate during the fraction of the time in which the flow's application had data to transfer. The
-    /// fair
-    /// rate itself is never above the rate of a CBR or rate-limited application, or the flow's plan.
+    /// fair rate itself is never above the rate of a CBR or rate-limited application, or the flow's plan.
     pub fn due_bps(&self) -> Option<f64> {
         self.fair_bps.map(|fair| fair * self.active_share)
     }

@@ -115,8 +115,7 @@ impl Pool<'_> {
 
     /// Repeats one of the stored runs of each control among `jobs`.
     /// Rejects the store if a fingerprint differs: its program gave other results under the same revision. Without a
-    /// store,
-    /// or if it has none of the jobs, nothing runs.
+    /// store, or if it has none of the jobs, nothing runs.
     ///
     /// # Errors
     /// [`StoreError::Stale`], or if the engine rejects a scenario.

@@ -47,8 +47,7 @@ const LISTED: usize = 5;
 
 /// Returns a warning about greedy flows with too few full-size packets in the measured interval.
 /// At their analytic fair rate they would bring fewer than 200, and then starvation is random. For maps, whose links
-/// were
-/// not chosen for a simulation.
+/// were not chosen for a simulation.
 pub fn few_packets(scenario: &Scenario) -> Option<String> {
     // A scenario that cannot be analysed is reported when it is run.
     let fair = fairmesh_engine::fair_rates(scenario).ok()?;

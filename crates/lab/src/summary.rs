@@ -86,8 +86,7 @@ pub struct FlowSummary {
     pub fair_bps: Option<f64>,
     /// Rate against which the goodput is judged, bit/s; `None` without fair rates.
     /// It is the fair rate during the fraction of the time in which the application had data to transfer. It is at most
-    /// the
-    /// optimum if that is known, and at most an equal share if fair rates are upper bounds.
+    /// the optimum if that is known, and at most an equal share if fair rates are upper bounds.
     pub due_bps: Option<f64>,
     /// Mean goodput over that rate; `None` if no rate is due.
     /// That is the case for a path over a link that never delivers, or without data to transfer.

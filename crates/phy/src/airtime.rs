@@ -26,8 +26,7 @@ impl Phy {
 
     /// Returns the time after which a station may reset the NAV set by an overheard RTS.
     /// It counts from the end of the RTS, sent at `rts_rate`, if no frame has begun: 2 SIFS + CTS + aRxPHYStartDelay +
-    /// 2 slots
-    /// (IEEE 802.11-2020 §10.3.2.4).
+    /// 2 slots (IEEE 802.11-2020 §10.3.2.4).
     pub fn nav_reset(&self, rts_rate: Rate) -> Span {
         let start = self.info(rts_rate).waveform.rx_start_delay();
         self.sifs() * 2 + self.airtime(rts_rate, CTS) + start + self.slot() * 2

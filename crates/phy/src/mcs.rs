@@ -46,8 +46,7 @@ impl Generation {
 
     /// Returns the length of the longest A-MPDU, bytes.
     /// It is 2^16 − 1, 2^20 − 1 (IEEE 802.11-2020 Tables 9-184 and 9-272) and 6 500 631 (IEEE 802.11ax-2021 §27.2.2,
-    /// the
-    /// longest PSDU).
+    /// the longest PSDU).
     pub const fn longest_ampdu(self) -> u32 {
         match self {
             Generation::Ht => 65_535,
@@ -58,8 +57,7 @@ impl Generation {
 
     /// Returns the length of the longest A-MSDU, bytes.
     /// It is 7935 (IEEE 802.11-2020 §9.4.2.55.2), or the longest MPDU of 11 454 less its header and FCS (§9.4.2.157.2,
-    /// Table
-    /// 9-34).
+    /// Table 9-34).
     pub const fn longest_amsdu(self) -> u32 {
         match self {
             Generation::Ht => 7935,
@@ -293,8 +291,7 @@ impl Mode {
 
     /// Returns the duration rule.
     /// `ns3`: ns-3.37's preambles, without VHT-SIG-B and with HE-LTFs of 8 µs, and its symbols at the short guard
-    /// interval,
-    /// which it does not round to 4 µs.
+    /// interval, which it does not round to 4 µs.
     pub(crate) fn waveform(self, g: Generation, ns3: bool, extension_us: u32) -> Waveform {
         // N_LTF: 1, 2, 4, 4 (IEEE 802.11-2020 Tables 19-13 and 21-13).
         let training = [1, 2, 4, 4][usize::from(self.streams) - 1];

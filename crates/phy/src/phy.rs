@@ -49,8 +49,7 @@ pub struct Modern {
     pub window: u32,
     /// True for ns-3.37's deviations from the standard.
     /// They are preambles ([`Mode`]), control rates by the bit rate of one stream at 20 MHz, RTS at the highest basic
-    /// rate,
-    /// and a CTS for every RTS, regardless of the NAV.
+    /// rate, and a CTS for every RTS, regardless of the NAV.
     pub ns3: bool,
 }
 

@@ -28,8 +28,7 @@ impl Average {
 
     /// Adds one sample of the queue.
     /// An empty queue after an idle period counts as the number of empty samples whose typical packets would have
-    /// fitted into
-    /// the period.
+    /// fitted into the period.
     pub fn arrival(&mut self, now: Time, size: f64) {
         match self.idle {
             Idle::No => self.sample(size),

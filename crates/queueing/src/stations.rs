@@ -74,8 +74,7 @@ impl Default for SlowSpec {
 impl Default for StationsSpec {
     /// Returns mac80211's defaults for 802.11ac.
     /// They are 8192 packets, 16 MiB, 4096 flows, turns of 300 bytes, CoDel at 20 and 100 ms with marks, airtime turns
-    /// of
-    /// 256 µs, AQL.
+    /// of 256 µs, AQL.
     fn default() -> Self {
         StationsSpec {
             packets: 8192,

@@ -63,8 +63,7 @@ pub struct TcpConfig {
     pub ecn: bool,
     /// True if data carries ECT(1) instead of ECT(0).
     /// RFC 9331 reserves ECT(1) for senders that expect many small marks: [`Congestion::Prague`] here. Other
-    /// controllers
-    /// respond as to ECT(0), which RFC 3168 §5 had allowed.
+    /// controllers respond as to ECT(0), which RFC 3168 §5 had allowed.
     pub ect1: bool,
     /// True if the wait caused by a mark at a window of one segment doubles from mark to mark, as in ns-2.
     /// RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3 the window
@@ -113,8 +112,7 @@ pub struct TcpConfig {
 impl TcpConfig {
     /// Returns settings comparable with the TCP of ns-3.37.
     /// They are NewReno, 1460-byte segments, no SACK, no delayed ACK, no limited transmit, initial window 2, timeouts
-    /// between
-    /// 0.2 s and 60 s.
+    /// between 0.2 s and 60 s.
     pub const fn ns3() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -165,8 +163,7 @@ impl TcpConfig {
 
     /// Returns the settings that the RFCs recommend to a modern host.
     /// They are NewReno with SACK, delayed ACKs after 200 ms, limited transmit, initial window 10 (RFC 6928), timeouts
-    /// of at
-    /// least 1 s.
+    /// of at least 1 s.
     pub const fn rfc() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -197,10 +194,8 @@ impl TcpConfig {
 
     /// Returns settings comparable with a modern Linux host.
     /// They are CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by 40 ms, timeouts 200 ms above
-    /// the
-    /// round trip, ECN if requested. Linux has the HyStart of 2008 in place of RFC 9406's, and proportional rate
-    /// reduction
-    /// (docs/models/transport.md).
+    /// the round trip, ECN if requested. Linux has the HyStart of 2008 in place of RFC 9406's, and proportional rate
+    /// reduction (docs/models/transport.md).
     pub const fn linux() -> Self {
         TcpConfig {
             congestion: Congestion::Cubic,

@@ -4,10 +4,9 @@ use crate::Time;
 
 /// One deadline per slot `0..len`, and the earliest of them all.
 ///
-/// It is a tournament of pairs: moving a deadline replays its games until one has the same winner as before,
-/// at most log₂ of the number of slots; the earliest is known at any time. If many deadlines move between two
-/// queries, [`crate::Deadlines`] is faster. Equal deadlines come due in
-/// slot order, which makes the order of events total.
+/// It is a tournament of pairs: moving a deadline replays its games until one has the same winner as before, at most
+/// log₂ of the number of slots; the earliest is known at any time. If many deadlines move between two queries,
+/// [`crate::Deadlines`] is faster. Equal deadlines come due in slot order, which makes the order of events total.
 #[derive(Clone, Debug)]
 pub struct Tournament {
     /// Players of each game: the last game is at 1, the two before it at 2 and 3, and so on.

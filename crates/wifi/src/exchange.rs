@@ -1,5 +1,4 @@
-//! Frame exchanges: sending, responding, retrying and giving up
-//! (IEEE 802.11-2020 §10.3.2 and §10.3.4).
+//! Frame exchanges: sending, responding, retrying and giving up (IEEE 802.11-2020 §10.3.2 and §10.3.4).
 
 use fairmesh_phy::Rate;
 use fairmesh_phy::frame::{ACK, CTS, DATA_OVERHEAD, RTS};

@@ -1,10 +1,9 @@
 //! One station's view of the medium and its backoff.
 //!
-//! Every condition that keeps a station from counting down is stored as an *end*: of energy on
-//! the medium, of its own frames, of the NAV, of an EIFS. The countdown starts a DIFS after the
-//! last of them, so a station needs no event while it waits: the instant of its next transmission
-//! follows from these ends, and is recomputed only when one of them moves
-//! (IEEE 802.11-2020 §10.3.4).
+//! Every condition that keeps a station from counting down is stored as an *end*: of energy on the medium, of its own
+//! frames, of the NAV, of an EIFS. The countdown starts a DIFS after the last of them, so a station needs no event
+//! while it waits: the instant of its next transmission follows from these ends, and is recomputed only when one of
+//! them moves (IEEE 802.11-2020 §10.3.4).
 
 use fairmesh_units::Time;
 

@@ -2,10 +2,10 @@
 //! They are proportional fairness (Jamshaid 2010 §2.1.2), the largest aggregate and the largest effective network
 //! utilisation (§2.1.5).
 //!
-//! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method the
-//! proportionally fair rates. The prices of each answer prove the maximum distance of its rates from the optimum;
-//! an answer that is too far is an error. Unlike everything else in this
-//! crate, the last digits of such an answer may differ from machine to machine.
+//! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method the proportionally
+//! fair rates. The prices of each answer prove the maximum distance of its rates from the optimum; an answer that is
+//! too far is an error. Unlike everything else in this crate, the last digits of such an answer may differ from machine
+//! to machine.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -109,8 +109,7 @@ impl Region<'_> {
 
     /// Returns rates that maximise Σ value · rate.
     /// Values of 1 give the aggregate, numbers of hops the effective network utilisation. If the maximum is not unique,
-    /// any of
-    /// them is returned.
+    /// any of them is returned.
     ///
     /// # Errors
     /// See [`ConvexError`].
@@ -241,8 +240,7 @@ impl Region<'_> {
 
     /// Judges rates by weak duality.
     /// For any prices, no feasible rates r* have a larger Σ gain · r* than Σ price + Σ (gain − cost) · r* with each r*
-    /// at
-    /// the better end of its range.
+    /// at the better end of its range.
     fn judge(
         &self,
         rates: Vec<f64>,

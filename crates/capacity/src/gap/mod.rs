@@ -159,8 +159,7 @@ const SAME: f64 = 1e-9;
 impl Gap {
     /// Builds the model.
     /// `capacity` U* and `guarantee` U_S* are in bit/s, `gamma` is the fraction of U* reserved for signalling,
-    /// `increase`
-    /// α in bit/s per second, `decrease` β per second.
+    /// `increase` α in bit/s per second, `decrease` β per second.
     ///
     /// # Errors
     /// See [`GapError`].
@@ -293,8 +292,7 @@ impl Gap {
 
     /// Returns t_decay (§VI.C), s.
     /// It is the time from the threshold to the guarantee once multi-hop nodes are backlogged; infinite without a
-    /// guarantee,
-    /// which an exponential only approaches.
+    /// guarantee, which an exponential only approaches.
     pub fn decay_time(&self) -> f64 {
         libm::log(self.threshold() / self.guarantee) / self.decrease
     }

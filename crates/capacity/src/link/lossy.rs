@@ -59,8 +59,7 @@ pub(super) fn frame(
 
 /// Returns the number of MPDUs by which the window moves per acknowledged exchange.
 /// It is at most the arrivals of a full frame, and at most the throughput of a window of this length, each of whose
-/// MPDUs
-/// is sent until it arrives.
+/// MPDUs is sent until it arrives.
 fn advance(window: u32, most: u32, lost: f64) -> f64 {
     let frames = f64::from(most) * (1.0 - lost);
     let through = OVERLAP * f64::from(window) / longest(window, lost);

@@ -22,10 +22,8 @@ pub(super) struct Turns {
 pub(super) fn turns(cw: u32, needed: f64, aggregate: bool) -> Turns {
     let values = f64::from(cw) + 1.0;
     // Two contenders, one of which has a frame to send only after the other one has sent; by simulation (`simulated`).
-    // If
-    // data come as several MPDUs, their acknowledgements are created while the medium is busy, and draw a backoff of
-    // their
-    // own; those of a single MPDU are created when the medium is idle again (IEEE 802.11-2020 §10.23.2.4).
+    // If data come as several MPDUs, their acknowledgements are created while the medium is busy, and draw a backoff of
+    // their own; those of a single MPDU are created when the medium is idle again (IEEE 802.11-2020 §10.23.2.4).
     let own = if aggregate { 0.64 - 0.9 / values } else { 0.8 - 0.85 / values };
     let back = needed.clamp(own, 1.0);
     // At 1 both always have a frame to send, and collide twice as often.

@@ -119,8 +119,7 @@ impl Region {
 
     /// Returns the (weighted) proportionally fair point, max Σ w ln r.
     /// It raises one flow's share of the way to the boundary at a time, since the region need not be convex (Rangwala
-    /// 2008
-    /// §2). A local optimum, found from the max-min point.
+    /// 2008 §2). A local optimum, found from the max-min point.
     ///
     /// # Errors
     /// See [`Region::reach`].

@@ -63,8 +63,7 @@ impl LinkRegion {
 
     /// Returns the largest Σ λ E\[S\] of a node.
     /// It equals that of [`LinkRegion::state`], to the solver's tolerance, but starts from the last result: for
-    /// successive
-    /// queries with similar loads.
+    /// successive queries with similar loads.
     ///
     /// # Errors
     /// The reason for its absence.

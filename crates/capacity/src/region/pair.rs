@@ -43,8 +43,7 @@ impl PairClass {
 
 /// Returns true if two links never carry exchanges at once.
 /// With RTS/CTS both ends silence every node that hears them; without, only senders do, and senders that do not hear
-/// each
-/// other overlap and collide.
+/// each other overlap and collide.
 pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> bool {
     let senders = c.hears(one.from, other.from);
     match access {

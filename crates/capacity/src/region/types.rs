@@ -147,8 +147,7 @@ pub enum NoState {
 pub enum Outside {
     /// Without RTS/CTS: frames of two mutually hidden senders are too long for the largest window.
     /// Once they have collided, they collide again and again. Then both queues fill together, and processes that the
-    /// model
-    /// treats as independent are one process.
+    /// model treats as independent are one process.
     LongFrames {
         /// One of the two links.
         one: Hop,

@@ -3,7 +3,6 @@
 //!
 //! Both sets find a packet's class in one [`Directory`] and build leaves and classes from templates
 //! alike. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing`, whose
-//! alike. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing`, whose
 //! buckets are integers; `airtime` learns the cost of a packet only from the MAC.
 
 pub(crate) mod airtime;

@@ -65,8 +65,7 @@ impl<'a> Trials<'a> {
 
     /// Returns the fraction of its target that each flow with a target receives.
     /// Packets are whole: two may be missing. A shortfall within one standard error, and within half the tolerance,
-    /// does not
-    /// count.
+    /// does not count.
     fn parts(&self, targets: &[f64], received: &Received, longer: f64) -> Vec<(f64, usize)> {
         let time = self.bench.measured(targets, longer);
         let part = |(m, target): (usize, &f64)| {

@@ -26,8 +26,7 @@ impl<E: Into<OptimumError>> From<E> for Halt {
 
 /// Counter of a search's effort.
 /// The cost of a run is predicted from earlier runs: events per simulated second. All values are counts, so every
-/// machine
-/// stops at the same run.
+/// machine stops at the same run.
 pub(super) struct Meter<'a> {
     runs: AtomicU64,
     events: AtomicU64,

@@ -35,8 +35,7 @@ pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// Searches the optimum of a scenario; the scenario's control is not used.
 /// `groups` are the units that share ([`Group::each`] for individual flows). Runs on the rayon pool in which it is
-/// called,
-/// and finds the same on any number of threads.
+/// called, and finds the same on any number of threads.
 ///
 /// # Errors
 /// If groups or settings are invalid, or the engine rejects the scenario.
@@ -67,8 +66,7 @@ pub fn find(
 
 /// Returns the received rate of every flow in each stretch of an optimum, bit/s by stretch and flow.
 /// The sources are limited to `limits(stretch, flow)` of application data, to test a given vector. Flows are those of
-/// the
-/// scenario. Mean over `seeds`.
+/// the scenario. Mean over `seeds`.
 ///
 /// # Errors
 /// If the engine rejects the scenario.

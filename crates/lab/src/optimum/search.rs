@@ -229,8 +229,7 @@ impl<'a> Search<'a> {
 
     /// Handles a lowest level that does not fit.
     /// First it removes guarantees, then it gives up flows that receive a negligible rate at any of some low levels; at
-    /// least
-    /// the worst.
+    /// least the worst.
     fn give_up(&mut self) -> Result<(), Halt> {
         self.groups.forget_promises();
         let top = self.bound.top(&self.groups.targets(0.0), &self.groups.slopes());
@@ -307,8 +306,7 @@ impl<'a> Search<'a> {
 
     /// Fixes flows without a test if testing each is too expensive.
     /// These are the flows short at the next level, which is measured already. If there are none, returns as many as
-    /// can be
-    /// tested, those that use least of the air, and fixes the others.
+    /// can be tested, those that use least of the air, and fixes the others.
     fn fix_unasked(&mut self, at: &Fit, mut open: Vec<usize>, room: usize) -> Vec<usize> {
         self.bounded = true;
         let short = |m: &usize| self.risen.short.contains(m);

@@ -25,12 +25,9 @@ impl Group {
 
     /// Returns every subscriber of a scenario as a group.
     /// A subscriber is the flows, of both directions, of one node other than the gateway, with the weight of the first
-    /// of
-    /// them, as in the gateway's daemon. Flows of which neither end is the gateway, or lies behind it on a wire, are
-    /// separate
-    /// groups, as are all flows if there is no gateway. If the scenario defines its subscribers, those are the groups,
-    /// and
-    /// all other flows are separate.
+    /// of them, as in the gateway's daemon. Flows of which neither end is the gateway, or lies behind it on a wire, are
+    /// separate groups, as are all flows if there is no gateway. If the scenario defines its subscribers, those are the
+    /// groups, and all other flows are separate.
     pub fn per_subscriber(scenario: &Scenario) -> Vec<Group> {
         let subscribers = &scenario.subscribers().list;
         if !subscribers.is_empty() {

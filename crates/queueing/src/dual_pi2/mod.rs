@@ -35,8 +35,7 @@ pub struct DualPi2Spec {
 impl Default for DualPi2Spec {
     /// Returns the defaults of Linux's `sch_dualpi2`.
     /// They are 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue; marks from
-    /// .8
-    /// to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
+    /// .8 to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
     fn default() -> Self {
         DualPi2Spec {
             limit: Limit::Packets(10_000),
@@ -142,8 +141,8 @@ impl DualPi2 {
         }
     }
 
-    /// Returns true if the L4S queue is next. RFC 9332 §4.2.2
-    /// If both have packets the shares decide; otherwise the queue with packets is next.
+    /// Returns true if the L4S queue is next. RFC 9332 §4.2.2 If both have packets the shares decide; otherwise the
+    /// queue with packets is next.
     fn l4s_is_next(&self) -> bool {
         match (self.l4s.ring.is_empty(), self.classic.ring.is_empty()) {
             (false, false) => self.credit <= 0.0,

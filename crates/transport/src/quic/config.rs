@@ -26,8 +26,7 @@ pub struct Config {
     pub max_ack_delay: Span,
     /// Size of the pacing bucket, datagrams: the maximum number that leaves at once (RFC 9002 §7.7).
     /// Segmentation offload causes such bursts; BBR sets its own value. An ACK releases two: with a smaller bucket, one
-    /// of
-    /// them waits.
+    /// of them waits.
     pub burst: u32,
     /// True to end the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
@@ -43,10 +42,8 @@ const MOST_ACK_DELAY: Span = Span::from_millis(1 << 14);
 impl Config {
     /// Returns settings of RFC 9000 and RFC 9002 with this controller.
     /// Datagrams have 1472 bytes, which fill 1500 of IPv4; acknowledgements come after 25 ms at most. CUBIC has
-    /// HyStart++
-    /// (RFC 9438 §4.10 recommends it); Prague marks with ECT(1). The spin bit is not set, as with most implementations
-    /// on
-    /// the internet.
+    /// HyStart++ (RFC 9438 §4.10 recommends it); Prague marks with ECT(1). The spin bit is not set, as with most
+    /// implementations on the internet.
     pub const fn new(congestion: Congestion) -> Self {
         let prague = matches!(congestion, Congestion::Prague);
         Config {

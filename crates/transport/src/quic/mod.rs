@@ -364,8 +364,7 @@ impl Connection {
 
     /// Sends a datagram of the handshake, which is repeated after a timeout that doubles.
     /// It is in no window, and its loss is no sign of congestion: its keys are discarded, and with them its packets
-    /// (RFC
-    /// 9002 §6.4).
+    /// (RFC 9002 §6.4).
     fn hello(&mut self, now: Time) {
         self.hello_due = true;
         self.hello_times.push(now);

@@ -296,8 +296,7 @@ impl Sender {
         Packet::handshake(Kind::OneRtt { number: self.next })
     }
 
-    /// Returns a probe. RFC 9002 §6.2.4
-    /// It has lost or new data, else the oldest unacknowledged data, else a PING.
+    /// Returns a probe. RFC 9002 §6.2.4 It has lost or new data, else the oldest unacknowledged data, else a PING.
     fn probe(&mut self, now: Time, ack: &mut impl FnMut() -> Option<Ack>) -> Option<Packet> {
         let first = self.probes_due + 1 == PROBES;
         let (wants, from) = (self.stream.wants(), self.probe_from);
@@ -371,8 +370,7 @@ impl Sender {
 
     /// Returns the window that pacing spreads over a round trip.
     /// It is a quarter larger, so that the window can be used (RFC 9002 §7.7). Prague's draft has another rule
-    /// (§2.4.5): the
-    /// window itself, or twice that in slow start.
+    /// (§2.4.5): the window itself, or twice that in slow start.
     fn paced_window(&self) -> u64 {
         if self.control.is_prague() {
             return self.window.cwnd << u32::from(self.window.in_slow_start());

@@ -263,8 +263,7 @@ impl Scoreboard {
 
     /// Removes everything below `ack`, which arrived.
     /// Returns the departure of the oldest segment of it, unless that segment's round trip must not be measured (RFC
-    /// 6298
-    /// §3, Karn).
+    /// 6298 §3, Karn).
     pub(super) fn discard(&mut self, ack: u64) -> Option<Time> {
         let (mut found, mut sample) = (false, None);
         while let Some(&s) = self.ring.front() {

@@ -4,10 +4,9 @@
 //! bytes, and returns actions for the host ([`Do`]). It draws from the one random stream it is
 //! given and never touches a connection.
 //!
-//! **Direction.** A flow goes from a node to a node and its goodput counts application bytes in
-//! that direction. The client of a connection is the end that connects; [`TrafficSpec::opener`]
-//! gives its place: at the flow's origin for everything that uploads, at its
-//! destination for [`TrafficSpec::Http`], whose responses are the flow's bytes.
+//! **Direction.** A flow goes from a node to a node and its goodput counts application bytes in that direction. The
+//! client of a connection is the end that connects; [`TrafficSpec::opener`] gives its place: at the flow's origin for
+//! everything that uploads, at its destination for [`TrafficSpec::Http`], whose responses are the flow's bytes.
 
 mod cbr;
 mod file;
@@ -133,8 +132,7 @@ impl Source {
 
     /// Returns the payload, bytes, of the datagram that is due.
     /// It is what [`on_deadline`](Source::on_deadline) would have sent, without an action. `None`, and nothing done, if
-    /// no
-    /// datagram is due.
+    /// no datagram is due.
     #[inline]
     pub fn datagram(&mut self, now: Time) -> Option<u32> {
         let Kind::Cbr(cbr) = &mut self.kind else { return None };

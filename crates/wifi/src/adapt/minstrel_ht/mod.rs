@@ -110,8 +110,7 @@ impl MinstrelHt {
 
     /// Returns the rate of the next attempt.
     /// A frame begins with the fastest rate or a sample, goes on with the second and third fastest, and ends with the
-    /// most
-    /// reliable one (minstrel_ht_update_rates, minstrel_ht_get_rate).
+    /// most reliable one (minstrel_ht_update_rates, minstrel_ht_get_rate).
     pub fn rate_for(&mut self, now: Time, rng: &mut Stream) -> Rate {
         if self.known.is_empty() {
             return Rate(0);
