@@ -111,7 +111,8 @@ fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
 /// Number of rounds in which the share that a subscriber's flows leave unused is given to its other flows.
 const ROUNDS: usize = 12;
 
-/// Sets the weights of a subscriber's unsatisfied flows so that together they have its weight at their level.
+/// Sets the weights of a subscriber's unsatisfied flows.
+/// Together they then have its weight at their level.
 /// The result is max-min among subscribers. Returns true if a weight changed.
 fn leave(
     group: &Together,

@@ -80,12 +80,16 @@ pub mod pair {
 
     use super::Estimate;
 
+    /// Serialises an estimate.
+    ///
     /// # Errors
     /// If the format rejects it.
     pub fn serialize<S: Serializer>(e: &Estimate, to: S) -> Result<S::Ok, S::Error> {
         (e.mean, e.ci95).serialize(to)
     }
 
+    /// Deserialises an estimate.
+    ///
     /// # Errors
     /// If it is not a pair.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Estimate, D::Error> {
@@ -97,12 +101,16 @@ pub mod pair {
     pub mod option {
         use super::{Deserialize, Deserializer, Estimate, Serialize, Serializer};
 
+        /// Serialises an optional estimate.
+        ///
         /// # Errors
         /// If the format rejects it.
         pub fn serialize<S: Serializer>(e: &Option<Estimate>, to: S) -> Result<S::Ok, S::Error> {
             e.map(|e| (e.mean, e.ci95)).serialize(to)
         }
 
+        /// Deserialises an optional estimate.
+        ///
         /// # Errors
         /// If it is not a pair.
         pub fn deserialize<'de, D: Deserializer<'de>>(

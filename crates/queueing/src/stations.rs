@@ -317,7 +317,7 @@ impl Queue for Stations {
         }
     }
 
-    /// Ending the Anomaly, Algorithm 3.
+    /// Returns the next packet. Ending the Anomaly, Algorithm 3.
     fn dequeue(&mut self, now: Time) -> Option<Item> {
         while self.any_ready() {
             let s = self.new.front().or(self.old.front()).copied()?;

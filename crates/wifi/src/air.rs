@@ -35,7 +35,8 @@ pub struct Setup<'a> {
     pub mac: &'a MacConfig,
     /// Pairs of stations of which the second senses the first.
     pub hearing: &'a [Hearing],
-    /// Pairs of stations of which the second senses the first's energy from another channel; no receiver locks on it.
+    /// Pairs of stations of which the second senses the first's energy from another channel.
+    /// No receiver locks on it.
     pub leaks: &'a [Hearing],
     /// Links with a data rate of their own: (from, to, rate).
     pub rates: &'a [(u32, u32, Rate)],

@@ -35,8 +35,8 @@ pub struct MacConfig {
     pub phy: Phy,
     /// Data rate if the rate is fixed and a link has none of its own.
     pub rate: Rate,
-    /// Data frames whose MPDU is at least this long (bytes, with header and FCS) are preceded by
-    /// RTS/CTS; `None`: never. 0: every unicast frame.
+    /// MPDU length from which data frames are preceded by RTS/CTS, bytes with header and FCS.
+    /// `None`: never. 0: every unicast frame.
     pub rts_threshold: Option<u32>,
     /// Bytes between the IP datagram and the MAC header: 8 for LLC/SNAP, 0 as in ns-2.
     pub llc_bytes: u32,

@@ -34,7 +34,7 @@ use crate::station::{Intervals, NOBODY, Phase, Station};
 const PROPAGATION: u64 = 4_000;
 
 impl Station {
-    /// True if a frame is being received at `at`.
+    /// Returns true if a frame is being received at `at`.
     pub(crate) fn receives(&self, at: u64) -> bool {
         self.lock_from != NOBODY && self.lock_at <= at && self.lock_end > at
     }
@@ -109,7 +109,7 @@ impl Air {
         }
     }
 
-    /// True if a CTS or the data after one that are due now must not be sent (rule 7).
+    /// Returns true if a CTS or the data after one that are due now must not be sent (rule 7).
     pub(crate) fn is_held_ns2(&self, station: u32, now: u64) -> bool {
         let s = &self.stations[station as usize];
         s.receives(now) || s.nav_at > now

@@ -98,8 +98,8 @@ pub(crate) struct Meters {
     /// For traffic made of transfers: durations of the completed ones.
     pub transfers: Delays,
     pub completed: u64,
-    /// For traffic made of transfers: time with one under way while measuring, and the beginning of
-    /// the present one.
+    /// Time with a transfer in progress while measuring, and the start of the present one.
+    /// For traffic made of transfers.
     active: Span,
     active_since: Option<Time>,
 }

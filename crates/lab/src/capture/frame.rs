@@ -79,7 +79,8 @@ fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
     }
 }
 
-/// Appends one packet of an A-MSDU (§9.3.2.2.2) to `out` from `start` on, and its FCS if it is the complete last one.
+/// Appends one packet of an A-MSDU (§9.3.2.2.2) to `out` from `start` on.
+/// Adds its FCS if it is the complete last one.
 /// A packet without content ends the stored part: `complete`, before and after.
 pub fn subframe(
     out: &mut Vec<u8>,

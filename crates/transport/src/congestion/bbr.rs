@@ -107,7 +107,7 @@ impl Bbr {
         }
     }
 
-    /// §4.3.4.3
+    /// Moves to the next phase of `ProbeBW` when it is due. §4.3.4.3
     fn advance_phase(&mut self, p: &Progress, window: &Window) {
         if self.state != State::ProbeBandwidth {
             return;
@@ -128,7 +128,7 @@ impl Bbr {
         }
     }
 
-    /// §4.3.2.2
+    /// Detects that the path is full. §4.3.2.2
     fn check_full(&mut self, round_start: bool, app_limited: bool) {
         if self.full || !round_start || app_limited {
             return;
@@ -151,7 +151,7 @@ impl Bbr {
         self.lost = false;
     }
 
-    /// §4.1.1.3, §4.3.5
+    /// Updates the propagation filter, and enters or leaves `ProbeRTT`. §4.1.1.3, §4.3.5
     fn update_propagation(
         &mut self,
         p: &Progress,
@@ -200,7 +200,7 @@ impl Bbr {
         if self.recovering || self.state == State::ProbeRtt { self.prior.max(cwnd) } else { cwnd }
     }
 
-    /// §4.2.1
+    /// Sets the pacing rate. §4.2.1
     fn set_pacing(&mut self, p: &Progress, window: &Window) {
         let gain = self.gains().0;
         let rate = if self.rate() > 0.0 {
@@ -215,7 +215,7 @@ impl Bbr {
         }
     }
 
-    /// §4.2.3
+    /// Sets the window. §4.2.3
     fn set_window(&mut self, window: &mut Window, p: &Progress, acked: u64, delivered: u64) {
         let target = self.inflight(self.gains().1, window);
         if self.conserve_until.is_some() {

@@ -97,7 +97,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// One round of a window: the round trip of each acknowledgement, of one segment each.
+    /// Runs one round of a window: the round trip of each acknowledgement, of one segment each.
     fn round(h: &mut HyStart, w: &mut Window, una: &mut u64, rtt_ms: u64) {
         let segments = w.cwnd / MSS;
         for _ in 0..segments {

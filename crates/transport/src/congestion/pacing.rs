@@ -19,12 +19,13 @@ pub(crate) struct Pacing {
     /// Bytes that leave at once (GSO), and the number that have left.
     quantum: u64,
     spent: u64,
-    /// True if `quantum` is instead the size of a bucket, which fills while departures are blocked for another reason.
+    /// True if `quantum` is the size of a bucket instead.
+    /// The bucket fills while departures are blocked for another reason.
     bucket: bool,
 }
 
 impl Pacing {
-    /// `burst`: bytes that leave at once.
+    /// Builds the spacing. `burst`: bytes that leave at once.
     pub(crate) fn new(by_window: bool, burst: u64) -> Self {
         Pacing {
             by_window,

@@ -120,7 +120,7 @@ mod tests {
         Window { cwnd: segments * MSS, ssthresh: 10 * MSS, mss: MSS }
     }
 
-    /// A round trip of so long, a window in one acknowledgement, so much of it marked.
+    /// Runs a round trip of `ms` with a window in one acknowledgement and a marked fraction of `part`.
     fn round(p: &mut Prague, w: &mut Window, now: &mut Time, part: f64, ms: u64) {
         *now += Span::from_millis(ms);
         let una = p.round_end + w.cwnd;

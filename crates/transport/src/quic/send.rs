@@ -205,7 +205,7 @@ impl Sender {
         self.max_ack_delay
     }
 
-    /// RFC 9002 Appendix A.8
+    /// Returns the instant of the loss or probe timer. RFC 9002 Appendix A.8
     fn loss_timer(&self) -> Time {
         if self.loss_time < Time::NEVER {
             self.loss_time

@@ -175,8 +175,8 @@ pub struct ThreeStateModel {
     /// Frame error probability per state.
     error: [f64; 3],
     step: Span,
-    /// Transitions over 1, 2, 4, 8, … steps, up to the first power whose rows are all the limiting
-    /// distribution; that one stands for every longer gap.
+    /// Transitions over 1, 2, 4, 8, … steps.
+    /// The last power is the first whose rows are all the limiting distribution; it stands for every longer gap.
     powers: Vec<Matrix>,
 }
 
@@ -185,8 +185,10 @@ impl ThreeStateModel {
     /// order good, bad, very bad.
     pub const TABLE_4_1: Matrix = [[0.95, 0.02, 0.03], [0.10, 0.20, 0.70], [0.20, 0.03, 0.77]];
 
-    /// The published model: no errors when good, `p` when bad, 5.5 `p` when very bad, steps of
-    /// 20 µs. With p = 0.01 the mean frame error probability is 1.04 %.
+    /// Returns the published model.
+    /// It has no errors when good, `p` when bad, 5.5 `p` when very bad, steps of 20 µs. With p = 0.01 the mean frame
+    /// error
+    /// probability is 1.04 %.
     ///
     /// # Errors
     /// If 5.5 `p` is not a probability.

@@ -55,7 +55,7 @@ impl Bbr3 {
         lost as f64 > in_flight as f64 * LOSS_THRESH || (lost > 0 && !self.sack)
     }
 
-    /// §5.5.10.2, `HandleInflightTooHigh`
+    /// Handles too much in flight. §5.5.10.2, `HandleInflightTooHigh`
     fn inflight_too_high(
         &mut self,
         now: Time,
@@ -115,7 +115,7 @@ impl Bbr3 {
         self.inflight_latest = 0;
     }
 
-    /// §5.3.1.1, §5.3.1.3
+    /// Leaves Startup when the path is full or lost too much. §5.3.1.1, §5.3.1.3
     pub(super) fn check_startup_done(&mut self, sample: &RateSample) {
         let lossy = if self.sack {
             self.recovering

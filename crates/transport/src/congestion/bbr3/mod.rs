@@ -242,7 +242,7 @@ impl Bbr3 {
         self.quantization_budget(self.bdp_multiple(bw, gain), mss)
     }
 
-    /// §5.3.3.8.3
+    /// Returns the target volume in flight. §5.3.3.8.3
     fn target_inflight(&self, window: &Window) -> u64 {
         self.bdp_multiple(self.bw, 1.0).min(window.cwnd)
     }
@@ -251,7 +251,7 @@ impl Bbr3 {
         self.next_round_delivered = delivered;
     }
 
-    /// §5.5.1, §5.5.5
+    /// Updates the maximum bandwidth. §5.5.1, §5.5.5
     fn update_max_bw(&mut self, sample: &RateSample, rate: f64) {
         self.round_start = sample.prior >= self.next_round_delivered;
         if self.round_start {
@@ -264,7 +264,7 @@ impl Bbr3 {
         }
     }
 
-    /// §5.5.9
+    /// Updates the aggregation estimate. §5.5.9
     fn update_ack_aggregation(&mut self, now: Time, acked: u64, window: &Window) {
         let since = now.since(self.extra_acked_from).as_secs_f64();
         let mut expected = (self.bw * since) as u64;
@@ -285,7 +285,7 @@ impl Bbr3 {
         self.full_bw_now = false;
     }
 
-    /// §5.3.1.2
+    /// Detects that the path is full. §5.3.1.2
     fn check_full_bw(&mut self, sample: &RateSample, rate: f64) {
         if self.full_bw_now || !self.round_start || sample.app_limited {
             return;
@@ -313,7 +313,7 @@ impl Bbr3 {
         self.has_seen_rtt = true;
     }
 
-    /// §5.6.4.6
+    /// Sets the window. §5.6.4.6
     fn set_window(&mut self, window: &mut Window, acked: u64, delivered: u64) {
         let mss = window.mss;
         let volume = self.bdp_multiple(self.bw, self.state.gains().1) + self.extra_acked.get();
@@ -352,12 +352,12 @@ impl Model for Bbr3 {
         self.pacing
     }
 
-    /// §5.6.3
+    /// Returns the bytes that leave at once. §5.6.3
     fn quantum(&self, mss: u64) -> u64 {
         ((self.pacing * 1e-3) as u64).min(65_536).max(2 * mss)
     }
 
-    /// §5.2.1
+    /// Handles the end of the handshake. §5.2.1
     fn start(&mut self, now: Time, _: &Window, rtt: Option<Span>) {
         (self.min_rtt, self.least_rtt) = (rtt, rtt);
         self.min_rtt_at = now;
@@ -368,7 +368,7 @@ impl Model for Bbr3 {
         }
     }
 
-    /// §5.4.1
+    /// Handles data that leaves after an idle period. §5.4.1
     fn restart(&mut self, now: Time, window: &mut Window, delivered: u64) {
         self.idle_restart = true;
         self.extra_acked_from = now;
@@ -391,7 +391,7 @@ impl Model for Bbr3 {
         true
     }
 
-    /// §5.2.3
+    /// Processes an acknowledgement that delivered data. §5.2.3
     fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample) {
         if let Some(rtt) = sample.rtt {
             self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
@@ -426,7 +426,7 @@ impl Model for Bbr3 {
         self.hides
     }
 
-    /// §5.6.4.4
+    /// Handles a loss that is being repaired. §5.6.4.4
     fn enter_recovery(&mut self, window: &mut Window, _: u64) {
         self.save_cwnd(window);
         self.recovering = true;

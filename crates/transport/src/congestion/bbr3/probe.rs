@@ -9,7 +9,7 @@ use super::{
 use crate::congestion::window::{Progress, RateSample, Window};
 
 impl Bbr3 {
-    /// §5.3.2
+    /// Leaves Drain when the queue is empty. §5.3.2
     pub(super) fn check_drain_done(&mut self, p: &Progress, window: &Window, delivered: u64) {
         let drained = p.in_flight <= self.inflight(self.bw, 1.0, window.mss);
         if self.state == State::Drain && (drained || self.round > self.drain_start_round + 3) {
@@ -55,7 +55,7 @@ impl Bbr3 {
         self.probe_wait = Span::from_secs(2) + Span::from_nanos((chance >> 1) % 1_000_000_000);
     }
 
-    /// §5.3.3.9
+    /// Advances the cycle of probing for bandwidth. §5.3.3.9
     pub(super) fn update_probe_bw(
         &mut self,
         p: &Progress,
@@ -174,7 +174,7 @@ impl Bbr3 {
 
     // ---- the round trip ----
 
-    /// §5.3.4.3
+    /// Updates the minimum round trip. §5.3.4.3
     pub(super) fn update_min_rtt(&mut self, now: Time, rtt: Option<Span>) {
         self.probe_rtt_expired = now > self.probe_rtt_at + PROBE_RTT_INTERVAL;
         if let Some(rtt) = rtt
@@ -192,7 +192,7 @@ impl Bbr3 {
         }
     }
 
-    /// §5.3.4.3
+    /// Enters or leaves `ProbeRTT`. §5.3.4.3
     pub(super) fn check_probe_rtt(
         &mut self,
         p: &Progress,
@@ -242,7 +242,7 @@ impl Bbr3 {
         }
     }
 
-    /// §5.6.4.5
+    /// Returns the window during `ProbeRTT`. §5.6.4.5
     pub(super) fn probe_rtt_cwnd(&self, mss: u64) -> u64 {
         self.bdp_multiple(self.bw, PROBE_RTT_CWND_GAIN).max(MIN_PIPE * mss)
     }

@@ -21,7 +21,8 @@ struct Rig {
 }
 
 impl Rig {
-    /// Returns an established connection with endless data and a window of this many datagrams, not in slow start.
+    /// Returns an established connection with endless data, not in slow start.
+    /// Its window has this many datagrams.
     /// Pacing is disabled.
     fn new(cfg: Config, datagrams: u64) -> Rig {
         let cfg = Config { datagram: DATAGRAM as u32, burst: 1000, hystart: false, ..cfg };

@@ -130,7 +130,7 @@ fn a_loss_in_a_marked_window_costs_nothing_more() {
     assert_eq!(r.s.window.cwnd, cwnd);
 }
 
-/// Prague with a full window of ten segments, not paced.
+/// Returns Prague with a full window of ten segments, not paced.
 fn prague() -> Rig {
     let cfg = TcpConfig {
         congestion: Congestion::Prague,

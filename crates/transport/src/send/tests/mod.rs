@@ -18,13 +18,13 @@ struct Rig {
     now: Time,
 }
 
-/// The start of segment `n`, from 0.
+/// Returns the start of segment `n`, from 0.
 fn seq(n: u64) -> u64 {
     1 + n * MSS
 }
 
 impl Rig {
-    /// An established connection with endless data and a round trip of 100 ms, whose window is
+    /// Returns an established connection with endless data and a round trip of 100 ms, whose window is
     /// `segments` and full, in congestion avoidance.
     fn full(cfg: TcpConfig, segments: u64) -> Rig {
         let cfg = TcpConfig { mss: MSS as u32, ..cfg };
@@ -38,12 +38,12 @@ impl Rig {
         rig
     }
 
-    /// Segment numbers that may leave now.
+    /// Returns the segment numbers that may leave now.
     fn sent(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.s.poll(self.now)).map(|o| (o.seq - 1) / MSS).collect()
     }
 
-    /// An ACK of everything below segment `n`, with these segment ranges selectively acknowledged.
+    /// Processes an ACK of everything below segment `n`, with these segment ranges selectively acknowledged.
     fn ack_with(&mut self, n: u64, sacked: &[(u64, u64)], flags: Flags) -> Vec<u64> {
         let mut sack = SackBlocks::default();
         for &(from, to) in sacked {

@@ -22,7 +22,7 @@ fn phy(generation: Generation, streams: u8) -> Phy {
     })
 }
 
-/// A link that delivers each MPDU with a probability of its rate, frames of `mpdus`, 1 ms each.
+/// Runs a link that delivers each MPDU with a probability of its rate, frames of `mpdus`, 1 ms each.
 fn run(m: &mut MinstrelHt, frames: u32, mpdus: u32, keeps: impl Fn(Rate) -> f64) -> Vec<Rate> {
     let mut rng = Stream::new(5, "link");
     let mut now = m.updated;
@@ -45,7 +45,7 @@ fn run(m: &mut MinstrelHt, frames: u32, mpdus: u32, keeps: impl Fn(Rate) -> f64)
     used
 }
 
-/// Goodput of a rate per unit of time, with the overhead of frames of so many MPDUs.
+/// Returns the goodput of a rate per unit of time, with the overhead of frames of `mpdus`.
 fn goodput(m: &MinstrelHt, at: usize, mpdus: u32, keeps: &impl Fn(Rate) -> f64) -> f64 {
     let k = &m.known[at];
     keeps(k.rate) / (108.0 / f64::from(mpdus) + f64::from(k.duration) / 1000.0)
