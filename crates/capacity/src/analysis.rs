@@ -139,8 +139,8 @@ impl ModelRates {
         solved.as_ref().map_err(|e| *e)
     }
 
-    /// Returns the members of the domain or clique that limits a flow, as indices into
-    /// [`Analysis::hops`]; `None` if its own demand or a wire limits it.
+    /// Returns the members of the domain or clique that limits a flow.
+    /// They are indices into [`Analysis::hops`]; `None` if its own demand or a wire limits it.
     pub fn bottleneck(&self, rates: &Rates, flow: usize) -> Option<&[u32]> {
         match rates.limits[flow] {
             Limit::Demand | Limit::Wire(_) => None,
@@ -157,8 +157,8 @@ pub struct Analysis {
     pub hops: Vec<Hop>,
     /// Mutual exclusion between these units.
     pub graph: ConflictGraph,
-    /// By flow, the nominal capacity of each hop of its path if it were alone there, bit/s of
-    /// payload.
+    /// By flow, the nominal capacity of each hop of its path if it were alone there.
+    /// The unit is bit/s of payload.
     pub capacities: Vec<Vec<f64>>,
     /// Rates under the collision-domain model; domain i is that of hop i.
     pub collision: ModelRates,

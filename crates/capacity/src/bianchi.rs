@@ -41,8 +41,8 @@ fn pow(x: f64, n: u32) -> f64 {
     libm::pow(x, f64::from(n))
 }
 
-/// Solves the fixed point for `stations` stations that send `traffic` (its forward frames) at
-/// `rate`.
+/// Solves the fixed point for a number of stations.
+/// The `stations` stations send `traffic` (its forward frames) at `rate`.
 ///
 /// A collision occupies the channel for the data frame (or the RTS) and EIFS, which every
 /// bystander waits; the colliding stations themselves may return a little earlier, after their

@@ -49,8 +49,8 @@ impl Exclusion {
     }
 }
 
-/// Users of the air, numbered from 0, and the pairs of them that cannot use it together
-/// ("link-contention graph", Jamshaid 2010 §4.1.2).
+/// Users of the air, numbered from 0, and the pairs of them that cannot use it together.
+/// It is the "link-contention graph" of Jamshaid 2010 §4.1.2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConflictGraph {
     /// By vertex, its neighbours in order, itself not included.

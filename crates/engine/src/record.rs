@@ -117,8 +117,8 @@ pub struct LatenessRecord {
     pub max: f64,
 }
 
-/// Real time that passed while radio time stood still, and its effect on the kernel's timers, which
-/// kept running.
+/// Real time that passed while radio time stood still, and its effect on the kernel's timers.
+/// The kernel's timers kept running.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct StallRecord {
     /// Number of stalls.
@@ -182,7 +182,7 @@ pub struct FlowRecord {
     pub weight: f64,
     /// One-way network delay of delivered data packets, from the source's queue to the destination.
     pub delay_s: DelayRecord,
-    /// Delay from the queue of the first radio on the path to the return there of the receiver's acknowledgement.
+    /// Delay from the queue of the first radio on the path until the acknowledgement returns there.
     /// Present only if the run measures it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_delay_s: Option<DelayRecord>,
@@ -192,10 +192,10 @@ pub struct FlowRecord {
     pub packets_delivered: u64,
     /// Packets of this flow lost in the whole run, by cause: data, acknowledgements and requests.
     pub drops: Drops,
-    /// Of these, data packets that were sent in the measured interval.
+    /// Lost data packets that were sent in the measured interval.
     pub data_drops: Drops,
-    /// Of these, packets of the other direction that were sent in the measured interval:
-    /// acknowledgements and requests. The rest was sent during the warm-up.
+    /// Lost packets of the other direction that were sent in the measured interval.
+    /// They are acknowledgements and requests. The remaining losses were sent during the warm-up.
     pub answer_drops: Drops,
     /// TCP's counters, where the flow is TCP.
     pub tcp: Option<TcpRecord>,
@@ -435,8 +435,8 @@ pub struct Totals {
     pub transmissions: u64,
     /// Engine events handled.
     pub events: u64,
-    /// Packets created by transports and controls: `delivered`, `stale`, lost (`drops`) or
-    /// `in_flight` at the end.
+    /// Packets created by transports and controls.
+    /// They are `delivered`, `stale`, lost (`drops`) or `in_flight` at the end.
     pub packets: u64,
     /// Packets that reached their destination endpoint.
     pub delivered: u64,
@@ -495,8 +495,8 @@ pub struct Series {
     pub cwnd_bytes: Vec<Vec<f64>>,
     /// Per node: length of the interface queue, packets.
     pub queue_packets: Vec<Vec<f64>>,
-    /// Per flow: rate set by the control, bit/s: a limit, or by the spacing of segments (empty where
-    /// none).
+    /// Per flow: rate set by the control, bit/s, by a limit or by the spacing of segments.
+    /// Empty if there is none.
     pub limit_bps: Vec<Vec<f64>>,
     /// Per radio link, if [`RunOptions::links`](crate::RunOptions) is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -103,9 +103,9 @@ pub struct FlowSummary {
     pub delay_s: DelaySummary,
     /// Losses per run, by cause: data, acknowledgements and requests, warm-up included.
     pub drops: DropsSummary,
-    /// Of these, data packets sent in the measured interval.
+    /// Lost data packets sent in the measured interval, per run.
     pub data_drops: DropsSummary,
-    /// Of these, acknowledgements and requests sent in the measured interval.
+    /// Lost acknowledgements and requests sent in the measured interval, per run.
     pub answer_drops: DropsSummary,
     /// Retransmitted segments over segments sent; `None` for UDP.
     pub retransmit_share: Option<f64>,

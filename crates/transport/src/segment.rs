@@ -25,8 +25,8 @@ impl Flags {
     pub const CWR: Flags = Flags(16);
     /// IP header: the datagram may be marked instead of dropped (ECT(0), RFC 3168 §5).
     pub const ECT: Flags = Flags(32);
-    /// IP header, beside [`Flags::ECT`]: the codepoint is ECT(1) instead of ECT(0) (RFC 3168 §5,
-    /// RFC 9331 §4.1).
+    /// IP header, beside [`Flags::ECT`]: the codepoint is ECT(1) instead of ECT(0).
+    /// RFC 3168 §5, RFC 9331 §4.1.
     pub const ECT1: Flags = Flags(64);
 
     /// Returns true if all bits of `other` are set.

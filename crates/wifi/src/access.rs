@@ -93,8 +93,8 @@ impl fmt::Display for Access {
 /// Contention parameters of one category.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessParameters {
-    /// Slots from SIFS after the medium until the countdown starts; at least 2, as for every station but an access
-    /// point.
+    /// Slots from SIFS after the medium until the countdown starts.
+    /// It is at least 2, as for every station but an access point.
     pub aifsn: u32,
     /// Smallest contention window.
     pub cw_min: u32,

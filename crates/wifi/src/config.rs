@@ -8,13 +8,13 @@ use crate::access::Edca;
 /// Treatment of several simultaneous frames by a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reception {
-    /// Locks on the first frame at or above the carrier-sense threshold, even one too weak to
-    /// decode; a locked frame that fails, for any reason, causes EIFS.
+    /// Locks on the first frame at or above the carrier-sense threshold, even a weaker one than decodable.
+    /// A locked frame that fails, for any reason, causes EIFS.
     Ns2,
     /// Locks only on frames strong enough to decode; weaker ones are energy.
     Sinr,
-    /// As `Ns2` over two flat power levels less than the capture margin apart, so that any overlap
-    /// destroys a frame.
+    /// As `Ns2` over two flat power levels less than the capture margin apart.
+    /// Any overlap therefore destroys a frame.
     NoCapture,
 }
 

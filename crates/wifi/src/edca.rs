@@ -63,8 +63,8 @@ impl Air {
         !service.mpdus.is_empty()
     }
 
-    /// Lets every category without a packet in hand take its next packet and contend, unless an exchange
-    /// runs. `busy`: true if the medium was busy when the packets came.
+    /// Lets every category without a packet in hand take its next packet and contend.
+    /// Does nothing while an exchange runs. `busy`: true if the medium was busy when the packets came.
     pub(crate) fn take_each<U: Upper>(
         &mut self,
         station: u32,

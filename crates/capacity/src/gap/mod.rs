@@ -45,8 +45,8 @@ pub enum Regime {
     Light,
     /// (b): their demand is higher, and all demands below the threshold are met.
     Unsaturated,
-    /// The border of (b): the neighbours fill the capacity below the threshold, and the
-    /// whole signalling bandwidth stays free. First line of (1).
+    /// The border of (b): the neighbours fill the capacity below the threshold.
+    /// The whole signalling bandwidth stays free. First line of (1).
     Threshold,
     /// (c): the others use the signalling bandwidth, and the neighbours have their guarantee.
     /// Second line of (1).

@@ -85,8 +85,8 @@ pub struct LinkModel<'a> {
 /// Cost of sending one frame, retries included.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FrameCost {
-    /// Expected seconds of channel time, from the DIFS before the first attempt to the end of the
-    /// last one, per frame offered to the MAC.
+    /// Expected seconds of channel time per frame offered to the MAC.
+    /// They count from the DIFS before the first attempt to the end of the last one.
     pub seconds: f64,
     /// Expected number of attempts at the data frame.
     pub attempts: f64,

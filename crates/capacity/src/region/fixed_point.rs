@@ -306,8 +306,8 @@ impl Solver {
         (open, clear)
     }
 
-    /// Returns the share of time in which a link's sender finds the medium idle, of the time without own
-    /// transmissions.
+    /// Returns the share of time in which a link's sender finds the medium idle.
+    /// It is a share of the time without own transmissions.
     fn idle(&self, h: usize, f: &FixedPoint, tail: f64) -> Option<f64> {
         let interference = &self.model.interference[h];
         let (mut sends, mut counted) = (0.0, 0.0);

@@ -137,8 +137,8 @@ impl IndependentSets {
         part
     }
 
-    /// Requests the probability that none of these links is on, available from the next
-    /// [`IndependentSets::evaluate`].
+    /// Requests the probability that none of these links is on.
+    /// It is available from the next [`IndependentSets::evaluate`].
     pub fn silence_of(&mut self, links: u128) -> Silence {
         let at = self.write(self.everything() & !links);
         self.value.resize(self.steps.len(), 1.0);

@@ -56,8 +56,8 @@ pub(super) struct Bystander {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unheard {
     pub link: usize,
-    /// Silence of all that interferes with that link; with the links that the sender senses; and with the
-    /// hidden ones.
+    /// Silence of all that interferes with that link.
+    /// The others are with the links that the sender senses, and with the hidden ones as well.
     pub near: Silence,
     pub open: Silence,
     pub clear: Silence,
@@ -230,7 +230,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the links whose RTS neither end of a link hears, although they are to be silenced by it.
+    /// Returns the links that silence an end of a link although that end does not hear their RTS.
     fn unheard(&mut self, e: usize, view: u128, hidden: u128) -> Vec<Unheard> {
         if self.network.access == Access::Basic {
             return Vec::new();

@@ -86,8 +86,8 @@ struct Tally {
 /// Outcome of one attempt, by the reason of the previous failure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Attempt {
-    /// Probability of failure by a hidden exchange, another sender's frame, a collision after the CTS, or the
-    /// channel; the rest succeeds.
+    /// Probabilities of failure; the rest succeeds.
+    /// Causes are a hidden exchange, another sender's frame, a collision after the CTS, or the channel.
     hidden: f64,
     met: f64,
     struck: f64,

@@ -13,8 +13,8 @@ pub(super) struct Link {
     pub times: Times,
     pub collisions: Collisions,
     pub service: Service,
-    /// Share of the time in which all links that its sender senses are silent, and that with the hidden
-    /// ones silent too.
+    /// Share of the time in which all links that its sender senses are silent.
+    /// The second field is that with the hidden ones silent too.
     pub open: f64,
     pub clear: f64,
     /// Seconds of sending per frame, the DIFS after each attempt included.
@@ -25,8 +25,8 @@ pub(super) struct Link {
     /// Also the probability that a frame that arrives there over the air finds it not empty.
     pub load: f64,
     pub found: f64,
-    /// Expected frames of each rival that collide with an opening frame, by position in
-    /// `Interference::rivals`.
+    /// Expected frames of each rival that collide with an opening frame.
+    /// They are by position in `Interference::rivals`.
     pub meets: Vec<f64>,
     /// Their sum.
     pub met: f64,
@@ -51,8 +51,8 @@ pub(super) struct FixedPoint {
     pub links: Vec<Link>,
     /// By stream.
     pub streams: Vec<Load>,
-    /// By user of the air: share of the time on, with and without the DIFS that follows; exchanges
-    /// per second.
+    /// By user of the air: share of the time on, with and without the DIFS that follows.
+    /// The last field is exchanges per second.
     pub with: Vec<f64>,
     pub bare: Vec<f64>,
     pub begun: Vec<f64>,

@@ -84,8 +84,8 @@ pub(crate) struct Meters {
     pub delay: Delays,
     pub packets_sent: u64,
     pub packets_delivered: u64,
-    /// All lost packets of the whole run, then of those sent while measuring: data packets, and packets of the
-    /// other direction.
+    /// All lost packets of the whole run, then of those sent while measuring, by direction.
+    /// The latter are data packets, and packets of the other direction.
     pub drops: Drops,
     pub data_drops: Drops,
     pub answer_drops: Drops,

@@ -67,8 +67,9 @@ pub struct Simulation {
     control: Option<Mechanism>,
 }
 
-/// The world, compiled once per set of capabilities so that a run pays for no other: with or without
-/// an observer of frames (`WATCH`), with or without per-packet services for controls and measures (`HOST`).
+/// The world, compiled once per set of capabilities so that a run pays for no other.
+/// It is with or without an observer of frames (`WATCH`), with or without per-packet services for controls and measures
+/// (`HOST`).
 enum Worlds {
     Plain(Box<World<false, false>>),
     Hosting(Box<World<false, true>>),

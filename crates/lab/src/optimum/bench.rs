@@ -113,7 +113,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns start-up and length of a run in which flows are to receive `targets`, s.
-    /// The length is the start-up plus `longer` times the measured time.
+    /// The length is the start-up plus the measured time, which `longer` multiplies.
     pub fn lasts(&self, targets: &[f64], longer: f64) -> (f64, f64) {
         let start = self.lasting(targets, START_PACKETS).clamp(START_S.0, START_S.1);
         (start, start + self.measured(targets, longer))

@@ -12,7 +12,7 @@ use super::rise::{EASY, Risen, floor, rise};
 use super::settings::{Group, Settings};
 
 /// Relative raise of a flow that tests for a rise: minimum and maximum, and amount per growing flow.
-/// One of n flows that share a bottleneck fills it with only a fraction of n.
+/// A raise of one of n flows that share a bottleneck loads it by only an n-th of the raise.
 const RAISE: (f64, f64) = (0.2, 1.0);
 const RAISE_EACH: f64 = 0.05;
 /// Ratio of the others' losses to a raise's gain above which the raise fails.

@@ -8,8 +8,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Ring {
     /// Class numbers and indices, ascending by number.
     members: Vec<(u32, u32)>,
-    /// Number of the member whose turn it is (the next higher one if it was removed); `None` past the
-    /// right end.
+    /// Number of the member whose turn it is, or the next higher one if it was removed.
+    /// `None` past the right end.
     turn: Option<u32>,
 }
 

@@ -181,14 +181,13 @@ pub struct ThreeStateModel {
 }
 
 impl ThreeStateModel {
-    /// Triantafyllidou 2005 Table 4.1: transitions per step of 20 µs, from row to column, in the
-    /// order good, bad, very bad.
+    /// Transitions of Triantafyllidou 2005 Table 4.1, per step of 20 µs.
+    /// From row to column, in the order good, bad, very bad.
     pub const TABLE_4_1: Matrix = [[0.95, 0.02, 0.03], [0.10, 0.20, 0.70], [0.20, 0.03, 0.77]];
 
     /// Returns the published model.
     /// It has no errors when good, `p` when bad, 5.5 `p` when very bad, steps of 20 µs. With p = 0.01 the mean frame
-    /// error
-    /// probability is 1.04 %.
+    /// error probability is 1.04 %.
     ///
     /// # Errors
     /// If 5.5 `p` is not a probability.

@@ -7,8 +7,8 @@ use fairmesh_phy::{Modulation, Phy, Rate};
 pub(super) const ONE: u32 = 1 << 12;
 /// Inverse weight of an interval's mean length of frames (EWMA_LEVEL).
 pub(super) const LENGTH_WEIGHT: i32 = 4;
-/// Number of packets of 1200 bytes whose duration is the unit in which rates are compared, bits (MCS_NBITS,
-/// AVG_AMPDU_SIZE).
+/// Number of packets of 1200 bytes over which a packet's duration is averaged (AVG_AMPDU_SIZE).
+/// Rates are compared by that duration. `BITS` is their size (MCS_NBITS).
 const PACKETS: u64 = 16;
 const BITS: u64 = PACKETS * 1200 * 8;
 /// An empty OFDM frame, and an acknowledgement, at 6 Mbit/s with SIFS before each, µs.
