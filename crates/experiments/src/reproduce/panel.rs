@@ -62,7 +62,7 @@ impl Panel {
 const KEPT: usize = 120;
 
 impl Panel {
-    /// Its curves as a record keeps them: thinned to at most [`KEPT`] means.
+    /// Its curves as a record keeps them: thinned to at most a fixed number of means.
     pub fn curves(&self) -> Curves {
         let thin = |line: &Line| {
             let step = line.points.len().div_ceil(KEPT).max(1);
