@@ -1,4 +1,4 @@
-//! Where to draw nodes that have no position.
+//! Layout of nodes that have no position.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What people look at: text tables, pages, charts and drawings, from the laboratory's types.
+//! Human-readable reports: text tables, pages, charts and drawings, from the laboratory's types.
 
 pub mod capacity;
 mod charts;

@@ -19,7 +19,7 @@ pub const INK: RGBColor = RGBColor(0x1d, 0x23, 0x27);
 pub const FAINT: RGBColor = RGBColor(0xec, 0xee, 0xf0);
 /// Directions and other things in the background.
 pub const SOFT: RGBColor = RGBColor(0x9a, 0xa4, 0xae);
-/// What the eye should find.
+/// Colour of the element to emphasise.
 pub const ACCENT: RGBColor = RGBColor(0xc9, 0x5d, 0x2b);
 
 #[cfg(test)]

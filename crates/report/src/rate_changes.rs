@@ -1,4 +1,4 @@
-//! What happened between the scenario's changes of link rates: did the control follow the air?
+//! Results between the scenario's changes of link rates, to show if the control follows the changes.
 
 use fairmesh_lab::measures::jain;
 use fairmesh_lab::record::RunRecord;

@@ -1,4 +1,4 @@
-//! What an emulated run lost while the radio stood still, in one line.
+//! One-line summary of the time that an emulated run lost while the radio stood still.
 
 use fairmesh_lab::record::StallRecord;
 

@@ -119,7 +119,7 @@ fn percent_of(goodput: f64, optimum: Option<f64>) -> String {
     optimum.map_or_else(|| "–".into(), |o| format!("{:.0} %", goodput / o * 100.0))
 }
 
-/// What [`measures_of_optimum`] holds.
+/// Labels of the values of [`measures_of_optimum`].
 pub const OF_OPTIMUM: [&str; 3] = ["min/optimum", "sum/optimum", "Jain of optimum"];
 
 /// A control's measures against the optimum, where they were asked for.

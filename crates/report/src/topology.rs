@@ -11,14 +11,14 @@ use super::html::escape;
 use super::layout;
 use super::table::share;
 
-/// What of a scenario gets drawn.
+/// The drawn parts of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Drawing {
     /// Node names.
     pub names: Vec<String>,
-    /// Where each node is drawn, any scale, y upwards.
+    /// Position at which each node is drawn, any scale, y upwards.
     pub at: Vec<(f64, f64)>,
-    /// Whether `at` are the nodes' real places.
+    /// True if `at` holds the nodes' real positions.
     pub surveyed: bool,
     /// Wired hosts.
     pub wired: Vec<bool>,

@@ -57,7 +57,7 @@ pub fn text(r: &GapReport) -> String {
 /// The phase pictures as SVG, a panel per load case.
 ///
 /// # Errors
-/// What the drawing library says.
+/// Returns the drawing library's error as text.
 pub fn svg(r: &GapReport) -> Result<String, String> {
     phases::svg(r.model(), &r.cases)
 }

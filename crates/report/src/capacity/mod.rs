@@ -1,4 +1,4 @@
-//! What a scenario could carry: tables, drawings and pages.
+//! Reports of a scenario's capacity: tables, drawings and pages.
 
 mod drawing;
 pub mod gap;

@@ -17,7 +17,7 @@ const SIZE: (u32, u32) = (1000, 800);
 const LEGEND: u32 = 40;
 /// The backlog axis ends where the whole gateway takes this many seconds for it.
 const SECONDS: f64 = 0.6;
-/// How long paths are followed, and in which steps, s.
+/// Duration for which paths are followed, and its step, s.
 const FOLLOWED: f64 = 20.0;
 const STEP: f64 = 0.01;
 
@@ -27,7 +27,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The picture, a panel per case.
 ///
 /// # Errors
-/// What the drawing library says.
+/// Returns the drawing library's error as text.
 pub(super) fn svg(gap: &Gap, cases: &[Case]) -> Result<String, String> {
     let mut text = String::new();
     draw(gap, cases, &mut text).map_err(|e| e.to_string())?;
@@ -147,7 +147,7 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where paths begin: the corners of what is drawn, and between.
+/// Returns the starts of paths: the corners of the drawn area, and points between.
 fn starts(gap: &Gap, most: f64) -> Vec<State> {
     let at = |part: f64, backlog: f64| State {
         limit: gap.guarantee() + part * gap.multi_share(),

@@ -41,7 +41,7 @@ pub(super) fn label(f: &FlowInfo) -> String {
     flow_label(&f.name, &f.from, &f.to)
 }
 
-/// What the model is, in words.
+/// Describes the model in words.
 pub(super) fn heading(m: &Model) -> String {
     let who = match m.hears {
         "decode" => "decodes",
@@ -98,7 +98,7 @@ fn flows(c: &Capacity, m: &Model) -> comfy_table::Table {
     t
 }
 
-/// What a bottleneck is and whom it limits under fair rates.
+/// A bottleneck and the flows that it limits under fair rates.
 pub(super) struct Told {
     /// "A: the domain of 2–5, 8 links".
     pub what: String,
@@ -158,7 +158,7 @@ fn bottlenecks(c: &Capacity, m: &Model) -> comfy_table::Table {
 pub(super) const CRITERIA: [&str; 8] =
     ["model", "RTS/CTS", "criterion", "Σ rate", "least", "Jain", "Σ rate × hops", "of largest"];
 
-/// What every criterion comes to under every model.
+/// Builds one row of results for each model and criterion.
 pub(super) fn criteria(c: &Capacity) -> Vec<Vec<String>> {
     let models = c.models.iter().filter(|m| m.refused.is_none());
     let all = models.flat_map(|m| m.criteria.iter().map(move |a| (m, a)));
