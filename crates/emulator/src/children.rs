@@ -9,7 +9,7 @@ use crate::error::EmulatorError;
 use crate::network::Network;
 use crate::options::{EmulateOptions, Routing};
 
-/// What was started. Dropping it ends them.
+/// Processes that were started. Dropping it ends them.
 #[derive(Debug, Default)]
 pub struct Children {
     others: Vec<Child>,
@@ -55,12 +55,12 @@ impl Children {
         Ok(all)
     }
 
-    /// Whether there was a shell and it has ended.
+    /// True if there was a shell and it has ended.
     pub fn shell_ended(&mut self) -> bool {
         self.shell.as_mut().is_some_and(|s| !matches!(s.try_wait(), Ok(None)))
     }
 
-    /// Whether a program is installed.
+    /// True if a program is installed.
     pub fn finds(program: &str) -> bool {
         let found = Command::new(program)
             .arg("-V")

@@ -20,7 +20,7 @@ pub struct RadioClock {
     epoch: u64,
     /// For how long radio time has stood still, ns.
     stalled: AtomicU64,
-    /// How far it may go, ns.
+    /// Latest radio time that the engine has allowed, ns.
     horizon: AtomicU64,
     /// The latest that anybody has read, ns.
     latest: AtomicU64,
@@ -71,9 +71,9 @@ impl RadioClock {
 #[derive(Debug)]
 pub struct Keeper<'a> {
     clock: &'a RadioClock,
-    /// How late the engine may look before radio time stands still.
+    /// Greatest lateness of the engine before radio time stands still.
     slack: Span,
-    /// What was lost.
+    /// Time lost while radio time stood still.
     pub stalls: Stalls,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Engine<'a> {
     pub waiter: Waiter,
     pub preferred: Preferred,
     pub clock: &'a RadioClock,
-    /// How late an event may be before radio time stands still.
+    /// Greatest lateness of an event before radio time stands still.
     pub slack: Span,
     /// The least retransmission timer of the namespaces.
     pub timer: Span,
@@ -53,7 +53,7 @@ pub(crate) struct Engine<'a> {
 
 /// The engine when it is done.
 pub(crate) struct Done {
-    /// What the radio has to tell.
+    /// Measurements of the radio.
     pub record: RunRecord,
     pub inputs: Vec<Input>,
     /// Per interface.

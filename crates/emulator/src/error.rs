@@ -9,12 +9,12 @@ pub enum EmulatorError {
     /// Not the superuser.
     #[error("needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) to make network namespaces; try sudo")]
     NotRoot,
-    /// What is wrong with the surroundings.
+    /// An operation of the emulator or its system that failed.
     #[error("{what}: {problem}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// What came of it.
+        /// The system's error.
         #[source]
         problem: io::Error,
     },

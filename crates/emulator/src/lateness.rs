@@ -1,4 +1,4 @@
-//! How late events ran, and what that means.
+//! Lateness of events, and its interpretation.
 
 use fairmesh_engine::record::LatenessRecord;
 use fairmesh_units::Span;

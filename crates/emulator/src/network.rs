@@ -14,10 +14,10 @@ use crate::error::EmulatorError;
 use crate::plan::{PREFIX, Plan};
 use crate::settings::{self, TcpSettings};
 
-/// Where running emulations hold their locks.
+/// Directory of the locks of running emulations.
 const LOCKS: &str = "/run/fairmesh-emulator";
 
-/// How namespaces are set up.
+/// Options for setting up namespaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NetworkOptions {
     /// Install the plan's routes; without, a routing daemon does.
@@ -33,13 +33,13 @@ pub struct NetworkOptions {
 /// Namespaces, joined to this process by TAP devices. Dropping it removes them.
 #[derive(Debug)]
 pub struct Network {
-    /// What was built.
+    /// The plan that was built.
     pub plan: Plan,
     /// Per node.
     pub namespaces: Vec<Namespace>,
     /// Per interface.
     pub taps: Vec<Tap>,
-    /// What was applied, and what this kernel lacks; one line each.
+    /// Settings that were applied, and those that this kernel lacks; one line each.
     pub notes: Vec<String>,
     _lock: Flock<File>,
     lock_path: PathBuf,
@@ -113,7 +113,7 @@ impl Network {
         all
     }
 
-    /// What `ip` does in a node's namespace.
+    /// Builds the batch of `ip` commands for a node's namespace.
     fn batch(&self, node: NodeId, options: &NetworkOptions) -> String {
         let plan = &self.plan;
         let own = plan.nodes[node.index()].address;

@@ -1,4 +1,4 @@
-//! How to emulate.
+//! Options of an emulation.
 
 use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_units::Span;
@@ -6,14 +6,14 @@ use fairmesh_units::Span;
 use crate::error::EmulatorError;
 use crate::settings::{KernelCongestion, TcpSettings};
 
-/// How to emulate.
+/// Options of an emulation.
 #[derive(Clone, Debug)]
 pub struct EmulateOptions {
     /// Seed of the radio and of the traffic.
     pub seed: u64,
     /// Interval of the curves; `None`: no curves.
     pub sample: Option<Span>,
-    /// Who finds the ways.
+    /// Source of the routes.
     pub routing: Routing,
     /// The kernel's congestion control for all connections; `None`: each flow its scenario's.
     pub congestion: Option<KernelCongestion>,
@@ -91,7 +91,7 @@ impl EmulateOptions {
     }
 }
 
-/// Who finds the ways.
+/// Source of the routes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routing {
     /// The scenario's routes.

@@ -15,12 +15,12 @@ use crate::settings::TcpSettings;
 use crate::switch::Input;
 use crate::traffic::FlowOutcome;
 
-/// What an emulation leaves behind.
+/// Result of an emulation.
 #[derive(Debug)]
 pub struct Outcome {
     /// As a simulated run's, with `emulation` filled in.
     pub record: RunRecord,
-    /// What entered the engine, if it was kept.
+    /// Frames that entered the engine, if they were kept.
     pub inputs: Vec<Input>,
     /// Hash of the transmissions.
     pub air_fingerprint: u64,

@@ -1,4 +1,4 @@
-//! What to build: names, addresses, interfaces, routes. Computed from the scenario alone.
+//! Plan of the network: names, addresses, interfaces, routes. Computed from the scenario alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -36,7 +36,7 @@ pub struct InterfacePlan {
     pub name: String,
     /// Hardware address.
     pub mac: Mac,
-    /// What it leads to.
+    /// Medium that it leads to.
     pub side: Side,
     /// Packets that wait in the kernel.
     pub queue: u32,
@@ -46,7 +46,7 @@ pub struct InterfacePlan {
     pub ahead: Option<u32>,
 }
 
-/// What an interface leads to.
+/// Medium that an interface leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The radio.
@@ -95,7 +95,7 @@ pub struct Plan {
     pub mtu: u32,
     /// Settings of TCP that the kernel can be given.
     pub tcp: Option<TcpConfig>,
-    /// What will differ from the simulator, one line each.
+    /// Differences from the simulator, one line each.
     pub notes: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ impl Plan {
         })
     }
 
-    /// Where a node's interfaces are.
+    /// Returns a node's interfaces with their indices.
     pub fn interfaces_of(&self, node: NodeId) -> impl Iterator<Item = (usize, &InterfacePlan)> {
         self.interfaces.iter().enumerate().filter(move |(_, i)| i.node == node)
     }
@@ -289,7 +289,7 @@ fn routes(
     Ok(routes)
 }
 
-/// Who can reach whom in one hop, both ways, in ascending order.
+/// Returns each node's neighbours: nodes one hop away in both directions, in ascending order.
 fn neighbours(scenario: &Scenario) -> Vec<Vec<u32>> {
     let mut edges = vec![Vec::new(); scenario.nodes().len()];
     for l in scenario.links() {

@@ -31,7 +31,7 @@ const LEAD: u64 = 200_000_000;
 /// Emulations of this process so far, to tell their namespaces apart.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// What can be watched while an emulation runs.
+/// Progress of a running emulation.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Emulated time.
@@ -46,7 +46,7 @@ pub struct Progress {
 /// namespaces are there. When `stop` becomes true the run is given up.
 ///
 /// # Errors
-/// What the system refuses, or [`EmulatorError::Interrupted`]. Nothing is left behind.
+/// Returns the system's error, or [`EmulatorError::Interrupted`]. Nothing is left behind.
 pub fn emulate(
     scenario: &Scenario,
     options: &EmulateOptions,

@@ -1,4 +1,4 @@
-//! What namespaces are told: kernel parameters, and route attributes for TCP.
+//! Settings of the namespaces: kernel parameters, and route attributes for TCP.
 
 use fairmesh_scenario::{Flow, Transport};
 use fairmesh_transport::{Congestion, TcpConfig};

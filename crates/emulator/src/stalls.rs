@@ -1,4 +1,4 @@
-//! How long radio time stood still, and what that did to the kernel's timers.
+//! Stalls of radio time, and their effect on the kernel's timers.
 
 use fairmesh_engine::record::StallRecord;
 use fairmesh_units::{Span, Time};
@@ -6,14 +6,14 @@ use fairmesh_units::{Span, Time};
 /// Stalls so near to each other in radio time are one: the kernel's timers had no time between them.
 const JOINED: Span = Span::from_millis(1);
 
-/// What a retransmission timer that fires without need costs a connection at most: it begins again with
+/// Greatest cost to a connection of a spurious retransmission timeout: the connection restarts with
 /// one segment (RFC 5681 §3.1), and a second is several round trips here.
 const RECOVERY: Span = Span::from_secs(1);
 
 /// The part of a run's time that may be bent.
 pub const BOUND: f64 = 0.1;
 
-/// What was lost while radio time stood still.
+/// Time lost while radio time stood still.
 #[derive(Clone, Debug)]
 pub struct Stalls {
     lengths: Vec<Span>,
@@ -53,8 +53,9 @@ impl Stalls {
         self.lengths.iter().filter(|s| **s >= self.long_from).count() as u64
     }
 
-    /// What the stalls did in a run that ended at `end`, where connections felt so many of the long ones;
-    /// `None` where nobody can tell.
+    /// Summarises the stalls of a run that ended at `end`, where `felt` long ones affected connections.
+    ///
+    /// If `felt` is `None` (unknown), every long stall counts.
     pub fn summary(&self, end: Time, felt: Option<u64>) -> StallRecord {
         let sum = self.sum();
         let lasted = end.as_secs_f64() + sum.as_secs_f64();

@@ -20,7 +20,7 @@ pub struct Input {
     pub after: u64,
     /// When.
     pub at: Time,
-    /// Where.
+    /// Port at which it entered.
     pub port: Port,
     /// IP bytes.
     pub bytes: u32,
@@ -59,7 +59,7 @@ impl Switch {
     /// A silent world at time zero. With `log` everything that enters is kept.
     ///
     /// # Errors
-    /// What the engine refuses.
+    /// Returns an error if the engine rejects the scenario.
     pub fn new(
         scenario: &Scenario,
         plan: &Plan,
@@ -92,8 +92,9 @@ impl Switch {
         })
     }
 
-    /// Whether the engine takes a frame of this interface now. A node's kernel keeps its frames
-    /// while as many as it takes ahead wait for the MAC.
+    /// True if the engine takes a frame of this interface now.
+    ///
+    /// A node's kernel keeps its frames while the MAC's queue holds as many as the engine takes ahead.
     pub fn has_room(&self, interface: usize) -> bool {
         let i = &self.interfaces[interface];
         i.ahead.is_none_or(|ahead| self.world.waiting(i.node) < ahead)
@@ -177,7 +178,7 @@ impl Switch {
 /// Runs recorded input under a virtual clock, to `end`; returns the engine.
 ///
 /// # Errors
-/// What the engine refuses.
+/// Returns an error if the engine rejects the scenario.
 pub fn replay(
     scenario: &Scenario,
     seed: u64,

@@ -28,7 +28,7 @@ const PATIENCE: Span = Span::from_millis(100);
 /// Waits this long before it tries again to connect where the network did not let it.
 const RETRY: Span = Span::from_millis(500);
 
-/// What others may see of a flow while it runs.
+/// Live counters of a flow, readable by other threads while it runs.
 #[derive(Debug, Default)]
 pub struct Meter {
     /// Application bytes delivered, whole run.
@@ -37,7 +37,7 @@ pub struct Meter {
     pub cwnd: AtomicU64,
 }
 
-/// What came of a flow.
+/// Result of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowOutcome {
     /// Application bytes delivered since the start of the measured interval.
@@ -54,7 +54,7 @@ pub struct FlowOutcome {
     pub felt: u64,
     /// Durations of completed transfers, if there are such.
     pub transfers: Option<Delays>,
-    /// What went wrong, if the flow could not run.
+    /// Error message, if the flow could not run.
     pub problem: Option<String>,
 }
 
