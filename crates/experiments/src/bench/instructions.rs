@@ -16,7 +16,7 @@ pub const TOLERANCE: f64 = 0.025;
 /// machine.
 pub const TRANSMISSIONS: f64 = 30_000.0;
 
-/// What is kept of a row.
+/// The kept values of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Count {
     /// Simulated seconds.
@@ -67,7 +67,7 @@ fn instructions(text: &str) -> Option<u64> {
     line.rsplit(':').next()?.trim().replace(',', "").parse().ok()
 }
 
-/// What is wrong with a row, if anything.
+/// Compares a row with the kept one; returns the difference, if any.
 pub fn compare(kept: Option<&Count>, found: &Count) -> Option<String> {
     let Some(kept) = kept else { return Some("none kept".to_owned()) };
     let same = (kept.simulated_s, kept.transmissions) == (found.simulated_s, found.transmissions);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::validation::reference::Case;
 
-/// What the harness says of a run.
+/// Output of the ns-3 harness for a run.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Run {
     /// PHY transmissions.

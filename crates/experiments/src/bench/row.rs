@@ -16,7 +16,7 @@ use super::scale;
 use crate::validation::reference::{Case, read};
 use crate::validation::scenario;
 
-/// What a run cost.
+/// Cost of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cost {
     /// The row.
@@ -77,7 +77,7 @@ pub fn scenario(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Scenar
 /// Runs a scenario with seed 1 and measures this process.
 ///
 /// # Errors
-/// What the engine refuses.
+/// Returns an error if the engine rejects the scenario.
 pub fn measure(row: &str, s: &Scenario) -> Result<Cost, LabError> {
     let before = cpu()?;
     let record = batch::once(s, 1, None)?;

@@ -14,7 +14,7 @@ use crate::study::{accuracy, boundary};
 /// Compares the capacity models with the simulator.
 ///
 /// # Errors
-/// What the scenario builder, the models or the engine refuse.
+/// Returns an error if the scenario builder, a model or the engine rejects a scenario.
 pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let topologies = args.meshes;
     let settings = accuracy::Settings {
@@ -56,7 +56,7 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> Result<(), CliError
 /// Compares the region's boundary with the simulator's.
 ///
 /// # Errors
-/// What the scenario builder, the model or the engine refuse.
+/// Returns an error if the scenario builder, the model or the engine rejects a scenario.
 pub fn boundary(args: &BoundaryArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let meshes = args.meshes;
     let settings = boundary::Settings {

@@ -217,7 +217,7 @@ fn list(catalogue: &Catalogue, json: bool, out: &mut dyn Write) -> Result<(), Cl
     absent(catalogue, out)
 }
 
-/// What has no experiment, with the reason.
+/// Writes the tables and figures that have no experiment, with the reason.
 fn absent(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
     for p in papers::papers(catalogue)? {
         for a in &p.absent {

@@ -1,4 +1,4 @@
-//! Where experiments lie, and which one a name means.
+//! Locations of experiments, and lookup of an experiment by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct Catalogue {
     registry: Registry,
 }
 
-/// Where experiments are read from.
+/// Source of experiments.
 #[derive(Clone, Debug)]
 enum Place {
     /// Part of the program.
@@ -42,20 +42,20 @@ enum Place {
 pub struct Entry {
     /// Its id, which is its folder's name.
     pub id: String,
-    /// What it declares.
+    /// The declaration.
     pub experiment: Experiment,
     /// The paper's numbers.
     pub paper: Paper,
-    /// What was decided where the paper is silent, and why ours differs where it does.
+    /// Decisions where the paper gives no value, and reasons for differences from its results.
     pub notes: Notes,
-    /// Where its files are.
+    /// Location of its files.
     pub(super) from: Catalogue,
 }
 
 /// The two parts of `notes.md`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// What was read from text, and what was decided where the paper is silent.
+    /// Values read from text, and decisions where the paper gives none.
     pub read: String,
     /// Why ours differs, where it does.
     pub differs: String,
@@ -200,7 +200,7 @@ impl Catalogue {
     /// Reads an experiment.
     ///
     /// # Errors
-    /// What is wrong with one of its files, and where.
+    /// Returns the problem with one of its files, and its position.
     pub fn read(&self, id: &str) -> Result<Entry, LabError> {
         let name = format!("{id}/{DECLARATION}");
         let text = self.file(&name)?.ok_or_else(|| {

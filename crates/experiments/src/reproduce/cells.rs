@@ -18,7 +18,7 @@ pub struct Cell {
     pub arm: String,
     /// Label of its point; empty where there are none.
     pub point: String,
-    /// What stands for its line in a picture over points: flow and measure.
+    /// Label of its line in a picture over points: flow and measure.
     pub line: String,
     /// Index of its measure.
     pub measure: usize,

@@ -170,7 +170,7 @@ const NAMES: (u32, u32) = (56, 630);
 /// Width of the colour before a name, of a character, and of the gap behind.
 const NAME: (u32, f64, u32) = (20, 6.6, 18);
 
-/// Where the name of a line stands.
+/// Position of a line's name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Place {
     x: u32,
@@ -212,7 +212,7 @@ impl Panel {
     /// The picture as SVG.
     ///
     /// # Errors
-    /// What the drawing library says.
+    /// Returns the drawing library's error as text.
     pub fn svg(&self) -> Result<String, String> {
         let mut text = String::new();
         self.draw(&mut text).map_err(|e| e.to_string())?;

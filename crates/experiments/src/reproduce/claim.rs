@@ -119,7 +119,7 @@ impl Claim {
     /// The first thing that does not fit together; `quoted`: the words of a paper must stand behind it.
     ///
     /// # Errors
-    /// What, for the user.
+    /// Returns the problem, for the user.
     pub fn check(&self, quoted: bool) -> Result<(), String> {
         let at = |problem: String| Err(format!("claim \"{}\": {problem}", self.says));
         if self.bounds().next().is_none() {
@@ -152,13 +152,13 @@ impl Claim {
         Ok(())
     }
 
-    /// Whether the row of its number is named after `value`.
+    /// True if the row of its number is named after `value`.
     fn is_at(&self, value: f64) -> bool {
         let words = self.cell[0].split([' ', ',']);
         words.filter_map(|w| w.parse::<f64>().ok()).any(|w| w == value)
     }
 
-    /// What is asked, in symbols: "TCP, 4→6 < a tenth of TCP, 1→3".
+    /// Returns the comparison in symbols: "TCP, 4→6 < a tenth of TCP, 1→3".
     pub fn asked(&self) -> String {
         let name = |cell: &[String; 2]| {
             let parts = cell.iter().map(String::as_str).filter(|p| !p.is_empty());

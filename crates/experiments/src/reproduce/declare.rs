@@ -1,4 +1,4 @@
-//! What an experiment's `experiment.toml` declares.
+//! Contents of an experiment's `experiment.toml`.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use super::quote::{LONGEST, bears_number};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
-    /// What the table or figure shows, as a heading.
+    /// Subject of the table or figure, as a heading.
     pub title: String,
     /// Short name of the paper, or `fairmesh` for measurements of our own.
     pub paper: String,
-    /// Where in the paper: the table or figure, and the section that describes it.
+    /// Place in the paper: the table or figure, and the section that describes it.
     pub place: String,
     /// The paper's words at that place: of the caption, or of the sentence that speaks of it.
     #[serde(default)]
@@ -32,7 +32,7 @@ pub struct Experiment {
     /// Tables and figures that it stands for; the first part of `place` by default.
     #[serde(default)]
     pub covers: Vec<String>,
-    /// What is run and what for, in a few sentences.
+    /// Description of the runs and their purpose, in a few sentences.
     pub about: String,
     /// Scenario file, beside this one; arms may name another.
     #[serde(default)]
@@ -50,10 +50,10 @@ pub struct Experiment {
     pub quick: Effort,
     /// Seeds and topologies of a full run.
     pub full: Effort,
-    /// What is compared: one arm per control or setting.
+    /// Compared cases: one arm per control or setting.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,
-    /// What varies within every arm: the x axis of a figure, the rows of a table.
+    /// Variation within every arm: the x axis of a figure, the rows of a table.
     #[serde(default, rename = "point")]
     pub points: Vec<Point>,
     /// Topologies that results are averaged over.
@@ -62,7 +62,7 @@ pub struct Experiment {
     /// Intervals of time that are read off apart.
     #[serde(default, rename = "phase")]
     pub phases: Vec<Phase>,
-    /// What is read off every run.
+    /// Measures that are read off every run.
     #[serde(default, rename = "measure")]
     pub measures: Vec<Measure>,
     /// Which way the numbers are laid out.
@@ -109,7 +109,7 @@ pub struct LeaveOut {
     pub on: Vec<String>,
 }
 
-/// How much a mode runs.
+/// Effort of a mode: seeds, topologies and settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Effort {
@@ -129,7 +129,7 @@ pub struct Effort {
     pub emulated: Option<u32>,
 }
 
-/// Where an arm runs.
+/// Host on which an arm runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Host {
@@ -152,7 +152,7 @@ pub struct Arm {
     /// Scenario file instead of the experiment's.
     #[serde(default)]
     pub scenario: Option<String>,
-    /// Where it runs.
+    /// Host on which it runs.
     #[serde(default, rename = "in")]
     pub host: Host,
     /// Names of presets whose settings it has.
@@ -267,15 +267,15 @@ pub struct Measure {
     /// Its name in the table; empty where there is only one.
     #[serde(default)]
     pub label: String,
-    /// What it is.
+    /// Kind of the number.
     pub of: Kind,
-    /// Where it is read: links (`1→2`), nodes or flows, as its kind has it.
+    /// Places where it is read: links (`1→2`), nodes or flows, as its kind has it.
     #[serde(default)]
     pub at: Vec<String>,
-    /// What is told of the values of all topologies (of all seeds where there is one topology).
+    /// Statistic of the values of all topologies (of all seeds where there is one topology).
     #[serde(default)]
     pub statistic: Statistic,
-    /// What becomes of flows where the layout has none.
+    /// Combination of the flows' values where the layout has no flows.
     #[serde(default)]
     pub flows: Fold,
     /// Share of every flow if all could use it, kbit/s; for `over-share`.
@@ -290,7 +290,7 @@ pub struct Measure {
     /// Digits after the point.
     #[serde(default = "two")]
     pub digits: usize,
-    /// Whether numbers of the paper are held against it.
+    /// True if numbers of the paper are compared with it.
     #[serde(default = "yes")]
     pub judged: bool,
 }
@@ -305,7 +305,7 @@ fn yes() -> bool {
     true
 }
 
-/// What is told of several values.
+/// Statistic of several values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -320,7 +320,7 @@ pub enum Statistic {
     BelowTenth,
 }
 
-/// How the values of several flows become one.
+/// Combination of the values of several flows into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fold {
@@ -388,7 +388,7 @@ pub struct Order {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
-    /// What kind.
+    /// Kind of the chart.
     pub kind: ChartKind,
     /// Title of the horizontal axis.
     #[serde(default)]
@@ -443,7 +443,7 @@ pub enum ChartKind {
 }
 
 impl ChartKind {
-    /// Whether it shows curves over time.
+    /// True if it shows curves over time.
     pub fn is_over_time(self) -> bool {
         !matches!(
             self,
@@ -456,7 +456,7 @@ impl Experiment {
     /// The sampling interval.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the problem with it.
     pub fn sampling(&self) -> Result<Option<Span>, String> {
         let Some(text) = &self.sample else { return Ok(None) };
         match text.parse::<Span>() {
@@ -466,12 +466,12 @@ impl Experiment {
         }
     }
 
-    /// Whether a dimension is part of the table.
+    /// True if a dimension is part of the table.
     pub fn lays_out(&self, d: Dimension) -> bool {
         self.layout.rows.contains(&d) || self.layout.columns.contains(&d)
     }
 
-    /// Whether an arm is not the paper's.
+    /// True if an arm is not the paper's.
     pub fn is_second(&self, arm: &str) -> bool {
         self.arms.iter().any(|a| a.label == arm && a.second.is_some())
     }
@@ -512,7 +512,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Whether the words of a paper stand behind it.
+    /// True if a quotation of a paper supports it.
     pub fn is_quoted(&self) -> bool {
         self.unquoted.is_none()
     }
@@ -588,7 +588,7 @@ impl Experiment {
     /// The first thing that does not fit together.
     ///
     /// # Errors
-    /// What, for the user.
+    /// Returns the problem, for the user.
     pub fn check(&self, registry: &Registry) -> Result<(), String> {
         self.sampling()?;
         self.check_words()?;

@@ -1,6 +1,6 @@
 //! Arms that run in real time, over real network stacks and the simulator's radio.
 //!
-//! Who emulates is not known here: that takes rights and a kernel, which the program has that asks.
+//! The emulator itself is not known here: it needs privileges and a kernel, which the calling program has.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
@@ -13,7 +13,7 @@ use super::plan::{Plan, Runs};
 /// Runs of a seed, of which the first that kept its time counts.
 const ATTEMPTS: u32 = 3;
 
-/// How the emulator kept its time in the runs of an arm.
+/// Timekeeping of the emulator in the runs of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Emulated {
     /// Label of the arm.
@@ -30,7 +30,7 @@ pub struct Emulated {
 /// Stalls of one run: real time that passed while radio time stood still.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stalled {
-    /// How many.
+    /// Number of stalls.
     pub number: u64,
     /// In all, s.
     pub sum_s: f64,
@@ -100,7 +100,7 @@ impl Runs {
         Ok(())
     }
 
-    /// How time was kept in the runs of a plan.
+    /// Collects the emulator's timekeeping in the runs of a plan.
     pub(super) fn emulated(&self, plan: &Plan, index: usize) -> Vec<Emulated> {
         let cases = plan.cases.iter().enumerate().filter(|(_, c)| c.host == Host::Emulator);
         let told = cases.map(|(i, case)| {
@@ -126,7 +126,7 @@ impl Runs {
     }
 }
 
-/// How all runs in the emulator kept their time, in a sentence; nothing where there are none.
+/// Describes the timekeeping of all runs in the emulator in a sentence; `None` if there are none.
 pub fn told(emulated: &[Emulated]) -> Option<String> {
     let runs: Vec<&Stalled> = emulated.iter().flat_map(|e| &e.runs).collect();
     let worst = runs.iter().map(|r| r.bent).reduce(f64::max)?;

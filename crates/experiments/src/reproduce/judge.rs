@@ -1,4 +1,4 @@
-//! How a record comes about: numbers of runs, or those that were kept, judged by a declaration.
+//! Assembly of a record: numbers of runs, or kept ones, judged by a declaration.
 
 use fairmesh_lab::comparison::GENERATOR;
 
@@ -19,7 +19,7 @@ use super::verdict;
 /// A flow starves below this part of the mean of all.
 const STARVED: f64 = 0.1;
 
-/// What a record says beside its numbers and what they came from.
+/// Metadata of a record, beside its numbers and their sources.
 struct Head {
     command: String,
     seeds: u32,

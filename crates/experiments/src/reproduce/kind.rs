@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What a number is. Rates are in kbit/s of application data, delays in ms, windows in packets.
+/// Kind of a number. Rates are in kbit/s of application data, delays in ms, windows in packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -70,7 +70,7 @@ pub enum Kind {
     SignallingBytes,
     /// Airtime of signalling, ms per second, over all nodes.
     SignallingAirtime,
-    /// What a study gives, which no single run has.
+    /// A result of a study, which no single run has.
     Study,
     /// Sum of the goodputs of flows of one hop.
     OneHop,
@@ -104,7 +104,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether runs must measure [`acknowledged_delay_s`](fairmesh_engine::record::FlowRecord::acknowledged_delay_s).
+    /// True if runs must measure [`acknowledged_delay_s`](fairmesh_engine::record::FlowRecord::acknowledged_delay_s).
     pub fn is_acknowledged(self) -> bool {
         matches!(
             self,
@@ -115,15 +115,17 @@ impl Kind {
         )
     }
 
-    /// Whether it is read at the links or nodes that its measure names.
+    /// True if it is read at the links or nodes that its measure names.
     pub fn is_at(self) -> bool {
         matches!(self, Kind::AirtimeLimit | Kind::Retries | Kind::AvailableAir)
     }
 
-    /// Whether a measure of it may say where it is read, or must: `given` if it does.
+    /// Checks that a measure of this kind names places if it must, and only if it may.
+    ///
+    /// `given` is true if the measure names places.
     ///
     /// # Errors
-    /// What was expected, for the user.
+    /// Returns the problem and the expected value, for the user.
     pub fn places(self, given: bool) -> Result<(), &'static str> {
         match (self.is_at(), given) {
             (true, false) => Err("at: is missing; expected links or nodes"),
@@ -134,8 +136,9 @@ impl Kind {
         }
     }
 
-    /// Whether the emulator measures it: what applications receive. Delays of TCP and signalling it does not know
-    /// (docs/emulator.md).
+    /// True if the emulator measures it.
+    ///
+    /// The emulator measures what applications receive, but neither delays of TCP nor signalling (docs/emulator.md).
     pub fn is_emulated(self) -> bool {
         matches!(
             self,
@@ -156,7 +159,7 @@ impl Kind {
         )
     }
 
-    /// Whether there is one per flow.
+    /// True if there is one per flow.
     pub fn is_per_flow(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What a row and column of a kept record stand for: the way back from their labels to the
+//! Lookup of the declared items behind a row and column of a kept record: from their labels back to the
 //! declaration.
 
 use fairmesh_lab::Estimate;

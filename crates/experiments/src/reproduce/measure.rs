@@ -1,4 +1,4 @@
-//! What is read off a run.
+//! Measures that are read off a run.
 
 use fairmesh_capacity::region::Settings;
 use fairmesh_engine::measures;
@@ -13,7 +13,7 @@ use fairmesh_transport::traffic::TrafficSpec;
 use super::declare::{Model, Phase};
 use super::kind::Kind;
 
-/// What must be known of a scenario to read a run of it.
+/// Facts of a scenario that are needed to read a run of it.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// Subscriber of each flow, or its ends, `from→to`: flows of the same name here count as one.
@@ -26,7 +26,7 @@ pub struct Reading {
     pub(super) model: Option<Vec<f64>>,
     /// Rate to which each flow's application is limited, bit/s; infinite without a limit.
     demand: Vec<f64>,
-    /// Whether runs are the emulator's, which does not measure everything.
+    /// True if runs are the emulator's, which does not measure everything.
     pub(super) emulated: bool,
 }
 
@@ -323,8 +323,7 @@ impl Reading {
     }
 }
 
-/// What TCP in a two-hop tree reaches of rates that a model without collisions gives; GAP's own
-/// default.
+/// Fraction of a collision-free model's rates that TCP reaches in a two-hop tree; GAP's own default.
 const TARGET: f64 = 0.8;
 
 /// Sum over flows of one hop, or over the others.
@@ -332,7 +331,7 @@ fn sum_of(shares: &[Share], what: impl Fn(&Share) -> f64, near: bool) -> f64 {
     shares.iter().filter(|s| (s.hops == 1) == near).map(what).sum()
 }
 
-/// What was measured of a flow, if anything arrived.
+/// Returns the acknowledged delay of a flow, if a packet arrived and the delay was measured.
 fn acknowledged(f: &FlowRecord) -> Option<DelayRecord> {
     f.acknowledged_delay_s.filter(|_| f.packets_delivered > 0)
 }

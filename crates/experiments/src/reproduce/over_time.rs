@@ -50,8 +50,9 @@ pub(super) fn panels(experiment: &Experiment, arm: &str, run: &RunRecord) -> Vec
     kinds.iter().filter_map(panel).collect()
 }
 
-/// What a record's means over phases give of the pictures over time: steps, one picture per arm. Of phases that overlap
-/// the first counts.
+/// Builds the pictures over time from a record's means over phases: steps, one picture per arm.
+///
+/// If phases overlap, the first counts.
 pub(super) fn steps(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     let experiment = &entry.experiment;
     let mut phases: Vec<&Phase> = Vec::new();

@@ -43,7 +43,7 @@ pub struct Made {
     pub path: String,
     /// Text.
     pub text: String,
-    /// Whether the file is kept in the project; details are not.
+    /// True if the file is kept in the project; details are not.
     pub kept: bool,
 }
 
@@ -137,7 +137,7 @@ fn details(
 /// A folder of pages and pictures.
 struct Folder {
     path: String,
-    /// Whether its files are kept in the project.
+    /// True if its files are kept in the project.
     kept: bool,
 }
 

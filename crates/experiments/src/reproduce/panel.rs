@@ -1,4 +1,4 @@
-//! What a picture shows, before it is drawn.
+//! Contents of a picture, before it is drawn.
 
 use super::catalogue::Entry;
 use super::cells::Cell;
@@ -7,7 +7,7 @@ use super::record::{Curve, Curves};
 /// One picture.
 #[derive(Clone, Debug, Default)]
 pub struct Panel {
-    /// What it shows; a file name after cleaning.
+    /// Title of the picture; a file name after cleaning.
     pub title: String,
     pub(super) x: String,
     pub(super) y: String,

@@ -10,7 +10,7 @@ use super::quote;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// Where they were read: the table, or the text that speaks of a drawing.
+    /// Source of the numbers: the table, or the text that describes a drawing.
     #[serde(default)]
     pub source: String,
     /// Names of the columns, as in our table.
@@ -43,14 +43,14 @@ pub struct Theirs {
     pub digits: usize,
     /// Half of its 95 % interval, where one is printed.
     pub half: Option<f64>,
-    /// Whether the paper prints it.
+    /// True if the paper prints it.
     pub printed: bool,
-    /// Whether it is judged elsewhere.
+    /// True if it is judged elsewhere.
     pub repeated: bool,
 }
 
 impl Theirs {
-    /// Whether ours is held against it.
+    /// True if our number is compared with it.
     pub fn is_judged(&self) -> bool {
         self.printed && !self.repeated
     }
@@ -89,7 +89,7 @@ impl Paper {
     /// a row.
     ///
     /// # Errors
-    /// What, for the user.
+    /// Returns the problem, for the user.
     pub fn check(&self, quoted: bool) -> Result<(), String> {
         let n = self.columns.len();
         let tables = [("rows", &self.rows), ("shown", &self.shown), ("intervals", &self.intervals)];

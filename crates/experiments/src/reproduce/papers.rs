@@ -23,7 +23,7 @@ pub struct Known {
     /// Name of the file with its text, among those that quotations are compared with.
     #[serde(default)]
     pub text: Option<String>,
-    /// What a reader has to know, in a sentence or two, for the first screen of its page.
+    /// Summary for the first screen of its page, in a sentence or two.
     #[serde(default)]
     pub open: String,
     /// Its tables and figures with results, in its order.
@@ -60,7 +60,7 @@ struct Papers {
 /// Every paper of a catalogue; none where it does not list them.
 ///
 /// # Errors
-/// What is wrong with the list.
+/// Returns the problem with the list.
 pub fn papers(catalogue: &Catalogue) -> Result<Vec<Known>, LabError> {
     let Some(text) = catalogue.file(FILE)? else { return Ok(Vec::new()) };
     let papers: Papers = catalogue.toml(FILE, &text)?;

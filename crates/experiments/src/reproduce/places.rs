@@ -1,4 +1,4 @@
-//! What is read at links and nodes: airtime limits, retries, available air, and what arrived.
+//! Measures of links and nodes: airtime limits, retries, available air, and delivered traffic.
 
 use fairmesh_engine::record::{LinkSeries, RunRecord};
 use fairmesh_scenario::Scenario;

@@ -22,7 +22,7 @@ use super::measure::{LOAD, Reading};
 use super::places;
 use super::record::Record;
 
-/// How much is run.
+/// Extent of the runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The paper's number of seeds and every topology, or a quick look.
@@ -92,7 +92,7 @@ impl Extent {
         self.maps.iter().find(|p| p.file_name().is_some_and(|n| n == name))
     }
 
-    /// Whether an arm runs.
+    /// True if an arm runs.
     fn takes(&self, arm: &Arm) -> bool {
         let of_control = |c: &String| self.controls.is_empty() || self.controls.contains(c);
         let named = self.added.as_ref().is_none_or(|a| a.arms.contains(&arm.label));
@@ -132,9 +132,9 @@ pub struct Case {
     pub topology: usize,
     /// Family of the topology; empty where there is none.
     pub family: String,
-    /// Where it runs.
+    /// Host on which it runs.
     pub host: Host,
-    /// What to read a run with.
+    /// Information for reading a run.
     pub reading: Reading,
     /// The scenario's text, complete.
     text: String,
@@ -142,7 +142,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// What is run.
+    /// Returns the scenario that is run.
     pub(super) fn scenario(&self) -> &Scenario {
         &self.scenario
     }
@@ -153,7 +153,7 @@ impl Case {
 pub struct Plan {
     /// The experiment.
     pub entry: Entry,
-    /// How much of it.
+    /// Extent of its runs.
     pub extent: Extent,
     /// Its scenarios; those of one arm and point stand together.
     pub cases: Vec<Case>,
@@ -164,7 +164,7 @@ pub struct Plan {
     asks: Asks,
 }
 
-/// What a run has to measure besides what all do.
+/// Measurements of a run that not all runs make.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Asks {
     /// Interval of the curves.
@@ -177,7 +177,7 @@ impl Plan {
     /// Builds every scenario. `emulator` refuses what cannot run in the emulator here.
     ///
     /// # Errors
-    /// What is wrong with a scenario or a setting. A control that this program does not have is
+    /// Returns an error if a scenario or a setting is invalid. A control that this program does not have is
     /// no error, nor is an emulator that refuses: the arm is left out.
     pub fn of(
         entry: Entry,
@@ -410,7 +410,7 @@ fn without_line(e: LabError) -> LabError {
 /// Says why a scenario cannot run in the emulator here. Nothing is built for that.
 pub type Refuses<'a> = &'a dyn Fn(&Scenario) -> Result<(), String>;
 
-/// What became of the runs of one scenario in the emulator.
+/// Outcome of the runs of one scenario in the emulator.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     /// Invalid runs before a valid one.

@@ -1,4 +1,4 @@
-//! What a quotation of a paper bears out: the numbers that it prints, and the constants that a
+//! Evidence in a quotation of a paper: the numbers that it prints, and the constants that a
 //! statement may take from it.
 
 /// Longest quotation, in characters: figures and a handful of words, not the paper's prose.
@@ -11,9 +11,9 @@ pub struct Printed {
     pub value: f64,
     /// Digits after its point.
     pub digits: usize,
-    /// Whether a per cent sign follows.
+    /// True if a per cent sign follows.
     pub percent: bool,
-    /// Whether it counts millions of what ours count in thousands (Mbps beside kbit/s).
+    /// True if it counts millions where our numbers count thousands (Mbps beside kbit/s).
     pub mega: bool,
 }
 
@@ -81,8 +81,9 @@ const FACTORS: [(&str, f64); 9] = [
     ("order of magnitude", 10.0),
 ];
 
-/// Whether a statement may compare with `constant` times another number, given what is quoted: 1,
-/// a printed number, a word that stands for it, or a printed percentage up, down or of it.
+/// True if the quotation supports a comparison with `constant` times another number.
+///
+/// It supports 1, a printed number, a word that stands for it, or a printed percentage up, down or of it.
 pub fn bears_factor(quote: &str, constant: f64) -> bool {
     let word = |&(word, factor): &(&str, f64)| quote.contains(word) && same(constant, factor);
     let number = |p: &Printed| match p.percent {
@@ -97,7 +98,7 @@ pub fn bears_factor(quote: &str, constant: f64) -> bool {
 /// Words for what rates over their fair rate are 1 of.
 const FAIR: [&str; 3] = ["fair rate", "fair share", "fair allocation"];
 
-/// Whether a statement may compare with the plain number `constant`, given what is quoted.
+/// True if the quotation supports a comparison with the plain number `constant`.
 pub fn bears_number(quote: &str, constant: f64) -> bool {
     if same(constant, 1.0) && FAIR.iter().any(|f| quote.contains(f)) {
         return true;

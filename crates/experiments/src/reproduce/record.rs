@@ -1,4 +1,4 @@
-//! What is kept of a reproduction: the numbers, the verdicts, and how to get them again.
+//! Kept record of a reproduction: the numbers, the verdicts, and the command that repeats it.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,13 +17,13 @@ pub struct Record {
     pub generator: String,
     /// The experiment.
     pub id: String,
-    /// What it shows.
+    /// Subject of the table or figure.
     pub title: String,
     /// Short name of the paper.
     pub paper: String,
-    /// Where in the paper.
+    /// Place in the paper.
     pub place: String,
-    /// Where the paper's numbers were read.
+    /// Source from which the paper's numbers were read.
     pub source: String,
     /// The command that gives this record again.
     pub command: String,
@@ -35,7 +35,7 @@ pub struct Record {
     pub fingerprint: String,
     /// Arms that could not run.
     pub missing: Vec<Missing>,
-    /// How the emulator kept its time, where arms ran in it. Neither counted in `runs` nor part of the
+    /// Timekeeping of the emulator, where arms ran in it. Neither counted in `runs` nor part of the
     /// fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub emulated: Vec<Emulated>,
@@ -61,7 +61,7 @@ pub struct Record {
 /// A picture over time: curves of the first seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curves {
-    /// What it shows.
+    /// Subject of the picture.
     pub title: String,
     /// Title of the vertical axis.
     pub y: String,
@@ -116,7 +116,7 @@ impl Record {
     /// The record as JSON; with places or curves, an element of each list per line.
     ///
     /// # Errors
-    /// What the serialiser refuses.
+    /// Returns the serialiser's error.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         if self.cases.is_empty() && self.curves.is_empty() {
             return Ok(serde_json::to_string_pretty(self)? + "\n");
@@ -181,7 +181,7 @@ pub struct Number {
     /// The paper's.
     #[serde(default)]
     pub paper: Option<f64>,
-    /// Whether the paper prints it; otherwise it was read out of its sentences or worked out from them.
+    /// True if the paper prints it; otherwise it was read out of its sentences or derived from them.
     #[serde(default)]
     pub printed: bool,
     /// Digits after the point worth showing.
@@ -191,7 +191,7 @@ pub struct Number {
     pub verdict: Option<Verdict>,
 }
 
-/// Whether rows are ordered as in the paper.
+/// Comparison of the order of rows with the paper's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderResult {
     /// The column.
@@ -222,12 +222,12 @@ impl OrderResult {
 pub struct ClaimResult {
     /// The statement.
     pub says: String,
-    /// Where it comes from.
+    /// Source of the statement.
     pub source: String,
     /// The paper's words; empty where the statement is ours.
     #[serde(default)]
     pub quote: String,
-    /// What was asked of which number.
+    /// The comparison, in symbols.
     pub asked: String,
     /// The number; `None` where an arm is missing.
     pub ours: Option<f64>,

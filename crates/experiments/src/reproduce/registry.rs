@@ -66,7 +66,7 @@ pub struct Facts {
     pub deployment: Deployment,
     /// The same in words, exactly.
     pub at: String,
-    /// Whether it is given the analytic fair rates, which no router can measure.
+    /// True if it receives the analytic fair rates, which no router can measure.
     pub told: bool,
 }
 
@@ -89,7 +89,7 @@ impl Facts {
     }
 }
 
-/// Whether a control, as a declaration writes it, has this name.
+/// True if a control, as a declaration writes it, has this name.
 fn is(written: &str, name: &str, registry: &Registry) -> bool {
     registry.lookup(written).is_ok_and(|m| m.to_string() == name)
 }

@@ -73,7 +73,7 @@ impl Tally {
         self.hold + self.sentences_open + self.fail + self.sentences_not_run
     }
 
-    /// Whether some number does not agree or some sentence does not hold.
+    /// True if a number does not agree or a sentence does not hold.
     pub fn differs(&self) -> bool {
         self.judged() > self.agree || self.sentences() > self.hold
     }

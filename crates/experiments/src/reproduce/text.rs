@@ -89,7 +89,7 @@ pub fn number(n: &Number) -> String {
     text
 }
 
-/// Whether the order of a column came out.
+/// Describes the agreement of a column's order with the paper's.
 pub fn order_words(o: &super::record::OrderResult) -> String {
     let pairs = |pairs: &[[String; 2]]| {
         pairs.iter().map(|[a, b]| format!("{a} below {b}")).collect::<Vec<_>>().join("; ")

@@ -1,4 +1,4 @@
-//! How well capacity models predict where fairness ends: Jamshaid 2010 §4.1.4 and Table 4.1.
+//! Accuracy of capacity models in predicting where fairness ends: Jamshaid 2010 §4.1.4 and Table 4.1.
 //!
 //! Random meshes, all streams to one gateway, each a UDP source limited to the same rate. The rate
 //! is raised in steps; the *fair-share point* is where more than a third of the streams that the
@@ -35,8 +35,8 @@ pub struct Settings {
     pub step: f64,
     /// To the gateway or from it; the thesis says "exchange" and leaves it open.
     pub direction: Direction,
-    /// What a receiver makes of overlapping frames. In ns-2 a frame too weak to decode, once
-    /// locked on, costs the one it should have received; `sinr` ignores such frames.
+    /// Model of the reception of overlapping frames. In ns-2 a frame too weak to decode, once
+    /// locked on, costs the one that the node should have received; `sinr` ignores such frames.
     pub reception: ReceptionDraft,
 }
 
@@ -62,7 +62,7 @@ const DELIVERED: f64 = 0.95;
 /// … at this many successive rates.
 const SUCCESSIVE: usize = 4;
 
-/// What one model says of one topology, and what the simulator does.
+/// Predictions of one model for one topology, and the simulator's results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// The smallest max-min rate: the first fair-share point as computed, bit/s of payload.
@@ -111,7 +111,7 @@ pub struct Row {
 /// The whole experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
-    /// How large it was.
+    /// Size of the study.
     pub settings: Settings,
     /// Table 4.1.
     pub rows: Vec<Row>,
@@ -122,7 +122,7 @@ pub struct Study {
 /// Runs the experiment.
 ///
 /// # Errors
-/// What the scenario builder, the models or the engine refuse.
+/// Returns an error if the scenario builder, a model or the engine rejects a scenario.
 pub fn run(settings: Settings, pool: &Pool<'_>) -> Result<Study, LabError> {
     let jobs: Vec<(u32, bool)> =
         (1..=settings.topologies).flat_map(|t| [(t, false), (t, true)]).collect();

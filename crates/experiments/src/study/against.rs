@@ -16,7 +16,7 @@ use fairmesh_lab::estimate::Estimate;
 use fairmesh_lab::optimum::{Found, Optimum, Per, Settings as Search, find, find_in};
 use fairmesh_lab::{LabError, Pool, batch};
 
-/// What is run.
+/// Controls, seeds and search of a comparison.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Controls.
@@ -25,11 +25,11 @@ pub struct Settings {
     pub registry: Registry,
     /// Runs of each network under each control: seeds 1 to this.
     pub seeds: u32,
-    /// How optima are searched.
+    /// Settings of the search for optima.
     pub search: Search,
 }
 
-/// What was run and found.
+/// Runs of a comparison and their results.
 #[derive(Debug)]
 pub(super) struct Compared {
     /// Controls as they are called in results.
@@ -47,7 +47,7 @@ pub(super) struct Compared {
 pub(super) struct Optima {
     /// One per network.
     pub(super) list: Vec<Optimum>,
-    /// How many were searched; the others were kept.
+    /// Number of optima that were searched; the others were kept.
     pub(super) searched: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the simulator confirms the boundary of the achievable rate region on random meshes.
+//! Test in the simulator of the boundary of the achievable rate region on random meshes.
 //!
 //! Random nodes whose interference range equals their transmission range, a few flows between
 //! random ends, and the max-min point of the region: 0.95 of it has to be delivered, 1.10 of it
@@ -61,16 +61,16 @@ pub struct Case {
     pub inside: f64,
     /// The same at [`OUTSIDE`].
     pub outside: f64,
-    /// Whether the simulator confirms the boundary.
+    /// True if the simulator confirms the boundary.
     pub confirmed: bool,
-    /// Where the simulator's boundary is on the ray through these rates, over the model's.
+    /// Simulator's boundary on the ray through these rates, as a multiple of the model's.
     pub simulated: Option<f64>,
 }
 
 /// The whole experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
-    /// How large it was.
+    /// Size of the study.
     pub settings: Settings,
     /// Meshes whose boundary the simulator confirms.
     pub confirmed: usize,
@@ -81,7 +81,7 @@ pub struct Study {
 /// Runs the experiment.
 ///
 /// # Errors
-/// What the scenario builder, the model or the engine refuse.
+/// Returns an error if the scenario builder, the model or the engine rejects a scenario.
 pub fn run(settings: Settings, pool: &Pool<'_>) -> Result<Study, LabError> {
     let first = settings.first;
     let jobs: Vec<u32> = (0..settings.meshes).map(|i| first.wrapping_add(i)).collect();

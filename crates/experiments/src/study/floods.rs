@@ -1,4 +1,4 @@
-//! What a flood of datagrams costs the homes around it, under controls of the gateway.
+//! Cost of a flood of datagrams to the homes around it, under controls of the gateway.
 //!
 //! The networks are those of [`super::families`], with their own transfers. From some time on one home
 //! more sends upstream, whatever becomes of it. The others are measured against the max-min rates that
@@ -19,7 +19,7 @@ const SETTLED: u32 = 20;
 /// Below this part of its optimum a home starves.
 const STARVED: f64 = 0.1;
 
-/// What one home sends.
+/// Traffic that the flooding home sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flood {
     /// A TCP with much to send: no flood.
@@ -59,14 +59,14 @@ pub fn named_network(name: &str) -> Option<(Family, u32)> {
     number.parse().ok().filter(|n| *n < family.size()).map(|n| (family, n))
 }
 
-/// What is run.
+/// Controls, networks and floods of a study.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Controls, seeds and how optima are searched.
     pub runs: super::Settings,
     /// Networks: family and number.
     pub networks: Vec<(Family, u32)>,
-    /// What is sent.
+    /// Floods that are sent, each in runs of its own.
     pub floods: Vec<Flood>,
     /// When it starts, s; runs end at `end`.
     pub start: u32,
@@ -74,7 +74,9 @@ pub struct Settings {
     pub end: u32,
 }
 
-/// What one control leaves the others in one network; goodputs are means over seeds, intervals are over seeds.
+/// Goodputs that one control leaves the other homes in one network.
+///
+/// Goodputs are means over seeds, intervals are over seeds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// Index of the control, the network and the flood.
@@ -87,7 +89,7 @@ pub struct Outcome {
     pub worst: Estimate,
     /// Sum of what they have over that of their optima.
     pub sum: Estimate,
-    /// How many of them have less than a tenth.
+    /// Number of the other homes with less than a tenth.
     pub starved: usize,
     /// Runs in which the flood was named, and the longest time that took, s.
     pub named: (u32, f64),
@@ -119,7 +121,7 @@ pub struct Row {
     pub worst: Over,
     /// Their sum over that of their optima.
     pub sum: Over,
-    /// How many of them are starved, in all networks.
+    /// Number of the other homes that are starved, in all networks.
     pub starved: usize,
     /// Part of the runs in which the flood was named; the longest time that took, s.
     pub named: (f64, f64),
@@ -171,7 +173,7 @@ fn with(
 /// Runs every control on every network with every flood.
 ///
 /// # Errors
-/// What the engine or the search refuses, and controls that do not exist.
+/// Returns an error if the engine or the search rejects a scenario, or if a control does not exist.
 pub fn run(settings: &Settings, cache: Option<&Store>, pool: &Pool<'_>) -> Result<Study, LabError> {
     let texts: Vec<(String, u32)> =
         settings.networks.iter().map(|&n| text(settings, n)).collect::<Result<_, _>>()?;
@@ -212,7 +214,7 @@ pub fn run(settings: &Settings, cache: Option<&Store>, pool: &Pool<'_>) -> Resul
     })
 }
 
-/// What the homes other than the flood's have: the least part, the sum, how many have less than a tenth.
+/// Returns the other homes' least part, their sum, and the number with less than a tenth.
 fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate, Estimate, usize) {
     let flood = scenario.flows().len() - 1;
     let homes: Vec<Vec<usize>> =
@@ -254,7 +256,7 @@ fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64),
 }
 
 impl Study {
-    /// What a control leaves the others of a kind of flood; `None` where there are no networks.
+    /// Summarises a control's results under one kind of flood; `None` if there are no networks.
     pub fn row(&self, flood: usize, control: usize, seeds: u32) -> Option<Row> {
         let of = |o: &&Outcome| o.control == control && o.flood == flood;
         let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();

@@ -1,4 +1,4 @@
-//! Who comes late, and who leaves: one flow arrives where the others fill the air, stays for a while and goes.
+//! Arrival and departure of a flow: it starts where the others fill the air, stays for a while and ends.
 //!
 //! Its share is what it has under the same control where all flows are there from the start; what it frees is
 //! what the others have where it never comes.
@@ -19,7 +19,7 @@ use fairmesh_lab::{Estimate, LabError, Pool, batch};
 const COMES: u64 = 20;
 const GOES: u64 = 60;
 const ENDS: u64 = 75;
-/// What counts as within five seconds: the five after these. s
+/// Start of the measured interval after a change, and the interval's length, s.
 const WITHIN: f64 = 5.0;
 /// Steady runs for the shares: how long, from when on they count, and seeds.
 const STEADY: (u64, u64, u64) = (60, 30, 3);
@@ -107,7 +107,7 @@ impl Network {
     }
 }
 
-/// What one control does for one network's newcomer, seed by seed, as parts.
+/// Effect of one control on one network's newcomer, seed by seed, as parts.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Of its share, in the second five seconds after it came.
@@ -149,7 +149,7 @@ pub struct Row {
     pub used: f64,
     /// Its part of its share then, over runs.
     pub heard: Estimate,
-    /// What the others have of what is free then, over runs.
+    /// Goodput of the others after the newcomer left, as a part of theirs without it, over runs.
     pub freed: Estimate,
     /// Median of the seconds until it has nine tenths of its share; its whole stay where it never has.
     pub took_s: f64,
@@ -169,7 +169,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// What a control does on one network, or on all.
+    /// Summarises a control's results on one network, or on all.
     pub fn row(&self, network: Option<usize>, control: usize) -> Option<Row> {
         let networks = 0..self.outcomes.len();
         let of = networks.filter(|n| network.is_none_or(|one| one == *n));
@@ -220,7 +220,7 @@ fn rate(record: &RunRecord, flow: usize, from: f64, to: f64) -> f64 {
 /// Runs every control on every network with seeds 1 to `seeds`.
 ///
 /// # Errors
-/// What the engine refuses, and controls that do not exist.
+/// Returns an error if the engine rejects a scenario, or if a control does not exist.
 pub fn run(
     networks: &[Network],
     controls: &[String],

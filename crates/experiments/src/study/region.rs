@@ -17,18 +17,18 @@ use fairmesh_lab::{LabError, Pool, batch};
 
 /// Share of its rate that a flow has to deliver to count as served.
 const SERVED: f64 = 0.97;
-/// Where bisection ends.
+/// Ratio of the two bounds at which bisection ends.
 const FINE: f64 = 1.02;
 /// Data packets that each flow sends in a run, and bounds of its duration, s.
 const PACKETS: f64 = 600.0;
 const DURATION: (f64, f64) = (60.0, 400.0);
-/// Where to look for the simulator's boundary if the model says nothing, bit/s, and where it is not looked for any more.
+/// First guess of the simulator's boundary if the model gives none, and least rate that is searched, bit/s.
 const GUESS: f64 = 50e3;
 const LEAST: f64 = 500.0;
 /// Payload of what goes back, bytes.
 const BACK: u32 = 20;
 
-/// Where nodes are and which flows there are.
+/// Topology: positions of nodes, and flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Place {
     /// Rangwala 2008 Fig 1.
@@ -128,7 +128,7 @@ impl Place {
         Place::Line,
     ];
 
-    /// Whether its nodes have positions.
+    /// True if its nodes have positions.
     pub fn has_positions(self) -> bool {
         matches!(self, Place::Chain | Place::Line | Place::Random(_))
     }
@@ -249,7 +249,7 @@ impl Case {
 /// Asks the model and the simulator about each.
 ///
 /// # Errors
-/// What the scenario builder, the model or the engine refuse.
+/// Returns an error if the scenario builder, the model or the engine rejects a scenario.
 pub fn run(cases: &[(Place, Radio)], pool: &Pool<'_>) -> Result<Vec<Case>, LabError> {
     batch::all(pool, "simulating", cases, |&(place, radio)| case(place, radio))
 }
@@ -327,7 +327,7 @@ fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, 
     Ok((reach, state.map_or(0.0, busiest)))
 }
 
-/// What docs/models/region-validation.md shows: radios, and of how many random meshes each.
+/// Contents of docs/models/region-validation.md: radios, each with its number of random meshes.
 pub const RADIOS: [(Radio, u32); 29] = [
     (Radio::new("11"), 10),
     (Radio::new("5.5"), 3),

@@ -39,7 +39,7 @@ pub struct Point {
 /// its flows are in it.
 ///
 /// # Errors
-/// What the scenario builder, the model or the engine refuse.
+/// Returns an error if the scenario builder, the model or the engine rejects a scenario.
 pub fn run(
     draft: &Draft,
     first: &[bool],
@@ -79,7 +79,7 @@ fn region(scenario: &Scenario) -> Result<Region, LabError> {
     .map_err(|e| LabError::run(scenario.name(), e))
 }
 
-/// Whether the simulator delivers these rates.
+/// True if the simulator delivers these rates.
 fn served(draft: &Draft, rates: &[f64], seed: u64) -> Result<bool, LabError> {
     let mut draft = draft.clone();
     draft.radio.short_retry = Some(255);

@@ -7,7 +7,7 @@ use fairmesh_scenario::PhyName;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// What both files say of a row.
+/// Fields of a row that both files have.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Case {
     /// Unique name.
@@ -90,7 +90,7 @@ pub struct Options {
     pub today: Option<Today>,
 }
 
-/// What the rows of validation/ns3-modern say of the radio.
+/// Radio settings of a row of validation/ns3-modern.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Today {
     /// PHY.
@@ -117,7 +117,7 @@ pub struct Today {
 }
 
 impl Case {
-    /// Whether fairmesh has the model of this row: neither ns-3's own error curves nor its broken
+    /// True if fairmesh has the model of this row: neither ns-3's own error curves nor its broken
     /// TCP.
     pub fn is_modelled(&self) -> bool {
         self.options.reception != "stock" && self.options.tcp_repaired
@@ -127,7 +127,7 @@ impl Case {
 /// One row of reference results.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Row {
-    /// What was run.
+    /// The case that was run.
     #[serde(flatten)]
     pub case: Case,
     /// Reason why the reference has no results for it.

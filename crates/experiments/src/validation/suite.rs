@@ -66,7 +66,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether everything about it agrees.
+    /// True if everything about it agrees.
     pub fn agrees(&self) -> bool {
         self.verdict.agrees && self.bianchi_agrees != Some(false)
     }

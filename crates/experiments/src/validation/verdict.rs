@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::reference::Row;
 
-/// How closely a group of rows must agree.
+/// Agreement that a group of rows must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// The sum over flows within this share of the reference.
@@ -86,11 +86,11 @@ pub struct Verdict {
     /// Reason why the reference has no results; then nothing is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
-    /// Whether agreement is promised.
+    /// True if agreement is promised.
     pub promised: bool,
     /// The compared numbers.
     pub lines: Vec<Line>,
-    /// Whether the same flows starve on both sides; `None` where the rule does not ask.
+    /// True if the same flows starve on both sides; `None` where the rule does not ask.
     pub same_starved: Option<bool>,
     /// Everything agrees.
     pub agrees: bool,

@@ -163,7 +163,7 @@ fn fastest(rows: &[&Row]) -> String {
     text
 }
 
-/// What fairness costs in the air.
+/// Describes the cost of fairness in airtime.
 fn cheapest(rows: &[&Row]) -> String {
     let fair: Vec<&Row> = rows.iter().copied().filter(|r| r.jain.mean >= FAIR).collect();
     let air = |r: &Row| r.airtime_ms.mean;

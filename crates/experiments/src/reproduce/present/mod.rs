@@ -19,7 +19,7 @@ use super::record::Record;
 /// Template of the page, beside the declaration.
 const TEMPLATE: &str = "page.md";
 
-/// What stands between braces.
+/// Element between braces.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Element {
@@ -33,7 +33,7 @@ enum Element {
     Table(Table),
     /// Arms in rows, topologies in columns.
     Matrix(Matrix),
-    /// What the registry has and the experiment leaves out.
+    /// Entries of the registry that the experiment leaves out.
     LeftOut {},
     /// One number: label of the arm, family or topology, label of the measure.
     Value(String, String, String),

@@ -39,7 +39,7 @@ fn radius(airtime_ms: f64) -> f64 {
 /// The picture as SVG.
 ///
 /// # Errors
-/// What the drawing library says.
+/// Returns the drawing library's error as text.
 pub(super) fn svg(view: &View<'_>) -> Result<String, String> {
     let mut text = String::new();
     draw(view, &mut text).map_err(|e| e.to_string())?;
@@ -246,11 +246,11 @@ impl Box2 {
     }
 }
 
-/// Where a name goes.
+/// Position of a name.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     at: Box2,
-    /// Whether a line must lead there.
+    /// True if a line must lead there.
     far: bool,
 }
 

@@ -132,7 +132,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What the record is of.
+    /// Describes the origin of the record.
     pub fn origin(&self) -> String {
         let r = self.record;
         let arms = self.ran.len();

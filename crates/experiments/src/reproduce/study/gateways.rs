@@ -54,9 +54,10 @@ pub(super) fn gateway_families(
     Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
 }
 
-/// What floods cost the others under controls of the gateway: rows by flood and control. `controls`;
-/// `networks`: names in the families; `floods`: `tcp`, kbit/s, or times the share; `start` and `end` of
-/// the flood, s. A number of networks (`--networks`) takes the first of them.
+/// Measures the cost of floods to the others under controls of the gateway.
+///
+/// Rows by flood and control. `controls`; `networks`: names in the families; `floods`: `tcp`, kbit/s, or times the
+/// share; `start` and `end` of the flood, s. A number of networks (`--networks`) takes the first of them.
 pub(super) fn gateway_floods(
     plan: &Plan,
     cache: Option<&Store>,

@@ -46,8 +46,9 @@ pub(super) fn mesh_families(
 /// The first random mesh of newcomers: one of those that nothing was tuned on.
 const FIRST: u32 = 0;
 
-/// Who comes late and who leaves, under controls at every node: rows by network and control. `controls`; the four
-/// topologies of Rangwala 2008 and as many random meshes as the number of networks says.
+/// Measures arriving and departing flows under controls at every node: rows by network and control.
+///
+/// `controls`; the four topologies of Rangwala 2008, and a number of random meshes given by the number of networks.
 pub(super) fn mesh_newcomers(plan: &Plan, pool: &Pool<'_>) -> Result<Found, LabError> {
     let random = plan.extent.networks(&plan.entry.experiment).unwrap_or(0);
     let networks = newcomers::networks(FIRST, random)?;

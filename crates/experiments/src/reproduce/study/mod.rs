@@ -29,12 +29,12 @@ pub const KNOWN: [&str; 8] = [
     "mesh-newcomers",
 ];
 
-/// What a study leaves behind.
+/// Result of a study.
 #[derive(Debug)]
 pub struct Found {
     /// The table.
     pub record: Record,
-    /// What is more than a table: names of files, and their text.
+    /// Results beside the table: names of files, and their text.
     pub files: Vec<(String, String)>,
 }
 

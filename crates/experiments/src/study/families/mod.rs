@@ -22,8 +22,9 @@ use fairmesh_lab::{Estimate, LabError, Pool};
 /// A home is starved below this part of its optimum.
 pub const STARVED: f64 = 0.1;
 
-/// What one control gives the subscribers of one network, as parts of their optimum; goodputs are
-/// means over seeds, as the optimum is one, and intervals are over seeds.
+/// Goodputs of one network's subscribers under one control, as parts of their optimum.
+///
+/// Goodputs are means over seeds, as the optimum is one, and intervals are over seeds.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Index of the control.
@@ -49,7 +50,7 @@ pub struct Study {
     pub outcomes: Vec<Outcome>,
     /// Networks whose search ended at its bound of effort.
     pub bounded: BTreeSet<usize>,
-    /// How many optima were searched; the others were kept.
+    /// Number of optima that were searched; the others were kept.
     pub searched: usize,
     /// Number of runs, without those of searches.
     pub runs: usize,
@@ -75,7 +76,7 @@ pub struct Row {
 /// Runs every control on every network.
 ///
 /// # Errors
-/// What the engine or the search refuses, and controls that do not exist.
+/// Returns an error if the engine or the search rejects a scenario, or if a control does not exist.
 pub fn run(
     networks: &[Network],
     settings: &Settings,
@@ -126,13 +127,13 @@ fn outcome(
     }
 }
 
-/// Whether some of these flows always have something to send.
+/// True if at least one of these flows is backlogged.
 fn backlogged(scenario: &Scenario, flows: &[usize]) -> bool {
     flows.iter().any(|&f| matches!(scenario.flows()[f].traffic, TrafficSpec::Bulk))
 }
 
 impl Study {
-    /// What a control gives the networks of a family, or all of them; `None` where there are none.
+    /// Summarises a control's results on the networks of a family, or on all; `None` if there are none.
     pub fn row(&self, networks: &[Network], family: Option<Family>, control: usize) -> Option<Row> {
         let of = |o: &&Outcome| {
             o.control == control && family.is_none_or(|f| networks[o.network].family == f)

@@ -57,7 +57,7 @@ impl Family {
         }
     }
 
-    /// How many networks it has.
+    /// Returns the number of networks in the family.
     pub fn size(self) -> u32 {
         match self {
             Family::Random => 40,
@@ -74,7 +74,7 @@ impl Family {
 /// One network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Network {
-    /// What it is one of.
+    /// The family that it belongs to.
     pub family: Family,
     /// Unique, such as `random-07`.
     pub name: String,
@@ -357,13 +357,13 @@ fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32>
     chosen
 }
 
-/// Who goes through which gateway in a network whose traffic is not written yet.
+/// Returns the gateway of each node in a network whose traffic is not written yet.
 fn gateways_of(text: &str) -> Result<Gateways, LabError> {
     let text = format!("{text}\n[traffic]\nflows = \"down\"\n");
     Ok(draft_from_toml("families.toml", &text)?.build()?.gateways().clone())
 }
 
-/// Whether two nodes at least go through each gateway, beside itself.
+/// True if at least two nodes besides the gateway itself use each gateway.
 fn all_used(text: &str, layout: &str, gateways: &[u32], nodes: u32) -> Result<bool, LabError> {
     let of = gateways_of(&format!("{text}\n{layout}gateways = {gateways:?}\n"))?;
     let through = |g: u32| (0..nodes).filter(|n| of.of(NodeId(*n)) == Some(NodeId(g))).count();
@@ -380,7 +380,9 @@ fn some(nodes: u32, many: u32, gateways: &[u32], chance: &mut Stream) -> Vec<u32
     out
 }
 
-/// What households do: all read, some download with several connections, one saves a copy, two call.
+/// Writes the traffic of households in the evening.
+///
+/// All read, some download with several connections, one saves a copy, two call.
 fn evening(text: &mut String, homes: &[u32], chance: &mut Stream) {
     let _ = write!(text, "\n[traffic]\n{TRANSPORT}");
     let web = "traffic = { kind = \"http\", size = \"60 kB\", pause = \"6 s\" }\n";

@@ -15,8 +15,9 @@ use fairmesh_lab::Store;
 use fairmesh_lab::optimum::Optimum;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-/// What one control gives the flows of one mesh; goodputs are means over seeds, as the optimum is one, and
-/// intervals are over seeds.
+/// Goodputs of one mesh's flows under one control.
+///
+/// Goodputs are means over seeds, as the optimum is one, and intervals are over seeds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// Index of the control.
@@ -42,7 +43,7 @@ pub struct Study {
     pub outcomes: Vec<Outcome>,
     /// Meshes whose search ended at its bound of effort.
     pub bounded: BTreeSet<usize>,
-    /// How many optima were searched; the others were kept.
+    /// Number of optima that were searched; the others were kept.
     pub searched: usize,
     /// Number of runs, without those of searches.
     pub runs: usize,
@@ -68,7 +69,7 @@ pub struct Row {
 /// Runs every control on every mesh.
 ///
 /// # Errors
-/// What the engine or the search refuses, and controls that do not exist.
+/// Returns an error if the engine or the search rejects a scenario, or if a control does not exist.
 pub fn run(
     meshes: &[Mesh],
     settings: &Settings,
@@ -120,7 +121,7 @@ fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize
 }
 
 impl Study {
-    /// What a control gives the meshes of a kind, or all of them; `None` where there are none.
+    /// Summarises a control's results on the meshes of a kind, or on all; `None` if there are none.
     pub fn row(&self, meshes: &[Mesh], kind: Option<Kind>, control: usize) -> Option<Row> {
         let of =
             |o: &&Outcome| o.control == control && kind.is_none_or(|k| meshes[o.mesh].kind == k);

@@ -10,7 +10,7 @@ use fairmesh_units::{NodeId, Stream};
 use super::super::families::Times;
 use fairmesh_lab::LabError;
 
-/// What the radios of a mesh are like.
+/// Radios of a mesh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// 802.11b at 11 Mbit/s with RTS/CTS: what Rangwala 2008 and Jang 2010 measure on.
@@ -65,7 +65,7 @@ pub const TUNING: u32 = 100;
 /// One mesh.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mesh {
-    /// What it is one of.
+    /// The kind that it belongs to.
     pub kind: Kind,
     /// Unique, such as `two-07`.
     pub name: String,
