@@ -17,7 +17,7 @@ pub struct Children {
 }
 
 impl Children {
-    /// Starts what the options ask for.
+    /// Starts the processes that the options request.
     ///
     /// # Errors
     /// If something cannot be started.
@@ -72,7 +72,7 @@ impl Children {
     }
 }
 
-/// Starts a command; what it says goes to our standard error, for ours is the result's.
+/// Starts a command; its output goes to our standard error, because our standard output is for the result.
 fn spawn(command: &mut Command, what: &str) -> Result<Child, EmulatorError> {
     let own = || {
         use std::os::fd::AsFd;

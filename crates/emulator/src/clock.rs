@@ -1,7 +1,7 @@
 //! Radio time: the monotonic clock, less the time for which the engine did not run.
 //!
-//! The engine says how far radio time may go before it looks again. If it looks later than that, radio time
-//! has stood still there: nobody's clock went past, and what was lost is a stall.
+//! The engine sets a horizon up to which radio time may go before it looks again. If it looks later than that,
+//! radio time has stood still at the horizon: no thread's clock passed it, and the time lost is a stall.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,18 +18,18 @@ const LOOK: u64 = 200_000;
 pub struct RadioClock {
     /// Reading of the monotonic clock at time zero, ns.
     epoch: u64,
-    /// For how long radio time has stood still, ns.
+    /// Total time for which radio time has stood still, ns.
     stalled: AtomicU64,
     /// Latest radio time that the engine has allowed, ns.
     horizon: AtomicU64,
-    /// The latest that anybody has read, ns.
+    /// Latest radio time that a thread has read, ns.
     latest: AtomicU64,
-    /// Stalls that were long.
+    /// Number of long stalls.
     long: AtomicU64,
 }
 
 impl RadioClock {
-    /// One whose time zero is at this reading of the monotonic clock, ns.
+    /// Creates a clock whose time zero is at this reading of the monotonic clock, ns.
     pub fn new(epoch: u64) -> Self {
         let zero = || AtomicU64::new(0);
         RadioClock { epoch, stalled: zero(), horizon: zero(), latest: zero(), long: zero() }

@@ -51,7 +51,7 @@ pub(crate) struct Engine<'a> {
     pub series: Series,
 }
 
-/// The engine when it is done.
+/// Results of the engine's thread.
 pub(crate) struct Done {
     /// Measurements of the radio.
     pub record: RunRecord,
@@ -67,7 +67,7 @@ pub(crate) struct Done {
 }
 
 impl<'a> Engine<'a> {
-    /// Runs until the end, or until it is told to stop.
+    /// Runs until the end, or until it is stopped.
     pub fn run(mut self) -> std::io::Result<Done> {
         let taps = &self.network.taps;
         let clock = self.clock;

@@ -1,4 +1,4 @@
-//! Why an emulation cannot run.
+//! Errors of an emulation.
 
 use std::io;
 
@@ -73,10 +73,10 @@ pub enum EmulatorError {
     /// A name that the scenario does not have.
     #[error("there is no node \"{0}\"; expected a node of the scenario")]
     NoNode(String),
-    /// The routing is not to be had here.
+    /// The routing is not available here.
     #[error("routing {0}")]
     Routing(String),
-    /// The user ended it.
+    /// The user interrupted the emulation.
     #[error("interrupted")]
     Interrupted,
 }

@@ -35,7 +35,7 @@ impl Mac {
         }
     }
 
-    /// Broadcast or multicast: for whoever hears it.
+    /// True for a broadcast or multicast address: every receiver accepts the frame.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// Destination of a frame and the length of what it carries; `None` if it is no frame.
+/// Returns the destination of a frame and the length of its payload; `None` if it is not a frame.
 pub fn parse(frame: &[u8]) -> Option<(Mac, u32)> {
     let to: [u8; 6] = frame.get(..6)?.try_into().ok()?;
     let payload = frame.len().checked_sub(HEADER)?;
@@ -61,7 +61,7 @@ fn ipv4(frame: &[u8]) -> Option<&[u8]> {
     (frame[12..HEADER] == [0x08, 0x00] && ip[0] >> 4 == 4).then_some(ip)
 }
 
-/// The ECN field of what a frame carries (RFC 3168 §5); of IPv4 only.
+/// Returns the ECN field of the IPv4 datagram in a frame (RFC 3168 §5).
 pub fn ecn(frame: &[u8]) -> Ecn {
     match ipv4(frame).map_or(0, |ip| ip[1] & 0b11) {
         0b00 => Ecn::NotEct,

@@ -10,7 +10,7 @@ pub struct Lateness {
     histogram: Histogram<u64>,
 }
 
-/// Later than this is told as this.
+/// Upper bound of the histogram; greater lateness is recorded as this.
 const MOST: Span = Span::from_secs(60);
 
 impl Default for Lateness {

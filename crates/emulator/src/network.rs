@@ -24,7 +24,7 @@ pub struct NetworkOptions {
     pub static_routes: bool,
     /// Let the kernel resolve hardware addresses over the air instead of knowing them.
     pub arp: bool,
-    /// Which TCP.
+    /// Settings of TCP.
     pub tcp: TcpSettings,
     /// Name of the congestion control that programs start with.
     pub congestion: &'static str,
@@ -49,7 +49,7 @@ impl Network {
     /// Builds the network. What was built is removed again if it fails.
     ///
     /// # Errors
-    /// Without the right to, or what the kernel refuses.
+    /// Returns an error without the required privileges, or if the kernel refuses an operation.
     pub fn build(plan: Plan, options: &NetworkOptions) -> Result<Self, EmulatorError> {
         let run = run_of(&plan.nodes.first().map_or(String::new(), |n| n.namespace.clone()));
         let lock_path = PathBuf::from(LOCKS).join(&run);
@@ -119,7 +119,7 @@ impl Network {
         let own = plan.nodes[node.index()].address;
         let mut out = String::from("link set dev lo up\n");
         for (_, i) in plan.interfaces_of(node) {
-            // One segment at a time: what leaves is what goes on the air.
+            // One segment at a time, so that each packet leaves as it goes on the air.
             let _ = writeln!(
                 out,
                 "link set dev {0} address {1} mtu {2} txqueuelen {3} gso_max_segs 1\n\
@@ -181,7 +181,7 @@ impl Drop for Network {
     fn drop(&mut self) {
         self.taps.clear();
         for ns in &self.namespaces {
-            // What cannot be removed now is found by `clean` later.
+            // A namespace that cannot be removed now is removed by `clean` later.
             let _ = netns::remove(ns.name());
         }
         let _ = fs::remove_file(&self.lock_path);

@@ -1,4 +1,4 @@
-//! From a finished emulation to its record.
+//! Assembly of the record of a finished emulation.
 
 use fairmesh_engine::record::{
     Drops, EmulationRecord, FlowRecord, InterfaceRecord, RunRecord, StallRecord, TcpRecord,
@@ -29,7 +29,7 @@ pub struct Outcome {
 }
 
 impl Done {
-    /// Puts together what engine, kernel and traffic know.
+    /// Combines the results of engine, kernel and traffic.
     pub fn finish(
         self,
         scenario: &Scenario,
@@ -167,7 +167,7 @@ fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     }
 }
 
-/// The least retransmission timer of the namespaces: what routes say, or the kernel's `TCP_RTO_MIN`.
+/// Returns the least retransmission timer of the namespaces: that of routes, or the kernel's `TCP_RTO_MIN`.
 pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {
     const KERNEL: Span = Span::from_millis(200);
     let told = network.plan.tcp.as_ref().filter(|_| options.tcp == TcpSettings::Scenario);
@@ -175,7 +175,7 @@ pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {
     told.map_or(KERNEL, |t| t.min_rto).min(KERNEL)
 }
 
-/// Why a run with such stalls is not believed.
+/// Describes the reason why a run with such stalls is invalid.
 fn bent(s: &StallRecord) -> String {
     format!(
         "the radio stood still {} times, {:.2} s in all, while the kernel's timers went on and fired in {}: \

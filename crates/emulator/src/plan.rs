@@ -12,7 +12,7 @@ use fairmesh_units::NodeId;
 use crate::error::EmulatorError;
 use crate::frame::Mac;
 
-/// Every namespace that is ours begins like this.
+/// Prefix of the names of the emulator's namespaces.
 pub(crate) const PREFIX: &str = "fairmesh-";
 
 /// The largest IP datagram in an 802.11 frame without fragments: 2304 bytes of MSDU (IEEE
@@ -100,7 +100,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans a scenario; `run` tells this run's namespaces from those of others.
+    /// Plans a scenario; `run` distinguishes this run's namespaces from those of others.
     ///
     /// # Errors
     /// A scenario that cannot be emulated.

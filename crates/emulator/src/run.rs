@@ -58,7 +58,7 @@ pub fn emulate(
     let fair = fair_rates(scenario)?;
     let run = format!("{}.{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     let plan = Plan::new(scenario, &run)?;
-    // The engine lives in its own thread; here it only says whether it takes the scenario.
+    // The engine runs in its own thread; here it only checks that it accepts the scenario.
     drop(Switch::new(scenario, &plan, options.seed, options.log)?);
     let network = Network::build(
         plan,
@@ -171,10 +171,10 @@ pub fn emulate(
     Ok(engine?.finish(scenario, options, &network, &fair.rates_bps, outcomes))
 }
 
-/// Refuses what cannot be had before anything is built.
+/// Rejects unavailable options and flows before anything is built.
 ///
 /// # Errors
-/// [`EmulatorError::NotRoot`], or what of the options or of the scenario's flows cannot be had.
+/// Returns [`EmulatorError::NotRoot`], or the option or flow that is not available.
 pub fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), EmulatorError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(EmulatorError::NotRoot);

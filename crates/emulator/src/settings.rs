@@ -39,12 +39,12 @@ impl KernelCongestion {
     }
 }
 
-/// Which TCP the namespaces run.
+/// Settings of TCP in the namespaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpSettings {
-    /// As near to the scenario's TCP as the kernel has knobs for.
+    /// As close to the scenario's TCP as the kernel's parameters allow.
     Scenario,
-    /// As the kernel comes.
+    /// The kernel's defaults.
     Kernel,
 }
 

@@ -10,7 +10,7 @@ const JOINED: Span = Span::from_millis(1);
 /// one segment (RFC 5681 §3.1), and a second is several round trips here.
 const RECOVERY: Span = Span::from_secs(1);
 
-/// The part of a run's time that may be bent.
+/// Greatest valid part of a run's time that stalls may affect.
 pub const BOUND: f64 = 0.1;
 
 /// Time lost while radio time stood still.
@@ -48,7 +48,7 @@ impl Stalls {
         self.lengths.iter().fold(Span::ZERO, |a, b| a + *b)
     }
 
-    /// Long ones.
+    /// Returns the number of long stalls.
     pub fn long(&self) -> u64 {
         self.lengths.iter().filter(|s| **s >= self.long_from).count() as u64
     }

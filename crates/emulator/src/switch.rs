@@ -1,4 +1,4 @@
-//! Between interfaces and the engine: frames go in by their destination and come out at a node.
+//! Switch between interfaces and the engine: frames enter by their destination and leave at a node.
 //!
 //! No clock and no files: the same code runs in real time and over recorded input.
 
@@ -18,7 +18,7 @@ use crate::plan::{InterfacePlan, Plan, Side};
 pub struct Input {
     /// Engine events before it.
     pub after: u64,
-    /// When.
+    /// Time of entry.
     pub at: Time,
     /// Port at which it entered.
     pub port: Port,
@@ -35,7 +35,7 @@ pub struct SwitchCounters {
     pub accepted: u64,
     /// Frames to its namespace.
     pub delivered: u64,
-    /// Frames for nobody.
+    /// Frames without a recipient.
     pub unreachable: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A silent world at time zero. With `log` everything that enters is kept.
+    /// Creates an idle engine at time zero. With `log` every frame that enters is kept.
     ///
     /// # Errors
     /// Returns an error if the engine rejects the scenario.

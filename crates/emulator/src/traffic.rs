@@ -58,7 +58,7 @@ pub struct FlowOutcome {
     pub problem: Option<String>,
 }
 
-/// One flow and where its ends are.
+/// One flow and the namespaces of its ends.
 pub struct Job<'a> {
     /// The flow.
     pub flow: &'a Flow,
@@ -76,7 +76,7 @@ pub struct Job<'a> {
     pub clock: &'a RadioClock,
     /// Start of the measured interval.
     pub measure_from: Time,
-    /// Seen by others.
+    /// Live counters, shared with other threads.
     pub meter: &'a Meter,
 }
 
@@ -240,7 +240,7 @@ impl<'j> State<'j> {
                 if let Some(info) = ends[0].as_ref().and_then(|s| tcp::info(s).ok()) {
                     let cwnd = u64::from(info.cwnd) * u64::from(info.mss);
                     self.job.meter.cwnd.store(cwnd, Ordering::Relaxed);
-                    // Where timeouts are not told, whatever was sent again counts.
+                    // If the kernel does not report timeouts, any retransmission counts.
                     let fired = info.timeouts.unwrap_or(info.retransmits);
                     let long = self.job.clock.long_stalls();
                     if fired > self.fired.0 {
@@ -307,7 +307,7 @@ impl<'j> State<'j> {
         Ok(())
     }
 
-    /// Does what the application says.
+    /// Executes the application's actions.
     fn obey(&mut self, said: &[Do], connect: &mut bool, closing: &mut bool) {
         for what in said {
             match *what {
@@ -398,7 +398,7 @@ impl<'j> State<'j> {
     }
 }
 
-/// Reads all there is; also tells whether the connection is still open.
+/// Reads all available bytes; also returns true if the connection is still open.
 fn drain(mut stream: &TcpStream, buffer: &mut [u8]) -> (u64, bool) {
     let mut bytes = 0;
     loop {

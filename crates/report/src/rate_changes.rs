@@ -22,7 +22,7 @@ struct Phase {
     followed: Option<f64>,
 }
 
-/// A table of every run by phase; nothing for scenarios whose rates stay.
+/// Returns a table of every run by phase; empty for scenarios whose rates stay the same.
 pub fn text(scenario: &Scenario, records: &[&RunRecord]) -> String {
     let mut bounds = vec![scenario.warmup().as_secs_f64()];
     bounds.extend(scenario.rate_changes().iter().map(|c| c.at.as_secs_f64()));

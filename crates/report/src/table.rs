@@ -22,7 +22,7 @@ pub fn table(header: &[&str]) -> Table {
     t
 }
 
-/// Adds a row, aligned as [`table`] says.
+/// Adds a row, aligned as by [`table`].
 pub fn row(t: &mut Table, cells: impl IntoIterator<Item = String>) {
     t.add_row(cells.into_iter().enumerate().map(|(i, c)| aligned(i, c)).collect::<Vec<_>>());
 }
@@ -139,7 +139,7 @@ fn controls(results: &[ControlSummary]) -> Table {
         "max/fair",
         "utilisation ratio",
     ];
-    // Most controls say nothing to each other.
+    // Most controls send no signalling.
     let signals = results.iter().any(|r| r.signalling_bytes_per_s.mean > 0.0);
     let optimum = results.iter().any(|r| r.min_over_optimum.is_some());
     if optimum {
@@ -333,7 +333,7 @@ pub fn run(r: &RunRecord) -> String {
         let label = flow_label(&f.name, &f.from, &f.to);
         row(&mut drops, [label].into_iter().chain(cells.map(|c| c.to_string())));
     }
-    // Where frames carry several MPDUs, both are told.
+    // If frames carry several MPDUs, the table shows frames and MPDUs.
     let aggregates = r.nodes.iter().any(|n| n.mac.block_ack > 0 || n.mac.mpdus > n.mac.data);
     let mut head = vec!["node", "transmits", "senses", "idle", "mean queue", "data"];
     head.extend(aggregates.then_some("MPDUs"));

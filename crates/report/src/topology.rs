@@ -124,7 +124,7 @@ fn crop(at: &[(f64, f64)], height: f64) -> (f64, f64) {
     (WIDTH / 2.0 - half, 2.0 * half)
 }
 
-/// Scales to the drawing's size, both axes alike, and says how high it becomes.
+/// Scales to the drawing's size, both axes alike; also returns the resulting height.
 pub(crate) fn fit(at: &[(f64, f64)]) -> (Vec<(f64, f64)>, f64) {
     let range = |pick: &dyn Fn(&(f64, f64)) -> f64| {
         at.iter().map(pick).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
@@ -186,8 +186,9 @@ fn ends(hop: &[usize]) -> (usize, usize) {
     (hop[0].min(hop[1]), hop[0].max(hop[1]))
 }
 
-/// The worst share among the flows that belong to a node: those whose end away from the gateway it
-/// is, or whose source where no end is a gateway.
+/// Returns per node the worst share among its flows.
+///
+/// A flow belongs to its end away from the gateway, or to its source if no end is a gateway.
 fn node_shares(d: &Drawing, flows: &[FlowSummary]) -> Vec<Option<f64>> {
     let mut shares = vec![None; d.names.len()];
     for (path, f) in d.paths.iter().zip(flows) {

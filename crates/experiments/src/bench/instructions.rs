@@ -36,7 +36,7 @@ pub type Kept = BTreeMap<String, Count>;
 /// Runs a row under valgrind's cachegrind, caches not simulated.
 ///
 /// # Errors
-/// When valgrind is missing or says nothing.
+/// Returns an error if valgrind is missing or reports nothing.
 pub fn count(folder: &Path, row: &str, seconds: f64) -> Result<Count, LabError> {
     let needs = "expected valgrind (Debian: apt-get install valgrind)";
     let inner = child(folder, row, Some(seconds))?;

@@ -30,7 +30,7 @@ impl Run {
 /// The harness, built if it is not there.
 ///
 /// # Errors
-/// When it cannot be built; the message says what is needed.
+/// Returns an error if it cannot be built; the message names the requirements.
 pub fn harness(folder: &Path) -> Result<PathBuf, LabError> {
     let program = folder.join("build/harness");
     if !program.exists() {

@@ -99,8 +99,8 @@ pub fn measure(row: &str, s: &Scenario) -> Result<Cost, LabError> {
     })
 }
 
-/// CPU time of this process. Finer than what `getrusage` splits into user and system; a run makes
-/// no system calls to speak of.
+/// Returns the CPU time of this process. Finer than the user and system times of `getrusage`; a run makes
+/// almost no system calls.
 fn cpu() -> Result<Duration, LabError> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_err(no_clock)?.into())
 }

@@ -1,4 +1,4 @@
-//! Statements: what a paper's text says beyond its numbers, as a declaration has them.
+//! Statements of a paper's text beyond its numbers, as a declaration has them.
 
 use serde::Deserialize;
 
@@ -12,7 +12,7 @@ pub struct Claim {
     pub says: String,
     /// The section or figure it comes from.
     pub source: String,
-    /// A few words of the paper that say so. Every constant below stands in them.
+    /// A short quotation of the paper that supports the statement. It contains every constant below.
     #[serde(default)]
     pub quote: String,
     /// Row and column of the number.

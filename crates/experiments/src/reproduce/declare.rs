@@ -186,7 +186,7 @@ impl Arm {
     }
 }
 
-/// A capacity model that says what a scenario's flows could have.
+/// A capacity model that gives the achievable rates of a scenario's flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {

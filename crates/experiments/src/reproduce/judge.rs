@@ -142,8 +142,8 @@ impl Record {
         self.rows.iter().flat_map(|row| row.cells.iter().map(move |n| cell(row, n))).collect()
     }
 
-    /// Its numbers judged by the declaration as it is now. What has been declared since, and so has
-    /// no numbers, is told as not run.
+    /// Judges its numbers by the current declaration. Items declared after the record was made have
+    /// no numbers and are reported as not run.
     #[must_use]
     pub fn again(&self, entry: &Entry) -> Self {
         let experiment = &entry.experiment;
@@ -291,7 +291,7 @@ fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
         command += &format!(" --networks {networks}");
     }
     for map in &plan.extent.maps {
-        // Without the folders of whoever ran it.
+        // Without the folders of the user's machine.
         command += &format!(" --map {}", map.file_name().unwrap_or_default().display());
     }
     if plan.extent.added.is_some() {

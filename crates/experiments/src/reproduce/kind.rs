@@ -86,7 +86,7 @@ pub enum Kind {
     /// in the second half of the run, and stays there, s.
     Settled,
     /// Utilisation from which on an access point marks (ρ₀ of Triantafyllidou 2005 §3.2): its mean over the
-    /// measured time, as LBM's decisions tell it, in whole per cent each.
+    /// measured time, as LBM's decisions report it, in whole per cent each.
     MarkingThreshold,
     /// Time from the beginning of a phase until the goodput of all flows of one hop together first comes within a tenth
     /// of what it is on average in the phase's second half, s (Mancuso 2010 §VI.C).

@@ -374,10 +374,10 @@ fn settled(time: &[f64], curve: &[f64]) -> Option<f64> {
     time.get(at).filter(|_| at < curve.len()).copied()
 }
 
-/// Decisions of LBM that tell its threshold.
+/// Code of the decisions in which LBM reports its threshold.
 pub(super) const LOAD: &str = "lbm.load";
 
-/// Mean over the measured time of the threshold that decisions tell; `None` where there is none.
+/// Returns the mean over the measured time of the threshold in decisions; `None` if there is none.
 fn threshold(run: &RunRecord) -> Option<f64> {
     let told = run.decisions.iter().filter(|d| d.code == LOAD).filter_map(|d| {
         let words = d.reason.split("marks from ").nth(1)?;

@@ -5,7 +5,7 @@ use fairmesh_control::cna::settled::{Hop, Settled, settle};
 /// Fig. 2(a): the Stack.
 const STACK: [(u32, u32); 8] = [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (5, 8)];
 const STACK_FLOWS: [[u32; 3]; 3] = [[1, 2, 3], [4, 5, 6], [7, 8, 9]];
-/// Fig. 3(a), as far as the text tells it.
+/// Links of Fig. 3(a), as far as the text describes it.
 const SUMS: [(u32, u32); 10] =
     [(1, 2), (2, 5), (5, 6), (5, 11), (6, 11), (11, 12), (6, 7), (7, 8), (6, 9), (9, 10)];
 

@@ -52,7 +52,7 @@ impl Reading {
         match kind {
             Kind::AirtimeLimit => {
                 let means = links().map(|l| 100.0 * between(&series.time_s, &l.airtime, from, to));
-                // Where nothing limits airtime there is no limit to tell.
+                // If nothing limits airtime, there is no limit to report.
                 means.reduce(|a, b| a + b).filter(|sum| *sum > 0.0)
             }
             Kind::Retries => {

@@ -396,7 +396,7 @@ fn mapped(
     Ok((text, scenario))
 }
 
-/// A line number of text that the user never wrote says nothing.
+/// Removes the line number, which refers to generated text that the user never wrote.
 fn without_line(e: LabError) -> LabError {
     match e {
         LabError::Scenario(mut e) => {
@@ -407,7 +407,7 @@ fn without_line(e: LabError) -> LabError {
     }
 }
 
-/// Says why a scenario cannot run in the emulator here. Nothing is built for that.
+/// Check if a scenario can run in the emulator here; the error is the reason. Nothing is built for it.
 pub type Refuses<'a> = &'a dyn Fn(&Scenario) -> Result<(), String>;
 
 /// Outcome of the runs of one scenario in the emulator.
@@ -415,18 +415,18 @@ pub type Refuses<'a> = &'a dyn Fn(&Scenario) -> Result<(), String>;
 pub(super) struct Attempts {
     /// Invalid runs before a valid one.
     pub(super) repeated: u32,
-    /// Why there are no runs.
+    /// Reason if there are no runs.
     pub(super) refused: Option<String>,
 }
 
-/// The runs of several plans: what several of them ask for has run once.
+/// The runs of several plans; a scenario that several plans share has run once.
 #[derive(Debug)]
 pub struct Runs {
     /// Per plan and case: an index into `records`.
     pub(super) which: Vec<Vec<usize>>,
     /// Per scenario: one record per seed.
     pub(super) records: Vec<Vec<RunRecord>>,
-    /// Per scenario: what the emulator said.
+    /// Per scenario: outcome of its runs in the emulator.
     pub(super) attempts: Vec<Attempts>,
 }
 

@@ -33,7 +33,7 @@ pub struct Settings {
     pub duration: Span,
     /// Distance between input rates, as a share of the computed fair rate.
     pub step: f64,
-    /// To the gateway or from it; the thesis says "exchange" and leaves it open.
+    /// Direction to or from the gateway; the thesis writes "exchange" and does not specify it.
     pub direction: Direction,
     /// Model of the reception of overlapping frames. In ns-2 a frame too weak to decode, once
     /// locked on, costs the one that the node should have received; `sinr` ignores such frames.
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_loss_counts_when_it_lasts_and_is_shared() {
-        // Three flows over ten rates: one dips once, one loses for good at 2, one at 5.
+        // Three flows over ten rates: one dips once, one loses permanently at 2, one at 5.
         let at = |i: usize| {
             vec![
                 if i == 1 { 0.5 } else { 1.0 },

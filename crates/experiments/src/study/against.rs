@@ -32,7 +32,7 @@ pub struct Settings {
 /// Runs of a comparison and their results.
 #[derive(Debug)]
 pub(super) struct Compared {
-    /// Controls as they are called in results.
+    /// Names of the controls in results.
     pub(super) controls: Vec<String>,
     /// Of each network.
     pub(super) optima: Optima,

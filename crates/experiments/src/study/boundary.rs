@@ -29,7 +29,7 @@ pub struct Settings {
     /// Simulated time of each run; the first tenth is not measured.
     #[serde(skip)]
     pub duration: Span,
-    /// Also find the simulator's own boundary, to say how far the model's is from it.
+    /// Also find the simulator's own boundary, to measure the model's distance from it.
     pub bisect: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Cost of a flood of datagrams to the homes around it, under controls of the gateway.
 //!
-//! The networks are those of [`super::families`], with their own transfers. From some time on one home
-//! more sends upstream, whatever becomes of it. The others are measured against the max-min rates that
-//! the simulator carries where that home sends a TCP in place of the flood, and so takes its share.
+//! The networks are those of [`super::families`], with their own transfers. From the start time on one
+//! more home sends upstream without congestion control. The others are measured against the max-min rates that
+//! the simulator carries if that home sends by TCP in place of the flood, and so takes its share.
 
 use core::fmt::Write as _;
 
@@ -14,19 +14,19 @@ use super::families::{Family, Times, network};
 use fairmesh_lab::Store;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-/// s after its start from which on what a flood does is measured: it has been recognised by then.
+/// Time from a flood's start to the measurement of its effect, s: it has been recognised by then.
 const SETTLED: u32 = 20;
-/// Below this part of its optimum a home starves.
+/// Part of its optimum below which a home starves.
 const STARVED: f64 = 0.1;
 
 /// Traffic that the flooding home sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flood {
-    /// A TCP with much to send: no flood.
+    /// A backlogged TCP: no flood.
     Tcp,
     /// Datagrams at a constant rate, kbit/s.
     Rate(u32),
-    /// Datagrams at so many times its share.
+    /// Datagrams at this multiple of its share.
     Times(u32),
 }
 
@@ -62,15 +62,15 @@ pub fn named_network(name: &str) -> Option<(Family, u32)> {
 /// Controls, networks and floods of a study.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Controls, seeds and how optima are searched.
+    /// Controls, seeds and settings of the search for optima.
     pub runs: super::Settings,
     /// Networks: family and number.
     pub networks: Vec<(Family, u32)>,
     /// Floods that are sent, each in runs of its own.
     pub floods: Vec<Flood>,
-    /// When it starts, s; runs end at `end`.
+    /// Start of the flood, s; runs end at `end`.
     pub start: u32,
-    /// s.
+    /// End of runs, s.
     pub end: u32,
 }
 
@@ -100,7 +100,7 @@ pub struct Outcome {
 /// All outcomes.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Controls as they are called in results.
+    /// Names of the controls in results.
     pub controls: Vec<String>,
     /// Names of the networks.
     pub networks: Vec<String>,

@@ -1,7 +1,7 @@
 //! Arrival and departure of a flow: it starts where the others fill the air, stays for a while and ends.
 //!
-//! Its share is what it has under the same control where all flows are there from the start; what it frees is
-//! what the others have where it never comes.
+//! Its share is its goodput under the same control if all flows are there from the start; the goodput that it
+//! frees is compared with that of the others in runs without it.
 
 use fairmesh_control::Registry;
 use fairmesh_engine::RunOptions;
@@ -15,15 +15,15 @@ use super::meshes::{Kind, mesh};
 use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::{Estimate, LabError, Pool, batch};
 
-/// When the flow comes and goes, and when the run ends, s.
+/// Start and end of the flow, and end of the run, s.
 const COMES: u64 = 20;
 const GOES: u64 = 60;
 const ENDS: u64 = 75;
 /// Start of the measured interval after a change, and the interval's length, s.
 const WITHIN: f64 = 5.0;
-/// Steady runs for the shares: how long, from when on they count, and seeds.
+/// Steady runs for the shares: duration and start of the measured interval, s, and seeds.
 const STEADY: (u64, u64, u64) = (60, 30, 3);
-/// Of its share: below this a newcomer is silenced, above that it has it.
+/// Parts of its share: below `SILENT` a newcomer is starved, from `HAS` on it has its share.
 const SILENT: f64 = 0.1;
 const HAS: f64 = 0.9;
 
@@ -57,11 +57,12 @@ const FOUR: [(&str, &str, usize); 4] = [
     ),
 ];
 
-/// The four topologies of Rangwala 2008 (the joined forms), whose middle or longest flow comes late, and so many random
-/// meshes from number `first` on, whose last one does.
+/// Returns the four topologies of Rangwala 2008 (the joined forms) and `random` random meshes from number `first` on.
+///
+/// In the four topologies the middle or longest flow comes late, in random meshes the last one.
 ///
 /// # Errors
-/// None but a mistake in this module.
+/// Fails only through a mistake in this module.
 pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
     let four = FOUR.iter().map(|&(name, topology, newcomer)| {
         let flows = match name {
@@ -110,11 +111,11 @@ impl Network {
 /// Effect of one control on one network's newcomer, seed by seed, as parts.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Of its share, in the second five seconds after it came.
+    /// Newcomer's goodput in the second five seconds after its start, as a part of its share.
     pub heard: Vec<f64>,
     /// Seconds from its start until the first second that brings it 90 % of its share, on average over five.
     pub took_s: Vec<f64>,
-    /// Of what the others have without it, in the second five seconds after it left.
+    /// Others' goodput in the second five seconds after its end, as a part of theirs without it.
     pub freed: Vec<f64>,
 }
 
@@ -135,7 +136,7 @@ impl Outcome {
     }
 }
 
-/// A row of a table: what a control does for the newcomers of one network or of all.
+/// A row of a table: effect of a control on the newcomers of one network or of all.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
     /// Runs, and those in which the newcomer got less than a tenth of its share in the second five seconds.
@@ -158,7 +159,7 @@ pub struct Row {
 /// All outcomes, by network and control.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Controls as they are called in results.
+    /// Names of the controls in results.
     pub controls: Vec<String>,
     /// By network, then control.
     pub outcomes: Vec<Vec<Outcome>>,

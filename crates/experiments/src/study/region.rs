@@ -360,7 +360,7 @@ pub const RADIOS: [(Radio, u32); 29] = [
     (Radio::new("2").basic().reception("ns2"), 3),
 ];
 
-/// All cases of [`RADIOS`], at most so many random meshes of each.
+/// Returns all cases of [`RADIOS`], with at most `random` random meshes of each.
 pub fn cases(random: u32) -> Vec<(Place, Radio)> {
     let of = |&(radio, meshes): &(Radio, u32)| {
         let named = Place::NAMED.into_iter();

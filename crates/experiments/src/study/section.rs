@@ -35,8 +35,8 @@ pub struct Point {
     pub simulated: f64,
 }
 
-/// The boundary of `draft` at these rates of the flows of the first group; `first` says which of
-/// its flows are in it.
+/// Computes the boundary of `draft` at these rates of the flows of the first group; `first` selects
+/// the flows of that group.
 ///
 /// # Errors
 /// Returns an error if the scenario builder, the model or the engine rejects a scenario.

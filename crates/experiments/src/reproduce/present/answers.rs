@@ -131,7 +131,7 @@ fn with_level(best: &Row, rows: &[&Row], by: impl Fn(&Row) -> Estimate) -> Strin
     format!("{}; within both intervals: {}", numbers(best), names(&level))
 }
 
-/// The highest utilisation among those under which nobody starves.
+/// Describes the highest utilisation among the controls under which no flow starves.
 fn fastest(rows: &[&Row]) -> String {
     let fed: Vec<&Row> = rows.iter().copied().filter(|r| r.least.mean >= STARVED).collect();
     let u = |r: &Row| r.utilization;

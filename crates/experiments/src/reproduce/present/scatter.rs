@@ -1,7 +1,7 @@
 //! The picture: every control a point, fairness over utilisation, a panel per group of topologies.
 //!
-//! Colour says where a control must be deployed, size the airtime of its signalling; a hollow point
-//! is told the fair rates. Names stand where they overlap nothing.
+//! Colour shows where a control must be deployed, size the airtime of its signalling; a hollow point
+//! is a control that receives the fair rates. Names are placed where they overlap nothing.
 
 use fairmesh_report::palette::{ACCENT, FAINT, INK, SERIES};
 use plotters::coord::Shift;

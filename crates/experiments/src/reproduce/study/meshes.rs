@@ -9,8 +9,8 @@ use super::{Found, row_of, settings_of, times_of, words};
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 
-/// Controls at every node on random meshes: rows by kind and control. `controls`;
-/// `duration`, `warmup`: of each run, s. A number of networks takes so many, one of each kind in turn.
+/// Measures controls at every node on random meshes: rows by kind and control. `controls`;
+/// `duration`, `warmup`: of each run, s. A number of networks takes that many, one of each kind in turn.
 pub(super) fn mesh_families(
     plan: &Plan,
     cache: Option<&Store>,

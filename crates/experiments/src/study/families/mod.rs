@@ -31,20 +31,20 @@ pub struct Outcome {
     pub control: usize,
     /// Index of the network.
     pub network: usize,
-    /// The part of whom has least.
+    /// The smallest part of a subscriber.
     pub worst: Estimate,
     /// Sum of all goodputs over that of all optima.
     pub sum: Estimate,
     /// Jain's index of the parts.
     pub jain: Estimate,
-    /// Subscribers below [`STARVED`] that always have something to send.
+    /// Number of backlogged subscribers below [`STARVED`].
     pub starved: usize,
 }
 
 /// All outcomes.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Controls as they are called in results.
+    /// Names of the controls in results.
     pub controls: Vec<String>,
     /// By network and control.
     pub outcomes: Vec<Outcome>,

@@ -1,6 +1,6 @@
-//! Networks that nobody drew, as scenario files: what a control of the gateway is to be judged on.
+//! Generated networks, as scenario files, on which controls of the gateway are judged.
 //!
-//! Every one follows from its family and number alone.
+//! Each network depends only on its family and number.
 
 use core::fmt::Write as _;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub enum Family {
     Grids,
     /// Random networks of homes that read, pause, download, call and save copies.
     Evenings,
-    /// Random networks in which one home sends datagrams, 0.2 to 5 Mbit/s, whatever becomes of them.
+    /// Random networks in which one home sends datagrams, 0.2 to 5 Mbit/s, without congestion control.
     Floods,
     /// 12 to 30 nodes anywhere, two or three of them gateways to the same host.
     Gateways,
@@ -224,7 +224,7 @@ fn scattered(
     let (nodes, side) = sizes[chance.below(sizes.len() as u32) as usize];
     let way = if number.is_multiple_of(9) { "both" } else { WAYS[number as usize % 3] };
     let mut text = head(radio);
-    // Where nodes are and who decodes whom; the seed differs between families.
+    // Positions of nodes, and the pairs that decode each other; the seed differs between families.
     let seed = 1000 * (1 + family as u32) + number;
     let layout = format!(
         "[topology]\nrandom = {{ nodes = {nodes}, width = \"{side} m\", seed = {seed} }}\n"
@@ -338,7 +338,7 @@ fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance:
     }
 }
 
-/// So many gateways: as far from each other as it goes, one after the other, or anywhere.
+/// Chooses `many` gateways, node 0 first: each next one as far from the others as possible if `far`, else at random.
 fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32> {
     let place = |n: u32| bare.nodes()[n as usize].position.unwrap_or_default();
     let distance = |a: u32, b: u32| {
@@ -370,7 +370,7 @@ fn all_used(text: &str, layout: &str, gateways: &[u32], nodes: u32) -> Result<bo
     Ok(gateways.iter().all(|g| through(*g) > 2))
 }
 
-/// So many nodes but the gateways, rising.
+/// Chooses `many` nodes that are not gateways, in ascending order.
 fn some(nodes: u32, many: u32, gateways: &[u32], chance: &mut Stream) -> Vec<u32> {
     let mut left: Vec<u32> = (0..nodes).filter(|n| !gateways.contains(n)).collect();
     let many = (many as usize).min(left.len());

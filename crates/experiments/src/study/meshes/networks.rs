@@ -1,4 +1,4 @@
-//! Meshes without a gateway that nobody drew, as scenario files: what a control at every node is to be judged on.
+//! Generated meshes without a gateway, as scenario files, on which controls at every node are judged.
 //!
 //! Every one follows from its family and number alone.
 
@@ -110,7 +110,7 @@ pub fn mesh(kind: Kind, number: u32, times: Times) -> Result<Mesh, LabError> {
     let sense = if kind == Kind::Wide { 550 } else { 250 };
     let (nodes, side) = SIZES[chance.below(SIZES.len() as u32) as usize];
     let flows = FLOWS.0 + chance.below(FLOWS.1 - FLOWS.0 + 1);
-    // Where nodes are and who decodes whom; the seed differs between kinds.
+    // Positions of nodes, and the pairs that decode each other; the seed differs between kinds.
     let seed = 100_000 + 1000 * kind as u32 + number;
     let mut text = format!(
         "# One of the meshes on which controls at every node are compared.\n\
