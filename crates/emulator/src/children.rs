@@ -20,7 +20,7 @@ impl Children {
     /// Starts the processes that the options request.
     ///
     /// # Errors
-    /// If something cannot be started.
+    /// Returns an error if a process cannot be started.
     pub fn start(
         scenario: &Scenario,
         network: &Network,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// One line each.
+/// Error of an emulation; its message is one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmulatorError {

@@ -11,17 +11,17 @@ pub const HEADER: usize = fairmesh_linux::tap::ETHERNET;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Mac(pub [u8; 6]);
 
-/// Ours begin like this: locally administered, then "fm".
+/// Prefix of the emulator's addresses: locally administered, then "fm".
 const OURS: [u8; 3] = [0x02, 0x66, 0x6d];
 
 impl Mac {
-    /// Of a node's radio.
+    /// Returns the address of a node's radio.
     pub const fn radio(node: u16) -> Self {
         let [a, b, c] = OURS;
         Mac([a, b, c, 0, (node >> 8) as u8, node as u8])
     }
 
-    /// Of one end of a wire.
+    /// Returns the address of one end of a wire.
     pub const fn wire(wire: u16, b_end: bool) -> Self {
         let [a, b, c] = OURS;
         Mac([a, b, c, 1 + b_end as u8, (wire >> 8) as u8, wire as u8])

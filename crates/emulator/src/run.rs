@@ -25,7 +25,7 @@ use crate::traffic::{FlowOutcome, Job, Meter};
 const ENGINE_PRIORITY: i32 = 50;
 const TRAFFIC_PRIORITY: i32 = 10;
 
-/// From the end of the preparations to time zero, ns: time for the traffic's threads to wake up.
+/// Time from the end of the preparations to time zero, ns, in which the traffic's threads wake up.
 const LEAD: u64 = 200_000_000;
 
 /// Emulations of this process so far, to tell their namespaces apart.

@@ -23,7 +23,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// None yet, where retransmission timers run for at least `timer`.
+    /// Creates an empty record for retransmission timers of at least `timer`.
     ///
     /// The kernel's timers go on while the radio stands still. One is at least `timer` beyond the round
     /// trip that it expects (RFC 6298 §2; Linux adds it to the smoothed round trip), so a stall below

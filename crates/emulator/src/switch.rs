@@ -131,7 +131,7 @@ impl Switch {
         self.world.offer(at, port, bytes, ecn).0
     }
 
-    /// When the engine's next event is due.
+    /// Returns the time of the engine's next event.
     pub fn next_deadline(&mut self) -> Time {
         self.world.next_deadline()
     }

@@ -25,7 +25,7 @@ pub fn script_json(value: &serde_json::Value) -> String {
 /// key.
 ///
 /// # Panics
-/// When the template names a key that is not given; templates are part of the program.
+/// Panics if the template names a key that is not given; templates are part of the program.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;

@@ -14,7 +14,7 @@ use crate::topology::Drawing;
 /// Fills and finishes the folder.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn write(
     folder: ResultFolder,
     loaded: &Loaded,

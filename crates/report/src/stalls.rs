@@ -2,7 +2,7 @@
 
 use fairmesh_lab::record::StallRecord;
 
-/// For how long, how often, and whether that is much.
+/// Describes the stalls' number and duration, and compares their effect with the bound.
 pub fn text(s: &StallRecord) -> String {
     let bent =
         format!("{:.1} % is bent, valid up to {:.0} %", s.bent * 100.0, s.bent_bound * 100.0);

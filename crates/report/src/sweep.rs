@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::table;
 
-/// For people.
+/// Formats the sweep as a text table.
 pub fn text(s: &Summary) -> String {
     let mut header: Vec<&str> = s.keys.iter().map(String::as_str).collect();
     header.extend([

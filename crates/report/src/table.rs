@@ -10,7 +10,7 @@ use fairmesh_lab::summary::{
 };
 use fairmesh_lab::verdict::{LossyHop, Starving};
 
-/// One rule below the header and nothing else: quiet, and easy to cut columns from.
+/// Style of tables: one rule below the header and no other lines, so that columns are easy to cut.
 const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// An empty table in the house style; the first column is left-aligned, the others right.
@@ -231,7 +231,7 @@ fn starving(s: &Starving, rate: &str) -> String {
     format!("{} starves: {:.1} % of {rate}{why}", s.label, s.over_fair * 100.0)
 }
 
-/// Why a hop loses its frames, in one clause.
+/// Describes the reason for a hop's losses in one clause.
 fn lossy(hop: &LossyHop) -> String {
     let percent = |part: f64| format!("{:.0} %", part * 100.0);
     let (from, to) = (&hop.from, &hop.to);

@@ -1,6 +1,6 @@
 //! Speed: MPDUs per CPU-second, here and in ns-3, row by row. A frame that is no A-MPDU is one MPDU.
 //!
-//! Every measurement is a process of its own, so that CPU time and peak memory belong to one row.
+//! Each measurement is a separate process, so that CPU time and peak memory belong to one row.
 
 pub mod instructions;
 pub mod ns3;
@@ -19,7 +19,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// Computes the spread of at least one value.
     pub fn of(values: &[f64]) -> Self {
         let mut v = values.to_vec();
         v.sort_by(f64::total_cmp);

@@ -53,7 +53,7 @@ pub fn harness(folder: &Path) -> Result<PathBuf, LabError> {
 /// Runs a row with seed 1.
 ///
 /// # Errors
-/// When the harness fails.
+/// Returns an error if the harness fails.
 pub fn run(harness: &Path, folder: &Path, case: &Case) -> Result<Run, LabError> {
     let failed = |problem: String| LabError::run(format!("ns-3, {}", case.tag), problem);
     let output = Command::new(harness)

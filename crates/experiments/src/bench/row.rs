@@ -54,7 +54,7 @@ impl Cost {
 /// instead of its own.
 ///
 /// # Errors
-/// When there is no such row.
+/// Returns an error if there is no such row.
 pub fn scenario(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Scenario, LabError> {
     if let Some(nodes) = row.strip_prefix("scale:") {
         let nodes = nodes
@@ -112,7 +112,7 @@ fn no_clock(e: nix::errno::Errno) -> LabError {
 /// The command for a measurement in a process of its own.
 ///
 /// # Errors
-/// When this program cannot be found.
+/// Returns an error if this program cannot be found.
 pub fn child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Command, LabError> {
     let program = std::env::current_exe().map_err(|e| LabError::file("fairmesh", e))?;
     let mut c = Command::new(program);
@@ -126,7 +126,7 @@ pub fn child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Command, 
 /// Measures in a process of its own.
 ///
 /// # Errors
-/// When it cannot be started, or fails.
+/// Returns an error if it cannot be started, or fails.
 pub fn in_child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Cost, LabError> {
     let output =
         child(folder, row, seconds)?.output().map_err(|e| LabError::file("fairmesh", e))?;
@@ -140,7 +140,7 @@ pub fn in_child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Cost, 
 /// runs would measure the cache warming up.
 ///
 /// # Errors
-/// As [`in_child`].
+/// Returns the errors of [`in_child`].
 pub fn long_enough(folder: &Path, row: &str, own: f64, cpu: f64) -> Result<f64, LabError> {
     let trial = in_child(folder, row, Some(own))?;
     let factor = (cpu / trial.cpu_s.max(1e-4)).clamp(1.0, 1000.0);

@@ -57,7 +57,7 @@ pub struct Entry {
 pub struct Notes {
     /// Values read from text, and decisions where the paper gives none.
     pub read: String,
-    /// Why ours differs, where it does.
+    /// Reasons for differences of our results from the paper's.
     pub differs: String,
 }
 
@@ -76,7 +76,7 @@ impl Catalogue {
     /// program brings along.
     ///
     /// # Errors
-    /// When `given` holds no experiment.
+    /// Returns an error if `given` holds no experiment.
     pub fn find(given: Option<&Path>, registry: Registry) -> Result<Self, LabError> {
         let folder = given.unwrap_or(Path::new("reproductions"));
         let found = Catalogue::at(folder.to_owned(), registry.clone());
@@ -102,7 +102,7 @@ impl Catalogue {
     /// Every id, tables and figures in the order of the paper.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// Returns an error if the folder cannot be read.
     pub fn ids(&self) -> Result<Vec<String>, LabError> {
         let mut ids: Vec<String> = match &self.place {
             Place::BuiltIn => BUILT_IN
@@ -135,7 +135,7 @@ impl Catalogue {
     /// A file below the folder; `None` where there is none.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
+    /// Returns an error if it exists and cannot be read.
     pub fn file(&self, path: &str) -> Result<Option<String>, LabError> {
         match &self.place {
             Place::BuiltIn => {
@@ -181,7 +181,7 @@ impl Catalogue {
     /// The ids that names on the command line mean; `all` means every one.
     ///
     /// # Errors
-    /// When a name means none, or several.
+    /// Returns an error if a name matches no experiment, or several.
     pub fn resolve(&self, names: &[String]) -> Result<Vec<String>, LabError> {
         let ids = self.ids()?;
         let mut chosen: Vec<String> = Vec::new();
@@ -244,7 +244,7 @@ impl Entry {
     /// A scenario file of the experiment.
     ///
     /// # Errors
-    /// When it is not there.
+    /// Returns an error if it does not exist.
     pub fn scenario(&self, file: &str) -> Result<(PathBuf, String), LabError> {
         if let Some(shared) = file.strip_prefix("scenarios/") {
             return self.from.shared(shared);

@@ -65,7 +65,7 @@ pub struct Experiment {
     /// Measures that are read off every run.
     #[serde(default, rename = "measure")]
     pub measures: Vec<Measure>,
-    /// Which way the numbers are laid out.
+    /// Layout of the numbers in rows and columns.
     pub layout: Layout,
     /// Orders that must come out.
     #[serde(default, rename = "order")]
@@ -693,7 +693,7 @@ impl Experiment {
 /// Sets every key of `settings` (a dotted path each) in a scenario.
 ///
 /// # Errors
-/// Which key cannot be set, and why.
+/// Returns the key that cannot be set, and the reason.
 pub fn apply(root: &mut Table, settings: &Table) -> Result<(), String> {
     settings.iter().try_for_each(|(key, value)| {
         fairmesh_scenario::put(root, key, value).map_err(|e| format!("{key}: {e}"))

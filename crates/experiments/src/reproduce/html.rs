@@ -15,7 +15,7 @@ use super::verdict::{Outcome, Verdict};
 /// The page.
 ///
 /// # Errors
-/// When a picture cannot be drawn.
+/// Returns an error if a picture cannot be drawn.
 pub fn page(record: &Record, entry: &Entry, panels: &[Panel]) -> Result<String, LabError> {
     let mut pictures = String::new();
     for p in panels {

@@ -33,7 +33,7 @@ struct Head {
 }
 
 impl Record {
-    /// Of a plan's runs.
+    /// Builds the record of a plan's runs.
     pub fn of(plan: &Plan, index: usize, runs: &Runs) -> Self {
         let cells = cells(plan, index, runs);
         let mut all = plan.extent.added.as_ref().map_or(0, |a| a.after);
@@ -62,7 +62,7 @@ impl Record {
         Record::judge(&plan.entry, &cells, head)
     }
 
-    /// Of numbers, however they came about.
+    /// Builds a record from numbers, independent of their origin.
     pub fn from_cells(plan: &Plan, cells: &[Cell], runs: usize, fingerprint: String) -> Self {
         Record::judge(&plan.entry, cells, head(plan, runs, fingerprint))
     }
@@ -317,5 +317,5 @@ fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
     }
 }
 
-/// Why what was declared after a record was made has no numbers in it.
+/// Reason for missing numbers of items that were declared after the record was made.
 const DECLARED: &str = "declared, not run yet";

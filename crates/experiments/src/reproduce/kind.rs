@@ -82,8 +82,8 @@ pub enum Kind {
     ShareError,
     /// Mean rate that the control sets for a flow.
     Rate,
-    /// When the rate that the control sets for a flow comes within a tenth of what it is on average
-    /// in the second half of the run, and stays there, s.
+    /// Time from which the rate that the control sets for a flow stays within a tenth of its average
+    /// in the second half of the run, s.
     Settled,
     /// Utilisation from which on an access point marks (ρ₀ of Triantafyllidou 2005 §3.2): its mean over the
     /// measured time, as LBM's decisions report it, in whole per cent each.

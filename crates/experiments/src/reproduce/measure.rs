@@ -42,7 +42,7 @@ impl Reading {
     /// Prepares to read runs of `scenario`.
     ///
     /// # Errors
-    /// When it has no fair rates.
+    /// Returns an error if it has no fair rates.
     pub fn of(scenario: &Scenario, phases: &[Phase]) -> Result<Self, LabError> {
         let name = |n: fairmesh_units::NodeId| &scenario.nodes()[n.index()].name;
         let mut ends: Vec<String> =
@@ -79,7 +79,7 @@ impl Reading {
     /// Takes a capacity model's rates for the goodputs from now on. Optima are taken from `cache` and kept there.
     ///
     /// # Errors
-    /// When the model refuses the scenario.
+    /// Returns an error if the model rejects the scenario.
     pub fn model(
         &mut self,
         scenario: &Scenario,
@@ -363,7 +363,7 @@ pub(super) fn between(time: &[f64], curve: &[f64], from: f64, to: f64) -> f64 {
     if covered > 0.0 { sum / covered } else { 0.0 }
 }
 
-/// When a curve comes within a tenth of its average over the second half, and stays there.
+/// Returns the time from which a curve stays within a tenth of its average over the second half.
 fn settled(time: &[f64], curve: &[f64]) -> Option<f64> {
     let end = *time.last()?;
     let late = || time.iter().zip(curve).filter(|(t, _)| **t > end / 2.0);
@@ -393,7 +393,7 @@ fn threshold(run: &RunRecord) -> Option<f64> {
     (covered > 0.0).then(|| sum / covered)
 }
 
-/// When a curve (time, value) first comes within a tenth of its average from `late` on.
+/// Returns the time at which a curve (time, value) first comes within a tenth of its average after `late`.
 fn reached(curve: &[(f64, f64)], late: f64) -> Option<f64> {
     let rest: Vec<f64> = curve.iter().filter(|(t, _)| *t > late).map(|(_, v)| *v).collect();
     let end = rest.iter().sum::<f64>() / rest.len() as f64;

@@ -53,10 +53,10 @@ pub(super) struct Kept {
     pub(super) record: Option<Record>,
 }
 
-/// Every page and picture. `name`: that of the overview, without an extension.
+/// Builds every page and picture. `name` is the file name of the overview, without an extension.
 ///
 /// # Errors
-/// When a declaration or a record cannot be read, or a picture cannot be drawn.
+/// Returns an error if a declaration or a record cannot be read, or a picture cannot be drawn.
 pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
     let mut all = Vec::new();
     for id in catalogue.ids()? {
@@ -263,7 +263,7 @@ pub(super) fn total(part: &[&Kept]) -> Tally {
 /// The kept record of an experiment.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// Returns an error if it exists and cannot be read.
 pub fn kept(catalogue: &Catalogue, id: &str) -> Result<Option<Record>, LabError> {
     let name = format!("{RECORDS}/{id}.json");
     let Some(text) = catalogue.file(&name)? else { return Ok(None) };

@@ -46,7 +46,7 @@ pub struct Known {
 pub struct Absent {
     /// The table or figure.
     pub what: String,
-    /// Why there is none.
+    /// Reason why it has no experiment.
     pub because: String,
 }
 
@@ -57,7 +57,7 @@ struct Papers {
     paper: Vec<Known>,
 }
 
-/// Every paper of a catalogue; none where it does not list them.
+/// Returns every paper of a catalogue; empty if it does not list them.
 ///
 /// # Errors
 /// Returns the problem with the list.

@@ -7,10 +7,10 @@ use super::declare::Experiment;
 use super::kind::Kind;
 use super::measure::{Reading, between};
 
-/// Every place that a measure names is in the scenario.
+/// Checks that every place that a measure names is in the scenario.
 ///
 /// # Errors
-/// The first that is not, for the user.
+/// Returns the first place that is not, for the user.
 pub(super) fn check(experiment: &Experiment, scenario: &Scenario) -> Result<(), String> {
     for m in &experiment.measures {
         if let Some(at) = m.at.iter().find(|at| !known(scenario, m.of, at)) {

@@ -1,4 +1,4 @@
-//! From a declaration to the runs that it asks for, and back from the runs to its numbers.
+//! Plan of the runs that a declaration requires, and their results.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -154,7 +154,7 @@ pub fn hash<'a>(fingerprints: impl Iterator<Item = &'a str>) -> String {
 pub struct Missing {
     /// Its label.
     pub arm: String,
-    /// Why.
+    /// Reason.
     pub because: String,
 }
 

@@ -90,7 +90,7 @@ fn statements(out: &mut String, r: &Record) {
     }
 }
 
-/// For each row and number whether it belongs to the paper's table, or to the second one of a reason.
+/// Returns for each row and number true if it belongs to the paper's table, or to the second one of `reason`.
 fn parts(r: &Record, entry: &Entry, reason: Option<&str>) -> Vec<Vec<bool>> {
     let cells = r.cells(entry);
     let second = |arm: &str| {

@@ -74,9 +74,9 @@ impl Outcome {
 /// A number beside the paper's.
 #[derive(Clone, Debug)]
 pub struct Judged<'a> {
-    /// Ours.
+    /// Our number.
     pub cell: &'a Cell,
-    /// The paper's.
+    /// The paper's number.
     pub paper: Option<Theirs>,
     /// `None` where the paper prints no number or it is not judged.
     pub verdict: Option<Verdict>,

@@ -153,7 +153,7 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 /// 1000 m × 1000 m, 250 m and 550 m ranges, 1500-byte datagrams at 1 Mbit/s (§3.1.2).
 ///
 /// # Errors
-/// If no connected placement is found.
+/// Returns an error if no connected placement is found.
 pub fn mesh(
     settings: &Settings,
     topology: u32,
@@ -223,8 +223,8 @@ fn case(settings: &Settings, topology: u32, rts: bool) -> Result<Case, LabError>
 /// The lowest max-min rate and the flows that have it.
 type Bottleneck = (f64, Vec<usize>);
 
-/// Of the collision-domain model over transmission ranges and of the clique model over
-/// interference ranges, which may be too large.
+/// Returns the first bottlenecks of two models: of the collision-domain model over transmission ranges, and of the
+/// clique model over interference ranges, which may be too large.
 fn first_bottlenecks(scenario: &Scenario) -> Result<(Bottleneck, Option<Bottleneck>), LabError> {
     let model = CapacityModel::new(scenario);
     let all = model.on_air(|_| true);

@@ -34,7 +34,7 @@ pub struct Settings {
 pub(super) struct Compared {
     /// Names of the controls in results.
     pub(super) controls: Vec<String>,
-    /// Of each network.
+    /// Optimum of each network.
     pub(super) optima: Optima,
     records: Vec<RunRecord>,
     seeds: usize,
@@ -155,7 +155,7 @@ pub(super) fn over_runs(records: &[RunRecord], of: impl Fn(&[f64]) -> f64) -> Es
     Estimate { mean: of(&goodput_bps(records)), ci95: Estimate::of(&each).ci95 }
 }
 
-/// Of several networks.
+/// Summary of a measure over several networks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Over {
     /// Their mean, with its interval over the networks.

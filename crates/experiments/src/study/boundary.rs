@@ -92,7 +92,7 @@ pub fn run(settings: Settings, pool: &Pool<'_>) -> Result<Study, LabError> {
 /// A random mesh of 8 to 15 nodes with two to five flows between random ends.
 ///
 /// # Errors
-/// If no connected placement is found.
+/// Returns an error if no connected placement is found.
 pub fn mesh(settings: &Settings, mesh: u32, rates: &[f64]) -> Result<Scenario, LabError> {
     let mut rng = Stream::new(u64::from(mesh), "study/boundary");
     let mut below = |n: u32| (rng.unit() * f64::from(n)) as u32;

@@ -231,7 +231,8 @@ fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate
     (over_runs(records, worst), over_runs(records, |rates| all(rates) / all(best)), starved)
 }
 
-/// In how many runs the flood was named, and after what time at most; how many flows of others were.
+/// Returns the number of runs in which the flood was named, the longest time to that, and the number of
+/// flows of others that were named.
 fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64), u32) {
     let flood = scenario.flows().len() - 1;
     let own = scenario.subscribers().list.iter().find(|s| s.flows().any(|f| f == flood));

@@ -47,7 +47,7 @@ pub enum Place {
     Random(u32),
 }
 
-/// Which radios.
+/// Settings of the radios.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Radio {
     /// `802.11b`, …
@@ -164,7 +164,7 @@ fn chain(hops: u32, flows: Vec<(u32, u32)>) -> Layout {
     (format!("chain = {{ hops = {hops} }}"), pairs, flows, true)
 }
 
-/// As those of [`super::boundary`].
+/// Builds a random mesh as in [`super::boundary`].
 fn random(seed: u32) -> Layout {
     let mut chance = Stream::new(u64::from(seed), "study/boundary");
     let mut below = |n: u32| (chance.unit() * f64::from(n)) as u32;

@@ -158,7 +158,7 @@ pub struct FlowRow {
 /// Reads `reference.json` (rows are [`Row`]) or `cost.json` (rows are [`Case`]).
 ///
 /// # Errors
-/// When the file is missing or not what it should be.
+/// Returns an error if the file is missing or invalid.
 pub fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Vec<T>, LabError> {
     let path = folder.join(name);
     let expected =

@@ -93,7 +93,7 @@ impl Text {
 /// Reads and builds the scenario of a row.
 ///
 /// # Errors
-/// When the file is missing or wrong.
+/// Returns an error if the file is missing or invalid.
 pub fn build(folder: &Path, case: &Case) -> Result<Scenario, LabError> {
     let path = folder.join("scen").join(format!("{}.txt", case.scenario));
     let expected = "expected a scenario of validation/ns3";

@@ -42,7 +42,7 @@ const QUICK: [&str; 24] = [
     "hidden_equal_rts",
 ];
 
-/// Which rows are run, and how often.
+/// Selection of the rows to run, and their number of runs.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// A quick look.

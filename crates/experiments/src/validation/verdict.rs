@@ -1,4 +1,4 @@
-//! When a measured row agrees with the reference (SPECIFICATION.md has the rules as promises).
+//! Agreement of a measured row with the reference (SPECIFICATION.md has the rules as promises).
 
 use fairmesh_lab::Estimate;
 use serde::Serialize;

@@ -8,7 +8,7 @@ use super::phases;
 use crate::html::escape;
 use crate::table::{row, table};
 
-/// For people.
+/// Formats the report as text.
 pub fn text(r: &GapReport) -> String {
     let k = |v: f64| format!("{:.0}", v / 1e3);
     let mut out = format!(
@@ -65,7 +65,7 @@ pub fn svg(r: &GapReport) -> Result<String, String> {
 /// The page of `--html`.
 ///
 /// # Errors
-/// As [`svg`].
+/// Returns the errors of [`svg`].
 pub fn page(r: &GapReport, command: &str) -> Result<String, String> {
     let section = format!(
         "<section><h2>Phase pictures</h2><figure>{}</figure></section>\

@@ -175,7 +175,7 @@ impl Study {
 /// The networks of some families, or about `most` of them, as evenly over the families as it goes.
 ///
 /// # Errors
-/// None but a mistake in this module.
+/// Fails only through a mistake in this module.
 pub fn networks(
     families: &[Family],
     most: Option<u32>,

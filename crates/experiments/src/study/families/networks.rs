@@ -15,7 +15,7 @@ use fairmesh_lab::LabError;
 pub enum Family {
     /// 12 to 40 nodes anywhere, bulk transfers of homes anywhere, up, down and both.
     Random,
-    /// The same over links that lose up to 15 % of their frames.
+    /// As `Random`, over links that lose up to 15 % of their frames.
     Lossy,
     /// Chains of 3 to 15 hops, the gateway at an end.
     Chains,
@@ -32,7 +32,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Those of one gateway.
+    /// Families with one gateway.
     pub const ALL: [Family; 7] = [
         Family::Random,
         Family::Lossy,
@@ -88,7 +88,7 @@ impl Network {
     /// The scenario.
     ///
     /// # Errors
-    /// None but a mistake in this module.
+    /// Fails only through a mistake in this module.
     pub fn scenario(&self) -> Result<Scenario, LabError> {
         Ok(draft_from_toml(&format!("{}.toml", self.name), &self.text)?.build()?)
     }
@@ -143,7 +143,7 @@ const MOST_LOST: f64 = 0.15;
 /// A network of a family, by its number.
 ///
 /// # Errors
-/// None but a mistake in this module.
+/// Fails only through a mistake in this module.
 pub fn network(family: Family, number: u32, times: Times) -> Result<Network, LabError> {
     let name = format!("{}-{number:02}", family.name());
     let head = |radio: &Radio| {

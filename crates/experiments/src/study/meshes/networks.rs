@@ -1,6 +1,6 @@
 //! Generated meshes without a gateway, as scenario files, on which controls at every node are judged.
 //!
-//! Every one follows from its family and number alone.
+//! Each mesh depends only on its kind and number.
 
 use core::fmt::Write as _;
 
@@ -79,7 +79,7 @@ impl Mesh {
     /// The scenario.
     ///
     /// # Errors
-    /// None but a mistake in this module.
+    /// Fails only through a mistake in this module.
     pub fn scenario(&self) -> Result<Scenario, LabError> {
         Ok(draft_from_toml(&format!("{}.toml", self.name), &self.text)?.build()?)
     }
@@ -93,7 +93,7 @@ const FLOWS: (u32, u32) = (6, 20);
 /// A mesh of a kind, by its number.
 ///
 /// # Errors
-/// None but a mistake in this module.
+/// Fails only through a mistake in this module.
 pub fn mesh(kind: Kind, number: u32, times: Times) -> Result<Mesh, LabError> {
     let mut chance = Stream::new(u64::from(number), &format!("meshes/{}", kind.short()));
     let name = format!("{}-{number:02}", kind.short());
@@ -179,7 +179,7 @@ fn links(
 /// The first `most` meshes, one of each kind in turn, from number `first` on.
 ///
 /// # Errors
-/// None but a mistake in this module.
+/// Fails only through a mistake in this module.
 pub fn meshes(first: u32, most: u32, times: Times) -> Result<Vec<Mesh>, LabError> {
     let kinds = Kind::ALL.len() as u32;
     let mut chosen: Vec<(usize, u32)> =
