@@ -15,7 +15,7 @@ const LEFT: usize = 190;
 const CELL: (usize, usize) = (76, 26);
 const HEADING: usize = 34;
 const HEAD: usize = 150;
-/// Share from which on a flow is not highlighted.
+/// Part of the mean from which on a flow counts as well served.
 const HALF: f64 = 0.5;
 
 fn hex(c: RGBColor) -> String {
