@@ -1,4 +1,4 @@
-//! What can be wrong with a scenario, and where.
+//! Problems of a scenario and their positions.
 
 use core::fmt;
 
@@ -16,7 +16,7 @@ pub struct ScenarioError {
     pub line: Option<usize>,
     /// The offending key.
     pub key: KeyPath,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
     /// Boxed, because most errors have none of it.
     context: Option<Box<Context>>,
@@ -129,25 +129,25 @@ pub enum Problem {
     MissingKey(String),
     /// A value of the wrong type, or a word of no meaning.
     Value {
-        /// What was found.
+        /// Value found.
         found: String,
-        /// What should have been.
+        /// Description of the accepted values.
         expected: String,
     },
     /// A quantity's text was refused.
     Quantity(QuantityError),
     /// A number outside its range.
     OutOfRange {
-        /// What was found.
+        /// Value found.
         found: String,
         /// The accepted range, in words.
         expected: String,
     },
     /// Anything else: keys that exclude each other, settings that nothing can work with.
     Refused {
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
-        /// What to do instead.
+        /// Accepted alternative.
         expected: String,
     },
     /// A name that no node has.
@@ -189,9 +189,9 @@ pub enum Problem {
     },
     /// More nodes than a scenario may have.
     TooManyNodes {
-        /// How many were asked for.
+        /// Number of nodes requested.
         nodes: u64,
-        /// The most accepted.
+        /// Maximum number accepted.
         most: u64,
     },
     /// More pairs of nodes that hear each other than a scenario may have.
@@ -206,7 +206,7 @@ pub enum Problem {
     },
     /// Nothing to simulate: no node, or no flow.
     Nothing {
-        /// What is absent.
+        /// Missing item.
         what: &'static str,
     },
 }
@@ -221,7 +221,7 @@ impl Problem {
         Problem::Refused { what: what.into(), expected: expected.into() }
     }
 
-    /// What is wrong, without what was expected.
+    /// Describes the problem, without the accepted values.
     pub fn what(&self) -> String {
         match self {
             Problem::Empty => "the file is empty".into(),
@@ -257,7 +257,7 @@ impl Problem {
         }
     }
 
-    /// What was expected instead.
+    /// Describes the accepted values.
     pub fn expected(&self) -> String {
         match self {
             Problem::Empty => {

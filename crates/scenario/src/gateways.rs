@@ -23,12 +23,12 @@ impl Gateways {
         Gateways { list, of }
     }
 
-    /// Whether there is none.
+    /// True if there is no gateway.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether there is more than one.
+    /// True if there is more than one gateway.
     pub fn are_several(&self) -> bool {
         self.list.len() > 1
     }
@@ -43,12 +43,12 @@ impl Gateways {
         self.list.first().copied()
     }
 
-    /// Whether a node is one.
+    /// True if the node is a gateway.
     pub fn has(&self, node: NodeId) -> bool {
         self.list.contains(&node)
     }
 
-    /// The one that a node goes through, itself where it is one; `None` where it reaches none.
+    /// Returns the gateway that a node uses, itself if it is one; `None` if it reaches none.
     pub fn of(&self, node: NodeId) -> Option<NodeId> {
         match self.of.get(node.index()) {
             Some(of) => *of,

@@ -7,8 +7,9 @@ use fairmesh_document::Document;
 
 use crate::error::{KeyPath, Override, ScenarioError, Step};
 
-/// Where the values of a [`Draft`](crate::Draft) came from. Two drafts with the same values are equal
-/// whatever their origin.
+/// Source of the values of a [`Draft`](crate::Draft).
+///
+/// Two drafts with the same values are equal whatever their origin.
 #[derive(Clone, Default)]
 pub struct Origin {
     file: Option<Arc<str>>,
@@ -73,7 +74,7 @@ impl Origin {
     }
 }
 
-/// Whether `key` is what an override of `whole` has set; `*` in it stands for every element.
+/// True if `key` was set by an override of `whole`; `*` in `whole` stands for every element.
 fn inside(whole: &KeyPath, key: &KeyPath) -> bool {
     let same = |(a, b): (&Step, &Step)| match (a, b) {
         (Step::Key(star), Step::Index(_)) if star == "*" => true,

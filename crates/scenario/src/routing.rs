@@ -38,7 +38,7 @@ impl Graph {
         &self.edges[self.start[node as usize] as usize..self.start[node as usize + 1] as usize]
     }
 
-    /// Whether the two are adjacent.
+    /// True if the two nodes are adjacent.
     pub fn adjacent(&self, a: NodeId, b: NodeId) -> bool {
         self.neighbours(a.0).binary_search_by_key(&b.0, |e| e.0).is_ok()
     }

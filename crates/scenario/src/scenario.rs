@@ -53,11 +53,11 @@ pub struct Node {
     pub name: String,
     /// Place in metres, where known.
     pub position: Option<(f64, f64)>,
-    /// Whether it has a radio.
+    /// Kind of node, with or without a radio.
     pub kind: NodeKind,
-    /// Queue of its wireless interface, where not the scenario's.
+    /// Queue of its wireless interface, if it differs from the scenario's.
     pub queue: Option<InterfaceQueue>,
-    /// Airtime that its neighbours give it, to that of others, where they share it out.
+    /// Airtime that its neighbours give it, relative to others, if they share airtime.
     pub airtime_weight: f64,
     /// The kind of its radio: 0 is `[radio]`, 1 the first of [`Scenario::further`].
     pub radio: u8,
@@ -81,12 +81,12 @@ pub struct FurtherRadio {
     pub medium: u8,
 }
 
-/// What waits at a wireless interface.
+/// Queue of a wireless interface.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InterfaceQueue {
     /// The queue that a packet joins.
     pub discipline: DisciplineSpec,
-    /// Packets that the card's own queue below it takes; 0: it has none.
+    /// Packets that the card's own queue below it takes; 0 if it has none.
     pub device: u32,
 }
 
@@ -166,7 +166,7 @@ pub struct Flow {
     pub path: Vec<NodeId>,
     /// Wireless links on the way.
     pub wireless_hops: u32,
-    /// What the application does.
+    /// Traffic of the application.
     pub traffic: TrafficSpec,
     /// Stream or datagrams.
     pub transport: Transport,
@@ -394,7 +394,7 @@ impl Scenario {
         self.further_of(station).map_or(0, |r| r.medium)
     }
 
-    /// Whether radios have a queue and a backoff for each access category.
+    /// True if radios have a queue and a backoff for each access category.
     pub fn has_access_categories(&self) -> bool {
         self.mac.edca.is_some()
     }
@@ -404,17 +404,17 @@ impl Scenario {
         self.nodes.get(station.index()).and_then(|n| n.of).unwrap_or(station)
     }
 
-    /// Whether two stations are different radios of one node.
+    /// True if two stations are different radios of one node.
     pub fn same_device(&self, a: NodeId, b: NodeId) -> bool {
         a != b && self.device(a) == self.device(b)
     }
 
-    /// Whether some node has several radios, or some radios another channel or other settings.
+    /// True if some node has several radios, or some radios another channel or other settings.
     pub fn has_several_radios(&self) -> bool {
         !self.further.is_empty()
     }
 
-    /// The mean power of one link at its receiver; zero where it is not heard.
+    /// Returns the mean power of one link at its receiver; zero if it is not received.
     pub fn signal_of(&self, link: &Link) -> Power {
         let key = (link.from.0, link.to.0);
         let at = self.hearing.binary_search_by_key(&key, |h| (h.from, h.to));

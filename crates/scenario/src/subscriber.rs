@@ -1,4 +1,4 @@
-//! Who shares at a gateway: subscribers, and which way their flows cross it.
+//! Subscribers that share at a gateway, and the direction in which their flows cross it.
 
 use fairmesh_units::{BitRate, NodeId};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Subscribers {
     /// Each flow of the scenario is in one of them at most.
     pub list: Vec<Subscriber>,
-    /// How packets of several flows wait in the class that they share.
+    /// Queueing of the packets of several flows in their shared class.
     pub leaf: SharedLeaf,
 }
 
@@ -26,12 +26,12 @@ pub struct Subscriber {
     pub up: Share,
 }
 
-/// What a subscriber has in one direction.
+/// Share of a subscriber in one direction.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Share {
     /// Indices of the scenario's flows, rising.
     pub flows: Vec<usize>,
-    /// The most that they may have together, in IP bytes; positive.
+    /// Maximum total rate of these flows, in IP bytes; positive.
     pub ceiling: Option<BitRate>,
     /// The least that they are promised together, in IP bytes; at most the ceiling.
     pub guarantee: Option<BitRate>,
@@ -61,18 +61,20 @@ impl Subscriber {
     }
 }
 
-/// How a path crosses a gateway.
+/// Crossing of a gateway by a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Crossing {
     /// The gateway.
     pub gateway: NodeId,
     /// The mesh node at its end in the mesh.
     pub home: NodeId,
-    /// Whether data flows into the mesh.
+    /// True if data flows into the mesh.
     pub down: bool,
 }
 
-/// How a path crosses a gateway; `None` where it does not, or is in the mesh on both sides of it.
+/// Returns the crossing of a gateway by a path.
+///
+/// `None` if the path does not cross it, or is in the mesh on both sides of it.
 pub(crate) fn crossing(
     path: &[NodeId],
     gateway: NodeId,

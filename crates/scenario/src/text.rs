@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 
 /// A quantity with a unit.
 pub trait Quantity: FromStr<Err = QuantityError> {
-    /// What its text must be.
+    /// Unit of the quantity's text.
     const UNIT: Unit;
-    /// Its text.
+    /// Returns the quantity's text.
     fn text(&self) -> String;
 }
 

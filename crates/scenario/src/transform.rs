@@ -1,9 +1,9 @@
 //! Checked changes of a resolved world.
 //!
-//! What a scenario file can express is changed in the [`Draft`](crate::Draft), before it is resolved.
-//! The changes here serve callers that derive one world from another: a search that limits flows, a
-//! comparison of controls. Each returns a world that satisfies what [`Draft::build`](crate::Draft::build)
-//! guarantees, or an error.
+//! Settings that a scenario file can express are changed in the [`Draft`](crate::Draft), before it is resolved.
+//! The changes here serve callers that derive one world from another: a search that limits flows, a comparison of
+//! controls. Each returns a world that satisfies the guarantees of [`Draft::build`](crate::Draft::build), or an
+//! error.
 
 use fairmesh_control::Mechanism;
 use fairmesh_units::Span;

@@ -1,4 +1,4 @@
-//! What the models of a map's routers say together: band, generation, and who is not known.
+//! Band and generation derived from all router models of a map, and the unknown models.
 
 use std::collections::BTreeMap;
 

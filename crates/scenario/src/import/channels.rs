@@ -8,10 +8,10 @@ use fairmesh_phy::spectrum::Occupied;
 
 use super::ImportOptions;
 
-/// How many entries of a map name each channel.
+/// Number of map entries that name each channel.
 pub(super) type Channels = BTreeMap<u32, usize>;
 
-/// One radio of a map: what lies on one stretch of the spectrum.
+/// One radio of a map, which occupies one stretch of the spectrum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     /// The channel that most of its links name.

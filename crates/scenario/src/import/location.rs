@@ -74,7 +74,7 @@ fn degrees(value: &Value) -> Result<Option<(Degrees, bool)>, ()> {
     }
 }
 
-/// Whether a location can be one. One of exactly zero was never set.
+/// True if a location is valid. A location of exactly zero was never set.
 fn possible(&(lat, lng): &Degrees) -> bool {
     lat.abs() <= 90.0 && lng.abs() <= 180.0 && (lat, lng) != (0.0, 0.0)
 }

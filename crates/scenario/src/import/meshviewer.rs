@@ -34,12 +34,12 @@ struct FileNode {
     gateway: Value,
     #[serde(default)]
     is_online: Value,
-    /// Where version 4 and older files of ffmap have these two.
+    /// `is_gateway` and `is_online` as version 4 and older files of ffmap have them.
     #[serde(default)]
     flags: Properties<Flags>,
     #[serde(default)]
     location: Value,
-    /// What the device is.
+    /// Device model.
     #[serde(default)]
     model: Value,
 }
@@ -63,7 +63,7 @@ struct FileLink {
     r#type: Value,
 }
 
-/// What carries a link.
+/// Medium of a link.
 enum Medium {
     Radio,
     Cable,

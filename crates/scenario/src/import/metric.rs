@@ -1,8 +1,8 @@
-//! What the cost of a link says about its delivery probability.
+//! Conversion of a link's cost to its delivery probability.
 
 use serde::{Deserialize, Serialize};
 
-/// What link costs of a NetJSON file mean.
+/// Meaning of the link costs of a NetJSON file.
 ///
 /// Expected transmissions count data and acknowledgement, 1 / (forward × reverse) (De Couto et al.
 /// 2003). A cost says nothing about how the two share the loss, so each direction that has a cost
@@ -61,7 +61,7 @@ impl core::fmt::Display for Metric {
     }
 }
 
-/// What a cost says.
+/// Link quality derived from a cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Quality {
     /// A radio link with this delivery probability.
@@ -139,8 +139,10 @@ impl Metric {
         }
     }
 
-    /// What one cost says; `None` for a negative one and one that the metric does not have. A cost at or
-    /// above the protocol's infinity is a dead link.
+    /// Returns the quality that a cost stands for.
+    ///
+    /// `None` for a negative cost and for one that the metric does not have. A cost at or above the protocol's
+    /// infinity is a dead link.
     pub(super) fn quality(self, cost: f64) -> Option<Quality> {
         if cost.is_nan() || cost < 0.0 {
             return None;

@@ -35,7 +35,7 @@ pub const MAX_FILE_BYTES: usize = 64 << 20;
 /// Largest TOML file: people write them, and the parser needs up to seventy times as much memory.
 pub const MAX_TOML_BYTES: usize = 8 << 20;
 
-/// What to make of a map. TOML scenarios say all this themselves and ignore the options.
+/// Options for importing a map. TOML scenarios contain all of this and ignore the options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
     /// The gateways, each by id, label or address. By default one, the map's own: what it calls a gateway, else a
@@ -47,12 +47,12 @@ pub struct ImportOptions {
     pub graph: Option<String>,
     /// Which way the flows go.
     pub direction: Direction,
-    /// How many nodes get a flow: evenly spaced among the reachable ones, from near to far. All by
-    /// default.
+    /// Number of nodes that get a flow: evenly spaced among the reachable ones, from near to far.
+    /// All by default.
     pub flows: Option<usize>,
     /// Connections of each of these nodes in each direction; 1 by default.
     pub connections: Option<u32>,
-    /// Whether each node is a subscriber with all its flows.
+    /// True if each node is a subscriber with all its flows.
     pub subscribers: bool,
     /// PHY; by default 802.11g if there is a `rate`, else what the routers' models have, and 802.11n where
     /// the map names none (802.11ac on a channel at 5 GHz).
@@ -66,7 +66,7 @@ pub struct ImportOptions {
     pub streams: Option<u8>,
     /// With these: one channel for all links; by default those that the map names, else 6 or 36.
     pub channel: Option<u32>,
-    /// What link costs mean; guessed by default from the map's `metric` and `protocol`.
+    /// Meaning of link costs; derived by default from the map's `metric` and `protocol`.
     pub metric: Option<Metric>,
     /// Nodes this many hops apart (1 or 2) sense each other.
     pub sense_hops: u32,
@@ -170,7 +170,7 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
     }
 }
 
-/// Whether a text is a JSON list rather than TOML that begins with a table's header.
+/// True if a text is a JSON list rather than TOML that begins with a table's header.
 fn is_json_list(text: &str) -> bool {
     let Some(mut rest) = text.strip_prefix('[') else { return false };
     // The header of a table is on one line and begins with a name or a further bracket.

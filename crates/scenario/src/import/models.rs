@@ -1,4 +1,4 @@
-//! What well-known routers have in the air.
+//! Radio capabilities of well-known routers.
 //!
 //! Source: the speed classes and streams of vendors' data sheets, as OpenWrt's Table of Hardware repeats them
 //! (openwrt.org/toh); a device of several revisions has what all of them have. Amendment and spatial streams per
@@ -13,7 +13,7 @@ pub(super) type Radio = Option<(Generation, u8)>;
 /// A router model.
 #[derive(Debug, PartialEq)]
 pub(super) struct Model {
-    /// How its name begins, in small letters; a digit may not follow.
+    /// Prefix of the model name, in lower case; a digit may not follow.
     name: &'static str,
     ghz2: Radio,
     ghz5: Radio,

@@ -54,11 +54,11 @@ struct FileNode {
 struct NodeProperties {
     /// Degrees, see [`location`].
     location: Value,
-    /// What the device is.
+    /// Device model.
     model: Value,
     /// Channel number of its radio.
     channel: Value,
-    /// Those of several radios.
+    /// Channel numbers of several radios.
     channels: Value,
     /// The middle of its radio's channel, MHz.
     frequency: Value,
@@ -70,9 +70,9 @@ struct NodeProperties {
     router_addr: Value,
     /// Further addresses.
     addresses: Value,
-    /// Whether it is a gateway.
+    /// Marks a gateway.
     is_gateway: Value,
-    /// The same, or the name of the gateway that it uses.
+    /// Marks a gateway, or names the gateway that the node uses.
     gateway: Value,
     /// A name.
     hostname: Value,
@@ -137,11 +137,11 @@ struct LinkProperties {
     tq: Value,
     /// Mean power of the source at the target, dBm.
     signal: Value,
-    /// What the source's rate control expects of it, Mbit/s.
+    /// Throughput that the source's rate control expects, Mbit/s.
     throughput: Value,
     /// Channel number.
     channel: Value,
-    /// The middle of the channel, MHz.
+    /// Centre frequency of the channel, MHz.
     frequency: Value,
 }
 

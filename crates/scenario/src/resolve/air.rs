@@ -11,7 +11,7 @@ use crate::scenario::FurtherRadio;
 use fairmesh_units::NodeId;
 use fairmesh_wifi::Hearing;
 
-/// Who hears whom, on whatever channel.
+/// Reception between stations, on all channels.
 pub(super) struct Air {
     pub medium: Medium,
     pub leaks: Vec<Hearing>,

@@ -26,12 +26,12 @@ struct Entry {
     to_key: KeyPath,
 }
 
-/// Where a flow was written.
+/// Position and settings of a flow as written in the file.
 pub(super) struct Written {
     pub key: KeyPath,
-    /// The name it was given, which its connections share.
+    /// The name given to it, which its connections share.
     pub name: Option<String>,
-    /// Whether it was given a weight.
+    /// True if a weight was given.
     pub weight: bool,
 }
 

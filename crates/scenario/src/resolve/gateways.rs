@@ -11,8 +11,10 @@ use crate::error::{KeyPath, Problem};
 use crate::routing::{FAR, Graph, Router};
 use crate::scenario::{Gateways, NodeKind, Wire};
 
-/// What packets take: one graph of everything, and with several gateways the mesh and the wires behind it
-/// apart, because hosts of the wired world do not carry the mesh's traffic from one gateway to another.
+/// Graphs that packets take.
+///
+/// One graph holds all links and wires. With several gateways, the mesh and the wires behind it are also kept apart,
+/// because hosts of the wired world do not carry the mesh's traffic from one gateway to another.
 pub(super) struct Routes {
     /// Links and wires.
     pub all: Graph,

@@ -1,4 +1,4 @@
-//! Who hears whom, at what power, with what delay.
+//! Reception between stations: pairs, received power and propagation delay.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ use crate::scenario::Link;
 pub(super) struct Medium {
     pub hearing: Vec<Hearing>,
     pub links: Vec<Link>,
-    /// Where positions make the links.
+    /// Propagation model, if links are derived from positions.
     pub propagation: Option<Propagation>,
-    /// Details that were for links of other radios.
+    /// Indices of link details that belong to links of other radios.
     pub missed: Vec<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Medium {
     }
 }
 
-/// Whether both are on the air of these members.
+/// True if both nodes are among these members; true without members.
 fn both(members: Option<&Members<'_>>, a: NodeId, b: NodeId) -> bool {
     members.is_none_or(|m| m.has(a) && m.has(b))
 }
@@ -168,13 +168,13 @@ fn check_density(pairs: usize, key: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is known of an ordered pair.
+/// Properties of an ordered pair.
 #[derive(Clone, Copy)]
 struct Pair {
     rate: Option<Rate>,
     /// `None`: sensed only.
     delivery: Option<Probability>,
-    /// Where it is told.
+    /// Received power, if given.
     signal: Option<Power>,
 }
 

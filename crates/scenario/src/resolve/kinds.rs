@@ -10,9 +10,9 @@ use super::{Result, fail, modern};
 use crate::draft::{Draft, LinkDraft, LinkEntry, PhyName, RadioDraft};
 use crate::error::{KeyPath, Problem, ScenarioError, Step};
 
-/// What `[radio]` is called among others.
+/// Name of the `[radio]` section among several radios.
 pub(super) const MAIN: &str = "main";
-/// Most kinds of radio in one scenario: as many as there are channels of 20 MHz that do not overlap, and some.
+/// Maximum number of radio kinds in a scenario, above the number of non-overlapping 20 MHz channels.
 const MOST_KINDS: usize = 32;
 
 /// A kind of radio.
@@ -61,7 +61,7 @@ pub(super) fn list(draft: &Draft) -> Result<Vec<Kind<'_>>> {
     Ok(all)
 }
 
-/// Where it lies; of a channel that does not exist nothing is asked any more.
+/// Returns the occupied spectrum; 5180 MHz is assumed for a channel that does not exist.
 fn occupied(r: &RadioDraft) -> Occupied {
     let mhz = r.width.map_or(20, |w| (w.0 / 1_000_000) as u32);
     let spread = matches!(r.phy, PhyName::B | PhyName::BShort);
@@ -83,7 +83,7 @@ impl Kind<'_> {
         }
     }
 
-    /// Whether a link that names this radio, or none, runs on it.
+    /// True if a link that names this radio, or none, runs on it.
     pub fn carries(&self, link: &LinkDraft) -> bool {
         link.radio.as_ref().is_none_or(|r| *r == self.name)
     }

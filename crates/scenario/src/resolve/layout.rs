@@ -13,7 +13,7 @@ use crate::name::Name;
 use crate::neighbours::Place;
 use crate::scenario::NodeKind;
 
-/// What a layout makes.
+/// Result of a layout.
 pub(super) struct Layout {
     pub names: Vec<Name>,
     pub places: Vec<Place>,

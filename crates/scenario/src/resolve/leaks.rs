@@ -1,4 +1,4 @@
-//! Who has whose energy from another channel.
+//! Energy that stations receive from other channels.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ use crate::draft::Draft;
 use crate::error::Problem;
 use crate::neighbours::{Cells, Place};
 
-/// What one radio of a node has of another: 20 dBm less 40 dB between their antennas. An assumption of ours.
+/// Power that one radio of a node receives from another, dBm: 20 dBm less 40 dB between their antennas. This is an
+/// assumption of this project.
 const WITHIN_NODE_DBM: f64 = -20.0;
 
 /// All pairs of stations on different channels of which the second notices the first. `media` and `members` are by kind.
@@ -93,7 +94,7 @@ fn near(draft: &Draft, nodes: &Nodes, medium: &Medium) -> BTreeSet<(NodeId, Node
     near
 }
 
-/// What is left `db` below counts while carrier sense would notice it.
+/// Pushes the pairs whose power less `db` is still above the carrier-sense threshold.
 fn by_strength(
     nodes: &Nodes,
     medium: &Medium,

@@ -324,7 +324,7 @@ fn heard_by(
     Ok(heard)
 }
 
-/// What routes run on, with costs: pairs that decode both ways, wires, and from radio to radio of a node.
+/// Returns the edges for routing, with costs: pairs that decode both ways, wires, and between radios of a node.
 fn edges(
     draft: &Draft,
     nodes: &Nodes,

@@ -23,7 +23,7 @@ pub(super) fn generation(phy: PhyName) -> Option<Generation> {
     }
 }
 
-/// What is asked of a mode, by the radio and by a link.
+/// Settings of a mode that the radio or a link requests.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     mcs: Option<u8>,
@@ -125,7 +125,7 @@ fn only_today() -> Problem {
     )
 }
 
-/// What nobody models, by name.
+/// Rejects features that are not modelled, by name.
 pub(super) fn refuse_features(r: &RadioDraft) -> Result<()> {
     let asked = [
         (r.ofdma, "ofdma", "OFDMA is not modelled"),
@@ -207,7 +207,7 @@ fn add_family(modes: &mut Vec<Mode>, g: Generation, of: Mode) {
     }
 }
 
-/// How long a station may keep the medium.
+/// Returns the longest time for which a station may keep the medium.
 pub(super) fn txop(r: &RadioDraft) -> Result<Span> {
     let txop = r.txop.unwrap_or(Span::ZERO);
     if txop > LONGEST_TXOP {

@@ -17,11 +17,11 @@ use crate::scenario::{Node, NodeKind};
 /// The nodes: wireless ones first.
 pub(super) struct Nodes {
     pub list: Vec<Node>,
-    /// How many of them are wireless nodes; their further radios follow.
+    /// Number of wireless nodes in the list; their further radios follow.
     pub devices: usize,
-    /// How many are wireless: nodes and further radios.
+    /// Number of wireless stations: nodes and further radios.
     pub wireless: usize,
-    /// By wireless node: its radios, by place among the kinds, each with the station that it is. The first is the node.
+    /// Radios of each wireless node, by place among the kinds, with the station of each. The first is the node.
     pub radios: Vec<Vec<(usize, NodeId)>>,
     /// As named, each once.
     pub gateways: Vec<NodeId>,

@@ -11,12 +11,12 @@ use crate::draft::{QueueDraft, USUAL_PACKETS};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::scenario::InterfaceQueue;
 
-/// What `[radio]` says.
+/// Resolved `[radio]` section.
 pub(super) struct Radio {
     pub mac: MacConfig,
     pub queue: InterfaceQueue,
     pub errors: FrameErrors,
-    /// Time to send a full-sized packet: what RED ages its average by.
+    /// Time to send a full-sized packet, by which RED ages its average.
     pub packet_time: Span,
 }
 

@@ -29,7 +29,7 @@ impl Nodes {
         }
     }
 
-    /// Whether two nodes are adjacent over some radio, or over that one.
+    /// True if two nodes are adjacent over any radio, or over the one given.
     pub fn joined(&self, graph: &Graph, a: NodeId, b: NodeId, on: Option<NodeId>) -> bool {
         let ends = self.stations(b).filter(|s| on.is_none_or(|on| on == *s));
         ends.into_iter().any(|t| self.stations(a).any(|s| graph.adjacent(s, t)))

@@ -15,7 +15,7 @@ const USUAL_RATE: BitRate = BitRate(100_000_000);
 const USUAL_DELAY: Span = Span::from_millis(1);
 const USUAL_QUEUE: u32 = 1000;
 
-/// What both sections say of a wire.
+/// Wire settings that both sections share.
 struct Details {
     rate: Option<BitRate>,
     delay: Option<Span>,

@@ -36,9 +36,9 @@ pub(super) struct MapNode {
     pub names: Vec<String>,
     /// Degrees north and east.
     pub location: Option<Degrees>,
-    /// What the device is.
+    /// Device model.
     pub model: Option<String>,
-    /// Channels that its radios are on; nothing where it does not say.
+    /// Channels of its radios; empty if the map names none.
     pub channels: Vec<u32>,
 }
 
@@ -49,11 +49,11 @@ pub(super) struct MapLink {
     pub quality: Quality,
     /// The other direction, where the entry has it.
     pub back: Option<Quality>,
-    /// What the entry says of its radio; of the direction from source to target.
+    /// Radio data of the entry, for the direction from source to target.
     pub radio: OnAir,
 }
 
-/// What a map says of a link beside its quality.
+/// Data of a map about a link besides its quality.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OnAir {
     /// Mean received power, dBm.
@@ -275,7 +275,9 @@ impl Map {
         }
     }
 
-    /// What is heard by pair and radio. What names no channel is on the one that the pair's other entries name.
+    /// Returns the links heard, by pair and radio.
+    ///
+    /// An entry without a channel is on the one channel that the other entries of the pair name.
     fn heard(&mut self, places: &Places) -> BTreeMap<(usize, usize, usize), Pair> {
         let mut named = BTreeMap::<(usize, usize), BTreeSet<usize>>::new();
         for &(a, b, channel) in self.radio.keys().filter(|k| k.2.is_some()) {

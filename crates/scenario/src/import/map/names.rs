@@ -56,7 +56,7 @@ fn note(names: &mut BTreeMap<String, Known>, name: &str, node: usize) {
 }
 
 impl Names {
-    /// Whether the id was free.
+    /// Adds a node; returns true if its id was free.
     pub fn add(&mut self, node: &MapNode, at: usize) -> bool {
         if self.ids.insert(node.id.clone(), at).is_some() {
             return false;

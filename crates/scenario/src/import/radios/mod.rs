@@ -27,12 +27,12 @@ pub(super) struct Radios {
     /// Those beside it, in the order of [`Places::all`].
     pub further: Vec<(String, FurtherRadioDraft)>,
     pub notes: Vec<String>,
-    /// What is asked of the links of each.
+    /// Rate selection for the links of each radio.
     today: Vec<Option<Today>>,
 }
 
 impl Radios {
-    /// Where they are: on one channel, or on those that the links name.
+    /// Returns the places of the radios: one channel, or the channels that the links name.
     pub fn places(
         options: &ImportOptions,
         models: &[Option<String>],
@@ -201,7 +201,7 @@ impl Radios {
         ]
     }
 
-    /// What was assumed of so many links, once all were asked for.
+    /// Describes the assumptions about the links; to be called after all rates were chosen.
     pub fn rates(&self, links: &[Directed]) -> Vec<String> {
         let of = |(place, today): (usize, &Option<Today>)| {
             let links: Vec<&Directed> = links.iter().filter(|l| l.place == place).collect();
@@ -211,7 +211,7 @@ impl Radios {
     }
 }
 
-/// What is left of links that do not have a channel of their own.
+/// Returns notes on links whose channel is merged with another, and on the channels in use.
 fn other_channels(places: &Places, channels: &Channels) -> Vec<String> {
     let mut notes = Vec::new();
     let all: usize = channels.values().sum();
@@ -239,7 +239,7 @@ fn other_channels(places: &Places, channels: &Channels) -> Vec<String> {
     notes
 }
 
-/// Whether 802.11a, b or g is asked for.
+/// True if 802.11a, b or g is requested.
 fn old(options: &ImportOptions) -> bool {
     match options.phy {
         None => options.rate.is_some(),

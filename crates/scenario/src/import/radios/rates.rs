@@ -10,7 +10,7 @@ use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 
 /// Guard interval, ns, of all: what every radio has.
 const GUARD: u32 = 800;
-/// What is sent over a link for its rate to be chosen: full-size segments.
+/// Traffic for which the rate of a link is chosen: full-size segments.
 const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
 /// A full-size frame, bytes.
 const FULL: u32 = 1536;
@@ -23,19 +23,19 @@ const NOISE_FIGURE: Decibel = Decibel(7.0);
 /// Rates that a note lists.
 const LISTED: usize = 5;
 
-/// What a map says of one direction of a link.
+/// Data of a map about one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::import) struct Heard {
     /// Delivery probability.
     pub delivery: f64,
     /// Mean received power, dBm.
     pub signal: Option<f64>,
-    /// What a rate control expects of it, Mbit/s (batman V).
+    /// Throughput that a rate control expects, Mbit/s (batman V).
     pub throughput: Option<f64>,
 }
 
 impl Heard {
-    /// Of parallel links: the one of which more arrives; of equals the faster, then the stronger.
+    /// Selects between parallel links: the higher delivery, then the higher throughput, then the stronger signal.
     pub fn better_than(&self, other: &Heard) -> bool {
         let of = |h: &Heard| {
             let low = f64::NEG_INFINITY;
@@ -72,7 +72,7 @@ impl By {
     }
 }
 
-/// What is asked of every link with radios of today.
+/// Parameters common to all links of 802.11n and later radios.
 pub(super) struct Today {
     phy: Phy,
     modes: Vec<Known>,
@@ -105,7 +105,7 @@ pub(super) struct Choice {
 }
 
 impl Today {
-    /// What was assumed of these links, all of this radio.
+    /// Describes the assumptions about these links, all of this radio.
     pub fn told(&self, links: &[&Directed]) -> String {
         let (mut by, mut modes) = (BTreeMap::<By, usize>::new(), BTreeMap::new());
         for l in links {
