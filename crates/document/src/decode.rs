@@ -64,7 +64,7 @@ impl std::fmt::Display for Fault {
 }
 impl std::error::Error for Fault {}
 
-/// What serde calls by the name of a Rust type, for people who write files.
+/// Describes a type, which serde calls by its Rust name, for authors of files.
 fn in_words(expected: &str) -> String {
     match expected {
         "u8" => "a whole number from 0 to 255",

@@ -1,4 +1,4 @@
-//! Where in a document a value stands.
+//! Position of a value in a document.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub enum Step {
     Index(usize),
 }
 
-/// Where in a file a value stands: `flow[2].to`.
+/// Position of a value in a file: `flow[2].to`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct KeyPath(pub Vec<Step>);
 

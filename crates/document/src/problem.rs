@@ -1,4 +1,4 @@
-//! What can be wrong with a document, and where.
+//! Problems of a document and their positions.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub struct Located {
     pub line: Option<usize>,
     /// The offending key.
     pub key: KeyPath,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -52,23 +52,23 @@ pub enum Problem {
     MissingKey(String),
     /// A value of the wrong type, or a word of no meaning.
     Value {
-        /// What was found.
+        /// Value found.
         found: String,
-        /// What should have been.
+        /// Description of the accepted values.
         expected: String,
     },
     /// A number outside its range.
     OutOfRange {
-        /// What was found.
+        /// Value found.
         found: String,
         /// The accepted range, in words.
         expected: String,
     },
     /// Anything else.
     Refused {
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
-        /// What to do instead.
+        /// Accepted alternative.
         expected: String,
     },
 }

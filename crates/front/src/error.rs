@@ -1,4 +1,4 @@
-//! What can go wrong at the command line: one line each, and an exit code.
+//! Errors of the command line: one line each, and an exit code.
 
 use std::fmt::Display;
 use std::io;
@@ -15,10 +15,10 @@ pub enum CliError {
     Option {
         /// The option as typed, such as `--seeds`.
         option: String,
-        /// What was found and what was expected.
+        /// Description of the problem and of the accepted values.
         problem: String,
     },
-    /// A file, a scenario or a run is wrong.
+    /// Error in a file, a scenario or a run.
     #[error(transparent)]
     Lab(LabError),
     /// A store has results of another program.

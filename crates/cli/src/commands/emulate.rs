@@ -168,7 +168,7 @@ fn invalid(record: &RunRecord) -> Option<String> {
     (!e.valid).then(|| e.problems.join("; "))
 }
 
-/// How the run kept its time and what its queues lost.
+/// Summarises the timing of the run and the losses of its queues.
 pub(crate) fn summary(e: &EmulationRecord) -> String {
     let l = &e.lateness_s;
     let us = |s: f64| format!("{:.0} µs", s * 1e6);

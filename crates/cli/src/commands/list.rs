@@ -55,7 +55,7 @@ fn words<const N: usize>(header: [&str; N]) -> Table {
     t
 }
 
-/// Where a kind of node stands and what it must have, name by name.
+/// Returns the place of a kind of node and its requirements, by name.
 fn needs(n: &Needs) -> [(&'static str, String); 5] {
     let header = match n.header_bytes {
         0 => String::new(),

@@ -36,7 +36,7 @@ pub fn run(args: &OptimumArgs, registry: &Registry, out: &mut dyn Write) -> Resu
 /// Takes the optimum from a store, or searches it; reports one that cannot be kept.
 ///
 /// # Errors
-/// What the engine refuses; a store that cannot be read.
+/// Returns the engine's errors, and an error if the store cannot be read.
 pub fn search(
     scenario: &Scenario,
     per: Option<Share>,

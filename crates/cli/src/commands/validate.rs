@@ -30,7 +30,7 @@ pub fn run(args: &ValidateArgs, registry: &Registry, out: &mut dyn Write) -> Res
     check(&args.scenario, &changes, args.json, registry, out)
 }
 
-/// What a correct scenario amounts to.
+/// Summary of a correct scenario.
 #[derive(Serialize)]
 struct Summary<'a> {
     schema: u32,
@@ -43,7 +43,7 @@ struct Summary<'a> {
     warmup_s: f64,
     /// The gateway, if there is one.
     gateway: Option<&'a str>,
-    /// Where there are several, these.
+    /// Gateways, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gateways: Vec<&'a str>,
     control: String,
