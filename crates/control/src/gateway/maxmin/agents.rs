@@ -1,4 +1,4 @@
-//! Floods: what is said of them, what is limited because of them, and what agents at homes are told.
+//! Floods: their reports, the limits because of them, and the messages to agents at homes.
 
 use fairmesh_units::{BitRate, NodeId, Span};
 
@@ -8,18 +8,22 @@ use crate::gateway::floods::News;
 use crate::sources::agent::codec::Order;
 use crate::{Actions, Reason, Value};
 
-/// s between messages: until the source keeps its limit, while it does, and once nothing came of them.
+/// Time between messages until the source keeps its limit, s.
 const SOON: f64 = 1.0;
+/// Time between messages while the source keeps its limit, s.
 const RENEWED: f64 = 4.0;
+/// Time between messages after they had no effect, s.
 const SELDOM: f64 = 10.0;
-/// s that the source must keep its limit to be believed, and must not to be believed no more; s without it after which nobody is there.
+/// Time for which the source must keep its limit to count as limited, s.
 const BELIEVED: f64 = 2.0;
+/// Time for which it must exceed its limit to count as unlimited again, s.
 const LOST: f64 = 5.0;
+/// Time without effect after which no agent is assumed there, s.
 const DEAF: f64 = 20.0;
-/// s that the others need to recover once a flood is limited at its source: TCP's timeouts have grown.
+/// Time that the others need to recover once a flood is limited at its source, s: TCP's timeouts have grown.
 const CALM: f64 = 10.0;
 
-/// What changed of a flow's limit because it does not answer, or because its home's flood does not.
+/// Returns the reason for a flow's limit if the flow, or its home's flood, does not respond to it.
 pub(super) fn reason(s: &Subscriber, limit: BitRate) -> Option<Reason> {
     let (flow, limit) = (Value::Flow(s.flow), Value::Rate(limit));
     let rate = |bps: f64| Value::Rate(bucket(bps));
@@ -54,10 +58,11 @@ pub(super) fn reason(s: &Subscriber, limit: BitRate) -> Option<Reason> {
 #[derive(Clone, Debug)]
 struct Home {
     node: NodeId,
-    /// s since it was first asked to keep its limit, and until it is told again.
+    /// Time since it was first asked to keep its limit, s.
     asked: f64,
+    /// Time until the next message, s.
     next: f64,
-    /// s for which it has kept it, less than 0: for which it has not.
+    /// Time for which it has kept its limit, s; negative: time for which it has not.
     kept: f64,
     held: bool,
     deaf: bool,
@@ -65,13 +70,13 @@ struct Home {
 
 #[derive(Debug)]
 pub(super) struct Agents {
-    /// Whether homes may have any.
+    /// True if homes may have agents.
     on: bool,
     keep: Span,
-    /// Of the last message.
+    /// Number of the last message.
     number: u32,
     homes: Vec<Home>,
-    /// s until what the others have is judged again.
+    /// Time until the service of the others is judged again, s.
     calm: f64,
 }
 
@@ -84,8 +89,9 @@ impl Agents {
         self.on
     }
 
-    /// Finds who floods and who does so no more. Whether the others have to wait: what they miss now is
-    /// the flood's doing, and is over once its source is limited.
+    /// Updates the floods; returns true if the search must wait.
+    ///
+    /// Service that the others miss in the meantime is due to the flood, and returns once its source is limited.
     pub fn look(&mut self, elapsed: f64, all: &mut [Subscriber], actions: &mut Actions) -> bool {
         if all.iter().any(|s| s.news.is_some()) {
             self.meet(all, actions);
@@ -100,7 +106,7 @@ impl Agents {
                 false => home.kept.min(0.0) - elapsed,
             };
             let before = home.held;
-            // What comes through the air varies.
+            // The rate of traffic over the air varies.
             home.held = self.on && home.kept >= if before { -LOST } else { BELIEVED };
             changed |= home.held != before;
             let node = Value::Node(home.node);
@@ -124,7 +130,7 @@ impl Agents {
         hopes || self.calm > 0.0 || all.iter().any(|s| s.watch.is_tried())
     }
 
-    /// Homes whose flood has begun or ended.
+    /// Updates the list of homes after floods began or ended.
     fn meet(&mut self, all: &mut [Subscriber], actions: &mut Actions) {
         let floods = |node: NodeId| all.iter().any(|s| s.home == Some(node) && s.watch.is_flood());
         let ended: Vec<NodeId> =
@@ -149,7 +155,7 @@ impl Agents {
         self.beside(all);
     }
 
-    /// The other traffic of homes whose flood nothing limits at its source.
+    /// Marks the other traffic of homes whose flood is not limited at its source.
     fn beside(&self, all: &mut [Subscriber]) {
         for s in all {
             let home = self.homes.iter().find(|h| Some(h.node) == s.home);
@@ -157,7 +163,7 @@ impl Agents {
         }
     }
 
-    /// Tells homes with a flood what all that they send may have together.
+    /// Sends the total limit of a home's traffic to each home with a flood.
     pub fn tell(&mut self, elapsed: f64, all: &[Subscriber], actions: &mut Actions) {
         if !self.on {
             return;

@@ -1,35 +1,36 @@
-//! Whether anybody misses something at the limits of the moment.
+//! Detection of subscribers that lack service at the present limits.
 
 use super::service::{PACKET, Standing};
 use super::subscriber::Subscriber;
 
-/// Want from which nothing is raised.
+/// Debt, as a fraction of the starvation threshold, above which nothing is raised.
 pub(super) const UNEASY: f64 = 0.3;
-/// Want from which a try has failed at once.
+/// Debt, as a fraction of the starvation threshold, at which a trial fails at once.
 const WANT: f64 = 0.5;
-/// Part of its limit below which somebody is short after a few seconds, and after a whole watch.
+/// Fraction of the limit below which a subscriber is short after a few seconds.
 const EARLY: f64 = 0.82;
+/// Fraction of the limit below which a subscriber is short after a whole watch.
 const SHORT: f64 = 0.95;
-/// How much more of the slack counts after a few seconds.
+/// Factor of the slack in the early bound.
 const EARLIER: f64 = 1.5;
-/// From here on nobody doubts.
+/// Fraction of the limit above which a subscriber certainly has full service.
 const FINE: f64 = 0.965;
-/// s after which the early bound counts.
+/// Time after which the early bound applies, s.
 const FEW: f64 = 3.0;
-/// s without a packet that are no chance.
+/// Idle time that is not due to chance, s.
 pub(super) const SILENT: f64 = 1.5;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Mood {
-    /// Everybody with much to send has what it may.
+    /// All backlogged subscribers have their full limit.
     Quiet,
-    /// Not watched for long enough.
+    /// The time of observation is too short.
     Unsure,
-    /// Somebody, at this place, has not.
+    /// The subscriber at this place does not have its full limit.
     Short(usize),
 }
 
-/// Everybody's mood after they were to be watched for so long, s; all may miss `slack` of their limits.
+/// Returns the verdict over all subscribers after `watch` s; each may miss `slack` of its limit.
 pub(super) fn mood(all: &[Subscriber], watch: f64, patient: bool, slack: f64) -> Mood {
     let mut mood = Mood::Quiet;
     for (i, s) in all.iter().enumerate() {
@@ -42,7 +43,7 @@ pub(super) fn mood(all: &[Subscriber], watch: f64, patient: bool, slack: f64) ->
     mood
 }
 
-/// Whoever is short, by place.
+/// Returns the places of the subscribers that are short.
 pub(super) fn short(all: &[Subscriber], watch: f64, slack: f64) -> Vec<usize> {
     (0..all.len()).filter(|&i| matches!(of(&all[i], watch, false, slack), Mood::Short(_))).collect()
 }
@@ -52,7 +53,7 @@ fn of(s: &Subscriber, watch: f64, patient: bool, slack: f64) -> Mood {
         return Mood::Quiet;
     }
     let (seen, part) = s.service.trial();
-    // What a packet more or less would make of it.
+    // Effect of one packet more or less.
     let grain = 0.5 * PACKET / (s.limit * seen.max(1.0));
     let early =
         seen >= FEW && part < EARLY - grain - EARLIER * slack || s.service.silent() > SILENT;

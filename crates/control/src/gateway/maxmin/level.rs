@@ -1,22 +1,26 @@
-//! The common level, and what is known of how high it can be.
+//! The common level and the bounds known for it.
 
-/// A level below this part of where the search began is none.
+/// Lowest level, as a fraction of the level where the search began.
 const LEAST: f64 = 1e-4;
-/// Factor of a step while no edge is known, and below where one is likely.
+/// Factor of a step while no edge is known.
 const FIRST: f64 = 1.25;
+/// Maximum factor of a step below `early`, the level to which the search climbs faster.
 const FAST: f64 = 1.5;
-/// Edges after which the next is believed at once.
+/// Number of edges met after which the next one is accepted at once.
 const ENOUGH: u32 = 3;
-/// Edges that are known so well are not looked for further.
+/// Ratio of edge to carried level below which the edge is not narrowed down further.
 const CLOSE: f64 = 1.07;
-/// Factor of the first step above a known edge, and how it grows.
+/// Factor of the first step above a known edge.
 const AGAIN: f64 = 1.04;
+/// Growth of the steps above a known edge.
 const GROWTH: f64 = 1.5;
-/// How long an edge is believed, s: at first, how that grows when it is met again, at most.
+/// Time for which a new edge is trusted, s.
 const TRUST: f64 = 60.0;
+/// Factor by which that time grows if the edge is met again.
 const LONGER: f64 = 1.5;
+/// Maximum time for which an edge is trusted, s.
 const MOST: f64 = 240.0;
-/// Edges that differ by less are one.
+/// Relative difference below which two edges are the same.
 const SAME: f64 = 0.08;
 
 /// Rate per weight, bit/s.
@@ -25,32 +29,33 @@ pub(super) struct Level {
     now: f64,
     begin: f64,
     upper: f64,
-    /// Part of `carried` at which it rests.
+    /// Fraction of `carried` at which the level rests.
     rest: f64,
-    /// The highest at which nobody was short.
+    /// Highest level at which no subscriber was short.
     carried: f64,
-    /// Part of it that is left while others are tried with more.
+    /// Fraction of `carried` that is left while other subscribers are tried with more.
     low: f64,
-    /// The same while nobody had more than the level.
+    /// Highest carried level while no subscriber had more than the level.
     common: f64,
-    /// The lowest above it at which somebody was.
+    /// Lowest level above `carried` at which a subscriber was short.
     edge: Option<f64>,
-    /// Levels in a row that were carried.
+    /// Number of consecutive levels that were carried.
     row: u32,
-    /// Part of a step above the edge.
+    /// Relative size of a step above the edge.
     stride: f64,
-    /// No edge was ever met.
+    /// True if no edge was ever met.
     young: bool,
-    /// Somebody was short before any edge was met.
+    /// True if a subscriber was short before any edge was met.
     startled: bool,
     firm: bool,
-    /// Below this it climbs faster.
+    /// Level below which it climbs faster.
     pub early: f64,
     met: u32,
-    /// s since the edge was met, and how long it is believed.
+    /// Time since the edge was met, s.
     age: f64,
+    /// Time for which the edge is trusted, s.
     trust: f64,
-    /// s since limits changed.
+    /// Time since limits changed, s.
     pub since: f64,
 }
 
@@ -78,7 +83,7 @@ impl Level {
         }
     }
 
-    /// The search begins at a part of where it would, and climbs fast up to another.
+    /// Starts the search at a fraction of its level, with fast climbing up to `early`.
     pub fn begin(&mut self, part: f64, early: f64) {
         self.scale(part);
         self.early = early;
@@ -92,7 +97,7 @@ impl Level {
         self.carried
     }
 
-    /// No edge was ever met.
+    /// Returns true if no edge was ever met.
     pub fn young(&self) -> bool {
         self.young
     }
@@ -108,11 +113,11 @@ impl Level {
     }
 
     fn bounded(&self, level: f64) -> f64 {
-        // A NaN, which no arithmetic here should give, is the least.
+        // A NaN, which no arithmetic here should produce, becomes the lowest level.
         level.max(LEAST * self.begin).min(self.upper)
     }
 
-    /// The same air for others: everything that is known of the level moves with it.
+    /// Scales all known levels by a factor, when the same air is shared by another set of flows.
     pub fn scale(&mut self, factor: f64) {
         self.now = self.bounded(self.now * factor);
         self.carried = self.bounded(self.carried * factor);
@@ -121,21 +126,21 @@ impl Level {
         self.edge = self.edge.map(|e| e * factor);
     }
 
-    /// An earlier run had found this.
+    /// Takes over the level that an earlier run found.
     pub fn recall(&mut self, level: f64) {
         self.set(level);
         self.carried = self.now;
     }
 
-    /// Nobody is short at the present level; by what factor it is above what was known.
+    /// Records that the present level is carried; returns its factor over the level known before.
     pub fn carries(&mut self) -> f64 {
         let rise = (self.now / self.carried).max(1.0);
         self.carried = self.carried.max(self.now);
-        // What the others have while some have more, all could have.
+        // A level that the others have while some have more could be had by all.
         self.common = self.common.max(self.carried);
         self.row += 1;
         if self.edge.is_none_or(|e| e <= self.carried) {
-            // What was the edge is none: the search goes on above it.
+            // The edge was wrong: the search continues above it.
             (self.edge, self.stride) = (None, (GROWTH * self.stride).min(FIRST - 1.0));
             if !self.firm {
                 (self.young, self.stride) = (true, FIRST - 1.0);
@@ -144,7 +149,7 @@ impl Level {
         rise
     }
 
-    /// Somebody is short at the present level.
+    /// Records the present level as an edge: a subscriber is short at it.
     pub fn meet(&mut self) {
         let same = self.edge.is_some_and(|e| (self.now / e - 1.0).abs() < SAME);
         self.firm |= same || !self.young && self.met >= ENOUGH;
@@ -155,53 +160,55 @@ impl Level {
         self.young = false;
     }
 
-    /// Whether somebody short at rest is no edge: once, before any was met, it may be an accident of
-    /// TCP's start, and the climb goes on after it.
+    /// Returns true if a shortage at rest is not an edge.
+    ///
+    /// This holds once, before any edge was met: the shortage may be an accident of TCP's start, and the climb
+    /// continues after it.
     pub fn startles(&mut self) -> bool {
         let first = self.young && !self.startled;
         self.startled |= first;
         first
     }
 
-    /// Nobody has more than the level.
+    /// Sets the common level to the carried one; no subscriber has more than the level.
     pub fn level(&mut self) {
         self.common = self.carried;
     }
 
-    /// What all could have.
+    /// Returns the level that all subscribers could have.
     pub fn common(&self) -> f64 {
         self.common
     }
 
-    /// Goes down, below what was thought to be carried.
+    /// Lowers the level, also below the level that was assumed to be carried.
     pub fn lower(&mut self, part: f64) {
         self.set(self.now * part);
         self.carried = self.carried.min(self.now);
     }
 
-    /// Returns to what is known to be carried.
+    /// Returns to the level known to be carried.
     pub fn back(&mut self) {
         self.set(self.carried);
     }
 
-    /// Somebody may have more: all give way to this part, for at the very edge nobody can.
+    /// Lowers the level to a fraction of the carried one so that some may have more: at the edge there is no room.
     pub fn give_way(&mut self, part: f64) {
         self.low = part;
         self.set(part * self.carried);
     }
 
-    /// It was worth it.
+    /// Keeps the lowered level because the trial succeeded.
     pub fn keep_low(&mut self) {
         self.carried *= self.low;
         self.low = 1.0;
     }
 
-    /// It was for nothing.
+    /// Drops the lowered level because the trial failed.
     pub fn recover(&mut self) {
         self.low = 1.0;
     }
 
-    /// A little below what is carried; whether that is another level.
+    /// Moves to the resting level, slightly below the carried one; returns true if the level changed.
     pub fn relax(&mut self) -> bool {
         let to = if self.edge.is_some() { self.rest * self.carried } else { self.carried };
         let moved = (to / self.now - 1.0).abs() > 0.002;
@@ -211,12 +218,12 @@ impl Level {
         moved
     }
 
-    /// The edge is known well.
+    /// Returns true if the edge is known precisely.
     pub fn close(&self) -> bool {
         self.edge.is_some_and(|edge| edge <= CLOSE * self.carried)
     }
 
-    /// Which level to try next; `None`: the edge is known and believed.
+    /// Returns the level to try next; `None` if the edge is known and trusted.
     pub fn next(&self) -> Option<f64> {
         match self.edge {
             None if self.carried >= self.upper => None,

@@ -1,16 +1,17 @@
-//! `maxmin`: the gateway finds every flow's max-min share from what passes it, and raises alone who
-//! takes from nobody.
+//! `maxmin`: the gateway finds every flow's max-min share from its own traffic counters.
+//!
+//! It also raises single flows above the common level if that takes nothing from others.
 //!
 //! After PFRC (Jamshaid 2010 §8.1), which has one aggregate and judges by epochs. Here
-//! - a flow is judged while it sends ([`service`]): time of service that is missing is a debt, a pause is none, and who
-//!   falls silent in debt keeps its place for as long as TCP's timeouts take;
-//! - what is searched is the level, the rate per weight, and not the aggregate ([`level`]): it climbs until somebody is
-//!   short ([`judge`]), is narrowed down, rests a little below, and is tried again ever more seldom;
-//! - who comes or goes moves the level at once, as if the aggregate were fixed;
-//! - who stays short whatever the others give up has a limit of its own, and the others get theirs back ([`search`]);
-//! - while the level rests, branches and single flows are given more, and keep it if nobody misses it ([`sets`]).
+//! - a flow is judged while it sends ([`service`]): missing service time is a debt, a pause is not, and a flow that
+//!   goes idle while in debt keeps its place for as long as TCP's timeouts take;
+//! - the search is for the level, the rate per weight, and not for the aggregate ([`level`]): it climbs until a flow
+//!   is short ([`judge`]), is narrowed down, rests slightly below, and is tried again at growing intervals;
+//! - flows that come or go move the level at once, as if the aggregate were fixed;
+//! - a flow that stays short whatever the others give up gets its own limit, and the others return ([`search`]);
+//! - while the level rests, branches and single flows are given more, and keep it if no flow loses by it ([`sets`]).
 //!
-//! docs/controls/maxmin.md derives it and says where it fails.
+//! docs/controls/maxmin.md derives it and states its limitations.
 
 mod agents;
 mod judge;
@@ -69,11 +70,11 @@ pub(crate) fn definition() -> Definition {
     Definition::new("maxmin", about, Origin::ours("Jamshaid 2010 §8.1")).with_options(needs, start)
 }
 
-/// What a class may hold: s at its first limit, and packets at least.
+/// Time that a full class takes to drain at its first limit, s.
 const PATIENT: f64 = 2.4;
+/// Minimum capacity of a class, packets.
 const SHORTEST: u32 = 8;
-/// Looks that may be missed before what passed says nothing any more: a suspended machine, a clock
-/// that was set.
+/// Number of missed control periods after which counters are not used: a suspended machine, or a clock that was set.
 const MISSED: f64 = 8.0;
 
 fn needs(options: &Options) -> Vec<Needs> {
@@ -102,7 +103,7 @@ fn needs(options: &Options) -> Vec<Needs> {
 
 fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if options.peers && options.agents {
-        // Who governs cannot speak to the sources of another gateway's homes.
+        // The gateway that governs cannot reach the sources of another gateway's homes.
         let text = "`maxmin+agents+peers`: a gateway reaches the agents of its own homes only";
         return Err(Refusal::new("maxmin.agents-of-peers", text, &[]));
     }
@@ -116,8 +117,9 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     })
 }
 
-/// Full packets that a class may hold, if this is what it may send at first, bit/s: with more a TCP
-/// takes half a minute to start, with fewer it loses every thirtieth packet at its limit.
+/// Returns the capacity of a class, full packets, for a first limit in bit/s.
+///
+/// With more packets a TCP takes half a minute to start; with fewer it loses every thirtieth packet at its limit.
 fn longest(limit: f64) -> u32 {
     ((PATIENT * limit / PACKET) as u32).max(SHORTEST)
 }
@@ -177,19 +179,19 @@ struct MaxMin {
     look: Span,
     bounds: Bounds,
     rules: Rules,
-    /// In order of appearance; what is under way refers to places in it.
+    /// Subscribers in order of appearance; efforts under way refer to places in it.
     subscribers: Vec<Subscriber>,
-    /// Places by flow.
+    /// Places of subscribers by flow.
     order: Vec<(FlowId, usize)>,
-    /// Where in `order` the next sample probably belongs: hosts sample in order.
+    /// Probable place of the next sample in `order`: hosts sample in order.
     cursor: usize,
     /// Sum of all guarantees, bit/s.
     promised: u64,
     search: Search,
     agents: Agents,
-    /// It does not want TCP's signs.
+    /// True if TCP headers are not used.
     blind: bool,
-    /// The search waits: somebody is on trial, or a flood will soon be limited at its source.
+    /// True if the search waits for a trial of a flow or for a flood to be limited at its source.
     waits: bool,
     looked: Option<Time>,
     due: Time,
@@ -200,7 +202,7 @@ impl MaxMin {
         self.order.binary_search_by_key(&flow, |o| o.0)
     }
 
-    /// A flow's notes; made if it is unknown.
+    /// Returns a flow's state, and creates it if the flow is unknown.
     fn subscriber(&mut self, flow: FlowId) -> &mut Subscriber {
         let here = self.order.get(self.cursor).is_some_and(|o| o.0 == flow);
         let at = match if here { Ok(self.cursor) } else { self.place(flow) } {
@@ -215,7 +217,7 @@ impl MaxMin {
         &mut self.subscribers[self.order[at].1]
     }
 
-    /// Takes in a flow's weight and plan, or leaves them as they are.
+    /// Takes over a flow's weight and plan, or leaves them unchanged on a refusal.
     fn admit(&mut self, here: &FlowHere) -> Result<(), Refusal> {
         let others = self.promised - self.subscriber(here.flow).guarantee as u64;
         let promise = Promise::of(here, others, &self.bounds, "maxmin.ceiling")?;
@@ -231,7 +233,7 @@ impl MaxMin {
         Ok(())
     }
 
-    /// A flow is announced: it gets a class, if it has none, at a newcomer's rate.
+    /// Handles the announcement of a flow; without a class it gets one at a newcomer's rate.
     fn seen(&mut self, here: &FlowHere, actions: &mut Actions) {
         if let Err(refusal) = self.admit(here) {
             actions.because(refusal.reason("maxmin.refused"));
@@ -246,7 +248,7 @@ impl MaxMin {
         }
     }
 
-    /// The host knows that a flow is gone. Its counter is kept: it may come back.
+    /// Handles a flow that the host reports as gone. Its counter is kept because it may return.
     fn gone(&mut self, flow: FlowId, actions: &mut Actions) {
         let Ok(at) = self.place(flow) else { return };
         let subscriber = &mut self.subscribers[self.order[at].1];

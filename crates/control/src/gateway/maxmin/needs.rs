@@ -1,21 +1,22 @@
-//! Who needs less than a share, and has a limit of its own.
+//! Subscribers that need less than a share and have a limit of their own.
 
 use super::service::PACKET;
 use super::subscriber::{ROOM, Subscriber};
 use crate::gateway::arc::bucket;
 use crate::{Actions, Reason, Value};
 
-/// By how much a need grows that fills its room, and the part from which it does.
+/// Factor by which a need grows that fills its headroom.
 const GROWS: f64 = 1.3;
+/// Fraction of its headroom from which a need grows.
 const FILLED: f64 = 0.93;
-/// By what those who were short first are raised alone, to see whether they can use more.
+/// Factor by which the first short subscribers are raised alone, to test if they can use more.
 pub(super) const ALONE: f64 = 1.25;
-/// Part of that which they must use.
+/// Fraction of the raised limit that a subscriber must use to count as needing more.
 const USES: f64 = 0.93;
-/// The part that is what it had before.
+/// Fraction of the raised limit that corresponds to its use before the raise.
 const SAME: f64 = 0.776;
 
-/// Whoever did not use more when it was raised alone needs no more.
+/// Caps the subscribers that did not use more when they were raised alone.
 pub(super) fn asked(who: &[usize], all: &mut [Subscriber], actions: &mut Actions) {
     for &i in who {
         let s = &mut all[i];
@@ -31,7 +32,7 @@ pub(super) fn asked(who: &[usize], all: &mut [Subscriber], actions: &mut Actions
     }
 }
 
-/// Whoever is short whatever the others have keeps what it uses.
+/// Caps at their present rate the subscribers that stay short whatever the others have.
 pub(super) fn leave(who: &[usize], all: &mut [Subscriber], actions: &mut Actions) {
     for &i in who {
         let s = &mut all[i];
@@ -44,13 +45,14 @@ pub(super) fn leave(who: &[usize], all: &mut [Subscriber], actions: &mut Actions
     }
 }
 
-/// Fewer than a fifth of those who send are known to have much to send.
+/// True if fewer than a fifth of the active subscribers are known to be backlogged.
 pub(super) fn few(all: &[Subscriber]) -> bool {
     5 * all.iter().filter(|s| s.service.backlogged()).count() < sending(all)
 }
 
-/// Of a third of those who send it is not known, though they neither pause, as pages do, nor send a packet now
-/// and then.
+/// True if the doubted subscribers are at least a third of the active ones.
+///
+/// Only those count that neither pause, as pages do, nor send a packet only now and then.
 pub(super) fn many<'a>(doubted: impl Iterator<Item = &'a Subscriber>, all: &[Subscriber]) -> bool {
     let much = |s: &&Subscriber| s.service.never_pauses() && s.service.rate() > PACKET;
     3 * doubted.filter(much).count() >= sending(all).max(1)
@@ -60,7 +62,7 @@ fn sending(all: &[Subscriber]) -> usize {
     all.iter().filter(|s| s.sends() && !s.service.thin()).count()
 }
 
-/// Needs that fill their room grow, up to a share like everybody's.
+/// Raises needs that fill their headroom, up to a regular share.
 pub(super) fn grow(all: &mut [Subscriber], level: f64, actions: &mut Actions) {
     for s in all.iter_mut() {
         if let Some(cap) = s.cap

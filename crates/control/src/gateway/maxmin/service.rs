@@ -1,81 +1,91 @@
-//! Whether a subscriber gets what it asks for: told from its counters.
+//! Service of a subscriber, derived from its counters.
 //!
-//! Time is cut into slots of at least four packets at its limit. In a slot a subscriber has all that it may, a part, or
-//! nothing. Whoever is held back by its limit alone has full slots; a page begins and ends with a part. A part between two
-//! slots in which something passed is time of service that is missing: a debt. Silence after a full slot is a pause, and
-//! costs nothing, unless what follows it is a trickle; silence after a trickle is a TCP in its timeouts.
+//! Time is divided into slots of at least `SLOT_PACKETS` packets at the limit. In a slot a subscriber uses all of its
+//! limit, a part, or nothing. A subscriber that only its limit restricts has full slots; a page begins and ends with
+//! a partial slot. A partial slot between two slots with traffic counts as missing service time: a debt. Idle time
+//! after a full slot is a pause and costs nothing, unless a trickle follows it; idle time after a trickle is a TCP in
+//! its timeouts.
 
 /// A full packet, bits of IP.
 pub(super) const PACKET: f64 = 12_000.0;
 
-/// What counts as service and as suffering.
+/// Thresholds for full service and for starvation.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// Part of its limit that counts as full service.
+    /// Fraction of the limit that counts as full service.
     pub full: f64,
-    /// Debt at which somebody suffers: s, and packets at its limit.
+    /// Debt at which a subscriber counts as starved, s.
     pub debt: f64,
+    /// Packets at its limit whose time is added to that debt.
     pub packets: f64,
 }
 
-/// A slot: s, and packets at the limit.
+/// Minimum duration of a slot, s.
 const SLOT: f64 = 1.0;
+/// Minimum duration of a slot, packets at the limit.
 const SLOT_PACKETS: f64 = 6.0;
-/// A silence this long ends a transfer: s, and packets at its limit.
+/// Idle time that ends a transfer, s.
 const GAP: f64 = 2.0;
+/// Idle time that ends a transfer, packets at the limit; added to `GAP`.
 const GAP_PACKETS: f64 = 4.0;
-/// The first seconds of a transfer are the transport's start.
+/// Duration of the transport's start at the beginning of a transfer, s.
 const START: f64 = 2.0;
+/// Duration of the transport's start, packets at the limit; added to `START`.
 const START_PACKETS: f64 = 4.0;
-/// The same for somebody with much to send, s and packets: TCP has tried three times by then. Its
+/// Minimum idle time that ends the transfer of a backlogged subscriber, s: TCP has tried three times by then. Its
 /// round trip is a full class.
 const LEAVE: f64 = 7.0;
+/// Packets at the limit that are added to the idle time of a backlogged subscriber.
 const LEAVE_PACKETS: f64 = 24.0;
-/// Transfers are made of packets larger than this, bits.
+/// Mean packet size below which traffic does not count as a transfer, bits.
 const THIN: f64 = 400.0 * 8.0;
-/// Full packets in a burst below which it may be a TCP that tries again.
+/// Number of full packets in a burst below which it may be a TCP retransmission.
 const TRICKLE: f64 = 4.0;
-/// Whose last slots, so many, were all full, or of more of which this part, is known to have much to send.
+/// Number of consecutive full slots after which a subscriber counts as backlogged.
 const ROW: u32 = 12;
+/// Fraction of full slots, averaged over `SLOTS`, above which a subscriber counts as backlogged.
 const MUCH: f64 = 0.9;
+/// Number of slots over which fractions of slots are averaged.
 const SLOTS: f64 = 10.0;
-/// Part of what counts as suffering in which a silence is none by choice.
+/// Fraction of the starvation threshold above which a debt makes idle time involuntary.
 const OWED: f64 = 0.3;
-/// s after which somebody new is known.
+/// Time after which a new subscriber counts as known, s.
 const KNOWN: f64 = 20.0;
-/// s over which a mean part is taken, beside packets.
+/// Time over which the mean fraction of the limit is taken, s; packets at the limit are added.
 const LATELY: f64 = 20.0;
-/// What a silence counts at most, s.
+/// Maximum idle time that counts against a backlogged subscriber, s.
 const HUSH: f64 = 10.0;
-/// Who chooses to pause more often than this in a minute sends pages and the like; s.
+/// Decayed number of voluntary pauses above which a subscriber is not backlogged: it sends pages and the like.
 const OFTEN: f64 = 1.2;
+/// Time constant with which the number of pauses decays, s.
 const MINUTE: f64 = 60.0;
-/// How long such a pause is at least, and what was sent before it, s.
+/// Minimum duration of a voluntary pause, and of the burst before it if TCP headers are not read, s.
 const PAUSE: f64 = 3.0;
-/// Slots after a change that say nothing about it yet.
+/// Number of slots after a change of limits that are not judged.
 const SETTLE: u32 = 2;
-/// How long who fell silent in debt keeps its place, s: TCP's longest timeout.
+/// Time for which a backlogged or lost subscriber keeps its state, s: TCP's longest timeout.
 const PATIENCE: f64 = 64.0;
-/// Slots after a drop at its limit in which what is missing is its own choice.
+/// Slots after a drop at the limit in which missing service is due to the sender's own window.
 const BOUND: f64 = 5.0;
-/// Unless less passes than this part of its limit, which a window that was halved has.
+/// Fraction of the limit below which this does not hold: a halved window still uses that much.
 const SAWTOOTH: f64 = 0.5;
-/// Presence of a long transfer that has ended: it will hardly come back at once.
+/// Maximum presence of a long transfer that has ended: it rarely resumes at once.
 const ENDED: f64 = 0.2;
-/// Pauses of a minute from which somebody is known to read.
+/// Decayed number of pauses above which a subscriber counts as a reader of pages.
 const READS: f64 = 0.5;
-/// s over which presence is taken, of who reads and of others.
+/// Time constant of the presence of readers, s.
 const READER: f64 = 60.0;
+/// Time constant of the presence of other subscribers, s.
 const PRESENT: f64 = 30.0;
-/// Presence from which it is as good as always there.
+/// Presence above which a subscriber counts as continuously active.
 const ALWAYS: f64 = 0.9;
-/// A silence this long after which nothing is under way is an end, s.
+/// Idle time after which a subscriber with nothing outstanding has ended its transfer, s.
 const ENDS: f64 = 1.5;
-/// Part of its slots in which somebody who reads waits in vain from which it may starve.
+/// Fraction of slots with outstanding data but no traffic above which a reader may be starved.
 const STALLED: f64 = 0.15;
-/// Time constant in which debt is forgotten, s.
+/// Time constant with which debt decays, s.
 const FORGET: f64 = 40.0;
-/// What is believed of a share that has just changed.
+/// Minimum fraction of the limit that is assumed after a change.
 const AGAIN: f64 = 0.98;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,11 +93,11 @@ pub(super) enum Standing {
     /// Has nothing to send.
     Idle,
     Sending,
-    /// Fell silent while it was in debt.
+    /// Became idle while in debt.
     Lost,
 }
 
-/// What passed in a slot.
+/// Traffic of a slot, relative to the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slot {
     Full,
@@ -95,16 +105,16 @@ enum Slot {
     Nothing,
 }
 
-/// What passed in an interval.
+/// Traffic of an interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed {
-    /// s.
+    /// Duration, s.
     pub elapsed: f64,
     pub bits: f64,
     pub packets: f64,
-    /// Its limit has cost it a packet.
+    /// True if its limit caused the loss of a packet.
     pub bound: bool,
-    /// Whether something is under way that is not acknowledged, or waits here; `None`: nobody knows.
+    /// True if data is unacknowledged or queued here; `None` if unknown.
     pub under_way: Option<bool>,
 }
 

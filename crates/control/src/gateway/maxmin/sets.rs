@@ -1,30 +1,34 @@
-//! Who may have more than the level: sets of subscribers that were raised together, and nobody
-//! missed it.
+//! Sets of subscribers that may have more than the level.
+//!
+//! They were raised together without making any other subscriber short.
 
 use super::subscriber::Subscriber;
 
-/// By what a set is raised at first, how that grows when nobody misses it, and the most.
+/// Initial factor of a raise.
 const RAISE: f64 = 1.4;
+/// Growth of the raise after a success.
 const GROWTH: f64 = 1.6;
+/// Maximum factor of a raise.
 const MOST: f64 = 1.5;
-/// Factors that are alike.
+/// Ratio below which two factors are alike.
 const LIKE: f64 = 1.02;
-/// The least raise that is tried.
+/// Smallest raise that is tried.
 const LEAST: f64 = 1.1;
-/// Tries that fail may cost whoever loses most this part of its time; s of loss that are to spare at most, and at the
-/// beginning; what one is expected to cost.
+/// Fraction of time that the subscriber with the largest loss may lose to failed trials.
 const COST: f64 = 0.04;
+/// Maximum and initial credit of lost time, s.
 const CREDIT: f64 = 8.0;
+/// Expected cost of a trial, s.
 const EXPECTED: f64 = 1.5;
 
-/// Subscribers, by place, that are tried together, and by what factor.
+/// Subscribers, by place, that are tried together, and the factor of their raise.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     pub who: Vec<usize>,
     pub raise: f64,
 }
 
-/// What was raised since nobody was short.
+/// A raise after which no subscriber was short.
 #[derive(Clone, Debug)]
 enum Raise {
     Set(Set),
@@ -32,23 +36,23 @@ enum Raise {
     Level(f64),
 }
 
-/// What a raise that is undone was.
+/// The raise that was undone.
 pub(super) enum Undone {
-    /// Somebody's, at this place.
+    /// A raise of the subscriber at this place.
     One(usize),
-    /// The level's, by this factor.
+    /// A raise of the level by this factor.
     Level(f64),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Sets {
-    /// To be tried, the last first.
+    /// Sets to be tried, the last first.
     waiting: Vec<Set>,
-    /// By what the next set is raised that nobody missed before: cheap goes on by larger steps.
+    /// Factor for the next set that was raised before without loss to others; it grows with each success.
     raise: f64,
-    /// What was raised, the last last.
+    /// Raises kept, in order of time.
     raised: Vec<Raise>,
-    /// s that tries may cost.
+    /// Lost time that trials may still cost, s.
     credit: f64,
 }
 
@@ -63,13 +67,14 @@ impl Sets {
         self.credit = (self.credit + COST * elapsed).min(CREDIT);
     }
 
-    /// Whether a failure can be paid for.
+    /// True if the credit covers a failure.
     fn due(&self) -> bool {
         self.credit >= EXPECTED
     }
 
-    /// Whom to try now: who has least comes first, and all who have equally little together, for that is what
-    /// max-min means.
+    /// Returns the set to try next.
+    ///
+    /// The subscribers with the least come first, and all with equally little together, as max-min fairness requires.
     pub fn next(&mut self, all: &[Subscriber]) -> Option<Set> {
         if !self.due() {
             return None;
@@ -84,7 +89,7 @@ impl Sets {
         let rest: Vec<usize> = ready.iter().copied().filter(|&i| !waits(i)).collect();
         let least = rest.iter().map(|&i| all[i].factor).fold(f64::INFINITY, f64::min);
         let who: Vec<usize> = rest.into_iter().filter(|&i| all[i].factor <= LIKE * least).collect();
-        // The last of those with equally little.
+        // The last set of those with equally little.
         let mut next = None;
         for (at, set) in self.waiting.iter().enumerate() {
             let this = level(&set.who);
@@ -100,7 +105,7 @@ impl Sets {
         if who.is_empty() {
             return None;
         }
-        // All at once is what the level is for.
+        // A raise of all at once is a raise of the level.
         if all.iter().filter(|s| s.sends() && s.service.backlogged()).count() > who.len() {
             let raise = if level(&who) > 1.0 { self.raise } else { RAISE };
             return Some(Set { who, raise });
@@ -112,13 +117,13 @@ impl Sets {
         all.iter().any(|s| s.sends()).then_some(Set { who, raise: RAISE })
     }
 
-    /// Nobody missed what these have more.
+    /// Records a raise that no other subscriber lost by.
     pub fn keep(&mut self, set: Set) {
         self.raise = (1.0 + GROWTH * (set.raise - 1.0)).min(MOST);
         self.raised.push(Raise::Set(set));
     }
 
-    /// Somebody did: these, and it cost them so much, s.
+    /// Records a failed raise: its victims, and the time that it cost, s.
     pub fn refuse(&mut self, set: Set, victims: &[usize], cost: f64, all: &mut [Subscriber]) {
         self.credit -= cost;
         self.raise = RAISE;
@@ -126,7 +131,7 @@ impl Sets {
             return self.split(Set { who: set.who, raise: set.raise.min(RAISE) }, victims, all);
         }
         let raise = 1.0 + 0.5 * (set.raise - 1.0);
-        // One that has been raised before is near to its own edge.
+        // A subscriber that was raised before is close to its own edge.
         if raise >= LEAST && (set.raise > RAISE || all[set.who[0]].factor > 1.0) {
             self.waiting.push(Set { who: set.who, raise });
         } else {
@@ -134,8 +139,10 @@ impl Sets {
         }
     }
 
-    /// These were short when all had more, and whoever goes through the same neighbour of the gateway probably shares
-    /// what they are short of: the others are tried first.
+    /// Postpones the trials of the victims and their neighbours.
+    ///
+    /// The victims were short when all had more. Subscribers behind the same neighbour of the gateway probably share
+    /// their bottleneck, so the others are tried first.
     pub fn bound(victims: &[usize], all: &mut [Subscriber]) {
         let held: Vec<bool> = (0..all.len()).map(|i| near(i, victims, all)).collect();
         let others = held.iter().zip(all.iter()).any(|(h, s)| !h && s.service.backlogged());
@@ -144,8 +151,11 @@ impl Sets {
         }
     }
 
-    /// Those away from the victims first, if that parts them. Else those at one distance together, the nearest first, because their packets take least air; of one
-    /// distance, those of one branch; of one branch, halves.
+    /// Splits a set.
+    ///
+    /// If only a part is near the victims, the rest comes first. Otherwise those at one distance stay together, the
+    /// nearest first, because their packets take least air; at one distance, those of one branch; in one branch,
+    /// halves.
     fn split(&mut self, set: Set, victims: &[usize], all: &[Subscriber]) {
         let (near, far): (Vec<usize>, Vec<usize>) =
             set.who.iter().partition(|&&i| near(i, victims, all));
@@ -170,29 +180,29 @@ impl Sets {
         }
     }
 
-    /// Nobody has more than the level.
+    /// True if no subscriber has more than the level.
     pub fn none(&self) -> bool {
         !self.raised.iter().any(|r| matches!(r, Raise::Set(_)))
     }
 
-    /// What was raised last was the level.
+    /// True if the last raise was of the level.
     pub fn level_last(&self) -> bool {
         matches!(self.raised.last(), Some(Raise::Level(_)))
     }
 
-    /// Some are to be tried.
+    /// True if sets wait for a trial and the credit allows it.
     pub fn busy(&self) -> bool {
         !self.waiting.is_empty() && self.due()
     }
 
-    /// The level was raised by a factor, and nobody missed it.
+    /// Records a raise of the level by a factor that made no subscriber short.
     pub fn level(&mut self, factor: f64) {
         if factor > 1.0 {
             self.raised.push(Raise::Level(factor));
         }
     }
 
-    /// Half of the last raise is undone, the level's by the caller; of sets only, if the level is to stay.
+    /// Undoes half of the last raise, a raise of sets only if the level stays; the caller lowers the level.
     pub fn undo(&mut self, stays: bool, all: &mut [Subscriber]) -> Option<Undone> {
         self.waiting.clear();
         self.raise = RAISE;
@@ -209,13 +219,13 @@ impl Sets {
         }
     }
 
-    /// The level has fallen below all that was raised.
+    /// Drops the raises of the level, which has fallen below them.
     pub fn forget(&mut self) {
         self.raised.retain(|r| matches!(r, Raise::Set(_)));
     }
 }
 
-/// Whether somebody is one of the victims, or goes through the same neighbour of the gateway as one.
+/// True if a subscriber is a victim, or is behind the same neighbour of the gateway as one and over half as far.
 fn near(i: usize, victims: &[usize], all: &[Subscriber]) -> bool {
     let (branch, hops) = (|i: usize| all[i].branch, |i: usize| all[i].hops.unwrap_or(1));
     let long = |v: usize| 2 * hops(i) > hops(v);
@@ -229,7 +239,7 @@ mod tests {
     use super::super::service::{PACKET, Passed, Rules};
     use super::*;
 
-    /// Two that have much to send and all that they may.
+    /// Returns two backlogged subscribers that use their full limit.
     fn two() -> Vec<Subscriber> {
         let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
         let mut all: Vec<Subscriber> = (0..2).map(|f| Subscriber::new(FlowId(f))).collect();
@@ -259,7 +269,7 @@ mod tests {
         }
         assert_eq!(tried, [120.0, 110.0]);
         assert!(!all[0].ready(), "it is put off");
-        // Who never had more than the level is put off at once.
+        // A subscriber that never had more than the level is postponed at once.
         sets.refuse(Set { who: vec![1], raise: RAISE }, &[], 0.0, &mut all);
         assert!(sets.waiting.is_empty() && !all[1].ready());
     }

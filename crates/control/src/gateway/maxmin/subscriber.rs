@@ -1,4 +1,4 @@
-//! What is known of one flow: its plan, its counters, its share.
+//! State of one flow: its plan, its counters and its share.
 
 use fairmesh_units::{FlowId, NodeId};
 
@@ -7,71 +7,76 @@ use crate::{Counters, PathSigns};
 
 use super::service::{Passed, Rules, Service, Standing};
 
-/// Room above what somebody can use, so that a growing need shows.
+/// Headroom above the rate that a subscriber can use, so that a growing need shows.
 pub(super) const ROOM: f64 = 1.25;
-/// Part of what somebody can use that it must have.
+/// Fraction of its usable rate that a subscriber must have.
 const OWED: f64 = 0.95;
-/// Part by which a limit changes before its class is changed: a system call each.
+/// Relative change of a limit below which its class is not changed, as each change is a system call.
 const CHANGED: f64 = 0.004;
-/// First time between two tries of somebody alone, s, and the longest.
+/// Initial time between two trials of a single subscriber, s.
 const BACKOFF: f64 = 60.0;
+/// Maximum time between two trials of a single subscriber, s.
 const LATEST: f64 = 960.0;
-/// How long those are not tried who were short with all others, s.
+/// Time without trials for subscribers that probably share the bottleneck of those short, s.
 const HELD: f64 = 90.0;
-/// First time between two doubts, s.
+/// Initial time between two doubts about a subscriber, s.
 const DOUBT: f64 = 240.0;
 
-/// Part of its share that the other traffic of a home has whose flood nothing else limits.
+/// Fraction of its share for other traffic of a home whose flood is not limited at its source.
 const BESIDE: f64 = 0.25;
 
-/// One flow; at a gateway's daemon one direction of a subscriber.
+/// One flow; in a gateway's daemon one direction of a subscriber.
 #[derive(Clone, Debug)]
 pub(super) struct Subscriber {
     pub flow: FlowId,
     pub weight: f64,
-    /// Bit/s of IP, as all rates here.
+    /// Guaranteed rate, bit/s of IP, as all rates here.
     pub guarantee: f64,
     pub ceiling: f64,
-    /// Hops between it and the gateway, if known.
+    /// Number of hops between it and the gateway, if known.
     pub hops: Option<u32>,
-    /// The gateway's neighbour through which it is reached, if known.
+    /// Neighbour of the gateway through which it is reached, if known.
     pub branch: Option<NodeId>,
-    /// Whose it is, and whether it goes to the gateway, if known.
+    /// Home that it belongs to, if known.
     pub home: Option<NodeId>,
+    /// True if it goes to the gateway; `None` if unknown.
     pub upstream: Option<bool>,
-    /// Whether the host has a class for it.
+    /// True if the host has a class for it.
     pub class: bool,
-    /// Its level over the common one.
+    /// Ratio of its level to the common level.
     pub factor: f64,
-    /// The same for who sends pages and the like: what somebody who always sends may have at most.
+    /// Minimum of that ratio while it sends intermittently: at least the largest of any backlogged one; else 1.
     pub room: f64,
-    /// What it can use whatever the others have, with room above; `None`: its share.
+    /// Rate that it can use whatever the others have, with headroom; `None` if its share applies.
     pub cap: Option<f64>,
-    /// What it may send.
+    /// Present limit, bit/s.
     pub limit: f64,
     pub service: Service,
-    /// Whether it answers to its limit, and what is new of that.
+    /// Observation of its response to its limit.
     pub watch: Watch,
+    /// Change in that observation in the last interval.
     pub news: Option<News>,
-    /// Its home floods, and nothing but this is to be limited of it.
+    /// True if its home floods and it is not the flood itself.
     pub beside: bool,
-    /// Counters as they were last sampled, and what has passed since the last look.
+    /// Counters as last sampled, and their increments since the last interval ended.
     bytes: Option<u64>,
     packets: u64,
     drops: Option<u64>,
     moved: (u64, u64, u64),
     waiting: u64,
-    /// Bytes under way that are not acknowledged, of a TCP whose headers somebody reads.
+    /// Unacknowledged bytes of a TCP whose headers are read.
     awaited: Option<u64>,
     sampled: bool,
     broken: bool,
-    /// s until it may be tried alone, and how long it then waits for the next time.
+    /// Time until it may be tried alone, s.
     wait: f64,
+    /// Waiting time after the next failed trial, s.
     backoff: f64,
-    /// s until it may be asked again whether it could use more.
+    /// Time until it may be tested again for a need of more, s.
     pub asked: f64,
-    /// s until it may be doubted again, and how long that then takes.
+    /// Time until it may be doubted again, s.
     pub doubted: f64,
+    /// Waiting time after the next doubt that found no starvation, s.
     pub doubt: f64,
 }
 
@@ -111,7 +116,7 @@ impl Subscriber {
         }
     }
 
-    /// What it has sent since some moment.
+    /// Takes the totals that it has sent since a fixed time.
     pub fn sample(&mut self, bytes: u64, packets: u64) {
         match self.bytes {
             Some(last) if bytes < last || packets < self.packets => self.broken = true,
@@ -125,27 +130,31 @@ impl Subscriber {
         (self.bytes, self.packets) = (Some(bytes), packets);
     }
 
-    /// What its class has dropped since some moment, and what waits there.
+    /// Takes the total drops of its class and the bytes queued there.
     pub fn counted(&mut self, c: &Counters) {
         self.moved.2 += self.drops.map_or(0, |last| c.drops.saturating_sub(last));
         (self.drops, self.waiting) = (Some(c.drops), c.queued_bytes);
     }
 
-    /// Takes in what TCP headers show of it.
+    /// Takes the data that TCP headers show of it.
     pub fn read(&mut self, signs: &PathSigns) {
         self.awaited = signs.awaited;
     }
 
-    /// Whether something of it is under way now, if that is known. Of what comes up the mesh nobody sees what
-    /// waits there, only what was lost on the way.
+    /// Returns true if data of it is outstanding; `None` if unknown.
+    ///
+    /// For traffic from the mesh to the gateway the queues in the mesh are not visible, only what was lost on the
+    /// way.
     fn under_way(&mut self) -> Option<bool> {
         let awaited = self.awaited.take()? > 0;
         (awaited || self.upstream == Some(false)).then_some(awaited || self.waiting > 0)
     }
 
-    /// Ends an interval. Counters that ran backwards, were not sampled or report more than any link
-    /// carries say nothing. `level`: the highest of late, at which it takes nothing from others; `agents`:
-    /// its source may have been told to keep its limit.
+    /// Ends an interval.
+    ///
+    /// Counters that ran backwards, were not sampled or exceed the rate of any link are ignored. `level` is the
+    /// highest recent level at which it takes nothing from others; `agents` is true if its source may have been sent
+    /// its limit.
     pub fn look(
         &mut self,
         elapsed: f64,
@@ -162,7 +171,7 @@ impl Subscriber {
         self.doubted -= elapsed;
         let bits = bytes as f64 * 8.0;
         if known && elapsed > 0.0 && bits <= credible * elapsed {
-            // What comes from outside is limited before it takes air.
+            // Traffic from outside is limited before it uses airtime.
             if self.upstream != Some(false) {
                 let seen = Seen {
                     elapsed,
@@ -178,7 +187,7 @@ impl Subscriber {
                 self.news = self.watch.look(&seen);
             }
             if self.watch.is_flood() {
-                // What it would like to have is nobody's measure.
+                // The demand of a flood is not a measure of its service.
                 if self.news.is_some() {
                     self.leave();
                 }
@@ -191,18 +200,18 @@ impl Subscriber {
         }
     }
 
-    /// The host knows that it is gone.
+    /// Resets the state of a subscriber that the host reports as gone.
     pub fn leave(&mut self) {
         self.service = Service::default();
         (self.factor, self.cap) = (1.0, None);
     }
 
-    /// Its share at a level, whatever it can use.
+    /// Returns its share at a level, without regard to the rate that it can use.
     pub fn share(&self, level: f64) -> f64 {
         (level * self.weight * self.factor.max(self.room)).min(self.ceiling).max(self.guarantee)
     }
 
-    /// Its limit at a level; whether it is a new one.
+    /// Sets its limit for a level; returns true if the limit changed.
     pub fn allow(&mut self, level: f64) -> bool {
         let share = self.share(level);
         let new = self.cap.map_or(share, |cap| share.min(cap.max(self.guarantee)));
@@ -219,33 +228,35 @@ impl Subscriber {
         self.service.standing() == Standing::Sending
     }
 
-    /// Sends, was never seen to use what it may, and has less than a part of it: it may want little, or starve.
+    /// True if it may want little or be starved.
+    ///
+    /// It sends, never used its full limit, and gets less than a fraction of it.
     pub fn doubtful(&self, part: f64) -> bool {
         self.doubted <= 0.0 && self.cap.is_none() && self.service.doubtful(part)
     }
 
-    /// Uses all that it may.
+    /// True if it uses its full limit.
     pub fn fills(&self) -> bool {
         self.sends() && self.service.rate() >= (self.service.full_part() - 0.03) * self.limit
     }
 
-    /// Whether it may be tried alone.
+    /// True if it may be tried alone.
     pub fn ready(&self) -> bool {
         self.fills() && self.cap.is_none() && self.wait <= 0.0 && self.service.backlogged()
     }
 
-    /// Is not tried alone for some time, the longer the more often this was said.
+    /// Postpones its next trial, for twice as long each time.
     pub fn put_off(&mut self) {
         self.wait = self.backoff;
         self.backoff = (2.0 * self.backoff).min(LATEST);
     }
 
-    /// It is probably bound by what others of its branch are bound by: not tried alone for some time.
+    /// Postpones its trial because it probably shares the bottleneck of others of its branch.
     pub fn hold(&mut self) {
         self.wait = self.wait.max(HELD);
     }
 
-    /// It gained nothing from what the others gave up: it wants no more. The longer, the more often.
+    /// Records that it gained nothing when the others gave way; its next doubt is postponed, twice as long each time.
     pub fn trust(&mut self) {
         self.doubted = self.doubt;
         self.doubt = (2.0 * self.doubt).min(8.0 * LATEST);

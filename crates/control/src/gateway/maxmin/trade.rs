@@ -1,4 +1,4 @@
-//! What some have more, and what it costs the others.
+//! Trade-off between the gain of some subscribers and the loss of the others.
 
 use super::judge;
 use super::level::Level;
@@ -6,16 +6,18 @@ use super::service::Standing;
 use super::sets::Set;
 use super::subscriber::Subscriber;
 
-/// What the others lose of a raise must bring so many times as much, and nobody has less than this part meanwhile.
+/// Minimum ratio of the gain of a raise to the loss of the others.
 const PAYS: f64 = 6.0;
+/// Minimum fraction of its limit that every subscriber must have during a raise.
 const BEAR: f64 = 0.93;
-/// Part of what all could have that is left to them at least, and what they may lose whatever comes of it.
+/// Minimum fraction of the common level that is left to the others.
 const SPARE: f64 = 0.9;
+/// Fraction of their common share that the others may lose whatever the gain.
 const FREE: f64 = 0.02;
-/// What is left of the level when some have more and the others lose little, at least.
+/// Minimum fraction of the level that is left when some have more and the others lose little.
 const TRIM: f64 = 0.96;
 
-/// The least part of its limit that anybody has since limits were changed.
+/// Returns the smallest fraction of its limit that a backlogged subscriber has had since limits changed.
 pub(super) fn least(all: &[Subscriber]) -> f64 {
     let judged = all.iter().filter(|s| s.service.backlogged());
     judged
@@ -23,8 +25,9 @@ pub(super) fn least(all: &[Subscriber]) -> f64 {
         .fold(1.0, f64::min)
 }
 
-/// Whether what some have more than all could have is worth what the others have less, should these have this part
-/// of the level and a set more still.
+/// True if the gain above the common level outweighs the loss of the others.
+///
+/// The others are assumed to have this part of the level, and `set`, if given, its raise.
 pub(super) fn fair(level: &Level, part: f64, set: Option<&Set>, all: &[Subscriber]) -> bool {
     let (level, common) = (part * level.carried(), level.common());
     let (mut gain, mut loss, mut owed) = (0.0, 0.0, 0.0);
@@ -41,7 +44,7 @@ pub(super) fn fair(level: &Level, part: f64, set: Option<&Set>, all: &[Subscribe
     level >= SPARE * common && (loss <= FREE * owed || gain >= PAYS * loss)
 }
 
-/// Whether the others lose little of what these gain, and can bear it.
+/// True if the others lose little compared to the gain of `set`, and none falls too low.
 pub(super) fn pays(level: &Level, slack: f64, set: &Set, all: &[Subscriber]) -> bool {
     let judged = |s: &&Subscriber| s.service.backlogged();
     let worst = least(all);
@@ -69,7 +72,9 @@ mod tests {
     use super::super::service::{PACKET, Passed, Rules};
     use super::*;
 
-    /// Whether it pays that one has 1.4 of the level, if so many others have this part of it since then.
+    /// Returns true if a raise of one subscriber to 1.4 of the level pays.
+    ///
+    /// Each of the `others` has `part` of the level since then.
     fn pays_if(others: u32, part: f64) -> bool {
         let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
         let mut all: Vec<Subscriber> = (0..=others).map(|f| Subscriber::new(FlowId(f))).collect();
@@ -91,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_raise_pays_that_brings_six_times_what_the_others_lose() {
-        // It has 400 kbit/s more, and each of the others loses this part of 1 Mbit/s.
+        // The one gains 400 kbit/s, and each of the others loses this part of 1 Mbit/s.
         assert!(pays_if(2, 0.975));
         assert!(!pays_if(2, 0.96));
         assert!(pays_if(4, 0.985));
