@@ -1,4 +1,4 @@
-//! Floods at a gateway whose homes may have agents: who is told, who is limited, who waits.
+//! Floods at a gateway whose homes may have agents: messages, limits and waiting.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct Gateway {
     /// Bits that passed and packets that were dropped.
     counted: BTreeMap<FlowId, (f64, f64)>,
     reasons: Vec<String>,
-    /// What homes were told, in order.
+    /// Limits sent to homes, in order.
     told: Vec<(NodeId, Option<u64>)>,
 }
 
@@ -155,7 +155,7 @@ fn what_others_missed_because_of_a_flood_is_not_held_against_the_level() {
     // The source keeps its limit, and the others recover.
     g.run(40, keeps);
     assert!(g.says("node 10, keeps its limit") && !g.says("is short: down"), "{:?}", g.reasons);
-    // Who is short from then on is heard.
+    // From then on a short flow is noticed.
     g.run(40, |id, limit| if id == 1 { 0.4 * limit } else { limit });
     assert!(g.says("flow 1 is short"), "{:?}", g.reasons);
 }

@@ -1,4 +1,4 @@
-//! The search over a network of one rule: what each of those who always send has of its limit.
+//! The search over a network with one rule: the fraction of its limit that each backlogged flow gets.
 
 use fairmesh_units::{FlowId, Span, Time};
 
@@ -15,7 +15,7 @@ const BOUNDS: Bounds = Bounds { lower: 1e6, lowest: 500e3, upper: 3e6 };
 struct Network {
     search: Search,
     all: Vec<Subscriber>,
-    /// What was said last.
+    /// Reasons of the last step.
     said: Vec<&'static str>,
 }
 
@@ -91,7 +91,7 @@ fn what_all_are_short_of_is_lowered_by_more_than_one_cut_but_not_at_once() {
 #[test]
 fn who_has_more_than_the_level_has_it_again_after_a_climb_that_failed() {
     let mut net = Network::new(2);
-    // The far one gets no more than 100 kbit/s, the near one what it may have.
+    // The far flow gets at most 100 kbit/s, the near one its full limit.
     let carries = |i: usize, limit: f64| if i == 1 { limit.min(100e3) } else { limit };
     let (mut before, mut failed) = (1.0, 0);
     for _ in 0..1500 {

@@ -120,60 +120,62 @@ pub(super) struct Passed {
 
 #[derive(Clone, Debug)]
 pub(super) struct Service {
-    /// The slot that is being filled: s, bits, packets, bits allowed.
+    /// The slot being filled: its duration in s, bits, packets and allowed bits.
     time: f64,
     bits: f64,
     packets: f64,
     allowed: f64,
     last: Slot,
-    /// The burst: s, bits, packets.
+    /// The present burst: its duration in s, bits and packets.
     run: f64,
     run_bits: f64,
     run_packets: f64,
-    /// It had a full slot.
+    /// True if the burst had a full slot.
     peak: bool,
-    /// Missing in the last slot, if it was not the end.
+    /// Service missing in the last slot, s; counts unless that slot was the end.
     held: f64,
-    /// Missing in a silence, should it have been none by choice.
+    /// Service missing in idle time, s; counts if the idle time turns out to be involuntary.
     pending: f64,
     silent: f64,
-    /// In this silence all was acknowledged.
+    /// True if all data was acknowledged in this idle time.
     ended: bool,
-    /// s since its limit last cost it a packet.
+    /// Time since its limit last caused the loss of a packet, s.
     bound: f64,
-    /// As it was told last.
+    /// Last reported value of `Passed::under_way`.
     under_way: Option<bool>,
-    /// Part of its slots of late with something under way in which nothing passed.
+    /// Recent fraction of the slots with outstanding data in which nothing passed.
     stalled: f64,
-    /// Part of its slots of late that were full.
+    /// Recent fraction of full slots.
     steady: f64,
-    /// Pauses of late that it seems to have chosen.
+    /// Decayed number of voluntary pauses.
     pauses: f64,
-    /// Full slots in a row.
+    /// Number of consecutive full slots.
     row: u32,
-    /// s for which it is still known to have much to send.
+    /// Time for which it still counts as backlogged, s.
     long: f64,
-    /// Since limits were changed: slots that still say nothing, s that were judged, and s of full service.
+    /// Number of slots since limits changed that are still not judged.
     settle: u32,
+    /// Time judged since limits changed, s.
     seen: f64,
+    /// Full service in that time, s.
     had: f64,
-    /// Mean part of its limit, silences and all, of late.
+    /// Recent mean fraction of its limit, including idle time.
     mean: f64,
     debt: f64,
     threshold: f64,
     full_part: f64,
-    /// s that a full packet takes at its limit.
+    /// Duration of a full packet at its limit, s.
     packet: f64,
-    /// s over which its mean part is taken.
+    /// Time over which its mean fraction of the limit is taken, s.
     memory: f64,
     part: f64,
     rate: f64,
     standing: Standing,
-    /// s since it began to send.
+    /// Time since it began to send, s.
     since: f64,
-    /// s since it was first heard.
+    /// Time since its first packet, s.
     age: f64,
-    /// Part of the time that it has sent of late.
+    /// Recent fraction of time in which it was active.
     presence: f64,
 }
 
@@ -220,7 +222,7 @@ impl Default for Service {
 }
 
 impl Service {
-    /// An interval of `elapsed` s in which these passed, with this much allowed, bit/s.
+    /// Adds an interval with its traffic; `allowed` is the limit, bit/s.
     pub fn look(&mut self, passed: &Passed, allowed: f64, rules: &Rules) {
         let Passed { elapsed, bits, packets, bound, under_way } = *passed;
         if elapsed <= 0.0 || allowed <= 0.0 {
@@ -258,7 +260,7 @@ impl Service {
         self.presence += (1.0 - (-elapsed / memory).exp()) * (here - self.presence);
     }
 
-    /// A slot is over.
+    /// Ends a slot.
     fn slot(&mut self, rules: &Rules, packet: f64) {
         let (time, bits, packets, allowed) = (self.time, self.bits, self.packets, self.allowed);
         (self.time, self.bits, self.packets, self.allowed) = (0.0, 0.0, 0.0, 0.0);
@@ -272,7 +274,7 @@ impl Service {
         if self.standing == Standing::Idle {
             self.long -= time;
         }
-        // What is held from before is not of the limits of now.
+        // A debt held from before does not belong to the present limits.
         let stale = self.settle > 0;
         self.settle = self.settle.saturating_sub(1);
         let filled = slot == Slot::Full;
@@ -293,7 +295,7 @@ impl Service {
             self.nothing(time, packet, rules);
         } else {
             if self.last == Slot::Nothing {
-                // TCP would have tried before.
+                // TCP would have retransmitted earlier.
                 let known = self.under_way.is_some();
                 let chosen = self.silent >= PAUSE
                     && if known { self.ended } else { self.peak && self.run >= PAUSE };
@@ -312,7 +314,7 @@ impl Service {
                 && self.silent > 0.0
                 && !self.ended
             {
-                // Who has much to send was silent by no choice.
+                // The idle time of a backlogged subscriber was involuntary.
                 self.had_of(0.0, self.silent.min(HUSH));
             }
             let first = self.run == 0.0;
@@ -328,7 +330,7 @@ impl Service {
                     self.charge(self.held, time, rules);
                 }
                 if !first && self.pending > 0.0 {
-                    // A trickle after a silence: it was none by choice.
+                    // A trickle after idle time: it was involuntary.
                     let owed = if slot == Slot::Some { self.pending } else { 0.0 };
                     self.owe(owed);
                     self.pending = 0.0;
@@ -397,7 +399,7 @@ impl Service {
         self.pending = self.pending.min(2.0 * self.threshold);
     }
 
-    /// All that was sent has arrived, and nothing follows: that is nobody's fault.
+    /// Ends the transfer: all data has arrived and nothing follows, so no service is missing.
     fn end(&mut self) {
         (self.ended, self.pending, self.debt) = (true, 0.0, 0.0);
         if self.silent > ENDS && self.standing != Standing::Idle {
@@ -421,14 +423,14 @@ impl Service {
         self.debt = (self.debt + missing).clamp(0.0, 2.0 * self.threshold);
     }
 
-    /// A part of the limit that was had for a time counts in the long run, and since the last change.
+    /// Counts a fraction of the limit over a time, in the long run and since the last change.
     fn had_of(&mut self, ratio: f64, time: f64) {
         self.count(ratio, time);
         let slow = 1.0 - (-time / self.memory).exp();
         self.part += slow * (ratio - self.part);
     }
 
-    /// A part of the limit that was had for a time.
+    /// Counts a fraction of the limit over a time since the last change.
     fn count(&mut self, ratio: f64, time: f64) {
         if self.settle == 0 {
             self.seen += time;
@@ -436,32 +438,34 @@ impl Service {
         }
     }
 
-    /// Limits have changed: what follows shows what that does.
+    /// Starts a trial after a change of limits.
     pub fn begin_trial(&mut self) {
         (self.settle, self.seen, self.had) = (SETTLE + 1, 0.0, 0.0);
     }
 
-    /// The part of its limit that counts as full service now.
+    /// Returns the fraction of its limit that counts as full service now.
     pub fn full_part(&self) -> f64 {
         self.full_part
     }
 
-    /// Since limits were changed: s that were judged, and the mean part of its limit in them.
+    /// Returns the time judged since limits changed, s, and the mean fraction of its limit in it.
     pub fn trial(&self) -> (f64, f64) {
         (self.seen, if self.seen > 0.0 { self.had / self.seen } else { 1.0 })
     }
 
-    /// s since anything passed.
+    /// Returns the time since its last traffic, s.
     pub fn silent(&self) -> f64 {
         if self.last == Slot::Nothing { self.silent } else { 0.0 }
     }
 
-    /// Has much to send: its limit was full for most of some slots, and it has not ended since.
+    /// True if it is backlogged.
+    ///
+    /// Its limit was full for most of several slots, and its transfer has not ended since.
     pub fn backlogged(&self) -> bool {
         self.long > 0.0 && self.standing != Standing::Idle
     }
 
-    /// Sends, has little, and was never seen to have all that it may.
+    /// True if it sends, gets little, and never used its full limit.
     pub fn doubtful(&self, part: f64) -> bool {
         self.long <= 0.0
             && self.standing != Standing::Idle
@@ -471,28 +475,28 @@ impl Service {
             && (!self.reads() || self.stalled > STALLED)
     }
 
-    /// It only sometimes sends, as far as is known.
+    /// True if it sends intermittently, as far as is known.
     pub fn sometimes(&self) -> bool {
         let seen = f64::from(2 * ROW) * SLOT.max(SLOT_PACKETS * self.packet);
         self.age > KNOWN.max(seen) && self.long <= 0.0
     }
 
-    /// It is known to pause of its own will: all that it had asked for had arrived.
+    /// True if its pauses are known to be voluntary: all data that it requested had arrived.
     pub fn reads(&self) -> bool {
         self.sometimes() && self.under_way.is_some() && self.pauses > READS
     }
 
-    /// It has gained from what others gave up: it has much to send.
+    /// Marks it as backlogged because it gained when others gave way.
     pub fn believe(&mut self) {
         (self.long, self.pauses) = (PATIENCE, 0.0);
     }
 
-    /// It is too early to say whether it has much to send.
+    /// True if it is too early to decide whether it is backlogged.
     pub fn unknown(&self) -> bool {
         self.standing == Standing::Sending && self.age < KNOWN && self.long <= 0.0 && !self.thin()
     }
 
-    /// Its packets are small.
+    /// True if its packets are small.
     pub fn thin(&self) -> bool {
         self.run_bits < THIN * self.run_packets
     }
@@ -501,48 +505,48 @@ impl Service {
         self.standing
     }
 
-    /// Part of the time that it has sent of late, 0 to 1.
+    /// Returns the recent fraction of time in which it was active, 0 to 1.
     pub fn presence(&self) -> f64 {
         self.presence.min(1.0)
     }
 
-    /// Has hardly been silent of late, since it was first heard at most.
+    /// True if it was hardly idle recently, or since its first packet if that is later.
     pub fn never_pauses(&self) -> bool {
         let known = 1.0 - (-self.age / PRESENT).exp();
         !self.reads() && self.presence > ALWAYS * known
     }
 
-    /// Seconds since it began to send.
+    /// Returns the time since it began to send, s.
     pub fn sent_for(&self) -> f64 {
         if self.standing == Standing::Sending { self.since } else { 0.0 }
     }
 
-    /// Mean part of its limit of late, silences and all.
+    /// Returns the recent mean fraction of its limit, including idle time.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// bit/s of late.
+    /// Returns its recent rate, bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Has had all that it may in the last slot.
+    /// True if it used its full limit in the last slot.
     pub fn full(&self) -> bool {
         self.last == Slot::Full
     }
 
-    /// Debt in parts of what counts as suffering.
+    /// Returns its debt as a fraction of the starvation threshold.
     pub fn want(&self) -> f64 {
         if self.standing == Standing::Idle { 0.0 } else { self.debt / self.threshold }
     }
 
-    /// Part of its limit that it has had of late; 1 of whoever has not sent for long.
+    /// Returns the recent fraction of its limit that it used; 1 if it is idle.
     pub fn part(&self) -> f64 {
         if self.standing == Standing::Idle { 1.0 } else { self.part }
     }
 
-    /// Nothing helps it: who fell silent has no place to keep.
+    /// Clears its debt, and its place if it became idle in debt, because no measure helps it.
     pub fn give_up(&mut self) {
         self.forgive(0.0);
         if self.standing == Standing::Lost {
@@ -550,7 +554,7 @@ impl Service {
         }
     }
 
-    /// Begins to count anew, from half of what counts as suffering.
+    /// Restarts the accounting, with a debt of at most `part` of the starvation threshold.
     pub fn forgive(&mut self, part: f64) {
         self.part = self.part.max(AGAIN);
         self.debt = self.debt.min(part * self.threshold);

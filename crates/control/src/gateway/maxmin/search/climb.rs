@@ -1,4 +1,4 @@
-//! The level is tried.
+//! Trials of a higher level.
 
 use super::{Effort, Search, WATCH};
 use crate::gateway::maxmin::judge::{self, Mood};
@@ -8,11 +8,11 @@ use crate::gateway::maxmin::subscriber::Subscriber;
 use crate::gateway::maxmin::trade;
 use crate::{Actions, Reason, Value};
 
-/// s until somebody is asked again.
+/// Time until a subscriber is tested again, s.
 const ASKED: f64 = 300.0;
-/// What must have passed at the level before, of what was short, for it to be asked.
+/// Fraction of its rate at the previous level that a short subscriber must keep to be tested.
 const NEARLY: f64 = 0.9;
-/// Part of its limit above which somebody short may be short by chance.
+/// Fraction of its limit above which a short subscriber may be short by chance.
 const FAR: f64 = 0.9;
 
 impl Search {
@@ -41,7 +41,7 @@ impl Search {
             Mood::Short(place) => {
                 self.first = judge::short(all, WATCH, self.slack);
                 let before = self.level.carried() / self.level.now();
-                // Who has lost nothing may have all that it wants.
+                // A subscriber that has lost nothing may have all that it wants.
                 let nearly = |&i: &usize| {
                     let part = all[i].service.trial().1;
                     all[i].asked <= 0.0 && part > NEARLY * before && part < FAR

@@ -1,6 +1,6 @@
-//! What is done next: a level is tried, or more for some; what nobody misses stays.
+//! The search: trials of a higher level, or of more for some subscribers; raises without loss to others stay.
 //!
-//! Each effort has its file: `climb`, `more`, `want`, and `recover` from what failed.
+//! Each effort has its file: `climb`, `more`, `want`, and `recover` for failed trials.
 
 mod climb;
 mod more;
@@ -17,58 +17,61 @@ use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Actions, Reason, Value};
 
-/// Change of the set of flows that moves the level, part.
+/// Relative change of the set of flows that moves the level.
 const NOTICED: f64 = 0.03;
-/// The search begins at this part of what one bottleneck of the whole mesh would carry, but not below
-/// so much for each, bit/s: pages at lower limits look like long transfers.
+/// Divisor of the capacity that one bottleneck of the whole mesh would have, where the search begins.
 const LOW: f64 = 4.0;
+/// Minimum initial rate of each subscriber, bit/s: pages at lower limits look like long transfers.
 const MODEST: f64 = 100e3;
-/// s at the beginning in which at least such a part of all is taken to be there.
+/// Time at the beginning in which at least `MISSING` of all weights are assumed to be present, s.
 const BEGINNING: f64 = 20.0;
+/// Fraction of all weights that is assumed to be present at the beginning.
 const MISSING: f64 = 1.0 / 6.0;
-/// What who only sometimes sends may have at least, in shares.
+/// Minimum share of a subscriber that sends intermittently, in regular shares.
 const PAGES: f64 = 1.5;
-/// Part of its limit that a transfer may miss where all others read.
+/// Fraction of its limit that a transfer may miss if all others are readers of pages.
 const SLACK: f64 = 0.35;
-/// Part of that while some are tried with more: what these take must show.
+/// Fraction of the slack that remains while some are tried with more, so that their effect shows.
 const CAREFUL: f64 = 0.3;
-/// A newcomer counts once it has sent for so long, s.
+/// Time that a newcomer must have sent before it counts, s.
 const ARRIVED: f64 = 2.0;
-/// Paces for which all are watched after a step of the first climb, after most changes, and after
-/// the level has risen again; after so many times that a doubt is none.
+/// Paces of observation after a step of the first climb.
 const GLANCE: f64 = 0.9;
+/// Paces of observation after most changes.
 const WATCH: f64 = 2.0;
+/// Paces of observation after the level has risen again.
 const LONG: f64 = 3.0;
+/// Multiple of the observation time up to which doubts about full service count.
 const DOUBT: f64 = 2.5;
-/// What is left of the level after somebody was found short of a little.
+/// Fraction of the level that is left after a subscriber was slightly short.
 const TRIM: f64 = 0.96;
-/// What is left of a share above the others' when it is not had, at least.
+/// Minimum fraction of an individual share that is left if it is not used.
 const YIELDS: f64 = 0.8;
-/// Parts of the level at which somebody is tried with more.
+/// Fractions of the level at which subscribers may be tried with more.
 const WAYS: [f64; 5] = [0.95, 0.96, 0.97, 0.98, 0.99];
-/// A factor of somebody who had more.
+/// Minimum factor of a subscriber that has more than the level.
 const LITTLE: f64 = 1.001;
-/// Part of what each would have of all that there is that is nobody's loss while no edge is known, and
-/// how long a level is remembered, s.
+/// Fraction of an equal share of the upper bound that takes nothing from others while no edge is known.
 const YOUNG: f64 = 0.7;
+/// Time constant with which the highest carried level decays, s.
 const REMEMBERED: f64 = 40.0;
 
-/// What is under way.
+/// The effort under way.
 #[derive(Clone, Debug)]
 enum Effort {
     Rest,
-    /// The level is tried.
+    /// A higher level is tried.
     Climb,
-    /// These are tried with more.
+    /// These subscribers are tried with more.
     More(Set),
-    /// Whether these could use more.
+    /// These subscribers are tested for a need of more.
     Ask(Vec<usize>),
-    /// The level is lower, to see who of these gains from it; what they had, bit/s.
+    /// The level is lowered to find which of these gain from it; their rates before, bit/s.
     Doubt {
         who: Vec<(usize, f64)>,
         from: f64,
     },
-    /// All wait until nobody is short; from which level, and after how many cuts.
+    /// All wait until none is short; the level at the start, and the number of cuts.
     Settle {
         from: f64,
         cuts: i32,
@@ -79,23 +82,23 @@ enum Effort {
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     level: Level,
-    /// Part of its limit below which somebody is short in the long run.
+    /// Fraction of its limit below which a subscriber is short in the long run.
     short: f64,
     effort: Effort,
     sets: Sets,
-    /// Who was short first when all went up.
+    /// Subscribers that were short first when all were raised.
     first: Vec<usize>,
-    /// Weights of those who are there, who only sometimes send by the part of the time that they do.
+    /// Weights of the subscribers present; intermittent ones count by the fraction of time in which they are active.
     present: f64,
-    /// s since the beginning.
+    /// Time since the beginning, s.
     age: f64,
-    /// The highest level of late that was carried.
+    /// Highest recent level that was carried.
     high: f64,
-    /// What a transfer may miss of its limit while others read, part: pages come and go faster than any level.
+    /// Fraction of its limit that a transfer may miss beside readers: pages come and go faster than any level.
     slack: f64,
-    /// The last try was kept just now.
+    /// True if the last trial was kept just now.
     won: bool,
-    /// By what the level was raised alone, without those who have more.
+    /// Factor by which the level was raised without the subscribers that have more.
     alone: f64,
 }
 
@@ -124,22 +127,23 @@ impl Search {
         self.level.now()
     }
 
-    /// The level at which nobody takes anything from others, as far as is known: the highest of late that
-    /// was carried, and
-    /// while no edge was met most of what `upper` is for each.
+    /// Returns the level at which no subscriber takes anything from others, as far as is known.
+    ///
+    /// This is the highest recent level that was carried; while no edge was met, it is at least most of an equal
+    /// share of `upper`.
     pub fn highest(&self, upper: f64) -> f64 {
         let each = YOUNG * upper / self.present.max(f64::MIN_POSITIVE);
         if self.level.young() { self.high.max(each) } else { self.high }
     }
 
-    /// Goes on after a time in which what anybody missed was somebody's flood.
+    /// Resumes after a time in which shortages were due to a flood.
     pub fn resume(&mut self, all: &mut [Subscriber]) {
         all.iter_mut().for_each(|s| s.service.forgive(0.0));
         Self::watch(all);
         self.level.since = 0.0;
     }
 
-    /// All are expected, until counters say more.
+    /// Assumes that all subscribers are present, until counters are known.
     pub fn begin(&mut self, all: &[Subscriber]) {
         self.present = all.iter().map(|s| s.weight).sum();
         if self.present > 0.0 {
@@ -149,7 +153,7 @@ impl Search {
         }
     }
 
-    /// What all together have, bit/s: for a successor after a restart.
+    /// Returns the total rate of all, bit/s, for a successor after a restart.
     pub fn learned(&self) -> f64 {
         self.level.now() * self.present.max(f64::MIN_POSITIVE)
     }
@@ -161,7 +165,7 @@ impl Search {
         }
     }
 
-    /// Time that the slowest needs to show what a change does, s.
+    /// Returns the time that the slowest subscriber needs to show the effect of a change, s.
     fn pace(all: &[Subscriber]) -> f64 {
         let sending = all.iter().filter(|s| s.sends() && s.cap.is_none());
         let slowest = sending.map(|s| s.limit).fold(f64::INFINITY, f64::min);
@@ -196,7 +200,7 @@ impl Search {
         };
         let mood = judge::mood(all, watch, patient, slack);
         if mood == Mood::Quiet && !matches!(self.effort, Effort::Rest) {
-            // What was missing before was not for long.
+            // Earlier shortages were temporary.
             all.iter_mut().for_each(|s| s.service.forgive(0.3));
         }
         self.effort = match core::mem::replace(&mut self.effort, Effort::Rest) {
@@ -211,11 +215,11 @@ impl Search {
         };
     }
 
-    /// Who comes or goes takes or leaves its part at once.
+    /// Adapts the level at once when subscribers come or go.
     fn population(&mut self, all: &[Subscriber], actions: &mut Actions) {
         let count = |s: &Subscriber| {
             if s.watch.is_flood() {
-                // It takes its part of the air, whatever it is due.
+                // A flood takes its part of the air, whatever its share is.
                 return s.weight;
             }
             let standing = s.service.standing();
@@ -234,14 +238,14 @@ impl Search {
         if !lightest.is_finite() {
             return;
         }
-        // The first one alone may not have all that there is: others come in the same second.
+        // The first subscriber may not take the whole capacity: others arrive in the same second.
         let mut least = 0.5 * lightest;
         if self.age < BEGINNING {
-            // Who has not sent yet may do so any moment.
+            // Subscribers that have not sent yet may do so at any time.
             least = least.max(MISSING * all.iter().map(|s| s.weight).sum::<f64>());
         }
         let present = present.max(least);
-        // Where nobody was expected the first ones share what the search begins with.
+        // If none was expected, the first ones share the initial rate of the search.
         let factor = if self.present > 0.0 { self.present } else { 1.0 } / present;
         if (factor - 1.0).abs() <= NOTICED {
             return;
@@ -262,18 +266,18 @@ impl Search {
         Value::Rate(bucket(self.level.now()))
     }
 
-    /// What passed before says nothing about the limits of now.
+    /// Starts a trial of all: earlier traffic does not describe the present limits.
     fn watch(all: &mut [Subscriber]) {
         all.iter_mut().for_each(|s| s.service.begin_trial());
     }
 
-    /// All wait until nobody is short.
+    /// Makes all wait until none is short.
     fn wait(&self, all: &mut [Subscriber]) -> Effort {
         Self::watch(all);
         Effort::Settle { from: self.level.now(), cuts: 0, who: Vec::new() }
     }
 
-    /// Nothing is under way.
+    /// Selects the next effort when none is under way.
     fn rest(&mut self, all: &mut [Subscriber], pace: f64, actions: &mut Actions) -> Effort {
         let judged = |s: &&Subscriber| s.service.backlogged();
         let suffers = all.iter().position(|s| {
@@ -301,7 +305,7 @@ impl Search {
         }
         let busy = self.sets.busy() && self.level.close();
         if let Some(to) = self.level.next().filter(|_| !busy) {
-            // Who has more than the level keeps just that.
+            // Subscribers with more than the level keep their present rate.
             self.alone = to / self.level.now();
             for s in all.iter_mut().filter(|s| s.factor > 1.0) {
                 s.factor = (s.factor / self.alone).max(LITTLE);

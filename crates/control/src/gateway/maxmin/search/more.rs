@@ -1,4 +1,4 @@
-//! Some are tried with more.
+//! Trials of more for some subscribers.
 
 use super::{Effort, Search, TRIM, WATCH, YIELDS};
 use crate::gateway::arc::bucket;
@@ -8,7 +8,7 @@ use crate::gateway::maxmin::subscriber::Subscriber;
 use crate::gateway::maxmin::trade;
 use crate::{Actions, Reason, Value};
 
-/// From this part above what the others have somebody gives way before them.
+/// Ratio to the share of the others above which a subscriber gives way before them.
 const MORE: f64 = 1.05;
 
 impl Search {
@@ -84,8 +84,9 @@ impl Search {
         }
     }
 
-    /// Who is short and has more than so many times the level gives way, before anybody who has less; whether that is
-    /// all that there is to do.
+    /// Lowers the short subscribers if all of them have more than `MORE` times `above`.
+    ///
+    /// They give way before those that have less. Returns true if nothing else is to be done.
     pub(super) fn yields(&mut self, above: f64, all: &mut [Subscriber]) -> bool {
         let short = judge::short(all, WATCH * Self::pace(all), self.slack);
         let more = |&i: &usize| all[i].factor > MORE * above;

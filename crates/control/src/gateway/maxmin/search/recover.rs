@@ -1,4 +1,4 @@
-//! Somebody is short though nothing is tried, or still is after it was.
+//! Recovery from a shortage without a trial, or from one that remains after a trial.
 
 use super::{Effort, Search, TRIM, WATCH, YIELDS};
 use crate::gateway::maxmin::judge::{self, Mood};
@@ -8,20 +8,21 @@ use crate::gateway::maxmin::subscriber::Subscriber;
 use crate::gateway::maxmin::trade;
 use crate::{Actions, Reason, Value};
 
-/// Paces for which all may recover from a try that failed, and between cuts.
+/// Paces for which all may recover from a failed trial.
 const CALM: f64 = 12.0;
+/// Paces between cuts.
 const AGAIN: f64 = 2.5;
-/// What is left of the level after a cut for somebody who suffers.
+/// Fraction of the level that is left after a cut for a starved subscriber.
 const CUT: f64 = 0.9;
-/// Cuts that help nobody grow by this factor.
+/// Factor by which cuts deepen if they do not help.
 const DEEPER: f64 = 0.97;
-/// Part of the level at which nothing helps.
+/// Fraction of the old level below which cuts are given up.
 const DEEPEST: f64 = 0.45;
-/// Part of the old level to which the others return if nothing helps.
+/// Fraction of the old level to which the others return if no cut helps.
 const RETURN: f64 = 0.96;
 
 impl Search {
-    /// Somebody misses something though nothing was changed.
+    /// Handles a shortage that occurs without a change of limits.
     pub(super) fn miss(
         &mut self,
         place: usize,
@@ -49,7 +50,7 @@ impl Search {
         Effort::Settle { from, cuts: 1, who: vec![place] }
     }
 
-    /// Takes back what was raised last, or goes down to a part of the level.
+    /// Undoes the last raise, or lowers the level to a fraction.
     pub(super) fn undo(
         &mut self,
         flow: Value,
@@ -121,7 +122,7 @@ impl Search {
             Mood::Short(_) if self.yields(1.0, all) => Effort::Settle { from, cuts, who },
             Mood::Short(place) => {
                 who = judge::short(all, WATCH * pace, self.slack);
-                // Who is silent shows nothing before TCP tries again.
+                // An idle subscriber shows no effect before TCP retransmits.
                 if cuts > 0 && who.iter().all(|&i| all[i].service.silent() >= self.level.since) {
                     return Effort::Settle { from, cuts, who };
                 }

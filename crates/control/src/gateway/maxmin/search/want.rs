@@ -1,26 +1,27 @@
-//! Whether somebody wants more at all.
+//! Tests if subscribers want more.
 
 use super::{Effort, Search, WATCH};
 use crate::gateway::maxmin::needs;
 use crate::gateway::maxmin::subscriber::Subscriber;
 use crate::{Actions, Reason, Value};
 
-/// Part of the level that all have while somebody is doubted, paces for that, and what whoever has
-/// starved gains at least.
+/// Fraction of the level that all have while a subscriber is doubted.
 const DOUBTED: f64 = 0.6;
+/// Paces for which a doubt is observed.
 const HEAR: f64 = 3.0;
+/// Minimum gain of a starved subscriber, as a factor.
 const GAINED: f64 = 1.3;
-/// The part of the level at the beginning, when nobody knows how high it may be.
+/// Lowest fraction of the level for doubts at the beginning, when its height is unknown.
 const DEEP: f64 = 0.2;
-/// Mean part of its limit below which somebody who was never seen to have all is doubted, and is
-/// doubted together with another.
+/// Mean fraction of its limit below which a subscriber that never used its full limit is doubted.
 const HALF: f64 = 0.5;
+/// Mean fraction of its limit below which it is doubted together with another.
 const SOON: f64 = 0.75;
-/// Part of a lower limit that shows the same as a gain.
+/// Fraction of a lower limit whose use counts like a gain.
 const FILLS: f64 = 0.85;
 
 impl Search {
-    /// Whoever cannot use more alone needs no more.
+    /// Ends the test of subscribers that were raised alone; those that cannot use more need no more.
     pub(super) fn ask(
         &mut self,
         who: Vec<usize>,
@@ -36,7 +37,7 @@ impl Search {
         self.wait(all)
     }
 
-    /// Goes down, to see whether somebody who has little starves, if anybody is doubtful.
+    /// Lowers the level, if a subscriber is doubtful, to find if it is starved.
     pub(super) fn in_doubt(
         &mut self,
         all: &mut [Subscriber],
@@ -45,7 +46,7 @@ impl Search {
         if !all.iter().any(|s| s.doubtful(HALF)) {
             return None;
         }
-        // Whoever would be doubted soon is doubted now.
+        // Subscribers that would be doubted soon are doubted now.
         let soon = (0..all.len()).filter(|&i| all[i].doubtful(SOON));
         let who: Vec<(usize, f64)> =
             soon.map(|i| (i, all[i].service.mean() * all[i].limit)).collect();
@@ -58,7 +59,7 @@ impl Search {
         Some(Effort::Doubt { who, from })
     }
 
-    /// Whoever has much more when the others have less has starved.
+    /// Ends a doubt: a subscriber that gets much more when the others have less was starved.
     pub(super) fn doubt(
         &mut self,
         who: Vec<(usize, f64)>,
@@ -73,7 +74,7 @@ impl Search {
         let gained = |s: &Subscriber, before| s.sends() && s.service.rate() > GAINED * before;
         let fills = |s: &Subscriber| s.sends() && s.service.rate() > FILLS * s.limit;
         let starved = who.iter().find(|&&(i, before)| gained(&all[i], before)).map(|w| w.0);
-        // What is known of the level at the beginning is little: it may be far too high.
+        // At the beginning little is known of the level: it may be far too high.
         let doubted = who.iter().map(|w| &all[w.0]);
         let young = self.level.young() && (needs::few(all) || needs::many(doubted, all));
         let low = starved.is_some() || who.iter().any(|&(i, _)| fills(&all[i]));
@@ -91,7 +92,7 @@ impl Search {
             let values = [Value::Flow(all[place].flow), self.each()];
             actions.because(Reason::new("maxmin.starved", "flow {} has starved: {} each", &values));
         } else {
-            // From below it is found soon what all can have.
+            // From below, the level that all can have is found quickly.
             if self.level.young() {
                 self.level.lower(1.0)
             } else {
