@@ -43,7 +43,7 @@ impl core::error::Error for Located {}
 pub enum Problem {
     /// Not TOML: the parser's words.
     Syntax(String),
-    /// A key nobody reads.
+    /// An unknown key.
     UnknownKey {
         /// The keys that could stand there.
         known: Vec<String>,

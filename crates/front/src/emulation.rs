@@ -20,7 +20,7 @@ pub fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
     for note in &network.notes {
         text += &format!("fairmesh: note: {note}\n");
     }
-    // Nobody to tell is no reason to stop.
+    // A closed standard error is no reason to stop.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

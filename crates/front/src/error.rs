@@ -165,7 +165,7 @@ impl CliError {
         }
     }
 
-    /// The message on one line; `None` when there is nobody to tell.
+    /// Returns the message on one line; `None` if there is no reader for it.
     pub fn line(&self) -> Option<String> {
         let told = || {
             #[cfg(feature = "linux")]

@@ -10,15 +10,16 @@ use signal_hook::iterator::Signals;
 /// Exit code of a process ended by an interrupt: 128 + SIGINT.
 pub const EXIT_CODE: u8 = 130;
 
-/// Set when somebody waits for the interrupt; true when it came.
+/// Set while a caller waits for the interrupt; true after it came.
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on an interrupt does not end the process: the flag tells of it. A termination signal
-/// sets it too.
+/// Returns a flag that an interrupt sets from now on, instead of ending the process.
+///
+/// A termination signal sets it too.
 pub fn awaited() -> &'static AtomicBool {
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
-        // Where the handler cannot be set a termination ends the process, as it does elsewhere.
+        // If the handler cannot be set, a termination signal ends the process, as it does elsewhere.
         let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&flag));
         flag
     })
@@ -27,18 +28,19 @@ pub fn awaited() -> &'static AtomicBool {
 /// Set when a batch with a store runs; true when it should stop.
 static STOP: OnceLock<AtomicBool> = OnceLock::new();
 
-/// From now on the first interrupt does not end the process: it sets the flag, and the batch stops when
-/// its current runs are complete.
+/// Returns a flag that the first interrupt sets from now on, instead of ending the process.
+///
+/// The batch then stops when its current runs are complete.
 pub fn stops_batches() -> &'static AtomicBool {
     STOP.get_or_init(AtomicBool::default)
 }
 
-/// For the handler: whether this interrupt is the first one while a batch can be stopped.
+/// Returns true if this interrupt is the first one while a batch can be stopped; for the handler.
 pub fn stops_a_batch() -> bool {
     STOP.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed))
 }
 
-/// For the handler: whether somebody waits for the interrupt. If so, they are told.
+/// Returns true if a caller waits for the interrupt, and sets its flag; for the handler.
 pub fn is_awaited() -> bool {
     let flag = FLAG.get();
     if let Some(flag) = flag {

@@ -71,13 +71,14 @@ impl Teller {
     }
 }
 
-/// Does `work` and says how far each of its batches is.
+/// Runs `work` with a progress bar for each of its batches.
 pub fn with_bars<T>(threads: ThreadArgs, work: impl FnOnce(&Pool<'_>) -> T) -> T {
     with_bars_and(threads, None, work)
 }
 
-/// The same, with a store for the runs: an interrupt then stops the batch when the current runs are
-/// complete, and a second one ends the process.
+/// Runs `work` with bars and a store for the runs.
+///
+/// An interrupt then stops the batch when the current runs are complete, and a second one ends the process.
 pub fn with_bars_and<T>(
     threads: ThreadArgs,
     store: Option<&Store>,
@@ -95,13 +96,14 @@ pub fn with_bars_and<T>(
     };
     let threads = self::threads(threads);
     let outcome = work(&Pool { threads, progress: Some(&show), store, cancel: None });
-    // A batch that was broken off left its bar.
+    // A batch that was interrupted left its bar.
     lock().clear();
     outcome
 }
 
-/// Does `work`, of which nobody knows how many runs it takes, with a line that counts them and says
-/// how many percent of the most it may spend are spent.
+/// Runs `work`, whose number of runs is unknown, with a line that counts them.
+///
+/// The line also shows how many percent of the maximum are spent.
 pub fn with_counter<T>(
     what: &'static str,
     work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T,

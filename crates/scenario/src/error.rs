@@ -120,7 +120,7 @@ pub enum Problem {
     UnknownFormat,
     /// Not TOML, or not JSON: the parser's words.
     Syntax(String),
-    /// A key nobody reads.
+    /// An unknown key.
     UnknownKey {
         /// The keys that could stand there.
         known: Vec<String>,

@@ -1,4 +1,4 @@
-//! The nodes that join the mesh to the wired world, and who goes through which of them.
+//! Gateways between the mesh and the wired world, and the gateway that each node uses.
 
 use fairmesh_units::NodeId;
 
@@ -7,18 +7,20 @@ use fairmesh_units::NodeId;
 pub struct Gateways {
     /// In the order of the file.
     list: Vec<NodeId>,
-    /// By node, whose gateway it goes through; empty where there is one for all, or none.
+    /// Gateway of each node; empty if there is one for all, or none.
     of: Vec<Option<NodeId>>,
 }
 
 impl Gateways {
-    /// One for all.
+    /// Returns gateways with one for all nodes.
     pub fn one(gateway: NodeId) -> Self {
         Gateways { list: vec![gateway], of: Vec::new() }
     }
 
-    /// Several: `of` has, by node, the one through which it reaches the wired world; `None` where it reaches
-    /// none. Every one of them is in `list`.
+    /// Returns several gateways.
+    ///
+    /// `of` has, by node, the gateway through which it reaches the wired world; `None` if it reaches none. Every one
+    /// of them is in `list`.
     pub(crate) fn several(list: Vec<NodeId>, of: Vec<Option<NodeId>>) -> Self {
         Gateways { list, of }
     }

@@ -5,7 +5,7 @@ use fairmesh_units::Distance;
 /// A place in metres.
 pub(crate) type Place = (f64, f64);
 
-/// Nodes sorted into square cells as wide as the range: whoever is in range is in one of nine.
+/// Nodes sorted into square cells as wide as the range: nodes in range are in one of nine cells.
 pub(crate) struct Cells<'a> {
     places: &'a [Place],
     range: f64,

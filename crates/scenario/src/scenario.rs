@@ -197,7 +197,7 @@ pub enum Transport {
     Udp,
 }
 
-/// A transmitter that obeys nobody: busy for `duty × period` at the start of every period.
+/// A transmitter that follows no medium access rules: busy for `duty × period` at the start of every period.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interferer {
     /// Unique name among interferers.
@@ -384,7 +384,7 @@ impl Scenario {
         self.further_of(station).map_or(&self.mac, |r| &r.mac)
     }
 
-    /// The number of a station's channel, where it is told.
+    /// Returns the channel number of a station, if given.
     pub fn channel_of(&self, station: NodeId) -> Option<u32> {
         self.further_of(station).map_or(self.channel, |r| Some(r.channel))
     }

@@ -12,10 +12,10 @@ use crate::args::ListArgs;
 use crate::commands::print_json;
 use crate::error::CliError;
 
-/// Columns where the terminal does not say how many it has.
+/// Number of columns if the terminal does not report it.
 const WIDTH: u16 = 110;
 
-/// Lists the controls, or says all of one.
+/// Lists the controls, or describes one in full.
 ///
 /// # Errors
 /// An unknown control; when standard output cannot be written.

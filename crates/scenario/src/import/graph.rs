@@ -1,4 +1,4 @@
-//! Questions about who is joined with whom.
+//! Connectivity of the nodes.
 
 use std::collections::VecDeque;
 

@@ -7,7 +7,7 @@ use super::notes::Notes;
 
 /// Mean radius of the Earth, m.
 const EARTH: f64 = 6_371_008.8;
-/// Longest radio link whose ends' locations are believed, m: above the longest Wi-Fi link on record (382 km).
+/// Longest accepted distance between the ends of a radio link, m: above the Wi-Fi record (382 km).
 const LONGEST: f64 = 400e3;
 /// Nodes that a note lists.
 const LISTED: usize = 10;

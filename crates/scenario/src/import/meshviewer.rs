@@ -140,7 +140,7 @@ pub(super) fn read(source: &str) -> Result<Map> {
     if offline > 0 {
         map.warnings.push(format!("{offline} nodes are marked as offline"));
     }
-    // One file uses one scale: a single value above 1 tells which.
+    // One file uses one scale; a single value above 1 identifies it.
     let values = file.links.iter().flat_map(|l| [&l.0.source_tq, &l.0.target_tq]);
     let above = values.filter_map(|v| number(v).ok().flatten()).any(|tq| tq > 1.0);
     let scale = if above { Metric::Tq255 } else { Metric::Tq };

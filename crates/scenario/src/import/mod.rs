@@ -1,7 +1,7 @@
 //! Maps of real networks: NetJSON NetworkGraph and meshviewer.json.
 //!
-//! Links decode with their delivery probability; nodes within two hops sense and disturb each
-//! other unless told otherwise; every reachable node gets one bulk TCP flow to or from the gateway.
+//! Links decode with their delivery probability; nodes within two hops sense and disturb each other by default; every
+//! reachable node gets one bulk TCP flow to or from the gateway.
 //! Locations serve drawings and propagation delays only.
 
 mod band;

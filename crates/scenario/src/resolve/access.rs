@@ -1,4 +1,4 @@
-//! Access categories: who has them, what they contend by, which one a flow's packets have.
+//! Access categories: the radios that have them, their parameters, and the category of a flow's packets.
 
 use fairmesh_phy::Phy;
 use fairmesh_wifi::{Access, Edca};
@@ -24,7 +24,7 @@ fn asked(draft: &Draft) -> Option<KeyPath> {
     })
 }
 
-/// Of a radio without aggregates: nobody asks for categories there.
+/// Rejects access categories on a radio without aggregates.
 pub(super) fn refuse(draft: &Draft) -> Result<()> {
     let problem = |radio| {
         let what = format!("{radio} has no access categories here");

@@ -1,4 +1,4 @@
-//! `[traffic]` and `[[flow]]`: who sends what, on which path.
+//! `[traffic]` and `[[flow]]`: sources, destinations, traffic and paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 

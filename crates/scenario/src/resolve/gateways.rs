@@ -102,7 +102,7 @@ impl Finder<'_> {
         let way = air.into_iter().chain(wired.into_iter().skip(1));
         let mut way: Vec<NodeId> = way.collect();
         if !out {
-            // Ties between links break at every node on the way, so the mesh's part is asked for anew.
+            // Ties between links break at every node on the way, so the mesh's part is computed again.
             way.reverse();
             if inner != gateway {
                 let at = way.iter().position(|&n| n == gateway)?;

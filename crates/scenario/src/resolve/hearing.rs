@@ -232,7 +232,7 @@ fn from_links(
         let at = |n: NodeId| nodes.list[n.index()].position;
         at(a).zip(at(b)).map_or(Span::ZERO, |(a, b)| propagation::delay(neighbours::distance(a, b)))
     };
-    // Where noise decides, a flat level would stand for a link that nobody has measured.
+    // If noise decides, a flat level would represent a link that was never measured.
     let flat = |decodes| match (&radio.errors, decodes) {
         (FrameErrors::Snr(_), true) => Power::ZERO,
         (FrameErrors::Snr(_), false) => Power::from_dbm(propagation::SENSITIVITY_DBM),
@@ -351,7 +351,7 @@ fn sense_only(
     Ok(())
 }
 
-/// Every link must say how strong it is.
+/// Checks that every link has a signal strength.
 fn check_signals(medium: &Medium, nodes: &Nodes) -> Result<()> {
     match medium.hearing.iter().find(|h| h.decodes && h.power == Power::ZERO) {
         None => Ok(()),

@@ -22,7 +22,7 @@ pub(super) struct Kind<'a> {
     pub draft: Cow<'a, Draft>,
     pub radio: Radio,
     pub occupied: Occupied,
-    /// Number of its channel, where it was told.
+    /// Number of its channel, if given.
     pub channel: Option<u32>,
 }
 

@@ -39,7 +39,7 @@ pub(super) fn build(
                 }
             };
             if let Some(flat) = flat_level(from, &media[a]) {
-                // Levels say nothing of strength: all of it counts, or nothing.
+                // Levels do not express strength: all of it counts, or nothing.
                 if db >= from.radio.mac.capture.0 {
                     continue;
                 }

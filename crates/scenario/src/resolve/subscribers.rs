@@ -218,7 +218,7 @@ fn share(
     Ok(Share { flows, ceiling, guarantee })
 }
 
-/// Every node whose flows nobody has claimed is a subscriber of its own name.
+/// Makes every node whose flows belong to no subscriber a subscriber of its own name.
 fn others(
     nodes: &Nodes,
     flows: &[Flow],

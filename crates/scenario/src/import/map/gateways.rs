@@ -75,8 +75,8 @@ impl Map {
             found.dedup();
             found
         };
-        // What the map says most plainly goes first: its gateways, then the routers at the other end
-        // of their tunnels, as servers have no radio, then whoever has a way out.
+        // The clearest data of the map goes first: its gateways, then the routers at the other end of their tunnels,
+        // as servers have no radio, then nodes with a way out.
         let gateways = if self.gateways.is_empty() { &self.used_gateways } else { &self.gateways };
         let called = known(gateways);
         let mut behind = Vec::new();

@@ -106,7 +106,7 @@ pub(super) struct Map {
     cables: BTreeSet<(usize, usize)>,
     /// Nodes that the map calls gateways.
     pub gateways: Vec<Name>,
-    /// Gateways that nodes say they use, where the map calls none a gateway.
+    /// Gateways that nodes name as theirs, if the map marks no gateway.
     pub used_gateways: Vec<Name>,
     /// Nodes with a way out of the mesh, if they exist.
     pub uplinks: Vec<Name>,
@@ -258,7 +258,7 @@ impl Map {
         Ok(())
     }
 
-    /// The channel of a link between two nodes that say theirs: the only one that both have.
+    /// Returns the channel of a link between two nodes with known channels: the only one that both have.
     fn common(&mut self, a: usize, b: usize) -> Option<u32> {
         let (of_a, of_b) = (&self.nodes[a].channels, &self.nodes[b].channels);
         if of_a.is_empty() || of_b.is_empty() {
@@ -309,7 +309,7 @@ impl Map {
         (channels, unnamed)
     }
 
-    /// Takes out the links of which a direction is dead, and says so.
+    /// Removes links with a dead direction and adds a note.
     fn bury(&mut self, heard: &mut BTreeMap<(usize, usize, usize), Pair>) {
         let mut dead = Vec::new();
         heard.retain(|&(a, b, _), pair| {

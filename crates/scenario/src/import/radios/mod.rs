@@ -85,8 +85,9 @@ impl Radios {
         Radios { radio, further: Vec::new(), notes: Vec::new(), today: vec![None] }
     }
 
-    /// From the options, the nodes' models and where the radios are; how many entries name each channel, and whether every
-    /// link says how strong it is.
+    /// Derives the radios from the options, the nodes' models and the places of the radios.
+    ///
+    /// `channels` counts the map entries of each channel; `signals` is true if every link has a signal strength.
     pub fn of(
         options: &ImportOptions,
         models: &[Option<String>],
@@ -153,7 +154,7 @@ impl Radios {
                     },
                 ));
             }
-            // An impossible width, channel or number of streams is told where the draft is built.
+            // An impossible width, channel or number of streams is reported when the draft is built.
             today.push(Today::new(g, band, width(place), most, nodes, signals));
         }
         notes.extend(other_channels(places, channels));

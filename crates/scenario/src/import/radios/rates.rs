@@ -80,7 +80,7 @@ pub(super) struct Today {
     probe: f64,
     /// Per node: streams and highest MCS.
     nodes: Vec<(u8, u8)>,
-    /// Every link says how strong it is.
+    /// True if every link has a signal strength.
     pub signals: bool,
     chosen: BTreeMap<Key, Choice>,
 }
@@ -221,8 +221,10 @@ impl Today {
         LinkModel { delivery, ..LinkModel::perfect(&self.phy, m.rate) }.capacity(&SEGMENTS)
     }
 
-    /// Goodput of a link of which so many probes arrive. Over Rayleigh fading exp(−needed / mean) of all frames
-    /// find the power that they need: what probes at the lowest rate tell of the mean power, they tell of every rate.
+    /// Returns the goodput of a link with this delivery of probes.
+    ///
+    /// Over Rayleigh fading exp(−needed / mean) of all frames reach the power that they need, so the mean power that
+    /// probes at the lowest rate imply also determines the delivery at every other rate.
     fn at_delivery(&self, m: &Known, delivery: f64) -> f64 {
         m.carries * libm::pow(delivery.min(BEST_KNOWN), (m.needs / self.probe).max(1.0))
     }
