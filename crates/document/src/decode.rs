@@ -1,4 +1,4 @@
-//! From spanned TOML into serde types, keeping the place of every error.
+//! Deserializer from spanned TOML into serde types that keeps the position of every error.
 //!
 //! The `toml` crate's own deserializer reports positions but neither key paths nor typed causes;
 //! this one reports both.
@@ -24,10 +24,10 @@ pub const WORD_OR_KEY: &str = "word or table by key";
 /// Key that names the variant.
 const KIND: &str = "kind";
 
-/// An error on its way up from a value to the file.
+/// An error that is passed up from a value to the file.
 #[derive(Debug)]
 struct Fault {
-    /// From the innermost step outwards.
+    /// Steps of the key path, from the innermost outwards.
     steps: Vec<Step>,
     /// Byte offset of the innermost value.
     offset: Option<usize>,
@@ -46,7 +46,7 @@ impl Fault {
         self.steps.push(step);
         self
     }
-    /// The finished error, with its line in `text`.
+    /// Returns the finished error, with its line in `text`.
     fn locate(mut self, text: &str) -> Located {
         self.steps.reverse();
         Located {
@@ -111,13 +111,13 @@ impl de::Error for Fault {
     }
 }
 
-/// The line, from 1, of a byte offset.
+/// Returns the line, from 1, of a byte offset.
 fn line_of(text: &str, offset: usize) -> usize {
     let end = offset.min(text.len());
     1 + text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
 }
 
-/// The byte offset of the value at a key path, or of the nearest enclosing one that exists.
+/// Returns the byte offset of the value at a key path, or of the nearest enclosing one that exists.
 fn offset_of(root: &Spanned<DeTable<'_>>, path: &KeyPath) -> Option<usize> {
     let mut steps = path.0.iter();
     let Some(Step::Key(first)) = steps.next() else { return None };
@@ -140,10 +140,10 @@ fn get<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a Spanned<DeValue<
     table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, v)| v)
 }
 
-/// A value and where it stands.
+/// A value and its position.
 struct Value<'a, 'i>(&'a Spanned<DeValue<'i>>);
 
-/// A parsed document that still knows where everything stands.
+/// A parsed document that keeps the positions of its values.
 #[derive(Debug)]
 pub struct Document<'t> {
     text: &'t str,
@@ -154,7 +154,7 @@ impl<'t> Document<'t> {
     /// Parses TOML.
     ///
     /// # Errors
-    /// Text that is no TOML, in the parser's words.
+    /// Text that is not TOML, in the parser's words.
     pub fn parse(text: &'t str) -> Result<Self, Located> {
         match DeTable::parse(text) {
             Ok(root) => Ok(Document { text, root }),
@@ -170,7 +170,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Decodes all of it.
+    /// Decodes the whole document.
     ///
     /// # Errors
     /// The first value, key or type that does not fit, in file order.
@@ -180,7 +180,7 @@ impl<'t> Document<'t> {
             .map_err(|fault| fault.locate(self.text))
     }
 
-    /// The line, from 1, of the value at a key path, or of the nearest enclosing one that exists.
+    /// Returns the line, from 1, of the value at a key path, or of the nearest enclosing one that exists.
     pub fn line(&self, path: &KeyPath) -> Option<usize> {
         offset_of(&self.root, path).map(|offset| line_of(self.text, offset))
     }

@@ -16,16 +16,16 @@ pub enum Step {
 pub struct KeyPath(pub Vec<Step>);
 
 impl KeyPath {
-    /// The path of the whole file.
+    /// Returns the path of the whole file.
     pub const fn root() -> Self {
         KeyPath(Vec::new())
     }
-    /// The path of a key in this table.
+    /// Returns the path of a key in this table.
     pub fn key(mut self, key: &str) -> Self {
         self.0.push(Step::Key(key.to_owned()));
         self
     }
-    /// The path of an element of this array, from 0.
+    /// Returns the path of an element of this array, from 0.
     pub fn index(mut self, index: usize) -> Self {
         self.0.push(Step::Index(index));
         self
@@ -33,7 +33,7 @@ impl KeyPath {
 }
 
 impl From<&str> for KeyPath {
-    /// A path of plain keys, separated by dots.
+    /// Returns a path of plain keys, separated by dots.
     fn from(keys: &str) -> Self {
         KeyPath(keys.split('.').map(|k| Step::Key(k.to_owned())).collect())
     }

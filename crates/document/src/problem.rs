@@ -4,10 +4,10 @@ use core::fmt;
 
 use crate::path::KeyPath;
 
-/// A refused document: where and why.
+/// A refused document, with the position and the reason.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Located {
-    /// The line, from 1, where known.
+    /// The line, from 1, if known.
     pub line: Option<usize>,
     /// The offending key.
     pub key: KeyPath,
@@ -16,12 +16,12 @@ pub struct Located {
 }
 
 impl Located {
-    /// A problem of a key, found after decoding; [`crate::Document::line`] has its line.
+    /// Returns the problem of a key, found after decoding; [`crate::Document::line`] has its line.
     pub fn at(key: KeyPath, problem: Problem) -> Self {
         Located { line: None, key, problem }
     }
 
-    /// One line, `file:line: key: what is wrong; expected what`.
+    /// Returns one line, `file:line: key: what is wrong; expected what`.
     pub fn in_file(&self, file: &str) -> String {
         let line = self.line.map_or(String::new(), |line| format!("{line}:"));
         format!("{}:{line} {self}", one_line(file))
@@ -41,16 +41,16 @@ impl core::error::Error for Located {}
 /// The kinds of wrong document.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Problem {
-    /// Not TOML: the parser's words.
+    /// The text is not TOML; with the parser's message.
     Syntax(String),
     /// An unknown key.
     UnknownKey {
-        /// The keys that could stand there.
+        /// The keys that are accepted there.
         known: Vec<String>,
     },
     /// A required key is absent.
     MissingKey(String),
-    /// A value of the wrong type, or a word of no meaning.
+    /// A value of the wrong type, or an unknown word.
     Value {
         /// Value found.
         found: String,
@@ -64,7 +64,7 @@ pub enum Problem {
         /// The accepted range, in words.
         expected: String,
     },
-    /// Anything else.
+    /// Any other problem.
     Refused {
         /// Description of the problem.
         what: String,
@@ -74,15 +74,15 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// A value of the wrong kind.
+    /// Returns the problem of a value of the wrong kind.
     pub fn value(found: impl Into<String>, expected: impl Into<String>) -> Self {
         Problem::Value { found: found.into(), expected: expected.into() }
     }
-    /// A number outside its range.
+    /// Returns the problem of a number outside its range.
     pub fn range(found: impl fmt::Display, expected: impl Into<String>) -> Self {
         Problem::OutOfRange { found: found.to_string(), expected: expected.into() }
     }
-    /// Wrong in its own words.
+    /// Returns a problem with its own description.
     pub fn refused(what: impl Into<String>, expected: impl Into<String>) -> Self {
         Problem::Refused { what: what.into(), expected: expected.into() }
     }
@@ -112,7 +112,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The text without control characters and cut to a readable length: it may quote a hostile file.
+/// Returns the text without control characters, cut to a readable length: it may quote a hostile file.
 pub fn one_line(text: &str) -> String {
     cut(text, 400)
 }
@@ -134,7 +134,7 @@ fn cut(text: &str, longest: usize) -> String {
 mod tests {
     use super::*;
 
-    /// A quotation mark too few, and a string goes on to the end of the file.
+    /// A missing quotation mark makes a string continue to the end of the file.
     #[test]
     fn what_was_expected_stands_behind_whatever_was_found() {
         let whole = "a file\n".repeat(1000);

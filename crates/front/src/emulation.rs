@@ -24,7 +24,7 @@ pub fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// A bar over a scenario's time; a shell has the terminal for itself.
+/// Returns a bar over a scenario's time; it is hidden if a shell uses the terminal.
 pub fn bar(scenario: &Scenario, shown: bool) -> ProgressBar {
     let target = match shown {
         true => ProgressDrawTarget::stderr(),

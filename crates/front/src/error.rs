@@ -7,7 +7,7 @@ use std::path::Path;
 use fairmesh_lab::scenario::ScenarioError;
 use fairmesh_lab::{LabError, SettingProblem, StoreError};
 
-/// Why a command ended early. [`CliError::line`] is what the user sees.
+/// Reason for which a command ended early. [`CliError::line`] is the user's message.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// An option or argument is wrong.
@@ -29,13 +29,13 @@ pub enum CliError {
         /// Options that decide what happens to the store.
         advice: &'static str,
     },
-    /// A check of ours did not pass: the command worked, its verdict is no.
+    /// A check failed: the command itself worked.
     #[error("{0}")]
     Verdict(String),
-    /// The user interrupted a command that had to clean up, and has.
+    /// The user interrupted a command, which has cleaned up.
     #[error("interrupted; everything was removed")]
     Interrupted,
-    /// The gateway daemon, or what asks it.
+    /// Error of the gateway daemon, or of a client of it.
     #[cfg(feature = "linux")]
     #[error(transparent)]
     Gateway(Box<fairmesh_agent::error::AgentError>),
@@ -100,7 +100,7 @@ pub const FLAGS: [(&str, &str); 22] = [
     ("width", "--width"),
 ];
 
-/// A setting's name becomes the option that sets it.
+/// Converts a setting's name to the option that sets it.
 impl From<LabError> for CliError {
     fn from(e: LabError) -> Self {
         match e {
@@ -137,21 +137,23 @@ fn with_option(e: ScenarioError) -> ScenarioError {
 }
 
 impl CliError {
-    /// A wrong option.
+    /// Returns the error of a wrong option.
     pub fn option(option: impl Into<String>, problem: impl Display) -> Self {
         CliError::Option { option: option.into(), problem: problem.to_string() }
     }
-    /// A wrong file or folder.
+    /// Returns the error of a wrong file or folder.
     pub fn file(path: impl AsRef<Path>, problem: impl Display) -> Self {
         CliError::Lab(LabError::file(path, problem.to_string()))
     }
-    /// A refused run.
+    /// Returns the error of a refused run.
     pub fn run(scenario: impl Into<String>, problem: impl Display) -> Self {
         CliError::Lab(LabError::run(scenario, problem.to_string()))
     }
 
-    /// 0 when a reader of ours went away (`fairmesh … | head`), 1 for a failed check, 2 for
-    /// everything that was wrong with the input or the surroundings.
+    /// Returns the exit code.
+    ///
+    /// 0 if the reader of the output went away (`fairmesh … | head`), 1 for a failed check, 2 for all errors in the
+    /// input or the environment.
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
@@ -182,7 +184,7 @@ impl CliError {
 /// line whatever file it quotes.
 pub fn one_line(text: &str) -> String {
     let joined = text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty());
-    // A heading and what stands below it are one clause.
+    // A heading and the text below it are one clause.
     let line = joined.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     let mut clean: String =
         line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(500).collect();

@@ -1,4 +1,4 @@
-//! Interrupts (Ctrl-C): most commands just end; some have to clean up first.
+//! Interrupts (Ctrl-C): most commands end at once; some have to clean up first.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

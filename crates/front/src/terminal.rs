@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar where a person watches, a line a minute in a log.
+//! Progress on standard error: a bar on a terminal, a line a minute in a log.
 
 use std::io::{IsTerminal, stderr};
 use std::num::NonZero;
@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::args::ThreadArgs;
 use crate::interrupt;
 
-/// A bar over `total` runs. It draws nothing unless standard error is a terminal.
+/// Returns a bar over `total` runs. It draws nothing unless standard error is a terminal.
 pub fn bar(total: usize, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
     let style = "{msg} [{bar:30}] {pos}/{len}, {elapsed} so far, {eta} to go";
@@ -26,15 +26,15 @@ pub fn bar(total: usize, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A line of a log is due this often.
+/// Time between lines of a log.
 const LINE: Duration = Duration::from_secs(60);
 
-/// Says how far a batch is: with a bar on a terminal, else with a line a minute.
+/// Reports the progress of a batch: with a bar on a terminal, else with a line a minute.
 #[derive(Default)]
 struct Teller {
     bar: Option<ProgressBar>,
     started: Option<Instant>,
-    /// Lines that were written.
+    /// Number of lines written.
     lines: u32,
     done: usize,
 }
@@ -124,7 +124,7 @@ pub fn with_counter<T>(
     outcome
 }
 
-/// As the laboratory takes them.
+/// Converts the number of threads to the laboratory's type.
 pub fn threads(args: ThreadArgs) -> Option<NonZero<usize>> {
     args.threads.and_then(|n| NonZero::new(usize::from(n)))
 }

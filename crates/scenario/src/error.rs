@@ -10,7 +10,7 @@ pub use fairmesh_document::{KeyPath, Step};
 /// A refused scenario: one line, `file:line: key: what is wrong; expected what`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScenarioError {
-    /// The file, where the scenario came from one.
+    /// The file, if the scenario came from one.
     pub file: Option<Box<str>>,
     /// The line in it, from 1, where known.
     pub line: Option<usize>,

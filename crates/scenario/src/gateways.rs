@@ -40,7 +40,7 @@ impl Gateways {
         &self.list
     }
 
-    /// The first of them; where there is one, that one.
+    /// Returns the first gateway; the only one if there is one.
     pub fn first(&self) -> Option<NodeId> {
         self.list.first().copied()
     }

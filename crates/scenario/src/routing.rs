@@ -43,7 +43,7 @@ impl Graph {
         self.neighbours(a.0).binary_search_by_key(&b.0, |e| e.0).is_ok()
     }
 
-    /// Of every node from one; [`FAR`] where there is no way.
+    /// Returns the distances of all nodes from one; [`FAR`] if there is no path.
     pub fn distances(&self, from: u32) -> Vec<u64> {
         let mut distance = vec![FAR; self.start.len() - 1];
         distance[from as usize] = 0;
@@ -170,7 +170,7 @@ mod tests {
         let triangle = [(0, 1, 10), (1, 2, 10), (0, 2, 30)];
         assert_eq!(path(3, &triangle, 0, 2), Some(vec![0, 1, 2]));
         assert_eq!(path(4, &triangle, 0, 3), None);
-        // Of two parallel edges the cheaper counts.
+        // The cheaper of two parallel edges counts.
         assert_eq!(
             path(3, &[(0, 1, 9), (0, 1, 1), (1, 2, 1), (0, 2, 3)], 0, 2),
             Some(vec![0, 1, 2])

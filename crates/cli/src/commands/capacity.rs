@@ -101,7 +101,7 @@ fn fluid(
 struct Forms<Compute, Text, Page> {
     report: Compute,
     text: Text,
-    /// For a file of this name.
+    /// Builder of the page for a file of a given name.
     page: Page,
 }
 
@@ -118,7 +118,7 @@ where
         scenario: &Scenario,
         out: &mut dyn Write,
     ) -> Result<(), CliError> {
-        // The page's file comes first, so that nothing is computed in vain.
+        // The page's file is created first, so that nothing is computed in vain.
         let file = args.html.as_deref().map(PendingFile::create).transpose()?;
         let report = (self.report)()?;
         if let (Some((pending, mut file)), Some(path)) = (file, &args.html) {

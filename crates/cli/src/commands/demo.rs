@@ -18,7 +18,7 @@ use crate::commands::emulate::{judged, summary};
 use crate::error::CliError;
 use crate::interrupt;
 
-/// Control of the daemon where the scenario names none.
+/// Control of the daemon if the scenario names none.
 const DEFAULT_CONTROL: &str = "pfrc";
 
 /// Emulates a mesh, shows its rates and compares those without and with the daemon.

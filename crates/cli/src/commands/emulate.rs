@@ -23,7 +23,7 @@ use crate::interrupt;
 use fairmesh_front::emulation::{announce, bar, show};
 use fairmesh_lab::changes::set_parameters;
 
-/// Emulates a scenario, or removes what earlier emulations left.
+/// Emulates a scenario, or removes the remains of earlier emulations.
 ///
 /// # Errors
 /// Bad input, missing rights, an interrupt; namespaces are gone then. A run that did not keep its
@@ -42,7 +42,7 @@ pub fn run(
         writeln!(out, "{} namespaces of earlier emulations removed", removed.len())?;
         return Ok(());
     }
-    // The grammar wants one unless there is only something to clean.
+    // The grammar requires a scenario unless there is only something to clean.
     let path = args.scenario.clone().unwrap_or_default();
     let loaded = load(&path, &args.changes.changes(), registry)?;
     let scenario = &loaded.scenario;
@@ -149,7 +149,7 @@ fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
     }
 }
 
-/// Says in red which of these runs did not keep their time.
+/// Reports in red the runs that did not keep their time.
 ///
 /// # Errors
 /// [`CliError::Verdict`] when there is one.
@@ -162,7 +162,7 @@ pub(crate) fn judged<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> Result<()
     Err(CliError::Verdict("the emulated run is invalid, see above".into()))
 }
 
-/// Why an emulated run is not to be believed.
+/// Describes the reason for which an emulated run is not valid.
 fn invalid(record: &RunRecord) -> Option<String> {
     let e = record.emulation.as_ref()?;
     (!e.valid).then(|| e.problems.join("; "))
@@ -197,7 +197,7 @@ pub(crate) fn summary(e: &EmulationRecord) -> String {
     )
 }
 
-/// Red where a person reads it.
+/// Formats text in red if standard error is a terminal and NO_COLOR is not set.
 fn red(text: &str) -> String {
     use std::io::IsTerminal;
     let plain = !io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some();

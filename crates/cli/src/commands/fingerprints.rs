@@ -18,12 +18,12 @@ use crate::args::FingerprintArgs;
 use crate::error::CliError;
 use crate::terminal;
 
-/// Runs are cut to this: long enough that every mechanism of a scenario has acted.
+/// Maximum duration of the runs: long enough that every mechanism of a scenario has acted.
 const LONGEST: Span = Span::from_secs(20);
-/// The control beside each scenario's own: it limits rates, so it exercises what `fifo` does not.
+/// Control that is run besides each scenario's own: it limits rates, so it exercises code that `fifo` does not.
 const SECOND: &str = "source";
 
-/// Compares fingerprints with the kept ones, or rewrites these.
+/// Compares fingerprints with the kept ones, or rewrites the kept ones.
 ///
 /// # Errors
 /// [`CliError::Verdict`] when they differ; bad input as ever.
@@ -89,7 +89,7 @@ fn kept(path: &Path) -> Result<BTreeMap<String, String>, CliError> {
     serde_json::from_str(&text).map_err(|e| CliError::file(path, format!("{e}; {expected}")))
 }
 
-/// The scenario files of a folder, sorted by name.
+/// Returns the scenario files of a folder, sorted by name.
 ///
 /// # Errors
 /// When the folder cannot be read or has none.

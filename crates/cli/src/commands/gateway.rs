@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::args::GatewayArgs;
 use crate::error::CliError;
 
-/// Does what was asked for.
+/// Runs the requested command of the daemon.
 ///
 /// # Errors
 /// The daemon's own, see [`fairmesh_agent::error::AgentError`].

@@ -45,7 +45,7 @@ pub fn run(args: &ListArgs, registry: &Registry, out: &mut dyn Write) -> Result<
     Ok(())
 }
 
-/// A table of words, which read better from the left, no wider than the terminal.
+/// Returns a left-aligned table of words, no wider than the terminal.
 fn words<const N: usize>(header: [&str; N]) -> Table {
     let mut t = table::table(&[]);
     t.set_content_arrangement(ContentArrangement::Dynamic).set_header(header);

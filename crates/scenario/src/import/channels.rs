@@ -42,7 +42,7 @@ impl Places {
             let (channel, generation, band, mhz) = kind(channel);
             Place { channel, generation, band, mhz }
         };
-        // Of equals the lowest number.
+        // Of equal channels the lowest number.
         let mut by_use: Vec<(u32, usize)> = channels.iter().map(|c| (*c.0, *c.1)).collect();
         by_use.sort_by_key(|&(channel, n)| (std::cmp::Reverse(n), channel));
         let first = options.channel.or(by_use.first().map(|c| c.0));

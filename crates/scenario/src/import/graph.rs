@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Hops from the nearest of these nodes; `None` where there is no way.
+/// Returns the hops from the nearest of these nodes; `None` if there is no path.
 pub(super) fn hops(around: &[Vec<usize>], from: &[usize]) -> Vec<Option<u32>> {
     let mut hops = vec![None; around.len()];
     from.iter().for_each(|&i| hops[i] = Some(0));

@@ -133,7 +133,7 @@ fn is_infinite(text: &str) -> bool {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct LinkProperties {
-    /// The delivery probability from source to target, where the file knows it.
+    /// Delivery probability from source to target, if the file has it.
     tq: Value,
     /// Mean power of the source at the target, dBm.
     signal: Value,
@@ -438,7 +438,7 @@ fn add_link(
         reader.number(&at("throughput"), &p.throughput, expected, |v| v > 0.0 && v <= 1e5);
     let channel = reader.channel("links", &p.channel, &p.frequency);
     let cost = link.cost.map(|c| c.0);
-    // The number decides where there is one.
+    // The number decides if there is one.
     let infinite = cost.is_none() && link.cost_text.as_str().is_some_and(is_infinite);
     let quality = match (tq, cost) {
         _ if infinite => Quality::Dead,

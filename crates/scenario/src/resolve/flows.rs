@@ -140,7 +140,7 @@ fn shorthand(draft: &Draft, nodes: &Nodes, gateways: &Gateways) -> Result<Vec<En
         if let Some(host) = &t.host {
             return Ok(host.clone());
         }
-        // A node that reaches no gateway fails where its route is looked for.
+        // A node that reaches no gateway fails when its route is looked up.
         let own = gateways.of(nodes.find(home, key.clone())?).or(gateways.first());
         Ok(own.map_or_else(|| home.clone(), |g| Name::from(nodes.name(g))))
     };
@@ -263,7 +263,7 @@ fn finish(
     duration: Span,
 ) -> Result<Flow> {
     let Entry { draft, key, .. } = entry;
-    // An inherited value is wrong where it was written.
+    // An error in an inherited value is reported at its own position.
     let at = |own: bool, name: &str| {
         if own { key.clone().key(name) } else { KeyPath::from("traffic").key(name) }
     };
@@ -273,7 +273,7 @@ fn finish(
         .map_or(Ok(TrafficSpec::Bulk), TrafficDraft::build)
         .map_err(|p| ScenarioError::at(traffic_key, p))?;
 
-    // An inherited transport gives way where the application can use only the other one.
+    // An inherited transport is dropped if the application can use only the other one.
     let own = draft.transport.as_ref();
     let inherited = defaults.transport.as_ref().filter(|t| {
         draft.traffic.is_none() || traffic.is_udp() == matches!(t, TransportDraft::Udp)

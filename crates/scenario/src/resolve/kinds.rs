@@ -70,7 +70,7 @@ fn occupied(r: &RadioDraft) -> Occupied {
 }
 
 impl Kind<'_> {
-    /// An error of this kind's draft, at the key where its reason was written.
+    /// Returns an error of this kind's draft, at the key that caused it.
     pub fn at_home(&self, error: ScenarioError, draft: &Draft) -> ScenarioError {
         if self.name == MAIN { error } else { at_home(error, draft, &self.name) }
     }

@@ -18,7 +18,9 @@ use crate::neighbours::{Cells, Place};
 /// assumption of this project.
 const WITHIN_NODE_DBM: f64 = -20.0;
 
-/// All pairs of stations on different channels of which the second notices the first. `media` and `members` are by kind.
+/// Returns all pairs of stations on different channels of which the second notices the first.
+///
+/// `media` and `members` are by kind.
 pub(super) fn build(
     draft: &Draft,
     nodes: &Nodes,

@@ -66,7 +66,7 @@ impl Asked {
 
     fn mode(self, g: Generation, key: &KeyPath) -> Result<Mode> {
         let mhz = self.width.map_or(20, |w| {
-            // What is not a whole number of MHz is no channel's width.
+            // A width that is not a whole number of MHz belongs to no channel.
             if w.0.is_multiple_of(1_000_000) {
                 (w.0 / 1_000_000).min(u64::from(u32::MAX))
             } else {

@@ -25,7 +25,7 @@ pub(super) struct Nodes {
     pub radios: Vec<Vec<(usize, NodeId)>>,
     /// As named, each once.
     pub gateways: Vec<NodeId>,
-    /// Links given or generated, where the topology is a graph; otherwise positions make them.
+    /// Links given or generated, if the topology is a graph; otherwise positions make them.
     pub links: Option<Vec<LinkDraft>>,
     index: BTreeMap<Name, NodeId>,
 }

@@ -11,7 +11,7 @@ use crate::name::Name;
 const CANDIDATES: usize = 4;
 
 impl Map {
-    /// The gateways that are asked for, each once; by default the map's own.
+    /// Returns the requested gateways, each once; by default the map's own.
     pub(super) fn chosen(
         &mut self,
         options: &ImportOptions,
@@ -156,7 +156,7 @@ impl Map {
             return Err(ScenarioError::at("flows".into(), Problem::range(0, "at least one flow")));
         }
         reachable.sort_by_key(|&i| (hops[i], i));
-        // From the nearest to the farthest, both included where there are two or more.
+        // From the nearest to the farthest, both included if there are two or more.
         let last = reachable.len() - 1;
         let pick = |k: usize| if wanted == 1 { last } else { k * last / (wanted - 1) };
         Ok((0..wanted).map(|k| reachable[pick(k)]).collect())

@@ -24,7 +24,7 @@ use names::{Names, Unresolved};
 
 /// Names that a warning lists.
 const LISTED: usize = 10;
-/// A routing daemon keeps no link of which less arrives, so a map with such links is no snapshot of routes.
+/// Delivery below which a routing daemon keeps no link: a map with such links is not a snapshot of routes.
 const IMPLAUSIBLE: f64 = 0.05;
 
 /// A router of a map.
@@ -47,7 +47,7 @@ pub(super) struct MapLink {
     pub source: Name,
     pub target: Name,
     pub quality: Quality,
-    /// The other direction, where the entry has it.
+    /// The other direction, if the entry has it.
     pub back: Option<Quality>,
     /// Radio data of the entry, for the direction from source to target.
     pub radio: OnAir,

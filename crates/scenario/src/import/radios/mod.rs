@@ -18,7 +18,7 @@ use crate::error::{Problem, ScenarioError};
 use rates::{Choice, Today};
 pub(super) use rates::{Directed, Heard};
 
-/// Streams of a router of which nothing is known: what most of the last fifteen years have at least.
+/// Streams of an unknown router: most routers of the last fifteen years have at least this many.
 const USUAL_STREAMS: u8 = 2;
 
 /// The radios of a map.
@@ -161,7 +161,7 @@ impl Radios {
         Radios { radio, further, notes, today }
     }
 
-    /// Both directions of a link between two nodes, as one entry where they are alike.
+    /// Returns both directions of a link between two nodes, as one entry if they are alike.
     pub fn link(
         &mut self,
         (a, b, place): (usize, usize, usize),

@@ -203,7 +203,7 @@ impl Today {
         };
         let allowed =
             self.modes.iter().filter(|m| m.mode.streams() <= streams && m.mode.mcs() <= highest);
-        // Of equals the slower, with fewer streams.
+        // Of equal modes the slower, with fewer streams.
         let order = |m: &&Known| (m.mode.streams(), m.mode.mcs());
         let best = allowed
             .max_by(|a, b| score(a).total_cmp(&score(b)).then_with(|| order(b).cmp(&order(a))));
