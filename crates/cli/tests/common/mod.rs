@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 /// The package's program, in a folder of its own so that nothing is left in the sources.
 pub fn fairmesh(folder: &Path) -> Command {
     let mut c = Command::new(env!(concat!("CARGO_BIN_EXE_", env!("CARGO_PKG_NAME"))));
-    c.current_dir(folder);
+    // Stores that other builds have left in the user's cache would be named on the terminal.
+    c.current_dir(folder).env("XDG_CACHE_HOME", folder.join(".cache"));
     c
 }
 

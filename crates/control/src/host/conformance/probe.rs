@@ -82,11 +82,14 @@ pub(super) fn mechanism(trial: Trial, offers: &Offers) -> Mechanism {
 fn needs(trial: Trial, offers: &Offers) -> Vec<Needs> {
     // Marks, fields and messages are observed at the nodes at which they arrive, so every node
     // requires the events.
-    let without = EventSet::of(&[EventKind::Sent, EventKind::QueueChanges]);
+    // Probes would compete with the messages for air, and a message in the air is not repeated.
+    let without = EventSet::of(&[EventKind::Sent, EventKind::QueueChanges, EventKind::Probes]);
     vec![Needs {
         at: PlacementSet::of(&[Placement::EveryNode]),
         events: match trial {
-            Trial::Packets => offers.events.without(EventSet::of(&[EventKind::QueueChanges])),
+            Trial::Packets => {
+                offers.events.without(EventSet::of(&[EventKind::QueueChanges, EventKind::Probes]))
+            }
             Trial::Classes(..) => offers.events.without(without),
         },
         abilities: offers.abilities,
