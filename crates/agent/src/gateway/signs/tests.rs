@@ -372,7 +372,7 @@ fn nothing_is_measured_over_lost_headers_or_of_a_connection_that_is_not_proven()
 
 /// An end that withholds acknowledgements or forges echoes cannot cause a round trip that did not occur.
 ///
-/// An upload whose data are not all acknowledged waits for its sender's timer, for a minute at most.
+/// An upload whose data are not all acknowledged waits for its sender's timer.
 #[test]
 fn forged_echoes_measure_nothing() {
     let (mut reader, c) = (reader(), ends(40_000));
@@ -386,10 +386,10 @@ fn forged_echoes_measure_nothing() {
     }
     assert_eq!(trips(&mut reader), [None; 2]);
     reader.see(ms(40), &stamped(c.down(DATA, 5000, 0, 1200), 960, 1));
-    for second in 2..80 {
+    // The first data of the flow are missing, so its sender's timer runs. `Reader::stalled` bounds the age.
+    for second in [2, 4, 50] {
         let oldest = reader.read(ms(1000 * second), 1).unwrap()[1].oldest;
-        assert!(oldest.is_some() || second > 60, "{second}: {oldest:?}");
-        assert!(oldest.is_none() || second < 63, "{second}: {oldest:?}");
+        assert_eq!(oldest, Some(Span::from_millis(1000 * second - 40)));
     }
 }
 
