@@ -63,6 +63,22 @@ impl Tally {
         t
     }
 
+    /// Cells of a table's row: numbers, agree, open, differ; sentences, hold, open, fail, not run.
+    pub fn cells(&self) -> String {
+        let cells = [
+            self.judged(),
+            self.agree,
+            self.open,
+            self.differ,
+            self.sentences(),
+            self.hold,
+            self.sentences_open,
+            self.fail,
+            self.sentences_not_run,
+        ];
+        cells.map(|n| n.to_string()).join(" | ")
+    }
+
     /// Number of printed numbers that are judged.
     pub fn judged(&self) -> usize {
         self.agree + self.open + self.differ

@@ -19,7 +19,8 @@ const IDLE: f64 = 10.0;
 /// Time over which the mean of a home's fullness and the part of the time in which it is held are taken, s.
 const MEAN: f64 = 20.0;
 /// Multiple of its limit that a flood brings, and time for which it does, s: no transport that answers to its losses loses
-/// half of its packets for so long.
+/// half of its packets for so long. The trial of `gateway::floods`, which halves a limit, suspects a TCP here, since limits
+/// move at each look.
 const FLOODS: f64 = 2.0;
 const FLOOD_TIME: f64 = 8.0;
 /// Silence after which a home has ended, s: TCP's timeouts last longer where it was in trouble.
@@ -55,7 +56,7 @@ pub(super) struct Home {
     /// True while it has a class.
     pub class: bool,
     pub weight: f64,
-    /// Analytic fair rate per weight, bit/s of IP bytes; `None` where it is not known.
+    /// Analytic fair rate per weight, bit/s of application data; `None` where it is not known.
     pub fair: Option<f64>,
     /// Multiple of the level by the analytic fair rates; 1 for the least of them, and without topology.
     pub allotted: f64,

@@ -5,7 +5,8 @@
 //! that are missing show much later. The method is that of delay-based congestion control (TCP Vegas, CAKE's autorate),
 //! applied to the one rate that all homes share: each home's delay beyond its least round trip, over the delay that a mesh
 //! without overload has ([`home`]), is 1 at the edge of what the mesh carries. The level follows the fullest home
-//! ([`level`]); homes whose way stays empty meanwhile have another bottleneck and get more ([`raise`]). Ours; docs/controls/rtt.md derives it and says where it fails.
+//! ([`level`]); homes whose way stays empty meanwhile have another bottleneck and get more ([`raise`]). Ours;
+//! docs/controls/rtt.md derives it and lists where it fails.
 
 mod home;
 mod level;

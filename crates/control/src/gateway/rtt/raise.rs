@@ -4,11 +4,13 @@
 //! way is much emptier than the fullest one has another bottleneck, or none. Such homes are raised together by a step; if
 //! the level falls, the step is undone, since the others have paid for it.
 
+use fairmesh_units::FlowId;
+
 use super::PACKET;
 use super::home::Home;
 
 /// Part of the fullest home's mean fullness below which a home's way has room, and above which it has none. On meshes with
-/// one bottleneck all homes have more than 0.37 of it, where there are several those with another one less than 0.3.
+/// one bottleneck all homes had at least 0.37 of it; where there are several, those with another one had 0.03 to 0.32.
 const ROOM: f64 = 0.3;
 const NO_ROOM: f64 = 0.45;
 /// Mean fullness of the fullest home from which a way counts as full.
@@ -47,8 +49,8 @@ pub(super) struct Raise {
     reference: f64,
     /// Number of active homes in the last period.
     active: f64,
-    /// Homes of the last step, by place, and what they had before it.
-    last: Vec<(usize, f64)>,
+    /// Homes of the last step, and their multiples before it.
+    last: Vec<(FlowId, f64)>,
 }
 
 impl Raise {
@@ -90,10 +92,10 @@ impl Raise {
         if fullest < FULL {
             return None;
         }
-        for (place, home) in homes.iter_mut().enumerate() {
+        for home in homes.iter_mut() {
             let wants = home.held_part > WANTS && home.active > WANTS;
             if home.class && wants && home.mean < ROOM * fullest {
-                self.last.push((place, home.raised));
+                self.last.push((home.flow, home.raised));
                 home.raised *= STEP;
             }
         }
@@ -105,8 +107,8 @@ impl Raise {
         if self.last.is_empty() {
             homes.iter_mut().for_each(|h| h.raised = (h.raised / STEP).max(1.0));
         }
-        for (place, before) in self.last.drain(..) {
-            if let Some(home) = homes.get_mut(place) {
+        for (flow, before) in self.last.drain(..) {
+            if let Some(home) = homes.iter_mut().find(|h| h.flow == flow) {
                 home.raised = home.raised.min(before);
             }
         }

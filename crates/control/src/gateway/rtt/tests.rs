@@ -178,6 +178,22 @@ fn a_home_whose_way_has_room_gets_more_unless_the_others_pay_for_it() {
 }
 
 #[test]
+fn a_newcomer_does_not_change_which_step_is_undone() {
+    let mut homes: Vec<Home> = [3, 5].map(|f| Home::new(FlowId(f))).into();
+    for home in &mut homes {
+        (home.class, home.active, home.held_part, home.mean) = (true, 1.0, 1.0, 1.0);
+    }
+    homes[1].mean = 0.1;
+    let mut raise = Raise::default();
+    let mut period = |level: f64, homes: &mut [Home]| raise.look(20.0, level, homes);
+    assert_eq!(period(1e6, &mut homes), None, "the number of active homes is not known yet");
+    assert_eq!(period(1e6, &mut homes), Some(Outcome::Raised));
+    homes.insert(0, Home::new(FlowId(1)));
+    assert_eq!(period(0.9e6, &mut homes), Some(Outcome::Undone));
+    assert_eq!(homes.iter().map(|h| h.raised).collect::<Vec<_>>(), [1.0; 3]);
+}
+
+#[test]
 fn a_home_that_loses_half_of_its_packets_for_long_is_a_flood_and_lowers_nobody() {
     let mut b = Bench::new(&[0, 1]);
     b.seconds(30, &[busy(0); 2]);
