@@ -168,7 +168,8 @@ fn the_three_hop_upload_starves_with_real_tcp() {
     let scenario = scenario(include_str!("../../../scenarios/chain-3-up.toml"));
     let (duration, warmup) = (Span::from_secs(40), Span::from_secs(5));
     let scenario = scenario.with_times(duration, warmup).unwrap();
-    let (emulated, simulated) = both(&scenario, 3, 10);
+    // One run of eight ends above the bound by chance; the mean of seven lies 3.7 deviations below it.
+    let (emulated, simulated) = both(&scenario, 7, 10);
     println!("3-hop upload: simulated {simulated:.0?}, emulated {emulated:.0?} kbit/s");
     // Jamshaid 2010 §3.2: the farther the node, the less it gets; all could have the same.
     assert!(emulated[2] < 0.6 * emulated[0], "{emulated:?}");
