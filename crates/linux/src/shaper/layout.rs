@@ -323,34 +323,24 @@ impl Layout {
 
 /// Error in a [`Layout`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}; expected {}", self.problem(), self.expected())]
 #[non_exhaustive]
 pub enum LayoutError {
     /// The name of an interface is invalid.
-    #[error("`{0}` is not an interface name; expected 1 to 15 letters, digits or . _ - @")]
     InterfaceName(String),
     /// Both sides have the same interface.
-    #[error("mesh and wired side are both `{0}`; expected two interfaces")]
     SameInterface(Interface),
     /// The name of a table is invalid.
-    #[error("`{0}` is not a table name; expected a letter, then letters, digits or _")]
     TableName(String),
     /// The handle is used by the kernel or others.
-    #[error("handle {0:#x} is not free for use; expected 0x100 to 0x7fff")]
     Handle(u16),
     /// The queue is too short or too long.
-    #[error("a queue of {0} packets; expected 2 to 10000")]
     Queue(u32),
     /// The burst is too large for a bucket.
-    #[error("a burst of {} bytes; expected 1 to {}", .0, Layout::LARGEST_BURST)]
     Burst(u32),
     /// A class number is out of range.
-    #[error("class {}; expected 1 to {}", .0.0, ClassId::MAX.0)]
     Class(ClassId),
     /// A quantum is out of range.
-    #[error(
-        "a turn of {turn} bytes of class {}; expected {} to {}",
-        .class.0, Subscriber::TURN, Subscriber::LONGEST_TURN
-    )]
     Turn {
         /// The subscriber's class.
         class: ClassId,
@@ -358,10 +348,8 @@ pub enum LayoutError {
         turn: u32,
     },
     /// Two subscribers have the same number.
-    #[error("class {} is used by two subscribers", .0.0)]
     DuplicateClass(ClassId),
     /// Two subscribers have the same prefix.
-    #[error("{prefix} belongs to classes {} and {}; expected one", .first.0, .second.0)]
     DuplicatePrefix {
         /// The prefix.
         prefix: IpNet,
@@ -371,7 +359,6 @@ pub enum LayoutError {
         second: ClassId,
     },
     /// Two subscribers have the same Ethernet address.
-    #[error("{mac} belongs to classes {} and {}; expected one", .first.0, .second.0)]
     DuplicateMac {
         /// The address.
         mac: MacAddr,
@@ -381,7 +368,6 @@ pub enum LayoutError {
         second: ClassId,
     },
     /// An Ethernet address of a subscriber is a multicast address.
-    #[error("{mac} of class {} is a group address; expected a station's", .class.0)]
     GroupMac {
         /// The address.
         mac: MacAddr,
@@ -389,8 +375,52 @@ pub enum LayoutError {
         class: ClassId,
     },
     /// The change needs a new installation.
-    #[error("{0} cannot change while running; remove and install anew")]
     Fixed(&'static str),
+}
+
+impl LayoutError {
+    /// Describes the rejected value.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::InterfaceName(name) => format!("`{name}` is not an interface name"),
+            Self::SameInterface(name) => format!("mesh and wired side are both `{name}`"),
+            Self::TableName(name) => format!("`{name}` is not a table name"),
+            Self::Handle(handle) => format!("handle {handle:#x} is not free for use"),
+            Self::Queue(packets) => format!("a queue of {packets} packets"),
+            Self::Burst(bytes) => format!("a burst of {bytes} bytes"),
+            Self::Class(class) => format!("class {}", class.0),
+            Self::Turn { class, turn } => format!("a turn of {turn} bytes of class {}", class.0),
+            Self::DuplicateClass(class) => format!("class {} is used by two subscribers", class.0),
+            Self::DuplicatePrefix { prefix, first, second } => {
+                format!("{prefix} belongs to classes {} and {}", first.0, second.0)
+            }
+            Self::DuplicateMac { mac, first, second } => {
+                format!("{mac} belongs to classes {} and {}", first.0, second.0)
+            }
+            Self::GroupMac { mac, class } => {
+                format!("{mac} of class {} is a group address", class.0)
+            }
+            Self::Fixed(what) => format!("{what} cannot change while running"),
+        }
+    }
+
+    /// Describes an accepted value.
+    pub fn expected(&self) -> String {
+        match self {
+            Self::InterfaceName(_) => "1 to 15 letters, digits or . _ - @".into(),
+            Self::SameInterface(_) => "two interfaces".into(),
+            Self::TableName(_) => "a letter, then letters, digits or _".into(),
+            Self::Handle(_) => "0x100 to 0x7fff".into(),
+            Self::Queue(_) => "2 to 10000".into(),
+            Self::Burst(_) => format!("1 to {}", Layout::LARGEST_BURST),
+            Self::Class(_) => format!("1 to {}", ClassId::MAX.0),
+            Self::Turn { .. } => format!("{} to {}", Subscriber::TURN, Subscriber::LONGEST_TURN),
+            Self::DuplicateClass(_) => "one class for each".into(),
+            Self::DuplicatePrefix { .. } | Self::DuplicateMac { .. } => "one".into(),
+            Self::GroupMac { .. } => "a station's address".into(),
+            Self::Fixed(_) => "the same value, or a new installation".into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ fn layout(draft: &Draft) -> Result<Layout> {
             LayoutError::Queue(_) => "shaping.queue",
             _ => "shaping",
         };
-        Located::at(KeyPath::from(key), words(&e.to_string()))
+        Located::at(KeyPath::from(key), Problem::refused(e.problem(), e.expected()))
     })?;
     Ok(layout)
 }
@@ -218,14 +218,6 @@ fn queues_by_control(draft: &Draft) -> Result<bool> {
             "none, or leaf = \"control\"",
         ),
         Some(_) => Ok(false),
-    }
-}
-
-/// Splits an error of the form "problem; expected …".
-fn words(text: &str) -> Problem {
-    match text.split_once("; expected ") {
-        Some((what, expected)) => Problem::refused(what, expected),
-        None => Problem::refused(text, "another value"),
     }
 }
 
