@@ -103,7 +103,7 @@ pub fn gateway(bytes: &[u8]) {
     let mut texts = text.split('\x0c');
     let text = texts.next().unwrap_or_default();
     let more: Vec<&str> = texts.collect();
-    for node in sources::read(form, text, &more).unwrap_or_default() {
+    for node in sources::read(form, text, &more).unwrap_or_default().homes {
         assert!(!node.name.trim().is_empty() && !node.name.chars().any(char::is_control));
         assert!(!node.prefixes.is_empty() || !node.macs.is_empty());
         assert!(node.prefixes.iter().all(|p| p.prefix_len() > 0 && !p.addr().is_loopback()));

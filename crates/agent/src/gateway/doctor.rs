@@ -247,7 +247,7 @@ fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {
 fn discovery(config: &Config, found: &mut Vec<Finding>) {
     let Some(discover) = &config.discover else { return };
     for s in sources::fetch(discover, config.layout.mesh.name()).sources {
-        let (verdict, text) = match (s.failed, s.subscribers) {
+        let (verdict, text) = match (&s.failed, s.subscribers) {
             (Some(e), _) => {
                 let text = format!(
                     "{}: {e}: no subscriber is found there, and traffic of unknown ones shares one class",
@@ -255,8 +255,11 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
                 );
                 (Verdict::Wrong, text)
             }
-            (None, 0) => (Verdict::Wrong, format!("{}: shows no subscriber", s.name)),
-            (None, n) => (Verdict::Fine, format!("{}: {n} subscribers", s.name)),
+            (None, 0) => (Verdict::Wrong, format!("{}: {}", s.name, s.counts())),
+            (None, _) if s.omitted.iter().any(|(why, _)| why.suspicious()) => {
+                (Verdict::Suspicious, format!("{}: {}", s.name, s.counts()))
+            }
+            (None, _) => (Verdict::Fine, format!("{}: {}", s.name, s.counts())),
         };
         found.push(Finding { code: "source", verdict, text });
     }

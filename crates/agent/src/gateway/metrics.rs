@@ -12,6 +12,7 @@ use crate::gateway::host::Host;
 use crate::gateway::peers::{PeerReport, PeersReport};
 use crate::gateway::report;
 use crate::gateway::signs::SignsReport;
+use crate::gateway::sources::SourceReport;
 
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
@@ -76,10 +77,27 @@ pub fn page<P: Shaper>(
             let up = f64::from(u8::from(s.failed.is_none()));
             p.value("source_up", &format!("source=\"{}\"", escape(&s.name)), up);
         }
-        p.family("source_subscribers", "gauge", "Subscribers that a source showed last.");
+        let mut counts = |name: &str, help: &str, of: fn(&SourceReport) -> f64| {
+            p.family(name, "gauge", help);
+            for s in &governor.sources {
+                p.value(name, &format!("source=\"{}\"", escape(&s.name)), of(s));
+            }
+        };
+        counts("source_nodes", "Nodes that a source showed last.", |s| s.nodes as f64);
+        counts("source_addresses", "Addresses of homes that a source showed last.", |s| {
+            s.addresses as f64
+        });
+        counts("source_subscribers", "Homes that a source showed last.", |s| s.subscribers as f64);
+        p.family("source_omitted", "gauge", "Entries of a source that were left out, by reason.");
         for s in &governor.sources {
-            let labels = format!("source=\"{}\"", escape(&s.name));
-            p.value("source_subscribers", &labels, s.subscribers as f64);
+            for (why, n) in s.omitted.iter() {
+                let labels = format!("source=\"{}\",reason=\"{}\"", escape(&s.name), why.name());
+                p.value("source_omitted", &labels, n as f64);
+            }
+        }
+        p.family("discovery_omitted", "gauge", "Discovered homes that were left out, by reason.");
+        for (why, n) in governor.left_out.iter() {
+            p.value("discovery_omitted", &format!("reason=\"{}\"", why.name()), n as f64);
         }
     }
     p.family("interface_up", "gauge", "1 while an interface is up.");

@@ -221,11 +221,10 @@ pub fn discovery(config: &Config) -> Vec<Checked> {
     let Some(discover) = &config.discover else { return Vec::new() };
     let seen = sources::fetch(discover, config.layout.mesh.name());
     let line = |s: sources::SourceReport| {
-        let result = match (s.failed, s.subscribers) {
+        let result = match (&s.failed, s.subscribers) {
             (Some(e), _) => Err(format!("{}: {e}", s.name)),
-            (None, 0) => Err(format!("{}: shows no subscriber", s.name)),
-            (None, 1) => Ok(format!("{}: 1 subscriber", s.name)),
-            (None, n) => Ok(format!("{}: {n} subscribers", s.name)),
+            (None, 0) => Err(format!("{}: {}", s.name, s.counts())),
+            (None, _) => Ok(format!("{}: {}", s.name, s.counts())),
         };
         Checked::warning("source", result)
     };

@@ -13,7 +13,7 @@ use crate::gateway::governor::{
 use crate::gateway::host::{Host, Phase};
 use crate::gateway::peers::PeersReport;
 use crate::gateway::signs::{DirectionSignsReport, ProbesReport, SignsReport};
-use crate::gateway::sources::SourceReport;
+use crate::gateway::sources::{Omissions, SourceReport};
 
 /// Version of the `--json` format.
 pub const SCHEMA: u32 = 1;
@@ -182,6 +182,9 @@ pub struct Status {
     /// Sources of subscribers at their last query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceReport>,
+    /// Discovered homes that were left out, in whole or in part, after the sources were put together.
+    #[serde(default, skip_serializing_if = "Omissions::is_empty")]
+    pub left_out: Omissions,
     /// Bound by the links of `[[neighbour]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<BoundReport>,
@@ -389,6 +392,7 @@ pub fn status<P: Shaper>(
         signs,
         interfaces_down: host.down().map(str::to_owned).collect(),
         sources: governor.sources.clone(),
+        left_out: governor.left_out.clone(),
         neighbours: BoundReport::of(governor),
         level: LevelReport::of(governor, now),
         fairness_ratio: [fairness(governor, 0), fairness(governor, 1)],
@@ -455,11 +459,13 @@ pub fn status_text(s: &Status) -> String {
         line(format!("NOT VERIFIED: {doubt}"));
     }
     for source in &s.sources {
-        match (&source.failed, source.subscribers) {
-            (Some(e), _) => line(format!("source {} FAILED: {e}", source.name)),
-            (None, 0) => line(format!("source {} shows no subscriber", source.name)),
-            (None, _) => {}
+        match &source.failed {
+            Some(e) => line(format!("source {} FAILED: {e}", source.name)),
+            None => line(format!("source {}: {}", source.name, source.counts())),
         }
+    }
+    if !s.left_out.is_empty() {
+        line(format!("homes left out: {}", s.left_out));
     }
     if let Some(bound) = &s.neighbours {
         line(bound.text());
@@ -710,9 +716,10 @@ mod tests {
             interfaces_down: vec!["mesh0".into()],
             sources: vec![SourceReport {
                 name: "babel 127.0.0.1:33123".into(),
-                subscribers: 0,
                 failed: Some("no answer within 5 s".into()),
+                ..SourceReport::default()
             }],
+            left_out: Omissions::default(),
             level: None,
             neighbours: Some(BoundReport {
                 links: vec![("roof".into(), 20_000_000)],

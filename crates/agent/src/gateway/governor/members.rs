@@ -10,6 +10,7 @@ use super::turns::{MOST, Turns};
 use super::{DirectionState, Governor, Member, Override, Why, flow};
 use crate::gateway::config::{Subscriber, UNMAPPED};
 use crate::gateway::journal::Level;
+use crate::gateway::sources::{Omission, Omissions};
 
 /// Most addresses of one discovered subscriber; each is an element of the kernel's maps.
 const MOST_OF_ONE: usize = 1024;
@@ -247,6 +248,7 @@ impl Governor {
         self.follow_renames(now, &found);
         self.merge_absent(now, &found);
         let mut taken = BTreeSet::new();
+        let mut left_out = Omissions::default();
         let mut owners: BTreeMap<IpNet, String> = BTreeMap::new();
         let mut stations: BTreeMap<MacAddr, String> = BTreeMap::new();
         let mut claimed: BTreeSet<IpNet> = BTreeSet::new();
@@ -277,11 +279,13 @@ impl Governor {
             s.macs.retain(|a| stations.entry(*a).or_insert_with(|| s.name.clone()) == &s.name);
             if s.prefixes.len() + s.macs.len() < before {
                 taken.insert(s.name.clone());
+                left_out.add(Omission::Taken, 1);
             }
             if s.prefixes.is_empty() && s.macs.is_empty() {
                 continue;
             }
             if !known.contains(&s.name) && count >= discover.most {
+                left_out.add(Omission::Full, 1);
                 self.journal.note(now, Level::Warning, "discover.full", || {
                     format!("\"{}\" is left out: {} are discovered already", s.name, discover.most)
                 });
@@ -289,6 +293,7 @@ impl Governor {
             }
             let most = MOST_OF_ONE.min(MOST_OF_ALL - addresses);
             if s.prefixes.len() + s.macs.len() > most {
+                left_out.add(Omission::TooManyAddresses, 1);
                 self.journal.note(now, Level::Warning, "discover.addresses", || {
                     let n = s.prefixes.len() + s.macs.len();
                     format!("\"{}\" shows {n} addresses; {most} are taken", s.name)
@@ -310,6 +315,7 @@ impl Governor {
             self.enter(now, s, Some(now));
         }
         self.note_taken(now, taken);
+        self.left_out = left_out;
         let linger = discover.linger;
         for name in self.leave(now, |m| m.seen.is_some_and(|t| now.since(t) > linger)) {
             self.journal.note(now, Level::Info, "subscriber.gone", || {

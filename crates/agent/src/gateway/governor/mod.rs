@@ -27,7 +27,7 @@ use crate::gateway::config::{
     Config, Discover, Mode, Neighbour, Peers, Plan, Rates, Subscriber, UNMAPPED,
 };
 use crate::gateway::journal::{Journal, Level};
-use crate::gateway::sources::SourceReport;
+use crate::gateway::sources::{Omissions, SourceReport};
 
 pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
@@ -145,6 +145,8 @@ pub struct Governor {
     taken: BTreeSet<String>,
     /// Sources of subscribers at their last query.
     pub sources: Vec<SourceReport>,
+    /// Discovered homes that were left out at the last query, in whole or in part.
+    pub left_out: Omissions,
     /// Consecutive samples at which traffic was at the bound of the neighbours' links.
     at_bound: u32,
     carried: Carried,
@@ -189,6 +191,7 @@ impl Governor {
             waiting: BTreeMap::new(),
             taken: BTreeSet::new(),
             sources: Vec::new(),
+            left_out: Omissions::default(),
             at_bound: 0,
             carried: Carried::default(),
             driver: None,

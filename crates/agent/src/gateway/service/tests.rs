@@ -534,3 +534,43 @@ fn state_is_written_seldom() {
     }
     assert!((1..=8).contains(&writes), "{writes} times in an hour");
 }
+
+/// `status` and metrics have the counts of each source, and of the homes left out after all.
+#[test]
+fn sources_are_in_status_and_metrics() {
+    use crate::gateway::sources::{Omission, Omissions, SourceReport};
+    let folder = tempfile::tempdir().unwrap();
+    let mut b = Bench::new(folder.path());
+    let mut omitted = Omissions::default();
+    omitted.add(Omission::NoAddress, 2);
+    let name = "babel \"x\"".to_owned();
+    let source =
+        SourceReport { name, nodes: 47, addresses: 45, subscribers: 45, omitted, failed: None };
+    let home = |i: u32| Subscriber {
+        name: format!("home {i}"),
+        prefixes: vec![IpNet::from(std::net::IpAddr::from([10, 9, 0, i as u8]))],
+        macs: Vec::new(),
+        plan: Default::default(),
+        hops: None,
+    };
+    b.say(Message::Input(Input::Found(Discovery {
+        found: (1..=45).map(home).collect(),
+        failed: Vec::new(),
+        sources: vec![source],
+    })));
+    let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
+    assert_eq!(status["sources"][0]["nodes"], 47);
+    assert_eq!(status["sources"][0]["omitted"]["no-address"], 2);
+    // `discover.most` is 40.
+    assert_eq!(status["left_out"]["full"], 5);
+    let (give, take) = mpsc::sync_channel(1);
+    b.say(Message::Scrape(give));
+    let page = take.recv().unwrap();
+    for line in [
+        "fairmesh_gateway_source_nodes{source=\"babel \\\"x\\\"\"} 47",
+        "fairmesh_gateway_source_omitted{source=\"babel \\\"x\\\"\",reason=\"no-address\"} 2",
+        "fairmesh_gateway_discovery_omitted{reason=\"full\"} 5",
+    ] {
+        assert!(page.lines().any(|l| l == line), "{line}: {page}");
+    }
+}

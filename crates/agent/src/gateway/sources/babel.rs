@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Found, Nodes, SourceError};
+use super::{Nodes, Omission, Reading, SourceError};
 use crate::gateway::config::prefix;
 
 /// Metric from which a route is retracted (RFC 8966 §2.1).
@@ -43,7 +43,7 @@ impl Progress {
 }
 
 /// Returns a node per router id, with all installed prefixes that it announces.
-pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
+pub(super) fn read(text: &str) -> Result<Reading, SourceError> {
     if !text.starts_with("BABEL ") {
         return Err(SourceError::NotBabel);
     }
@@ -65,21 +65,30 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
             words.get(at + 1).copied()
         };
         let (Some(id), Some(net)) = (after("id"), after("prefix").and_then(prefix)) else {
+            out.omit(Omission::Malformed);
             continue;
         };
-        // Source-specific routes lead out of the mesh.
+        if own.contains(id) {
+            out.omit(Omission::Own);
+            continue;
+        }
         let everywhere = |from: &str| from == "0.0.0.0/0" || from == "::/0";
         let retracted =
             after("metric").and_then(|m| m.parse().ok()).is_some_and(|m: u64| m >= INFINITY);
-        if after("installed") != Some("yes")
-            || retracted
-            || own.contains(id)
-            || !after("from").is_none_or(everywhere)
-        {
-            continue;
-        }
-        if let Some(found) = out.node(id) {
-            found.add_prefix(net);
+        let why = if retracted {
+            Some(Omission::Unreachable)
+        } else if !after("from").is_none_or(everywhere) {
+            // Source-specific routes lead out of the mesh.
+            Some(Omission::SourceSpecific)
+        } else if after("installed") != Some("yes") {
+            Some(Omission::Alternative)
+        } else {
+            None
+        };
+        let Some(node) = out.node(id) else { continue };
+        match why {
+            Some(why) => out.omit(why),
+            None => node.add_prefix(net),
         }
     }
     Ok(out.list())

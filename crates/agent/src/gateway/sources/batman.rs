@@ -5,7 +5,7 @@
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
-use super::{Found, Nodes, SourceError};
+use super::{Nodes, Omission, Reading, SourceError};
 
 fn mac(entry: &Value, key: &str) -> Option<MacAddr> {
     entry.get(key)?.as_str()?.parse().ok()
@@ -20,7 +20,7 @@ fn flag(entry: &Value, key: &str) -> bool {
 ///
 /// Its own address is that of its radio, which no frame on the gateway's bat0 has: those have clients' addresses, and
 /// the node's own bat0 is one of the clients.
-pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, SourceError> {
+pub(super) fn read(originators: &str, clients: &str) -> Result<Reading, SourceError> {
     let list = |text: &str| -> Result<Vec<Value>, SourceError> {
         match super::json(text)? {
             Value::Array(list) => Ok(list),
@@ -32,30 +32,33 @@ pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, Sourc
     for entry in &clients {
         let (Some(client), Some(address)) = (mac(entry, "tt_address"), mac(entry, "orig_address"))
         else {
+            out.omit(Omission::Malformed);
             continue;
         };
-        // A client that several announce is reached through the best of them.
         let going = entry.get("tt_flags").is_some_and(|flags| flag(flags, "del"));
-        if going || !flag(entry, "best") {
-            continue;
-        }
-        if let Some(found) = out.node(&address.to_string()) {
-            found.add_mac(client);
+        if going {
+            out.omit(Omission::Unreachable);
+        } else if !flag(entry, "best") {
+            // A client that several announce is reached through the best of them.
+            out.omit(Omission::Alternative);
+        } else if let Some(node) = out.node(&address.to_string()) {
+            node.add_mac(client);
         }
     }
     for entry in &originators {
-        let Some(address) = mac(entry, "orig_address") else { continue };
+        let Some(address) = mac(entry, "orig_address") else {
+            out.omit(Omission::Malformed);
+            continue;
+        };
+        let Some(node) = out.node(&address.to_string()) else { continue };
         // A node that is its own next hop is one hop away; other distances are unknown here.
-        if flag(entry, "best")
-            && mac(entry, "neigh_address") == Some(address)
-            && let Some(found) = out.known(&address.to_string())
-        {
-            found.hops = Some(1);
+        if flag(entry, "best") && mac(entry, "neigh_address") == Some(address) {
+            node.found.hops = Some(1);
         }
     }
-    let found = out.list();
-    if found.is_empty() && !originators.is_empty() {
+    let reading = out.list();
+    if reading.homes.is_empty() && !originators.is_empty() {
         return Err(SourceError::NoClients { originators: originators.len() });
     }
-    Ok(found)
+    Ok(reading)
 }

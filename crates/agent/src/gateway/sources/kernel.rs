@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use fairmesh_linux::{IpNet, MacAddr};
 use serde_json::Value;
 
-use super::{Found, Nodes, SourceError};
+use super::{Nodes, Omission, Reading, SourceError};
 use crate::gateway::config::{RoutesBy, prefix};
 
 fn entries(text: &str) -> Result<Vec<Value>, SourceError> {
@@ -19,25 +19,35 @@ fn entries(text: &str) -> Result<Vec<Value>, SourceError> {
 }
 
 /// Returns address and Ethernet address of a reachable entry of the neighbour table.
-fn neighbour(entry: &Value) -> Option<(IpAddr, MacAddr)> {
+fn neighbour(entry: &Value) -> Result<(IpAddr, MacAddr), Omission> {
     let word = |key: &str| entry.get(key).and_then(Value::as_str);
     let dead = entry.get("state").and_then(Value::as_array).is_some_and(|states| {
         states.iter().any(|s| matches!(s.as_str(), Some("FAILED" | "INCOMPLETE" | "NOARP")))
     });
-    let mac = word("lladdr").and_then(|m| m.parse::<MacAddr>().ok())?;
-    let address = word("dst").and_then(|a| a.parse::<IpAddr>().ok())?;
-    (!dead).then_some((address, mac))
+    if dead {
+        return Err(Omission::Unreachable);
+    }
+    let mac = word("lladdr").and_then(|m| m.parse::<MacAddr>().ok());
+    let address = word("dst").and_then(|a| a.parse::<IpAddr>().ok());
+    address.zip(mac).ok_or(Omission::Malformed)
 }
 
 /// Returns a node per station in the neighbour table of the mesh interface, with all its addresses.
-pub(super) fn neighbours(text: &str) -> Result<Vec<Found>, SourceError> {
+pub(super) fn neighbours(text: &str) -> Result<Reading, SourceError> {
     let mut out = Nodes::default();
-    for (address, mac) in entries(text)?.iter().filter_map(neighbour) {
-        if let Some(found) = out.node(&mac.to_string()) {
+    for entry in entries(text)? {
+        let (address, mac) = match neighbour(&entry) {
+            Ok(neighbour) => neighbour,
+            Err(why) => {
+                out.omit(why);
+                continue;
+            }
+        };
+        if let Some(node) = out.node(&mac.to_string()) {
             // Only routing knows its routed prefixes; its Ethernet address covers the rest.
-            found.add_mac(mac);
-            found.add_prefix(IpNet::from(address));
-            found.hops = Some(1);
+            node.add_mac(mac);
+            node.add_prefix(IpNet::from(address));
+            node.found.hops = Some(1);
         }
     }
     Ok(out.list())
@@ -75,19 +85,29 @@ pub(super) fn routes(
     texts: &[&str],
     neighbours: &str,
     by: RoutesBy,
-) -> Result<Vec<Found>, SourceError> {
+) -> Result<Reading, SourceError> {
     let macs: BTreeMap<IpAddr, MacAddr> =
-        entries(neighbours)?.iter().filter_map(neighbour).collect();
+        entries(neighbours)?.iter().filter_map(|e| neighbour(e).ok()).collect();
+    let mut out = Nodes::default();
     let mut homes: BTreeMap<Home, (BTreeSet<IpAddr>, Vec<IpNet>)> = BTreeMap::new();
     for text in texts {
         for entry in entries(text)? {
             let word = |key: &str| entry.get(key).and_then(Value::as_str);
             let plain = word("type").is_none_or(|t| t == "unicast");
-            // Routes of the kernel itself are the gateway's own network.
-            if !plain || word("protocol") == Some("kernel") {
+            if !plain {
+                out.omit(Omission::NotUnicast);
                 continue;
             }
-            let Some(net) = word("dst").and_then(prefix) else { continue };
+            // Routes of the kernel itself are the gateway's own network.
+            if word("protocol") == Some("kernel") {
+                out.omit(Omission::Own);
+                continue;
+            }
+            let Some(net) = word("dst").and_then(prefix) else {
+                let default = word("dst") == Some("default");
+                out.omit(if default { Omission::NoHost } else { Omission::Malformed });
+                continue;
+            };
             let by_daemon = word("protocol").is_some_and(|p| DAEMONS.contains(&p));
             let alone = match by {
                 RoutesBy::NextHop => false,
@@ -108,7 +128,6 @@ pub(super) fn routes(
             nets.push(net);
         }
     }
-    let mut out = Nodes::default();
     for (home, (routers, nets)) in homes {
         // The lowest address, if possible of IPv4.
         let router = routers.first().map(ToString::to_string);
@@ -117,8 +136,8 @@ pub(super) fn routes(
             Home::Alone(net) => Some(net.to_string()),
             Home::Mac(_) | Home::NextHop(_) => router.or(own),
         };
-        if let Some(found) = name.and_then(|n| out.node(&n)) {
-            nets.into_iter().for_each(|net| found.add_prefix(net));
+        if let Some(node) = name.and_then(|n| out.node(&n)) {
+            nets.into_iter().for_each(|net| node.add_prefix(net));
         }
     }
     Ok(out.list())

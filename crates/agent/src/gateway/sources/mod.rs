@@ -9,8 +9,9 @@ mod error;
 mod kernel;
 mod netjson;
 mod olsr;
+mod reading;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,10 +21,10 @@ use std::time::{Duration, Instant};
 use fairmesh_linux::{IpNet, MacAddr, command};
 
 pub use error::{FailedSource, SourceError};
+use reading::{Nodes, once};
+pub use reading::{Omission, Omissions, Reading, SourceReport};
 
-use crate::gateway::config::{
-    Discover, Endpoint, RoutesBy, Subscriber, UNMAPPED, is_plain, is_shown,
-};
+use crate::gateway::config::{Discover, Endpoint, RoutesBy, Subscriber, is_shown};
 
 /// A mesh node as a source shows it.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -61,8 +62,8 @@ pub enum Form {
 /// routes; each may be absent or empty.
 ///
 /// # Errors
-/// A text that is not of that form, or that is truncated. Single invalid entries are left out.
-pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Vec<Found>, SourceError> {
+/// A text that is not of that form, or that is truncated. Single invalid entries are left out and counted.
+pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Reading, SourceError> {
     let further = |i: usize| more.get(i).copied().unwrap_or_default();
     match form {
         Form::NetJson => netjson::read(text),
@@ -71,69 +72,6 @@ pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Vec<Found>, SourceE
         Form::Babel => babel::read(text),
         Form::Neighbours => kernel::neighbours(text),
         Form::Routes => kernel::routes(&[text], further(0), RoutesBy::default()),
-    }
-}
-
-/// Collects nodes by name, in the order of their names.
-#[derive(Default, Debug)]
-pub(crate) struct Nodes(BTreeMap<String, Found>);
-
-impl Nodes {
-    /// Returns the node of a name, adding it if needed; `None` if the name is invalid.
-    pub(crate) fn node(&mut self, name: &str) -> Option<&mut Found> {
-        let name = name.trim();
-        // A node of this name would get all unmapped traffic.
-        if name.chars().count() > 64 || !is_plain(name) || name == UNMAPPED {
-            return None;
-        }
-        let new = || Found { name: name.to_owned(), ..Found::default() };
-        Some(self.0.entry(name.to_owned()).or_insert_with(new))
-    }
-
-    /// Returns the node of a name, if there is one already.
-    pub(crate) fn known(&mut self, name: &str) -> Option<&mut Found> {
-        self.0.get_mut(name)
-    }
-
-    /// Returns the nodes with an address.
-    pub(crate) fn list(self) -> Vec<Found> {
-        let mut all: Vec<Found> = self.0.into_values().collect();
-        all.retain_mut(|n| {
-            once(&mut n.prefixes);
-            once(&mut n.macs);
-            !n.prefixes.is_empty() || !n.macs.is_empty()
-        });
-        all
-    }
-}
-
-/// Removes duplicates, keeping the first.
-fn once<T: Ord + Copy>(list: &mut Vec<T>) {
-    let mut seen = BTreeSet::new();
-    list.retain(|x| seen.insert(*x));
-}
-
-impl Found {
-    /// Adds a prefix; [`Nodes::list`] removes duplicates.
-    ///
-    /// Default routes, the gateway's own link and groups belong to no node.
-    pub(crate) fn add_prefix(&mut self, prefix: IpNet) {
-        let prefix = prefix.trunc();
-        let address = prefix.addr();
-        let nobodys = prefix.prefix_len() == 0
-            || address.is_multicast()
-            || address.is_loopback()
-            || address.is_unspecified()
-            || is_link_local(address);
-        if !nobodys {
-            self.prefixes.push(prefix);
-        }
-    }
-
-    pub(crate) fn add_mac(&mut self, mac: MacAddr) {
-        if mac.is_unicast() && mac.0 != [0; 6] {
-            self.macs.push(mac);
-        }
     }
 }
 
@@ -148,25 +86,6 @@ pub(crate) fn excerpt(text: &str) -> String {
         out.push('…');
     }
     out
-}
-
-fn is_link_local(address: std::net::IpAddr) -> bool {
-    match address {
-        std::net::IpAddr::V4(a) => a.is_link_local(),
-        std::net::IpAddr::V6(a) => a.segments()[0] & 0xffc0 == 0xfe80,
-    }
-}
-
-/// A source at the last query.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct SourceReport {
-    /// The source: a file, a command or an address.
-    pub name: String,
-    /// Number of its subscribers.
-    pub subscribers: usize,
-    /// Reason of a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<String>,
 }
 
 /// Result of a query of all sources.
@@ -191,16 +110,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     let mut discovery = Discovery::default();
     let mut nodes: BTreeMap<String, Subscriber> = BTreeMap::new();
-    let mut take = |source: &str, result: Result<Vec<Found>, SourceError>| {
-        let mut report = SourceReport { name: source.to_owned(), subscribers: 0, failed: None };
-        match result {
+    let mut take = |source: &str, result: Result<Reading, SourceError>| {
+        let report = match result {
             Err(problem) => {
-                report.failed = Some(problem.to_string());
+                let failed = Some(problem.to_string());
                 discovery.failed.push(FailedSource { name: source.to_owned(), problem });
+                SourceReport { name: source.to_owned(), failed, ..SourceReport::default() }
             }
-            Ok(found) => {
-                report.subscribers = found.len();
-                for n in found {
+            Ok(reading) => {
+                let report = SourceReport::of(source, &reading);
+                for n in reading.homes {
                     let s = nodes.entry(n.name.clone()).or_insert_with(|| Subscriber {
                         name: n.name.clone(),
                         prefixes: Vec::new(),
@@ -212,8 +131,9 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
                     s.macs.extend(n.macs);
                     s.hops = s.hops.or(n.hops);
                 }
+                report
             }
-        }
+        };
         discovery.sources.push(report);
     };
     if let Some(path) = &discover.netjson {

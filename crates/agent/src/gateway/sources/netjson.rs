@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
-use super::{Found, Nodes, SourceError};
+use super::{Nodes, Omission, Reading, SourceError};
 use crate::gateway::config::prefix;
 
 /// Largest nesting depth of collections.
@@ -56,7 +56,7 @@ fn owner<'a>(node: &'a Value, links: &BTreeMap<&str, &'a str>) -> Option<&'a str
 /// pass for another by its choice of a label. Addresses are the id (OLSRv2's without its `id_`), `local_addresses`, and
 /// of the properties `addresses` and `router_addr`; a label is an address if the id is none. Prefixes that are nodes
 /// belong to their router.
-pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
+pub(super) fn read(text: &str) -> Result<Reading, SourceError> {
     let root = super::json(text)?;
     let mut all = Vec::new();
     graphs(&root, 0, &mut all);
@@ -68,11 +68,11 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
     for graph in all {
         routers += add(graph, &mut out)?;
     }
-    let found = out.list();
-    if found.is_empty() && routers > 0 {
+    let reading = out.list();
+    if reading.homes.is_empty() && routers > 0 {
         return Err(SourceError::NoAddresses { nodes: routers });
     }
-    Ok(found)
+    Ok(reading)
 }
 
 /// Adds the nodes of a graph; returns its number of routers.
@@ -99,42 +99,57 @@ fn add(graph: &Value, out: &mut Nodes) -> Result<usize, SourceError> {
     let mut own = BTreeSet::new();
     let mut routers = 0;
     for node in nodes.iter().filter(|n| attached(n).is_none()) {
-        let Some(id) = word(node, "id") else { continue };
+        let Some(id) = word(node, "id") else {
+            out.omit(Omission::Malformed);
+            continue;
+        };
         if property(node, "type") == Some("local") {
             // The router that wrote the graph: this gateway.
             own.insert(id);
+            out.omit(Omission::Own);
             continue;
         }
         routers += 1;
         let alone = |l: &&str| *l == id || names.get(*l) == Some(&1);
         let label = word(node, "label").filter(alone);
-        let Some(found) = out.node(label.unwrap_or(id)) else { continue };
-        named.insert(id, found.name.clone());
+        let Some(entry) = out.node(label.unwrap_or(id)) else { continue };
+        named.insert(id, entry.found.name.clone());
         let list = |v: Option<&'_ Value>| -> Vec<String> {
             let all = v.and_then(Value::as_array);
             all.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
+        let mut unread = 0;
         let mut addresses = vec![id.strip_prefix("id_").unwrap_or(id).to_owned()];
         if !is_address(&addresses[0]) {
             addresses.extend(label.map(str::to_owned));
         }
+        // An id and a label may be plain names; the rest has to be addresses.
+        let names = addresses.len();
         addresses.extend(property(node, "router_addr").map(str::to_owned));
         addresses.extend(list(node.get("local_addresses")));
         addresses.extend(list(node.get("properties").and_then(|p| p.get("addresses"))));
-        for address in addresses {
+        for (i, address) in addresses.iter().enumerate() {
             if let Ok(mac) = address.parse::<MacAddr>() {
-                found.add_mac(mac);
-            } else if let Some(net) = prefix(&address) {
-                found.add_prefix(net);
+                entry.add_mac(mac);
+            } else if let Some(net) = prefix(address) {
+                entry.add_prefix(net);
+            } else if i >= names {
+                unread += 1;
             }
         }
+        (0..unread).for_each(|_| out.omit(Omission::Malformed));
     }
     for node in nodes {
         let Some(net) = attached(node) else { continue };
-        let Some(router) = owner(node, &joined).filter(|r| !own.contains(r)) else { continue };
-        let name = named.get(router).map(String::as_str);
-        if let (Some(found), Some(net)) = (name.and_then(|n| out.known(n)), prefix(net)) {
-            found.add_prefix(net);
+        let router = owner(node, &joined);
+        if router.is_some_and(|r| own.contains(r)) {
+            out.omit(Omission::Own);
+            continue;
+        }
+        let name = router.and_then(|r| named.get(r)).map(String::as_str);
+        match (name.and_then(|n| out.known(n)), prefix(net)) {
+            (Some(entry), Some(net)) => entry.add_prefix(net),
+            _ => out.omit(Omission::NoRouter),
         }
     }
     Ok(routers)

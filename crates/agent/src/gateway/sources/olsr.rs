@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use fairmesh_linux::IpNet;
 use serde_json::Value;
 
-use super::{Found, Nodes, SourceError};
+use super::{Nodes, Omission, Reading, SourceError};
 
 /// Cost of a broken route (ROUTE_COST_BROKEN of olsrd).
 const BROKEN: u64 = 0xffff_ffff;
@@ -68,31 +68,38 @@ impl Mains {
 }
 
 /// Returns a node per router with the host routes to its addresses; networks belong to the router that announces them.
-pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Vec<Found>, SourceError> {
+pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Reading, SourceError> {
     let routes = super::json(body(routes))?;
     let routes = routes.get("routes").and_then(Value::as_array).ok_or(SourceError::NoRoutes)?;
     let mains = Mains::read(&table(mid, "mid")?);
     let mut out = Nodes::default();
     for entry in routes {
-        let Some(net) = net(entry).filter(|n| n.prefix_len() == n.max_prefix_len()) else {
+        let Some(net) = net(entry) else {
+            out.omit(Omission::Malformed);
             continue;
         };
+        // Routes to networks are in `/hna` with the router that announces them.
+        if net.prefix_len() != net.max_prefix_len() {
+            continue;
+        }
         if entry.get("rtpMetricCost").and_then(Value::as_u64).is_some_and(|c| c >= BROKEN) {
+            out.omit(Omission::Unreachable);
             continue;
         }
         let main = mains.of(net.addr());
-        let Some(found) = out.node(&main.to_string()) else { continue };
-        found.add_prefix(net);
+        let Some(node) = out.node(&main.to_string()) else { continue };
+        node.add_prefix(net);
         let hops = entry.get("metric").and_then(Value::as_u64);
         let hops = hops.and_then(|h| u32::try_from(h).ok()).filter(|h| (1..=64).contains(h));
-        found.hops = [found.hops, hops].into_iter().flatten().min();
+        node.found.hops = [node.found.hops, hops].into_iter().flatten().min();
     }
     for entry in table(hna, "hna")? {
         let (Some(net), Some(gateway)) = (net(&entry), address(&entry, "gateway")) else {
+            out.omit(Omission::Malformed);
             continue;
         };
-        if let Some(found) = out.node(&mains.of(gateway).to_string()) {
-            found.add_prefix(net);
+        if let Some(node) = out.node(&mains.of(gateway).to_string()) {
+            node.add_prefix(net);
         }
     }
     Ok(out.list())

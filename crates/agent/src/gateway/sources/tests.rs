@@ -2,13 +2,18 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn show(found: &[Found]) -> Vec<String> {
+fn show(reading: &Reading) -> Vec<String> {
     let one = |f: &Found| {
         let nets: Vec<String> = f.prefixes.iter().map(ToString::to_string).collect();
         let macs: Vec<String> = f.macs.iter().map(ToString::to_string).collect();
         format!("{} [{}] [{}] {:?}", f.name, nets.join(" "), macs.join(" "), f.hops)
     };
-    found.iter().map(one).collect()
+    reading.homes.iter().map(one).collect()
+}
+
+/// The counts of a reading, as `status` shows them.
+fn counts(reading: &Reading) -> String {
+    SourceReport::of("", reading).counts()
 }
 
 #[test]
@@ -36,7 +41,7 @@ fn a_label_is_no_way_into_somebody_elses_class() {
         {"id": "10.0.0.2", "label": "roof"}, {"id": "10.0.0.3", "label": " roof"},
         {"id": "10.0.0.4", "label": "10.0.0.5"}, {"id": "10.0.0.5", "label": "10.0.0.5"},
         {"id": "10.0.0.6", "label": "(unmapped)"}, {"id": "10.0.0.7", "label": "mill"}]}"#;
-    let found = netjson::read(text).unwrap();
+    let found = netjson::read(text).unwrap().homes;
     let names: Vec<&str> = found.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "mill"]);
     assert!(found.iter().all(|f| f.prefixes.len() == 1));
@@ -57,7 +62,7 @@ fn what_is_no_file_or_too_large_is_refused_at_once() {
     large.set_len(MOST + 1).unwrap();
     assert!(file(&at("large")).unwrap_err().to_string().contains("MiB"));
     std::fs::write(at("map"), "{\"type\": \"NetworkGraph\", \"nodes\": []}").unwrap();
-    assert_eq!(read(Form::NetJson, &file(&at("map")).unwrap(), &[]).unwrap(), []);
+    assert_eq!(read(Form::NetJson, &file(&at("map")).unwrap(), &[]).unwrap().homes, []);
 }
 
 /// The largest permitted responses, made to fill as much memory as possible.
@@ -95,14 +100,14 @@ fn no_answer_fills_the_memory() {
     let mut dense = "[{".to_owned();
     (0..VALUES - 4).for_each(|i| dense += &entry(i));
     dense += "\"z\":0}]";
-    assert_eq!(read(Form::Routes, &dense, &[]).unwrap(), []);
+    assert_eq!(read(Form::Routes, &dense, &[]).unwrap().homes, []);
     drop(dense);
     let line = |i: usize| {
         let (a, b, c) = (i >> 16 & 255, i >> 8 & 255, i & 255);
         format!("add route {i} prefix 9.{a}.{b}.{c}/32 installed yes id {i:x}\n")
     };
     let babel = fill("BABEL 1.0\nok\n".into(), &line) + "ok\n";
-    assert!(read(Form::Babel, &babel, &[]).unwrap().len() > 100_000);
+    assert!(read(Form::Babel, &babel, &[]).unwrap().homes.len() > 100_000);
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
     let kib: u64 = peak.trim().strip_suffix("kB").unwrap().trim().parse().unwrap();
@@ -134,7 +139,7 @@ fn batman_originators_with_their_clients() {
         let told = batman::read(ORIGINATORS, &gone).unwrap_err().to_string();
         assert!(told.contains("originators, none with clients"), "{told}");
     }
-    assert_eq!(batman::read("[]", "[]").unwrap(), []);
+    assert_eq!(batman::read("[]", "[]").unwrap().homes, []);
     assert!(batman::read(ORIGINATORS, "").is_err(), "nobody can be limited without the table");
 }
 
@@ -171,7 +176,7 @@ fn an_address_told_a_hundred_thousand_times_counts_once() {
             format!(r#"{{"dst":"10.{b}.{c}.{d}","lladdr":"02:fc:00:00:00:02","state":["STALE"]}}"#)
         })
         .collect();
-    let found = kernel::neighbours(&format!("[{}]", neighbours.join(","))).unwrap();
+    let found = kernel::neighbours(&format!("[{}]", neighbours.join(","))).unwrap().homes;
     assert_eq!((found.len(), found[0].prefixes.len()), (1, 100_000));
 }
 
@@ -209,7 +214,7 @@ fn babel_routes_by_router() {
     assert!(babel::Progress::default().complete(BABEL.as_bytes()));
     let greeting = "BABEL 1.0\nversion babeld-1.12.1\nhost gw\nmy-id 02\nok\n";
     assert!(!babel::Progress::default().complete(greeting.as_bytes()), "only the greeting");
-    assert_eq!(babel::read(&format!("{greeting}ok\n")).unwrap(), [], "a mesh without routes");
+    assert_eq!(babel::read(&format!("{greeting}ok\n")).unwrap().homes, [], "a mesh without routes");
     assert!(babel::read("BABEL 1.0\nok\nbad\n").is_err());
     assert!(babel::read("HTTP/1.0 200 OK").is_err());
 }
@@ -249,7 +254,7 @@ fn the_kernels_tables() {
         of(RoutesBy::Origin),
         ["10.0.0.2 [10.0.0.7/32] [] None", "10.3.0.0/24 [10.3.0.0/24] [] None"]
     );
-    assert!(kernel::routes(&["", ""], "", RoutesBy::Origin).unwrap().is_empty());
+    assert!(kernel::routes(&["", ""], "", RoutesBy::Origin).unwrap().homes.is_empty());
 }
 
 /// The routes to one home have one share, IPv4 and IPv6, however they name its router.
@@ -295,10 +300,10 @@ fn a_dump_is_complete_wherever_reads_cut_it() {
     }
     let name = BABEL.replace("if wlan0", "if no bad nobody");
     assert!(!babel::Progress::default().complete(&name.as_bytes()[..name.len() - 3]));
-    assert_eq!(babel::read(&name).unwrap().len(), 1);
+    assert_eq!(babel::read(&name).unwrap().homes.len(), 1);
     // A retracted route, which babeld keeps for a while, leads to no home.
     let retracted = BABEL.replace("metric 96 refmetric 0", "metric 65535 refmetric 65535");
-    assert_eq!(babel::read(&retracted).unwrap(), []);
+    assert_eq!(babel::read(&retracted).unwrap().homes, []);
 }
 
 /// `babel` may be a Unix socket; a truncated response is a failure, not a shorter list.
@@ -411,6 +416,46 @@ fn olsrv2_prefixes_belong_to_their_router() {
     let told = netjson::read(none).unwrap_err().to_string();
     assert!(told.starts_with("2 nodes, none with an address; expected addresses"), "{told}");
     assert!(netjson::read(" \n").unwrap_err().to_string().contains("empty"));
+}
+
+/// Every reading counts nodes, addresses and homes, and why entries became none.
+#[test]
+fn readings_count_what_they_leave_out() {
+    let map = r#"{"type": "NetworkGraph", "nodes": [{"id": "10.0.0.2", "local_addresses": ["10.1.0.1", "x"]},
+        {"id": "roof"}, {"id": "a\nb", "label": "c\u0007d"}, {"label": "no id"},
+        {"id": "me", "properties": {"type": "local"}}, {"id": "10.7.0.0/24"}]}"#;
+    assert_eq!(
+        counts(&netjson::read(map).unwrap()),
+        "3 nodes, 2 addresses, 1 home; left out: 2 that cannot be read, 1 with an unusable name, \
+         1 without an address, 1 of this gateway, 1 of an unknown router"
+    );
+    assert_eq!(
+        counts(&babel::read(BABEL).unwrap()),
+        "2 nodes, 2 addresses, 1 home; left out: 1 without an address, 1 with the address of no host, \
+         1 of this gateway, 1 with another path in use"
+    );
+    let batman = batman::read(ORIGINATORS, CLIENTS).unwrap();
+    assert_eq!((batman.nodes, batman.homes.len()), (2, 2));
+    let neigh = r#"[{"dst":"10.0.0.2","lladdr":"02:fc:00:00:00:02","state":["REACHABLE"]},
+        {"dst":"10.0.0.9","state":["FAILED"]}, {"dst":"10.0.0.8"}]"#;
+    assert_eq!(
+        counts(&kernel::neighbours(neigh).unwrap()),
+        "1 node, 2 addresses, 1 home; left out: 1 that cannot be read, 1 that cannot be reached"
+    );
+    let routes = r#"[{"dst":"default","gateway":"10.0.0.9"}, {"dst":"10.0.0.0/24","protocol":"kernel"},
+        {"dst":"10.3.0.0/24","gateway":"10.0.0.2"}, {"type":"blackhole","dst":"10.9.0.0/16"}]"#;
+    let routes = kernel::routes(&[routes], "", RoutesBy::Origin).unwrap();
+    assert_eq!(
+        counts(&routes),
+        "1 node, 1 address, 1 home; left out: 1 with the address of no host, 1 of this gateway, \
+         1 that are not unicast routes"
+    );
+    let olsr = r#"{"routes": [{"destination": "10.0.0.2", "genmask": 32, "metric": 1}, {},
+        {"destination": "10.0.0.3", "genmask": 32, "rtpMetricCost": 4294967295}]}"#;
+    assert_eq!(
+        counts(&olsr::read(olsr, "", "").unwrap()),
+        "1 node, 1 address, 1 home; left out: 1 that cannot be read, 1 that cannot be reached"
+    );
 }
 
 fn nothing() -> Discover {

@@ -196,6 +196,7 @@ fn taken_addresses_are_told_once() {
     };
     looks(&mut g, 40, 1..60);
     assert_eq!(g.journal.total("discover.taken"), 1);
+    assert_eq!(g.left_out.to_string(), "39 with addresses of other subscribers");
     let text = g.journal.recent().find(|n| n.code == "discover.taken").unwrap().text.clone();
     assert_eq!(text, "addresses of \"r01\" and 38 others belong to other subscribers already");
     looks(&mut g, 41, 60..70);
