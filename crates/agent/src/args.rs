@@ -1,11 +1,14 @@
 //! The grammar of `fairmesh gateway` and `fairmesh-gateway`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use fairmesh_linux::Interface;
 use fairmesh_units::{BitRate, Span};
 
-use crate::gateway::config::FILE;
+use crate::gateway::config::{Endpoint, FILE, Mode};
+use crate::gateway::init::InitOptions;
 
 /// Fair shares at the gateway of a Wi-Fi mesh: measures what every subscriber gets, decides by a
 /// control, sets limits in the kernel.
@@ -25,9 +28,20 @@ pub enum GatewayCommand {
     #[command(after_help = "SIGHUP reads the configuration again.\n\n\
         Example:\n  fairmesh-gateway run --config /etc/fairmesh/gateway.toml")]
     Run(RunArgs),
+    /// Survey this machine and its mesh, and write a configuration that only observes
+    #[command(
+        after_help = "Examples:\n  fairmesh-gateway init --output /etc/fairmesh/gateway.toml\n  \
+        fairmesh-gateway init --babel /run/babeld.sock --mesh mesh0 --json"
+    )]
+    Init(InitArgs),
     /// Check the configuration and this kernel; touch nothing
     #[command(after_help = "Example:\n  fairmesh-gateway check --config gateway.toml")]
     Check(CheckArgs),
+    /// Set `mode = "apply"` in the configuration, and have the daemon read it: limits are set
+    #[command(
+        after_help = "Examples:\n  fairmesh-gateway apply\n  fairmesh-gateway apply --observe"
+    )]
+    Apply(ApplyArgs),
     /// Show who gets what, and what limits it
     #[command(after_help = "Example:\n  fairmesh-gateway status --json")]
     Status(AskArgs),
@@ -77,6 +91,58 @@ pub struct RunArgs {
     pub json: bool,
 }
 
+/// `init`.
+#[derive(Args, Debug)]
+pub struct InitArgs {
+    /// File to write; without it the configuration is printed
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// Interface to the mesh; otherwise the one over which the homes are reached
+    #[arg(long, value_name = "INTERFACE", value_parser = interface)]
+    pub mesh: Option<Interface>,
+    /// Interface to the Internet; otherwise the one of the default route
+    #[arg(long, value_name = "INTERFACE", value_parser = interface)]
+    pub wired: Option<Interface>,
+    /// NetJSON NetworkGraph or NetworkCollection with the homes
+    #[arg(long, value_name = "FILE")]
+    pub netjson: Option<PathBuf>,
+    /// batman-adv interface; otherwise all are asked
+    #[arg(long, value_name = "INTERFACE", value_parser = interface)]
+    pub batman: Option<Interface>,
+    /// babeld's local interface, such as "[::1]:33123" or a Unix socket
+    #[arg(long, value_name = "ADDRESS")]
+    pub babel: Option<Endpoint>,
+    /// olsrd's jsoninfo, such as 127.0.0.1:9090
+    #[arg(long, value_name = "ADDRESS")]
+    pub olsr: Option<SocketAddr>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl From<InitArgs> for InitOptions {
+    fn from(a: InitArgs) -> Self {
+        InitOptions {
+            mesh: a.mesh,
+            wired: a.wired,
+            netjson: a.netjson,
+            batman: a.batman,
+            babel: a.babel,
+            olsr: a.olsr,
+            output: a.output,
+            force: a.force,
+            json: a.json,
+        }
+    }
+}
+
+fn interface(name: &str) -> Result<Interface, String> {
+    Interface::new(name).map_err(|e| e.to_string())
+}
+
 /// `reset`.
 #[derive(Args, Debug)]
 pub struct ResetArgs {
@@ -103,6 +169,24 @@ pub struct CheckArgs {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
+}
+
+/// `apply`.
+#[derive(Args, Debug)]
+pub struct ApplyArgs {
+    /// Set `mode = "observe"` instead: limits are lifted
+    #[arg(long)]
+    pub observe: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub ask: CheckArgs,
+}
+
+impl ApplyArgs {
+    /// The mode to set.
+    pub const fn mode(&self) -> Mode {
+        if self.observe { Mode::Observe } else { Mode::Apply }
+    }
 }
 
 /// Options of the commands that ask the daemon.

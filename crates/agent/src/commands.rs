@@ -21,7 +21,7 @@ use crate::gateway::report::{Status, SubscriberReport};
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::rescue::{Limits, resources};
 use crate::gateway::start::{self, RunOptions};
-use crate::gateway::{doctor, exchange, kept, report, request};
+use crate::gateway::{apply, doctor, exchange, init, kept, report, request};
 use crate::{json, locate};
 
 /// Carries out a command.
@@ -31,8 +31,10 @@ use crate::{json, locate};
 pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), AgentError> {
     match command {
         GatewayCommand::Run(a) => run(&a),
+        GatewayCommand::Init(a) => init::init(&a.into(), out),
         GatewayCommand::Check(a) => check(&a, out),
         GatewayCommand::Status(a) => status(&a, out),
+        GatewayCommand::Apply(a) => apply::apply(&a.ask.config, a.mode(), a.ask.json, out),
         GatewayCommand::Why(a) => {
             let value = ask(&a.ask, &Request::Why { subscriber: a.subscriber.clone() })?;
             subscriber(&a.ask, &value, out)

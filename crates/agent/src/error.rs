@@ -252,6 +252,31 @@ pub enum AgentError {
     /// The daemon does not respond, or refuses.
     #[error(transparent)]
     Ask(#[from] AskError),
+    /// `init` does not replace a file.
+    #[error("{}: exists; expected a free path, or --force to replace it", .0.display())]
+    Exists(PathBuf),
+    /// The mode in the configuration cannot be changed.
+    #[error("{}: mode: cannot be changed here ({problem}); expected a line `mode = \"{mode}\"`", file.display())]
+    Mode {
+        /// Path of the file.
+        file: PathBuf,
+        /// The mode that was wanted.
+        mode: &'static str,
+        /// The reason.
+        problem: String,
+    },
+    /// A file cannot be written.
+    #[error("{}: {problem}", path.display())]
+    Unwritable {
+        /// Path of the file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+    /// `init` found too little for a configuration; the command itself worked.
+    #[error("too little is known for a configuration; nothing was written")]
+    Incomplete,
     /// Checks failed; the command itself worked.
     #[error("{0} checks failed; nothing was touched")]
     ChecksFailed(usize),
@@ -280,7 +305,7 @@ impl AgentError {
     pub fn exit_code(&self) -> u8 {
         match self {
             AgentError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
-            AgentError::ChecksFailed(_) | AgentError::Ineffective(_) => 1,
+            AgentError::ChecksFailed(_) | AgentError::Ineffective(_) | AgentError::Incomplete => 1,
             _ => 2,
         }
     }

@@ -66,14 +66,14 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     let text = toml_of(
         "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'maxmin+peers'\n \
          option peer_number '2'\n list peer '192.0.2.1:5247'\n list peer '[fd00::1]:5247'\n \
-         option peer_listen '[::]:5248'\n option routes '1'\n option routes_by 'route'\n\
+         option peer_listen '[::]:5248'\n option routes '1'\n option mesh_paths '1'\n option routes_by 'route'\n\
          config neighbour\n option name 'n'\n option rate '54 Mbit/s'\n",
     );
     let config = Config::parse("gateway.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let peers = config.peers.unwrap();
     assert_eq!((peers.number, peers.peers.len(), peers.listen.port()), (2, 2, 5248));
     let discover = config.discover.unwrap();
-    assert!(discover.routes && discover.routes_by == RoutesBy::Route);
+    assert!(discover.mesh_paths && discover.routes && discover.routes_by == RoutesBy::Route);
     assert_eq!(peers.key, Path::new(KEY), "as in the unit's addition, and kept by OpenWrt");
     let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
     assert!(unit("systemd/peers.conf").contains(&format!("LoadCredential=peers.key:{KEY}\n")));

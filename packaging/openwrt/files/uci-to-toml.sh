@@ -70,7 +70,8 @@ gateway() {
     signs=$(choice "$1" signs read; choice "$1" probe probe)
     [ -z "$signs" ] || printf '[signs]\n%s\n' "$signs"
     any=$(text "$1" batman batman; text "$1" babel babel; text "$1" olsr olsr; text "$1" netjson netjson
-        truth "$1" routes routes; text "$1" routes_by routes_by; truth "$1" neighbours neighbours)
+        truth "$1" routes routes; text "$1" routes_by routes_by; truth "$1" neighbours neighbours
+        truth "$1" mesh_paths mesh_paths)
     [ -z "$any" ] || { printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan; }
 }
 

@@ -103,7 +103,10 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Writes a new file of a random name and renames it.
 ///
 /// So links of other users in the same folder are not followed, and a full disk loses nothing.
-fn replace(path: &Path, bytes: &[u8], mode: u32, lasting: bool) -> io::Result<()> {
+///
+/// # Errors
+/// The system's; the old file stays.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32, lasting: bool) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let chance = RandomState::new().build_hasher().finish();
     let beside = path.with_file_name(format!(".{name}.{chance:016x}.new"));

@@ -2,8 +2,9 @@
 //!
 //! [`start`] puts it on a machine: threads, sockets of other gateways, the kernel's data plane.
 //! [`service`] is the state machine; files and commands are only in [`start`], [`sources`],
-//! [`kept`] and [`doctor`].
+//! [`kept`], [`doctor`] and [`init`].
 
+pub mod apply;
 pub mod config;
 pub mod directory;
 pub mod doctor;
@@ -13,6 +14,7 @@ pub(crate) mod fake;
 pub mod governor;
 pub mod headers;
 pub mod host;
+pub mod init;
 pub use crate::daemon::journal;
 pub mod kept;
 pub mod metrics;

@@ -334,7 +334,7 @@ impl Box {
         std::fs::write(self.file("gateway.toml"), config.to_owned() + &paths).unwrap();
     }
 
-    fn program(&self) -> Command {
+    pub fn program(&self) -> Command {
         let mut command = Command::new("ip");
         // In a virtual machine it is what is shipped, not what cargo built beside the tests.
         let program = std::env::var("FAIRMESH_GATEWAY");

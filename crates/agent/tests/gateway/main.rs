@@ -9,6 +9,7 @@ mod configuration;
 mod deaths;
 mod faults;
 mod hostile;
+mod init;
 mod peers;
 mod shares;
 mod signs;

@@ -27,14 +27,21 @@ const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 
+const NL80211_CMD_GET_INTERFACE: u8 = 5;
+const NL80211_CMD_NEW_INTERFACE: u8 = 7;
 const NL80211_CMD_GET_STATION: u8 = 17;
 const NL80211_CMD_NEW_STATION: u8 = 19;
+const NL80211_CMD_GET_MPATH: u8 = 21;
+const NL80211_CMD_NEW_MPATH: u8 = 23;
 const NL80211_CMD_GET_SURVEY: u8 = 50;
 const NL80211_CMD_NEW_SURVEY_RESULTS: u8 = 51;
 
 const ATTR_IFINDEX: u16 = 3;
+const ATTR_IFTYPE: u16 = 5;
 const ATTR_MAC: u16 = 6;
 const ATTR_STA_INFO: u16 = 21;
+const ATTR_MPATH_NEXT_HOP: u16 = 26;
+const ATTR_MPATH_INFO: u16 = 27;
 const ATTR_SURVEY_INFO: u16 = 84;
 
 /// `enum nl80211_survey_info`. Receive is before transmit.
@@ -135,6 +142,101 @@ pub struct Station {
     pub rx_airtime_us: Option<u64>,
     /// Airtime of sent frames, including retries, µs.
     pub tx_airtime_us: Option<u64>,
+}
+
+/// `enum nl80211_mpath_info`.
+mod mpath_info {
+    pub const FLAGS: u16 = 5;
+    pub const HOP_COUNT: u16 = 8;
+    /// `NL80211_MPATH_FLAG_ACTIVE`.
+    pub const ACTIVE: u8 = 1;
+}
+
+/// Mode of a Wi-Fi interface (`enum nl80211_iftype`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RadioMode {
+    /// IBSS.
+    AdHoc,
+    /// Client of an access point.
+    Station,
+    /// Access point.
+    AccessPoint,
+    /// 802.11s mesh point.
+    MeshPoint,
+    /// Another mode, such as a monitor.
+    Other,
+}
+
+impl RadioMode {
+    const fn of(number: u32) -> Self {
+        match number {
+            1 => RadioMode::AdHoc,
+            2 => RadioMode::Station,
+            3 => RadioMode::AccessPoint,
+            7 => RadioMode::MeshPoint,
+            _ => RadioMode::Other,
+        }
+    }
+}
+
+/// A path of an 802.11s mesh point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MeshPath {
+    /// Address of the mesh point at its end.
+    pub destination: MacAddr,
+    /// Address of the next mesh point.
+    pub next_hop: MacAddr,
+    /// True if the path is in use; otherwise it is being searched, or has expired.
+    pub active: bool,
+    /// Wireless hops; only kernels from 5.1 on report them.
+    pub hops: Option<u8>,
+}
+
+/// Appends the body of a request for an interface.
+pub fn ask_interface(out: &mut Vec<u8>, index: u32) {
+    out.extend([NL80211_CMD_GET_INTERFACE, 0, 0, 0]);
+    put_u32(out, ATTR_IFINDEX, index);
+}
+
+/// Reads the mode from a description of an interface. `None` if the message is of another kind.
+pub fn read_interface(payload: &[u8]) -> Option<RadioMode> {
+    if payload.first() != Some(&NL80211_CMD_NEW_INTERFACE) {
+        return None;
+    }
+    let (_, mode) = attributes(payload)?.find(|(kind, _)| *kind == ATTR_IFTYPE)?;
+    Some(RadioMode::of(u32_of(mode)?))
+}
+
+/// Appends the body of a request (a dump) for the paths of a mesh point.
+pub fn ask_paths(out: &mut Vec<u8>, index: u32) {
+    out.extend([NL80211_CMD_GET_MPATH, 0, 0, 0]);
+    put_u32(out, ATTR_IFINDEX, index);
+}
+
+/// Reads one message of a dump of paths. `None` if it is of another kind or has no addresses.
+pub fn read_path(payload: &[u8]) -> Option<MeshPath> {
+    if payload.first() != Some(&NL80211_CMD_NEW_MPATH) {
+        return None;
+    }
+    let (mut destination, mut next_hop, mut active, mut hops) = (None, None, false, None);
+    for (kind, value) in attributes(payload)? {
+        match kind {
+            ATTR_MAC => destination = value.try_into().ok().map(MacAddr),
+            ATTR_MPATH_NEXT_HOP => next_hop = value.try_into().ok().map(MacAddr),
+            ATTR_MPATH_INFO => {
+                for (kind, value) in nested(value) {
+                    match (kind, value) {
+                        (mpath_info::FLAGS, [flags]) => active = flags & mpath_info::ACTIVE != 0,
+                        (mpath_info::HOP_COUNT, [n]) => hops = Some(*n),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(MeshPath { destination: destination?, next_hop: next_hop?, active, hops })
 }
 
 /// Appends the body of a request for the family's number (to [`CONTROLLER`]).

@@ -1,7 +1,8 @@
 //! The radio of an interface, read from the kernel.
 
-use super::{CONTROLLER, FAMILY, Station, Survey};
-use super::{ask_family, ask_stations, ask_survey, read_family, read_station, read_survey};
+use super::{CONTROLLER, FAMILY, MeshPath, RadioMode, Station, Survey};
+use super::{ask_family, ask_interface, ask_paths, ask_stations, ask_survey};
+use super::{read_family, read_interface, read_path, read_station, read_survey};
 use crate::error::Error;
 use crate::link;
 use crate::netlink::Netlink;
@@ -50,6 +51,35 @@ impl Nl80211 {
     }
 }
 
+impl Nl80211 {
+    /// Returns the mode of the interface; `None` if it is not Wi-Fi.
+    ///
+    /// # Errors
+    /// The kernel does not respond.
+    pub fn mode(&mut self) -> Result<Option<RadioMode>, Error> {
+        let index = self.index;
+        let read = |_, payload: &[u8]| read_interface(payload);
+        let asked =
+            self.netlink.get("Wi-Fi mode", self.family, |out| ask_interface(out, index), read);
+        match asked {
+            Err(e) if e.errno().is_some_and(|no| no != libc::EPERM) => Ok(None),
+            other => other,
+        }
+    }
+
+    /// Returns the paths of a mesh point.
+    ///
+    /// # Errors
+    /// The interface is gone, or is not a mesh point.
+    pub fn paths(&mut self) -> Result<Vec<MeshPath>, Error> {
+        let mut found = Vec::new();
+        let (family, index) = (self.family, self.index);
+        let each = |_, payload: &[u8]| found.extend(read_path(payload));
+        self.netlink.dump("mesh paths", family, |out| ask_paths(out, index), each)?;
+        Ok(found)
+    }
+}
+
 impl Radio for Nl80211 {
     fn survey(&mut self) -> Result<Vec<Survey>, Error> {
         let mut found = Vec::new();
@@ -77,7 +107,11 @@ mod tests {
         assert!(matches!(Nl80211::open("no-such-radio"), Err(Error::NoInterface(_))));
         match Nl80211::open("lo") {
             Err(e) => assert!(e.to_string().contains(FAMILY), "{e}"),
-            Ok(mut radio) => assert!(radio.stations().map_or(true, |s| s.is_empty())),
+            Ok(mut radio) => {
+                assert!(radio.stations().map_or(true, |s| s.is_empty()));
+                assert!(radio.paths().map_or(true, |p| p.is_empty()));
+                assert_eq!(radio.mode().unwrap(), None);
+            }
         }
     }
 }

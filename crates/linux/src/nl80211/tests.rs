@@ -52,6 +52,35 @@ fn a_survey_in_the_kernels_order_of_fields() {
 }
 
 #[test]
+fn modes_and_paths_of_a_mesh_point() {
+    let mode = |number: u32| read_interface(&message(7, |out| put_u32(out, 5, number)));
+    assert_eq!(mode(7), Some(RadioMode::MeshPoint));
+    assert_eq!(mode(6), Some(RadioMode::Other), "a monitor");
+    assert_eq!(read_interface(&message(7, |_| ())), None);
+    let path = |flags: u8| {
+        message(23, |out| {
+            put_u32(out, 3, 7);
+            put(out, 6, &[2, 0, 0, 0, 0, 9]);
+            put(out, 26, &[2, 0, 0, 0, 0, 5]);
+            nest(out, 27, |out| {
+                put_u32(out, 3, 4000);
+                put(out, 5, &[flags]);
+                put(out, 8, &[3]);
+            });
+        })
+    };
+    let of = |last: u8| MacAddr([2, 0, 0, 0, 0, last]);
+    let want = MeshPath { destination: of(9), next_hop: of(5), active: true, hops: Some(3) };
+    assert_eq!(read_path(&path(0x15)), Some(want));
+    assert!(!read_path(&path(2)).unwrap().active, "still being searched");
+    for cut in 0..path(1).len() {
+        let _ = read_path(&path(1)[..cut]);
+    }
+    assert_eq!(read_path(&message(23, |out| put(out, 6, &[2, 0, 0, 0, 0, 9]))), None);
+    assert_eq!(read_path(&message(19, |_| ())), None);
+}
+
+#[test]
 fn a_station_with_wide_and_narrow_counters() {
     let bytes = message(19, |out| {
         put_u32(out, 3, 7);

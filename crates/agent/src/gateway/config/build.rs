@@ -489,12 +489,15 @@ fn discover(d: &draft::Discover, plans: &Plans) -> Result<Discover> {
         && d.olsr.is_none()
         && d.babel.is_none()
         && !d.neighbours
+        && !d.mesh_paths
         && !d.routes;
     if nothing {
-        let expected = "netjson, batman, olsr, babel, neighbours = true or routes = true";
+        let expected =
+            "netjson, batman, olsr, babel, neighbours = true, mesh_paths = true or routes = true";
         return refused(KeyPath::from("discover"), "nothing to discover from", expected);
     }
-    let most = d.most.unwrap_or(1000);
+    let standard = Discover::default();
+    let most = d.most.unwrap_or(standard.most as i64);
     if !(1..=MOST_SUBSCRIBERS as i64).contains(&most) {
         let range = format!("1 to {MOST_SUBSCRIBERS}");
         return fail(KeyPath::from("discover.most"), Problem::range(most, range));
@@ -505,6 +508,7 @@ fn discover(d: &draft::Discover, plans: &Plans) -> Result<Discover> {
         olsr: d.olsr,
         babel: d.babel.clone(),
         neighbours: d.neighbours,
+        mesh_paths: d.mesh_paths,
         routes: d.routes,
         routes_by: d.routes_by,
         plan,

@@ -216,6 +216,8 @@ pub(crate) struct Discover {
     #[serde(default)]
     pub neighbours: bool,
     #[serde(default)]
+    pub mesh_paths: bool,
+    #[serde(default)]
     pub routes: bool,
     #[serde(default)]
     pub routes_by: RoutesBy,

@@ -222,6 +222,8 @@ pub struct Discover {
     pub babel: Option<Endpoint>,
     /// The kernel's neighbour table of the mesh interface.
     pub neighbours: bool,
+    /// The paths of the mesh interface, an 802.11s mesh point.
+    pub mesh_paths: bool,
     /// The kernel's routes over the mesh interface.
     pub routes: bool,
     /// Assignment of the kernel's routes to homes.
@@ -234,6 +236,26 @@ pub struct Discover {
     pub linger: Span,
     /// Most discovered subscribers.
     pub most: usize,
+}
+
+impl Default for Discover {
+    /// No source, with the default times and limits.
+    fn default() -> Self {
+        Discover {
+            netjson: None,
+            batman: None,
+            olsr: None,
+            babel: None,
+            neighbours: false,
+            mesh_paths: false,
+            routes: false,
+            routes_by: RoutesBy::default(),
+            plan: Plan::default(),
+            every: Span::from_secs(10),
+            linger: Span::from_secs(600),
+            most: 1000,
+        }
+    }
 }
 
 /// The other gateways of the mesh, which share one control.

@@ -40,22 +40,31 @@ pub(crate) fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(
     d.deserialize_str(Visitor(PhantomData)).map(Some)
 }
 
+/// Form of an [`Endpoint`] as text.
+const ENDPOINT: &str =
+    "a socket address such as \"127.0.0.1:33123\", or the absolute path of a Unix socket";
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Endpoint, String> {
+        if text.starts_with('/') {
+            return Ok(Endpoint::Unix(text.into()));
+        }
+        text.parse().map(Endpoint::Tcp).map_err(|_| format!("expected {ENDPOINT}"))
+    }
+}
+
 impl<'de> Deserialize<'de> for Endpoint {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl de::Visitor<'_> for Visitor {
             type Value = Endpoint;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a socket address such as \"127.0.0.1:33123\", or the absolute path of a Unix socket",
-                )
+                f.write_str(ENDPOINT)
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Endpoint, E> {
-                if text.starts_with('/') {
-                    return Ok(Endpoint::Unix(text.into()));
-                }
-                let address = text.parse().map(Endpoint::Tcp);
-                address.map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+                text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
         d.deserialize_str(Visitor)

@@ -11,6 +11,9 @@ pub enum SourceError {
     /// The system refuses.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The kernel refuses, or the interface has no such table.
+    #[error(transparent)]
+    Kernel(#[from] fairmesh_linux::Error),
     /// A directory, pipe or device where a file was expected.
     #[error("not a file; expected one with a NetworkGraph")]
     NotAFile,

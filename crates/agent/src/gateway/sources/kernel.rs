@@ -1,8 +1,9 @@
-//! The kernel's tables as `ip -json` prints them.
+//! The kernel's tables: routes and neighbours as `ip -json` prints them, and the paths of a mesh point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use fairmesh_linux::nl80211::MeshPath;
 use fairmesh_linux::{IpNet, MacAddr};
 use serde_json::Value;
 
@@ -51,6 +52,20 @@ pub(super) fn neighbours(text: &str) -> Result<Reading, SourceError> {
         }
     }
     Ok(out.list())
+}
+
+/// Returns a node per mesh point that an 802.11s path in use leads to.
+pub(super) fn paths(paths: &[MeshPath]) -> Reading {
+    let mut out = Nodes::default();
+    for path in paths {
+        if !path.active {
+            out.omit(Omission::Unreachable);
+        } else if let Some(node) = out.node(&path.destination.to_string()) {
+            node.add_mac(path.destination);
+            node.found.hops = path.hops.map(u32::from).filter(|hops| (1..=64).contains(hops));
+        }
+    }
+    out.list()
 }
 
 /// Protocols of routing daemons, by their names and numbers in `ip route` (iproute2's rt_protos).

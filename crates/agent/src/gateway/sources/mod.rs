@@ -18,6 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use fairmesh_linux::nl80211::Nl80211;
 use fairmesh_linux::{IpNet, MacAddr, command};
 
 pub use error::{FailedSource, SourceError};
@@ -164,6 +165,10 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     let neighbours = || run("ip", &["-json", "neigh", "show", "dev", mesh]);
     if discover.neighbours {
         take("ip neigh", neighbours().and_then(|text| read(Form::Neighbours, &text, &[])));
+    }
+    if discover.mesh_paths {
+        let look = || Ok(kernel::paths(&Nl80211::open(mesh)?.paths()?));
+        take("mesh paths", look());
     }
     if discover.routes {
         let of = |family: &str| run("ip", &["-json", family, "route", "show", "dev", mesh]);

@@ -1,3 +1,4 @@
+use fairmesh_linux::nl80211::MeshPath;
 use proptest::prelude::*;
 
 use super::*;
@@ -230,6 +231,31 @@ fn babeld_itself() {
     assert!(babel::Progress::default().complete(text.as_bytes()));
 }
 
+/// A mesh point is a home by its address; paths that are not in use and groups lead to none.
+#[test]
+fn paths_of_a_mesh_point() {
+    let path = |last: u8, active: bool| MeshPath {
+        destination: MacAddr([2, 0xfc, 0, 0, 0, last]),
+        next_hop: MacAddr([2, 0xfc, 0, 0, 0, 2]),
+        active,
+        hops: Some(last - 1),
+    };
+    let reading = kernel::paths(&[path(2, true), path(3, true), path(4, false)]);
+    assert_eq!(
+        show(&reading),
+        [
+            "02:fc:00:00:00:02 [] [02:fc:00:00:00:02] Some(1)",
+            "02:fc:00:00:00:03 [] [02:fc:00:00:00:03] Some(2)",
+        ]
+    );
+    assert_eq!(
+        counts(&reading),
+        "2 nodes, 2 addresses, 2 homes; left out: 1 that cannot be reached"
+    );
+    let no_radio = fetch(&Discover { mesh_paths: true, ..nothing() }, "lo");
+    assert_eq!((no_radio.sources[0].name.as_str(), no_radio.failed.len()), ("mesh paths", 1));
+}
+
 #[test]
 fn the_kernels_tables() {
     let neigh = r#"[{"dst":"10.0.0.2","lladdr":"02:fc:00:00:00:02","state":["REACHABLE"]},
@@ -459,19 +485,7 @@ fn readings_count_what_they_leave_out() {
 }
 
 fn nothing() -> Discover {
-    Discover {
-        netjson: None,
-        batman: None,
-        olsr: None,
-        babel: None,
-        neighbours: false,
-        routes: false,
-        routes_by: RoutesBy::Origin,
-        plan: Default::default(),
-        every: fairmesh_units::Span::from_secs(1),
-        linger: fairmesh_units::Span::ZERO,
-        most: 10,
-    }
+    Discover { most: 10, ..Discover::default() }
 }
 
 /// Daemons are queried and understood over a real socket.
