@@ -2,6 +2,7 @@
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
 # make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (make test: the daemon)
+# make wheel  the Python package, in target/wheels; make test-python tests it (part of make test)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make manual  man pages and shell completions of both programs, in target/manual
 # make validate-ns2  runs the rows of validation/ns2 with ns-2.35 (apt-get install ns2) and compares them with ours
@@ -21,7 +22,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-lint test-minimum test-dependencies test-example test-kernel tested check bench bench-ns3 validate-ns2 clean
+	test-lint test-minimum test-dependencies test-example test-kernel test-python wheel tested check bench bench-ns3 validate-ns2 clean
 
 demo:
 	@scripts/setup.sh build
@@ -77,6 +78,15 @@ test-release: build-experiments
 	$(EXPERIMENTS) validate --quick
 	scripts/instructions.sh
 
+# After the release, whose artifacts the wheel is built from.
+test-python: build-experiments
+	@scripts/setup.sh test
+	+CARGO="$(CARGO)" scripts/python.sh
+
+wheel:
+	@scripts/setup.sh build
+	+@CARGO="$(CARGO)" scripts/python.sh wheel
+
 test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
 
@@ -110,7 +120,7 @@ test-dependencies:
 	scripts/dependencies.sh
 
 # In the order in which they begin: what others wait for, and what takes longest, first.
-tested: test-programs packages-build test-release test-kernels test-packages test-lint test-minimum test-dependencies test-example
+tested: test-programs packages-build test-release test-kernels test-packages test-lint test-minimum test-dependencies test-example test-python
 
 # Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
 # Emulation in real time comes last, with the machine for itself.

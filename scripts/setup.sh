@@ -88,9 +88,10 @@ free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 # tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
 # tests in network namespaces, babeld for those of the gateway's sources (without an interface in its configuration it
 # does not run by itself); qemu runs what is built for other processors, and pip fetches their
-# linker; systemd judges the unit (it does not become the init system); the last line is for scripts/kernel.
+# linker; systemd judges the unit (it does not become the init system); python3-venv is for the Python package, the rest
+# of the last line for scripts/kernel.
 install tshark valgrind iproute2 nftables iperf3 babeld qemu-user-static python3-pip binutils procps systemd \
-    qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will say so"
+    python3-venv qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will say so"
 # The purity check's target, and what the routers' daemon is built with (scripts/gateway.sh). All here, since two rustups
 # at once break each other.
 if command -v rustup >/dev/null; then

@@ -41,7 +41,7 @@ pub struct Changes {
 pub struct Edit {
     /// Dotted path; `*` stands for every element of a list, a number for one element.
     pub key: String,
-    /// The value: a number, true or false if it can be read as such, else a text.
+    /// The value in TOML: a number, true or false, a quoted string, a list or table; else a text.
     pub value: String,
 }
 
@@ -246,7 +246,7 @@ pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<
             if scenario.control().value(parameter).is_some() {
                 let mut changed = scenario.control().clone();
                 let set = changed.set(parameter, *value);
-                set.map_err(|e| LabError::wrong("set", e))?;
+                set.map_err(|e| LabError::wrong("options", e))?;
                 *scenario = scenario.clone().with_control(changed);
                 taken = true;
             }
@@ -261,7 +261,7 @@ pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<
                 (Some(control), true) => SettingProblem::ControlNotRun(control.clone()),
                 _ => SettingProblem::UnknownOption { option: parameter.clone(), known },
             };
-            return Err(LabError::wrong("set", problem));
+            return Err(LabError::wrong("options", problem));
         }
     }
     Ok(())
@@ -312,12 +312,12 @@ mod tests {
         let refused = set(&mut all, &["epoch=5"]).unwrap_err();
         assert_eq!(
             refused,
-            "set: no control that runs has a parameter \"epoch\"; fifo has none; fq has queue"
+            "options: no control that runs has a parameter \"epoch\"; fifo has none; fq has queue"
         );
         let refused = set(&mut all, &["pfrc.epoch=5"]).unwrap_err();
-        assert_eq!(refused, "set: pfrc is none of the controls that run");
+        assert_eq!(refused, "options: pfrc is none of the controls that run");
         let refused = set(&mut all, &["queue=0"]).unwrap_err();
-        assert_eq!(refused, "set: fq: queue must be a whole number from 1 to 1000, not 0");
+        assert_eq!(refused, "options: fq: queue must be a whole number from 1 to 1000, not 0");
         for bad in ["epoch", "epoch=", "epoch=5 s", "=x"] {
             let refused = bad.parse::<Assignment>().unwrap_err().to_string();
             assert!(refused.ends_with("such as epoch=5"), "{refused}");

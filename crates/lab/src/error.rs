@@ -1,6 +1,8 @@
 //! Errors of the laboratory. Each prints as one sentence that names file, key or setting, and the
 //! expected value.
 
+mod place;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,8 @@ use crate::analysis::error::AnalysisError;
 use crate::optimum::error::OptimumError;
 use crate::store::error::StoreError;
 use crate::sweep::vary::AxisError;
+
+pub use place::ErrorPlace;
 
 /// Reason from a crate on top of the laboratory.
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
@@ -276,6 +280,9 @@ impl LabError {
     pub fn optimum(scenario: &Scenario, e: OptimumError) -> Self {
         match e {
             OptimumError::Store(e) => e.into(),
+            OptimumError::Run(EngineError::Cancelled) => {
+                LabError::Stopped { what: "searching the optimum", done: 0, total: 1 }
+            }
             e => LabError::refused(scenario.name(), e),
         }
     }

@@ -8,7 +8,7 @@ use crate::changes::Edit;
 use crate::notes::few_packets;
 use crate::{Changes, FileProblem, LabError, SettingProblem};
 use fairmesh_control::Registry;
-use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
+use fairmesh_scenario::{Draft, Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
 
 /// A scenario and its source.
 #[derive(Debug)]
@@ -42,6 +42,25 @@ pub fn build(
     changes: &Changes,
     registry: &Registry,
 ) -> Result<Scenario, LabError> {
+    let (draft, is_map) = changed(path, bytes, changes)?;
+    let scenario = draft.build_with(registry)?;
+    if is_map {
+        let notes = few_packets(&scenario);
+        return Ok(scenario.with_warnings(notes));
+    }
+    Ok(scenario)
+}
+
+/// Reads a scenario and applies its changes without resolving it: as a file would have it.
+///
+/// # Errors
+/// If the content or a single value is invalid.
+pub fn draft_of(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Draft, LabError> {
+    Ok(changed(path, bytes, changes)?.0)
+}
+
+/// Returns the changed draft, and true if it was a map.
+fn changed(path: &Path, bytes: &[u8], changes: &Changes) -> Result<(Draft, bool), LabError> {
     let name = path.to_string_lossy();
     let format = format_of(bytes).map(|(format, _)| format);
     if let Ok(format) = format {
@@ -62,12 +81,7 @@ pub fn build(
     if let Some(warmup) = changes.warmup {
         draft.set_warmup(warmup, "warmup");
     }
-    let scenario = draft.build_with(registry)?;
-    if is_map {
-        let notes = few_packets(&scenario);
-        return Ok(scenario.with_warnings(notes));
-    }
-    Ok(scenario)
+    Ok((draft, is_map))
 }
 
 fn import_options(changes: &Changes) -> ImportOptions {

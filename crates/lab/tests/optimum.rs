@@ -2,10 +2,13 @@
 //! what trying everything finds.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fairmesh_engine::EngineError;
 use fairmesh_lab::optimum::{
-    Group, Optimum, Per, Settings, Stop, StretchFlow, find, find_in, receive,
+    Group, Optimum, OptimumError, Per, Settings, Stop, StretchFlow, find, find_in, receive,
+    unobserved,
 };
 use fairmesh_lab::{OtherRevisions, Store};
 use fairmesh_scenario::{Scenario, draft_from_toml};
@@ -32,12 +35,12 @@ fn settings() -> Settings {
 }
 
 fn search(scenario: &Scenario) -> Optimum {
-    find(scenario, &Group::each(scenario), &settings(), &|_| {}).unwrap()
+    find(scenario, &Group::each(scenario), &settings(), &unobserved).unwrap()
 }
 
 /// With the usual effort: losses are noise.
 fn search_well(scenario: &Scenario) -> Optimum {
-    find(scenario, &Group::each(scenario), &Settings::default(), &|_| {}).unwrap()
+    find(scenario, &Group::each(scenario), &Settings::default(), &unobserved).unwrap()
 }
 
 fn kbit(optimum: &Optimum) -> Vec<f64> {
@@ -293,7 +296,7 @@ fn weights_groups_and_demands() {
     assert!(close(rates[2], 2.0 * rates[0], 0.04) && close(rates[0], rates[1], 0.04), "{rates:?}");
     // The first two are one subscriber.
     let groups = [Group { flows: vec![0, 1], weight: 1.0 }, Group { flows: vec![2], weight: 1.0 }];
-    let grouped = find(&all, &groups, &settings(), &|_| {}).unwrap();
+    let grouped = find(&all, &groups, &settings(), &unobserved).unwrap();
     let g = kbit(&grouped);
     assert!(close(g[0] + g[1], g[2], 0.04) && close(g[0], g[1], 0.06), "{g:?}");
     assert!(close(grouped.min_over(&grouped.rates_bps()), 1.0, 1e-9));
@@ -343,6 +346,17 @@ fn pages_keep_what_they_ask_for_and_who_carries_nothing_holds_nobody() {
 }
 
 #[test]
+fn a_search_ends_when_its_caller_stops_it() {
+    let mesh = mesh("[1, 2], [2, 3], [4, 3]", &flows(&[(1, 3), (4, 3)]));
+    let stop = |p: fairmesh_lab::optimum::Progress| match p.runs {
+        3.. => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let e = find(&mesh, &Group::each(&mesh), &settings(), &stop).unwrap_err();
+    assert!(matches!(e, OptimumError::Run(EngineError::Cancelled)), "{e}");
+}
+
+#[test]
 fn the_same_on_any_number_of_threads() {
     let mesh = mesh("[1, 2], [2, 3], [4, 3]", &flows(&[(1, 3), (4, 3)]));
     let on = |threads| {
@@ -350,6 +364,7 @@ fn the_same_on_any_number_of_threads() {
         let runs = AtomicU64::new(0);
         let count = |p: fairmesh_lab::optimum::Progress| {
             runs.fetch_max(p.runs, Ordering::Relaxed);
+            ControlFlow::Continue(())
         };
         let groups = Group::each(&mesh);
         let found = pool.install(|| find(&mesh, &groups, &settings(), &count)).unwrap();
@@ -366,8 +381,9 @@ fn a_stored_optimum_is_used_while_its_witness_repeats() {
     let path = folder.path().join("new/fairmesh");
     let open = || Store::open(&path, OtherRevisions::Refuse).unwrap();
     let quick = Settings { times_s: (2.0, 10.0), ..settings() };
-    let try_in =
-        |store: &Store, mesh: &Scenario| find_in(store, mesh, &Group::each(mesh), &quick, &|_| {});
+    let try_in = |store: &Store, mesh: &Scenario| {
+        find_in(store, mesh, &Group::each(mesh), &quick, &unobserved)
+    };
     let ask = |store: &Store, mesh: &Scenario| try_in(store, mesh).unwrap();
     let store = open();
     let first = ask(&store, &mesh);
@@ -408,7 +424,7 @@ fn a_search_ends_at_its_bound_and_says_so() {
     for part in [0.0, 0.03, 0.1, 0.3, 0.6] {
         let most_events = (part * whole.events as f64) as u64;
         let less = Settings { most_events, ..settings() };
-        let found = find(&mesh, &Group::each(&mesh), &less, &|_| {}).unwrap();
+        let found = find(&mesh, &Group::each(&mesh), &less, &unobserved).unwrap();
         assert!(bounded(&found), "{part}");
         // What a run costs is told from others; and one for each stretch is made in any case.
         assert!((found.events as f64) < (part + 0.05) * whole.events as f64, "{part}: {found:?}");
@@ -471,8 +487,8 @@ fn groups_are_the_scenarios_subscribers() {
          gateway = 0\n[subscribers]\nper = \"node\"\n[traffic]\nconnections = 3\n[[flow]]\nfrom = 0\nto = 1\n\
          [[flow]]\nfrom = 0\nto = 2\nconnections = 1\n"
     ));
-    let found =
-        find(&chain, &Per::usual(&chain).groups(&chain), &Settings::default(), &|_| {}).unwrap();
+    let found = find(&chain, &Per::usual(&chain).groups(&chain), &Settings::default(), &unobserved)
+        .unwrap();
     let rates = found.rates_bps();
     let home: f64 = rates[..3].iter().sum();
     assert!((home / rates[3] - 1.0).abs() < 0.06, "{rates:?}");
@@ -483,7 +499,7 @@ fn questions_that_make_no_sense() {
     let mesh = mesh("[1, 2], [3, 2]", &flows(&[(1, 2), (3, 2)]));
     let all = Group::each(&mesh);
     let refused = |groups: &[Group], settings: &Settings| {
-        find(&mesh, groups, settings, &|_| {}).unwrap_err().to_string()
+        find(&mesh, groups, settings, &unobserved).unwrap_err().to_string()
     };
     let group = |flows: &[usize], weight| Group { flows: flows.to_vec(), weight };
     for (groups, words) in [

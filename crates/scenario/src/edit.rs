@@ -68,11 +68,22 @@ impl Draft {
         self.origin.add(Override { key: "warmup".into(), by: by.to_owned() });
     }
 
+    /// Returns the draft as a table in TOML, without values that are absent or defaults of optional keys.
+    ///
+    /// # Errors
+    /// If a value has no form in TOML.
+    pub fn table(&self) -> Result<Table, ScenarioError> {
+        let broken = |e: toml::ser::Error| {
+            ScenarioError::at(KeyPath::root(), Problem::Syntax(e.to_string()))
+        };
+        Table::try_from(self).map_err(broken)
+    }
+
     fn edited(&self, edits: &[Edit], origin: &mut Origin) -> Result<Draft, ScenarioError> {
         let broken = |e: &dyn core::fmt::Display| {
             ScenarioError::at(KeyPath::root(), Problem::Syntax(e.to_string()))
         };
-        let mut table = Table::try_from(self).map_err(|e| broken(&e))?;
+        let mut table = self.table()?;
         for Edit { key, value, by } in edits {
             origin.add(Override { key: KeyPath::from(key.as_str()), by: by.clone() });
             put(&mut table, key, value).map_err(|e| {
@@ -161,6 +172,17 @@ pub fn put(root: &mut Table, key: &str, value: &Value) -> Result<(), EditError> 
     set_in_table(root, &steps, value)
 }
 
+/// Returns the value at a dotted path; `None` if there is none.
+pub fn get<'a>(root: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut steps = key.split('.');
+    let first = root.get(steps.next()?)?;
+    steps.try_fold(first, |at, step| match at {
+        Value::Table(table) => table.get(step),
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
 fn set_in_table(table: &mut Table, steps: &[&str], value: &Value) -> Result<(), EditError> {
     match steps {
         [] => Ok(()),
@@ -211,11 +233,13 @@ fn set_in_value(
     }
 }
 
-/// The value that a text stands for in TOML: a number, true or false, a quoted string; else the text itself.
+/// Returns the value that a text stands for in TOML: a number, true or false, a quoted string, a list in brackets,
+/// a table in braces; else the text itself.
 pub fn value(text: &str) -> Value {
     // The parser of the file format itself, so that 1e6, 0x10 and inf mean the same in both.
-    match toml::from_str::<Table>(&format!("v = {text}")).ok().and_then(|mut t| t.remove("v")) {
-        Some(v @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::String(_))) => v,
+    let document = toml::from_str::<Table>(&format!("v = {text}")).ok().filter(|t| t.len() == 1);
+    match document.and_then(|mut t| t.remove("v")) {
+        Some(v) if !v.is_datetime() => v,
         _ => Value::String(text.to_owned()),
     }
 }
@@ -253,6 +277,17 @@ mod tests {
         );
         assert_eq!(t["radio"]["rts"].as_bool(), Some(true));
         assert_eq!(t["control"]["alpha"].as_float(), Some(0.5));
+        set(&mut t, "flow.0.traffic", "{ kind = \"bulk\" }").unwrap();
+        set(&mut t, "topology.positions", "[[0, 1.5], [2, 3]]").unwrap();
+        assert_eq!(t["flow"][0]["traffic"]["kind"].as_str(), Some("bulk"));
+        assert_eq!(t["topology"]["positions"][1][0].as_integer(), Some(2));
+        assert_eq!(get(&t, "topology.positions.1.0"), Some(&Value::Integer(2)));
+        assert_eq!(
+            (get(&t, "flow.2.from"), get(&t, "duration.x"), get(&t, "")),
+            (None, None, None)
+        );
+        assert_eq!(value("[fe80::1]"), Value::String("[fe80::1]".to_owned()));
+        assert_eq!(value("1\nw = 2"), Value::String("1\nw = 2".to_owned()));
     }
 
     #[test]

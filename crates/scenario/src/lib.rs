@@ -56,7 +56,7 @@ pub use draft::{
     SubscriberDraft, SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
     TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
-pub use edit::{Edit, EditError, put, value};
+pub use edit::{Edit, EditError, get, put, value};
 pub use error::{KeyPath, Override, Problem, ScenarioError, Step};
 pub use import::{
     Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft, draft_from_map,

@@ -1,6 +1,7 @@
 //! `fairmesh optimum`.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use fairmesh_control::Registry;
 use fairmesh_lab::Store;
@@ -48,6 +49,7 @@ pub fn search(
     let found = terminal::with_counter("searching the optimum", |count| {
         optimum_of(scenario, per, store, threads, &|p| {
             count(p.runs, 100 * p.events / p.most_events.max(1));
+            ControlFlow::Continue(())
         })
     });
     let found = found?;

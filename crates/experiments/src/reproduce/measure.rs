@@ -6,7 +6,7 @@ use fairmesh_engine::record::{DelayRecord, FlowRecord, MacCounters, NodeRecord, 
 use fairmesh_lab::LabError;
 use fairmesh_lab::Store;
 use fairmesh_lab::analysis::region::RegionReport;
-use fairmesh_lab::optimum::{Per, optimum_of};
+use fairmesh_lab::optimum::{Per, optimum_of, unobserved};
 use fairmesh_scenario::{Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 
@@ -89,7 +89,7 @@ impl Reading {
         self.model = Some(match model {
             Model::Region => RegionReport::of(scenario, &[], Settings::default())?.max_min_bps,
             Model::Optimum => {
-                optimum_of(scenario, Per::Flow, cache, None, &|_| {})?.optimum.rates_bps()
+                optimum_of(scenario, Per::Flow, cache, None, &unobserved)?.optimum.rates_bps()
             }
         });
         Ok(())

@@ -13,7 +13,7 @@ use fairmesh_scenario::Scenario;
 use fairmesh_lab::Store;
 use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::estimate::Estimate;
-use fairmesh_lab::optimum::{Found, Optimum, Per, Settings as Search, find, find_in};
+use fairmesh_lab::optimum::{Found, Optimum, Per, Settings as Search, find, find_in, unobserved};
 use fairmesh_lab::{LabError, Pool, batch};
 
 /// Controls, seeds and search of a comparison.
@@ -63,8 +63,8 @@ impl Optima {
         let list = batch::all(pool, "searching optima", scenarios, |scenario| {
             let groups = Per::usual(scenario).groups(scenario);
             let found = match cache {
-                Some(store) => find_in(store, scenario, &groups, search, &|_| {}),
-                None => find(scenario, &groups, search, &|_| {}).map(Found::searched),
+                Some(store) => find_in(store, scenario, &groups, search, &unobserved),
+                None => find(scenario, &groups, search, &unobserved).map(Found::searched),
             };
             let Found { optimum, kept, unkept } =
                 found.map_err(|e| LabError::optimum(scenario, e))?;

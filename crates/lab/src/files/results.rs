@@ -5,6 +5,7 @@ use fairmesh_engine::record::RunRecord;
 use super::folder::{MARK, ResultFolder};
 use super::parquet;
 use crate::comparison::{Comparison, ResultFile};
+use crate::frame;
 use crate::source::Loaded;
 use crate::{FileProblem, LabError};
 
@@ -23,10 +24,10 @@ pub fn fill(
     let json = serde_json::to_vec_pretty(&ResultFile::new(comparison, command, records))
         .map_err(|e| LabError::at(MARK, FileProblem::Encode(e.into())))?;
     folder.write(MARK, &json)?;
-    for (name, columns) in
-        [("flows.parquet", parquet::flows(records)), ("series.parquet", parquet::series(records))]
+    for (name, table) in
+        [("flows.parquet", frame::flows(records)), ("series.parquet", frame::series(records))]
     {
-        let bytes = parquet::encode(&columns)
+        let bytes = parquet::encode(&table)
             .map_err(|e| LabError::at(name, FileProblem::Encode(e.into())))?;
         folder.write(name, &bytes)?;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairmesh_control::Mechanism;
-use fairmesh_engine::{EngineError, Inputs, RunOptions, Simulation, Snapshot};
+use fairmesh_engine::{CancelToken, EngineError, Inputs, RunOptions, Simulation, Snapshot};
 use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, Span, Stream, Time};
@@ -154,7 +154,8 @@ impl<'a> Bench<'a> {
                 if let Some(rates) = self.made().get(&key) {
                     return Ok(rates.clone());
                 }
-                let rates = Limited::new(&scenario, limits, seed)?.rates(self.meter)?;
+                let rates =
+                    Limited::new(&scenario, limits, seed, &self.meter.cancel)?.rates(self.meter)?;
                 self.made().insert(key, rates.clone());
                 Ok(rates)
             })
@@ -185,9 +186,12 @@ impl<'a> Bench<'a> {
             .par_iter()
             .with_max_len(1)
             .map(|(limits, targets)| {
-                let mut run = Limited::new(&scenario, limits, seed)?;
+                let mut run = Limited::new(&scenario, limits, seed, &self.meter.cancel)?;
                 let so_far = run.rates_at(early);
                 let short = |(got, target): (&f64, &f64)| *got < HOPELESS * target;
+                if self.meter.cancel.is_cancelled() {
+                    return Err(EngineError::Cancelled.into());
+                }
                 let rates = if so_far.iter().zip(*targets).any(short) {
                     run.count(self.meter);
                     so_far
@@ -208,7 +212,7 @@ impl<'a> Bench<'a> {
     /// Returns the fingerprint of a short run under limits: another program has another one.
     pub fn witness(&self, limits: &[f64]) -> Result<String, OptimumError> {
         let scenario = self.lasting_until(1.0, 4.0)?;
-        let run = Limited::new(&scenario, limits, 1)?;
+        let run = Limited::new(&scenario, limits, 1, &self.meter.cancel)?;
         Ok(run.simulation.finish()?.fingerprint)
     }
 }
@@ -221,12 +225,18 @@ struct Limited {
 }
 
 impl Limited {
-    fn new(scenario: &Scenario, limits: &[f64], seed: u64) -> Result<Self, OptimumError> {
+    fn new(
+        scenario: &Scenario,
+        limits: &[f64],
+        seed: u64,
+        cancel: &CancelToken,
+    ) -> Result<Self, OptimumError> {
         let scenario = scenario.clone().with_control_everywhere(Mechanism::none());
         let mut parts = Vec::with_capacity(limits.len());
         let scenario = scenario.map_flows(|i, flow| parts.push(limit(flow, limits[i], seed)))?;
         let options = RunOptions { seed, ..RunOptions::default() };
-        let simulation = Simulation::new(Arc::new(scenario), &options, Inputs::default())?;
+        let inputs = Inputs { cancel: cancel.clone(), ..Inputs::default() };
+        let simulation = Simulation::new(Arc::new(scenario), &options, inputs)?;
         Ok(Limited { simulation, parts })
     }
 

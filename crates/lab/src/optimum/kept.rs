@@ -12,7 +12,7 @@ use super::error::OptimumError;
 use super::meter::Meter;
 use super::record::Optimum;
 use super::settings::{Group, Settings};
-use super::{OnProgress, find, steady};
+use super::{OnProgress, find, steady, unobserved};
 use crate::job::{JobKey, ScenarioHash};
 use crate::store::{Store, StoreError, Stored};
 
@@ -104,7 +104,7 @@ fn witness(scenario: &Scenario, optimum: &Optimum) -> Option<String> {
     let Some((steady, found)) = pairs.find(|(s, _)| !s.flows.is_empty()) else {
         return Some(String::new());
     };
-    let meter = Meter::new(&optimum.settings, &|_| {});
+    let meter = Meter::new(&optimum.settings, &unobserved);
     let limits: Vec<f64> = found.flows.iter().map(|f| f.limit_bps).collect();
     Bench::new(steady, &optimum.settings, &meter).witness(&limits).ok()
 }
@@ -128,10 +128,10 @@ mod tests {
             ..Settings::default()
         };
         let store = Store::open(dir.path(), OtherRevisions::Refuse).unwrap();
-        let optimum = find(&pair, &groups, &settings, &|_| {}).unwrap();
+        let optimum = find(&pair, &groups, &settings, &unobserved).unwrap();
         let key = key(&store, &pair, &groups, &settings);
         store.put(key, &Kept { witness: "0123".into(), optimum }).unwrap();
-        let e = find_in(&store, &pair, &groups, &settings, &|_| {}).unwrap_err();
+        let e = find_in(&store, &pair, &groups, &settings, &unobserved).unwrap_err();
         let stale =
             matches!(&e, OptimumError::Store(StoreError::Stale { stored, .. }) if stored == "0123");
         assert!(stale, "{e}");

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fairmesh_engine::CancelToken;
+
 use super::OnProgress;
 use super::error::OptimumError;
 use super::settings::{Progress, Settings};
@@ -36,6 +38,8 @@ pub(super) struct Meter<'a> {
     limit: AtomicU64,
     most_events: u64,
     progress: OnProgress<'a>,
+    /// Switch that ends all runs of the search.
+    pub cancel: CancelToken,
 }
 
 impl<'a> Meter<'a> {
@@ -47,6 +51,7 @@ impl<'a> Meter<'a> {
             limit: AtomicU64::new(u64::MAX),
             most_events: settings.most_events,
             progress,
+            cancel: CancelToken::default(),
         }
     }
 
@@ -55,7 +60,9 @@ impl<'a> Meter<'a> {
         let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
         let events = self.events.fetch_add(events, Ordering::Relaxed) + events;
         self.simulated.fetch_add((1e3 * simulated_s) as u64, Ordering::Relaxed);
-        (self.progress)(Progress { runs, events, most_events: self.most_events });
+        if (self.progress)(Progress { runs, events, most_events: self.most_events }).is_break() {
+            self.cancel.cancel();
+        }
     }
 
     /// Divides the remaining budget among `parts` searches.

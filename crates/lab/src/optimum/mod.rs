@@ -21,6 +21,8 @@ mod search;
 mod settings;
 mod steady;
 
+use std::ops::ControlFlow;
+
 use fairmesh_scenario::Scenario;
 
 pub use error::{GroupProblem, OptimumError};
@@ -30,8 +32,14 @@ pub use record::{FlowOptimum, Optimum, Stretch, StretchFlow};
 pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
 pub use settings::{Group, Per, Progress, Settings};
 
-/// Progress callback; called from any thread.
-pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
+/// Progress callback; called from any thread after each run.
+/// `Break` cancels the search, also within its current runs: [`OptimumError::Run`] with [`fairmesh_engine::EngineError::Cancelled`].
+pub type OnProgress<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync);
+
+/// Progress callback that does nothing.
+pub fn unobserved(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
 
 /// Searches the optimum of a scenario; the scenario's control is not used.
 /// `groups` are the units that share ([`Group::each`] for individual flows). Runs on the rayon pool in which it is
@@ -76,7 +84,7 @@ pub fn receive(
     seeds: &[u64],
     limits: &dyn Fn(&Stretch, &StretchFlow) -> f64,
 ) -> Result<Vec<Vec<f64>>, OptimumError> {
-    let meter = meter::Meter::new(&optimum.settings, &|_| {});
+    let meter = meter::Meter::new(&optimum.settings, &unobserved);
     let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
     let stretches = steady::stretches(scenario, &asked)?;
     let each = stretches.iter().zip(&optimum.stretches).map(|(steady, stretch)| {

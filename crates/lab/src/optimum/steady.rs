@@ -1,7 +1,9 @@
 //! The stretches of a scenario with constant flows over a constant network.
 
+use std::sync::Arc;
+
 use fairmesh_control::Mechanism;
-use fairmesh_engine::{CapacityModel, EngineError, RunOptions, run};
+use fairmesh_engine::{CapacityModel, EngineError, Inputs, RunOptions, Simulation};
 use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::Span;
@@ -139,7 +141,9 @@ pub(super) fn asked(
     let alone = |&(i, seed): &(usize, u64)| -> Result<f64, EngineError> {
         let only = scenario.clone().only_flows(|flow, _| flow == i);
         let only = only.with_control_everywhere(Mechanism::none());
-        let record = run(&only, &RunOptions { seed, ..RunOptions::default() })?;
+        let options = RunOptions { seed, ..RunOptions::default() };
+        let inputs = Inputs { cancel: meter.cancel.clone(), ..Inputs::analytic(&only, None)? };
+        let record = Simulation::new(Arc::new(only.clone()), &options, inputs)?.finish()?;
         meter.count(record.totals.events, only.duration().as_secs_f64());
         Ok(record.flows[0].goodput_bps)
     };

@@ -8,7 +8,7 @@ use fairmesh_control::Registry;
 use fairmesh_scenario::Scenario;
 
 use super::cell::Cell;
-use super::summary::{Summary, columns};
+use super::summary::{Summary, table};
 use super::vary::{Axis, Point, grid};
 use crate::batch::{self, check};
 use crate::changes::{Assignment, Edit, assignments_of, set_parameters, with_controls};
@@ -202,8 +202,8 @@ impl Sweep {
         let encode = |e: BoxedError| LabError::at(folder, FileProblem::Encode(e));
         let json = serde_json::to_vec_pretty(&summary).map_err(|e| encode(e.into()))?;
         write_file(&folder.join("sweep.json"), &json)?;
-        let table = parquet::encode(&columns(&self.axes, &cells)).map_err(|e| encode(e.into()))?;
-        write_file(&folder.join("sweep.parquet"), &table)?;
+        let rows = parquet::encode(&table(&self.axes, &cells)).map_err(|e| encode(e.into()))?;
+        write_file(&folder.join("sweep.parquet"), &rows)?;
         Ok(summary)
     }
 

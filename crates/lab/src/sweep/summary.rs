@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::cell::Cell;
 use super::vary::Axis;
 use crate::Estimate;
-use crate::files::parquet::{Column, text};
+use crate::frame::Frame;
 use crate::layout::{GENERATOR, SCHEMA};
 
 /// Results of a sweep. Rates in bit/s.
@@ -124,24 +124,21 @@ impl Row {
     }
 }
 
-/// Returns the columns of `sweep.parquet`: one row per run and flow, one text column per varied key.
-pub fn columns<'a>(axes: &'a [Axis], cells: &[Cell]) -> Vec<Column<'a>> {
+/// Returns the table of a sweep: one row per run and flow, with one text column per varied key.
+pub fn table(axes: &[Axis], cells: &[Cell]) -> Frame {
     let rows: Vec<(&Cell, usize)> =
         cells.iter().flat_map(|c| (0..c.flows.len()).map(move |i| (c, i))).collect();
-    let mut out: Vec<Column<'a>> = axes
-        .iter()
-        .enumerate()
-        .map(|(k, a)| Column::Text(&a.key, text(rows.iter().map(|(c, _)| c.point[k].as_str()))))
-        .collect();
-    out.push(Column::Text("control", text(rows.iter().map(|(c, _)| c.control.as_str()))));
-    out.push(Column::Int("seed", rows.iter().map(|(c, _)| c.seed as i64).collect()));
-    out.push(Column::Text("flow", text(rows.iter().map(|(c, i)| c.flows[*i].as_str()))));
-    out.push(Column::Int("hops", rows.iter().map(|(c, i)| c.hops[*i].into()).collect()));
-    out.push(Column::Float("goodput_bps", rows.iter().map(|(c, i)| c.goodput_bps[*i]).collect()));
-    out.push(Column::Maybe(
-        "fair_bps",
-        rows.iter().map(|(c, i)| Some(c.fair_bps.as_ref()?[*i])).collect(),
-    ));
-    out.push(Column::Maybe("delay_mean_s", rows.iter().map(|(c, i)| c.delay_s[*i]).collect()));
-    out
+    let mut frame = Frame::default();
+    for (k, axis) in axes.iter().enumerate() {
+        frame.text(&axis.key, rows.iter().map(|(c, _)| c.point[k].as_str()));
+    }
+    frame
+        .text("control", rows.iter().map(|(c, _)| c.control.as_str()))
+        .int("seed", rows.iter().map(|(c, _)| c.seed))
+        .text("flow", rows.iter().map(|(c, i)| c.flows[*i].as_str()))
+        .int("hops", rows.iter().map(|(c, i)| c.hops[*i].into()))
+        .float("goodput_bps", rows.iter().map(|(c, i)| c.goodput_bps[*i]))
+        .maybe("fair_bps", rows.iter().map(|(c, i)| Some(c.fair_bps.as_ref()?[*i])))
+        .maybe("delay_mean_s", rows.iter().map(|(c, i)| c.delay_s[*i]));
+    frame
 }

@@ -1,0 +1,43 @@
+"""Simulates Wi-Fi meshes under fairness mechanisms.
+
+>>> import fairmesh
+>>> mesh = fairmesh.Scenario.chain(3, duration="20 s")
+>>> results = fairmesh.compare(mesh, ["fifo", "source"], seeds=3)
+>>> results.flows            # read by pandas, polars, DuckDB and pyarrow
+"""
+
+from fairmesh import errors
+from fairmesh._calls import capacity, compare, optimum, run
+from fairmesh._fairmesh import (
+    Analysis,
+    Frame,
+    Results,
+    Scenario,
+    __revision__,
+    __version__,
+    controls,
+    measures,
+)
+from fairmesh.errors import FairmeshError, FileError, RunError, ScenarioError, SettingError, StoreError
+
+__all__ = [
+    "Analysis",
+    "FairmeshError",
+    "FileError",
+    "Frame",
+    "Results",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "SettingError",
+    "StoreError",
+    "__revision__",
+    "__version__",
+    "capacity",
+    "compare",
+    "controls",
+    "errors",
+    "measures",
+    "optimum",
+    "run",
+]

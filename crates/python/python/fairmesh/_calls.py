@@ -1,0 +1,101 @@
+"""Functions that run simulations and models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from fairmesh import _fairmesh
+from fairmesh._fairmesh import Analysis, Results, Scenario
+from fairmesh._progress import Progress, reporter
+
+Options = Mapping[str, float]
+Folder = str | os.PathLike[str]
+
+
+def run(
+    scenario: Scenario,
+    control: str | None = None,
+    *,
+    seed: int = 1,
+    options: Options | None = None,
+    sample: str | None = None,
+    store: Folder | None = None,
+) -> Results:
+    """Runs a scenario once.
+
+    control: name with variants, such as "pfrc+bursts"; the scenario's own by default.
+    options: parameters of the control, such as {"epoch": 5}.
+    sample: interval of the curves, such as "100 ms"; no curves by default.
+    store: folder from which the run is taken, and to which it is added.
+    """
+    return _fairmesh.run(
+        scenario,
+        control=control,
+        seed=seed,
+        options=dict(options or {}),
+        sample=sample,
+        store=store,
+        progress=None,
+    )
+
+
+def compare(
+    scenario: Scenario,
+    controls: str | Iterable[str],
+    *,
+    seeds: int | str | range = 5,
+    options: Options | None = None,
+    sample: str | None = None,
+    optimum: bool = False,
+    threads: int | None = None,
+    store: Folder | None = None,
+    progress: Progress = None,
+) -> Results:
+    """Runs a scenario under several controls with the same seeds, on all cores.
+
+    controls: names, such as ["fifo", "pfrc"].
+    seeds: 10 for the seeds 1 to 10; "11..=20" or range(11, 21) for others.
+    options: parameters of controls, such as {"epoch": 5} for all that have it, {"pfrc.epoch": 5} for one.
+    sample: interval of the curves, such as "100 ms"; no curves by default.
+    optimum: True to search the optimum first; the summary then has measures relative to it.
+    threads: number of concurrent runs; all cores by default.
+    store: folder from which runs are taken, and to which they are added.
+    progress: True, False or a function of the completed and the total number of runs; a bar of tqdm by default
+        if it is installed and the output is a terminal or a notebook.
+    """
+    names = [controls] if isinstance(controls, str) else list(controls)
+    with reporter(progress, "comparing") as report:
+        return _fairmesh.compare(
+            scenario,
+            names,
+            seeds=seeds,
+            options=dict(options or {}),
+            sample=sample,
+            optimum=optimum,
+            threads=threads,
+            store=store,
+            progress=report,
+        )
+
+
+def optimum(
+    scenario: Scenario,
+    *,
+    per: str | None = None,
+    threads: int | None = None,
+    store: Folder | None = None,
+    progress: Progress = None,
+) -> Analysis:
+    """Searches the max-min rates that the simulator itself carries (docs/models/optimum.md).
+
+    per: "flow" or "subscriber"; subscribers by default if the scenario has any.
+    store: folder from which the optimum is taken, and to which it is added.
+    """
+    with reporter(progress, "searching the optimum") as report:
+        return _fairmesh.optimum(scenario, per=per, threads=threads, store=store, progress=report)
+
+
+def capacity(scenario: Scenario) -> Analysis:
+    """Computes the rates of flows by the analytic models and each of their criteria."""
+    return _fairmesh.capacity(scenario)

@@ -1,0 +1,36 @@
+//! The Python module `fairmesh._fairmesh`: the laboratory's types and functions for Python (docs/python.md).
+//!
+//! A thin layer without logic of its own: conversions of values, errors, threads and signals. The package
+//! around it (`python/fairmesh`) has the functions that users call.
+
+mod errors;
+mod frame;
+mod results;
+mod run;
+mod scenario;
+mod session;
+mod values;
+
+use pyo3::prelude::*;
+
+/// Simulates Wi-Fi meshes under fairness mechanisms.
+#[pymodule(name = "_fairmesh")]
+mod module {
+    use fairmesh_lab::Revision;
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::frame::{Frame, measures};
+    #[pymodule_export]
+    use crate::results::{Analysis, Results};
+    #[pymodule_export]
+    use crate::run::{capacity, compare, controls, optimum, run};
+    #[pymodule_export]
+    use crate::scenario::Scenario;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("__revision__", Revision::current().as_str())
+    }
+}

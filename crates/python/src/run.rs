@@ -1,0 +1,155 @@
+//! Runs, comparisons, the optimum and the analytic models.
+
+use std::path::PathBuf;
+
+use fairmesh_lab::analysis::Capacity;
+use fairmesh_lab::changes::{set_parameters, with_control};
+use fairmesh_lab::control::Registry;
+use fairmesh_lab::job::Measures;
+use fairmesh_lab::notes::notes;
+use fairmesh_lab::optimum::{OptimumReport, Per, optimum_of};
+use fairmesh_lab::units::Span;
+use fairmesh_lab::{Batch, Comparison, OtherRevisions, Progress, Store, frame};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{OrRaise, setting};
+use crate::frame::Frame;
+use crate::results::{Analysis, Results};
+use crate::scenario::Scenario;
+use crate::session::Session;
+use crate::values::{assignments, quantity, seeds};
+
+/// Runs a scenario once.
+#[pyfunction]
+#[pyo3(signature = (scenario, *, control, seed, options, sample, store, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords.
+pub(crate) fn run(
+    py: Python<'_>,
+    scenario: &Scenario,
+    control: Option<&str>,
+    seed: u64,
+    options: Option<&Bound<'_, PyDict>>,
+    sample: Option<&str>,
+    store: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Results> {
+    let registry = Registry::standard();
+    let mut world = scenario.world().clone();
+    if let Some(control) = control {
+        world = with_control(&world, control, &registry).or_raise(py)?;
+    }
+    set_parameters(std::slice::from_mut(&mut world), &assignments(options)?).or_raise(py)?;
+    let sample = quantity::<Span>(py, "sample", sample)?;
+    let options = Measures { sample, ..Measures::default() }.options(seed);
+    let store = open(py, store)?;
+    let session = Session { threads: Some(1), store: store.as_ref(), progress };
+    let said = [world.warnings().to_vec(), notes(std::slice::from_ref(&world))].concat();
+    let record = session.perform(py, |pool| pool.measured(&world, &options))?;
+    let records = vec![vec![record]];
+    let comparison = Comparison::of(&records).noted(said);
+    Ok(Results::new(records, comparison))
+}
+
+/// Runs a scenario under several controls and seeds.
+#[pyfunction]
+#[pyo3(signature = (scenario, controls, *, seeds, options, sample, optimum, threads, store, progress))]
+#[allow(clippy::too_many_arguments)] // Keywords.
+pub(crate) fn compare(
+    py: Python<'_>,
+    scenario: &Scenario,
+    controls: Vec<String>,
+    seeds: &Bound<'_, PyAny>,
+    options: Option<&Bound<'_, PyDict>>,
+    sample: Option<&str>,
+    optimum: bool,
+    threads: Option<usize>,
+    store: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Results> {
+    let registry = Registry::standard();
+    let world = scenario.world();
+    let seeds = self::seeds(seeds)?;
+    let mut batch = Batch::new(world, &controls, &registry, seeds.bounds()).or_raise(py)?;
+    set_parameters(&mut batch.scenarios, &assignments(options)?).or_raise(py)?;
+    batch.sample = quantity(py, "sample", sample)?;
+    let said = [world.warnings().to_vec(), notes(&batch.scenarios)].concat();
+    let store = open(py, store)?;
+    let session = Session { threads, store: store.as_ref(), progress };
+    let (records, best) = session.perform(py, |pool| {
+        // The longer work first, so that an error in it costs nothing.
+        let best = optimum.then(|| search(pool, world, Per::usual(world))).transpose()?;
+        Ok((batch.run(pool)?, best))
+    })?;
+    let mut comparison = Comparison::of(&records).noted(said);
+    if let Some(best) = &best {
+        comparison = comparison.of_optimum(&records, &best.optimum);
+    }
+    Ok(Results::new(records, comparison))
+}
+
+/// Searches the max-min rates that the simulator itself carries.
+#[pyfunction]
+#[pyo3(signature = (scenario, *, per, threads, store, progress))]
+pub(crate) fn optimum(
+    py: Python<'_>,
+    scenario: &Scenario,
+    per: Option<&str>,
+    threads: Option<usize>,
+    store: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Analysis> {
+    let world = scenario.world();
+    let per = match per {
+        None => Per::usual(world),
+        Some("flow") => Per::Flow,
+        Some("subscriber") => Per::Subscriber,
+        Some(other) => {
+            let problem = format!("found \"{other}\"; expected flow or subscriber");
+            return Err(setting(py, "per", problem));
+        }
+    };
+    let store = open(py, store)?;
+    let session = Session { threads, store: store.as_ref(), progress };
+    let found = session.perform(py, |pool| search(pool, world, per))?;
+    let report = py.detach(|| OptimumReport::new(world, found.optimum, found.kept));
+    Analysis::new(frame::optimum(&report), &report)
+}
+
+fn search(
+    pool: &fairmesh_lab::Pool<'_>,
+    world: &fairmesh_lab::scenario::Scenario,
+    per: Per,
+) -> Result<fairmesh_lab::optimum::Found, fairmesh_lab::LabError> {
+    use std::ops::ControlFlow;
+
+    optimum_of(world, per, pool.store, pool.threads, &|p| {
+        let what = "searching the optimum";
+        let stop = pool.progress.is_some_and(|report| {
+            report(Progress { what, done: p.runs as usize, total: 0 }).is_break()
+        });
+        match stop || pool.cancel.is_some_and(|c| c.is_cancelled()) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })
+}
+
+/// Computes the rates that the analytic models allow.
+#[pyfunction]
+pub(crate) fn capacity(py: Python<'_>, scenario: &Scenario) -> PyResult<Analysis> {
+    let world = scenario.world();
+    let report = py.detach(|| Capacity::of(world, None)).or_raise(py)?;
+    Analysis::new(frame::bounds(&report), &report)
+}
+
+/// All controls: name, origin, one line each.
+#[pyfunction]
+pub(crate) fn controls() -> Frame {
+    frame::controls(&Registry::standard()).into()
+}
+
+fn open(py: Python<'_>, folder: Option<PathBuf>) -> PyResult<Option<Store>> {
+    let open = |folder: PathBuf| py.detach(|| Store::open(&folder, OtherRevisions::Refuse));
+    folder.map(|folder| open(folder).or_raise(py)).transpose()
+}
