@@ -245,8 +245,12 @@ pub struct Aggregate {
     pub wanted: Option<BitRate>,
     /// True if the control has a class for all subscribers together.
     pub(super) planned: bool,
-    /// Downstream's part of the limit.
+    /// Downstream's part of the traffic, by which the limit is split.
     pub down: f64,
+    /// Limit whose parts are in the kernel.
+    pub(super) split: Option<BitRate>,
+    /// The same once the pending changes are confirmed.
+    pub(super) splitting: Option<BitRate>,
     /// Limits in the kernel, by [`Direction::index`](fairmesh_linux::Direction::index).
     pub in_force: [Option<BitRate>; 2],
     pub(super) why: Option<Why>,

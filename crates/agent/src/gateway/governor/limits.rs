@@ -3,7 +3,9 @@
 use fairmesh_linux::{ClassId, Direction, RateChange, Slot};
 use fairmesh_units::{BitRate, Time};
 
-use super::{Change, Governor, Held, Limiter, Member, PACKET, Why, direction_name, rates};
+use super::{
+    Change, Governor, Held, LEAST_PART, Limiter, Member, PACKET, Why, direction_name, rates,
+};
 use crate::gateway::config::Mode;
 use crate::gateway::journal::Level;
 
@@ -15,6 +17,7 @@ impl Governor {
             state.in_force = Some(BitRate(0));
         }
         self.aggregate.in_force = [Some(BitRate(0)); 2];
+        self.aggregate.split = Some(BitRate(0));
     }
 
     /// Records that every class is unlimited.
@@ -23,6 +26,7 @@ impl Governor {
             state.in_force = None;
         }
         self.aggregate.in_force = [None, None];
+        self.aggregate.split = None;
     }
 
     /// Returns the changes that put the intended limits in force. [`Governor::applied`] confirms
@@ -32,21 +36,20 @@ impl Governor {
         self.pending.clear();
         let free = self.mode == Mode::Observe || self.held != Held::No;
         let wanted = self.aggregate.wanted.filter(|_| !free).map(|r| r.max(BitRate(2)));
-        let meant = halves(wanted, self.aggregate.down);
-        // The split follows the traffic; a change of less than 2 % is not worth a call. Both halves
-        // change together, so that they always add up to the requested limit.
-        let [down, up] = self.aggregate.in_force;
-        let told = down.zip(up).map(|(down, up)| BitRate(down.0 + up.0));
+        let meant = split(wanted, self.aggregate.down);
+        // The split follows the traffic; a change of less than 2 % is not worth a call. Both parts
+        // change together.
         let near = |d: usize| match (meant[d], self.aggregate.in_force[d]) {
             (Some(a), Some(b)) => a.0.abs_diff(b.0) * 50 < b.0,
             (a, b) => a == b,
         };
-        if wanted != told || !near(0) || !near(1) {
+        if wanted != self.aggregate.split || !near(0) || !near(1) {
             for (d, direction) in Direction::BOTH.into_iter().enumerate() {
                 let slot = Slot { class: ClassId::ALL, direction };
                 out.push(RateChange { slot, rate: meant[d].map(|r| frames(r, self.header[d])) });
                 self.pending.push((slot, meant[d]));
             }
+            self.aggregate.splitting = wanted;
         }
         for member in self.members.iter().filter(|m| m.laid_out) {
             for (d, direction) in Direction::BOTH.into_iter().enumerate() {
@@ -67,6 +70,7 @@ impl Governor {
             let d = slot.direction.index();
             if slot.class == ClassId::ALL {
                 self.aggregate.in_force[d] = rate;
+                self.aggregate.split = self.aggregate.splitting;
             } else if let Ok(i) = self.find(slot.class) {
                 self.members[i].directions[d].in_force = rate;
             }
@@ -140,14 +144,14 @@ impl Governor {
     }
 }
 
-/// Splits a limit of both directions together; `down` is downstream's part.
+/// Splits a limit of both directions together; `down` is downstream's part of the traffic.
 ///
-/// Each direction gets at least 1 bit/s; the parts add up to the whole.
-pub(super) fn halves(whole: Option<BitRate>, down: f64) -> [Option<BitRate>; 2] {
-    let Some(BitRate(whole)) = whole else { return [None, None] };
-    let whole = whole.max(2);
-    let down = ((whole as f64 * down) as u64).clamp(1, whole - 1);
-    [Some(BitRate(down)), Some(BitRate(whole - down))]
+/// Each direction has its part, but at least [`LEAST_PART`] of the limit and 1 bit/s.
+pub(super) fn split(whole: Option<BitRate>, down: f64) -> [Option<BitRate>; 2] {
+    let part = |part: f64| {
+        whole.map(|BitRate(r)| BitRate(((r as f64 * part.max(LEAST_PART)).round() as u64).max(1)))
+    };
+    [part(down), part(1.0 - down)]
 }
 
 /// Converts a limit of IP bytes to one of frames for full packets, rounded up.

@@ -54,7 +54,10 @@ const COMPARED_AFTER: u32 = 60;
 /// Part of the bound below which the traffic contradicts it.
 const OVERSTATES: f64 = 0.5;
 
-/// Part of the aggregate that an idle direction keeps, so that it can start.
+/// Part of the aggregate limit that an idle direction has, so that it can start.
+///
+/// It is on top of the limit: a control that measures the busy direction sees all of its limit pass, as in the
+/// simulator. Below the limit by a tenth, no measurement would let an exponential increase of 1.1 rise.
 const LEAST_PART: f64 = 0.1;
 
 /// Traffic of the samples at which the control held a subscriber back.
@@ -305,8 +308,7 @@ impl Governor {
         }
         self.weigh_signs();
         let sanity = self.plausibility.judge();
-        let down = self.plausibility.part(0, self.aggregate.down);
-        self.aggregate.down = down.clamp(LEAST_PART, 1.0 - LEAST_PART);
+        self.aggregate.down = self.plausibility.part(0, self.aggregate.down);
         self.decide(now, sanity == Sanity::Sane);
         self.refresh(now);
         self.note_bound(now);

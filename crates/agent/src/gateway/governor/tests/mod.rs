@@ -509,11 +509,11 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
     // An odd number of bits per second has no halves.
     assert!(halves.len() == 2 && halves[0].abs_diff(halves[1]) <= 1, "{halves:?}");
     let wanted = g.aggregate().wanted.unwrap().0;
-    assert_eq!(halves[0], super::limits::frames(BitRate(wanted / 2), HEADER).0);
+    assert_eq!(halves[0], super::limits::frames(BitRate(wanted.div_ceil(2)), HEADER).0);
     let m = g.member("s0").unwrap();
     assert_eq!(g.meant(m, 0), (None, Limiter::Aggregate));
     assert_eq!(g.aggregate().change.as_ref().unwrap().why, Why::Start);
-    // All traffic is downstream: the part moves half way at each sample; a tenth stays for upstream.
+    // All traffic is downstream: the part moves half way at each sample.
     let look = |second: u64, bytes: u64| {
         [counted(down(1), bytes, bytes / 1514), counted(up(1), 0, 0)]
             .map(|c| (second, c))
@@ -525,12 +525,19 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
         g.sample(at(second), &look(second, second * 1_514_000), [None, None]);
         parts.push(g.aggregate().down);
     }
-    assert_eq!(parts, [0.75, 0.875, 0.9, 0.9, 0.9]);
+    assert_eq!(parts, [0.75, 0.875, 0.9375, 0.96875, 0.984375]);
+    for second in 6..20 {
+        g.sample(at(second), &look(second, second * 1_514_000), [None, None]);
+    }
+    // Downstream has all of the limit, upstream a tenth on top.
+    let wanted = g.aggregate().wanted.unwrap().0;
     let split = all(&told(&mut g));
-    assert!(split.len() == 2 && split[0] > 8 * split[1] && split[0] < 10 * split[1], "{split:?}");
-    // Both halves add up to the limit.
-    let all_of_it = split[0] + split[1];
-    assert!(all_of_it.abs_diff(super::limits::frames(BitRate(wanted), HEADER).0) <= 1, "{split:?}");
+    let frames = |ip: u64| super::limits::frames(BitRate(ip), HEADER).0;
+    assert!(
+        split.len() == 2 && split[0].abs_diff(frames(wanted)) * 1000 < frames(wanted),
+        "{split:?}"
+    );
+    assert_eq!(split[1], frames((wanted as f64 * 0.1).round() as u64));
     // Less than 2 % more or less is not worth a call.
     assert_eq!(told(&mut g), []);
     g.hold(Held::Fault("x"));
@@ -539,13 +546,37 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
 }
 
 #[test]
-fn halves_add_up_and_none_is_nothing() {
-    let halves = |whole, down| super::limits::halves(rate(whole), down).map(|r| r.unwrap().0);
-    assert_eq!(halves(10, 0.9), [9, 1]);
-    assert_eq!(halves(10, 1.0), [9, 1], "upstream keeps something");
-    assert_eq!(halves(10, 0.0), [1, 9]);
-    assert_eq!((halves(1, 0.5), halves(0, 0.5)), ([1, 1], [1, 1]));
-    assert_eq!(super::limits::halves(None, 0.5), [None, None]);
+fn each_direction_has_its_part_and_a_tenth_at_least() {
+    let split = |whole, down| super::limits::split(rate(whole), down).map(|r| r.unwrap().0);
+    assert_eq!(split(100, 0.7), [70, 30]);
+    assert_eq!(split(100, 1.0), [100, 10], "a tenth on top");
+    assert_eq!(split(100, 0.05), [10, 95]);
+    assert_eq!((split(1, 0.5), split(0, 0.5)), ([1, 1], [1, 1]));
+    assert_eq!(super::limits::split(None, 0.5), [None, None]);
+}
+
+/// Jamshaid 2010 Algorithm 2 raises the limit to 1.1 of the measured throughput, so all of the limit must pass.
+#[test]
+fn an_exponential_increase_rises_while_downloads_fill_the_limit() {
+    let mut g = governor(&config(2, "arc-fq+exponential", ""));
+    let mut passed = [0_u64; 2];
+    let mut limits = vec![g.aggregate().wanted.unwrap().0];
+    told(&mut g);
+    for second in 0..60 {
+        let [limit, _] = g.aggregate().in_force;
+        // Both downloads take half of what passes downstream, in packets of 1514 bytes.
+        let half = super::limits::frames(limit.unwrap(), HEADER).0 / 16;
+        passed = passed.map(|bytes| bytes + half);
+        let look = [1, 2].map(|n| {
+            let bytes = passed[n as usize - 1];
+            [counted(down(n), bytes, bytes / 1514), counted(up(n), 0, 0)]
+        });
+        g.sample(at(second), look.as_flattened(), [None, None]);
+        told(&mut g);
+        limits.push(g.aggregate().wanted.unwrap().0);
+    }
+    let (first, last) = (limits[0], *limits.last().unwrap());
+    assert!(last as f64 > 1.3 * first as f64, "{limits:?}");
 }
 
 /// The aggregate limit depends on the sum of the counters.
