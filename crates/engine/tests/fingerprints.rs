@@ -95,10 +95,11 @@ const BY_SIGNAL: &str = "links = [{ from = 0, to = 1, signal = -70 }, \
 const RADIO: &str = "phy = \"802.11n\"\nmcs = 2";
 const TRAFFIC: &str = "transport = { tcp = \"cubic\", ecn = true }";
 
-const QUEUES: [(&str, &str); 11] = [
+const QUEUES: [(&str, &str); 12] = [
     ("drop-tail", "20"),
     ("drop-tail-bytes", "{ kind = \"drop-tail\", bytes = \"20 kB\" }"),
     ("fq", "{ kind = \"fq\", packets = 50 }"),
+    ("wfq", "{ kind = \"wfq\", packets = 50 }"),
     ("red", "{ kind = \"red\", packets = 40, ecn = true }"),
     ("fred", "{ kind = \"fred\" }"),
     ("mark", "{ kind = \"mark\", packets = 64, threshold = 4, weight = 0.02 }"),

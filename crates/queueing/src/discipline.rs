@@ -4,7 +4,7 @@ use fairmesh_units::{Stream, Time};
 
 use crate::{
     Backlog, Cake, Codel, DropTail, DualPi2, Fair, FqCodel, Fred, Htb, Item, Late, Queue, Red,
-    Stations, Threshold, Verdict,
+    Stations, Threshold, Verdict, Wfq,
 };
 
 /// A queue discipline of any kind, built by [`crate::DisciplineSpec::build`].
@@ -14,6 +14,8 @@ pub enum Discipline {
     DropTail(DropTail),
     /// Deficit round robin over per-flow buffers.
     Fair(Fair),
+    /// Finish tags by weight over per-flow buffers.
+    Wfq(Box<Wfq>),
     /// Random early detection.
     Red(Box<Red>),
     /// Flow random early drop.
@@ -39,6 +41,7 @@ macro_rules! each {
         match $self {
             Discipline::DropTail($q) => $call,
             Discipline::Fair($q) => $call,
+            Discipline::Wfq($q) => $call,
             Discipline::Red($q) => $call,
             Discipline::Fred($q) => $call,
             Discipline::Threshold($q) => $call,

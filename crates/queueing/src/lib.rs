@@ -24,6 +24,7 @@ mod red;
 mod spec;
 mod stations;
 mod threshold;
+mod wfq;
 
 pub(crate) use bucket::MAX_BURST;
 pub use bucket::TokenBucket;
@@ -40,6 +41,7 @@ pub use red::{Red, RedSpec};
 pub use spec::{DisciplineSpec, SpecError};
 pub use stations::{AqlSpec, SlowSpec, Stations, StationsSpec};
 pub use threshold::{Threshold, ThresholdSpec};
+pub use wfq::{Wfq, WfqSpec};
 
 use fairmesh_units::{Stream, Time};
 

@@ -5,7 +5,8 @@ use fairmesh_units::{BitRate, Bytes, Span};
 use crate::{
     Cake, CakeSpec, ClassId, ClassRates, ClassSpec, Codel, CodelSpec, Discipline, DropTail,
     DualPi2, DualPi2Spec, Fair, FairSpec, FqCodel, FqCodelSpec, Fred, FredSpec, Htb, HtbSpec,
-    Limit, MAX_BURST, Red, RedSpec, Release, Stations, StationsSpec, Threshold, ThresholdSpec,
+    Limit, MAX_BURST, Red, RedSpec, Release, Stations, StationsSpec, Threshold, ThresholdSpec, Wfq,
+    WfqSpec,
 };
 
 /// A description of a discipline.
@@ -15,6 +16,8 @@ pub enum DisciplineSpec {
     DropTail(Limit),
     /// Deficit round robin over per-flow buffers.
     Fair(FairSpec),
+    /// Finish tags by weight over per-flow buffers.
+    Wfq(WfqSpec),
     /// Random early detection.
     Red(RedSpec),
     /// Flow random early drop.
@@ -56,6 +59,9 @@ pub enum SpecError {
     /// A threshold that is zero, negative or infinite.
     #[error("the threshold must be above 0, but is {0}")]
     Threshold(f64),
+    /// A flow's weight that is zero, negative, infinite or not a number.
+    #[error("the weight must be above 0, but is {0}")]
+    Weight(f64),
     /// CoDel's target is not below its interval.
     #[error("target must be below interval, but is {target} of {interval}")]
     Target {
@@ -117,7 +123,9 @@ pub enum SpecError {
     #[error("class {0} is nested too deeply")]
     TooDeep(ClassId),
     /// A leaf that delays packets itself, or drops them after accepting them.
-    #[error("class {0}: a leaf must always be ready to send (drop-tail, fair, RED or FRED)")]
+    #[error(
+        "class {0}: a leaf must always be ready to send (drop-tail, fair, weighted fair, RED or FRED)"
+    )]
     LeafHoldsBack(ClassId),
 }
 
@@ -199,6 +207,15 @@ impl DisciplineSpec {
                 }
                 nonzero(u64::from(s.buckets), "buckets")?;
                 Discipline::Fair(Fair::new(s.clone()))
+            }
+            DisciplineSpec::Wfq(s) => {
+                limit(s.per_flow)?;
+                nonzero(u64::from(s.buckets), "buckets")?;
+                let bad = |w: &&f64| !(**w > 0.0 && w.is_finite());
+                if let Some(weight) = s.weights.iter().find(bad) {
+                    return Err(SpecError::Weight(*weight));
+                }
+                Discipline::Wfq(Box::new(Wfq::new(s.clone())))
             }
             DisciplineSpec::Red(s) => {
                 limit(s.limit)?;

@@ -71,6 +71,11 @@ fn every_kind() -> impl Strategy<Value = DisciplineSpec> {
         DisciplineSpec::DropTail(Limit::Bytes(5000)),
         DisciplineSpec::Fair(FairSpec { quantum: 100, total: Some(8), ..fair.clone() }),
         DisciplineSpec::Fair(FairSpec { per_flow: Limit::Bytes(3000), ..fair }),
+        DisciplineSpec::Wfq(WfqSpec {
+            weights: vec![0.5, 3.0],
+            buckets: 3,
+            ..WfqSpec::per_flow(Limit::Packets(4))
+        }),
         DisciplineSpec::Red(red),
         DisciplineSpec::Red(red_bytes),
         DisciplineSpec::Threshold(ThresholdSpec {

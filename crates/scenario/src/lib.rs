@@ -50,11 +50,11 @@ pub use draft::{
     Draft, DropTailDraft, DscpDraft, DualPi2Draft, EcnDraft, EdcaDefaults, EdcaDraft, ErrorsDraft,
     FadingDraft, FileDraft, FlowDraft, FlowsDraft, FqCodelDraft, FqDraft, FredDraft,
     FurtherRadioDraft, GridLayout, HttpDraft, InterfererDraft, IsolationDraft, LimitedDraft,
-    LinkDraft, LinkEntry, LlcDraft, Mac80211Draft, MarkDraft, NodeDraft, PerDraft, PhyName,
-    Profile, QueueDraft, QueueTable, QuicDraft, RadioDraft, RandomLayout, RateChangeDraft,
+    LinkDraft, LinkEntry, LlcDraft, Mac80211Draft, MarkDraft, NodeDraft, Ns2Rule, PerDraft,
+    PhyName, Profile, QueueDraft, QueueTable, QuicDraft, RadioDraft, RandomLayout, RateChangeDraft,
     ReceptionDraft, RedDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft,
     SubscriberDraft, SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
-    TransportDraft, TreeLayout, WireDraft, WiredDraft,
+    TransportDraft, TreeLayout, WfqDraft, WireDraft, WiredDraft,
 };
 pub use edit::{Edit, EditError, get, put, value};
 pub use error::{KeyPath, Override, Problem, ScenarioError, Step};

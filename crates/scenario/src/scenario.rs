@@ -90,6 +90,17 @@ pub struct InterfaceQueue {
     pub device: u32,
 }
 
+impl InterfaceQueue {
+    /// Gives a weighted fair queue the weights of the flows, the same in both directions.
+    pub(crate) fn weigh(&mut self, flows: &[Flow]) {
+        if let DisciplineSpec::Wfq(spec) = &mut self.discipline {
+            // Data of flow f are flow 2 f of a queue, its acknowledgements 2 f + 1.
+            spec.weights = flows.iter().flat_map(|f| [f.weight; 2]).collect();
+            spec.buckets = spec.buckets.max(spec.weights.len() as u32);
+        }
+    }
+}
+
 /// Whether a node has a radio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -397,6 +397,34 @@ fn radio_settings_reach_the_mac() {
 }
 
 #[test]
+fn a_weighted_fair_queue_has_the_weights_of_the_flows() {
+    let s = read(&format!(
+        r#"{CHAIN}
+        radio = {{ queue = {{ kind = "wfq", packets = 7 }} }}
+        [[node]]
+        id = 0
+        queue = {{ kind = "wfq", bytes = "9 kB" }}
+        [[flow]]
+        from = 0
+        to = 1
+        [[flow]]
+        from = 1
+        to = 0
+        weight = 2.5
+        "#,
+    ));
+    let wfq = |q: &InterfaceQueue| match &q.discipline {
+        DisciplineSpec::Wfq(spec) => (spec.per_flow, spec.weights.clone()),
+        other => panic!("{other:?}"),
+    };
+    let weights = vec![1.0, 1.0, 2.5, 2.5];
+    let packets = fairmesh_queueing::Limit::Packets(7);
+    assert_eq!(wfq(s.queue()), (packets, weights.clone()));
+    let bytes = fairmesh_queueing::Limit::Bytes(9000);
+    assert_eq!(wfq(s.nodes()[0].queue.as_ref().unwrap()), (bytes, weights));
+}
+
+#[test]
 fn interferers_are_heard_where_said_or_where_in_range() {
     let s = read(&format!(
         r#"{CHAIN}

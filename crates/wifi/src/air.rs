@@ -10,7 +10,7 @@ use crate::access::Access;
 use crate::adapt::Adapter;
 use crate::aggregate::Aggregates;
 use crate::categories::Categories;
-use crate::config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Reception};
+use crate::config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Ns2Rules, Reception};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::frame::{FrameKind, OnAir, OnAirMpdu};
 use crate::loss::FrameErrors;
@@ -73,6 +73,10 @@ pub struct Air {
     pub(crate) llc_bytes: u32,
     /// True if the rules of ns-2 hold.
     pub(crate) ns2: bool,
+    /// Rules of ns-2 in force; none without `ns2`.
+    pub(crate) rules: Ns2Rules,
+    /// True while a station takes a packet that a reception has brought.
+    pub(crate) relays: bool,
     /// Capture margin as a power ratio; with the rules of ns-2 only.
     pub(crate) capture: f64,
     /// Exclusive upper bound of the backoff draw, less the contention window.
@@ -119,7 +123,11 @@ impl Air {
         let phy = mac.phy.clone();
         let stations = names.len();
         let capture = mac.capture.ratio();
-        let ns2 = mac.rules == MacRules::Ns2 && phy.as_modern().is_none();
+        let rules = match mac.rules {
+            MacRules::Ns2(rules) if phy.as_modern().is_none() => Some(rules),
+            _ => None,
+        };
+        let (ns2, rules) = (rules.is_some(), rules.unwrap_or_default());
         // A preamble too weak to decode is not found by a receiver of 802.11n, ac or ax.
         let reception = match mac.reception {
             Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
@@ -169,7 +177,7 @@ impl Air {
             sifs: timing.sifs.as_nanos(),
             difs: timing.difs.as_nanos(),
             eifs_extra: timing.eifs.saturating_sub(timing.difs).as_nanos(),
-            cca: if ns2 { 0 } else { CCA_TIME.as_nanos() },
+            cca: if rules.carrier_sense { 0 } else { CCA_TIME.as_nanos() },
             rx_start: phy.info(mac.rate).waveform.rx_start_delay().as_nanos(),
         };
         let mut backoff_rng: Vec<Stream> =
@@ -210,8 +218,10 @@ impl Air {
             rts_threshold: mac.rts_threshold.unwrap_or(u32::MAX),
             llc_bytes: mac.llc_bytes,
             ns2,
+            rules,
+            relays: false,
             capture,
-            draw_above: u32::from(!ns2),
+            draw_above: u32::from(!rules.window),
             on_air: vec![idle; all.len()],
             service: vec![Service::idle(mac.rate); stations],
             done: Vec::new(),
@@ -255,7 +265,7 @@ impl Air {
         self.transmissions += 1;
         self.mix(now ^ u64::from(from) << 48 ^ u64::from(f.to) << 32 ^ u64::from(f.bytes) << 8);
         let s = &mut self.stations[i];
-        if self.ns2 {
+        if self.rules.backs_off() {
             s.count_down_ns2(now, &self.t);
         }
         s.count_down(now, &self.t, u64::from(U::EDCA));
@@ -267,7 +277,7 @@ impl Air {
         if s.lock_from != NOBODY {
             // A SIFS response is sent whatever arrives: that reception is abandoned.
             self.rx_total[i] += s.received(now);
-            if self.ns2 {
+            if self.rules.own_frame {
                 (s.doomed, s.too_weak, s.noticed) = (true, true, false);
             } else {
                 s.lock_from = NOBODY;

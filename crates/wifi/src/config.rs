@@ -25,7 +25,55 @@ pub enum MacRules {
     #[default]
     Standard,
     /// ns-2.35, with 802.11a, b and g.
-    Ns2,
+    Ns2(Ns2Rules),
+}
+
+/// The rules of ns-2.35 that are in force; in place of the others stand the standard's.
+///
+/// `crates/wifi/src/ns2.rs` describes each by its number. Its rule 7, on RTS/CTS, is always in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ns2Rules {
+    /// Rule 1: an undecodable frame sets the NAV to EIFS, and a DIFS follows.
+    pub deferral: bool,
+    /// Rule 2: a frame beside a stronger one in reception sets the NAV.
+    pub capture_nav: bool,
+    /// Rule 2: a frame is compared with the one in reception and with no other.
+    pub pairwise: bool,
+    /// Rule 2: a collision lasts as long as its longest frame.
+    pub collision: bool,
+    /// Rule 3: a frame during an own transmission is received and lost.
+    pub own_frame: bool,
+    /// Rule 4: the countdown stops with the first energy.
+    pub carrier_sense: bool,
+    /// Rule 5: a backoff is drawn from 0 to CW − 1.
+    pub window: bool,
+    /// Rule 5: a packet that a reception has brought draws a backoff.
+    pub relay_backoff: bool,
+    /// Rule 5: any other packet that finds the medium idle draws a backoff.
+    pub idle_backoff: bool,
+    /// Rule 6: an answer is awaited for its airtime.
+    pub timeout: bool,
+}
+
+impl Ns2Rules {
+    /// All rules.
+    pub const ALL: Ns2Rules = Ns2Rules {
+        deferral: true,
+        capture_nav: true,
+        pairwise: true,
+        collision: true,
+        own_frame: true,
+        carrier_sense: true,
+        window: true,
+        relay_backoff: true,
+        idle_backoff: true,
+        timeout: true,
+    };
+
+    /// True if some packets draw a backoff on an idle medium.
+    pub(crate) fn backs_off(self) -> bool {
+        self.relay_backoff || self.idle_backoff
+    }
 }
 
 /// The MAC's settings, the same for every station.

@@ -44,16 +44,18 @@ impl Air {
     #[inline(always)]
     pub(crate) fn ask<U: Upper>(&mut self, station: u32, now: u64, busy: bool) {
         let i = station as usize;
+        let always = if self.relays { self.rules.relay_backoff } else { self.rules.idle_backoff };
         let s = &mut self.stations[i];
-        if self.ns2 {
+        if always {
             s.count_down_ns2(now, &self.t);
             if s.expired {
-                s.slots = self.backoff_rng[i].below(s.cw);
+                s.slots = self.backoff_rng[i].below(s.cw + self.draw_above);
                 (s.backoff_from, s.expired) = (now + self.t.difs, false);
             }
             return;
         }
         s.count_down(now, &self.t, u64::from(U::EDCA));
+        s.expired = false;
         if s.slots == 0 {
             if busy || s.busy(now) {
                 // IEEE 802.11-2020 §10.3.4.2: busy when the frame came: the backoff procedure.
@@ -280,11 +282,11 @@ impl Air {
             } else {
                 self.overheard(from, to, now, f, upper);
             }
-        } else if self.ns2 {
+        } else if self.rules.deferral {
             if s.tx_end <= now {
                 s.extend_nav(now + self.t.difs + self.t.eifs_extra);
             }
-        } else {
+        } else if !(self.ns2 && s.tx_end > now) {
             // IEEE 802.11-2020 §10.3.2.3.7: EIFS from the end of the bad frame.
             s.eifs_at = now + self.t.eifs_extra;
         }
@@ -336,7 +338,9 @@ impl Air {
                 let packet = m.packet.packet;
                 self.counters[i].received += 1;
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
+                self.relays = true;
                 self.take_next(to, now, false, upper);
+                self.relays = false;
             }
             FrameKind::Rts => {
                 // IEEE 802.11-2020 §10.3.2.9: no CTS while its NAV is busy, except for its TXOP holder (§10.23.2.4).
@@ -428,7 +432,11 @@ impl Air {
             from => self.rx_start::<U>(&self.on_air[from as usize]),
         };
         let s = &mut self.stations[i];
-        if !self.ns2 && s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
+        if !self.rules.timeout
+            && s.lock_from != NOBODY
+            && s.lock_at + rx_start <= now
+            && s.lock_end > now
+        {
             // A reception began in time; it may be the response.
             s.wait_at = s.lock_end + AFTER_RECEPTION;
             self.rearm::<U>(station);

@@ -37,7 +37,7 @@ mod upper;
 pub use access::{Access, AccessParameters, Edca};
 pub use air::{Air, Setup};
 pub use batch::Batch;
-pub use config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Reception};
+pub use config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Ns2Rules, Reception};
 pub use counters::{ChannelTime, MacCounters};
 pub use frame::{BlockAck, FrameKind, OnAir, OnAirMpdu, Subframe};
 pub use losses::LinkLosses;

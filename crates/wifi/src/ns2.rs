@@ -21,6 +21,8 @@
 //! 7. *RTS/CTS.* A CTS is sent if the medium and the NAV are idle when it is due, not when the RTS ends; a
 //!    station that has sent one counts as transmitting until the data frame is over (`check_pktCTRL`). Data
 //!    after a CTS are put off by a backoff if the medium is busy when they are due (`check_pktTx`).
+//!
+//! Rules 1 to 6 can be replaced by the standard's one by one (`Ns2Rules`), to measure the effect of each.
 
 use fairmesh_phy::frame::CTS;
 use fairmesh_units::{Span, Time};
@@ -54,8 +56,15 @@ impl Station {
         self.nav_reset_at = 0;
     }
 
-    /// Starts to receive (rule 2); `deaf`: the station transmits (rule 3).
-    fn receive(&mut self, from: u32, n: &Neighbour, arrival: u64, end: u64, deaf: bool) {
+    /// Starts to receive (rule 2); `deaf`: the station transmits (rule 3); `buried`: other frames are too strong.
+    fn receive(
+        &mut self,
+        (from, n): (u32, &Neighbour),
+        arrival: u64,
+        end: u64,
+        deaf: bool,
+        buried: bool,
+    ) {
         self.lock_from = from;
         self.lock_at = arrival;
         self.lock_end = end;
@@ -63,7 +72,7 @@ impl Station {
         self.after_lock = 0;
         self.too_weak = deaf || !n.decodes();
         self.noticed = !deaf;
-        self.doomed = self.too_weak;
+        self.doomed = self.too_weak || buried;
     }
 }
 
@@ -72,32 +81,46 @@ impl Air {
     #[inline(never)]
     pub(crate) fn arrive_ns2(&mut self, from: u32, now: u64, f: &Transmission) {
         let eifs = self.t.difs + self.t.eifs_extra;
+        let (t, rules) = (self.t, self.rules);
         for k in self.neighbours.of(from) {
             let n = *self.neighbours.entry(k);
             let (arrival, end) = (now + n.delay(), f.end + n.delay());
+            let noticed = arrival + t.cca;
             let r = n.to as usize;
             let wake = self.wakes.get(r).as_nanos();
             let s = &mut self.stations[r];
             s.energy += n.power;
             s.occupy(arrival, end);
-            let about_to = wake <= arrival && s.transmits_at(wake);
+            let about_to = wake <= noticed && s.transmits_at(wake);
             let deaf = s.tx_end > arrival || about_to;
             if !deaf && s.lock_from == NOBODY {
-                s.count_down_ns2(arrival, &self.t);
+                if rules.backs_off() {
+                    s.count_down_ns2(noticed, &t);
+                } else {
+                    s.count_down(noticed, &t, 0);
+                }
             }
-            let captures = s.lock_power as f64 >= self.capture * n.power as f64;
+            let energy = s.energy;
+            let others = |own: u64| if rules.pairwise { n.power } else { energy - own };
+            let captures = s.lock_power as f64 >= self.capture * others(s.lock_power) as f64;
             if !n.lockable() {
                 // Energy of an interferer, which ns-2 does not have: as a frame that is not received.
                 s.idle_at = s.idle_at.max(end);
                 s.doomed |= s.lock_from != NOBODY && !captures;
+            } else if s.lock_from == NOBODY && deaf && !rules.own_frame {
+                s.idle_at = s.idle_at.max(end);
             } else if s.lock_from == NOBODY {
                 s.idle_at = s.idle_at.max(end);
-                s.receive(from, &n, arrival, end, deaf);
-            } else if captures {
+                let above = (energy - n.power) as f64 * self.capture;
+                let buried = !rules.pairwise && above > n.power as f64;
+                s.receive((from, &n), arrival, end, deaf, buried);
+            } else if captures && rules.capture_nav {
                 s.extend_nav(end + eifs);
+            } else if captures {
+                s.idle_at = s.idle_at.max(end);
             } else {
                 s.doomed = true;
-                if end > s.lock_end {
+                if end > s.lock_end && rules.collision {
                     (s.lock_from, s.lock_end, s.lock_power) = (from, end, n.power);
                 }
                 s.idle_at = s.idle_at.max(end);
@@ -126,7 +149,7 @@ impl Air {
     /// Returns the time from the end of a frame until its response counts as missing (rule 6), ns.
     /// `standard`: the standard's value.
     pub(crate) fn patience(&self, f: &Transmission, standard: Span) -> u64 {
-        if !self.ns2 {
+        if !self.rules.timeout {
             return standard.as_nanos();
         }
         let response = self.phy.response(f.rate);

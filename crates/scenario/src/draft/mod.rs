@@ -32,11 +32,12 @@ pub use errors::{ChainDraft, ErrorsDraft, FadingDraft, SnrDraft};
 pub(crate) use queue::USUAL_PACKETS;
 pub use queue::{
     CakeDraft, CodelDraft, DropTailDraft, DualPi2Draft, FqCodelDraft, FqDraft, FredDraft,
-    IsolationDraft, Mac80211Draft, MarkDraft, QueueDraft, QueueTable, RedDraft,
+    IsolationDraft, Mac80211Draft, MarkDraft, QueueDraft, QueueTable, RedDraft, WfqDraft,
 };
 pub use quic::QuicDraft;
 pub use radio::{
-    AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft, Rules,
+    AdaptationDraft, LlcDraft, Ns2Rule, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft,
+    Rules,
 };
 pub use radios::FurtherRadioDraft;
 pub use subscribers::{PerDraft, SubscriberDraft, SubscribersDraft};

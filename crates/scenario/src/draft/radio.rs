@@ -58,6 +58,9 @@ pub struct RadioDraft {
     /// Simulator whose rules the radio follows; the standard's by default.
     #[serde(skip_serializing_if = "Rules::is_default")]
     pub rules: Rules,
+    /// Rules of ns-2 that `rules = "ns2"` leaves out; in their place stand the standard's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules_without: Vec<Ns2Rule>,
     /// Frames to several stations at once over parts of the channel: not modelled.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ofdma: bool,
@@ -194,6 +197,32 @@ pub enum Rules {
     Ns3,
     /// Those of ns-2.35: deferral, capture, backoff, timeouts and MAC header; with 802.11a, b and g.
     Ns2,
+}
+
+/// A rule of ns-2.35's MAC that can be left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ns2Rule {
+    /// An undecodable frame sets the NAV to EIFS, and a DIFS follows.
+    Deferral,
+    /// A frame beside a stronger one in reception sets the NAV.
+    CaptureNav,
+    /// A frame is compared with the one in reception and with no other.
+    Pairwise,
+    /// A collision lasts as long as its longest frame.
+    Collision,
+    /// A frame during an own transmission is received and lost.
+    OwnFrame,
+    /// The countdown stops with the first energy.
+    CarrierSense,
+    /// A backoff is drawn from 0 to CW − 1.
+    Window,
+    /// A packet that a reception has brought draws a backoff.
+    RelayBackoff,
+    /// Any other packet that finds the medium idle draws a backoff.
+    IdleBackoff,
+    /// An answer is awaited for its airtime.
+    Timeout,
 }
 
 impl Rules {

@@ -94,7 +94,7 @@ impl Draft {
     fn world(&self, registry: &Registry) -> Result<Scenario> {
         let (duration, warmup) = self.times()?;
         let mut kinds = kinds::list(self)?;
-        let nodes = Nodes::build(self, &kinds)?;
+        let mut nodes = Nodes::build(self, &kinds)?;
         let mut warnings = self.origin.warnings().to_vec();
         let Air { medium, leaks, further } = Air::build(self, &nodes, &kinds, &mut warnings)?;
         let wires = wires::build(self, &nodes)?;
@@ -109,7 +109,9 @@ impl Draft {
         let taking_part = listed(&nodes, "nodes", self.control.nodes.as_deref())?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &kinds)?;
         let route_changes = self.route_changes(&nodes, &routes.all, &flows)?;
-        let radio = kinds.swap_remove(0).radio;
+        let mut radio = kinds.swap_remove(0).radio;
+        let own = nodes.list.iter_mut().filter_map(|n| n.queue.as_mut());
+        own.chain([&mut radio.queue]).for_each(|q| q.weigh(&flows));
         Ok(Scenario {
             name: self.name.clone().unwrap_or_else(|| "scenario".to_owned()),
             description: self.description.clone(),

@@ -3,10 +3,12 @@
 use fairmesh_phy::{Compatibility, Phy, PhyError, Preamble, Rate};
 use fairmesh_units::{BitRate, Decibel, Span};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::{Adaptation, MacConfig, MacRules, Reception};
+use fairmesh_wifi::{Adaptation, MacConfig, MacRules, Ns2Rules, Reception};
 
 use super::{Result, access, fail, modern};
-use crate::draft::{AdaptationDraft, Draft, PhyName, RadioDraft, ReceptionDraft, RtsDraft, Rules};
+use crate::draft::{
+    AdaptationDraft, Draft, Ns2Rule, PhyName, RadioDraft, ReceptionDraft, RtsDraft, Rules,
+};
 use crate::draft::{QueueDraft, USUAL_PACKETS};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::scenario::InterfaceQueue;
@@ -92,6 +94,10 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
 /// Rules of the MAC; those of ns-2 go with what ns-2 has.
 fn mac_rules(draft: &RadioDraft) -> Result<MacRules> {
     if draft.rules != Rules::Ns2 {
+        if !draft.rules_without.is_empty() {
+            let problem = Problem::refused("rules of ns-2 left out", "`radio.rules = \"ns2\"`");
+            return fail("radio.rules_without".into(), problem);
+        }
         return Ok(MacRules::Standard);
     }
     if modern::generation(draft.phy).is_some() {
@@ -106,7 +112,22 @@ fn mac_rules(draft: &RadioDraft) -> Result<MacRules> {
             Problem::refused("the rules of ns-2 have no such reception", "\"ns2\" or \"nocap\"");
         return fail("radio.reception".into(), problem);
     }
-    Ok(MacRules::Ns2)
+    let mut rules = Ns2Rules::ALL;
+    for left_out in &draft.rules_without {
+        *match left_out {
+            Ns2Rule::Deferral => &mut rules.deferral,
+            Ns2Rule::CaptureNav => &mut rules.capture_nav,
+            Ns2Rule::Pairwise => &mut rules.pairwise,
+            Ns2Rule::Collision => &mut rules.collision,
+            Ns2Rule::OwnFrame => &mut rules.own_frame,
+            Ns2Rule::CarrierSense => &mut rules.carrier_sense,
+            Ns2Rule::Window => &mut rules.window,
+            Ns2Rule::RelayBackoff => &mut rules.relay_backoff,
+            Ns2Rule::IdleBackoff => &mut rules.idle_backoff,
+            Ns2Rule::Timeout => &mut rules.timeout,
+        } = false;
+    }
+    Ok(MacRules::Ns2(rules))
 }
 
 fn phy(name: PhyName) -> Phy {

@@ -14,6 +14,11 @@ pub const CASES: &[Case] = &[
         "rules = \"ns2\"\nreception = \"sinr\"",
         "test.toml:5: radio.reception: the rules of ns-2 have no such reception; expected \"ns2\" or \"nocap\"",
     ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "rules_without = [\"deferral\"]",
+        "test.toml:4: radio.rules_without: rules of ns-2 left out; expected `radio.rules = \"ns2\"`",
+    ),
     // Radios of today.
     (
         "rate = \"11 Mbit/s\"",

@@ -2,7 +2,7 @@
 
 use fairmesh_units::Distance;
 use fairmesh_wifi::propagation::two_ray_ground;
-use fairmesh_wifi::{FrameKind, MacRules, Outcome, Outgoing};
+use fairmesh_wifi::{FrameKind, MacRules, Ns2Rules, Outcome, Outgoing};
 
 use crate::testbed::*;
 
@@ -12,8 +12,12 @@ const CW: u32 = 31 - 1;
 const CW_2: u32 = 63 - 1;
 
 fn testbed(stations: u32) -> Testbed {
+    with(stations, Ns2Rules::ALL)
+}
+
+fn with(stations: u32, rules: Ns2Rules) -> Testbed {
     let mut testbed = Testbed::new(stations);
-    testbed.mac.rules = MacRules::Ns2;
+    testbed.mac.rules = MacRules::Ns2(rules);
     testbed
 }
 
@@ -207,4 +211,36 @@ fn the_sender_of_a_cts_waits_until_the_data_are_over() {
     assert_eq!(w.kinds(1)[0], FrameKind::Cts);
     let end = RTS + SIFS + CTS;
     assert_eq!(w.starts(1)[1], T + us(end + SIFS + DATA + 4 + DIFS) + first(1));
+}
+
+#[test]
+fn a_rule_that_is_left_out_gives_way_to_the_standards() {
+    let all = Ns2Rules::ALL;
+    // 1: the standard's EIFS in place of a NAV and a DIFS.
+    let without = Ns2Rules { deferral: false, ..all };
+    let mut w = with(3, without).senses(0, 1, at(400.0)).hears(1, 2, LOUD).build();
+    w.queue(queued_for(T, 0), 0, broadcast(0)).at(T + us(1000), 1, 2).run(T + us(20_000));
+    assert_eq!(w.starts(1)[0], T + us(DATA + EIFS) + first(1));
+    // 5: no backoff on an idle medium.
+    let mut w = with(2, Ns2Rules { idle_backoff: false, ..all }).link(0, 1).build();
+    w.at(T, 0, 1).run(T + us(20_000));
+    assert_eq!(w.starts(0), [T + us(DIFS)]);
+    // 5: the rule for relays does not concern packets of the station's own.
+    let mut w = with(2, Ns2Rules { relay_backoff: false, ..all }).link(0, 1).build();
+    w.at(T, 0, 1).run(T + us(20_000));
+    assert_eq!(w.starts(0), [T + us(DIFS) + first(0)]);
+    // 5: a backoff from 0 to CW.
+    let mut w = with(2, Ns2Rules { window: false, ..all }).link(0, 1).build();
+    w.at(T, 0, 1).run(T + us(20_000));
+    assert_eq!(w.starts(0), [T + us(DIFS + Dice::of(0).roll(CW + 1) * SLOT)]);
+    // 6: the standard's patience.
+    let missed = |rules| {
+        let mut w = with(2, rules).hears(0, 1, LOUD).build();
+        w.at(T, 0, 1).run(T + us(30_000));
+        w.starts(0)[1] - w.starts(0)[0]
+    };
+    assert_eq!(
+        missed(all) - missed(Ns2Rules { timeout: false, ..all }),
+        us(SIFS + ACK + 4 - TIMEOUT)
+    );
 }

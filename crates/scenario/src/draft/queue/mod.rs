@@ -17,7 +17,7 @@ use crate::error::Problem;
 use crate::scenario::InterfaceQueue;
 
 pub use managed::{FredDraft, MarkDraft, RedDraft};
-pub use plain::{DropTailDraft, FqDraft};
+pub use plain::{DropTailDraft, FqDraft, WfqDraft};
 pub use today::{CakeDraft, CodelDraft, DualPi2Draft, FqCodelDraft, IsolationDraft, Mac80211Draft};
 
 /// Packets in ns-2's interface queue, which the papers use.
@@ -43,6 +43,8 @@ by_kind! {
         "drop-tail" => DropTail(DropTailDraft),
         /// A buffer per flow, served in turn.
         "fq" => Fq(FqDraft),
+        /// A buffer per flow, served by the flows' weights.
+        "wfq" => Wfq(WfqDraft),
         /// Random early detection.
         "red" => Red(RedDraft),
         /// Flow random early drop.
@@ -68,6 +70,7 @@ impl QueueTable {
         let device = match self {
             QueueTable::DropTail(t) => t.device,
             QueueTable::Fq(t) => t.device,
+            QueueTable::Wfq(t) => t.device,
             QueueTable::Red(t) => t.device,
             QueueTable::Fred(t) => t.device,
             QueueTable::Mark(t) => t.device,
@@ -88,6 +91,7 @@ impl QueueTable {
         match self {
             QueueTable::DropTail(t) => t.build(),
             QueueTable::Fq(t) => t.build(),
+            QueueTable::Wfq(t) => t.build(),
             QueueTable::Red(t) => t.build(packet_time),
             QueueTable::Fred(t) => Ok(t.build(packet_time)),
             QueueTable::Mark(t) => t.build(packet_time),

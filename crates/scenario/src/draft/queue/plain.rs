@@ -1,6 +1,6 @@
 //! Queues that drop only what does not fit.
 
-use fairmesh_queueing::{DisciplineSpec, FairSpec};
+use fairmesh_queueing::{DisciplineSpec, FairSpec, WfqSpec};
 use fairmesh_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,23 @@ pub struct FqDraft {
     pub device: Option<u32>,
 }
 
+/// A buffer per flow, served by the flows' weights.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WfqDraft {
+    /// Buffer of each flow in packets; 50 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
+    /// Buffer of each flow in bytes instead.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub bytes: Option<Bytes>,
+    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
+    /// default: it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u32>,
+}
+
 impl DropTailDraft {
     pub(super) fn build(&self) -> Result<DisciplineSpec, Problem> {
         limit(self.packets, self.bytes, USUAL_PACKETS).map(DisciplineSpec::DropTail)
@@ -61,5 +78,13 @@ impl FqDraft {
         let base = FairSpec::per_flow(limit(self.packets, self.bytes, USUAL_PACKETS)?);
         let quantum = quantum(self.quantum, base.quantum)?;
         Ok(DisciplineSpec::Fair(FairSpec { total: self.total, quantum, ..base }))
+    }
+}
+
+impl WfqDraft {
+    /// Flows have weight 1 until `InterfaceQueue::weigh` gives them their own.
+    pub(super) fn build(&self) -> Result<DisciplineSpec, Problem> {
+        let limit = limit(self.packets, self.bytes, USUAL_PACKETS)?;
+        Ok(DisciplineSpec::Wfq(WfqSpec::per_flow(limit)))
     }
 }
