@@ -15,6 +15,14 @@ fn documented_commands_can_be_typed() {
     assert!(seen > 20, "{seen}: are the pages still read?");
 }
 
+/// docs/ns2-and-ns3.md and its pictures are what the kept rows of both simulators and of our radio give.
+#[test]
+fn the_page_on_ns_2_and_ns_3_is_of_the_kept_rows() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/chain/page.py");
+    let run = std::process::Command::new("python3").args([script, "--check"]).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
 #[test]
 fn examples_of_help_texts_can_be_typed() {
     let (_, examples) =
