@@ -17,6 +17,9 @@ pub struct Claim {
     pub quote: String,
     /// Row and column of the number.
     pub cell: [String; 2],
+    /// If there are any, the number is instead the mean distance of these pairs of numbers: one less their quotient.
+    #[serde(default)]
+    pub gaps: Vec<[[String; 2]; 2]>,
     /// It is above this.
     #[serde(default)]
     pub above: Option<Bound>,
@@ -53,6 +56,9 @@ pub enum Bound {
         /// Times this.
         #[serde(default = "one")]
         times: f64,
+        /// Less this.
+        #[serde(default)]
+        less: f64,
     },
     /// The straight line through two numbers of the table at equal steps, continued by one step.
     Line {
@@ -63,6 +69,11 @@ pub enum Bound {
 
 fn one() -> f64 {
     1.0
+}
+
+/// True if nothing is taken off, or a number that the quotation prints.
+fn bears_less(quote: &str, less: f64) -> bool {
+    less == 0.0 || bears_number(quote, less)
 }
 
 impl Claim {
@@ -80,7 +91,9 @@ impl Claim {
         let bound = |b: &Option<Bound>| {
             b.as_ref().map(|b| match b {
                 Bound::Number(n) => Bound::Number(*n),
-                Bound::Cell { cell: c, times } => Bound::Cell { cell: cell(c), times: *times },
+                Bound::Cell { cell: c, times, less } => {
+                    Bound::Cell { cell: cell(c), times: *times, less: *less }
+                }
                 Bound::Line { line: [a, b] } => Bound::Line { line: [cell(a), cell(b)] },
             })
         };
@@ -89,6 +102,7 @@ impl Claim {
             source: self.source.clone(),
             quote: self.quote.clone(),
             cell: cell(&self.cell),
+            gaps: self.gaps.iter().map(|[a, b]| [cell(a), cell(b)]).collect(),
             above: bound(&self.above),
             below: bound(&self.below),
             about: bound(&self.about),
@@ -113,7 +127,7 @@ impl Claim {
             Bound::Cell { cell, .. } => core::slice::from_ref(cell),
             Bound::Line { line } => line,
         });
-        core::iter::once(&self.cell).chain(bounds)
+        core::iter::once(&self.cell).chain(self.gaps.iter().flatten()).chain(bounds)
     }
 
     /// The first thing that does not fit together; `quoted`: the words of a paper must stand behind it.
@@ -142,6 +156,7 @@ impl Claim {
                 Bound::Number(n) => {
                     (n, bears_number(&self.quote, *n) || self.is_at(*n) || self.is_at(n / 1e3))
                 }
+                Bound::Cell { less, .. } if !bears_less(&self.quote, *less) => (less, false),
                 Bound::Cell { times, .. } => (times, bears_factor(&self.quote, *times)),
                 Bound::Line { .. } => (&1.0, true),
             };
@@ -166,11 +181,19 @@ impl Claim {
         };
         let bound = |b: &Bound| match b {
             Bound::Number(n) => n.to_string(),
-            Bound::Cell { cell, times: 1.0 } => name(cell),
-            Bound::Cell { cell, times } => format!("{times} × {}", name(cell)),
+            Bound::Cell { cell, times, less } => {
+                let times = if *times == 1.0 { String::new() } else { format!("{times} × ") };
+                let less = if *less == 0.0 { String::new() } else { format!(" − {less}") };
+                format!("{times}{}{less}", name(cell))
+            }
             Bound::Line { line: [a, b] } => format!("the line through {} and {}", name(a), name(b)),
         };
-        let mut text = name(&self.cell);
+        let mut text = match self.gaps.as_slice() {
+            [] => name(&self.cell),
+            [[a, b], ..] => {
+                format!("1 − ({} / {}), mean of {}", name(a), name(b), self.gaps.len())
+            }
+        };
         for (sign, b) in [
             (" > ", &self.above),
             (" < ", &self.below),
@@ -230,5 +253,20 @@ mod tests {
             .check(true)
         };
         assert!(load(2560.0).is_ok() && load(2559.0).is_err());
+        let less = |less: u32| {
+            with(&format!(
+                "quote = \"which is 256 Kbps\"\nbelow = {{ cell = [\"x\", \"z\"], less = {less} }}\n"
+            ))
+        };
+        assert!(less(256).is_ok() && less(255).unwrap_err().contains("255"));
+    }
+
+    #[test]
+    fn constants_and_pairs_stand_in_the_comparison() {
+        let c = claim(
+            "says = \"s\"\ncell = [\"x\", \"y\"]\ngaps = [[[\"x\", \"y\"], [\"o\", \"y\"]]]\nbelow = { cell = [\"z\", \"y\"], times = 2, less = 3 }\n",
+        );
+        assert_eq!(c.asked(), "1 − (x, y / o, y), mean of 1 < 2 × z, y − 3");
+        assert_eq!(c.cells().count(), 4);
     }
 }

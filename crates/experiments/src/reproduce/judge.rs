@@ -128,7 +128,7 @@ impl Record {
             runs,
             fingerprint,
             missing,
-            emulated: kept.emulated.clone(),
+            emulated: kept.emulated.iter().chain(&self.emulated).cloned().collect(),
             topologies: self.topologies.clone(),
             cases,
             curves: kept.curves.iter().chain(&self.curves).cloned().collect(),
@@ -318,4 +318,4 @@ fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
 }
 
 /// Reason for missing numbers of items that were declared after the record was made.
-const DECLARED: &str = "declared, not run yet";
+pub(super) const DECLARED: &str = "declared, not run yet";

@@ -18,6 +18,7 @@ use toml::{Table, Value};
 
 use super::catalogue::Entry;
 use super::declare::{Arm, Dimension, Effort, Experiment, Host, MapUse, Point, Topology, apply};
+use super::judge::DECLARED;
 use super::measure::{LOAD, Reading};
 use super::places;
 use super::record::Record;
@@ -49,7 +50,7 @@ pub struct Added {
 }
 
 impl Added {
-    /// Simulated arms without numbers in `kept`; `None` where there is none.
+    /// Arms without numbers in `kept`; `None` where there is none. Emulated arms that were refused stay so.
     ///
     /// # Errors
     /// An arm that is declared before arms of the record: then the fingerprint cannot be continued.
@@ -63,17 +64,25 @@ impl Added {
         }
         let cells = kept.cells(entry);
         let has = |a: &&Arm| cells.iter().any(|c| c.arm == a.label);
+        let simulated = |a: &&Arm| a.host == Host::Simulator;
+        let refused =
+            |a: &&Arm| kept.missing.iter().any(|m| m.arm == a.label && m.because != DECLARED);
         let missing: Vec<String> = arms
             .iter()
-            .filter(|a| a.host == Host::Simulator && !has(a))
+            .filter(|a| !has(a) && (simulated(a) || !refused(a)))
             .map(|a| a.label.clone())
             .collect();
-        let Some(first) = missing.first() else { return Ok(None) };
-        let simulated = arms.iter().filter(|a| a.host == Host::Simulator);
-        if let Some(late) = simulated.skip_while(|a| a.label != *first).find(has) {
+        if missing.is_empty() {
+            return Ok(None);
+        }
+        // Emulated runs are no part of the fingerprint.
+        let mut rest = arms.iter().filter(simulated).skip_while(has);
+        if let Some(first) = rest.next()
+            && let Some(late) = rest.find(has)
+        {
             return Err(format!(
-                "the kept arm \"{}\" is declared after the missing arm \"{first}\"; expected missing arms at the end",
-                late.label
+                "the kept arm \"{}\" is declared after the missing arm \"{}\"; expected missing arms at the end",
+                late.label, first.label
             ));
         }
         let after = u64::from_str_radix(&kept.fingerprint, 16).map_err(|_| {

@@ -10,6 +10,7 @@
 //! - A number that the paper does not print is shown. A number that another table judges is not
 //!   judged again, and an arm that is not the paper's ([`Arm::second`](super::declare::Arm)) is never judged.
 
+use fairmesh_lab::Estimate;
 use serde::{Deserialize, Serialize};
 
 use super::cells::Cell;
@@ -171,14 +172,38 @@ pub fn order(experiment: &Experiment, order: &Order, paper: &Paper, cells: &[Cel
     pairs
 }
 
+/// Mean of one less the quotient of each pair. Relative half-widths of independent means add as squares.
+fn distance(pairs: &[(Estimate, Estimate)]) -> Estimate {
+    let n = pairs.len() as f64;
+    let mut sum = Estimate { mean: 0.0, ci95: Some(0.0) };
+    for (a, b) in pairs {
+        let quotient = a.mean / b.mean;
+        sum.mean += (1.0 - quotient) / n;
+        let halves = a.ci95.zip(b.ci95).zip(sum.ci95);
+        sum.ci95 = halves
+            .map(|((ha, hb), sum)| sum.hypot(quotient * (ha / a.mean).hypot(hb / b.mean) / n));
+    }
+    sum
+}
+
 /// The outcome of a statement, and the number it is about; `None` where that is missing.
 pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
     let find =
         |[row, column]: &[String; 2]| cells.iter().find(|c| c.row == *row && c.column == *column);
-    let Some(ours) = find(&claim.cell) else { return (Outcome::NotRun, None) };
+    let Some(own) = find(&claim.cell) else { return (Outcome::NotRun, None) };
+    let mut ours = own.clone();
+    if !claim.gaps.is_empty() {
+        let pairs = claim.gaps.iter().map(|[a, b]| Some((find(a)?.value, find(b)?.value)));
+        let Some(pairs) = pairs.collect::<Option<Vec<_>>>() else { return (Outcome::NotRun, None) };
+        ours.value = distance(&pairs);
+    }
+    let ours = &ours;
     let over = |b: &Bound, part: f64| match b {
         Bound::Number(n) => Some(Margin(ours.value.mean - part * n, ours.value.ci95)),
-        Bound::Cell { cell, times } => Some(minus(ours, part * times, find(cell)?)),
+        Bound::Cell { cell, times, less } => {
+            let Margin(by, half) = minus(ours, part * times, find(cell)?);
+            Some(Margin(by + part * less, half))
+        }
         Bound::Line { line: [a, b] } => {
             // ours − part (2b − a)
             let Margin(by, half) = minus(ours, 2.0 * part, find(b)?);

@@ -178,3 +178,40 @@ fn a_line_is_continued_by_one_step() {
     // √(1 + 4 + 1) times a half-width of 0.04 is 0.098.
     assert_eq!((of(5.1, 0.04), of(5.1, 0.042)), (Outcome::Holds, Outcome::Open));
 }
+
+#[test]
+fn less_is_taken_off_the_other_number() {
+    let c: Claim = toml::from_str(
+        "says = \"\"\nsource = \"\"\ncell = [\"x\", \"a\"]\nbelow = { cell = [\"y\", \"a\"], times = 2, less = 5 }\n",
+    )
+    .unwrap();
+    // 2 × 10 − 5 is 15.
+    let of = |x| claim(&c, &[cell("x", "a", x, 1.0), cell("y", "a", 10.0, 0.0)]).0;
+    assert_eq!(
+        [13.9, 14.1, 15.9, 16.1].map(of),
+        [Outcome::Holds, Outcome::Open, Outcome::Open, Outcome::Fails]
+    );
+}
+
+#[test]
+fn a_mean_distance_is_of_all_pairs() {
+    let c: Claim = toml::from_str(
+        "says = \"\"\nsource = \"\"\ncell = [\"x\", \"a\"]\ngaps = [[[\"x\", \"a\"], [\"o\", \"a\"]], [[\"y\", \"a\"], [\"o\", \"a\"]]]\nabout = 0.2\n",
+    )
+    .unwrap();
+    let of = |x, y, half| {
+        let cells = [cell("x", "a", x, half), cell("y", "a", y, half), cell("o", "a", 10.0, 0.0)];
+        claim(&c, &cells)
+    };
+    // 0.1 and 0.3 off.
+    let (outcome, mean) = of(9.0, 7.0, 0.0);
+    assert_eq!(outcome, Outcome::Holds);
+    assert!((mean.unwrap() - 0.2).abs() < 1e-12);
+    assert_eq!(of(9.0, 6.5, 0.0).0, Outcome::Fails);
+    // √2 × 0.5 / 10 / 2 is 0.035, more than a tenth of 0.2.
+    assert_eq!(of(9.0, 7.0, 0.5).0, Outcome::Open);
+    assert_eq!(
+        claim(&c, &[cell("x", "a", 9.0, 0.0), cell("o", "a", 10.0, 0.0)]).0,
+        Outcome::NotRun
+    );
+}
