@@ -136,7 +136,7 @@ fn peer(bytes: &[u8]) {
     let setting = Setting::new(NodeId(own), site, Stream::new(1, "fuzz"))
         .with_flows([0, 1].map(flow))
         .with_neighbours([link]);
-    let mechanism = Registry::standard().lookup("maxmin+peers").expect("it is registered");
+    let mechanism = Registry::standard().lookup("rtt+peers").expect("it is registered");
     let started = mechanism.start(setting, &Offers::everything("fuzz"));
     let mut control = started.expect("a right setting").expect("it runs at gateways").control;
     let mut actions = Actions::new();

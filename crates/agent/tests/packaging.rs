@@ -64,7 +64,7 @@ fn uci_options_arrive_and_quotes_do_no_harm() {
 #[test]
 fn other_gateways_can_be_configured_where_it_is_packaged() {
     let text = toml_of(
-        "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'maxmin+peers'\n \
+        "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'rtt+peers'\n \
          option peer_number '2'\n list peer '192.0.2.1:5247'\n list peer '[fd00::1]:5247'\n \
          option peer_listen '[::]:5248'\n option routes '1'\n option mesh_paths '1'\n option routes_by 'route'\n\
          config neighbour\n option name 'n'\n option rate '54 Mbit/s'\n",

@@ -45,7 +45,7 @@ pub use mesh::{cna, gap};
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 
 /// Definitions of all mechanisms of this crate, in the order of the listings. To add one, add its file and a line here.
-fn standard_definitions() -> [Definition; 22] {
+fn standard_definitions() -> [Definition; 21] {
     [
         gateway::gateway_queue::fq(),
         gateway::gateway_queue::red(),
@@ -58,7 +58,6 @@ fn standard_definitions() -> [Definition; 22] {
         gateway::arc::shared(),
         gateway::arc::fair(),
         gateway::pfrc::definition(),
-        gateway::maxmin::definition(),
         gateway::rtt::definition(),
         mesh::gap::definition(),
         mesh::ifa::definition(),

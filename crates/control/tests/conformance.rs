@@ -554,7 +554,7 @@ fn ours_and_published_are_told_apart() {
         "cna+overlap",
         "lbm+even",
         "lbm+pi",
-        "maxmin",
+        "rtt",
     ] {
         assert!(ours(own), "{own}");
     }
@@ -600,7 +600,7 @@ fn an_epoch_is_not_cut_short() {
     seen.sort_unstable();
     seen.dedup();
     assert!(
-        ["arc", "gap", "ifa", "lbm", "maxmin", "nred", "pfrc"]
+        ["arc", "gap", "ifa", "lbm", "nred", "pfrc", "rtt"]
             .iter()
             .all(|n| seen.iter().any(|s| s == n)),
         "{seen:?}"
@@ -615,8 +615,7 @@ fn those_that_search_hand_on_what_they_have_found() {
         let mechanism = lookup(&name).unwrap();
         let at = setting(site.with_hops(Some(1)), 3);
         let Ok(Some(mut i)) = mechanism.start(at, &everything()) else { continue };
-        let searches =
-            ["arc", "arc-fq", "pfrc", "maxmin", "rtt"].contains(&&*mechanism.definition().name);
+        let searches = ["arc", "arc-fq", "pfrc", "rtt"].contains(&&*mechanism.definition().name);
         assert_eq!(i.control.learned().is_some(), searches, "{name}");
         let Some(before) = i.control.learned() else { continue };
         let more = BitRate(before.0 + before.0 / 4);

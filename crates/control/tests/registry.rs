@@ -142,11 +142,20 @@ fn a_definition_that_could_not_be_used_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_removed_control_names_its_replacement() {
+    let known = |name: &str| Registry::standard().lookup(name).unwrap_err().known;
+    assert_eq!(known("maxmin"), ["rtt"]);
+    assert_eq!(known("maxmin+counters"), ["rtt"]);
+    assert_eq!(known("maxmin+agents"), ["rtt+agents"]);
+    assert!(Registry::empty().lookup("maxmin").unwrap_err().known.contains(&"fifo".to_owned()));
+}
+
+#[test]
 fn a_registry_is_a_value_that_threads_share() {
     fn shared<T: Send + Sync + Clone + 'static>(_: &T) {}
     let registry = Arc::new(Registry::standard());
     shared(&registry);
-    shared(&registry.lookup("maxmin").unwrap());
+    shared(&registry.lookup("rtt").unwrap());
     let there = Arc::clone(&registry);
     let name = std::thread::spawn(move || there.lookup("pfrc+peers").unwrap().to_string());
     assert_eq!(name.join().unwrap(), "pfrc+peers");

@@ -63,7 +63,7 @@ pub enum Conflict {
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let expected = "expected a control of the gateway, such as maxmin, pfrc, arc or static";
+        let expected = "expected a control of the gateway, such as rtt, pfrc, arc or static";
         match self {
             Conflict::SeveralRadios => {
                 write!(f, "it knows one radio per node, and here are several; {expected}")

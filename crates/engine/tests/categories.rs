@@ -218,11 +218,11 @@ fn controls_that_know_one_queue_are_refused_by_name() {
             &fairmesh_control::Registry::standard().lookup(name).unwrap(),
         )
     };
-    for name in ["maxmin", "pfrc", "arc-fq", "source"] {
+    for name in ["rtt", "pfrc", "arc-fq", "source"] {
         let r = under(name).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(of(&r, "call").packets_delivered > 0, "{name}");
     }
-    for name in ["wcp", "cna", "mesh-maxmin", "lbm", "maxmin+agents"] {
+    for name in ["wcp", "cna", "mesh-maxmin", "lbm", "rtt+agents"] {
         let error = under(name).unwrap_err().to_string();
         let expected = "it knows one queue per radio, and with access categories there are four; expected a control";
         assert!(error.contains(name) && error.contains(expected), "{name}: {error}");

@@ -105,7 +105,7 @@ fn gateways_that_exchange_counters_share_as_one() {
         let s = draft_from_toml("two-gateways.toml", text).unwrap().build().unwrap();
         record(&s.with_control(fairmesh_control::Registry::standard().lookup(control).unwrap()))
     };
-    let (apart, told) = (world("maxmin"), world("maxmin+peers"));
+    let (apart, told) = (world("rtt"), world("rtt+peers"));
     // One control that governed all gateways gave the slowest home 404 kbit/s (docs/controls/peers.md).
     assert!(least(&told) > 0.9 * 404.0, "{:.0?}", kbit(&told));
     assert!(least(&told) > 1.5 * least(&apart), "{:.0?} {:.0?}", kbit(&told), kbit(&apart));
@@ -138,7 +138,7 @@ fn gateways_run_a_control_of_their_own() {
         r.decisions.iter().for_each(|d| *nodes.entry(d.node.clone()).or_default() += 1);
         nodes
     };
-    let both = line("mesh-maxmin", "[1, 2, 5, 6]", "gateway = \"maxmin\"\nnodes = [1, 2]");
+    let both = line("mesh-maxmin", "[1, 2, 5, 6]", "gateway = \"rtt\"\nnodes = [1, 2]");
     let r = record(&both);
     let nodes = theirs(&r);
     assert!(["0", "7", "1"].iter().all(|n| nodes.contains_key(*n)), "{nodes:?}");

@@ -245,7 +245,7 @@ fn controls_of_the_gateway_work_over_both_radios_and_others_are_refused_by_name(
         let mechanism = fairmesh_control::Registry::standard().lookup(name).unwrap();
         run_under(&scenario, &RunOptions::default(), &mechanism).map_err(|e| e.to_string())
     };
-    for name in ["maxmin", "maxmin+agents", "pfrc", "arc-fq", "source"] {
+    for name in ["rtt", "rtt+agents", "pfrc", "arc-fq", "source"] {
         let record = run(name).unwrap();
         conserved(&record);
         // Limits at sources of what the model calls fair: here they hold, and starve whom hidden senders reach.

@@ -28,7 +28,7 @@ fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
         most_events: 4_000_000,
         ..Search::default()
     };
-    let controls = ["maxmin", "maxmin+agents"].map(String::from).to_vec();
+    let controls = ["rtt", "rtt+agents"].map(String::from).to_vec();
     let settings = Settings {
         runs: study::Settings { controls, registry: Registry::standard(), seeds: 1, search },
         networks: vec![(Family::Chains, 0), (Family::Grids, 0)],
@@ -55,5 +55,5 @@ fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
     }
     let csv = study.csv(&settings.floods);
     assert_eq!(csv.lines().count(), 13);
-    assert!(csv.contains("grids-00,10 times its share,maxmin+agents,"), "{csv}");
+    assert!(csv.contains("grids-00,10 times its share,rtt+agents,"), "{csv}");
 }

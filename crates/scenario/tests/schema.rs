@@ -47,7 +47,7 @@ fn the_schema_refuses_what_the_parser_refuses() {
         "flow = [{ from = 1, to = 2, traffic = \"flood\" }]",
         "flow = [{ from = 1, to = 2, transport = { mss = 512 } }]",
         "control = { use = \"fifo\", epoch = \"x\" }",
-        "control = { use = \"maxmin+agents\", agents = 3 }",
+        "control = { use = \"rtt+agents\", agents = 3 }",
     ] {
         let mut value = to_json(right);
         for (key, v) in to_json(wrong).as_object().unwrap() {

@@ -81,7 +81,7 @@ impl Drop for Middle {
 
 /// A gateway with a key made by the program.
 fn gateway(path: &Path, number: u32, listen: &str, key: &str, homes: &str) -> Box {
-    let text = config("apply", "maxmin+peers", "").replace("epoch = 1\n", "");
+    let text = config("apply", "rtt+peers", "").replace("epoch = 1\n", "");
     let b = Box::new(path, &text);
     let text = format!(
         "{}[peers]\nnumber = {number}\nlisten = \"{listen}\"\npeer = [\"{MIDDLE}\"]\nkey = {:?}\n",
@@ -129,7 +129,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
 
     // Homes of both send more than the mesh carries: what one may is decided where the other is.
     let streams = [first.stream(1, 6.0), second.stream(1, 6.0), second.stream(2, 6.0)];
-    let told = |s: &Value| s["events"].to_string().contains("maxmin.peer-told");
+    let told = |s: &Value| s["events"].to_string().contains("rtt.peer-told");
     b.wait("a limit by the first", told);
     let (code, why, _) = b.command(&["why", "sub 1"]);
     assert!(code == 0 && why.contains("governed by gateway 1"), "{why}");

@@ -113,10 +113,10 @@ fn signs(status: &Value, home: usize) -> &Value {
 
 /// The acceptance of the whole: real TCP, what the daemon sees of it, and what it says of it.
 #[test]
-fn maxmin_sees_what_is_awaited_repeated_and_ended() {
-    let Some(_one) = root("maxmin_sees_what_is_awaited") else { return };
+fn rtt_sees_what_is_awaited_repeated_and_ended() {
+    let Some(_one) = root("rtt_sees_what_is_awaited") else { return };
     let path = Path::new();
-    let b = Box::new(&path, &config("apply", "maxmin", "").replace("epoch = 1\n", ""));
+    let b = Box::new(&path, &config("apply", "rtt", "").replace("epoch = 1\n", ""));
     let daemon = b.start();
     b.wait("headers are read", |s| s["signs"]["state"] == "reading");
     let (first, second) = (Download::of(&path, 1), Download::of(&path, 2));
@@ -392,7 +392,7 @@ fn the_spin_bit_gives_the_round_trip_of_quic() {
 fn who_is_served_by_something_else_has_no_signs() {
     let Some(_one) = root("who_is_served_by_something_else") else { return };
     let path = Path::new();
-    let b = Box::new(&path, &config("apply", "maxmin", "").replace("epoch = 1\n", ""));
+    let b = Box::new(&path, &config("apply", "rtt", "").replace("epoch = 1\n", ""));
     let daemon = b.start();
     b.wait("headers are read", |s| s["signs"]["state"] == "reading");
     let download = Download::of(&path, 1);
@@ -413,7 +413,7 @@ fn headers_are_read_by_permission_only() {
     let Some(_one) = root("headers_are_read_by_permission_only") else { return };
     let path = Path::new();
     let sockets = || path.gateway.sh("cat /proc/net/packet").lines().count() - 1;
-    let text = config("apply", "maxmin", "").replace("epoch = 1\n", "");
+    let text = config("apply", "rtt", "").replace("epoch = 1\n", "");
     let b = Box::new(&path, &config("apply", "pfrc", ""));
     let daemon = b.start();
     assert!(b.wait_running()["signs"].is_null());

@@ -20,6 +20,8 @@ static STANDARD: LazyLock<Registry> = LazyLock::new(|| {
 
 /// Keys of a scenario's `[control]` that are not parameters of a mechanism.
 pub const RESERVED_KEYS: [&str; 4] = ["use", "gateway", "agents", "nodes"];
+/// Names of removed mechanisms, and their replacements.
+const RENAMED: [(&str, &str); 1] = [("maxmin", "rtt")];
 /// Largest number of variants of one definition.
 pub const MAX_VARIANTS: usize = 64;
 
@@ -86,6 +88,9 @@ impl Registry {
         let mut parts = name.trim().split('+');
         let base = parts.next().unwrap_or_default();
         let Some(definition) = self.get(base) else {
+            if let Some(new) = self.replacement(base, parts) {
+                return Err(UnknownControl { given: name.to_owned(), of: None, known: vec![new] });
+            }
             let known = self.all().map(|d| d.name.clone().into_owned()).collect();
             return Err(UnknownControl { given: base.to_owned(), of: None, known });
         };
@@ -100,6 +105,14 @@ impl Registry {
             }
         }
         Ok(mechanism)
+    }
+
+    /// Returns the name of the mechanism that replaces a removed one, with those of the variants that it has.
+    fn replacement<'a>(&self, base: &str, parts: impl Iterator<Item = &'a str>) -> Option<String> {
+        let (_, new) = RENAMED.iter().find(|(old, _)| *old == base)?;
+        let definition = self.get(new)?;
+        let has = |part: &&str| definition.variants.iter().any(|v| v.name == *part);
+        Some(parts.filter(has).fold((*new).to_owned(), |name, part| name + "+" + part))
     }
 }
 

@@ -3,11 +3,9 @@
 mod aggregate_search;
 pub(crate) mod arc;
 mod bounds;
-mod floods;
 mod flows;
 pub(crate) mod gateway_queue;
 mod lower_bound;
-pub(crate) mod maxmin;
 mod peers;
 pub(crate) mod pfrc;
 mod promise;

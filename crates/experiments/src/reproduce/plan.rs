@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use fairmesh_control::Registry;
+use fairmesh_control::{RESERVED_KEYS, Registry};
 use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::LabError;
@@ -255,6 +255,9 @@ impl Plan {
                         let file = file.into_iter().flatten().next();
                         let file = file.ok_or_else(|| bad("there is no scenario".to_owned()))?;
                         let (path, mut table) = files.table(&entry, file)?;
+                        if let Some(control) = &arm.control {
+                            forget_parameters(&mut table, control, entry.registry());
+                        }
                         let when = arm.with.iter().filter_map(|preset| topology.when.get(preset));
                         let all = [&experiment.set, &topology.set, &arm.set].into_iter();
                         for settings in all.chain(when).chain([&point.set, &effort.set]) {
@@ -351,6 +354,14 @@ impl Extent {
 
 /// Reason for which a map does not run.
 const NOT_GIVEN: &str = "the map is not part of the project; give it with --map FILE";
+/// Removes parameters of a scenario's own control that the control of an arm does not have.
+fn forget_parameters(table: &mut Table, control: &str, registry: &Registry) {
+    let Some(Value::Table(own)) = table.get_mut("control") else { return };
+    let Ok(mechanism) = registry.lookup(control) else { return };
+    let has = |key: &str| mechanism.definition().parameters.iter().any(|p| p.name == key);
+    own.retain(|key, _| RESERVED_KEYS.contains(&key) || has(key));
+}
+
 /// Reason for which a control does not run where it has no node.
 pub const IDLE: &str = "no node to run at";
 

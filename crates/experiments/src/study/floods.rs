@@ -243,7 +243,7 @@ fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64),
     };
     let (mut runs, mut longest, mut wrong) = (0, 0.0_f64, 0);
     for record in records {
-        let told = record.decisions.iter().filter(|d| d.code == "maxmin.flood");
+        let told = record.decisions.iter().filter(|d| d.code == "rtt.flood");
         let told = told.map(|d| (d.reason.as_str(), d.time_s - f64::from(start)));
         let (right, others): (Vec<_>, Vec<_>) =
             told.partition(|(reason, _)| names.iter().any(|n| reason.starts_with(n)));

@@ -157,7 +157,7 @@ pub const CASES: &[Case] = &[
     ),
     (
         "[[flow]]",
-        "[control]\nuse = \"fifo\"\ngateway = \"maxmin\"\n[[flow]]",
+        "[control]\nuse = \"fifo\"\ngateway = \"rtt\"\n[[flow]]",
         "test.toml:9: control.gateway: there is no gateway; expected topology.gateway to name one",
     ),
     (

@@ -104,7 +104,7 @@ pub(super) fn match_control(mechanism: &Mechanism, peers: bool) -> Result<()> {
         (false, true) => refused(
             key,
             format!("{mechanism} has nothing to say to the gateways of [peers]"),
-            "a control that has, maxmin+peers or pfrc+peers",
+            "a control that has, rtt+peers or pfrc+peers",
         ),
         _ => Ok(()),
     }

@@ -111,7 +111,7 @@ fn config() -> Config {
 }
 
 fn others() -> Peers {
-    let text = CONFIG.replace("[plan.all]", "[control]\nuse = \"maxmin+peers\"\n[plan.all]");
+    let text = CONFIG.replace("[plan.all]", "[control]\nuse = \"rtt+peers\"\n[plan.all]");
     let text = format!("{text}{PEERS}[[subscriber]]\nname = \"s\"\nprefixes = [\"10.0.0.0/24\"]\n");
     Config::parse("test.toml", &text).unwrap().peers.unwrap()
 }
@@ -198,10 +198,7 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
     let plain = |names: &[String]| -> Vec<String> {
         names.iter().filter(|n| !n.contains('+')).cloned().collect()
     };
-    assert_eq!(
-        plain(&summary.ran),
-        ["static-fq", "static-flow", "arc-fq", "pfrc", "maxmin", "rtt"]
-    );
+    assert_eq!(plain(&summary.ran), ["static-fq", "static-flow", "arc-fq", "pfrc", "rtt"]);
     assert_eq!(summary.nothing, ["fifo"]);
     // One queue for all, another queue for the radio, and controls that run at or send to other nodes.
     for refused in [
@@ -215,9 +212,9 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
         "cna",
         "lbm",
         "wcp",
-        "maxmin+peers",
+        "rtt+peers",
         "pfrc+peers",
-        "maxmin+agents",
+        "rtt+agents",
     ] {
         assert!(summary.refused.iter().any(|n| n == refused), "{refused}");
     }
@@ -236,7 +233,7 @@ fn the_gateway_with_peers_keeps_the_contract_with_every_mechanism() {
 #[test]
 fn what_is_said_to_other_gateways_leaves() {
     let mut gateway = Gateway::with_peers();
-    gateway.start(&fairmesh_control::Registry::standard().lookup("maxmin+peers").unwrap()).unwrap();
+    gateway.start(&fairmesh_control::Registry::standard().lookup("rtt+peers").unwrap()).unwrap();
     gateway.advance(Time::ZERO + Span::from_secs(10));
     assert!((8..=12).contains(&gateway.told.len()), "one a second: {}", gateway.told.len());
     // Not while limits are lifted, and not while no limit applies.

@@ -319,7 +319,7 @@ fn nothing_grows_over_days_of_trouble() {
     assert!(b.plane().rate(1, Direction::Down).is_some());
 }
 
-/// Returns one of two connected gateways of a mesh, with `maxmin` and TCP headers.
+/// Returns one of two connected gateways of a mesh, with `rtt` and TCP headers.
 fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -> Bench {
     let own = folder.join(format!("gateway-{number}"));
     let _ = std::fs::create_dir(&own);
@@ -329,7 +329,7 @@ fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(&key, mode).unwrap();
     }
-    let text = text(&own).replace("pfrc+bursts", "maxmin+peers")
+    let text = text(&own).replace("pfrc+bursts", "rtt+peers")
         + &format!(
             "[peers]\nnumber = {}\npeer = [\"127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\nkey = \"{}\"\n",
             number + 1,
@@ -411,7 +411,7 @@ fn trouble_with_others(b: &mut Bench, random: &mut Stream, folder: &Path, ports:
     }
 }
 
-/// The same with `maxmin` at two connected gateways, and TCP headers: ten hours in the tests.
+/// The same with `rtt` at two connected gateways, and TCP headers: ten hours in the tests.
 #[test]
 fn nothing_grows_with_signs_and_peers() {
     if !alone("nothing_grows_with_signs_and_peers") {

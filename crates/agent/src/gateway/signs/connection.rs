@@ -12,8 +12,8 @@ use fairmesh_units::{Span, Time};
 const APART: u64 = 1 << 26;
 /// Longest time for which data without any acknowledgement counts as awaited.
 ///
-/// As long as `maxmin` keeps a flow that went idle while underserved. A TCP has made six attempts by then, and a host
-/// that has left without closing must not count permanently.
+/// A TCP has made six attempts by then, and a host that has left without closing must not count permanently. `rtt`
+/// counts no packet as late for longer than 60 s.
 const AWAITED: Span = Span::from_secs(64);
 
 /// State of the data that one end has sent.

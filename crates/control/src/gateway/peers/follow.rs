@@ -43,6 +43,9 @@ pub(super) fn report(own: &Own) -> FlowReport {
         guarantee: own.here.guarantee,
         ceiling: own.here.ceiling,
         packet: own.here.packet,
+        queued: own.queued,
+        trip: own.signs.and_then(|s| s.round_trip),
+        oldest: own.signs.and_then(|s| s.oldest),
     }
 }
 

@@ -6,7 +6,8 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use super::message::{FlowLimit, FlowReport, Heading};
 use crate::{
-    Actions, Class, Control, Counters, Event, FlowCounters, FlowHere, Place, Reason, Value,
+    Actions, Class, Control, Counters, Event, FlowCounters, FlowHere, PathSigns, Place, Progress,
+    Reason, Value,
 };
 
 /// First number of other gateways' flows; hosts count from 0.
@@ -98,6 +99,12 @@ impl Leader {
 
     pub fn learned(&self) -> Option<BitRate> {
         self.control.as_ref()?.learned()
+    }
+
+    pub fn progress(&self) -> Option<Progress> {
+        let mut progress = self.control.as_ref()?.progress()?;
+        progress.bound = progress.bound.map(|bound| self.in_words(bound));
+        Some(progress)
     }
 
     pub fn floods(&self, flow: FlowId) -> bool {
@@ -236,12 +243,14 @@ impl Leader {
                     packets,
                     drops,
                     overlimits: 0,
-                    queued_packets: 0,
-                    queued_bytes: 0,
+                    queued_packets: told.queued,
+                    queued_bytes: u64::from(told.queued) * u64::from(told.packet),
                 };
                 control.on(now, &Event::Counters(class), &mut decided);
             }
             control.on(now, &Event::FlowCounters(counters), &mut decided);
+            let signs = PathSigns::new(flow).with_trips(told.trip, told.oldest);
+            control.on(now, &Event::PathSigns(signs), &mut decided);
         }
         for number in silent {
             self.remotes.remove(&number);

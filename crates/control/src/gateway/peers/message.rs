@@ -4,18 +4,20 @@
 //! other gateways' subscribers. Integers are LEB128 (DWARF 5 §7.6), at most ten bytes each. Messages carry no
 //! authentication: on a wire that others can reach, the host signs them.
 
-use fairmesh_units::{BitRate, FlowId, NodeId};
+use fairmesh_units::{BitRate, FlowId, NodeId, Span};
+
+use crate::{RoundTripSample, RoundTripSource};
 
 /// Largest message in bytes.
 /// With the headers of IPv6 and UDP, 48, and the wrapping of a host, 76 in the daemon, it crosses every link in one
 /// piece (RFC 8200 §5: 1280).
 pub(super) const MOST: usize = 1152;
 /// Version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const REPORT: u8 = 1;
 const LIMITS: u8 = 2;
 /// Largest record of a flow in bytes.
-const RECORD: usize = 80;
+const RECORD: usize = 128;
 
 /// Heading of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +52,12 @@ pub(super) struct FlowReport {
     pub ceiling: Option<BitRate>,
     /// Size of its full packets in bytes.
     pub packet: u32,
+    /// Packets that wait in its class.
+    pub queued: u32,
+    /// Round trips through the mesh since the last report, in whole microseconds; `None` if there were none.
+    pub trip: Option<RoundTripSample>,
+    /// Age of its oldest unanswered packet in the mesh, in whole microseconds.
+    pub oldest: Option<Span>,
 }
 
 /// Limit of a flow of another gateway.
@@ -109,17 +117,28 @@ impl Reader<'_> {
         u32::try_from(self.number()?).ok()
     }
 
-    fn if_set(&mut self, flags: u8, bit: u8) -> Option<Option<u64>> {
+    fn micros(&mut self) -> Option<Span> {
+        self.number()?.checked_mul(1000).map(Span::from_nanos)
+    }
+
+    fn if_set(&mut self, flags: u32, bit: u32) -> Option<Option<u64>> {
         if flags & bit == 0 { Some(None) } else { self.number().map(Some) }
     }
 }
 
-const DROPS: u8 = 1;
-const WEIGHT: u8 = 2;
-const HOPS: u8 = 4;
-const BRANCH: u8 = 8;
-const GUARANTEE: u8 = 16;
-const CEILING: u8 = 32;
+const DROPS: u32 = 1;
+const WEIGHT: u32 = 2;
+const HOPS: u32 = 4;
+const BRANCH: u32 = 8;
+const GUARANTEE: u32 = 16;
+const CEILING: u32 = 32;
+const QUEUED: u32 = 64;
+const OLDEST: u32 = 128;
+const TRIP: u32 = 256;
+
+fn micros(span: Span) -> u64 {
+    span.as_nanos() / 1000
+}
 
 impl FlowReport {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -131,18 +150,29 @@ impl FlowReport {
             (BRANCH, self.branch.map(|b| u64::from(b.0))),
             (GUARANTEE, self.guarantee.map(|r| r.0)),
             (CEILING, self.ceiling.map(|r| r.0)),
+            (QUEUED, (self.queued > 0).then(|| self.queued.into())),
+            (OLDEST, self.oldest.map(micros)),
         ];
+        let trip = if self.trip.is_some() { TRIP } else { 0 };
+        let flags: u32 = set.iter().filter(|s| s.1.is_some()).map(|s| s.0).sum();
         put(out, u64::from(self.flow.0));
-        out.push(set.iter().filter(|s| s.1.is_some()).map(|s| s.0).sum());
+        put(out, u64::from(flags | trip));
         put(out, self.bytes);
         put(out, self.packets);
         put(out, u64::from(self.packet));
         set.iter().filter_map(|s| s.1).for_each(|value| put(out, value));
+        if let Some(trip) = self.trip {
+            let source = RoundTripSource::ALL.iter().position(|s| *s == trip.source);
+            let counts = [u64::from(trip.count), source.unwrap_or(0) as u64];
+            for value in [micros(trip.median), micros(trip.base)].into_iter().chain(counts) {
+                put(out, value);
+            }
+        }
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         let flow = FlowId(from.small()?);
-        let flags = from.byte().filter(|f| *f < 2 * CEILING)?;
+        let flags = from.small().filter(|f| *f < 2 * TRIP)?;
         let (bytes, packets, packet) = (from.number()?, from.number()?, from.small()?);
         let drops = from.if_set(flags, DROPS)?;
         let weight = match from.if_set(flags, WEIGHT)? {
@@ -153,6 +183,20 @@ impl FlowReport {
         let branch = from.if_set(flags, BRANCH)?;
         let guarantee = from.if_set(flags, GUARANTEE)?.map(BitRate);
         let ceiling = from.if_set(flags, CEILING)?.map(BitRate);
+        let queued = from.if_set(flags, QUEUED)?.unwrap_or(0);
+        let queued = u32::try_from(queued).ok()?;
+        let oldest = match flags & OLDEST {
+            0 => None,
+            _ => Some(from.micros()?),
+        };
+        let trip = match flags & TRIP {
+            0 => None,
+            _ => {
+                let (median, base, count) = (from.micros()?, from.micros()?, from.small()?);
+                let source = *RoundTripSource::ALL.get(from.small()? as usize)?;
+                Some(RoundTripSample { median, base, count, source })
+            }
+        };
         let narrow = |v: Option<u64>| v.map(u32::try_from).transpose().ok();
         let (hops, branch) = (narrow(hops)?, narrow(branch)?.map(NodeId));
         if !(weight > 0.0 && weight.is_finite()) {
@@ -169,6 +213,9 @@ impl FlowReport {
             guarantee,
             ceiling,
             packet,
+            queued,
+            trip,
+            oldest,
         };
         Some(report)
     }

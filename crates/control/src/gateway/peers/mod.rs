@@ -34,7 +34,7 @@ use self::roster::Roster;
 use crate::gateway::bounds::Bounds;
 use crate::{
     Ability, AbilitySet, Action, Actions, Class, Control, Event, EventKind, EventSet, FlowHere,
-    Instance, Needs, Place, Reach, Reason, Refusal, Setting, Value,
+    Instance, Needs, PathSigns, Place, Progress, Reach, Reason, Refusal, Setting, Value,
 };
 
 /// Fraction of a flow's rate under a gateway that starts alone, which no peer's message takes away.
@@ -58,6 +58,9 @@ struct Own {
     bytes: u64,
     packets: u64,
     drops: Option<u64>,
+    /// Packets in its class, and signs of its path, at the last look.
+    queued: u32,
+    signs: Option<PathSigns>,
     /// Time of its last traffic.
     moved: Option<Time>,
     limit: Option<BitRate>,
@@ -65,7 +68,8 @@ struct Own {
 
 impl Own {
     fn new(here: FlowHere) -> Self {
-        Own { here, bytes: 0, packets: 0, drops: None, moved: None, limit: None }
+        let (drops, moved, limit) = (None, None, None);
+        Own { here, bytes: 0, packets: 0, drops, queued: 0, signs: None, moved, limit }
     }
 
     fn active(&self, now: Time) -> bool {
@@ -92,6 +96,8 @@ struct Peers {
     roster: Roster,
     role: Role,
     sequence: u64,
+    /// Optional events of the mechanism.
+    wants: EventSet,
     now: Time,
 }
 
@@ -127,6 +133,7 @@ pub(crate) fn start(
     }
     let peers = Peers {
         codes,
+        wants: control.wants(),
         roster: Roster::new(setting.node, look),
         role: Role::Lead(Leader::new(Some(control))),
         build: Builder(Box::new(build)),
@@ -390,9 +397,13 @@ impl Control for Peers {
             }
             Event::Counters(c) => {
                 if let Class::Flow(flow) = c.class {
-                    self.own(flow).drops = Some(c.drops);
+                    let own = self.own(flow);
+                    (own.drops, own.queued) = (Some(c.drops), c.queued_packets);
                 }
             }
+            Event::PathSigns(s) => self.own(s.flow).signs = Some(*s),
+            // The air of one gateway is not that of the others' homes.
+            Event::Channel(_) => return,
             Event::FlowSeen(here) => self.own(here.flow).here = *here,
             Event::FlowGone(flow) => {
                 self.own.remove(flow);
@@ -414,6 +425,17 @@ impl Control for Peers {
             Role::Follow(follower) => follower.due,
         };
         Some(due.max(self.now))
+    }
+
+    fn wants(&self) -> EventSet {
+        self.wants
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        match &self.role {
+            Role::Lead(leader) => leader.progress(),
+            Role::Follow(_) => None,
+        }
     }
 
     fn learned(&self) -> Option<BitRate> {

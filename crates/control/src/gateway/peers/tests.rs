@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::message::{FlowLimit, FlowReport};
 use super::*;
 use crate::testing::{actions, gateway, reasons_of, start};
-use crate::{Counters, FlowCounters, Limit, Message};
+use crate::{Counters, FlowCounters, Limit, Message, RoundTripSample, RoundTripSource};
 
 /// A gateway in a small world: the demands of its flows, and their throughput.
 struct Box {
@@ -12,6 +12,8 @@ struct Box {
     instance: Instance,
     limits: BTreeMap<FlowId, u64>,
     sent: BTreeMap<FlowId, (u64, u64)>,
+    /// Bytes of its flows in the mesh.
+    queue: f64,
     /// Time of its last call.
     at: Time,
     reasons: Vec<String>,
@@ -22,6 +24,8 @@ struct World {
     boxes: Vec<Box>,
     /// Capacity of all flows together, bit/s.
     air: f64,
+    /// Bytes that crossed the mesh, by gateway and flow.
+    crossed: BTreeMap<(usize, FlowId), f64>,
     /// Messages on the wire: arrival, receiver, sender, body.
     wire: Vec<(Time, usize, NodeId, Vec<u8>)>,
     delay: Span,
@@ -34,11 +38,13 @@ struct World {
 }
 
 const TICK: Span = Span::from_millis(25);
+/// Bytes of a gateway's flows that may wait in the mesh.
+const QUEUE: f64 = 100e3;
 
 fn world(flows: &[&[u32]], air: f64) -> World {
     let boxes = flows.iter().zip(0..).map(|(flows, n)| {
         let setting = Setting { node: NodeId(n), ..gateway(flows) };
-        let instance = start("maxmin+peers", setting);
+        let instance = start("rtt+peers", setting);
         let limit = |c: &crate::ClassPlan| match (c.class, c.limit) {
             (Class::Flow(f), Limit::Rate(r)) => Some((f, r.0)),
             _ => None,
@@ -48,6 +54,7 @@ fn world(flows: &[&[u32]], air: f64) -> World {
             limits: instance.plan.classes.iter().filter_map(limit).collect(),
             sent: flows.iter().map(|f| (FlowId(*f), (0, 0))).collect(),
             instance,
+            queue: 0.0,
             at: Time::ZERO,
             reasons: Vec::new(),
         }
@@ -55,6 +62,7 @@ fn world(flows: &[&[u32]], air: f64) -> World {
     World {
         boxes: boxes.collect(),
         air,
+        crossed: BTreeMap::new(),
         wire: Vec::new(),
         delay: Span::from_millis(20),
         loss: 0.0,
@@ -71,14 +79,21 @@ impl World {
         let end = self.now + Span::from_secs(seconds);
         while self.now < end {
             self.now += TICK;
-            // First come, first served, and the second box's flows come last: they starve first.
+            // The first box's traffic crosses the mesh first: the others' flows wait, and lose what does not fit.
             let mut left = self.air * TICK.as_secs_f64() / 8.0;
-            for b in &mut self.boxes {
+            for (n, b) in self.boxes.iter_mut().enumerate() {
+                let mut offered = 0.0;
                 for (flow, sent) in &mut b.sent {
-                    let limit = b.limits[flow] as f64 * TICK.as_secs_f64() / 8.0;
-                    let bytes = limit.min(left);
-                    left -= bytes;
+                    let bytes = b.limits[flow] as f64 * TICK.as_secs_f64() / 8.0;
+                    offered += bytes;
                     (sent.0, sent.1) = (sent.0 + bytes.round() as u64, sent.0 / 1500);
+                }
+                let waits = (b.queue + offered).min(QUEUE + left);
+                let served = waits.min(left);
+                (b.queue, left) = (waits - served, left - served);
+                for flow in b.sent.keys() {
+                    let part = b.limits[flow] as f64 * TICK.as_secs_f64() / 8.0 / offered;
+                    *self.crossed.entry((n, *flow)).or_default() += served * part;
                 }
             }
             for n in 0..self.boxes.len() {
@@ -100,11 +115,17 @@ impl World {
             self.boxes[n].sent.iter().map(|(f, s)| (*f, *s)).collect();
         for (flow, (bytes, packets)) in sent {
             let class = Class::Flow(flow);
-            let (drops, overlimits, queued_packets, queued_bytes) = (0, 0, 0, 0);
+            let (drops, overlimits, queued_packets, queued_bytes) = (0, 0, 5, 7500);
             let counters =
                 Counters { class, bytes, packets, drops, overlimits, queued_packets, queued_bytes };
             self.event(n, Event::Counters(counters));
             self.event(n, Event::FlowCounters(FlowCounters { flow, bytes, packets }));
+            let base = Span::from_millis(20);
+            let delay = self.boxes[n].queue * 8.0 / self.air;
+            let median = Span::from_secs_f64(0.02 + delay);
+            let source = RoundTripSource::Tcp;
+            let trip = RoundTripSample { median, base, count: 10, source };
+            self.event(n, Event::PathSigns(PathSigns::new(flow).with_trips(Some(trip), None)));
         }
         self.event(n, Event::Deadline);
     }
@@ -144,13 +165,10 @@ impl World {
 
     /// Returns the rate of every flow over some seconds, kbit/s.
     fn rates(&mut self, seconds: u64) -> Vec<f64> {
-        let sent = |w: &World| -> Vec<u64> {
-            w.boxes.iter().flat_map(|b| b.sent.values().map(|s| s.0)).collect()
-        };
-        let before = sent(self);
+        let before: Vec<f64> = self.crossed.values().copied().collect();
         self.run(seconds);
-        let after = sent(self);
-        let rate = |(a, b): (&u64, &u64)| (b - a) as f64 * 8.0 / seconds as f64 / 1e3;
+        let after: Vec<f64> = self.crossed.values().copied().collect();
+        let rate = |(a, b): (&f64, &f64)| (b - a) * 8.0 / seconds as f64 / 1e3;
         before.iter().zip(&after).map(rate).collect()
     }
 }
@@ -269,9 +287,9 @@ fn body(heading: Heading, said: &Said) -> Vec<u8> {
 #[test]
 fn a_liar_takes_no_more_than_nine_tenths() {
     let setting = Setting { node: NodeId(5), ..gateway(&[0, 1]) };
-    let mut i = start("maxmin+peers", setting);
-    // W1/6 of 900 kbit/s for two, and a tenth of that.
-    let floor = 900_000 / 6 / 2 / 10;
+    let mut i = start("rtt+peers", setting);
+    // A twelfth of 900 kbit/s for two, and a tenth of that.
+    let floor = 900_000 / 12 / 2 / 10;
     let low = |gateway| FlowLimit { gateway: NodeId(gateway), flow: FlowId(1), rate: BitRate(1) };
     let said = Said::Limits(vec![low(5), low(7), FlowLimit { flow: FlowId(77), ..low(5) }]);
     let told = |n| body(heading(1, 1, n), &said);
@@ -289,8 +307,8 @@ fn a_liar_takes_no_more_than_nine_tenths() {
 
 #[test]
 fn a_follower_that_claims_a_thousand_homes_leaves_the_others_a_tenth() {
-    let mut i = start("maxmin+peers", gateway(&[0, 1]));
-    let floor = 900_000 / 6 / 2 / 10;
+    let mut i = start("rtt+peers", gateway(&[0, 1]));
+    let floor = 900_000 / 12 / 2 / 10;
     let report = |flow, n: u64| FlowReport {
         flow: FlowId(flow),
         bytes: 3000 * n,
@@ -302,6 +320,14 @@ fn a_follower_that_claims_a_thousand_homes_leaves_the_others_a_tenth() {
         guarantee: None,
         ceiling: None,
         packet: 1500,
+        queued: 5,
+        trip: Some(RoundTripSample {
+            median: Span::from_secs(60),
+            base: Span::from_millis(1),
+            count: 10,
+            source: RoundTripSource::Tcp,
+        }),
+        oldest: Some(Span::from_secs(30)),
     };
     let (mut lowest, mut sequence) = (u64::MAX, 0);
     for second in 1..200 {
@@ -330,18 +356,32 @@ fn reports() -> impl Strategy<Value = FlowReport> {
     let known = (any::<Option<u32>>(), any::<Option<u32>>());
     let weight = prop_oneof![Just(1.0f32), 0.001f32..1000.0];
     let counted = (any::<u64>(), any::<u64>(), any::<Option<u64>>());
-    (any::<u32>(), counted, weight, known, sold, any::<u32>()).prop_map(
-        |(flow, (bytes, packets, drops), weight, (hops, branch), (g, c), packet)| FlowReport {
-            flow: FlowId(flow),
-            bytes,
-            packets,
-            drops,
-            weight,
-            hops,
-            branch: branch.map(NodeId),
-            guarantee: g.map(BitRate),
-            ceiling: c.map(BitRate),
-            packet,
+    let micros = || (0..u64::MAX / 1000).prop_map(Span::from_micros);
+    let source = prop::sample::select(&RoundTripSource::ALL);
+    let trip = prop::option::of((micros(), micros(), any::<u32>(), source));
+    let signs = (any::<u32>(), trip, prop::option::of(micros()));
+    (any::<u32>(), counted, weight, known, sold, any::<u32>(), signs).prop_map(
+        |(flow, (bytes, packets, drops), weight, (hops, branch), (g, c), packet, signs)| {
+            FlowReport {
+                flow: FlowId(flow),
+                bytes,
+                packets,
+                drops,
+                weight,
+                hops,
+                branch: branch.map(NodeId),
+                guarantee: g.map(BitRate),
+                ceiling: c.map(BitRate),
+                packet,
+                queued: signs.0,
+                trip: signs.1.map(|(median, base, count, source)| RoundTripSample {
+                    median,
+                    base,
+                    count,
+                    source,
+                }),
+                oldest: signs.2,
+            }
         },
     )
 }
@@ -394,7 +434,7 @@ proptest! {
         said in prop::collection::vec((headings(), prop::collection::vec(reports(), 0..5), any::<bool>()), 1..40),
     ) {
         let setting = Setting { node: NodeId(5), ..gateway(&[0, 1]) };
-        let mut i = start("maxmin+peers", setting);
+        let mut i = start("rtt+peers", setting);
         let mut now = Time::ZERO;
         for (n, (heading, reports, limits)) in said.into_iter().enumerate() {
             now += Span::from_millis(500);
@@ -434,7 +474,7 @@ fn one_that_starts_anew_is_heard_at_once_if_the_host_can_tell() {
     for who in [1, 0] {
         let flows: Vec<u32> = w.boxes[who].sent.keys().map(|f| f.0).collect();
         let setting = Setting { node: NodeId(who as u32), ..gateway(&flows) };
-        w.boxes[who].instance = start("maxmin+peers", setting);
+        w.boxes[who].instance = start("rtt+peers", setting);
         w.boxes[who].sent.values_mut().for_each(|sent| *sent = (0, 0));
         w.wire.clear();
         w.event(1 - who, Event::Restarted(NodeId(who as u32)));

@@ -1,8 +1,8 @@
 //! One home in one direction: how full its way through the mesh is, and how much of the level it uses.
 
-use fairmesh_units::{FlowId, Span};
+use fairmesh_units::{FlowId, NodeId, Span};
 
-use super::CHANGED;
+use super::{CHANGED, PACKET};
 use crate::PathSigns;
 
 /// Delay at the edge of what a mesh carries: this number of packets on the slowest link (a queue of a packet at each hop and
@@ -18,11 +18,18 @@ const LATE: core::ops::Range<f64> = 0.4..60.0;
 const IDLE: f64 = 10.0;
 /// Time over which the mean of a home's fullness and the part of the time in which it is held are taken, s.
 const MEAN: f64 = 20.0;
-/// Multiple of its limit that a flood brings, and time for which it does, s: no transport that answers to its losses loses
-/// half of its packets for so long. The trial of `gateway::floods`, which halves a limit, suspects a TCP here, since limits
-/// move at each look.
+/// Multiple of its limit that a flood brings, and time for which it does, s and packets at its limit: no transport that answers to its losses loses
+/// half of its packets for so long.
 const FLOODS: f64 = 2.0;
 const FLOOD_TIME: f64 = 8.0;
+const FLOOD_PACKETS: f64 = 30.0;
+/// Multiple of its limit up to which a flood's source keeps it, and above which a limited source still floods: an agent
+/// passes as much as the limit. Time over which that multiple is averaged, s.
+const KEEPS: f64 = 1.15;
+const STILL_FLOODS: f64 = 0.3;
+const LATELY: f64 = 2.0;
+/// Part of its share that a home's other traffic has while its flood is not limited at the source.
+const BESIDE: f64 = 0.25;
 /// Silence after which a home has ended, s: TCP's timeouts last longer where it was in trouble.
 const ENDED: f64 = 4.0;
 const ENDED_IN_TROUBLE: f64 = 30.0;
@@ -53,6 +60,10 @@ pub(super) struct Counter {
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub flow: FlowId,
+    /// Node of the mesh that its packets come from or go to; `None` where it is not known.
+    pub node: Option<NodeId>,
+    /// True for traffic to the gateway, false for traffic from it; `None` where it is not known.
+    pub upstream: Option<bool>,
     /// True while it has a class.
     pub class: bool,
     pub weight: f64,
@@ -92,6 +103,14 @@ pub(super) struct Home {
     /// Time in which it brought much more than it may, s, and true once that was long.
     over: f64,
     flood: bool,
+    /// It has begun or ceased to be a flood at this look.
+    pub renamed: bool,
+    /// Mean multiple of its limit that it brings, of which no second counts for more than [`FLOODS`].
+    brings: f64,
+    /// It is a flood, and its source keeps the limit.
+    pub limited: bool,
+    /// Its node floods, this flow does not, and nothing limits the flood at its source.
+    pub beside: bool,
     silent: f64,
     troubled: bool,
 }
@@ -112,6 +131,8 @@ impl Home {
     pub fn new(flow: FlowId) -> Self {
         Home {
             flow,
+            node: None,
+            upstream: None,
             class: false,
             weight: 1.0,
             fair: None,
@@ -135,6 +156,10 @@ impl Home {
             active: 0.0,
             over: 0.0,
             flood: false,
+            renamed: false,
+            brings: 0.0,
+            limited: false,
+            beside: false,
             silent: ENDED,
             troubled: false,
         }
@@ -149,6 +174,7 @@ impl Home {
     /// Limit at a level, bit/s, and never above `most`; true if it is a new one.
     pub fn allow(&mut self, level: f64, most: f64) -> bool {
         let share = (level * self.part() * self.raised).min(most.max(level * self.weight));
+        let share = if self.beside { BESIDE * share } else { share };
         let limit = share.min(self.ceiling).max(self.guarantee).max(1.0);
         let changed = (limit - self.limit).abs() > CHANGED * self.limit;
         if changed {
@@ -203,20 +229,43 @@ impl Home {
         self.active += weight * (now - self.active);
     }
 
-    /// Looks for traffic that does not answer to its limit; true if what it is taken for has changed.
-    pub fn watch(&mut self, elapsed: f64) -> bool {
+    /// Looks for traffic that does not respond to its limit. Traffic from outside is limited before it takes air.
+    pub fn watch(&mut self, elapsed: f64) {
+        if self.upstream == Some(false) {
+            return;
+        }
         let passed = self.packets.moved().max(1) as f64;
         let dropped = self.drops.moved() as f64 * self.sent() / passed;
-        let more = self.class && self.sent() + dropped > FLOODS * self.limit * elapsed;
+        let brought = (self.sent() + dropped) / (self.limit * elapsed).max(1.0);
+        self.brings += (1.0 - (-elapsed / LATELY).exp()) * (brought.min(FLOODS) - self.brings);
+        let bound = if self.limited { STILL_FLOODS } else { FLOODS };
+        let more = self.class && brought > bound;
         let before = self.flood;
-        self.over = (self.over + if more { elapsed } else { -elapsed }).clamp(0.0, FLOOD_TIME);
-        self.flood = if before { self.over > 0.0 } else { self.over >= FLOOD_TIME };
-        self.flood != before
+        self.over = (self.over + if more { elapsed } else { -elapsed }).max(0.0);
+        let long = FLOOD_TIME.max(FLOOD_PACKETS * PACKET / self.limit.max(1.0));
+        self.flood = if before { self.over > 0.0 } else { self.over >= long };
+        self.over = self.over.min(if self.flood { FLOOD_TIME } else { long });
+        self.renamed |= self.flood != before;
     }
 
-    /// True for a home whose traffic does not answer to its limit.
-    pub fn floods(&self) -> bool {
+    /// True for a home whose traffic does not respond to its limit, wherever that is enforced.
+    pub fn is_flood(&self) -> bool {
         self.flood
+    }
+
+    /// True for a flood that is not limited at its source.
+    pub fn floods(&self) -> bool {
+        self.flood && !self.limited
+    }
+
+    /// True if it brings no more than its limit.
+    pub fn keeps(&self) -> bool {
+        self.brings <= KEEPS
+    }
+
+    /// True if its counters were read at this look.
+    pub fn is_sampled(&self) -> bool {
+        self.bytes.now.is_some()
     }
 
     /// Ends a look: samples are for one look only.

@@ -50,8 +50,9 @@ pub(super) struct Look {
 
 impl Look {
     pub fn add(&mut self, home: &Home) {
-        if home.floods() {
-            self.flooded = true;
+        if home.is_flood() {
+            // Where an agent limits its source, its packets wait there and not in the mesh.
+            self.flooded |= home.floods();
             return;
         }
         // A home that was raised is not what holds the others.
@@ -61,7 +62,7 @@ impl Look {
         }
         self.held |= home.held;
         self.late |= home.late;
-        self.round_trips += home.round_trips;
+        self.round_trips = self.round_trips.saturating_add(home.round_trips);
     }
 }
 

@@ -8,19 +8,23 @@
 //! ([`level`]); homes whose way stays empty meanwhile have another bottleneck and get more ([`raise`]). Ours;
 //! docs/controls/rtt.md derives it and lists where it fails.
 
+mod agents;
 mod home;
 mod level;
 mod raise;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
+use self::agents::Agents;
 use self::home::{Edge, Home};
 use self::level::{Level, Look, Step};
 use self::raise::{Outcome, Raise};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
+use crate::gateway::peers;
 use crate::gateway::promise::Promise;
 use crate::options;
+use crate::sources::agent;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
     EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
@@ -45,12 +49,15 @@ options! {
     /// Options of `rtt`.
     pub(crate) struct Options {
         variants {
+            peers: Origin::ours(""), "gateways that share air exchange what theirs send, and are governed as one";
+            agents: Origin::ours("Jamshaid 2010 §9.2"), "homes whose router runs our agent limit a flood at its source";
             topology: Origin::ours("Jamshaid 2010 §7.2"), "homes have multiples of the level as the collision-domain model allots them";
         }
         parameters {
             look: Span = 1.0, 0.25..=10.0, "s", "time between looks";
             delay: Span = 0.3, 0.05..=5.0, "s", "longest delay that a home's packets may have in the mesh beyond its least round trip";
             queue: u32 = 12.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
+            keep: Span = 15.0, 2.0..=600.0, "s", "an agent drops a limit that is not renewed for so long";
         }
     }
 }
@@ -58,7 +65,7 @@ options! {
 pub(crate) fn definition() -> Definition {
     let about = "the gateway holds all homes at one rate, as high as the round trip through the mesh allows";
     Definition::new("rtt", about, Origin::ours("TCP Vegas, CAKE autorate"))
-        .with_options(needs, build)
+        .with_options(needs, start)
 }
 
 fn needs(options: &Options) -> Vec<Needs> {
@@ -66,16 +73,52 @@ fn needs(options: &Options) -> Vec<Needs> {
         false => KnowledgeSet::of(&[Knowledge::LinkRates]),
         true => KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates]),
     };
-    vec![Needs {
+    let mut gateway = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge,
         header_bytes: 0,
-    }]
+    };
+    if options.peers {
+        gateway = peers::needs(gateway);
+    }
+    if !options.agents {
+        return vec![gateway];
+    }
+    gateway.abilities = gateway.abilities.or(AbilitySet::of(&[Ability::Route]));
+    let agent = Needs {
+        at: PlacementSet::of(&[Placement::Agents]),
+        events: EventSet::of(&[EventKind::Messages]),
+        abilities: AbilitySet::of(&[Ability::LimitLocal]),
+        ..Needs::default()
+    };
+    vec![gateway, agent]
+}
+
+fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if !options.peers {
+        return build(options, setting);
+    }
+    if options.agents {
+        let text = "`rtt+agents+peers`: a gateway reaches the agents of its own homes only";
+        return Err(Refusal::new("rtt.agents-of-peers", text, &[]));
+    }
+    if options.topology {
+        let text = "`rtt+topology+peers`: gateways do not exchange fair rates";
+        return Err(Refusal::new("rtt.topology-of-peers", text, &[]));
+    }
+    let plain = *options;
+    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * BEGIN)?;
+    peers::start(peers::codes!("rtt"), setting, options.look, bounds, move |setting| {
+        build(&plain, setting)
+    })
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if options.agents && setting.site.agent {
+        return Ok(agent::build());
+    }
     let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * BEGIN)?;
     let edge = Edge { packet: PACKET / bounds.lower, longest: options.delay.as_secs_f64() };
     let mut control = Rtt {
@@ -87,6 +130,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         promised: 0,
         level: Level::new(bounds),
         raise: Raise::default(),
+        agents: Agents::new(options.agents, options.keep),
         blind: false,
         air: Air::default(),
         looked: None,
@@ -157,6 +201,7 @@ struct Rtt {
     promised: u64,
     level: Level,
     raise: Raise,
+    agents: Agents,
     /// No round trip is known, and the journal has it.
     blind: bool,
     air: Air,
@@ -192,6 +237,7 @@ impl Rtt {
         let home = self.home(here.flow);
         (home.weight, home.guarantee) = (promise.weight, promise.guarantee);
         home.ceiling = promise.ceiling;
+        (home.node, home.upstream) = (here.home(), here.upstream);
         home.fair = here.fair.map(|fair| fair.0 as f64 / promise.weight);
         Ok(())
     }
@@ -225,6 +271,7 @@ impl Rtt {
     fn gone(&mut self, flow: FlowId, actions: &mut Actions) {
         let Some(home) = self.find(flow) else { return };
         home.leave();
+        (home.held, home.round_trips) = (false, 0);
         if core::mem::replace(&mut home.class, false) {
             actions.because(Reason::new("rtt.gone", "flow {} is gone", &[Value::Flow(flow)]));
             actions.remove(Class::Flow(flow));
@@ -238,18 +285,18 @@ impl Rtt {
         let credible = elapsed > 0.0 && elapsed <= MISSED * self.look.as_secs_f64();
         let mut look = Look { elapsed, idle: self.air.idle.unwrap_or(0.0), ..Look::default() };
         for home in &mut self.homes {
-            if credible {
+            // Without counters nothing is known: another gateway's report is missing.
+            if credible && home.is_sampled() {
                 home.look(elapsed, &self.edge);
-                look.add(home);
-                if home.watch(elapsed) {
-                    actions.because(flood(home));
-                }
+                home.watch(elapsed);
             }
             home.settle();
         }
         if !credible {
             return;
         }
+        self.agents.look(elapsed, &mut self.homes, actions);
+        self.homes.iter().for_each(|home| look.add(home));
         let step = self.level.step(&look, self.level.rate(&self.homes));
         let rate = self.level.rate(&self.homes);
         let outcome = match look.flooded {
@@ -283,7 +330,14 @@ impl Rtt {
         }
         let most = self.bounds.upper;
         for home in self.homes.iter_mut().filter(|h| h.class) {
-            if !home.allow(level, most) {
+            let changed = home.allow(level, most);
+            if core::mem::take(&mut home.renamed) || (changed && home.beside) {
+                actions.because(of(home));
+                actions.set_rate(Class::Flow(home.flow), bucket(home.limit));
+                given = false;
+                continue;
+            }
+            if !changed {
                 continue;
             }
             if !core::mem::replace(&mut given, true) {
@@ -291,13 +345,18 @@ impl Rtt {
             }
             actions.set_rate(Class::Flow(home.flow), bucket(home.limit));
         }
+        self.agents.send(elapsed, &self.homes, actions);
     }
 }
 
-/// Reason for a change of what a home is taken for.
-fn flood(home: &Home) -> Reason {
+/// Reason for a limit of a home's own: its flood begins or ends, or its other traffic floods.
+fn of(home: &Home) -> Reason {
     let flow = [Value::Flow(home.flow)];
-    match home.floods() {
+    if home.beside {
+        let text = "flow {} has a quarter of its share, because its home floods";
+        return Reason::new("rtt.beside", text, &flow);
+    }
+    match home.is_flood() {
         true => Reason::new(
             "rtt.flood",
             "flow {} is a flood: it brings twice its limit whatever is dropped; no other is lowered for it",
@@ -368,6 +427,10 @@ impl Control for Rtt {
         Some(bucket(self.level.capacity()))
     }
 
+    fn floods(&self, flow: FlowId) -> bool {
+        self.homes.binary_search_by_key(&flow, |h| h.flow).is_ok_and(|at| self.homes[at].is_flood())
+    }
+
     fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
         self.level.recall(learned.0 as f64);
         let level = self.level.rate(&self.homes);
@@ -383,5 +446,7 @@ impl Control for Rtt {
     }
 }
 
+#[cfg(test)]
+mod agents_tests;
 #[cfg(test)]
 mod tests;

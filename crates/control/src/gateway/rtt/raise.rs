@@ -75,7 +75,7 @@ impl Raise {
             self.last.clear();
             return None;
         }
-        let base = homes.iter().filter(|h| h.raised <= 1.0);
+        let base = homes.iter().filter(|h| h.raised <= 1.0 && !h.is_flood());
         let fullest = base.map(|h| h.mean).fold(0.0, f64::max);
         for home in homes.iter_mut().filter(|h| h.mean > NO_ROOM * fullest) {
             home.raised = (home.raised / STEP).max(1.0);

@@ -662,11 +662,9 @@ fn the_control_judges_by_samples_and_says_so_by_name() {
 }
 
 /// Upstream traffic that continues whatever is dropped is marked as a flood, and counted and reported as a warning.
-///
-/// The other direction of its home is limited because of it.
 #[test]
 fn a_flood_is_named() {
-    let mut g = governor(&config(3, "maxmin", ""));
+    let mut g = governor(&config(3, "rtt", ""));
     let mut total = [[0_u64; 3]; 6];
     for second in 0..40_u64 {
         let mut all = Vec::new();
@@ -692,15 +690,13 @@ fn a_flood_is_named() {
         assert!(second >= 20 || !named, "{second}");
         assert!(second < 30 || named, "{second}");
     }
-    assert_eq!((g.journal.total("maxmin.flood"), g.journal.total("maxmin.answers")), (1, 0));
+    assert_eq!(g.journal.total("rtt.flood"), 1);
     let floods = |s: &str, d| g.floods(g.member(s).unwrap(), d);
     assert!(!floods("s0", 0) && !floods("s1", 0) && !floods("s1", 1));
-    let told = g.journal.totals().find(|t| t.0 == "maxmin.flood").unwrap();
+    let told = g.journal.totals().find(|t| t.0 == "rtt.flood").unwrap();
     assert_eq!(told.1, Level::Warning);
-    let limit = |s: &str, d| g.meant(g.member(s).unwrap(), d).0.unwrap().0;
-    assert!(3 * limit("s0", 0) < limit("s1", 0), "{} {}", limit("s0", 0), limit("s1", 0));
     let change = g.member("s0").unwrap().directions[1].change.clone().unwrap();
-    assert!(change.why.code().starts_with("maxmin.flood"), "{change:?}");
+    assert!(change.why.code().starts_with("rtt.flood"), "{change:?}");
 }
 
 /// Samples of a fault never reach the control, nor does traffic without limits.

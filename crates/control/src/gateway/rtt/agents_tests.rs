@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 
-use super::service::PACKET;
+use super::PACKET;
 use crate::sources::agent::codec::Order;
-use crate::testing::{flow, gateway, limits_of, reasons_of, start};
-use crate::{Action, Actions, Class, Counters, Event, FlowCounters, Instance, Limit, Place};
+use crate::testing::{flow, gateway, limits_of, reasons_of, start, start_with};
+use crate::{
+    Action, Actions, Class, Counters, Event, FlowCounters, Instance, Limit, PathSigns, Place,
+    RoundTripSample, RoundTripSource,
+};
 
 /// Bit/s that a flood brings, whatever its limit is.
 const FLOOD: f64 = 1.2e6;
@@ -18,9 +21,11 @@ struct Gateway {
     limits: BTreeMap<FlowId, f64>,
     /// Bits that passed and packets that were dropped.
     counted: BTreeMap<FlowId, (f64, f64)>,
+    /// Delay of all flows in the mesh, ms; `None` if no round trip is known.
+    delay: Option<u64>,
     reasons: Vec<String>,
     /// Limits sent to homes, in order.
-    told: Vec<(NodeId, Option<u64>)>,
+    sent: Vec<(NodeId, Option<u64>)>,
 }
 
 /// Flows that come up the mesh from these homes.
@@ -38,17 +43,18 @@ fn homes(name: &str, homes: &[u32]) -> Gateway {
         now: Time::ZERO,
         limits: limits.collect(),
         counted: BTreeMap::new(),
+        delay: None,
         reasons: Vec::new(),
-        told: Vec::new(),
+        sent: Vec::new(),
         instance,
     }
 }
 
 impl Gateway {
-    /// Seconds in which flows bring so much, bit/s, of which no more than their limit passes; what is said and told
-    /// in them.
+    /// Seconds in which flows bring this rate, bit/s, of which no more than their limit passes. Keeps the reasons and
+    /// messages of these seconds.
     fn run(&mut self, seconds: u32, brings: impl Fn(u32, f64) -> f64) {
-        (self.reasons, self.told) = (Vec::new(), Vec::new());
+        (self.reasons, self.sent) = (Vec::new(), Vec::new());
         for _ in 0..seconds {
             let mut actions = Actions::new();
             for (&id, &limit) in &self.limits {
@@ -71,6 +77,14 @@ impl Gateway {
                     queued_bytes,
                 };
                 self.instance.control.on(self.now, &Event::Counters(class), &mut actions);
+                let trip = |delay| RoundTripSample {
+                    median: Span::from_millis(20 + delay),
+                    base: Span::from_millis(20),
+                    count: 10,
+                    source: RoundTripSource::Tcp,
+                };
+                let signs = PathSigns::new(id).with_trips(self.delay.map(trip), None);
+                self.instance.control.on(self.now, &Event::PathSigns(signs), &mut actions);
             }
             self.instance.control.on(self.now, &Event::Deadline, &mut actions);
             for (class, rate) in limits_of(&actions) {
@@ -80,7 +94,7 @@ impl Gateway {
             for action in actions.iter() {
                 if let Action::Route { to, .. } = *action {
                     let order = Order::decode(actions.body(action)).unwrap();
-                    self.told.push((to, order.limit.map(|l| l.0.0)));
+                    self.sent.push((to, order.limit.map(|l| l.0.0)));
                 }
             }
             self.reasons.extend(reasons_of(&actions));
@@ -106,36 +120,28 @@ fn keeps(_: u32, limit: f64) -> f64 {
 }
 
 #[test]
-fn a_home_is_told_to_forget_once_its_flood_is_over_and_not_before() {
-    let mut g = homes("maxmin+agents", &[10, 10, 11]);
+fn a_limit_at_the_source_is_lifted_once_the_flood_is_over_and_not_before() {
+    let mut g = homes("rtt+agents", &[10, 10, 11]);
     g.run(5, keeps);
-    assert!(g.told.is_empty());
+    assert!(g.sent.is_empty());
     g.run(30, floods);
-    assert!(g.says("flow 0 is a flood") && !g.told.is_empty(), "{:?}", g.reasons);
-    // Another home's transfer that overshoots, and answers.
-    let begins = g.limit(2);
-    g.run(30, |id, limit| match id {
-        0 => FLOOD,
-        2 => 400e3 * (limit / begins).min(1.0),
-        _ => limit,
-    });
-    assert!(g.says("flow 2 brings"), "{:?}", g.reasons);
-    let always = |g: &Gateway| g.told.iter().all(|t| t.0 == NodeId(10) && t.1.is_some());
-    assert!(always(&g), "{:?}", g.told);
+    assert!(g.says("flow 0 is a flood") && !g.sent.is_empty(), "{:?}", g.reasons);
+    let always = |g: &Gateway| g.sent.iter().all(|t| t.0 == NodeId(10) && t.1.is_some());
+    assert!(always(&g), "{:?}", g.sent);
     g.run(20, keeps);
-    assert!(g.says("node 10, keeps its limit") && always(&g), "{:?} {:?}", g.reasons, g.told);
+    assert!(g.says("node 10, keeps its limit") && always(&g), "{:?} {:?}", g.reasons, g.sent);
     g.run(40, |id, limit| if id == 0 { 0.0 } else { limit });
     assert!(g.says("flow 0 is no flood any more"), "{:?}", g.reasons);
-    let forget: Vec<usize> = (0..g.told.len()).filter(|&i| g.told[i].1.is_none()).collect();
-    assert_eq!(forget, [g.told.len() - 1], "the last that it hears: {:?}", g.told);
+    let lifted: Vec<usize> = (0..g.sent.len()).filter(|&i| g.sent[i].1.is_none()).collect();
+    assert_eq!(lifted, [g.sent.len() - 1], "the last message: {:?}", g.sent);
 }
 
 #[test]
-fn a_flood_that_nothing_limits_at_its_source_is_its_own_homes_loss() {
-    let mut g = homes("maxmin+agents", &[10, 10, 11]);
+fn a_flood_without_a_limit_at_its_source_costs_its_own_home() {
+    let mut g = homes("rtt+agents", &[10, 10, 11]);
     g.run(40, floods);
-    assert!(g.says("flow 0 is a flood"), "{:?}", g.reasons);
-    assert!(g.says("flow 1 has") && !g.says("flow 2 has"), "{:?}", g.reasons);
+    assert!(g.says("flow 0 is a flood") && g.says("no agent responds there"), "{:?}", g.reasons);
+    assert!(g.says("flow 1 has a quarter") && !g.says("flow 2 has"), "{:?}", g.reasons);
     assert!(g.limit(1) < 0.3 * g.limit(2), "{:?}", g.limits);
     // Once its source keeps the limit its home has its share.
     g.run(20, keeps);
@@ -143,19 +149,26 @@ fn a_flood_that_nothing_limits_at_its_source_is_its_own_homes_loss() {
 }
 
 #[test]
-fn what_others_missed_because_of_a_flood_is_not_held_against_the_level() {
-    let mut g = homes("maxmin+agents", &[10, 11, 12]);
+fn a_flood_lowers_the_level_only_while_its_source_is_limited() {
+    let full = Some(900);
+    let mut g = homes("rtt+agents", &[10, 11, 12]);
     g.run(15, keeps);
-    g.run(30, |id, limit| match id {
-        0 => FLOOD,
-        1 => 0.4 * limit,
-        _ => limit,
-    });
-    assert!(g.says("flow 0 is a flood") && !g.says("is short: down"), "{:?}", g.reasons);
-    // The source keeps its limit, and the others recover.
+    g.run(10, floods);
+    assert!(g.says("flow 0 is a flood"), "{:?}", g.reasons);
+    let before = g.limit(2);
+    g.delay = full;
+    g.run(30, floods);
+    assert!(g.limit(2) >= before, "{before} {:?}", g.limits);
+    // With a limit at its source it is a home like others, and the way is as full as before.
     g.run(40, keeps);
-    assert!(g.says("node 10, keeps its limit") && !g.says("is short: down"), "{:?}", g.reasons);
-    // From then on a short flow is noticed.
-    g.run(40, |id, limit| if id == 1 { 0.4 * limit } else { limit });
-    assert!(g.says("flow 1 is short"), "{:?}", g.reasons);
+    assert!(g.says("node 10, keeps its limit"), "{:?}", g.reasons);
+    assert!(g.limit(2) < 0.9 * before, "{before} {:?}", g.limits);
+}
+
+#[test]
+fn a_gateway_with_peers_has_no_agents() {
+    let refused = start_with("rtt+agents+peers", gateway(&[0]), &[]).unwrap_err();
+    assert!(refused.to_string().contains("agents of its own homes only"), "{refused}");
+    let refused = start_with("rtt+topology+peers", gateway(&[0]), &[]).unwrap_err();
+    assert!(refused.to_string().contains("do not exchange fair rates"), "{refused}");
 }
