@@ -17,6 +17,7 @@ pub mod host;
 pub mod init;
 pub use crate::daemon::journal;
 pub mod kept;
+pub mod link_rates;
 pub mod metrics;
 mod offers;
 pub mod peers;

@@ -218,24 +218,34 @@ pub struct BoundReport {
     /// Present until the traffic confirms or contradicts the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<(u32, u64)>,
+    /// Links whose rate is that of the driver's station dump: name and rate in bit/s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<(String, u64)>,
 }
 
 impl BoundReport {
     /// Returns the present bound; `None` without `[[neighbour]]`.
     pub fn of(governor: &Governor) -> Option<Self> {
         let link = |n: &Neighbour| (n.name.clone(), n.capacity.0);
+        let all = governor.links();
+        let measured = all.iter().filter(|n| governor.is_measured(n));
         Some(BoundReport {
-            links: governor.neighbours().iter().map(link).collect(),
+            links: governor.links().iter().map(link).collect(),
             bound_bits_per_second: governor.bound()?.0,
             used_ratio: governor.bound_used()?,
             carried_bits_per_second: governor.bound_contradicted_by().map(|r| r.0),
+            measured: measured.map(|n| (n.name.clone(), n.rate.0)).collect(),
             unconfirmed: governor.bound_unconfirmed().map(|(looks, most)| (looks, most.0)),
         })
     }
 
     /// Returns one line of text.
     pub fn text(&self) -> String {
-        let link = |(name, capacity): &(String, u64)| format!("{name} {}", short(Some(*capacity)));
+        let link = |(name, capacity): &(String, u64)| {
+            let rate = self.measured.iter().find(|m| m.0 == *name).map(|m| short(Some(m.1)));
+            let rate = rate.map_or(String::new(), |rate| format!(" at a measured {rate}"));
+            format!("{name} {}{rate}", short(Some(*capacity)))
+        };
         let mut links: Vec<String> = self.links.iter().take(LISTED).map(link).collect();
         if self.links.len() > LISTED {
             links.push("…".to_owned());
@@ -278,6 +288,7 @@ fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
         Why::Override(_) => "the override is over".to_owned(),
         Why::Safety(code) => format!("because of {code}"),
         Why::Reload => "the configuration has changed".to_owned(),
+        Why::Links => "the links have other rates".to_owned(),
     };
     ChangeReport {
         age_seconds: now.since(change.at).as_secs_f64(),
@@ -727,6 +738,7 @@ mod tests {
                 used_ratio: 0.93,
                 carried_bits_per_second: Some(6_100_000),
                 unconfirmed: None,
+                measured: vec![],
             }),
             fairness_ratio: [None, None],
             subscribers: vec![
@@ -760,5 +772,11 @@ mod tests {
         (early.carried_bits_per_second, early.unconfirmed) = (None, Some((1, 900_000)));
         let text = early.text();
         assert!(text.contains("not confirmed: at most 900 kbit/s passed at 1 look with"), "{text}");
+        early.measured = vec![("roof".into(), 54_000_000)];
+        assert!(
+            early.text().contains("(roof 20.0 Mbit/s at a measured 54.0 Mbit/s)"),
+            "{}",
+            early.text()
+        );
     }
 }

@@ -15,6 +15,7 @@ use super::headers::HeaderThread;
 use super::host::Host;
 use super::journal::Level;
 use super::kept::{Kept, load_config};
+use super::link_rates::LinkRates;
 use super::preflight;
 use super::probes::ProbeThread;
 use super::rescue;
@@ -100,6 +101,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         peers: config.peers.clone().map(|peers| (PeerSocket::new(peers), inbox.clone())),
         capture: HeaderThread::new(start),
         probes: ProbeThread::new(start),
+        rates: LinkRates::of_kernel(),
         discover,
         load: Box::new(move || Config::load(&file)),
         file: options.config.clone(),

@@ -298,12 +298,16 @@ fn neighbours(drafts: &[draft::Neighbour]) -> Result<Vec<Neighbour>> {
                 return refused(key, what, "rate = \"54 Mbit/s\" or a measured capacity");
             }
         };
+        if draft.mac.is_some() && draft.capacity.is_some() {
+            let what = "a measured rate and a measured capacity of one link";
+            return refused(key.key("mac"), what, "mac beside rate, or capacity alone");
+        }
         for (given, word) in [(draft.rate, "rate"), (draft.capacity, "capacity")] {
             if let Some(given) = given {
                 limit(given, || key.clone().key(word))?;
             }
         }
-        built.push(Neighbour { name, rate, capacity: of });
+        built.push(Neighbour { name, rate, capacity: of, mac: draft.mac });
     }
     Ok(built)
 }

@@ -153,6 +153,7 @@ pub(crate) struct Neighbour {
     pub rate: Option<BitRate>,
     #[serde(default, deserialize_with = "text::deserialize")]
     pub capacity: Option<BitRate>,
+    pub mac: Option<fairmesh_linux::MacAddr>,
 }
 
 /// What subscribers are sold. Keys of a subscriber go before those of its plan.

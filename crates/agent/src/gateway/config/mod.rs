@@ -15,6 +15,7 @@ use fairmesh_document::{Document, KeyPath, Located, Problem};
 use fairmesh_linux::{IpNet, Layout, LeafChoice, LeafKind, MacAddr};
 use fairmesh_units::{BitRate, Span};
 
+pub(crate) use capacity::of_rate as capacity_of;
 pub use draft::{Mode, OnExit};
 pub(crate) use text::{is_plain, is_shown, prefix};
 
@@ -132,6 +133,8 @@ pub struct Neighbour {
     pub rate: BitRate,
     /// Goodput of a lone saturated sender in IP packets of 1500 bytes.
     pub capacity: BitRate,
+    /// Ethernet address, by which the driver's station dump shows the rate of the link.
+    pub mac: Option<MacAddr>,
 }
 
 /// Rates of a subscriber's plan in one direction.

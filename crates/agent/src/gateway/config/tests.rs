@@ -225,6 +225,12 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("rate = \"54 Mbit/s\"", "rate = \"0 Mbit/s\"", "neighbour[0].rate", "out of range"),
         ("rate = \"54 Mbit/s\"", "", "neighbour[0]", "rate = "),
         (
+            "rate = \"54 Mbit/s\"",
+            "mac = \"02:00:00:00:00:01\"\ncapacity = \"9 Mbit/s\"",
+            "neighbour[0].mac",
+            "mac beside rate",
+        ),
+        (
             "capacity = \"20 Mbit/s\"",
             "capacity = \"1 bit/s\"",
             "neighbour[1].capacity",

@@ -54,7 +54,7 @@ impl Governor {
         // otherwise.
         self.starts += 1;
         let peers = self.peers.as_ref();
-        let setting = setting(&self.members, &self.neighbours, peers).with_run(self.starts);
+        let setting = setting(&self.members, &self.links, peers).with_run(self.starts);
         let driver = Driver::start_alone(&self.mechanism, setting, &offers(peers.is_some()))?;
         for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
             (state.wanted, state.planned) = (None, false);

@@ -166,6 +166,8 @@ pub enum Why {
     Safety(&'static str),
     /// A changed configuration.
     Reload,
+    /// Measured rates of the links.
+    Links,
 }
 
 impl Why {
@@ -176,6 +178,7 @@ impl Why {
             Why::Decision(r) => r.code,
             Why::Override(code) | Why::Safety(code) => code,
             Why::Reload => "reload",
+            Why::Links => "links",
         }
     }
 }

@@ -43,6 +43,9 @@ const PACKET: u64 = 1500;
 /// Application data in a packet of `PACKET` bytes (TCP over IPv4 with timestamps).
 const PAYLOAD: u32 = 1448;
 
+/// Factor by which a measured rate of a link has to differ from the one in use, and time between two changes.
+const LINK_CHANGE: f64 = 1.25;
+const LINKS_AGAIN: Span = Span::from_secs(600);
 /// Part of the bound of `[[neighbour]]` from which traffic counts as bounded by it.
 const BINDS: f64 = 0.9;
 /// Consecutive samples at the bound after which this is reported.
@@ -135,7 +138,11 @@ pub enum Held {
 pub struct Governor {
     mode: Mode,
     mechanism: Mechanism,
+    /// Neighbours as configured, and their links as controls use them: with measured rates where these are known.
     neighbours: Vec<Neighbour>,
+    links: Vec<Neighbour>,
+    /// Time of the last change of the links' measured rates.
+    links_since: Option<Time>,
     discover: Option<Discover>,
     base: Layout,
     sample_every: Span,
@@ -186,6 +193,8 @@ impl Governor {
             mode: config.mode,
             mechanism: config.mechanism.clone(),
             neighbours: config.neighbours.clone(),
+            links: config.neighbours.clone(),
+            links_since: None,
             discover: config.discover.clone(),
             base: Governor::trial(config)?,
             sample_every: config.sample,
@@ -248,7 +257,11 @@ impl Governor {
         }
         self.mode = config.mode;
         self.mechanism = config.mechanism.clone();
-        self.neighbours.clone_from(&config.neighbours);
+        if self.neighbours != config.neighbours {
+            self.neighbours.clone_from(&config.neighbours);
+            self.links.clone_from(&config.neighbours);
+            self.links_since = None;
+        }
         self.discover.clone_from(&config.discover);
         self.base = base;
         self.sample_every = config.sample;
@@ -459,17 +472,58 @@ impl Governor {
         let meter = &member.directions[d].meter;
         meter.bytes + meter.packets * self.header[d]
     }
-    /// Returns the neighbours' links, which make up the bound.
-    pub fn neighbours(&self) -> &[Neighbour] {
-        &self.neighbours
+    /// Returns the neighbours' links, which make up the bound: with their measured rates where these are known.
+    pub fn links(&self) -> &[Neighbour] {
+        &self.links
+    }
+    /// True if the rate of a link is a measured one.
+    pub fn is_measured(&self, link: &Neighbour) -> bool {
+        self.links_since.is_some() && link.mac.is_some() && !self.neighbours.contains(link)
+    }
+
+    /// Takes over measured rates of the links, `None` where one is not known. The control starts again from the rate
+    /// that it has learned, if a rate has changed by a fourth, and at most once in [`LINKS_AGAIN`].
+    ///
+    /// # Errors
+    /// The control's refusal; the links stay as they were.
+    pub fn measure(&mut self, now: Time, rates: &[Option<BitRate>]) -> Result<(), StartError> {
+        let early = self.links_since.is_some_and(|at| now.since(at) < LINKS_AGAIN);
+        let far = |link: &Neighbour, rate: BitRate| {
+            let ratio = rate.0 as f64 / link.rate.0.max(1) as f64;
+            !(1.0 / LINK_CHANGE..=LINK_CHANGE).contains(&ratio)
+        };
+        let mut links = self.links.clone();
+        let known = links.iter_mut().zip(rates).filter_map(|(link, rate)| Some((link, (*rate)?)));
+        let mut changed = Vec::new();
+        for (link, rate) in known.filter(|(link, rate)| link.mac.is_some() && far(link, *rate)) {
+            changed.push(format!("to {} {rate}, not {}", link.name, link.rate));
+            (link.rate, link.capacity) = (rate, crate::gateway::config::capacity_of(rate));
+        }
+        if early || changed.is_empty() {
+            return Ok(());
+        }
+        let before = core::mem::replace(&mut self.links, links);
+        let learned = self.learned();
+        if let Err(refusal) = self.start_control(now, &Why::Links) {
+            self.links = before;
+            return Err(refusal);
+        }
+        self.links_since = Some(now);
+        self.carried = Carried::default();
+        if let Some(learned) = learned {
+            self.recall(now, learned);
+        }
+        let text = format!("the driver sends {}", changed.join("; "));
+        self.journal.note(now, Level::Info, "neighbour.measured", || text);
+        Ok(())
     }
     /// Returns the capacity of all links of `[[neighbour]]` together, as controls use it, IP bit/s.
     ///
     /// It is N / Σ 1/W (Jamshaid 2010 §7.5.2).
     pub fn bound(&self) -> Option<BitRate> {
-        let inverse: f64 = self.neighbours.iter().map(|n| 1.0 / n.capacity.0 as f64).sum();
+        let inverse: f64 = self.links.iter().map(|n| 1.0 / n.capacity.0 as f64).sum();
         (inverse > 0.0 && inverse.is_finite())
-            .then(|| BitRate((self.neighbours.len() as f64 / inverse).round() as u64))
+            .then(|| BitRate((self.links.len() as f64 / inverse).round() as u64))
     }
     /// Returns the part of [`Governor::bound`] that was used at the last sample.
     pub fn bound_used(&self) -> Option<f64> {

@@ -25,6 +25,7 @@ use super::headers::HeaderThread;
 use super::host::{Host, Phase};
 use super::journal::{Journal, Level};
 use super::kept::{Kept, KeptLearning, KeptOverride};
+use super::link_rates::LinkRates;
 use super::metrics;
 use super::probes::ProbeThread;
 use crate::daemon::process::Resources;
@@ -46,6 +47,8 @@ pub struct Parts {
     pub capture: HeaderThread,
     /// Sender of echo probes.
     pub probes: ProbeThread,
+    /// Reader of the links' rates.
+    pub rates: LinkRates,
     /// Sources that the discovery thread queries.
     pub discover: Wanted,
     /// Reads the configuration again.
@@ -125,6 +128,17 @@ impl<P: Shaper> Gateway<P> {
         self.host.governor.journal.note(now, level, code, text);
     }
 
+    /// Reads the rates at which the driver sends to the neighbours.
+    fn measure_links(&mut self) {
+        let (now, mesh) = (self.now(), self.config.layout.mesh.name());
+        let Some(rates) = self.parts.rates.look(now, mesh, &self.config.neighbours) else { return };
+        if let Err(refusal) = self.host.governor.measure(now, &rates) {
+            self.note(Level::Warning, "neighbour.unusable", || {
+                format!("measured rates are not used: {refusal}")
+            });
+        }
+    }
+
     fn offer_discovery(&self) {
         let mesh = self.config.layout.mesh.name().to_owned();
         if let Ok(mut wanted) = self.parts.discover.lock() {
@@ -149,6 +163,7 @@ impl<P: Shaper> Service for Gateway<P> {
         self.at = at;
         self.hear_others();
         let next = self.host.poll(at.now);
+        self.measure_links();
         self.read_headers();
         self.probe();
         self.tell_others();

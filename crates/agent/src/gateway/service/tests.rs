@@ -18,6 +18,7 @@ use crate::daemon::store::Store;
 use crate::gateway::config::Subscriber;
 use crate::gateway::fake::{Broken, FakeShaper};
 use crate::gateway::governor::{ClassIds, Governor};
+use crate::gateway::link_rates::LinkRates;
 use crate::gateway::probes::ProbeThread;
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::sources::{Discovery, FailedSource, SourceError};
@@ -91,6 +92,7 @@ impl Bench {
             peers: config.peers.clone().map(|p| (PeerSocket::new(p), inbox().0)),
             capture: HeaderThread::new(Instant::now()),
             probes: ProbeThread::new(Instant::now()),
+            rates: LinkRates::of_kernel(),
             discover: Wanted::default(),
             load: Box::new({
                 let file = file.clone();

@@ -108,8 +108,8 @@ fn names_of_causes_are_stable() {
         limiters.map(Limiter::name),
         ["nothing", "control", "aggregate", "plan", "override"]
     );
-    let codes = [Why::Start, Why::Override("o"), Why::Safety("s"), Why::Reload];
-    assert_eq!(codes.map(|w| w.code().to_owned()), ["start", "o", "s", "reload"]);
+    let codes = [Why::Start, Why::Override("o"), Why::Safety("s"), Why::Reload, Why::Links];
+    assert_eq!(codes.map(|w| w.code().to_owned()), ["start", "o", "s", "reload", "links"]);
 }
 
 // --- A meter ------------------------------------------------------------------------------------
@@ -695,8 +695,40 @@ fn a_flood_is_named() {
     assert!(!floods("s0", 0) && !floods("s1", 0) && !floods("s1", 1));
     let told = g.journal.totals().find(|t| t.0 == "rtt.flood").unwrap();
     assert_eq!(told.1, Level::Warning);
-    let change = g.member("s0").unwrap().directions[1].change.clone().unwrap();
-    assert!(change.why.code().starts_with("rtt.flood"), "{change:?}");
+}
+
+/// A measured rate of a link replaces the configured one, and the search goes on from what it had found.
+#[test]
+fn measured_rates_of_links_bound_the_control() {
+    let mut c = config(2, "pfrc", "");
+    let rate = BitRate(54_000_000);
+    (c.neighbours[0].rate, c.neighbours[0].capacity) =
+        (rate, crate::gateway::config::capacity_of(rate));
+    c.neighbours[0].mac = Some("02:00:00:00:00:01".parse().unwrap());
+    let name = c.neighbours[0].name.clone();
+    let mut g = governor(&c);
+    let (hint, bound) = (g.links()[0].rate, g.bound().unwrap());
+    let before = g.learned().unwrap();
+    let rates = |rate| [Some(rate)];
+    // Within a fourth nothing changes.
+    g.measure(at(10), &rates(BitRate(hint.0 * 9 / 10))).unwrap();
+    assert_eq!((g.bound(), g.journal.total("neighbour.measured")), (Some(bound), 0));
+    g.measure(at(20), &rates(BitRate(hint.0 / 3))).unwrap();
+    assert_eq!(g.journal.total("neighbour.measured"), 1);
+    assert!(g.bound().unwrap() < bound, "{:?}", g.bound());
+    let link = g.links()[0].clone();
+    assert!(g.is_measured(&link) && link.name == name && link.rate.0 == hint.0 / 3);
+    assert!(g.learned().unwrap() <= before);
+    // At most once in ten minutes.
+    g.measure(at(40), &rates(hint)).unwrap();
+    assert_eq!(g.links()[0].rate.0, hint.0 / 3);
+    g.measure(at(700), &rates(hint)).unwrap();
+    assert_eq!(g.bound(), Some(bound));
+    // Links without an address keep the configured rate.
+    c.neighbours[0].mac = None;
+    let mut plain = governor(&c);
+    plain.measure(at(10), &rates(BitRate(hint.0 / 3))).unwrap();
+    assert_eq!(plain.bound(), Some(bound));
 }
 
 /// Samples of a fault never reach the control, nor does traffic without limits.

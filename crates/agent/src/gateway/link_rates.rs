@@ -1,0 +1,189 @@
+//! Measured rates of the links to the gateway's neighbours, by the driver's station dump.
+
+use fairmesh_linux::nl80211::{Nl80211, Radio};
+use fairmesh_linux::{Error, MacAddr};
+use fairmesh_units::{BitRate, Span, Time};
+
+use crate::gateway::config::Neighbour;
+
+/// Interval of station dumps.
+const EVERY: Span = Span::from_secs(10);
+/// Interval of attempts to open the radio.
+const AGAIN: Span = Span::from_secs(300);
+/// Packets to a neighbour between two dumps from which its rate counts: management frames have basic rates.
+const PACKETS: u32 = 20;
+/// Number of last rates of which the median counts.
+const SAMPLES: usize = 9;
+
+/// Opens the radio of an interface.
+pub type OpenRadio = Box<dyn FnMut(&str) -> Result<Box<dyn Radio>, Error>>;
+
+/// A station that the configuration names.
+#[derive(Debug)]
+struct Link {
+    mac: MacAddr,
+    /// Packets sent to it at the last dump.
+    packets: Option<u32>,
+    /// Last rates at which the driver sent to it, the latest last.
+    rates: Vec<BitRate>,
+}
+
+/// Reader of the rates at which the driver sends to the neighbours.
+pub struct LinkRates {
+    open: OpenRadio,
+    radio: Option<Box<dyn Radio>>,
+    due: Time,
+    links: Vec<Link>,
+}
+
+impl LinkRates {
+    /// Returns a reader that opens radios by `open`.
+    pub fn new(open: OpenRadio) -> Self {
+        LinkRates { open, radio: None, due: Time::ZERO, links: Vec::new() }
+    }
+
+    /// Returns a reader of this machine's radios.
+    pub fn of_kernel() -> Self {
+        Self::new(Box::new(|name| Ok(Box::new(Nl80211::open(name)?) as Box<dyn Radio>)))
+    }
+
+    /// Reads the stations when that is due; returns each neighbour's median rate, `None` where it is not known.
+    ///
+    /// Returns nothing while no dump is due, without neighbours that have a MAC address, and where the driver has no
+    /// station dump.
+    pub fn look(
+        &mut self,
+        now: Time,
+        interface: &str,
+        neighbours: &[Neighbour],
+    ) -> Option<Vec<Option<BitRate>>> {
+        if now < self.due || neighbours.iter().all(|n| n.mac.is_none()) {
+            return None;
+        }
+        self.due = now + EVERY;
+        if self.radio.is_none() {
+            self.radio = (self.open)(interface).ok();
+        }
+        let stations = self.radio.as_mut().and_then(|radio| radio.stations().ok());
+        let Some(stations) = stations else {
+            (self.radio, self.due) = (None, now + AGAIN);
+            return None;
+        };
+        for station in stations {
+            let named = neighbours.iter().any(|n| n.mac == Some(station.mac));
+            let (true, Some(rate), Some(packets)) = (named, station.tx_rate, station.tx_packets)
+            else {
+                continue;
+            };
+            let at = self.links.iter().position(|l| l.mac == station.mac).unwrap_or_else(|| {
+                self.links.push(Link { mac: station.mac, packets: None, rates: Vec::new() });
+                self.links.len() - 1
+            });
+            let link = &mut self.links[at];
+            let before = link.packets.replace(packets);
+            if rate.0 > 0 && before.is_some_and(|b| packets.wrapping_sub(b) >= PACKETS) {
+                link.rates.push(rate);
+                let old = link.rates.len().saturating_sub(SAMPLES);
+                link.rates.drain(..old);
+            }
+        }
+        let median = |n: &Neighbour| {
+            let link = self.links.iter().find(|l| n.mac == Some(l.mac))?;
+            let mut rates = link.rates.clone();
+            rates.sort_unstable();
+            (rates.len() > SAMPLES / 2).then(|| rates[rates.len() / 2])
+        };
+        Some(neighbours.iter().map(median).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use fairmesh_linux::nl80211::{Station, Survey};
+
+    use super::*;
+
+    type Shared = Rc<RefCell<Vec<Station>>>;
+
+    struct Fake(Shared);
+
+    impl Radio for Fake {
+        fn survey(&mut self) -> Result<Vec<Survey>, Error> {
+            Ok(Vec::new())
+        }
+        fn stations(&mut self) -> Result<Vec<Station>, Error> {
+            Ok(self.0.borrow().clone())
+        }
+    }
+
+    fn station(last: u8, packets: u32, mbit: u64) -> Station {
+        Station {
+            mac: MacAddr([2, 0, 0, 0, 0, last]),
+            inactive_ms: None,
+            rx_bytes: None,
+            tx_bytes: None,
+            rx_packets: None,
+            tx_packets: Some(packets),
+            tx_retries: None,
+            tx_failed: None,
+            signal: None,
+            signal_average: None,
+            tx_rate: Some(BitRate(mbit * 1_000_000)),
+            rx_rate: None,
+            expected_throughput: None,
+            rx_airtime_us: None,
+            tx_airtime_us: None,
+        }
+    }
+
+    #[test]
+    fn a_rate_is_the_median_of_dumps_with_traffic() {
+        let all = Shared::default();
+        let there = Rc::clone(&all);
+        let open: OpenRadio = Box::new(move |_| Ok(Box::new(Fake(Rc::clone(&there)))));
+        let mut rates = LinkRates::new(open);
+        let named = |mac| Neighbour {
+            name: "n".into(),
+            rate: BitRate(54_000_000),
+            capacity: BitRate(20_000_000),
+            mac,
+        };
+        let neighbours = [named(Some(MacAddr([2, 0, 0, 0, 0, 1]))), named(None)];
+        let mut at = |second: u64, packets: u32, mbit: u64| {
+            *all.borrow_mut() = vec![station(1, packets, mbit), station(9, packets, 1)];
+            rates.look(Time::ZERO + Span::from_secs(second), "m", &neighbours)
+        };
+        // The first dump has nothing to compare with, and an idle link shows the rate of management frames.
+        assert_eq!(at(0, 0, 6), Some(vec![None, None]));
+        assert_eq!(at(5, 100, 6), None, "not due");
+        for n in 1..5 {
+            assert_eq!(at(10 * n, 5 * n as u32, 1), Some(vec![None, None]));
+        }
+        let seen: Vec<_> = [24, 24, 54, 12, 24, 24].into_iter().zip(5..).collect();
+        let last = seen.iter().map(|&(mbit, n)| at(10 * n, 1000 * n as u32, mbit)).last().unwrap();
+        assert_eq!(last, Some(vec![Some(BitRate(24_000_000)), None]));
+        assert_eq!(at(300, 10_010, 1), last, "10 packets say nothing");
+    }
+
+    #[test]
+    fn a_radio_without_dumps_is_tried_again_later() {
+        let tries = Rc::new(RefCell::new(0));
+        let count = Rc::clone(&tries);
+        let open: OpenRadio = Box::new(move |_| {
+            *count.borrow_mut() += 1;
+            Err(Error::NoInterface("m".into()))
+        });
+        let mut rates = LinkRates::new(open);
+        let mac = Some(MacAddr([2, 0, 0, 0, 0, 1]));
+        let n = Neighbour { name: "n".into(), rate: BitRate(1), capacity: BitRate(1), mac };
+        let mut at = |second: u64| {
+            let now = Time::ZERO + Span::from_secs(second);
+            assert_eq!(rates.look(now, "m", core::slice::from_ref(&n)), None);
+            *tries.borrow()
+        };
+        assert_eq!([at(0), at(10), at(299), at(300)], [1, 1, 1, 2]);
+    }
+}
