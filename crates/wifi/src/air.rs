@@ -79,7 +79,7 @@ pub struct Air {
     pub(crate) relays: bool,
     /// Capture margin as a power ratio; with the rules of ns-2 only.
     pub(crate) capture: f64,
-    /// Exclusive upper bound of the backoff draw, less the contention window.
+    /// Exclusive upper bound of a backoff draw with the rules of ns-2, less the contention window.
     pub(crate) draw_above: u32,
     pub(crate) stations: Vec<Station>,
     pub(crate) wakes: Deadlines,
@@ -265,7 +265,7 @@ impl Air {
         self.transmissions += 1;
         self.mix(now ^ u64::from(from) << 48 ^ u64::from(f.to) << 32 ^ u64::from(f.bytes) << 8);
         let s = &mut self.stations[i];
-        if self.rules.backs_off() {
+        if U::NS2 && self.rules.backs_off() {
             s.count_down_ns2(now, &self.t);
         }
         s.count_down(now, &self.t, u64::from(U::EDCA));
@@ -277,7 +277,7 @@ impl Air {
         if s.lock_from != NOBODY {
             // A SIFS response is sent whatever arrives: that reception is abandoned.
             self.rx_total[i] += s.received(now);
-            if self.rules.own_frame {
+            if U::NS2 && self.rules.own_frame {
                 (s.doomed, s.too_weak, s.noticed) = (true, true, false);
             } else {
                 s.lock_from = NOBODY;
@@ -297,7 +297,7 @@ impl Air {
             self.observe(from, now, &f, upper);
         }
 
-        if self.ns2 {
+        if U::NS2 {
             self.arrive_ns2(from, now, &f);
             return;
         }

@@ -136,7 +136,7 @@ impl Air {
         }
         let cw = self.next_cw::<U>(station, self.stations[i].cw);
         self.stations[i].cw = cw;
-        self.draw(station, now);
+        self.draw::<U>(station, now);
         // This slot is over for it.
         self.stations[i].backoff_from = now + self.t.slot;
     }

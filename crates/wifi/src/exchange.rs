@@ -46,7 +46,7 @@ impl Air {
         let i = station as usize;
         let always = if self.relays { self.rules.relay_backoff } else { self.rules.idle_backoff };
         let s = &mut self.stations[i];
-        if always {
+        if U::NS2 && always {
             s.count_down_ns2(now, &self.t);
             if s.expired {
                 s.slots = self.backoff_rng[i].below(s.cw + self.draw_above);
@@ -163,14 +163,12 @@ impl Air {
     /// Sends the packet itself, after the backoff or SIFS after a CTS.
     pub(crate) fn send_data<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
-        if self.ns2
-            && self.stations[i].phase == Phase::ClearToSend
-            && self.is_held_ns2(station, now)
+        if U::NS2 && self.stations[i].phase == Phase::ClearToSend && self.is_held_ns2(station, now)
         {
             let cw = self.next_cw::<U>(station, self.stations[i].cw);
             self.stations[i].cw = cw;
             self.stations[i].phase = Phase::Contending;
-            self.draw(station, now);
+            self.draw::<U>(station, now);
             self.rearm::<U>(station);
             return;
         }
@@ -214,7 +212,7 @@ impl Air {
         let i = station as usize;
         let s = &mut self.stations[i];
         s.answer_at = NEVER;
-        if self.ns2 && s.answer == Answer::Cts && self.is_held_ns2(station, now) {
+        if U::NS2 && s.answer == Answer::Cts && self.is_held_ns2(station, now) {
             self.rearm::<U>(station);
             return;
         }
@@ -242,7 +240,7 @@ impl Air {
             on_air: true,
         };
         self.begin(station, now, f, upper);
-        if self.ns2 && kind == FrameKind::Cts {
+        if U::NS2 && kind == FrameKind::Cts {
             self.await_data_ns2(station, &f);
         }
     }
@@ -282,11 +280,11 @@ impl Air {
             } else {
                 self.overheard(from, to, now, f, upper);
             }
-        } else if self.rules.deferral {
+        } else if U::NS2 && self.rules.deferral {
             if s.tx_end <= now {
                 s.extend_nav(now + self.t.difs + self.t.eifs_extra);
             }
-        } else if !(self.ns2 && s.tx_end > now) {
+        } else if !(U::NS2 && s.tx_end > now) {
             // IEEE 802.11-2020 §10.3.2.3.7: EIFS from the end of the bad frame.
             s.eifs_at = now + self.t.eifs_extra;
         }
@@ -338,7 +336,7 @@ impl Air {
                 let packet = m.packet.packet;
                 self.counters[i].received += 1;
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
-                self.relays = true;
+                self.relays = U::NS2;
                 self.take_next(to, now, false, upper);
                 self.relays = false;
             }
@@ -348,7 +346,7 @@ impl Air {
                     let deaf = self.aggregates.as_ref().is_some_and(|a| a.deaf_to_nav);
                     U::TODAY && (s.nav_of == from || deaf)
                 };
-                let takes_rts = match self.ns2 {
+                let takes_rts = match U::NS2 {
                     true => !matches!(s.phase, Phase::AwaitAck | Phase::AwaitCts),
                     false => s.nav_end() <= now || holds(),
                 };
@@ -405,7 +403,7 @@ impl Air {
                 s.nav_of =
                     if matches!(f.kind, FrameKind::Rts | FrameKind::Data) { from } else { f.to };
             }
-            s.nav_reset_at = if f.kind == FrameKind::Rts && !self.ns2 {
+            s.nav_reset_at = if f.kind == FrameKind::Rts && !U::NS2 {
                 now + self.phy.nav_reset(f.rate).as_nanos()
             } else {
                 0
@@ -432,7 +430,7 @@ impl Air {
             from => self.rx_start::<U>(&self.on_air[from as usize]),
         };
         let s = &mut self.stations[i];
-        if !self.rules.timeout
+        if !(U::NS2 && self.rules.timeout)
             && s.lock_from != NOBODY
             && s.lock_at + rx_start <= now
             && s.lock_end > now
@@ -480,7 +478,7 @@ impl Air {
             let s = &mut self.stations[i];
             s.cw = cw;
             s.phase = Phase::Contending;
-            self.draw(station, now);
+            self.draw::<U>(station, now);
             if U::EDCA {
                 // Packets that arrived for other categories while the exchange ran.
                 self.take_each(station, now, true, upper);
@@ -541,7 +539,7 @@ impl Air {
         s.rts_failures = 0;
         s.cw = cw;
         s.phase = Phase::Idle;
-        self.draw(station, now);
+        self.draw::<U>(station, now);
         if (U::TODAY && !self.service[i].mpdus.is_empty()) || self.load(station, now, upper) {
             self.stations[i].phase = Phase::Contending;
             if U::TODAY && answered && self.keeps_the_medium(station, now, upper) {
@@ -565,9 +563,10 @@ impl Air {
 
     /// Draws a new backoff, regardless of the rest of the last one (IEEE 802.11-2020 §10.3.3).
     #[inline(always)]
-    pub(crate) fn draw(&mut self, station: u32, now: u64) {
+    pub(crate) fn draw<U: Upper>(&mut self, station: u32, now: u64) {
         let s = &mut self.stations[station as usize];
-        s.slots = self.backoff_rng[station as usize].below(s.cw + self.draw_above);
+        let above = if U::NS2 { self.draw_above } else { 1 };
+        s.slots = self.backoff_rng[station as usize].below(s.cw + above);
         s.backoff_from = now;
         s.expired = false;
     }

@@ -25,7 +25,7 @@
 //! Rules 1 to 6 can be replaced by the standard's one by one (`Ns2Rules`), to measure the effect of each.
 
 use fairmesh_phy::frame::CTS;
-use fairmesh_units::{Span, Time};
+use fairmesh_units::Time;
 
 use crate::air::{Air, Transmission};
 use crate::frame::FrameKind;
@@ -147,11 +147,7 @@ impl Air {
     }
 
     /// Returns the time from the end of a frame until its response counts as missing (rule 6), ns.
-    /// `standard`: the standard's value.
-    pub(crate) fn patience(&self, f: &Transmission, standard: Span) -> u64 {
-        if !self.rules.timeout {
-            return standard.as_nanos();
-        }
+    pub(crate) fn response_timeout_ns2(&self, f: &Transmission) -> u64 {
         let response = self.phy.response(f.rate);
         let answer = match f.kind {
             FrameKind::Rts => self.phy.airtime(f.rate, CTS),

@@ -2,10 +2,10 @@
 
 use fairmesh_units::{NodeId, Time};
 
-use crate::air::Air;
+use crate::air::{Air, Transmission};
 use crate::frame::FrameKind;
 use crate::station::{NEVER, NOBODY, Phase};
-use crate::upper::{Aggregating, Upper};
+use crate::upper::{Aggregating, ByCategory, Ns2, Upper};
 
 impl Air {
     /// Returns the instant of the next event; [`Time::NEVER`] if there is none.
@@ -17,21 +17,33 @@ impl Air {
     /// Processes the next event and returns its instant.
     #[inline]
     pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
-        if self.aggregates.is_some() { self.act_today(upper) } else { self.act(upper) }
+        if self.aggregates.is_some() || self.ns2 {
+            self.act_otherwise(upper)
+        } else {
+            self.act(upper)
+        }
     }
 
-    /// Separate, so that the code for other networks is compiled as if there were none with aggregation.
+    /// Separate, so that the code of 802.11a, b and g by the standard is compiled as if there were no other.
     #[inline(never)]
-    fn act_today<U: Upper>(&mut self, upper: &mut U) -> Time {
+    fn act_otherwise<U: Upper>(&mut self, upper: &mut U) -> Time {
+        if self.ns2 {
+            return self.act_ns2(upper);
+        }
         if self.categories.is_some() {
             return self.act_by_category(upper);
         }
-        self.act(&mut Aggregating::<_, false>(upper))
+        self.act(&mut Aggregating::new(upper))
     }
 
     #[inline(never)]
     fn act_by_category<U: Upper>(&mut self, upper: &mut U) -> Time {
-        self.act(&mut Aggregating::<_, true>(upper))
+        self.act(&mut ByCategory::new(upper))
+    }
+
+    #[inline(never)]
+    fn act_ns2<U: Upper>(&mut self, upper: &mut U) -> Time {
+        self.act(&mut Ns2::new(upper))
     }
 
     #[inline]
@@ -79,20 +91,36 @@ impl Air {
         if self.is_busy(node) {
             return;
         }
-        if self.aggregates.is_some() {
-            self.kick_today(at, node, upper);
+        if self.aggregates.is_some() || self.ns2 {
+            self.kick_otherwise(at, node, upper);
         } else {
             self.take_next(node.0, at.as_nanos(), false, upper);
         }
     }
 
     #[inline(never)]
-    fn kick_today<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
-        if self.categories.is_some() {
-            self.take_each(node.0, at.as_nanos(), false, &mut Aggregating::<_, true>(upper));
-            return;
+    fn kick_otherwise<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        if self.ns2 {
+            self.take_next(node.0, at.as_nanos(), false, &mut Ns2::new(upper));
+        } else if self.categories.is_some() {
+            self.take_each(node.0, at.as_nanos(), false, &mut ByCategory::new(upper));
+        } else {
+            self.take_next(node.0, at.as_nanos(), false, &mut Aggregating::new(upper));
         }
-        self.take_next(node.0, at.as_nanos(), false, &mut Aggregating::<_, false>(upper));
+    }
+
+    /// Returns the time from the end of a frame until its response counts as missing, ns.
+    #[inline]
+    fn response_timeout<U: Upper>(&self, f: &Transmission) -> u64 {
+        if U::NS2 && self.rules.timeout {
+            return self.response_timeout_ns2(f);
+        }
+        let response = self.phy.response(f.rate);
+        let timeout = match f.kind {
+            FrameKind::Rts => response.cts_timeout,
+            _ => response.ack_timeout,
+        };
+        timeout.as_nanos()
     }
 
     /// Handles the end of a frame on the air.
@@ -102,12 +130,10 @@ impl Air {
         self.on_air[i].on_air = false;
         match self.stations[i].phase {
             Phase::AwaitAck if f.kind == FrameKind::Data => {
-                self.stations[i].wait_at =
-                    now + self.patience(&f, self.phy.response(f.rate).ack_timeout);
+                self.stations[i].wait_at = now + self.response_timeout::<U>(&f);
             }
             Phase::AwaitCts if f.kind == FrameKind::Rts => {
-                self.stations[i].wait_at =
-                    now + self.patience(&f, self.phy.response(f.rate).cts_timeout);
+                self.stations[i].wait_at = now + self.response_timeout::<U>(&f);
             }
             _ => {}
         }

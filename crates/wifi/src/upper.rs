@@ -24,6 +24,9 @@ pub trait Upper {
     /// True if stations have several access categories; set by the medium like [`Upper::TODAY`].
     #[doc(hidden)]
     const EDCA: bool = false;
+    /// True if the rules of ns-2 hold; set by the medium like [`Upper::TODAY`].
+    #[doc(hidden)]
+    const NS2: bool = false;
 
     /// Returns the next packet of an access category, if any, for the MAC of `node`, which is free.
     ///
@@ -72,14 +75,32 @@ pub trait Upper {
     }
 }
 
-/// The layer above stations that aggregate frames, with or without several access categories.
-pub(crate) struct Aggregating<'a, U, const EDCA: bool>(pub &'a mut U);
+/// The layer above stations of another kind than 802.11a, b and g by the standard; their code is compiled apart.
+pub(crate) struct Special<'a, U, const TODAY: bool, const EDCA: bool, const NS2: bool>(&'a mut U);
 
-impl<U: Upper, const EDCA: bool> Upper for Aggregating<'_, U, EDCA> {
+/// The layer above stations that aggregate frames and have one access category.
+pub(crate) type Aggregating<'a, U> = Special<'a, U, true, false, false>;
+/// The layer above stations that aggregate frames and have several access categories.
+pub(crate) type ByCategory<'a, U> = Special<'a, U, true, true, false>;
+/// The layer above stations with the rules of ns-2.
+pub(crate) type Ns2<'a, U> = Special<'a, U, false, false, true>;
+
+impl<'a, U, const TODAY: bool, const EDCA: bool, const NS2: bool> Special<'a, U, TODAY, EDCA, NS2> {
+    /// Wraps the layer above.
+    #[inline]
+    pub fn new(upper: &'a mut U) -> Self {
+        Special(upper)
+    }
+}
+
+impl<U: Upper, const TODAY: bool, const EDCA: bool, const NS2: bool> Upper
+    for Special<'_, U, TODAY, EDCA, NS2>
+{
     const OBSERVE: bool = U::OBSERVE;
     const OVERHEAR: bool = U::OVERHEAR;
-    const TODAY: bool = true;
+    const TODAY: bool = TODAY;
     const EDCA: bool = EDCA;
+    const NS2: bool = NS2;
 
     #[inline]
     fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
