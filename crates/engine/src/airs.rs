@@ -6,8 +6,8 @@ use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::{
-    Air, ChannelTime, Hearing, LinkId, LinkLosses, MacConfig, MacCounters, NoiseSource, Setup,
-    Upper,
+    Air, ChannelTime, Hearing, LinkId, LinkLosses, MacConfig, MacCounters, MacState, NoiseSource,
+    Setup, Upper,
 };
 
 /// The medium of `[radio]` and the media of radios with other settings.
@@ -141,6 +141,11 @@ impl Airs {
     /// Returns a station's time until `now`, divided by channel state.
     pub fn channel_time(&self, now: Time, node: NodeId) -> ChannelTime {
         self.at(node).channel_time(now, node)
+    }
+
+    /// Returns the state of a station's MAC.
+    pub fn mac_state(&self, node: NodeId) -> MacState {
+        self.at(node).mac_state(node)
     }
 
     /// Returns the number of transmissions so far.

@@ -31,6 +31,6 @@ pub use observe::Observer;
 pub use revision::REVISION;
 pub use simulation::{
     CancelToken, FlowSnapshot, Inputs, QueueSnapshot, Simulation, Snapshot, Status,
-    needs_fair_rates, run, run_observed, run_under,
+    needs_fair_rates, run, run_observed, run_observed_until, run_under,
 };
 pub use world::{RunOptions, subscribers};

@@ -1,10 +1,10 @@
-//! Observation of a run's frames while it happens.
+//! Observation of a run's frames and stations while it happens.
 
 use std::any::Any;
 
 use fairmesh_transport::{Segment, quic};
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
-pub use fairmesh_wifi::{BlockAck, Subframe};
+pub use fairmesh_wifi::{AttemptOutcome, Backoff, BlockAck, MacState, Subframe};
 
 /// Kinds of frame on the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,4 +115,18 @@ pub enum AirPayload {
 pub trait Observer: Any + Send {
     /// Receives a frame at its start: each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
     fn frame(&mut self, _frame: &AirFrame) {}
+
+    /// Receives the outcome of the last RTS or data frame of `from` to `to`, when the sender knows it.
+    fn attempted(&mut self, _now: Time, _from: NodeId, _to: NodeId, _outcome: &AttemptOutcome) {}
+}
+
+/// State of one wireless node between two events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeState {
+    /// The node.
+    pub node: NodeId,
+    /// State of its MAC.
+    pub mac: MacState,
+    /// Packets that wait for the MAC, those of a control's classes included.
+    pub queue_packets: u32,
 }

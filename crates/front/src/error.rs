@@ -75,13 +75,15 @@ impl From<fairmesh_testbed::TestbedError> for CliError {
 }
 
 /// The options that set the laboratory's settings, by the setting's name.
-pub const FLAGS: [(&str, &str); 22] = [
+pub const FLAGS: [(&str, &str); 24] = [
     ("channel", "--channel"),
     ("connections", "--connections"),
     ("control", "--control"),
     ("duration", "--duration"),
     ("flow count", "--flow-count"),
     ("flows", "--flows"),
+    ("for", "--for"),
+    ("from", "--from"),
     ("gateway", "--gateway"),
     ("graph", "--graph"),
     ("group", "--group"),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fairmesh_control::Registry;
 use fairmesh_engine::record::RunRecord;
-use fairmesh_engine::{CancelToken, Inputs, RunOptions, Simulation, run, run_observed};
+use fairmesh_engine::{CancelToken, Inputs, RunOptions, Simulation, run, run_observed_until};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Span};
 use rayon::prelude::*;
@@ -84,6 +84,29 @@ impl Pool<'_> {
             Simulation::new(Arc::new(scenario.clone()), options, inputs)?.finish()
         };
         run().map_err(|e| refused(scenario, e))
+    }
+
+    /// Runs a scenario once and captures its frames to `file`, all of them or those of one node.
+    ///
+    /// # Errors
+    /// If the engine rejects the scenario, the token is used, or the file cannot be written.
+    pub fn captured(
+        &self,
+        scenario: &Scenario,
+        options: &RunOptions,
+        file: &Path,
+        only: Option<NodeId>,
+    ) -> Result<RunRecord, LabError> {
+        let (pending, out) = PendingFile::beside(file)?;
+        let unwritable = |e: std::io::Error| LabError::at(file, FileProblem::Unwritable(e));
+        let out = std::io::BufWriter::with_capacity(1 << 16, out);
+        let capture = Capture::new(out, ports(scenario), only).map_err(unwritable)?;
+        let cancel = self.cancel.cloned().unwrap_or_default();
+        let (record, capture) = run_observed_until(scenario, options, capture, cancel)
+            .map_err(|e| refused(scenario, e))?;
+        capture.finish().map_err(unwritable)?;
+        pending.finish()?;
+        Ok(record)
     }
 
     /// Returns file and line of a run in the store, if present.
@@ -211,7 +234,7 @@ impl Batch {
         let done = all(pool, "comparing", &runs, |(scenario, options)| match &self.captures {
             Some(folder) if options.seed == first => {
                 let file = folder.join(format!("{}.pcap", scenario.control()));
-                captured(scenario, options.seed, self.sample, &file, None)
+                pool.captured(scenario, options, &file, None)
             }
             _ => pool.measured(scenario, options),
         })?;
@@ -281,29 +304,6 @@ pub fn once(scenario: &Scenario, seed: u64, sample: Option<Span>) -> Result<RunR
 /// If the engine rejects the scenario.
 pub fn measured(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, LabError> {
     run(scenario, options).map_err(|e| refused(scenario, e))
-}
-
-/// Runs a scenario once and captures its frames to `file`, all of them or those of one node.
-///
-/// # Errors
-/// If the engine rejects the scenario, or the file cannot be written.
-pub fn captured(
-    scenario: &Scenario,
-    seed: u64,
-    sample: Option<Span>,
-    file: &Path,
-    only: Option<NodeId>,
-) -> Result<RunRecord, LabError> {
-    let (pending, out) = PendingFile::beside(file)?;
-    let unwritable = |e: std::io::Error| LabError::at(file, FileProblem::Unwritable(e));
-    let out = std::io::BufWriter::with_capacity(1 << 16, out);
-    let capture = Capture::new(out, ports(scenario), only).map_err(unwritable)?;
-    let options = RunOptions { seed, sample, ..RunOptions::default() };
-    let (record, capture) =
-        run_observed(scenario, &options, capture).map_err(|e| refused(scenario, e))?;
-    capture.finish().map_err(unwritable)?;
-    pending.finish()?;
-    Ok(record)
 }
 
 fn refused(scenario: &Scenario, e: fairmesh_engine::EngineError) -> LabError {

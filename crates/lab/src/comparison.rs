@@ -6,6 +6,7 @@ use serde::Serialize;
 pub use crate::layout::{GENERATOR, SCHEMA};
 use crate::optimum::Optimum;
 use crate::summary::ControlSummary;
+use crate::timeline::TimelineSummary;
 use crate::tradeoff::tradeoffs;
 
 /// One run, as printed by `run --json`.
@@ -21,12 +22,15 @@ pub struct OneRun<'a> {
     /// Assumptions, changes and omissions, a sentence each; absent if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub notes: &'a [String],
+    /// Attempts of each link in the window of a timeline; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineSummary>,
 }
 
 impl<'a> OneRun<'a> {
     /// Builds the object from a record, and from the notes made before the run.
     pub fn of(record: &'a RunRecord, notes: &'a [String]) -> Self {
-        OneRun { schema: SCHEMA, record, generator: GENERATOR, notes }
+        OneRun { schema: SCHEMA, record, generator: GENERATOR, notes, timeline: None }
     }
 }
 

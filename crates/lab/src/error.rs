@@ -16,6 +16,7 @@ use crate::analysis::error::AnalysisError;
 use crate::optimum::error::OptimumError;
 use crate::store::error::StoreError;
 use crate::sweep::vary::AxisError;
+use crate::timeline::Window;
 
 pub use place::ErrorPlace;
 
@@ -86,6 +87,20 @@ pub enum SettingProblem {
         warmup: Span,
         /// Simulated time.
         duration: Span,
+    },
+    /// A window that starts after the run.
+    #[error("found {found}; expected less than the duration of {duration}")]
+    WindowStart {
+        /// Start of the window.
+        found: Span,
+        /// Simulated time.
+        duration: Span,
+    },
+    /// A window that is empty or too long.
+    #[error("found {found}; expected more than 0 s and at most {}", Window::LONGEST)]
+    WindowLength {
+        /// Length of the window.
+        found: Span,
     },
     /// A control that does not exist.
     #[error("{0}")]

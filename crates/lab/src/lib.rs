@@ -25,6 +25,7 @@ pub mod summary;
 pub mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod timeline;
 pub mod tradeoff;
 pub mod verdict;
 

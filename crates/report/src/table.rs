@@ -8,6 +8,7 @@ use fairmesh_lab::record::RunRecord;
 use fairmesh_lab::summary::{
     ControlSummary, FlowSummary, MovingLimits, OURS, SubscriberSummary, flow_label, marked,
 };
+use fairmesh_lab::timeline::TimelineSummary;
 use fairmesh_lab::verdict::{LossyHop, Starving};
 
 /// Style of tables: one rule below the header and no other lines, so that columns are easy to cut.
@@ -307,6 +308,30 @@ fn subscribers(r: &ControlSummary) -> String {
     let mut t = table(&subscriber_header(r));
     subscriber_rows(r).into_iter().for_each(|cells| row(&mut t, cells));
     format!("{t}\n\n")
+}
+
+/// The table of a timeline: attempts and losses of each link in the window.
+pub fn timeline(summary: &TimelineSummary) -> String {
+    let head = ["link", "frames", "answered", "overlapped", "response lost", "not overlapped"];
+    let mut links = table(&head);
+    let mut causes = String::new();
+    for l in &summary.links {
+        let counts = [l.frames, l.answered, l.overlapped, l.response_lost, l.not_overlapped];
+        let label = format!("{} → {}", l.from, l.to);
+        row(&mut links, [label].into_iter().chain(counts.map(|c| c.to_string())));
+        let mut by: Vec<_> = l.overlapped_by.iter().collect();
+        by.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        if !by.is_empty() {
+            let by: Vec<String> = by.iter().map(|(name, n)| format!("{name} {n}")).collect();
+            let (from, to, of, lost) = (&l.from, &l.to, l.frames, l.overlapped);
+            let by = by.join(", ");
+            causes += &format!(
+                "\n{lost} of {of} frames from {from} did not arrive at {to} while others were on the air there: {by}"
+            );
+        }
+    }
+    let (from, until) = (summary.from_s, summary.until_s);
+    format!("RTS and data frames that began from {from} s to {until} s\n{links}{causes}")
 }
 
 /// The tables of `run`: flows, losses by cause, airtime per node.

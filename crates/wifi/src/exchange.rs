@@ -364,6 +364,7 @@ impl Air {
                 s.phase = Phase::ClearToSend;
                 s.wait_at = now + self.t.sifs;
                 self.service[i].spent += f.air;
+                self.report_answered(to, now, upper);
             }
             FrameKind::Ack | FrameKind::BlockAck if s.phase == Phase::AwaitAck => {
                 self.service[i].spent += f.air;
@@ -440,7 +441,7 @@ impl Air {
             self.rearm::<U>(station);
             return;
         }
-        self.count_unanswered(station);
+        self.count_unanswered(station, now, upper);
         let s = &mut self.stations[i];
         if s.lock_end + AFTER_RECEPTION != now {
             s.idle_at = s.idle_at.max(now);
@@ -489,6 +490,7 @@ impl Air {
 
     /// Handles the delivery of the packet in service.
     pub(crate) fn succeed<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        self.report_answered(station, now, upper);
         let v = &mut self.service[station as usize];
         if let Some(link) = v.link
             && self.adapters[link.0 as usize].learns()

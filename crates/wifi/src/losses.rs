@@ -1,10 +1,11 @@
 //! Attempts without an answer, per link, and the stations whose frames overlapped them.
 
-use fairmesh_units::NodeId;
+use fairmesh_units::{NodeId, Time};
 
 use crate::air::{Air, Transmission};
 use crate::neighbours::Neighbours;
 use crate::packet::LinkId;
+use crate::upper::Upper;
 
 /// Outcome of all attempts over one link: data frames, and the RTS frames before them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -21,6 +22,24 @@ pub struct LinkLosses {
     /// Each has the number of such frames. The receiver itself is listed if it was sending.
     /// One frame counts for each station that overlapped it. Sorted by station.
     pub overlapped_by: Vec<(NodeId, u64)>,
+}
+
+/// Outcome of one attempt over a link: of a data frame, or of the RTS before it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AttemptOutcome {
+    /// The response arrived.
+    Answered {
+        /// MPDUs that the receiver has; 0 for an RTS.
+        accepted: u16,
+    },
+    /// The frame, or an earlier attempt of it, arrived; the response did not.
+    AnswerLost,
+    /// The frame did not arrive, and these stations were on the air at the receiver meanwhile.
+    /// Indices from the number of stations on are interferers; the receiver itself is listed if it was sending.
+    Overlapped(Vec<NodeId>),
+    /// There was no response although no other frame overlapped this one.
+    /// It had frame errors, or the NAV of an RTS's receiver was not idle.
+    NotOverlapped,
 }
 
 /// Losses of all links, and the stations whose energy reaches each receiver.
@@ -71,23 +90,28 @@ impl Losses {
             of.answer_lost += 1;
             return;
         }
-        let frame = &air[from as usize];
-        let (start, end) = (frame.end - frame.air, frame.end);
-        // Most stations of a cell were last on the air before this frame.
-        let overlaps = |t: &Transmission| t.end > start && t.end - t.air < end;
         let mut clean = true;
-        for &k in &self.disturbers[to as usize] {
-            if overlaps(&air[k as usize]) && k != from {
-                clean = false;
-                of.overlap(k);
-            }
-        }
-        if overlaps(&air[to as usize]) {
+        for k in overlapping(&self.disturbers[to as usize], from, to, air) {
             clean = false;
-            of.overlap(to);
+            of.overlap(k);
         }
         of.clean += u64::from(clean);
     }
+}
+
+/// Returns the stations among `disturbers` of `to`, and `to` itself, that were on the air during the last frame of `from`.
+fn overlapping<'a>(
+    disturbers: &'a [u32],
+    from: u32,
+    to: u32,
+    air: &'a [Transmission],
+) -> impl Iterator<Item = u32> + 'a {
+    let frame = &air[from as usize];
+    let (start, end) = (frame.end - frame.air, frame.end);
+    // Most stations of a cell were last on the air before this frame.
+    let overlaps = move |t: &Transmission| t.end > start && t.end - t.air < end;
+    let others = disturbers.iter().copied().filter(move |&k| k != from && k != to);
+    others.chain([to]).filter(move |&k| overlaps(&air[k as usize]))
 }
 
 impl LinkLosses {
@@ -112,10 +136,34 @@ impl Air {
     }
 
     /// Counts the station's frame in hand as unanswered.
-    pub(crate) fn count_unanswered(&mut self, station: u32) {
+    pub(crate) fn count_unanswered<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let v = &self.service[station as usize];
         let Some(link) = v.link else { return };
         let arrived = v.mpdus.iter().take(v.aggregate).any(|m| m.accepted);
         self.losses.unanswered(link, station, v.to, arrived, &self.on_air);
+        if U::OBSERVE {
+            let disturbers = &self.losses.disturbers[v.to as usize];
+            let by: Vec<NodeId> =
+                overlapping(disturbers, station, v.to, &self.on_air).map(NodeId).collect();
+            let outcome = match (arrived, by.is_empty()) {
+                (true, _) => AttemptOutcome::AnswerLost,
+                (false, true) => AttemptOutcome::NotOverlapped,
+                (false, false) => AttemptOutcome::Overlapped(by),
+            };
+            upper.attempted(Time::from_nanos(now), NodeId(station), NodeId(v.to), &outcome);
+        }
+    }
+
+    /// Reports an attempt whose response arrived to an observing layer above.
+    #[inline]
+    pub(crate) fn report_answered<U: Upper>(&self, station: u32, now: u64, upper: &mut U) {
+        if U::OBSERVE {
+            let v = &self.service[station as usize];
+            if v.link.is_some() {
+                let accepted = v.mpdus.iter().take(v.aggregate).filter(|m| m.accepted).count();
+                let outcome = AttemptOutcome::Answered { accepted: accepted as u16 };
+                upper.attempted(Time::from_nanos(now), NodeId(station), NodeId(v.to), &outcome);
+            }
+        }
     }
 }

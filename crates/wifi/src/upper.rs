@@ -5,6 +5,7 @@ use fairmesh_units::{NodeId, Span, Time};
 use crate::access::Access;
 use crate::batch::Batch;
 use crate::frame::{OnAir, OnAirMpdu};
+use crate::losses::AttemptOutcome;
 use crate::packet::{LinkId, Outgoing, SendReport};
 
 /// The layer above the MAC of every station.
@@ -13,7 +14,7 @@ use crate::packet::{LinkId, Outgoing, SendReport};
 /// station named in the call (the MAC looks for them when the call returns), and for any other
 /// only by calling [`Air::kick`](crate::Air::kick) later.
 pub trait Upper {
-    /// True if [`Upper::on_air`] is to be called.
+    /// True if [`Upper::on_air`] and [`Upper::attempted`] are to be called.
     const OBSERVE: bool = false;
     /// True if [`Upper::overheard`] and [`Upper::arriving`] are to be called.
     const OVERHEAR: bool = false;
@@ -72,6 +73,12 @@ pub trait Upper {
     /// Handles the start of a frame, which carries these MPDUs; none if it is not data.
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         let _ = (frame, mpdus);
+    }
+
+    /// Handles the outcome of the last RTS or data frame of `from` to `to`, known at `now`.
+    /// Called only with [`Upper::OBSERVE`].
+    fn attempted(&mut self, now: Time, from: NodeId, to: NodeId, outcome: &AttemptOutcome) {
+        let _ = (now, from, to, outcome);
     }
 }
 
@@ -136,5 +143,9 @@ impl<U: Upper, const TODAY: bool, const EDCA: bool, const NS2: bool> Upper
     #[inline]
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         self.0.on_air(frame, mpdus);
+    }
+    #[inline]
+    fn attempted(&mut self, now: Time, from: NodeId, to: NodeId, outcome: &AttemptOutcome) {
+        self.0.attempted(now, from, to, outcome);
     }
 }

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 
 use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs};
+use fairmesh_units::Span;
 
 use super::shared::{SampleArgs, ScenarioArgs, SetArgs, Share};
 
 /// `fairmesh run`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh run scenarios/stack.toml\n  \
-                        fairmesh run scenarios/stack.toml --control source --seed 7 --pcap stack.pcap")]
+                        fairmesh run scenarios/stack.toml --control source --seed 7 --pcap stack.pcap\n  \
+                        fairmesh run scenarios/stack.toml --trace stack.pftrace --from \"31.2 s\" --for \"500 ms\"")]
 pub struct RunArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -31,6 +33,15 @@ pub struct RunArgs {
     /// Capture only what this node sends and receives; of what it repeats or passes on, the MAC header
     #[arg(long, value_name = "NODE", requires = "pcap")]
     pub pcap_at: Option<String>,
+    /// Write every frame, backoff and queue of a window as a timeline for Perfetto, in a folder that exists
+    #[arg(long, value_name = "FILE", conflicts_with = "pcap")]
+    pub trace: Option<PathBuf>,
+    /// Start of the timeline; by default the end of the warm-up
+    #[arg(long, value_name = "TIME", requires = "trace")]
+    pub from: Option<Span>,
+    /// Length of the timeline, at most 60 s
+    #[arg(long = "for", value_name = "TIME", requires = "trace", default_value = "500 ms")]
+    pub length: Span,
     /// Write a result folder (JSON, Parquet, report.html)
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,

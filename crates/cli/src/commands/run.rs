@@ -9,6 +9,7 @@ use fairmesh_lab::comparison::{Comparison, OneRun};
 use fairmesh_lab::files::folder::ResultFolder;
 use fairmesh_lab::notes::notes;
 use fairmesh_lab::source::load;
+use fairmesh_lab::timeline::{Window, traced};
 use fairmesh_lab::{Pool, batch};
 use fairmesh_report::results;
 use fairmesh_report::table;
@@ -49,11 +50,19 @@ pub fn run(
     // Always sampled: the curves of the limits show whether they settled.
     let sample = sample.or_else(|| Some(batch::sample_interval(scenario.duration())));
     let store = args.store.open(args.revision)?;
-    let record = match &args.pcap {
-        Some(file) => batch::captured(scenario, args.seed, sample, file, only)?,
-        None => {
-            let options = RunOptions { seed: args.seed, sample, ..RunOptions::default() };
-            let pool = Pool { store: store.as_ref(), ..Pool::default() };
+    let options = RunOptions { seed: args.seed, sample, ..RunOptions::default() };
+    let pool = Pool { store: store.as_ref(), ..Pool::default() };
+    let mut shown = None;
+    let record = match (&args.pcap, &args.trace) {
+        (Some(file), _) => pool.captured(scenario, &options, file, only)?,
+        (None, Some(file)) => {
+            let from = args.from.unwrap_or(scenario.warmup());
+            let window = Window { from, length: args.length };
+            let (record, summary) = traced(scenario, &options, window, file, &pool)?;
+            shown = Some(summary);
+            record
+        }
+        (None, None) => {
             if let Some(place) = pool.stored(scenario, &options) {
                 warn(&[format!("the run is taken from {place}")]);
             }
@@ -61,9 +70,13 @@ pub fn run(
         }
     };
     if args.json {
-        print_json(out, &OneRun::of(&record, &said))?;
+        print_json(out, &OneRun { timeline: shown, ..OneRun::of(&record, &said) })?;
     } else {
         out.write_all(table::run(&record).as_bytes())?;
+        if let (Some(summary), Some(file)) = (&shown, &args.trace) {
+            write!(out, "\n{}\n", table::timeline(summary))?;
+            writeln!(out, "\n{} is a trace for Perfetto: open it there.", file.display())?;
+        }
     }
     if let Some(folder) = folder {
         let records = [vec![record]];

@@ -3,7 +3,7 @@
 use fairmesh_queueing::{Item, Late, Queue};
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::{
-    Access, Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,
+    Access, AttemptOutcome, Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,
 };
 
 use super::Net;
@@ -63,6 +63,12 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
 
     fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, packet: u32) {
         self.listeners.overheard(node, from, packet);
+    }
+
+    fn attempted(&mut self, now: Time, from: NodeId, to: NodeId, outcome: &AttemptOutcome) {
+        if let Some(observer) = &mut self.observer {
+            observer.attempted(now, from, to, outcome);
+        }
     }
 
     #[inline]

@@ -10,18 +10,18 @@ use std::sync::Arc;
 use fairmesh_control::Mechanism;
 use fairmesh_queueing::DisciplineSpec;
 use fairmesh_scenario::Scenario;
-use fairmesh_units::{Span, Time};
+use fairmesh_units::{FlowId, Span, Time};
 
 use crate::error::EngineError;
 use crate::host::{self, ControlAt, Controls};
-use crate::observe::Observer;
+use crate::observe::{NodeState, Observer};
 use crate::record::RunRecord;
 use crate::world::collect::record;
 use crate::world::{RunOptions, World};
 
 pub use cancel::CancelToken;
 pub use inputs::{Inputs, needs_fair_rates};
-pub use runs::{run, run_observed, run_under};
+pub use runs::{run, run_observed, run_observed_until, run_under};
 pub use snapshot::{FlowSnapshot, QueueSnapshot, Snapshot};
 
 /// Simulated time between two checks of the [`CancelToken`].
@@ -163,6 +163,23 @@ impl Simulation {
     /// Returns the progress and current measures.
     pub fn snapshot(&self) -> Snapshot {
         each!(&self.world, world => snapshot::of(world))
+    }
+
+    /// Writes the state of each wireless node, in scenario order, to `states`, whose content is replaced.
+    pub fn node_states(&self, states: &mut Vec<NodeState>) {
+        states.clear();
+        each!(&self.world, world => states.extend(world.scenario.wireless().enumerate().map(
+            |(n, node)| NodeState {
+                node,
+                mac: world.air.mac_state(node),
+                queue_packets: world.net.waiting(n),
+            },
+        )));
+    }
+
+    /// Returns the congestion window of a flow's sender, bytes; `None` without congestion control.
+    pub fn congestion_window(&self, flow: FlowId) -> Option<u64> {
+        each!(&self.world, world => world.net.flows[flow.index()].cwnd())
     }
 
     /// Advances to the end of the scenario and returns the record.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairmesh_control::Mechanism;
 use fairmesh_scenario::Scenario;
 
-use super::{Inputs, Simulation};
+use super::{CancelToken, Inputs, Simulation};
 use crate::error::EngineError;
 use crate::observe::Observer;
 use crate::record::RunRecord;
@@ -25,16 +25,29 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, Engin
 ///
 /// # Errors
 /// See [`EngineError`]; the run has then not started.
-///
-/// # Panics
-/// Never: the observer that a simulation returns is the one it was given.
 pub fn run_observed<O: Observer>(
     scenario: &Scenario,
     options: &RunOptions,
     observer: O,
 ) -> Result<(RunRecord, O), EngineError> {
-    let mut inputs = Inputs::analytic(scenario, None)?;
-    inputs.observer = Some(Box::new(observer));
+    run_observed_until(scenario, options, observer, CancelToken::default())
+}
+
+/// Runs a scenario to its end, or until `cancel` is used, while `observer` receives every frame; returns both.
+///
+/// # Errors
+/// See [`EngineError`].
+///
+/// # Panics
+/// Never: the observer that a simulation returns is the one it was given.
+pub fn run_observed_until<O: Observer>(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observer: O,
+    cancel: CancelToken,
+) -> Result<(RunRecord, O), EngineError> {
+    let observer: Option<Box<dyn Observer>> = Some(Box::new(observer));
+    let inputs = Inputs { observer, cancel, ..Inputs::analytic(scenario, None)? };
     let simulation = Simulation::new(Arc::new(scenario.clone()), options, inputs)?;
     let (record, observer) = simulation.finish_observed()?;
     let observer: Box<dyn Any> = observer.expect("a simulation keeps its observer");
