@@ -336,9 +336,13 @@ impl Air {
                 let packet = m.packet.packet;
                 self.counters[i].received += 1;
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
-                self.relays = U::NS2;
+                if U::NS2 {
+                    self.relays = true;
+                }
                 self.take_next(to, now, false, upper);
-                self.relays = false;
+                if U::NS2 {
+                    self.relays = false;
+                }
             }
             FrameKind::Rts => {
                 // IEEE 802.11-2020 §10.3.2.9: no CTS while its NAV is busy, except for its TXOP holder (§10.23.2.4).
