@@ -95,7 +95,7 @@ pub fn with_bars_and<T>(
         }
     };
     let threads = self::threads(threads);
-    let outcome = work(&Pool { threads, progress: Some(&show), store, cancel: None });
+    let outcome = work(&Pool { threads, progress: Some(&show), store, ..Pool::default() });
     // A batch that was interrupted left its bar.
     lock().clear();
     outcome

@@ -32,6 +32,9 @@ pub struct Progress {
     pub total: usize,
 }
 
+/// Function that performs a job on its thread.
+pub type Around<'a> = &'a (dyn Fn(&mut (dyn FnMut() + Send)) + Sync);
+
 /// Threads, progress, store and cancellation of a batch.
 /// By default all cores and none of the others; results depend on none of them.
 #[derive(Clone, Copy, Default)]
@@ -44,6 +47,8 @@ pub struct Pool<'a> {
     pub progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
     /// Store from which runs are taken and to which they are added.
     pub store: Option<&'a Store>,
+    /// Called with each job on the job's thread, which it must perform once; for callers that prepare threads.
+    pub around: Option<Around<'a>>,
     /// Switch that ends the batch within its current runs, with [`LabError::Stopped`].
     /// A run that it ends leaves no record.
     pub cancel: Option<&'a CancelToken>,
@@ -268,6 +273,14 @@ pub fn all<J: Sync, T: Send>(
             stop.store(true, Ordering::Relaxed);
         }
     };
+    let perform = |job| match pool.around {
+        None => work(job),
+        Some(around) => {
+            let mut outcome = None;
+            around(&mut || outcome = Some(work(job)));
+            outcome.unwrap_or_else(|| Err(stopped()))
+        }
+    };
     report(0);
     threads.install(|| {
         jobs.par_iter()
@@ -277,7 +290,7 @@ pub fn all<J: Sync, T: Send>(
                 if stop.load(Ordering::Relaxed) || cancelled() {
                     return Err(stopped());
                 }
-                match work(job) {
+                match perform(job) {
                     Ok(outcome) => {
                         report(done.fetch_add(1, Ordering::Relaxed) + 1);
                         Ok(outcome)
@@ -350,6 +363,20 @@ mod tests {
             _ => Ok(()),
         });
         assert!(e.is_err());
+    }
+
+    #[test]
+    fn a_caller_prepares_the_thread_of_each_job() {
+        thread_local!(static READY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+        let around = |job: &mut (dyn FnMut() + Send)| {
+            READY.set(true);
+            job();
+            READY.set(false);
+        };
+        let pool = Pool { around: Some(&around), ..Pool::default() };
+        let done = all(&pool, "", &[1, 2, 3], |j| Ok((*j, READY.get()))).unwrap();
+        assert_eq!(done, [(1, true), (2, true), (3, true)]);
+        assert!(!READY.get());
     }
 
     #[test]

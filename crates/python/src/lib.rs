@@ -5,10 +5,12 @@
 
 mod errors;
 mod frame;
+mod mechanism;
 mod results;
 mod run;
 mod scenario;
 mod session;
+mod sweep;
 mod values;
 
 use pyo3::prelude::*;
@@ -22,11 +24,15 @@ mod module {
     #[pymodule_export]
     use crate::frame::{Frame, measures};
     #[pymodule_export]
+    use crate::mechanism::register;
+    #[pymodule_export]
     use crate::results::{Analysis, Results};
     #[pymodule_export]
     use crate::run::{capacity, compare, controls, optimum, run};
     #[pymodule_export]
     use crate::scenario::Scenario;
+    #[pymodule_export]
+    use crate::sweep::{Sweep, run_job};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

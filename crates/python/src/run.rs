@@ -1,10 +1,10 @@
 //! Runs, comparisons, the optimum and the analytic models.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use fairmesh_lab::analysis::Capacity;
 use fairmesh_lab::changes::{set_parameters, with_control};
-use fairmesh_lab::control::Registry;
 use fairmesh_lab::job::Measures;
 use fairmesh_lab::notes::notes;
 use fairmesh_lab::optimum::{OptimumReport, Per, optimum_of};
@@ -15,6 +15,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::{OrRaise, setting};
 use crate::frame::Frame;
+use crate::mechanism::{self, Guard};
 use crate::results::{Analysis, Results};
 use crate::scenario::Scenario;
 use crate::session::Session;
@@ -34,8 +35,9 @@ pub(crate) fn run(
     store: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Results> {
-    let registry = Registry::standard();
-    let mut world = scenario.world().clone();
+    let guard = Arc::<Guard>::default();
+    let registry = mechanism::registry(&guard);
+    let mut world = scenario.world_with(py, &registry)?;
     if let Some(control) = control {
         world = with_control(&world, control, &registry).or_raise(py)?;
     }
@@ -43,7 +45,7 @@ pub(crate) fn run(
     let sample = quantity::<Span>(py, "sample", sample)?;
     let options = Measures { sample, ..Measures::default() }.options(seed);
     let store = open(py, store)?;
-    let session = Session { threads: Some(1), store: store.as_ref(), progress };
+    let session = Session { guard: &guard, threads: Some(1), store: store.as_ref(), progress };
     let said = [world.warnings().to_vec(), notes(std::slice::from_ref(&world))].concat();
     let record = session.perform(py, |pool| pool.measured(&world, &options))?;
     let records = vec![vec![record]];
@@ -67,15 +69,16 @@ pub(crate) fn compare(
     store: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Results> {
-    let registry = Registry::standard();
-    let world = scenario.world();
+    let guard = Arc::<Guard>::default();
+    let registry = mechanism::registry(&guard);
+    let world = &scenario.world_with(py, &registry)?;
     let seeds = self::seeds(seeds)?;
     let mut batch = Batch::new(world, &controls, &registry, seeds.bounds()).or_raise(py)?;
     set_parameters(&mut batch.scenarios, &assignments(options)?).or_raise(py)?;
     batch.sample = quantity(py, "sample", sample)?;
     let said = [world.warnings().to_vec(), notes(&batch.scenarios)].concat();
     let store = open(py, store)?;
-    let session = Session { threads, store: store.as_ref(), progress };
+    let session = Session { guard: &guard, threads, store: store.as_ref(), progress };
     let (records, best) = session.perform(py, |pool| {
         // The longer work first, so that an error in it costs nothing.
         let best = optimum.then(|| search(pool, world, Per::usual(world))).transpose()?;
@@ -110,7 +113,7 @@ pub(crate) fn optimum(
         }
     };
     let store = open(py, store)?;
-    let session = Session { threads, store: store.as_ref(), progress };
+    let session = Session { guard: &Guard::default(), threads, store: store.as_ref(), progress };
     let found = session.perform(py, |pool| search(pool, world, per))?;
     let report = py.detach(|| OptimumReport::new(world, found.optimum, found.kept));
     Analysis::new(frame::optimum(&report), &report)
@@ -146,7 +149,7 @@ pub(crate) fn capacity(py: Python<'_>, scenario: &Scenario) -> PyResult<Analysis
 /// All controls: name, origin, one line each.
 #[pyfunction]
 pub(crate) fn controls() -> Frame {
-    frame::controls(&Registry::standard()).into()
+    frame::controls(&mechanism::registry(&Arc::default())).into()
 }
 
 fn open(py: Python<'_>, folder: Option<PathBuf>) -> PyResult<Option<Store>> {

@@ -1,6 +1,7 @@
 //! Scenarios, edited by key.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fairmesh_lab::changes::MapRadio;
 use fairmesh_lab::control::Registry;
@@ -15,6 +16,7 @@ use pythonize::pythonize;
 
 use crate::errors::{OrRaise, setting};
 use crate::frame::Frame;
+use crate::mechanism;
 use crate::values::{edit, quantity, toml_of};
 
 /// A mesh with its radios, flows and control. Keys are those of scenario files (docs/scenarios.md).
@@ -28,7 +30,7 @@ pub struct Scenario {
 
 impl Scenario {
     fn new(py: Python<'_>, source: Source, changes: Changes) -> PyResult<Self> {
-        let registry = Registry::standard();
+        let registry = mechanism::registry(&Arc::default());
         let world = py.detach(|| resolve(&source, &changes, &registry)).or_raise(py)?;
         Ok(Scenario { source, changes, world })
     }
@@ -36,6 +38,22 @@ impl Scenario {
     /// Returns the checked scenario.
     pub fn world(&self) -> &World {
         &self.world
+    }
+
+    /// Returns the checked scenario for runs with the mechanisms of a registry.
+    ///
+    /// # Errors
+    /// If the registry lacks the scenario's control.
+    pub fn world_with(&self, py: Python<'_>, registry: &Registry) -> PyResult<World> {
+        match mechanism::any() {
+            true => py.detach(|| resolve(&self.source, &self.changes, registry)).or_raise(py),
+            false => Ok(self.world.clone()),
+        }
+    }
+
+    /// Returns the text that was read, and its changes.
+    pub fn parts(&self) -> (&Source, &Changes) {
+        (&self.source, &self.changes)
     }
 
     fn changed(&self, py: Python<'_>, values: &Bound<'_, PyDict>) -> PyResult<Self> {

@@ -7,16 +7,19 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use fairmesh_lab::{CancelToken, LabError, Pool, Store};
+use fairmesh_lab::{LabError, Pool, Store};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
+use crate::mechanism::Guard;
 
 /// Longest time between two checks for signals.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 /// What a call is given beside its work.
 pub(crate) struct Session<'a> {
+    /// Link to the mechanisms of Python in its runs.
+    pub guard: &'a Guard,
     /// Number of concurrent runs; all cores by default.
     pub threads: Option<usize>,
     /// Store of runs.
@@ -37,22 +40,27 @@ impl Session<'_> {
         py: Python<'_>,
         work: impl FnOnce(&Pool<'_>) -> Result<T, LabError> + Send,
     ) -> PyResult<T> {
-        let cancel = CancelToken::default();
+        let cancel = &self.guard.cancel;
         let (store, threads) = (self.store, self.threads.and_then(NonZero::new));
         let progress = self.progress.as_ref();
         let (outcome, raised) = py.detach(|| {
             thread::scope(|scope| {
                 let (sender, receiver) = mpsc::channel();
-                let token = &cancel;
+                let token = cancel;
                 let worker = scope.spawn(move || {
                     let report = |p: fairmesh_lab::Progress| {
                         // The receiver outlives this thread.
                         let _ = sender.send((p.done, p.total));
                         ControlFlow::Continue(())
                     };
-                    let pool =
-                        Pool { threads, progress: Some(&report), store, cancel: Some(token) };
-                    work(&pool)
+                    let pool = Pool {
+                        threads,
+                        progress: Some(&report),
+                        store,
+                        cancel: Some(token),
+                        around: Some(&attached),
+                    };
+                    Python::attach(|py| py.detach(|| work(&pool)))
                 });
                 let mut raised: Option<PyErr> = None;
                 loop {
@@ -68,16 +76,25 @@ impl Session<'_> {
                             cancel.cancel();
                         }
                     }
+                    if cancel.is_cancelled() {
+                        // A mechanism that never returns would keep its run from ending.
+                        Python::attach(|py| interrupt(py, &self.guard.inside()));
+                    }
                 }
                 let outcome = worker.join().unwrap_or_else(|e| panic::resume_unwind(e));
                 (outcome, raised)
             })
         });
-        match raised {
+        match raised.or_else(|| self.guard.failure()) {
             Some(e) => Err(e),
             None => outcome.or_raise(py),
         }
     }
+}
+
+/// Performs a job on a thread that stays known to the interpreter: calls of mechanisms then cost a tenth.
+fn attached(job: &mut (dyn FnMut() + Send)) {
+    Python::attach(|py| py.detach(job));
 }
 
 fn attend(
@@ -90,4 +107,15 @@ fn attend(
         progress.call1(py, news)?;
     }
     Ok(())
+}
+
+/// Raises `KeyboardInterrupt` in threads that execute code of mechanisms.
+fn interrupt(py: Python<'_>, threads: &[u64]) {
+    if threads.is_empty() {
+        return;
+    }
+    let raise = || py.import("fairmesh._interrupt")?.call_method1("interrupt", (threads.to_vec(),));
+    if let Err(e) = raise() {
+        e.write_unraisable(py, None);
+    }
 }

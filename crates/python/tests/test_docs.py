@@ -18,6 +18,7 @@ def test_the_guide_runs_as_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     os.symlink(ROOT / "scenarios", tmp_path / "scenarios")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "guide"}
+    exec("import matplotlib; matplotlib.use('agg')", names)
     for block in blocks:
         if "from_arrow" in block:
             import pandas
@@ -25,3 +26,13 @@ def test_the_guide_runs_as_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
             if not hasattr(pandas.DataFrame, "from_arrow"):
                 block = re.sub(r".*from_arrow.*\n", "", block)
         exec(compile(block, "docs/python.md", "exec"), names)
+
+
+def test_the_lines_of_the_front_page_draw_its_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len([line for line in block.splitlines() if line]) == 7 and "docs/img/python.png" in (ROOT / "README.md").read_text()
+    os.symlink(ROOT / "scenarios", tmp_path / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    exec("import matplotlib; matplotlib.use('agg')", {})
+    exec(compile(block, "README.md", "exec"), {"__name__": "front"})
+    assert (tmp_path / "goodput.png").stat().st_size > 10_000

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use fairmesh_control::Registry;
 use fairmesh_lab::sweep::Sweep;
+use fairmesh_lab::{LabError, Seeds};
 use fairmesh_report::sweep::text;
 
 use crate::args::{SweepArgs, report};
@@ -23,15 +24,9 @@ pub fn run(
 ) -> Result<(), CliError> {
     let path = &args.scenario.scenario;
     let changes = args.scenario.changes.changes();
-    let sweep = Sweep::plan(
-        path,
-        &changes,
-        &args.vary,
-        &args.control,
-        &args.set.set,
-        args.seeds,
-        registry,
-    )?;
+    let seeds = Seeds::first(args.seeds.into()).map_err(|e| LabError::setting("seeds", e))?;
+    let sweep =
+        Sweep::plan(path, &changes, &args.vary, &args.control, &args.set.set, seeds, registry)?;
     warn(sweep.scenario().warnings());
     let store = Sweep::open(&args.out, args.revision.others())?;
     report(&store);

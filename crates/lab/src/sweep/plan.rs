@@ -18,7 +18,7 @@ use crate::job::{Choice, Job, JobKey, Measures, ScenarioHash, Source};
 use crate::record::RunRecord;
 use crate::source::{build, read};
 use crate::store::{OtherRevisions, Store};
-use crate::{BoxedError, Changes, FileProblem, LabError, Pool, SettingProblem};
+use crate::{BoxedError, Changes, FileProblem, Frame, LabError, Pool, Seeds, SettingProblem};
 
 /// Folder of the runs, in the folder of a sweep.
 pub const STORE: &str = "store";
@@ -39,7 +39,7 @@ pub struct Sweep {
     parameters: Vec<Assignment>,
     /// By point and control.
     cases: Vec<Case>,
-    seeds: u32,
+    seeds: Seeds,
 }
 
 /// One point under one control.
@@ -52,7 +52,7 @@ struct Case {
 
 impl Sweep {
     /// Reads a scenario and builds every point of the grid of `vary` (each `KEY=V1,V2,…`).
-    /// Each point runs under every control with the parameters in `set`, with seeds 1 to `seeds`.
+    /// Each point runs under every control with the parameters in `set`, with all `seeds`.
     ///
     /// # Errors
     /// If the file, the changes, a key, a value or a control is invalid.
@@ -62,17 +62,38 @@ impl Sweep {
         vary: &[impl AsRef<str>],
         controls: &[impl AsRef<str>],
         parameters: &[Assignment],
-        seeds: u32,
+        seeds: Seeds,
         registry: &Registry,
     ) -> Result<Self, LabError> {
         let axes = axes(vary)?;
-        let bytes = read(path)?;
+        let source = Source::new(path, &read(path)?)?;
+        Self::of(source, changes, axes, controls, parameters, seeds, registry)
+    }
+
+    /// Builds every point of the grid of `axes` of a scenario that was read; otherwise as [`Sweep::plan`].
+    ///
+    /// # Errors
+    /// If the changes, a key, a value or a control is invalid, or a key is varied twice.
+    pub fn of(
+        source: Source,
+        changes: &Changes,
+        axes: Vec<Axis>,
+        controls: &[impl AsRef<str>],
+        parameters: &[Assignment],
+        seeds: Seeds,
+        registry: &Registry,
+    ) -> Result<Self, LabError> {
+        if let Some(i) = (1..axes.len()).find(|&i| axes[..i].iter().any(|a| a.key == axes[i].key)) {
+            return Err(LabError::wrong("vary", SettingProblem::KeyTwice(axes[i].key.clone())));
+        }
+        let (file, text) = (source.file.clone(), std::sync::Arc::clone(&source.text));
+        let (path, bytes) = (Path::new(&file), text.as_bytes());
         // The scenario without variation must be valid: an error in it is reported with its line.
-        let scenario = build(path, &bytes, changes, registry)?;
+        let scenario = build(path, bytes, changes, registry)?;
         let mut sweep = Sweep {
             scenario,
             registry: registry.clone(),
-            source: Source::new(path, &bytes)?,
+            source,
             changes: changes.clone(),
             points: grid(&axes),
             axes,
@@ -86,7 +107,7 @@ impl Sweep {
         for point in &sweep.points {
             let (changes, numbers) = sweep.at(point);
             let of_point = |e| describe(e, &sweep.axes, point);
-            let scenario = build(path, &bytes, &changes, registry).map_err(of_point)?;
+            let scenario = build(path, bytes, &changes, registry).map_err(of_point)?;
             let mut scenarios = with_controls(&scenario, &sweep.controls, registry)?;
             set_parameters(&mut scenarios, &numbers).map_err(of_point)?;
             for scenario in &scenarios {
@@ -109,7 +130,7 @@ impl Sweep {
 
     /// Returns the number of runs: points × controls × seeds.
     pub fn len(&self) -> usize {
-        self.cases.len() * self.seeds as usize
+        self.cases.len() * self.seeds.count()
     }
 
     /// Returns true if there is no run.
@@ -133,8 +154,8 @@ impl Sweep {
 
     /// Returns case and seed of a run, by its place in the grid: seeds vary fastest, then controls.
     fn place(&self, index: usize) -> (usize, u64) {
-        let seeds = self.seeds as usize;
-        (index / seeds, 1 + (index % seeds) as u64)
+        let seeds = self.seeds.count();
+        (index / seeds, self.seeds.bounds().start() + (index % seeds) as u64)
     }
 
     fn point(&self, case: usize) -> &Point {
@@ -189,6 +210,18 @@ impl Sweep {
         pool: &Pool<'_>,
     ) -> Result<Summary, LabError> {
         self.fill(store, pool)?;
+        let cells = self.cells(store)?;
+        let summary =
+            Summary::of(command, self.scenario.name(), self.seeds.count(), &self.axes, &cells);
+        let encode = |e: BoxedError| LabError::at(folder, FileProblem::Encode(e));
+        let json = serde_json::to_vec_pretty(&summary).map_err(|e| encode(e.into()))?;
+        write_file(&folder.join("sweep.json"), &json)?;
+        let rows = parquet::encode(&table(&self.axes, &cells)).map_err(|e| encode(e.into()))?;
+        write_file(&folder.join("sweep.parquet"), &rows)?;
+        Ok(summary)
+    }
+
+    fn cells(&self, store: &Store) -> Result<Vec<Cell>, LabError> {
         let mut cells = Vec::with_capacity(self.len());
         for index in 0..self.len() {
             let (case, _) = self.place(index);
@@ -197,14 +230,20 @@ impl Sweep {
                 cells.push(Cell::of(self.point(case).clone(), control, &record));
             }
         }
-        let summary =
-            Summary::of(command, self.scenario.name(), self.seeds as usize, &self.axes, &cells);
-        let encode = |e: BoxedError| LabError::at(folder, FileProblem::Encode(e));
-        let json = serde_json::to_vec_pretty(&summary).map_err(|e| encode(e.into()))?;
-        write_file(&folder.join("sweep.json"), &json)?;
-        let rows = parquet::encode(&table(&self.axes, &cells)).map_err(|e| encode(e.into()))?;
-        write_file(&folder.join("sweep.parquet"), &rows)?;
-        Ok(summary)
+        Ok(cells)
+    }
+
+    /// Returns the table of the runs in the store: one row per run and flow, one text column per varied key.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn frame(&self, store: &Store) -> Result<Frame, LabError> {
+        Ok(table(&self.axes, &self.cells(store)?))
+    }
+
+    /// Returns the places in the grid of the runs missing from the store.
+    pub fn missing(&self, store: &Store) -> Vec<usize> {
+        (0..self.len()).filter(|i| !store.contains(&self.key(store, *i))).collect()
     }
 
     /// Runs the jobs missing from the store and adds them.
@@ -222,7 +261,7 @@ impl Sweep {
             }
         }
         check(pool, store, &checked, |c| self.make(c.1, pool), |c| self.key(store, c.1))?;
-        let missing: Vec<usize> = (0..self.len()).filter(|i| !there(i)).collect();
+        let missing = self.missing(store);
         batch::all(pool, "sweeping", &missing, |&index| {
             let key = self.key(store, index);
             // Another process may have added it.
@@ -245,9 +284,6 @@ fn axes(vary: &[impl AsRef<str>]) -> Result<Vec<Axis>, LabError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in vary {
         let axis = Axis::parse(text.as_ref()).map_err(|e| LabError::wrong("vary", e))?;
-        if axes.iter().any(|a| a.key == axis.key) {
-            return Err(LabError::wrong("vary", SettingProblem::KeyTwice(axis.key)));
-        }
         axes.push(axis);
     }
     Ok(axes)
@@ -303,7 +339,7 @@ mod tests {
     const TEXT: &str = "name = \"pair\"\nduration = \"200 ms\"\n[topology]\nchain = { hops = 1 }\n\
                         [[flow]]\nfrom = 1\nto = 0\n";
 
-    fn plan(file: &Path, seeds: u32) -> Sweep {
+    fn plan(file: &Path, seeds: u64) -> Sweep {
         fs::write(file, TEXT).unwrap();
         let (vary, set) = (["radio.rts=false,true"], ["room=0.1".parse().unwrap()]);
         Sweep::plan(
@@ -312,7 +348,7 @@ mod tests {
             &vary,
             &["fifo", "source"],
             &set,
-            seeds,
+            Seeds::first(seeds).unwrap(),
             &Registry::standard(),
         )
         .unwrap()

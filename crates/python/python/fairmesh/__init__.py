@@ -6,7 +6,7 @@
 >>> results.flows            # read by pandas, polars, DuckDB and pyarrow
 """
 
-from fairmesh import errors
+from fairmesh import errors, mechanism
 from fairmesh._calls import capacity, compare, optimum, run
 from fairmesh._fairmesh import (
     Analysis,
@@ -18,13 +18,27 @@ from fairmesh._fairmesh import (
     controls,
     measures,
 )
-from fairmesh.errors import FairmeshError, FileError, RunError, ScenarioError, SettingError, StoreError
+from fairmesh._sweep import sweep
+from fairmesh.errors import (
+    FairmeshError,
+    FileError,
+    MechanismError,
+    RunError,
+    ScenarioError,
+    SettingError,
+    StoreError,
+)
+from fairmesh.mechanism import Mechanism, Needs, Option, register
 
 __all__ = [
     "Analysis",
     "FairmeshError",
     "FileError",
     "Frame",
+    "Mechanism",
+    "MechanismError",
+    "Needs",
+    "Option",
     "Results",
     "RunError",
     "Scenario",
@@ -38,6 +52,9 @@ __all__ = [
     "controls",
     "errors",
     "measures",
+    "mechanism",
     "optimum",
+    "register",
     "run",
+    "sweep",
 ]

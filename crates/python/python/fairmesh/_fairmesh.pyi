@@ -4,11 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, final
 
+from typing_extensions import Self
+
 __all__ = [
     "Analysis",
     "Frame",
     "Results",
     "Scenario",
+    "Sweep",
     "__revision__",
     "__version__",
     "capacity",
@@ -16,7 +19,9 @@ __all__ = [
     "controls",
     "measures",
     "optimum",
+    "register",
     "run",
+    "run_job",
 ]
 
 __version__: str
@@ -204,6 +209,35 @@ class Analysis:
         """The object that the command prints with `--json`."""
     def _repr_html_(self) -> str: ...
 
+@final
+class Sweep:
+    """All runs of a sweep, and the store that holds those that are complete."""
+
+    def __new__(
+        cls,
+        scenario: Scenario,
+        vary: dict[str, Any],
+        *,
+        controls: list[str],
+        seeds: int | str | range,
+        options: dict[str, float] | None,
+        folder: str | os.PathLike[str],
+    ) -> Self: ...
+    def __len__(self) -> int: ...
+    def fill(self, *, threads: int | None, progress: object | None) -> None:
+        """Runs the jobs that the store lacks, on all cores or `threads` of them."""
+    def missing(self) -> list[int]:
+        """Places of the runs that the store lacks."""
+    def job(self, index: int) -> str:
+        """A run as JSON, for another process or machine."""
+    def put(self, index: int, record: str) -> None:
+        """Adds the record of a run, as JSON; it is on disk when this returns."""
+    def frame(self) -> Frame:
+        """One row per run and flow, with a column for each varied key."""
+
+def run_job(job: str, revision: str) -> str:
+    """Makes a run of a sweep of a program of this revision; returns its record. For workers."""
+
 def run(
     scenario: Scenario,
     *,
@@ -242,6 +276,9 @@ def optimum(
 
 def capacity(scenario: Scenario) -> Analysis:
     """Computes the rates that the analytic models allow."""
+
+def register(class_: type, revision: str) -> None:
+    """Registers a class as a mechanism; one of the same name that was registered before is replaced."""
 
 def controls() -> Frame:
     """All controls: name, origin, one line each."""

@@ -49,3 +49,7 @@ class StoreError(FairmeshError):
 
 class RunError(FairmeshError, RuntimeError):
     """The simulator or a model rejects a scenario."""
+
+
+class MechanismError(FairmeshError):
+    """A mechanism returned a value that is neither an action nor a plan."""
