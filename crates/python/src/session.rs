@@ -63,10 +63,17 @@ impl Session<'_> {
                     Python::attach(|py| py.detach(|| work(&pool)))
                 });
                 let mut raised: Option<PyErr> = None;
+                let mut latest = (0, 0);
                 loop {
                     let news = match receiver.recv_timeout(SIGNAL_CHECK) {
                         // Only the latest: a callback may be slower than runs are.
-                        Ok(first) => Some(receiver.try_iter().last().unwrap_or(first)),
+                        Ok(first) => {
+                            let before = latest;
+                            latest = std::iter::once(first)
+                                .chain(receiver.try_iter())
+                                .fold(latest, later);
+                            (latest != before || latest.0 == 0).then_some(latest)
+                        }
                         Err(RecvTimeoutError::Timeout) => None,
                         Err(RecvTimeoutError::Disconnected) => break,
                     };
@@ -90,6 +97,13 @@ impl Session<'_> {
             None => outcome.or_raise(py),
         }
     }
+}
+
+/// Returns the later of two reports: those of several threads may arrive in another order than they were counted.
+fn later(latest: (usize, usize), next: (usize, usize)) -> (usize, usize) {
+    // The first report of a batch has a count of 0.
+    let newer = next.0 == 0 || next.1 != latest.1 || next.0 > latest.0;
+    if newer { next } else { latest }
 }
 
 /// Performs a job on a thread that stays known to the interpreter: calls of mechanisms then cost a tenth.
