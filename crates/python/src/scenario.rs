@@ -8,6 +8,7 @@ use fairmesh_lab::control::Registry;
 use fairmesh_lab::frame::{flows_of, nodes_of};
 use fairmesh_lab::job::Source;
 use fairmesh_lab::scenario::{Direction, Format, Scenario as World, get};
+use fairmesh_lab::units::Span;
 use fairmesh_lab::{Changes, LabError, source};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -60,11 +61,10 @@ impl Scenario {
         let mut changes = self.changes.clone();
         for (key, value) in values.iter() {
             let key: String = key.extract()?;
-            let text = || value.cast::<PyString>().ok().map(|t| t.to_string());
             // Times apply to maps, too, and keep the warm-up consistent.
             match key.as_str() {
-                "duration" => changes.duration = quantity(py, "duration", text().as_deref())?,
-                "warmup" => changes.warmup = quantity(py, "warmup", text().as_deref())?,
+                "duration" => changes.duration = time(py, "duration", &value)?,
+                "warmup" => changes.warmup = time(py, "warmup", &value)?,
                 _ => {
                     let edit = edit(&key, &value)?;
                     changes.edits.retain(|e| e.key != edit.key);
@@ -73,6 +73,16 @@ impl Scenario {
             }
         }
         Self::new(py, self.source.clone(), changes)
+    }
+}
+
+/// Reads a time with its unit.
+fn time(py: Python<'_>, name: &'static str, value: &Bound<'_, PyAny>) -> PyResult<Option<Span>> {
+    match value.cast::<PyString>() {
+        Ok(text) => quantity(py, name, Some(&text.to_cow()?)),
+        Err(_) => {
+            Err(setting(py, name, format!("found {value}; expected a time such as \"60 s\"")))
+        }
     }
 }
 

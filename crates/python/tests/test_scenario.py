@@ -66,6 +66,8 @@ def test_changes_that_depend_on_each_other_are_checked_together() -> None:
     assert "flow.0.start" not in mesh
     later = mesh.with_changes({"flow.0.start": "5 s", "duration": "8 s"})
     assert (later.duration, mesh.duration) == (8.0, 4.0)
+    with pytest.raises(fairmesh.SettingError, match="duration: found 5; expected a time"):
+        mesh["duration"] = 5
 
 
 def test_copies_and_pickles_have_the_changes() -> None:
