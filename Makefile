@@ -28,7 +28,7 @@ demo:
 	@scripts/setup.sh build
 	@echo "demo: building the simulator, a few minutes the first time; then 15 runs, seconds" >&2
 	@$(CARGO) build --profile demo -p fairmesh --no-default-features
-	@$(TARGET_DIR)/demo/fairmesh compare scenarios/neighbourhood.toml --control fifo,pfrc+bursts,source --seeds 5 --out results/demo
+	@$(TARGET_DIR)/demo/fairmesh compare scenarios/neighbourhood.toml --control fifo,pfrc+bursts,source --seeds 5 --all --out results/demo
 
 build:
 	@scripts/setup.sh build

@@ -2,6 +2,7 @@
 
 use fairmesh_control::Mechanism;
 use fairmesh_scenario::{Scenario, Transport};
+use fairmesh_units::Span;
 
 /// Returns a sentence for each control that runs nowhere or whose marks no flow responds to.
 pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
@@ -45,6 +46,25 @@ const SEGMENT: f64 = 1460.0;
 /// Maximum number of flows that are named.
 const LISTED: usize = 5;
 
+/// Longest duration that [`long_enough`] returns.
+const LONGEST: Span = Span::from_secs(3600);
+/// Step of durations that [`long_enough`] returns, s.
+const STEP_S: f64 = 10.0;
+
+/// Returns a longer duration in which every flow has 200 full-size packets at its fair rate, at most an hour.
+///
+/// `None` if the scenario's own duration is enough, or if it has no fair rates. Flows over links that never deliver do
+/// not count.
+pub fn long_enough(scenario: &Scenario) -> Option<Span> {
+    let fair = fairmesh_engine::fair_rates(scenario).ok()?;
+    let slowest = fair.rates_bps.iter().copied().filter(|r| *r > 0.0).min_by(f64::total_cmp)?;
+    let measured = FEWEST * 8.0 * SEGMENT / slowest;
+    let seconds = scenario.warmup().as_secs_f64() + measured;
+    let rounded = (seconds / STEP_S).ceil() * STEP_S;
+    let duration = Span::from_secs_f64(rounded.min(LONGEST.as_secs_f64()));
+    (duration > scenario.duration()).then_some(duration)
+}
+
 /// Returns a warning about greedy flows with too few full-size packets in the measured interval.
 /// At their analytic fair rate they would bring fewer than 200, and then starvation is random. For maps, whose links
 /// were not chosen for a simulation.
@@ -66,8 +86,8 @@ pub fn few_packets(scenario: &Scenario) -> Option<String> {
     let more = if few.len() > LISTED { ", …" } else { "" };
     (!few.is_empty()).then(|| {
         format!(
-            "{} of {} flows have fewer than {FEWEST} packets in {measured:.0} s at their fair rate, so that chance decides who \
-             starves: {}{more}; a longer duration, or fewer flows, would tell",
+            "{} of {} flows have fewer than {FEWEST} packets in {measured:.0} s at their fair rate, so that chance decides which \
+             of them starve: {}{more}; use a longer duration, or fewer flows",
             few.len(),
             scenario.flows().len(),
             shown.join(", ")

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::changes::Edit;
-use crate::notes::few_packets;
+use crate::notes::{few_packets, long_enough};
 use crate::{Changes, FileProblem, LabError, SettingProblem};
 use fairmesh_control::Registry;
 use fairmesh_scenario::{Draft, Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
@@ -29,6 +29,39 @@ pub fn load(path: &Path, changes: &Changes, registry: &Registry) -> Result<Loade
     let bytes = read(path)?;
     let scenario = build(path, &bytes, changes, registry)?;
     Ok(Loaded { path: path.to_owned(), bytes, scenario })
+}
+
+/// Reads a scenario as [`load`] does, and runs a map long enough for verdicts on its flows.
+///
+/// Without a duration in `changes`, a map gets one in which every flow has 200 packets at its fair rate, and a warning
+/// that states it.
+///
+/// # Errors
+/// If the file or the changes are invalid.
+pub fn load_long_enough(
+    path: &Path,
+    changes: &Changes,
+    registry: &Registry,
+) -> Result<Loaded, LabError> {
+    let loaded = load(path, changes, registry)?;
+    let is_map = format_of(&loaded.bytes).is_ok_and(|(format, _)| format != Format::Toml);
+    if !is_map || changes.duration.is_some() {
+        return Ok(loaded);
+    }
+    let Some(duration) = long_enough(&loaded.scenario) else { return Ok(loaded) };
+    let longer = Changes { duration: Some(duration), ..changes.clone() };
+    let scenario = build(path, &loaded.bytes, &longer, registry)?;
+    let usual = loaded.scenario.duration();
+    let note = match few_packets(&scenario) {
+        None => format!(
+            "simulated time {duration} instead of {usual}, so that every flow has 200 packets at its fair rate"
+        ),
+        Some(_) => format!(
+            "simulated time {duration} instead of {usual}, the longest without an option, is too short for 200 packets \
+             of every flow"
+        ),
+    };
+    Ok(Loaded { scenario: scenario.with_warnings([note]), ..loaded })
 }
 
 /// Builds a scenario from a file's content and applies its changes.

@@ -1,5 +1,6 @@
 //! Human-readable reports: text tables, pages, charts and drawings, from the laboratory's types.
 
+pub mod brief;
 pub mod capacity;
 mod charts;
 pub mod html;

@@ -1,5 +1,7 @@
 //! Tables for people.
 
+use std::collections::BTreeSet;
+
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use fairmesh_lab::Estimate;
@@ -10,6 +12,8 @@ use fairmesh_lab::summary::{
 };
 use fairmesh_lab::timeline::TimelineSummary;
 use fairmesh_lab::verdict::{LossyHop, Starving};
+
+use crate::brief::{self, Rows};
 
 /// Style of tables: one rule below the header and no other lines, so that columns are easy to cut.
 const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
@@ -38,18 +42,22 @@ pub fn optional(v: Option<f64>, scale: f64, digits: usize) -> String {
     v.map_or_else(|| "–".into(), |v| format!("{:.digits$}", v * scale))
 }
 
-/// The tables of `compare`: one per control, then the controls side by side.
-pub fn comparison(c: &Comparison) -> String {
+/// The tables of `compare`: the answer in one line, one table per control, the controls side by side, and at the end
+/// every assumption once.
+pub fn comparison(c: &Comparison, rows: Rows) -> String {
+    let flows = c.results.first().map_or(0, |r| r.flows.len());
     let mut out = format!(
-        "{}: {} s simulated, measured from {} s on, {} seed{}\n",
+        "{}\n{}: {} s simulated, measured from {} s on, {} seed{}, {flows} flow{}\n",
+        brief::answer(c),
         c.scenario,
         c.duration_s,
         c.warmup_s,
         c.seeds,
-        if c.seeds == 1 { "" } else { "s" }
+        if c.seeds == 1 { "" } else { "s" },
+        if flows == 1 { "" } else { "s" },
     );
     for r in &c.results {
-        out += &format!("\n{}\n{}{}\n", r.control, subscribers(r), flows(r));
+        out += &format!("\n{}\n{}\n", r.control, brief::rows(r, rows));
         for line in remarks(r) {
             out += &format!("{line}\n");
         }
@@ -61,7 +69,19 @@ pub fn comparison(c: &Comparison) -> String {
     for note in rate_notes(&c.results) {
         out += &format!("{note}\n");
     }
+    if !c.notes.is_empty() {
+        out += "\nAssumptions, changes and omissions:\n";
+        let mut seen = BTreeSet::new();
+        for note in c.notes.iter().filter(|note| seen.insert(note.as_str())) {
+            out += &format!("- {}\n", one_line(note));
+        }
+    }
     out
+}
+
+/// Returns a note on one line: names of a map are part of it.
+fn one_line(note: &str) -> String {
+    note.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Notes on the rates that goodputs are judged against: upper bounds, and flows that pause.
@@ -81,7 +101,8 @@ pub fn rate_notes(results: &[ControlSummary]) -> Vec<&'static str> {
     notes
 }
 
-fn flows(r: &ControlSummary) -> Table {
+/// A table of some flows of a control, in the given order.
+pub(crate) fn flows<'a>(r: &ControlSummary, which: impl Iterator<Item = &'a FlowSummary>) -> Table {
     let mut header = vec!["flow", "hops", "goodput kbit/s"];
     header.extend(fair_header(r.fair_is_upper_bound));
     let optimum = r.flows.iter().any(|f| f.optimum_bps.is_some());
@@ -90,7 +111,7 @@ fn flows(r: &ControlSummary) -> Table {
     }
     header.extend(["delay ms", "p95 ms", "lost/run"]);
     let mut t = table(&header);
-    for f in &r.flows {
+    for f in which {
         let mut cells = vec![
             flow_label(&f.name, &f.from, &f.to),
             f.hops.to_string(),
@@ -280,34 +301,35 @@ pub fn share(over_fair: Option<f64>) -> String {
 
 /// The cells of a table of subscribers, one row each.
 pub fn subscriber_rows(r: &ControlSummary) -> Vec<Vec<String>> {
-    let cells = |s: &SubscriberSummary| {
-        let mut cells = vec![
-            s.name.clone(),
-            s.flows.len().to_string(),
-            s.goodput_bps.show(1e-3, 1),
-            format!("{:.1}", s.goodput_down_bps.mean * 1e-3),
-            format!("{:.1}", s.goodput_up_bps.mean * 1e-3),
-            optional(s.fair_bps, 1e-3, 1),
-            share(s.over_fair),
-        ];
-        if r.min_over_optimum.is_some() {
-            cells.push(optional(s.optimum_bps, 1e-3, 1));
-            cells.push(percent_of(s.goodput_bps.mean, s.optimum_bps));
-        }
-        cells.push(format!("{:.0}", s.drops.total()));
-        cells
-    };
-    r.subscribers.iter().map(cells).collect()
+    r.subscribers.iter().map(|s| subscriber_cells(r, s)).collect()
 }
 
-/// The subscribers of a control's scenario; nothing where there are none.
-fn subscribers(r: &ControlSummary) -> String {
-    if r.subscribers.is_empty() {
-        return String::new();
+fn subscriber_cells(r: &ControlSummary, s: &SubscriberSummary) -> Vec<String> {
+    let mut cells = vec![
+        s.name.clone(),
+        s.flows.len().to_string(),
+        s.goodput_bps.show(1e-3, 1),
+        format!("{:.1}", s.goodput_down_bps.mean * 1e-3),
+        format!("{:.1}", s.goodput_up_bps.mean * 1e-3),
+        optional(s.fair_bps, 1e-3, 1),
+        share(s.over_fair),
+    ];
+    if r.min_over_optimum.is_some() {
+        cells.push(optional(s.optimum_bps, 1e-3, 1));
+        cells.push(percent_of(s.goodput_bps.mean, s.optimum_bps));
     }
+    cells.push(format!("{:.0}", s.drops.total()));
+    cells
+}
+
+/// A table of some subscribers of a control, in the given order.
+pub(crate) fn subscribers<'a>(
+    r: &ControlSummary,
+    which: impl Iterator<Item = &'a SubscriberSummary>,
+) -> Table {
     let mut t = table(&subscriber_header(r));
-    subscriber_rows(r).into_iter().for_each(|cells| row(&mut t, cells));
-    format!("{t}\n\n")
+    which.for_each(|s| row(&mut t, subscriber_cells(r, s)));
+    t
 }
 
 /// The table of a timeline: attempts and losses of each link in the window.
@@ -385,7 +407,7 @@ pub fn run(r: &RunRecord) -> String {
     }
     let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();
     format!(
-        "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}{}\n{remarks}\n{}\n\n\
+        "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
          Data packets and their losses in the measured interval, by cause; then lost acknowledgements and requests,\n\
          and all packets lost that were sent during the warm-up\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
         r.scenario,
@@ -395,8 +417,7 @@ pub fn run(r: &RunRecord) -> String {
         r.warmup_s,
         r.seed,
         r.fingerprint,
-        subscribers(&summary),
-        flows(&summary),
+        brief::rows(&summary, Rows::All),
         controls(std::slice::from_ref(&summary)),
     )
 }
@@ -412,7 +433,22 @@ mod tests {
         let flows = |s: f64| [(614.3e3 + s, 300e3, 2), (0.1e3, 300e3, 2), (614e3 - s, 300e3, 2)];
         let fifo = (1..=3).map(|s| record("fifo", s, &flows(s as f64 * 900.0))).collect();
         let source = (1..=3).map(|s| record("source", s, &[(299e3, 300e3, 2); 3])).collect();
-        insta::assert_snapshot!(comparison(&Comparison::of(&[fifo, source])));
+        insta::assert_snapshot!(comparison(&Comparison::of(&[fifo, source]), Rows::Worst));
+    }
+
+    /// Notes hold names of maps, which may have any character.
+    #[test]
+    fn assumptions_are_listed_once_on_lines_of_their_own() {
+        let c = Comparison::of(&[vec![record("fifo", 1, &[(1e5, 1e5, 1)])]]);
+        let text = |notes: &[&str]| {
+            let notes = notes.iter().map(|n| (*n).to_owned()).collect();
+            comparison(&c.clone().noted(notes), Rows::Worst)
+        };
+        let end =
+            "\nAssumptions, changes and omissions:\n- node \"a b\" has no radio\n- routes by ETX\n";
+        let noted = text(&["node \"a\nb\" has no radio", "routes by ETX", "routes by ETX"]);
+        assert!(noted.ends_with(end), "{noted}");
+        assert!(!text(&[]).contains("Assumptions"));
     }
 
     #[test]

@@ -82,6 +82,9 @@ pub struct CompareArgs {
     /// Result folder; results/SCENARIO-CONTROLS by default, none with --json
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+    /// Print a line for every flow; by default, of more than ten, the worst ten and a summary by hops
+    #[arg(long)]
+    pub all: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,

@@ -8,9 +8,9 @@ use fairmesh_lab::batch::sample_interval;
 use fairmesh_lab::changes::set_parameters;
 use fairmesh_lab::files::folder::{self, ResultFolder};
 use fairmesh_lab::notes::notes;
-use fairmesh_lab::source::load;
+use fairmesh_lab::source::load_long_enough;
 use fairmesh_lab::{Batch, Comparison};
-use fairmesh_report::{results, table};
+use fairmesh_report::{brief::Rows, results, table};
 use fairmesh_scenario::Scenario;
 
 use crate::args::CompareArgs;
@@ -28,14 +28,15 @@ pub fn run(
     registry: &Registry,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let loaded = load(&args.scenario.scenario, &args.scenario.changes.changes(), registry)?;
-    warn(loaded.scenario.warnings());
+    let changes = args.scenario.changes.changes();
+    let loaded = load_long_enough(&args.scenario.scenario, &changes, registry)?;
     let mut batch =
         Batch::new(&loaded.scenario, &args.control, registry, 1..=u64::from(args.seeds))?;
     set_parameters(&mut batch.scenarios, &args.set.set)?;
-    let more = notes(&batch.scenarios);
-    warn(&more);
-    let said = [loaded.scenario.warnings().to_vec(), more].concat();
+    let assumed = [loaded.scenario.warnings().to_vec(), notes(&batch.scenarios)].concat();
+    if args.json {
+        warn(&assumed);
+    }
     if let Some(captures) = &args.pcap {
         folder::existing(captures)?;
         batch.captures = Some(captures.clone());
@@ -61,14 +62,15 @@ pub fn run(
     let curves = || sample_interval(loaded.scenario.duration());
     batch.sample = args.sample.sample.or_else(|| folder.is_some().then(curves));
     let records = with_bars_and(args.threads, store.as_ref(), |pool| batch.run(pool))?;
-    let mut comparison = Comparison::of(&records).noted(said);
+    let mut comparison = Comparison::of(&records).noted(assumed);
     if let Some(optimum) = &optimum {
         comparison = comparison.of_optimum(&records, optimum);
     }
     if let (Some(folder), Some(target)) = (folder, &target) {
         results::write(folder, &loaded, &comparison, &records, command)?;
         if !args.json {
-            let text = table::comparison(&comparison);
+            let rows = if args.all { Rows::All } else { Rows::Worst };
+            let text = table::comparison(&comparison, rows);
             let report = target.join("report.html");
             writeln!(out, "{text}\nReport: {}", report.display())?;
         }

@@ -10,6 +10,7 @@ use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::comparison::{Comparison, OneRun};
 use fairmesh_lab::files::folder::ResultFolder;
 use fairmesh_lab::source::load;
+use fairmesh_report::brief::Rows;
 use fairmesh_report::{rate_changes, results};
 use fairmesh_report::{stalls, table};
 use fairmesh_scenario::Scenario;
@@ -78,7 +79,9 @@ pub fn run(
     } else {
         match &records[..] {
             [only] => out.write_all(table::run(&only[0]).as_bytes())?,
-            _ => out.write_all(table::comparison(&Comparison::of(&records)).as_bytes())?,
+            _ => {
+                out.write_all(table::comparison(&Comparison::of(&records), Rows::Worst).as_bytes())?
+            }
         }
         let all: Vec<&RunRecord> = records.iter().flatten().collect();
         out.write_all(rate_changes::text(scenario, &all).as_bytes())?;
