@@ -112,7 +112,7 @@ pub struct InitArgs {
     /// batman-adv interface; otherwise all are asked
     #[arg(long, value_name = "INTERFACE", value_parser = interface)]
     pub batman: Option<Interface>,
-    /// babeld's local interface, such as "[::1]:33123" or a Unix socket
+    /// Address and port of babeld's local interface, or its Unix socket
     #[arg(long, value_name = "ADDRESS")]
     pub babel: Option<Endpoint>,
     /// olsrd's jsoninfo, such as 127.0.0.1:9090

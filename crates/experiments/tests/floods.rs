@@ -46,7 +46,8 @@ fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
     for flood in [1, 2] {
         let (gateway, agent) = (row(flood, 0), row(flood, 1));
         assert_eq!((gateway.named.0, agent.named.0), (1.0, 1.0), "{gateway:?} {agent:?}");
-        assert!(agent.named.1 < 20.0, "{agent:?}");
+        // The longest time on docs/controls/floods.md.
+        assert!(agent.named.1 <= 48.0, "{agent:?}");
         assert_eq!((gateway.wrong, agent.wrong), (0, 0));
         // A home behind it starves, or none does.
         assert!(gateway.worst.mean.mean < 0.2 && gateway.starved > 0, "{gateway:?}");

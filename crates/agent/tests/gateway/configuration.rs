@@ -223,7 +223,7 @@ fn check_finds_what_run_would_refuse() {
     let empty = b.file("map.json");
     std::fs::write(&empty, "{\"type\": \"NetworkGraph\", \"nodes\": [], \"links\": []}").unwrap();
     b.write(&format!("{good}\n[discover]\nnetjson = \"{}\"\n", empty.display()));
-    shows("WARN", "shows no subscriber");
+    shows("WARN", "0 homes");
     assert_eq!(path.ours(), "", "check touches nothing");
 
     // A daemon on the same interfaces; the one that has this socket can be reloaded.

@@ -146,12 +146,13 @@ impl Governor {
 
 /// Splits a limit of both directions together; `down` is downstream's part of the traffic.
 ///
-/// Each direction has its part, but at least [`LEAST_PART`] of the limit and 1 bit/s.
+/// Each direction has its part, but at least [`LEAST_PART`] of the limit and 1 bit/s. Parts above that add up to the
+/// limit.
 pub(super) fn split(whole: Option<BitRate>, down: f64) -> [Option<BitRate>; 2] {
-    let part = |part: f64| {
-        whole.map(|BitRate(r)| BitRate(((r as f64 * part.max(LEAST_PART)).round() as u64).max(1)))
-    };
-    [part(down), part(1.0 - down)]
+    let Some(BitRate(whole)) = whole else { return [None, None] };
+    let part = |of: f64| (whole as f64 * of).round() as u64;
+    let (down, least) = (part(down).min(whole), part(LEAST_PART).max(1));
+    [down, whole - down].map(|r| Some(BitRate(r.max(least))))
 }
 
 /// Converts a limit of IP bytes to one of frames for full packets, rounded up.

@@ -482,7 +482,7 @@ impl Governor {
     }
 
     /// Takes over measured rates of the links, `None` where one is not known. The control starts again from the rate
-    /// that it has learned, if a rate has changed by a fourth, and at most once in [`LINKS_AGAIN`].
+    /// that it has learned, if a rate has changed by a fourth, and at most once in `LINKS_AGAIN`.
     ///
     /// # Errors
     /// The control's refusal; the links stay as they were.
