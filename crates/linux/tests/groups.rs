@@ -192,7 +192,11 @@ fn nobody_known_has_a_place_in_a_group() {
     let mut counters = g.sample();
     // On a busy machine addresses of the next hop are found late.
     for _ in 0..100 {
-        if of(&counters, 4, Direction::Down).packets >= 2 {
+        let packets = |class, direction| of(&counters, class, direction).packets;
+        if packets(4, Direction::Down) >= 2
+            && packets(3000, Direction::Down) >= 3
+            && packets(2000, Direction::Up) >= 4
+        {
             break;
         }
         settle();

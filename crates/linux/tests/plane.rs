@@ -97,10 +97,18 @@ fn the_longest_prefix_decides() {
     for (to, count) in [("[fd02::9:1]:9", 8), ("[fd02::7:1]:9", 16)] {
         blast(&host6, to.parse().unwrap(), 64, count);
     }
-    settle();
-    let counters = g.sample();
-    let packets = |class| of(&counters, class, Direction::Down).packets;
-    assert_eq!([packets(10), packets(20), packets(30)], [1 + 8, 2 + 16, 4]);
+    let expected = [1 + 8, 2 + 16, 4];
+    let mut packets = [0; 3];
+    // On a busy machine addresses of the next hop are found late.
+    for _ in 0..100 {
+        settle();
+        let counters = g.sample();
+        packets = [10, 20, 30].map(|class| of(&counters, class, Direction::Down).packets);
+        if packets == expected {
+            break;
+        }
+    }
+    assert_eq!(packets, expected);
 }
 
 /// Ethernet addresses: upstream in the packet's frame, downstream where frames leave.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -124,9 +125,17 @@ fn five_commands_with_babeld() {
     while !path.gateway.sh("ip route show").contains("10.1.0.0/16") {
         pause.take();
     }
-    let (_, found, _) = init(&b, &[]);
+    // On a busy machine babeld loses its neighbour for a while, and the home with it.
+    let end = Instant::now() + Duration::from_secs(120);
+    let found = loop {
+        let (_, found, _) = init(&b, &[]);
+        if found["source"] == "babel" {
+            break found;
+        }
+        assert!(Instant::now() < end, "{found}");
+        pause.take();
+    };
     let home = found["homes"][0]["name"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(found["source"], "babel", "{found}");
     assert_eq!(found["homes"][0]["prefixes"][0], "10.1.0.0/16", "{found}");
     five_commands(&b, &path, "babeld", &home);
 }
