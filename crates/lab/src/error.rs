@@ -16,7 +16,6 @@ use crate::analysis::error::AnalysisError;
 use crate::optimum::error::OptimumError;
 use crate::store::error::StoreError;
 use crate::sweep::vary::AxisError;
-use crate::timeline::Window;
 
 pub use place::ErrorPlace;
 
@@ -97,10 +96,12 @@ pub enum SettingProblem {
         duration: Span,
     },
     /// A window that is empty or too long.
-    #[error("found {found}; expected more than 0 s and at most {}", Window::LONGEST)]
+    #[error("found {found}; expected more than 0 s and at most {longest}")]
     WindowLength {
         /// Length of the window.
         found: Span,
+        /// Greatest length that is accepted.
+        longest: Span,
     },
     /// A control that does not exist.
     #[error("{0}")]

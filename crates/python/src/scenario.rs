@@ -307,7 +307,7 @@ impl Scenario {
         self.world.name()
     }
 
-    /// What the scenario shows.
+    /// Description of the scenario, for people.
     #[getter]
     fn description(&self) -> &str {
         self.world.description()

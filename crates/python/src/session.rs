@@ -16,7 +16,7 @@ use crate::mechanism::Guard;
 /// Longest time between two checks for signals.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// What a call is given beside its work.
+/// Options of a call beside its work.
 pub(crate) struct Session<'a> {
     /// Link to the mechanisms of Python in its runs.
     pub guard: &'a Guard,

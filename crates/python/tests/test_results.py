@@ -60,7 +60,7 @@ def test_a_frame_outlives_its_results() -> None:
         return pyarrow.table(fairmesh.run(Scenario.chain(2, duration="1 s")).flows)
 
     assert capsule().num_rows == 2
-    # A capsule that nobody reads is released with its data.
+    # A capsule without a reader is released with its data.
     fairmesh.run(Scenario.chain(1, duration="1 s")).flows.__arrow_c_stream__()
 
 

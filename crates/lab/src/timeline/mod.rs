@@ -9,9 +9,10 @@ pub mod perfetto;
 mod states;
 mod summary;
 
+use std::any::Any;
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fairmesh_engine::observe::{AirFrame, AttemptOutcome, Observer};
 use fairmesh_engine::record::RunRecord;
@@ -51,7 +52,8 @@ impl Window {
             return Err(LabError::wrong("from", problem));
         }
         if self.length == Span::ZERO || self.length > Self::LONGEST {
-            let problem = SettingProblem::WindowLength { found: self.length };
+            let problem =
+                SettingProblem::WindowLength { found: self.length, longest: Self::LONGEST };
             return Err(LabError::wrong("for", problem));
         }
         Ok(())
@@ -63,18 +65,13 @@ impl Window {
     }
 }
 
-/// Receives frames of the window; the driver reads the stations' states.
-struct Recorder {
-    frames: Arc<Mutex<Frames>>,
-}
-
-impl Observer for Recorder {
+impl Observer for Frames {
     fn frame(&mut self, frame: &AirFrame) {
-        self.frames.lock().unwrap_or_else(PoisonError::into_inner).add(frame);
+        self.add(frame);
     }
 
     fn attempted(&mut self, _: Time, from: NodeId, _: NodeId, outcome: &AttemptOutcome) {
-        self.frames.lock().unwrap_or_else(PoisonError::into_inner).conclude(from, outcome);
+        self.conclude(from, outcome);
     }
 }
 
@@ -112,9 +109,8 @@ fn observe(
     cancel: Option<&CancelToken>,
 ) -> Result<(RunRecord, Frames, States), EngineError> {
     let (from, until) = window.bounds();
-    let frames = Arc::new(Mutex::new(Frames::new(from, until)));
     let inputs = Inputs {
-        observer: Some(Box::new(Recorder { frames: Arc::clone(&frames) })),
+        observer: Some(Box::new(Frames::new(from, until))),
         cancel: cancel.cloned().unwrap_or_default(),
         ..Inputs::analytic(scenario, None)?
     };
@@ -128,9 +124,10 @@ fn observe(
         status = simulation.step();
     }
     states.close(until);
-    let record = simulation.finish()?;
-    let frames = std::mem::take(&mut *frames.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok((record, frames, states))
+    let (record, observer) = simulation.finish_observed()?;
+    let observer: Box<dyn Any> = observer.expect("a simulation keeps its observer");
+    let frames = observer.downcast().expect("it is the one that was given");
+    Ok((record, *frames, states))
 }
 
 /// Draws all tracks.

@@ -123,7 +123,7 @@ class Scenario:
         """Name of the scenario."""
     @property
     def description(self) -> str:
-        """What the scenario shows."""
+        """Description of the scenario, for people."""
     @property
     def duration(self) -> float:
         """Simulated time, s."""
