@@ -12,7 +12,7 @@ use crate::aggregate::Aggregates;
 use crate::categories::Categories;
 use crate::config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Ns2Rules, Reception};
 use crate::counters::{ChannelTime, MacCounters};
-use crate::frame::{FrameKind, OnAir, OnAirMpdu};
+use crate::frame::{FrameKind, OnAir, OnAirMpdu, Transmission};
 use crate::loss::FrameErrors;
 use crate::losses::Losses;
 use crate::mpdu::{Mpdu, Service};
@@ -46,20 +46,6 @@ pub struct Setup<'a> {
     pub noise: &'a [NoiseSource],
     /// The run's seed.
     pub seed: u64,
-}
-
-/// The frame that a station has on the air.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transmission {
-    pub end: u64,
-    /// Duration field, ns.
-    pub nav: u64,
-    pub air: u64,
-    pub bytes: u32,
-    pub to: u32,
-    pub rate: Rate,
-    pub kind: FrameKind,
-    pub on_air: bool,
 }
 
 /// All stations and the medium between them.

@@ -8,10 +8,10 @@ use fairmesh_phy::frame::{DELIMITER, QOS_OVERHEAD, extended_ampdu, extended_amsd
 use fairmesh_phy::{Modulation, Rate};
 use fairmesh_units::{NodeId, Span, Time};
 
-use crate::air::{Air, Transmission};
+use crate::air::Air;
 use crate::amsdu::{Msdu, hand_up};
 use crate::batch::{Batch, Joining};
-use crate::frame::{BlockAck, FrameKind};
+use crate::frame::{BlockAck, FrameKind, Transmission};
 use crate::loss::FrameErrors;
 use crate::mpdu::Mpdu;
 use crate::packet::LinkId;

@@ -6,8 +6,8 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use crate::access::Access;
 use crate::adapt::Attempt;
-use crate::air::{Air, Transmission};
-use crate::frame::FrameKind;
+use crate::air::Air;
+use crate::frame::{FrameKind, Transmission};
 use crate::mpdu::Mpdu;
 use crate::neighbours::Neighbour;
 use crate::packet::{Outgoing, SendReport};

@@ -22,6 +22,25 @@ pub enum FrameKind {
     Noise,
 }
 
+/// The last transmission of a station; times in ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transmission {
+    /// Last bit.
+    pub end: u64,
+    /// Duration field.
+    pub nav: u64,
+    /// Time on the air.
+    pub air: u64,
+    /// Length of the PSDU.
+    pub bytes: u32,
+    /// Receiving station.
+    pub to: u32,
+    pub rate: Rate,
+    pub kind: FrameKind,
+    /// True until its last bit.
+    pub on_air: bool,
+}
+
 /// A frame as its transmitter puts it on the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OnAir {

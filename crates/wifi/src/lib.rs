@@ -12,6 +12,7 @@ mod aggregate;
 mod air;
 mod ampdu;
 pub mod amsdu;
+mod attempts;
 mod batch;
 mod categories;
 mod config;

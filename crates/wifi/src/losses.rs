@@ -1,11 +1,10 @@
 //! Attempts without an answer, per link, and the stations whose frames overlapped them.
 
-use fairmesh_units::{NodeId, Time};
+use fairmesh_units::NodeId;
 
-use crate::air::{Air, Transmission};
+use crate::frame::Transmission;
 use crate::neighbours::Neighbours;
 use crate::packet::LinkId;
-use crate::upper::Upper;
 
 /// Outcome of all attempts over one link: data frames, and the RTS frames before them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -68,6 +67,16 @@ impl Losses {
         Losses { links: vec![LinkLosses::default(); links], disturbers }
     }
 
+    /// Returns the outcomes of all attempts over a link so far.
+    pub fn of(&self, link: LinkId) -> &LinkLosses {
+        &self.links[link.0 as usize]
+    }
+
+    /// Returns the stations that were on the air at `to` during the last frame of `from`.
+    pub fn overlapping(&self, from: u32, to: u32, air: &[Transmission]) -> Vec<NodeId> {
+        overlapping(&self.disturbers[to as usize], from, to, air).map(NodeId).collect()
+    }
+
     /// Counts the start of an exchange.
     #[inline]
     pub fn attempt(&mut self, link: LinkId) {
@@ -76,7 +85,7 @@ impl Losses {
 
     /// Counts the last frame of `from` to `to` as unanswered.
     #[cold]
-    fn unanswered(
+    pub fn unanswered(
         &mut self,
         link: LinkId,
         from: u32,
@@ -120,50 +129,6 @@ impl LinkLosses {
         match self.overlapped_by.binary_search_by_key(&station, |(n, _)| n.0) {
             Ok(at) => self.overlapped_by[at].1 += 1,
             Err(at) => self.overlapped_by.insert(at, (NodeId(station), 1)),
-        }
-    }
-}
-
-impl Air {
-    /// Returns the outcomes of all attempts over a link so far.
-    pub fn losses(&self, link: LinkId) -> &LinkLosses {
-        &self.losses.links[link.0 as usize]
-    }
-
-    /// Returns true if a station senses the frames of another station or of an interferer.
-    pub fn senses(&self, station: NodeId, other: NodeId) -> bool {
-        self.neighbours.find(other.0, station.0).is_some()
-    }
-
-    /// Counts the station's frame in hand as unanswered.
-    pub(crate) fn count_unanswered<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
-        let v = &self.service[station as usize];
-        let Some(link) = v.link else { return };
-        let arrived = v.mpdus.iter().take(v.aggregate).any(|m| m.accepted);
-        self.losses.unanswered(link, station, v.to, arrived, &self.on_air);
-        if U::OBSERVE {
-            let disturbers = &self.losses.disturbers[v.to as usize];
-            let by: Vec<NodeId> =
-                overlapping(disturbers, station, v.to, &self.on_air).map(NodeId).collect();
-            let outcome = match (arrived, by.is_empty()) {
-                (true, _) => AttemptOutcome::AnswerLost,
-                (false, true) => AttemptOutcome::NotOverlapped,
-                (false, false) => AttemptOutcome::Overlapped(by),
-            };
-            upper.attempted(Time::from_nanos(now), NodeId(station), NodeId(v.to), &outcome);
-        }
-    }
-
-    /// Reports an attempt whose response arrived to an observing layer above.
-    #[inline]
-    pub(crate) fn report_answered<U: Upper>(&self, station: u32, now: u64, upper: &mut U) {
-        if U::OBSERVE {
-            let v = &self.service[station as usize];
-            if v.link.is_some() {
-                let accepted = v.mpdus.iter().take(v.aggregate).filter(|m| m.accepted).count();
-                let outcome = AttemptOutcome::Answered { accepted: accepted as u16 };
-                upper.attempted(Time::from_nanos(now), NodeId(station), NodeId(v.to), &outcome);
-            }
         }
     }
 }

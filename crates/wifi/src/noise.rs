@@ -2,8 +2,8 @@
 
 use fairmesh_units::{Span, Time};
 
-use crate::air::{Air, Transmission};
-use crate::frame::FrameKind;
+use crate::air::Air;
+use crate::frame::{FrameKind, Transmission};
 use crate::station::NOBODY;
 use crate::upper::Upper;
 

@@ -27,8 +27,8 @@
 use fairmesh_phy::frame::CTS;
 use fairmesh_units::Time;
 
-use crate::air::{Air, Transmission};
-use crate::frame::FrameKind;
+use crate::air::Air;
+use crate::frame::{FrameKind, Transmission};
 use crate::neighbours::Neighbour;
 use crate::station::{Intervals, NOBODY, Phase, Station};
 

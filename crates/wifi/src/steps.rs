@@ -2,8 +2,8 @@
 
 use fairmesh_units::{NodeId, Time};
 
-use crate::air::{Air, Transmission};
-use crate::frame::FrameKind;
+use crate::air::Air;
+use crate::frame::{FrameKind, Transmission};
 use crate::station::{NEVER, NOBODY, Phase};
 use crate::upper::{Aggregating, ByCategory, Ns2, Upper};
 

@@ -3,8 +3,8 @@
 use fairmesh_phy::Rate;
 use fairmesh_phy::frame::DELIMITER;
 
-use crate::air::{Air, Transmission};
-use crate::frame::FrameKind;
+use crate::air::Air;
+use crate::frame::{FrameKind, Transmission};
 use crate::loss::{Fate, FrameErrors, SnrErrors, Survival};
 
 /// Length of the legacy training fields, ns.
