@@ -122,6 +122,12 @@ pub mod pair {
     }
 }
 
+/// Returns the mean of `values`, 0 if there are none.
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, n) = values.fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
+    if n > 0.0 { sum / n } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod capture;
 pub mod changes;
 pub mod comparison;
+pub mod drops;
 mod error;
 pub mod estimate;
 pub mod files;

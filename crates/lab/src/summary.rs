@@ -4,7 +4,8 @@ use fairmesh_engine::measures;
 use fairmesh_engine::record::{Drops, FlowRecord, RunRecord, SignallingRecord, SubscriberRecord};
 use serde::Serialize;
 
-use crate::Estimate;
+use crate::drops::DropsSummary;
+use crate::estimate::{Estimate, mean};
 use crate::optimum::Optimum;
 use crate::tradeoff::Tradeoff;
 use crate::verdict::{Links, STARVED, Starving};
@@ -16,55 +17,6 @@ pub struct DelaySummary {
     pub mean: Option<f64>,
     /// Mean over seeds of the 95th percentile.
     pub p95: Option<f64>,
-}
-
-/// Packets lost by cause, mean per run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct DropsSummary {
-    /// Wireless interface queues.
-    pub queue: f64,
-    /// Queues of the wired side.
-    pub wire: f64,
-    /// MAC retry limit.
-    pub retry_limit: f64,
-    /// The control's own limiter.
-    pub limiter: f64,
-}
-
-impl DropsSummary {
-    fn over<'a>(drops: impl Iterator<Item = &'a Drops>) -> Self {
-        let (mut sum, mut n) = (DropsSummary::default(), 0.0);
-        for d in drops {
-            sum.queue += d.queue as f64;
-            sum.wire += d.wire as f64;
-            sum.retry_limit += d.retry_limit as f64;
-            sum.limiter += d.limiter as f64;
-            n += 1.0;
-        }
-        DropsSummary {
-            queue: sum.queue / n,
-            wire: sum.wire / n,
-            retry_limit: sum.retry_limit / n,
-            limiter: sum.limiter / n,
-        }
-    }
-
-    /// Returns the sum over all causes.
-    pub fn total(&self) -> f64 {
-        self.queue + self.wire + self.retry_limit + self.limiter
-    }
-
-    /// Returns the cause with the most losses and its share of all; `None` if nothing was lost.
-    pub fn main_cause(&self) -> Option<(&'static str, f64)> {
-        let causes = [
-            ("queue overflow", self.queue),
-            ("wired queue", self.wire),
-            ("retry limit", self.retry_limit),
-            ("limiter", self.limiter),
-        ];
-        let worst = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        (worst.1 > 0.0).then(|| (worst.0, worst.1 / self.total()))
-    }
 }
 
 /// One flow over the seeds of one control.
@@ -443,12 +395,6 @@ fn subscriber_summary(records: &[RunRecord], i: usize) -> SubscriberSummary {
     }
 }
 
-/// Returns the mean of `values`, 0 if there are none.
-pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, n) = values.fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
-    if n > 0.0 { sum / n } else { 0.0 }
-}
-
 /// Returns a flow's label in tables: its ends, and its name if that adds information.
 pub fn flow_label(name: &str, from: &str, to: &str) -> String {
     let ends = format!("{from} → {to}");
@@ -547,13 +493,6 @@ mod tests {
         assert!((s.jain.mean - 0.5).abs() < 1e-12);
         let json = serde_json::to_value(&s).unwrap();
         assert!(json["min_over_fair"].is_null() && json["flows"][0]["fair_bps"].is_null());
-    }
-
-    #[test]
-    fn the_main_cause_of_loss() {
-        let d = DropsSummary { queue: 1.0, retry_limit: 3.0, ..Default::default() };
-        assert_eq!(d.main_cause(), Some(("retry limit", 0.75)));
-        assert_eq!(DropsSummary::default().main_cause(), None);
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use fairmesh_engine::record::RunRecord;
 use serde::Serialize;
 
-use crate::Estimate;
-use crate::summary::mean;
+use crate::estimate::{Estimate, mean};
 
 /// Maximum number of sharers that count as the slowest.
 const SLOWEST: usize = 10;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fairmesh_engine::record::{LinkRecord, RunRecord};
 use serde::Serialize;
 
-use crate::summary::DropsSummary;
+use crate::drops::DropsSummary;
 
 /// Fraction of a flow's due rate below which it starves.
 pub const STARVED: f64 = 0.1;

@@ -3,7 +3,7 @@
 use fairmesh_transport::{Connection, Flags, TcpConfig, quic};
 use fairmesh_units::{Span, Time};
 
-use super::flow::Meters;
+use super::meters::Meters;
 use super::packet::{Packets, Payload};
 
 /// One end of a connection, as a flow uses it.

@@ -13,6 +13,7 @@ mod links;
 mod listening;
 mod mac;
 mod messages;
+mod meters;
 mod packet;
 mod signs;
 mod sources;
@@ -34,10 +35,11 @@ use stamps::Stamps;
 
 pub(crate) use acknowledged::Answers;
 pub use arrival::{Arrival, Frame};
-pub(crate) use flow::{Ends, FlowState, Hop, Meters};
+pub(crate) use flow::{Ends, FlowState, Hop};
 pub(crate) use interface::Interface;
 pub(crate) use lanes::Lanes;
 pub(crate) use links::{LinkMeter, LinkMeters};
+pub(crate) use meters::Meters;
 pub(crate) use wire::WireDirection;
 
 /// The network above the radio.
