@@ -80,7 +80,7 @@ for rate in 1M 100M 500M; do
             traffic "$rate" "$protocol"
             ns=$(($(used) - ns)) count=$(($(packets) - count))
             got=$(awk '/receiver/ { r = $7 " " $8 } END { print r }' "$work/iperf")
-            lost=$(ip netns exec "$n-g" "$program" status --config "$work/gateway.toml" | grep "^TCP's headers" || true)
+            lost=$(ip netns exec "$n-g" "$program" status --config "$work/gateway.toml" | grep "^TCP headers" || true)
             : "${base:=$ns}"
             awk -v ns="$ns" -v base="$base" -v c="$count" -v s="$seconds" -v rate="$rate $protocol" -v r="$read" -v got="$got" -v lost="$lost" 'BEGIN {
                 printf "%s, read %s: %s, %d packets/s; daemon %.2f %% of a core, %.1f times no reading, %.0f ns a packet more; %s\n",

@@ -10,13 +10,13 @@ use fairmesh_units::{BitRate, Span};
 use crate::gateway::config::{Endpoint, FILE, Mode};
 use crate::gateway::init::InitOptions;
 
-/// Fair shares at the gateway of a Wi-Fi mesh: measures what every subscriber gets, decides by a
-/// control, sets limits in the kernel.
+/// Fair shares at the gateway of a Wi-Fi mesh: measures the traffic of every subscriber, computes
+/// shares with a control, and sets limits in the kernel.
 #[derive(Debug, Parser)]
 #[command(name = "fairmesh-gateway", version, max_term_width = 100)]
 #[command(after_help = "Example:\n  fairmesh-gateway check && fairmesh-gateway run")]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: GatewayCommand,
 }
@@ -28,13 +28,13 @@ pub enum GatewayCommand {
     #[command(after_help = "SIGHUP reads the configuration again.\n\n\
         Example:\n  fairmesh-gateway run --config /etc/fairmesh/gateway.toml")]
     Run(RunArgs),
-    /// Survey this machine and its mesh, and write a configuration that only observes
+    /// Survey this machine and its mesh, and write a configuration in mode "observe"
     #[command(
         after_help = "Examples:\n  fairmesh-gateway init --output /etc/fairmesh/gateway.toml\n  \
         fairmesh-gateway init --babel /run/babeld.sock --mesh mesh0 --json"
     )]
     Init(InitArgs),
-    /// Check the configuration and this kernel; touch nothing
+    /// Check the configuration and this kernel without changing anything
     #[command(after_help = "Example:\n  fairmesh-gateway check --config gateway.toml")]
     Check(CheckArgs),
     /// Set `mode = "apply"` in the configuration, and have the daemon read it: limits are set
@@ -42,7 +42,7 @@ pub enum GatewayCommand {
         after_help = "Examples:\n  fairmesh-gateway apply\n  fairmesh-gateway apply --observe"
     )]
     Apply(ApplyArgs),
-    /// Show who gets what, and what limits it
+    /// Show the rates and limits of all subscribers
     #[command(after_help = "Example:\n  fairmesh-gateway status --json")]
     Status(AskArgs),
     /// Explain one subscriber's limits
@@ -55,21 +55,21 @@ pub enum GatewayCommand {
         fairmesh-gateway override roof --clear"
     )]
     Override(OverrideArgs),
-    /// Have the daemon read its configuration again; rates change in place
+    /// Reload the configuration in the running daemon; rates change in place
     #[command(after_help = "Example:\n  fairmesh-gateway reload")]
     Reload(AskArgs),
-    /// Remove everything of ours from the kernel, and only that
+    /// Remove the queues and rules of this program, and no others, from the kernel
     #[command(after_help = "Examples:\n  fairmesh-gateway reset\n  \
         fairmesh-gateway reset --fall-back\n  \
         fairmesh-gateway reset --lift")]
     Reset(ResetArgs),
-    /// Look for what makes limits ineffective
+    /// Find causes of ineffective limits
     #[command(after_help = "Example:\n  fairmesh-gateway doctor")]
     Doctor(AskArgs),
     /// Print a new key for the gateways of one mesh
     #[command(after_help = "Example:\n  umask 077; fairmesh-gateway key > peers.key")]
     Key(KeyArgs),
-    /// The second process that lifts limits when the daemon dies
+    /// The guard process that lifts limits if the daemon dies
     #[command(hide = true)]
     Guard(GuardArgs),
 }
@@ -80,10 +80,10 @@ pub struct RunArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE", default_value = FILE)]
     pub config: PathBuf,
-    /// When the file is wrong, use the last one that worked
+    /// If the file is invalid, use the last configuration that worked
     #[arg(long)]
     pub fall_back: bool,
-    /// Start no second process that lifts limits when this one is killed
+    /// Run without the guard process that lifts limits if the daemon is killed
     #[arg(long)]
     pub no_guard: bool,
     /// Print events as JSON objects
@@ -100,16 +100,16 @@ pub struct InitArgs {
     /// Replace an existing file
     #[arg(long)]
     pub force: bool,
-    /// Interface to the mesh; otherwise the one over which the homes are reached
+    /// Interface to the mesh [default: the one over which the homes are reached]
     #[arg(long, value_name = "INTERFACE", value_parser = interface)]
     pub mesh: Option<Interface>,
-    /// Interface to the Internet; otherwise the one of the default route
+    /// Interface to the Internet [default: the one of the default route]
     #[arg(long, value_name = "INTERFACE", value_parser = interface)]
     pub wired: Option<Interface>,
     /// NetJSON NetworkGraph or NetworkCollection with the homes
     #[arg(long, value_name = "FILE")]
     pub netjson: Option<PathBuf>,
-    /// batman-adv interface; otherwise all are asked
+    /// batman-adv interface [default: all]
     #[arg(long, value_name = "INTERFACE", value_parser = interface)]
     pub batman: Option<Interface>,
     /// Address and port of babeld's local interface, or its Unix socket
@@ -149,10 +149,10 @@ pub struct ResetArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE", default_value = FILE)]
     pub config: PathBuf,
-    /// When the file is wrong or gone, use the last one that worked
+    /// If the file is invalid or missing, use the last configuration that worked
     #[arg(long)]
     pub fall_back: bool,
-    /// Only lift all limits; queues and rules stay for the next start, which loses no packet then
+    /// Only lift all limits; queues and rules stay, so that the next start loses no packet
     #[arg(long)]
     pub lift: bool,
     /// Print one JSON object and nothing else
@@ -195,7 +195,7 @@ pub struct AskArgs {
     /// Configuration file, which names the daemon's socket
     #[arg(long, value_name = "FILE", default_value = FILE)]
     pub config: PathBuf,
-    /// The daemon's socket; the configuration is not read then
+    /// The daemon's socket; if given, the configuration is not read
     #[arg(long, value_name = "FILE")]
     pub socket: Option<PathBuf>,
     /// Print one JSON object and nothing else
@@ -214,7 +214,7 @@ pub struct KeyArgs {
 /// `why`.
 #[derive(Args, Debug)]
 pub struct WhyArgs {
-    /// Its name, as `status` shows it
+    /// Name of the subscriber, as `status` shows it
     pub subscriber: String,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -224,12 +224,12 @@ pub struct WhyArgs {
 /// `override`.
 #[derive(Args, Debug)]
 pub struct OverrideArgs {
-    /// Its name, as `status` shows it
+    /// Name of the subscriber, as `status` shows it
     pub subscriber: String,
     /// The limit, such as "5 Mbit/s", or "unlimited"
     #[arg(long, value_name = "RATE", required_unless_present = "clear", value_parser = rate)]
     pub rate: Option<Rate>,
-    /// For how long, such as 1h or "30 min"
+    /// Duration, such as 1h or "30 min"
     #[arg(long = "for", value_name = "TIME", required_unless_present = "clear")]
     pub time: Option<Span>,
     /// End an override
@@ -260,7 +260,7 @@ fn rate(text: &str) -> Result<Rate, String> {
 /// `guard`.
 #[derive(Args, Debug)]
 pub struct GuardArgs {
-    /// What to look for, as JSON.
+    /// Layout of the limits to lift, as JSON.
     #[arg(long)]
     pub layout: String,
     /// Lock that the guard holds while it works.

@@ -200,10 +200,8 @@ fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
         [("mesh interface", &config.layout.mesh), ("wired interface", &config.layout.wired)]
     {
         let (exists, state) = match fairmesh_linux::link::named(interface.name()) {
-            Ok(_) => (true, "is there".to_owned()),
-            Err(fairmesh_linux::Error::NoInterface(_)) => {
-                (false, "there is no such interface".to_owned())
-            }
+            Ok(_) => (true, "exists".to_owned()),
+            Err(fairmesh_linux::Error::NoInterface(_)) => (false, "no such interface".to_owned()),
             Err(e) => (false, e.to_string()),
         };
         add(what, exists, format!("{interface}: {state}"));
@@ -213,9 +211,13 @@ fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
         Ok(features) => features,
         Err(e) => return add("kernel", false, e.to_string()),
     };
-    let unknown = "cannot be tried without root; installing will tell";
+    let unknown = "cannot be checked without root";
     match features.htb {
-        Some(ok) => add("HTB", ok, if ok { "there" } else { "missing: sch_htb" }.to_owned()),
+        Some(ok) => add(
+            "HTB",
+            ok,
+            if ok { "available" } else { "missing: load the module sch_htb" }.to_owned(),
+        ),
         None => add("HTB", true, unknown.to_owned()),
     }
     let nft = features.nft.clone();
@@ -233,14 +235,17 @@ fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
             let has = names.join(", ");
             match chosen {
                 Some(l) => add("queue", true, format!("{l} (this kernel has {has})")),
-                None => add("queue", false, format!("not the one wanted; this kernel has {has}")),
+                None => add(
+                    "queue",
+                    false,
+                    format!("the configured queue is missing; this kernel has {has}"),
+                ),
             }
         }
     }
     let flow = features.flowtables.join(", ");
     let ok = flow.is_empty();
-    let text =
-        if ok { "none".to_owned() } else { format!("{flow}: traffic goes around the limits") };
+    let text = if ok { "none".to_owned() } else { format!("{flow}: traffic bypasses the limits") };
     add("flow offload", ok, text);
 }
 
@@ -249,7 +254,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     if let Some(e) = fallen {
         // The configuration in the kernel is the one that worked.
         let e = AgentError::from(e).line();
-        let _ = writeln!(std::io::stderr(), "{e}; going by the last configuration that worked");
+        let _ = writeln!(std::io::stderr(), "{e}; using the last configuration that worked");
     }
     // A daemon that is busy or stopped also holds its locks.
     let lock = config.socket.with_extension("lock");
@@ -269,7 +274,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         let file = store.file();
         let _ = writeln!(
             std::io::stderr(),
-            "{}: {e}; nothing is known of earlier runs",
+            "{}: {e}; starting without the state of earlier runs",
             file.display()
         );
         Default::default()
@@ -281,9 +286,12 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         // If limits cannot be lifted, removing everything frees the subscribers.
         match layouts.iter().try_for_each(|layout| plane.lift(layout)) {
             Ok(()) if a.json => return json::print(out, &serde_json::json!({ "lifted": true })),
-            Ok(()) => return Ok(writeln!(out, "all limits are lifted; queues and rules stay")?),
+            Ok(()) => return Ok(writeln!(out, "all limits are lifted; queues and rules remain")?),
             Err(e) => {
-                let _ = writeln!(std::io::stderr(), "lifting: {e}; everything is removed instead");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "cannot lift limits: {e}; removing queues and rules instead"
+                );
             }
         }
     }
@@ -305,7 +313,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         list(&removed.tables)
     )?;
     if !removed.kept.is_empty() {
-        writeln!(out, "not ours, left alone: {}", list(&removed.kept))?;
+        writeln!(out, "not created by this program, unchanged: {}", list(&removed.kept))?;
     }
     Ok(())
 }

@@ -90,7 +90,7 @@ pub enum KeyError {
         problem: io::Error,
     },
     /// The file is not a regular file.
-    #[error("{}: not a file; expected a key: {MAKE}", .0.display())]
+    #[error("{}: is not a regular file; expected a key: {MAKE}", .0.display())]
     NotAFile(PathBuf),
     /// Other users can read the file.
     #[error(
@@ -110,7 +110,7 @@ pub enum KeyError {
 }
 
 /// Command that creates a key.
-const MAKE: &str = "umask 077; fairmesh-gateway key > FILE, and the same file at every gateway";
+const MAKE: &str = "umask 077; fairmesh-gateway key > FILE, and copy the file to every gateway";
 
 /// Reason why the exchange with other gateways is closed.
 #[derive(Debug, thiserror::Error)]
@@ -229,11 +229,11 @@ pub enum AgentError {
     #[error(transparent)]
     SocketPath(#[from] SocketPathError),
     /// The command must not run beside a running daemon.
-    #[error("the daemon is running ({0}); expected it to be stopped first")]
+    #[error("the daemon is running ({0}); stop it first")]
     Running(#[source] RuntimeError),
     /// The guard of a daemon that has ended still works.
     #[error(
-        "the guard of a daemon that has ended is at work ({}: {problem}); expected it to be done",
+        "the guard of an ended daemon is still lifting limits ({}: {problem}); try again in a few seconds",
         lock.display()
     )]
     GuardAtWork {
@@ -244,7 +244,9 @@ pub enum AgentError {
         problem: io::Error,
     },
     /// The daemon's response is of another version.
-    #[error("the daemon's answer cannot be read ({0}); expected the same version")]
+    #[error(
+        "cannot parse the daemon's response ({0}); restart the daemon so that both have the same version"
+    )]
     Answer(#[source] serde_json::Error),
     /// The second process was not started by the daemon.
     #[error("--layout: {0}; expected the daemon's")]
@@ -275,13 +277,13 @@ pub enum AgentError {
         problem: io::Error,
     },
     /// `init` found too little for a configuration; the command itself worked.
-    #[error("too little is known for a configuration; nothing was written")]
+    #[error("not enough information for a configuration; nothing was written")]
     Incomplete,
     /// Checks failed; the command itself worked.
-    #[error("{0} checks failed; nothing was touched")]
+    #[error("{0} checks failed; nothing was changed")]
     ChecksFailed(usize),
     /// `doctor` found causes of ineffective limits; the command itself worked.
-    #[error("{0} things make limits ineffective")]
+    #[error("{0} problems make limits ineffective")]
     Ineffective(usize),
     /// Standard output could not be written.
     #[error("standard output: {0}")]

@@ -298,13 +298,15 @@ pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Er
                 if !guarding.is_owner() {
                     return stand_down();
                 }
-                eprintln!("<3>guard.late: the daemon stands still; its limits are removed");
+                eprintln!("<3>guard.late: no heartbeat from the daemon; its limits are removed");
                 rescue.remove()?;
                 removed = true;
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let Some(claim) = guarding.claim() else { return stand_down() };
-                eprintln!("<3>guard.died: the daemon is gone; its limits are lifted");
+                eprintln!(
+                    "<3>guard.died: the daemon has ended unexpectedly; its limits are lifted"
+                );
                 return clean_up(rescue, || {
                     drop((claim, at_work));
                     std::thread::sleep(NEXT_DAEMON);
@@ -317,7 +319,7 @@ pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Er
 }
 
 fn stand_down<E>() -> Result<(), E> {
-    eprintln!("<5>guard.superseded: another daemon has the interfaces; its limits stay");
+    eprintln!("<5>guard.superseded: another daemon uses the interfaces; its limits remain");
     Ok(())
 }
 

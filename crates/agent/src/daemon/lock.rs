@@ -96,7 +96,7 @@ pub struct Resource {
 
 /// Error of a claim: another process holds a resource, or its lock cannot be created.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}; expected no other daemon to have the {} {}", path.display(), resource.kind, resource.name)]
+#[error("{}: {problem}; another daemon uses the {} {}: stop it first", path.display(), resource.kind, resource.name)]
 pub struct ClaimError {
     /// The resource.
     pub resource: Resource,
@@ -273,7 +273,7 @@ mod tests {
             resources("bat1", "eth1", "a"),
         ] {
             let e = take(1, &other).unwrap_err().to_string();
-            assert!(e.contains("expected no other daemon to have the"), "{e}");
+            assert!(e.contains("another daemon uses the"), "{e}");
         }
         assert!(take(2, &resources("bat0", "eth0", "a")).is_ok(), "another namespace");
         assert!(take(1, &resources("bat1", "eth1", "b")).is_ok());

@@ -31,7 +31,7 @@ pub const BEAT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another daemon uses the socket.
-    #[error("{}: {problem}; expected no other daemon to run with this socket", lock.display())]
+    #[error("{}: {problem}; another daemon uses this socket: stop it first", lock.display())]
     Running {
         /// Path of the socket's lock.
         lock: PathBuf,
@@ -333,17 +333,17 @@ impl<S: Service> Runtime<S> {
         }
         let Some(next) = self.guarded.and_then(|g| g.next(at.now)) else { return };
         self.guarded = Some(next);
-        let how = if watch == Watch::Stopped { "does not move" } else { "is gone" };
+        let how = if watch == Watch::Stopped { "is stopped" } else { "has ended" };
         let useless = self.setup.pulse.guard().take();
         if let Some(guard) = useless {
             guard.end();
         }
         let started = self.start_guard();
         self.note(Level::Error, "guard.gone", || match started {
-            Ok(()) => format!("the second process {how}; another one was started"),
+            Ok(()) => format!("the guard process {how}; a new one was started"),
             Err(e) => format!(
-                "the second process {how}, and no other can be started ({e}): effects of this one \
-                 stay until they lapse if it is killed"
+                "the guard process {how}, and no other can be started ({e}): if this daemon is \
+                 killed, its limits remain until they expire"
             ),
         });
     }
@@ -358,7 +358,7 @@ impl<S: Service> Runtime<S> {
             let prefix = if self.journal { n.level.prefix() } else { "" };
             let more = match n.left_out {
                 0 => String::new(),
-                left => format!(" (and {left} more since the last)"),
+                left => format!(" ({left} more suppressed)"),
             };
             let text: String = n.text.chars().filter(|c| is_shown(*c)).collect();
             // A closed standard error does not end the daemon.

@@ -65,7 +65,7 @@ pub fn apply(
     let effect = match (mode, running) {
         (Mode::Apply, true) => "limits are set; `fairmesh-gateway status` shows them",
         (Mode::Observe, true) => "limits are lifted",
-        (_, false) => "the daemon does not run; it reads the file when it starts",
+        (_, false) => "the daemon is not running; it reads the file when it starts",
     };
     writeln!(out, "mode = \"{}\" in {}: {effect}", mode.name(), path.display())?;
     Ok(())
@@ -157,7 +157,7 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let mut out = Vec::new();
         apply(&link, Mode::Apply, false, &mut out).unwrap();
-        assert!(String::from_utf8(out).unwrap().contains("the daemon does not run"));
+        assert!(String::from_utf8(out).unwrap().contains("the daemon is not running"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text.replace("observe", "apply"));
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());

@@ -96,8 +96,8 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
             (
                 Verdict::Wrong,
                 format!(
-                    "{side}: of {} packets given to classes only {} arrived there: something \
-                     overwrites their priority",
+                    "{side}: of {} packets classified only {} reached their class: another \
+                     program overwrites their priority",
                     v.classified, v.arrived
                 ),
             )
@@ -114,14 +114,14 @@ fn offload(found: &mut Vec<Finding>) {
         Ok(t) if t.is_empty() => Finding {
             code: "offload",
             verdict: Verdict::Fine,
-            text: "no flow table takes traffic around the queues".into(),
+            text: "no flow table bypasses the queues".into(),
         },
         Ok(t) => Finding {
             code: "offload",
             verdict: Verdict::Wrong,
             text: format!(
-                "flow tables {} carry established connections around the queues: remove them, or \
-                 take the two interfaces out of their devices",
+                "flow tables {} let established connections bypass the queues: delete them, or \
+                 remove the two interfaces from their devices",
                 t.join(", ")
             ),
         },
@@ -140,12 +140,12 @@ fn merging(name: &str, on: Offloads) -> Finding {
         .filter_map(|(n, on)| on.then_some(n))
         .collect();
     let (verdict, text) = if which.is_empty() {
-        (Verdict::Fine, format!("{name} does not merge what it receives"))
+        (Verdict::Fine, format!("{name} does not merge received packets"))
     } else {
         let text = format!(
-            "{name} merges what it receives ({}) into packets of up to 64 KB: limits hold, but each \
-             keeps a class of 1 Mbit/s busy for half a second, and a limit that is lifted counts \
-             only then. Where subscribers are slow: ethtool -K {name} gro off lro off",
+            "{name} merges received packets ({}) into packets of up to 64 KB: limits hold, but each \
+             such packet occupies a class of 1 Mbit/s for half a second, and delays a raised limit \
+             as long. For slow subscribers, run `ethtool -K {name} gro off lro off`",
             which.join(", ")
         );
         (Verdict::Suspicious, text)
@@ -235,8 +235,8 @@ fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {
     let (named, sends) = (mean(named)?, mean(sends)?);
     (named > OVERSTATES * sends).then(|| {
         format!(
-            "the rates of [[neighbour]] ({} in the mean) are far above those at which the driver sends ({}): what the \
-             control shares is more than the links carry; lower `rate`",
+            "the rates of [[neighbour]] (mean {}) are far above those at which the driver sends (mean {}): the \
+             control shares more than the links carry; lower `rate`",
             report::short(Some(named as u64)),
             report::short(Some(sends as u64))
         )
@@ -250,7 +250,7 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
         let (verdict, text) = match (&s.failed, s.subscribers) {
             (Some(e), _) => {
                 let text = format!(
-                    "{}: {e}: no subscriber is found there, and traffic of unknown ones shares one class",
+                    "{}: {e}: it provides no subscribers, and traffic of unknown subscribers shares one class",
                     s.name
                 );
                 (Verdict::Wrong, text)
@@ -285,7 +285,7 @@ fn nat(config: &Config, found: &mut Vec<Finding>) {
             code: "nat",
             verdict: Verdict::Wrong,
             text: format!(
-                "\"{rule}\" translates addresses towards the mesh: subscribers cannot be told apart"
+                "\"{rule}\" translates addresses towards the mesh: subscribers cannot be distinguished"
             ),
         },
         None => Finding {
@@ -300,21 +300,19 @@ fn nat(config: &Config, found: &mut Vec<Finding>) {
 fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
     let name = &c.name;
     if !c.up {
-        let text = format!("{name} is down: nothing passes");
+        let text = format!("{name} is down: no traffic");
         found.push(Finding { code: "interface", verdict: Verdict::Wrong, text });
     }
     let percent = |part: u64, all: u64| part as f64 * 100.0 / all.max(1) as f64;
     let seen = c.subscriber_bytes + c.unmapped_bytes + c.bypass_bytes;
     if c.shaped_bytes > FEW && percent(seen, c.shaped_bytes) < 90.0 {
-        let text = format!(
-            "{name}: classes count {seen} of {} bytes that passed: counters disagree",
-            c.shaped_bytes
-        );
+        let text =
+            format!("{name}: classes count only {seen} of {} transmitted bytes", c.shaped_bytes);
         found.push(Finding { code: "counters", verdict: Verdict::Suspicious, text });
     }
     if c.tx_bytes > FEW && c.shaped_bytes == 0 {
         let text = format!(
-            "{name} sends, but nothing passes our queue: another queue is in the way, or traffic is offloaded"
+            "{name} sends, but not through the queue of fairmesh: another queue replaces it, or traffic is offloaded"
         );
         found.push(Finding { code: "counters", verdict: Verdict::Wrong, text });
     }
@@ -322,7 +320,7 @@ fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
     if c.shaped_bytes > FEW && part > 5.0 {
         let six = match c.unmapped_ipv6_packets {
             0 => String::new(),
-            n => format!("; {n} of its packets are IPv6: give subscribers their IPv6 prefixes"),
+            n => format!("; {n} of its packets are IPv6: add the IPv6 prefixes of subscribers"),
         };
         let how = if shared { "shares one class" } else { "is not limited" };
         let text =
@@ -360,7 +358,7 @@ pub fn print(
             writeln!(out, "{word:5} {}: {}", f.code, f.text)?;
         }
         if !daemon {
-            writeln!(out, "The daemon does not run, so counters were not compared.")?;
+            writeln!(out, "The daemon is not running, so counters were not compared.")?;
         }
     }
     match wrong {
@@ -421,7 +419,7 @@ mod tests {
     fn rates_of_neighbours_far_above_those_in_use() {
         let text = overstated(&[54_000_000, 54_000_000], &[12_000_000, 6_000_000]).unwrap();
         assert!(
-            text.contains("(54.0 Mbit/s in the mean)") && text.contains("(8.00 Mbit/s)"),
+            text.contains("(mean 54.0 Mbit/s)") && text.contains("(mean 8.00 Mbit/s)"),
             "{text}"
         );
         assert_eq!(overstated(&[54_000_000], &[36_000_000]), None);

@@ -285,10 +285,10 @@ mod tests {
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
         assert!(
-            read_key(&pipe).unwrap_err().to_string().contains("not a file"),
+            read_key(&pipe).unwrap_err().to_string().contains("not a regular file"),
             "and it does not wait"
         );
-        assert!(read_key(folder.path()).unwrap_err().to_string().contains("not a file"));
+        assert!(read_key(folder.path()).unwrap_err().to_string().contains("not a regular file"));
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl HeaderThread {
             last: Time::ZERO,
         };
         let thread = std::thread::Builder::new().name("signs".into()).spawn(move || work.run());
-        let thread = thread.map_err(Error::io("starting the thread that reads TCP's headers"))?;
+        let thread = thread.map_err(Error::io("starting the thread that reads TCP headers"))?;
         Ok(Running { reads, thread, stop, failed })
     }
 

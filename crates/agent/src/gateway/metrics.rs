@@ -41,7 +41,7 @@ pub fn page<P: Shaper>(
 ) -> String {
     let governor = &host.governor;
     let mut p = Page(String::with_capacity(4096));
-    p.family("info", "gauge", "What runs: version, control, mode, queue.");
+    p.family("info", "gauge", "Version, control, mode and queue.");
     let leaf = host.installed.as_ref().map_or("none".to_owned(), |i| i.leaf.to_string());
     let labels = format!(
         "version=\"{}\",control=\"{}\",mode=\"{}\",leaf=\"{leaf}\"",
@@ -50,7 +50,7 @@ pub fn page<P: Shaper>(
         governor.mode().name()
     );
     p.value("info", &labels, 1.0);
-    p.family("phase", "gauge", "1 for the phase that the shaping is in.");
+    p.family("phase", "gauge", "1 for the present phase of the shaping, 0 for the others.");
     for phase in ["running", "degraded", "safe", "absent"] {
         let on = host.phase_name() == phase;
         p.value("phase", &format!("phase=\"{phase}\""), f64::from(u8::from(on)));
@@ -66,13 +66,13 @@ pub fn page<P: Shaper>(
         p.family("resident_memory_bytes", "gauge", "Memory in use by the daemon.");
         p.value("resident_memory_bytes", "", memory);
     }
-    p.family("subscribers", "gauge", "Subscribers known.");
+    p.family("subscribers", "gauge", "Known subscribers.");
     for discovered in [false, true] {
         let n = governor.subscribers().filter(|m| m.seen.is_some() == discovered).count();
         p.value("subscribers", &format!("discovered=\"{discovered}\""), n as f64);
     }
     if !governor.sources.is_empty() {
-        p.family("source_up", "gauge", "1 while a source of subscribers answers.");
+        p.family("source_up", "gauge", "1 while a source of subscribers responds.");
         for s in &governor.sources {
             let up = f64::from(u8::from(s.failed.is_none()));
             p.value("source_up", &format!("source=\"{}\"", escape(&s.name)), up);
@@ -83,11 +83,13 @@ pub fn page<P: Shaper>(
                 p.value(name, &format!("source=\"{}\"", escape(&s.name)), of(s));
             }
         };
-        counts("source_nodes", "Nodes that a source showed last.", |s| s.nodes as f64);
-        counts("source_addresses", "Addresses of homes that a source showed last.", |s| {
+        counts("source_nodes", "Nodes of a source at its last query.", |s| s.nodes as f64);
+        counts("source_addresses", "Addresses of homes of a source at its last query.", |s| {
             s.addresses as f64
         });
-        counts("source_subscribers", "Homes that a source showed last.", |s| s.subscribers as f64);
+        counts("source_subscribers", "Homes of a source at its last query.", |s| {
+            s.subscribers as f64
+        });
         p.family("source_omitted", "gauge", "Entries of a source that were left out, by reason.");
         for s in &governor.sources {
             for (why, n) in s.omitted.iter() {
@@ -117,13 +119,13 @@ pub fn page<P: Shaper>(
         p.family(
             "neighbour_bound_bytes_per_second",
             "gauge",
-            "The most that the links of [[neighbour]] carry together, in IP bytes.",
+            "Capacity of the links of [[neighbour]] together, in IP bytes per second.",
         );
         p.value("neighbour_bound_bytes_per_second", "", bound.0 as f64 / 8.0);
-        p.family("neighbour_bound_used_ratio", "gauge", "The part of it that was used.");
+        p.family("neighbour_bound_used_ratio", "gauge", "Used fraction of the neighbour bound.");
         p.value("neighbour_bound_used_ratio", "", used);
     }
-    p.family("floods", "gauge", "Subscribers whose traffic the control has named a flood.");
+    p.family("floods", "gauge", "Subscribers whose traffic the control has marked as a flood.");
     for d in 0..2 {
         let n = governor.members().iter().filter(|m| governor.floods(m, d)).count();
         p.value("floods", &format!("direction=\"{}\"", direction_name(d)), n as f64);
@@ -137,17 +139,21 @@ pub fn page<P: Shaper>(
         p.family(
             "aggregate_limit_bytes_per_second",
             "gauge",
-            "The control's limit for everybody together, in IP bytes.",
+            "Limit of the control for all subscribers together, in IP bytes per second.",
         );
         p.value("aggregate_limit_bytes_per_second", "", all.0 as f64 / 8.0);
     }
-    p.family("fairness_ratio", "gauge", "Jain's index of rate by weight at the last look.");
+    p.family("fairness_ratio", "gauge", "Jain's index of rate by weight at the last sample.");
     for d in 0..2 {
         if let Some(jain) = report::fairness(governor, d) {
             p.value("fairness_ratio", &format!("direction=\"{}\"", direction_name(d)), jain);
         }
     }
-    p.family("unmapped_bytes_total", "counter", "Frame bytes of nobody known.");
+    p.family(
+        "unmapped_bytes_total",
+        "counter",
+        "Frame bytes of traffic that belongs to no subscriber.",
+    );
     for (d, counters) in host.sent().into_iter().enumerate() {
         if let Some(c) = counters {
             let labels = format!("direction=\"{}\"", direction_name(d));
@@ -168,17 +174,17 @@ pub fn page<P: Shaper>(
 
 /// Writes the metrics of the TCP header reader.
 fn headers(p: &mut Page, report: &SignsReport) {
-    p.family("signs_reading", "gauge", "1 while TCP's headers are read.");
+    p.family("signs_reading", "gauge", "1 while TCP headers are read.");
     p.value("signs_reading", "", f64::from(u8::from(report.state == "reading")));
     p.family("signs_packets_total", "counter", "TCP packets that passed while headers were read.");
     p.value("signs_packets_total", "", report.packets as f64);
     p.family(
         "signs_lost_packets_total",
         "counter",
-        "Those whose header came faster than it was read.",
+        "TCP packets whose headers arrived faster than they were read.",
     );
     p.value("signs_lost_packets_total", "", report.lost as f64);
-    p.family("signs_connections", "gauge", "TCP connections that are known.");
+    p.family("signs_connections", "gauge", "Known TCP connections.");
     p.value("signs_connections", "", report.connections as f64);
     let Some(probes) = &report.probes else { return };
     p.family(
@@ -189,13 +195,13 @@ fn headers(p: &mut Page, report: &SignsReport) {
     p.value("probes_sent_total", "", probes.sent as f64);
     p.family("probes_answered_total", "counter", "Echo probes that were answered.");
     p.value("probes_answered_total", "", probes.answered as f64);
-    p.family("probes_silent", "gauge", "Homes that do not answer echo probes.");
+    p.family("probes_silent", "gauge", "Homes that do not respond to echo probes.");
     p.value("probes_silent", "", probes.silent as f64);
 }
 
 /// Writes the metrics of the other gateways.
 fn others(p: &mut Page, report: &PeersReport) {
-    p.family("peer_up", "gauge", "1 while another gateway is heard.");
+    p.family("peer_up", "gauge", "1 while another gateway is active.");
     let labels = |peer: &PeerReport| format!("peer=\"{}\"", peer.address);
     for peer in &report.peers {
         p.value("peer_up", &labels(peer), f64::from(u8::from(peer.state == "here")));
@@ -203,11 +209,15 @@ fn others(p: &mut Page, report: &PeersReport) {
     type Get = fn(&PeerReport) -> u64;
     let families: [(&str, &str, Get); 4] = [
         ("peer_sent_datagrams_total", "Datagrams sent to another gateway.", |p| p.sent),
-        ("peer_received_datagrams_total", "Datagrams of it that were believed.", |p| p.received),
-        ("peer_rejected_datagrams_total", "Datagrams from its address that were not.", |p| {
-            p.rejected
+        ("peer_received_datagrams_total", "Accepted datagrams from another gateway.", |p| {
+            p.received
         }),
-        ("peer_starts_total", "Starts of it that were heard.", |p| p.starts),
+        (
+            "peer_rejected_datagrams_total",
+            "Rejected datagrams from the address of another gateway.",
+            |p| p.rejected,
+        ),
+        ("peer_starts_total", "Detected starts of another gateway.", |p| p.starts),
     ];
     for (name, help, get) in families {
         p.family(name, "counter", help);
@@ -215,11 +225,15 @@ fn others(p: &mut Page, report: &PeersReport) {
             p.value(name, &labels(peer), get(peer) as f64);
         }
     }
-    p.family("rejected_datagrams_total", "counter", "Datagrams that were not believed, by cause.");
+    p.family("rejected_datagrams_total", "counter", "Rejected datagrams, by cause.");
     for (cause, n) in &report.rejected {
         p.value("rejected_datagrams_total", &format!("cause=\"{cause}\""), *n as f64);
     }
-    p.family("governed_by", "gauge", "The gateway that decides, by its number; its own: this one.");
+    p.family(
+        "governed_by",
+        "gauge",
+        "Number of the deciding gateway; the own number if this one decides.",
+    );
     p.value("governed_by", "", f64::from(report.governed_by.unwrap_or(report.number)));
 }
 
@@ -230,9 +244,7 @@ fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bo
     let families: [(&str, &str, Get); 3] = [
         ("sent_bytes_total", "IP bytes sent.", |w, _| w.meter.bytes as f64),
         ("sent_packets_total", "Packets sent.", |w, _| w.meter.packets as f64),
-        ("dropped_packets_total", "Packets that found their queue full.", |w, _| {
-            w.meter.drops as f64
-        }),
+        ("dropped_packets_total", "Packets dropped at a full queue.", |w, _| w.meter.drops as f64),
     ];
     for (name, help, get) in families {
         p.family(name, "counter", help);
@@ -249,25 +261,25 @@ fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bo
         (
             "subscriber_dropped_packets_total",
             "counter",
-            "Packets that found their queue full.",
+            "Packets dropped at a full queue.",
             |w, _| w.meter.drops as f64,
         ),
         (
             "subscriber_rate_bytes_per_second",
             "gauge",
-            "IP bytes per second at the last look.",
+            "IP bytes per second at the last sample.",
             |w, _| w.meter.rate.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
         ),
         (
             "subscriber_limit_bytes_per_second",
             "gauge",
-            "The limit in force, in IP bytes; absent if there is none.",
+            "Limit in force, in IP bytes per second; absent if there is none.",
             |w, _| w.in_force.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
         ),
         (
             "subscriber_round_trip_seconds",
             "gauge",
-            "Median round trip through the mesh in the last look that had any.",
+            "Median round trip through the mesh in the last sample with one.",
             |w, now| w.signs.trip(now).map_or(f64::NAN, |(_, t)| t.median.as_secs_f64()),
         ),
         (

@@ -81,7 +81,7 @@ pub fn socket(path: &Path) -> Result<(), SocketPathError> {
 pub fn files(config: &Config) -> Vec<Checked> {
     if !nix::unistd::geteuid().is_root() {
         // The daemon runs as another user with other permissions.
-        let text = "not examined without root; `run` will tell".to_owned();
+        let text = "not checked without root".to_owned();
         return vec![Checked::of("state", Ok(text))];
     }
     let folder = writable(&config.state);
@@ -147,7 +147,7 @@ fn writable(folder: &Path) -> Result<(), String> {
 fn living(config: &Config) -> Result<String, String> {
     if held(&config.socket.with_extension("lock")) && UnixStream::connect(&config.socket).is_ok() {
         return Ok(format!(
-            "runs already, with the socket {}: `reload` gives it this file, `run` would be refused",
+            "a daemon is running with the socket {}: use `reload`; `run` would be refused",
             config.socket.display()
         ));
     }
@@ -156,14 +156,14 @@ fn living(config: &Config) -> Result<String, String> {
         let path = registry.path(&resource);
         if held(&path) {
             return Err(format!(
-                "another daemon has the {} {} ({} is locked); expected none",
+                "another daemon uses the {} {} ({} is locked); stop it first",
                 resource.kind,
                 resource.name,
                 path.display()
             ));
         }
     }
-    Ok("none runs with this socket or these interfaces".to_owned())
+    Ok("no daemon uses this socket or these interfaces".to_owned())
 }
 
 /// True if a process holds a lock file. Nothing is created.
@@ -188,13 +188,13 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
         };
         let subscribers = config.subscribers.iter().enumerate().map(placed).collect();
         let found = plane.conflicts(&Layout { subscribers, ..layout.clone() });
-        let none = "no foreign queue or table is in the way".to_owned();
+        let none = "no conflicting queue or table".to_owned();
         match found.as_slice() {
             [] => lines.push(Checked::of("conflicts", Ok(none))),
             found => lines.extend(found.iter().map(|e| match e {
                 // As for the kernel's features: an unprivileged user may check the rest.
                 Error::NotPermitted { .. } => {
-                    Checked::of("conflicts", Ok(format!("not examined: {e}")))
+                    Checked::of("conflicts", Ok(format!("not checked: {e}")))
                 }
                 e => Checked::of("conflicts", Err(e.to_string())),
             })),

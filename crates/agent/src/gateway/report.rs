@@ -254,20 +254,20 @@ impl BoundReport {
             (Some(most), _) => {
                 let most = short(Some(most));
                 format!(
-                    "; never more than {most} passed while subscribers were held back: `rate` is too high"
+                    "; traffic was at most {most} with subscribers at their limits: `rate` is too high"
                 )
             }
             (None, Some((looks, most))) => {
                 let (most, s) = (short(Some(most)), if looks == 1 { "" } else { "s" });
                 format!(
-                    "; not confirmed: at most {most} passed at {looks} look{s} with subscribers held back; far \
-                     homes may starve if `rate` is too high"
+                    "; not confirmed: traffic was at most {most} in {looks} sample{s} with subscribers at their \
+                     limits; far homes may starve if `rate` is too high"
                 )
             }
             (None, None) => String::new(),
         };
         format!(
-            "bound by [[neighbour]]: {} for everybody together ({}), {:.0} % used{carried}",
+            "bound by [[neighbour]]: {} for all subscribers together ({}), {:.0} % used{carried}",
             short(Some(self.bound_bits_per_second)),
             links.join(", "),
             100.0 * self.used_ratio
@@ -282,13 +282,13 @@ const SHOWN: usize = 2;
 
 fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
     let reason = match &change.why {
-        Why::Start => "where the control begins".to_owned(),
+        Why::Start => "initial limit of the control".to_owned(),
         Why::Decision(reason) => governor.explain(reason),
         Why::Override(code) if *code == "override" => "an operator's override".to_owned(),
-        Why::Override(_) => "the override is over".to_owned(),
+        Why::Override(_) => "end of the override".to_owned(),
         Why::Safety(code) => format!("because of {code}"),
-        Why::Reload => "the configuration has changed".to_owned(),
-        Why::Links => "the links have other rates".to_owned(),
+        Why::Reload => "changed configuration".to_owned(),
+        Why::Links => "changed rates of the links".to_owned(),
     };
     ChangeReport {
         age_seconds: now.since(change.at).as_secs_f64(),
@@ -455,12 +455,12 @@ pub fn status_text(s: &Status) -> String {
     };
     let state = match &s.released_because {
         None => s.phase.clone(),
-        Some(why) if why == "observe" => "running, nothing is limited (mode = \"observe\")".into(),
-        Some(why) => format!("{}, nothing is limited ({why})", s.phase),
+        Some(why) if why == "observe" => "running, no limits are set (mode = \"observe\")".into(),
+        Some(why) => format!("{}, no limits are set ({why})", s.phase),
     };
     let down = match s.interfaces_down.as_slice() {
         [] => String::new(),
-        names => format!("; DOWN, nothing passes: {}", names.join(", ")),
+        names => format!("; DOWN, no traffic: {}", names.join(", ")),
     };
     line(format!("{} for {}: {state}{down}", s.control, age(s.uptime_seconds)));
     for fault in &s.faults {
@@ -490,7 +490,7 @@ pub fn status_text(s: &Status) -> String {
     }
     if s.aggregate_bits_per_second.is_some() {
         let (all, part) = (short(s.aggregate_bits_per_second), s.aggregate_down_ratio * 100.0);
-        line(format!("all together: {all}, {part:.0} % of it downstream"));
+        line(format!("all subscribers together: {all}, {part:.0} % of it downstream"));
     }
     if let Some(peers) = &s.peers {
         peers_text(peers).into_iter().for_each(&mut line);
@@ -569,15 +569,15 @@ fn signs_text(s: &SignsReport) -> String {
         }
         _ => String::new(),
     };
-    format!("TCP's headers: {}{read}{problem}", s.state)
+    format!("TCP headers: {}{read}{problem}", s.state)
 }
 
 /// Returns the state of the echo probes in a line.
 fn probes_text(p: &ProbesReport) -> String {
     let silent = match p.silent {
         0 => String::new(),
-        1 => ", 1 home does not answer".to_owned(),
-        n => format!(", {n} homes do not answer"),
+        1 => ", 1 home does not respond".to_owned(),
+        n => format!(", {n} homes do not respond"),
     };
     let problem = p.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
     format!("echo probes: {} sent, {} answered{silent}{problem}", p.sent, p.answered)
@@ -586,11 +586,16 @@ fn probes_text(p: &ProbesReport) -> String {
 /// Returns the other gateways, one line each.
 fn peers_text(peers: &PeersReport) -> Vec<String> {
     let mut lines = vec![format!("gateway {}: governed {}", peers.number, peers.governed())];
-    lines.extend(peers.problem.iter().map(|p| format!("  other gateways cannot be heard: {p}")));
+    lines.extend(
+        peers
+            .problem
+            .iter()
+            .map(|p| format!("  messages of other gateways cannot be received: {p}")),
+    );
     for p in &peers.peers {
         let number = p.number.map_or(String::new(), |n| format!("gateway {n} at "));
         let heard =
-            p.heard_seconds_ago.map_or(String::new(), |s| format!(", heard {} ago", age(s)));
+            p.heard_seconds_ago.map_or(String::new(), |s| format!(", last message {} ago", age(s)));
         let problem = p.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
         lines.push(format!("  {number}{}: {}{heard}{problem}", p.address, p.state));
     }
@@ -636,19 +641,19 @@ pub fn why_text(s: &SubscriberReport) -> String {
         }
         if w.floods {
             let text =
-                "a flood: it does not answer to its limit, and takes air from others before it";
+                "a flood: its offered load stays above its limit and takes airtime from others";
             let _ = writeln!(out, "     {text}");
         }
         if let Some(s) = &w.signs {
             let awaited = match (s.awaited_bytes, s.tcp_ratio) {
-                (Some(0), _) => "all that was sent is acknowledged".to_owned(),
-                (Some(bytes), _) => format!("{bytes} bytes are not acknowledged"),
+                (Some(0), _) => "all data is acknowledged".to_owned(),
+                (Some(bytes), _) => format!("{bytes} bytes are unacknowledged"),
                 (None, Some(part)) if part < 0.9 => {
-                    format!("nothing known, {:.0} % of the traffic is TCP", 100.0 * part)
+                    format!("unknown, {:.0} % of the traffic is TCP", 100.0 * part)
                 }
-                (None, _) => "nothing known".to_owned(),
+                (None, _) => "unknown".to_owned(),
             };
-            let _ = writeln!(out, "     TCP: {awaited}; {} segments repeated", s.repeated);
+            let _ = writeln!(out, "     TCP: {awaited}; {} retransmitted segments", s.repeated);
             if let Some(text) = s.round_trip_text() {
                 let _ = writeln!(out, "     {text}");
             }
@@ -727,7 +732,7 @@ mod tests {
             interfaces_down: vec!["mesh0".into()],
             sources: vec![SourceReport {
                 name: "babel 127.0.0.1:33123".into(),
-                failed: Some("no answer within 5 s".into()),
+                failed: Some("no response within 5 s".into()),
                 ..SourceReport::default()
             }],
             left_out: Omissions::default(),
@@ -762,16 +767,19 @@ mod tests {
         let mill = format!("down: override, 60 min left; up: plan{addresses}");
         assert!(line("mill").ends_with(&mill), "{text}");
         assert!(line("roof").ends_with(&format!("  control{addresses}")), "{text}");
-        assert!(line("pfrc").ends_with("running; DOWN, nothing passes: mesh0"), "{text}");
-        let failed = "source babel 127.0.0.1:33123 FAILED: no answer within 5 s";
+        assert!(line("pfrc").ends_with("running; DOWN, no traffic: mesh0"), "{text}");
+        let failed = "source babel 127.0.0.1:33123 FAILED: no response within 5 s";
         assert_eq!(line("source"), failed);
-        let bound = "bound by [[neighbour]]: 20.0 Mbit/s for everybody together (roof 20.0 Mbit/s), 93 % used; never more than 6.10 Mbit/s passed \
-                     while subscribers were held back: `rate` is too high";
+        let bound = "bound by [[neighbour]]: 20.0 Mbit/s for all subscribers together (roof 20.0 Mbit/s), 93 % used; traffic was at most 6.10 Mbit/s \
+                     with subscribers at their limits: `rate` is too high";
         assert_eq!(line("bound"), bound);
         let mut early = status.neighbours.clone().unwrap();
         (early.carried_bits_per_second, early.unconfirmed) = (None, Some((1, 900_000)));
         let text = early.text();
-        assert!(text.contains("not confirmed: at most 900 kbit/s passed at 1 look with"), "{text}");
+        assert!(
+            text.contains("not confirmed: traffic was at most 900 kbit/s in 1 sample with"),
+            "{text}"
+        );
         early.measured = vec![("roof".into(), 54_000_000)];
         assert!(
             early.text().contains("(roof 20.0 Mbit/s at a measured 54.0 Mbit/s)"),

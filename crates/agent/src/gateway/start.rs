@@ -65,7 +65,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     if let Err(e) = loaded {
         let file = store.file();
         host.governor.journal.note(Time::ZERO, Level::Warning, "state.unreadable", || {
-            format!("{}: {e}; nothing is known of earlier runs", file.display())
+            format!("{}: {e}; starting without the state of earlier runs", file.display())
         });
     }
     if let Some(e) = fallen {
@@ -123,7 +123,7 @@ fn remove_earlier(host: &mut Host<HtbShaper>, earlier: &Layout) {
         Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => return,
         Ok(removed) => {
             let all = [removed.qdiscs, removed.tables].concat().join(", ");
-            let text = format!("removed from where the configuration had it before: {all}");
+            let text = format!("removed from the previously configured place: {all}");
             (Level::Info, "shaping.moved", text)
         }
         Err(e) => (Level::Warning, "remove.failed", e.to_string()),

@@ -232,9 +232,9 @@ fn check_finds_what_run_would_refuse() {
     b.wait_running();
     let (code, out, _) = b.command(&["check"]);
     assert_eq!(code, 0, "{out}");
-    assert!(out.contains("daemon: runs already"), "{out}");
+    assert!(out.contains("daemon: a daemon is running"), "{out}");
     b.write(&paths("state2", "second.sock"));
-    finds("daemon: another daemon has the interface mesh");
+    finds("daemon: another daemon uses the interface mesh");
     b.write(&good);
     daemon.end(Signal::SIGTERM);
 }

@@ -156,7 +156,7 @@ fn a_guard_that_is_killed_is_started_again() {
     b.wait_running();
     kill_holder(&b.file("gateway.guard.lock"));
     b.wait_event("guard.gone");
-    assert!(b.log().contains("another one was started"), "{}", b.log());
+    assert!(b.log().contains("a new one was started"), "{}", b.log());
     // And it does what it is there for.
     daemon.end(Signal::SIGKILL);
     b.wait_event("<3>guard.died");

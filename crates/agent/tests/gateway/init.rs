@@ -234,11 +234,11 @@ fn hostile_daemons_are_named() {
     let file = b.file("gateway.toml").display().to_string();
     let (code, found, err) = init(&b, &["--output", &file]);
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("too little is known"), "{err}");
+    assert!(err.contains("not enough information"), "{err}");
     assert_eq!((&found["source"], &found["written"]), (&Value::Null, &Value::Null), "{found}");
     let to_do = found["to_do"].to_string();
     for told in
-        ["babel [::1]:33123: the answer is cut short", "babel 127.0.0.1:33123: no answer within"]
+        ["babel [::1]:33123: truncated response", "babel 127.0.0.1:33123: no response within"]
     {
         assert!(to_do.contains(told), "{told}: {to_do}");
     }
@@ -253,6 +253,6 @@ fn hostile_daemons_are_named() {
     let (code, found, err) = init(&b, &["--output", &file]);
     assert_eq!((code, &found["source"]), (0, &"routes".into()), "{err}{found}");
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.contains("# - source: babel [::1]:33123: the answer is cut short"), "{text}");
+    assert!(text.contains("# - source: babel [::1]:33123: truncated response"), "{text}");
     assert_eq!(b.command(&["check"]).0, 0);
 }

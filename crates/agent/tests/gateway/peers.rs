@@ -159,7 +159,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     let status = b.wait("it governs itself", |s| s["peers"]["governed_by"].is_null());
     assert!(!here(&status) && status["phase"] == "running", "{status}");
     b.wait_event("peer.silent");
-    assert!(b.command(&["why", "sub 1"]).1.contains("governed alone: no other gateway is heard"));
+    assert!(b.command(&["why", "sub 1"]).1.contains("governed alone: no other gateway is active"));
     streams.into_iter().for_each(|s| _ = s.end());
 
     // And back, whatever it has forgotten.
@@ -264,7 +264,7 @@ fn a_gateway_without_key_or_address_governs_alone() {
     assert!(status["peers"]["problem"].to_string().contains("mode 0644"), "{status}");
     b.wait_event("peers.unavailable");
     let (_, text, _) = b.command(&["status"]);
-    assert!(text.contains("other gateways cannot be heard: "), "{text}");
+    assert!(text.contains("messages of other gateways cannot be received: "), "{text}");
     set_key(&b, &key);
     b.wait("it was mended", |s| s["peers"]["problem"].is_null());
     // A reload does not take other peers.

@@ -182,7 +182,7 @@ fn the_queue_of_a_control_is_built_or_refused() {
         b.write(&asked.replace(sample, &format!("{sample}\nleaf = \"{leaf}\"")));
         let (code, out, err) = b.command(&["check"]);
         let named =
-            (out.clone() + &err).contains("control.queue: shaping.leaf says how packets wait");
+            (out.clone() + &err).contains("control.queue: shaping.leaf sets the queue already");
         assert_eq!((code == 2, named), (refused, refused), "{out}{err}");
     }
 }

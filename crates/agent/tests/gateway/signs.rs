@@ -146,9 +146,9 @@ fn rtt_sees_what_is_awaited_repeated_and_ended() {
 
     // It says so in words and numbers.
     let (_, text, _) = b.command(&["why", "sub 1"]);
-    assert!(text.contains("TCP: all that was sent is acknowledged"), "{text}");
+    assert!(text.contains("TCP: all data is acknowledged"), "{text}");
     let (_, text, _) = b.command(&["status"]);
-    assert!(text.contains("TCP's headers: reading: "), "{text}");
+    assert!(text.contains("TCP headers: reading: "), "{text}");
     let page = path.gateway.spawn(metrics).join().unwrap();
     assert!(page.contains("fairmesh_gateway_signs_reading{} 1"), "{page}");
     assert!(page.contains("fairmesh_gateway_signs_lost_packets_total{} "), "{page}");
@@ -284,9 +284,9 @@ fn homes_without_tcp_are_probed() {
     let status = b.wait("the other one is given up", |s| s["signs"]["probes"]["silent"] == 1);
     assert_eq!(trip(&status, 2), None, "{status}");
     b.wait_event("probe.unanswered");
-    assert!(b.log().contains("sub 2 does not answer echo requests at 10.1.2.1"), "{}", b.log());
+    assert!(b.log().contains("sub 2 does not respond to echo requests at 10.1.2.1"), "{}", b.log());
     let (_, text, _) = b.command(&["status"]);
-    assert!(text.contains("echo probes: ") && text.contains("1 home does not answer"), "{text}");
+    assert!(text.contains("echo probes: ") && text.contains("1 home does not respond"), "{text}");
     let page = path.gateway.spawn(metrics).join().unwrap();
     assert!(page.contains("fairmesh_gateway_probes_silent{} 1"), "{page}");
     for stream in streams {

@@ -25,7 +25,7 @@ pub use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs, r
                         Every command has its own --help with examples."
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }

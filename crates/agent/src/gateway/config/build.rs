@@ -203,18 +203,18 @@ fn queues_by_control(draft: &Draft) -> Result<bool> {
         None => Ok(asked),
         Some(draft::Leaf::Control) if draft.shaping.queue.is_some() => refused(
             KeyPath::from("shaping.queue"),
-            "shaping.leaf leaves the queues to the control",
+            "shaping.leaf = \"control\" leaves the queues to the control",
             "none, or control.queue instead",
         ),
         Some(draft::Leaf::Control) if draft.shaping.delay.is_some() => refused(
             KeyPath::from("shaping.delay"),
-            "shaping.leaf leaves the queues to the control",
+            "shaping.leaf = \"control\" leaves the queues to the control",
             "none, or another leaf",
         ),
         Some(draft::Leaf::Control) => Ok(true),
         Some(_) if asked => refused(
             KeyPath::from("control.queue"),
-            "shaping.leaf says how packets wait, whatever the control asks",
+            "shaping.leaf sets the queue already",
             "none, or leaf = \"control\"",
         ),
         Some(_) => Ok(false),
@@ -255,7 +255,7 @@ fn knowledge(
     if needs.knowledge.has(Knowledge::LinkRates) && neighbours.is_empty() {
         return refused(
             KeyPath::from("control.use"),
-            format!("{mechanism} must know what the gateway's links carry"),
+            format!("{mechanism} needs the rates of the gateway's links"),
             "a [[neighbour]] with name and rate or capacity for every direct neighbour in the mesh",
         );
     }
@@ -288,13 +288,17 @@ fn neighbours(drafts: &[draft::Neighbour]) -> Result<Vec<Neighbour>> {
         let key = KeyPath::from("neighbour").index(i);
         let name = name(&draft.name, key.clone().key("name"))?;
         if names.insert(name.clone(), i).is_some() {
-            return refused(key.key("name"), format!("neighbour \"{name}\" twice"), "each once");
+            return refused(
+                key.key("name"),
+                format!("neighbour \"{name}\" is listed twice"),
+                "each once",
+            );
         }
         let (rate, of) = match (draft.rate, draft.capacity) {
             (rate, Some(capacity)) => (rate.unwrap_or(capacity), capacity),
             (Some(rate), None) => (rate, capacity::of_rate(rate)),
             (None, None) => {
-                let what = format!("nothing is known of the link to \"{name}\"");
+                let what = format!("no rate and no capacity of the link to \"{name}\"");
                 return refused(key, what, "rate = \"54 Mbit/s\" or a measured capacity");
             }
         };
@@ -323,7 +327,10 @@ fn limit(rate: BitRate, key: impl FnOnce() -> KeyPath) -> Result<()> {
 fn name(given: &str, key: KeyPath) -> Result<String> {
     let name = given.trim();
     if name.chars().count() > 64 || !is_plain(name) || name == super::UNMAPPED {
-        let what = Problem::refused(format!("\"{given}\" is no name"), "1 to 64 printable letters");
+        let what = Problem::refused(
+            format!("\"{given}\" is not a valid name"),
+            "1 to 64 printable characters",
+        );
         return fail(key, what);
     }
     Ok(name.to_owned())
@@ -470,7 +477,11 @@ impl Taken {
         for (i, mac) in s.macs.iter().enumerate() {
             let at = || key.clone().key("macs").index(i);
             if !mac.is_unicast() || mac.0 == [0; 6] {
-                return refused(at(), format!("{mac} is no station"), "a station's address");
+                return refused(
+                    at(),
+                    format!("{mac} is not a unicast address"),
+                    "the address of a station",
+                );
             }
             if let Some(first) = self.macs.insert(*mac, s.name.clone()) {
                 let what = format!("{mac} belongs to \"{first}\" already");
@@ -484,8 +495,8 @@ impl Taken {
 fn discover(d: &draft::Discover, plans: &Plans) -> Result<Discover> {
     let plan = plans.find(d.plan.as_deref(), || KeyPath::from("discover.plan"))?;
     if plan.down.guarantee.or(plan.up.guarantee).is_some() {
-        let what = "a guarantee for whoever is discovered";
-        let expected = "a plan without: nobody knows how many there will be";
+        let what = "a guarantee for discovered subscribers";
+        let expected = "a plan without guarantees: the number of discovered subscribers is unknown";
         return refused(KeyPath::from("discover.plan"), what, expected);
     }
     let nothing = d.netjson.is_none()
@@ -498,7 +509,7 @@ fn discover(d: &draft::Discover, plans: &Plans) -> Result<Discover> {
     if nothing {
         let expected =
             "netjson, batman, olsr, babel, neighbours = true, mesh_paths = true or routes = true";
-        return refused(KeyPath::from("discover"), "nothing to discover from", expected);
+        return refused(KeyPath::from("discover"), "no source of subscribers", expected);
     }
     let standard = Discover::default();
     let most = d.most.unwrap_or(standard.most as i64);

@@ -298,7 +298,7 @@ impl Config {
         let readable = "a readable file; docs/gateway.md has an example";
         let meta = std::fs::metadata(path).map_err(|e| refuse(e.to_string(), readable))?;
         if !meta.is_file() {
-            return Err(refuse("not a file".into(), readable));
+            return Err(refuse("not a regular file".into(), readable));
         }
         if meta.len() > MOST_BYTES {
             let expected = format!("at most {MOST_BYTES}");

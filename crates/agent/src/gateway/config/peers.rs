@@ -17,7 +17,7 @@ const MOST: usize = 63;
 pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     let key = |name: &str| KeyPath::from("peers").key(name);
     let range =
-        "a number of 1 to 65535, another one for each gateway: the smallest that is there leads";
+        "1 to 65535, unique for each gateway: the active gateway with the smallest number decides";
     let Some(given) = draft.number else {
         return refused(
             KeyPath::from("peers"),
@@ -42,7 +42,7 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     let any = if six { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
     let listen = draft.listen.unwrap_or(SocketAddr::new(any, PORT));
     if listen.port() == 0 || listen.ip().is_multicast() {
-        let what = format!("{listen} is nowhere to be reached at");
+        let what = format!("{listen} is not an address that other gateways can reach");
         return refused(
             key("listen"),
             what,
@@ -56,18 +56,18 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
         let ip = address.ip();
         let nobody = ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST;
         if nobody || address.port() == 0 {
-            let what = format!("{given} is not one gateway's");
-            return refused(at(), what, "its address and port, \"192.0.2.2:5247\"");
+            let what = format!("{given} is not the address of a single gateway");
+            return refused(at(), what, "address and port, \"192.0.2.2:5247\"");
         }
         if peers.contains(&address) {
-            return refused(at(), format!("{given} twice"), "each gateway once");
+            return refused(at(), format!("{given} is listed twice"), "each gateway once");
         }
         let own = SocketAddr::new(listen.ip().to_canonical(), listen.port());
         if address == own {
             return refused(
                 at(),
-                format!("{given} is where this gateway listens"),
-                "another gateway's",
+                format!("{given} is the address of this gateway"),
+                "the address of another gateway",
             );
         }
         // An IPv6 socket bound to one address reaches no IPv4 address, and vice versa.
@@ -98,13 +98,13 @@ pub(super) fn match_control(mechanism: &Mechanism, peers: bool) -> Result<()> {
     match (tells, peers) {
         (true, false) => refused(
             key,
-            format!("{mechanism} tells other gateways what passes, and none is known"),
+            format!("{mechanism} exchanges counters with other gateways, and none is configured"),
             "a table [peers], or the control without +peers",
         ),
         (false, true) => refused(
             key,
-            format!("{mechanism} has nothing to say to the gateways of [peers]"),
-            "a control that has, rtt+peers or pfrc+peers",
+            format!("{mechanism} exchanges nothing with the gateways of [peers]"),
+            "rtt+peers or pfrc+peers",
         ),
         _ => Ok(()),
     }

@@ -305,7 +305,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
             "plan = \"guest\"\nevery",
             "plan = \"basic\"\nevery",
             "discover.plan",
-            "nobody knows how many",
+            "a guarantee for discovered subscribers",
         ),
         ("every = \"10 s\"", "every = \"0 s\"", "discover.every", "1 s to 3600 s"),
         ("linger = \"10 min\"", "linger = \"10\"", "discover.linger", "has no unit"),
@@ -360,9 +360,11 @@ fn whole_tables_missing() {
     };
     assert!(cut("[mesh]", "[wired]").contains("[mesh] is missing"));
     assert!(cut("[wired]", "[shaping]").contains("[wired] is missing"));
-    assert!(cut("[[neighbour]]", "[plan.basic]").contains("must know what the gateway's links"));
+    assert!(
+        cut("[[neighbour]]", "[plan.basic]").contains("needs the rates of the gateway's links")
+    );
     assert!(cut("[[subscriber]]", "[metrics]").contains("there is no subscriber"));
-    assert!(cut("netjson", "plan = \"guest\"\nevery").contains("nothing to discover from"));
+    assert!(cut("netjson", "plan = \"guest\"\nevery").contains("no source of subscribers"));
     let e = Config::parse("gateway.toml", "mode = ").unwrap_err().to_string();
     assert!(e.starts_with("gateway.toml:1:"), "{e}");
 }
@@ -378,7 +380,7 @@ fn static_controls_want_fair_rates() {
 fn files_that_are_not() {
     let at = |p: &str| Config::load(Path::new(p)).unwrap_err().to_string();
     assert!(at("/nonexistent.toml").starts_with("/nonexistent.toml: "));
-    assert!(at("/").contains("not a file"));
+    assert!(at("/").contains("not a regular file"));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("g.toml");
     std::fs::write(&path, b"mode = \"\xff\"").unwrap();

@@ -99,13 +99,13 @@ impl<'de> Deserialize<'de> for Prefix {
                     .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))?;
                 if net != net.trunc() {
                     return Err(E::custom(format_args!(
-                        "{net} has bits set behind its length; expected {}",
+                        "{net} has host bits set; expected {}",
                         net.trunc()
                     )));
                 }
                 if net.prefix_len() == 0 {
                     return Err(E::custom(format_args!(
-                        "{net} is everybody; expected the addresses of one subscriber"
+                        "{net} covers all addresses; expected those of one subscriber"
                     )));
                 }
                 Ok(Prefix(net))

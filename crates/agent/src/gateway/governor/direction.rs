@@ -30,8 +30,8 @@ impl Fault {
     pub const fn words(self) -> &'static str {
         match self {
             Fault::Missing => "has no counter",
-            Fault::Backwards => "has a counter that ran backwards",
-            Fault::Absurd => "has a counter that moved by more than the interface sent",
+            Fault::Backwards => "has a counter that decreased",
+            Fault::Absurd => "has a counter that increased by more than the interface sent",
         }
     }
 }

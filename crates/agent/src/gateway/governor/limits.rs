@@ -133,7 +133,7 @@ impl Governor {
                     state.why = Some(Why::Override("override.ended"));
                     journal.note(now, Level::Info, "override.ended", || {
                         format!(
-                            "\"{}\" ({}) has its limit back",
+                            "the override of \"{}\" ({}) has ended",
                             member.subscriber.name,
                             direction_name(d)
                         )

@@ -49,7 +49,7 @@ impl Governor {
         if let Some(least) = Turns::of(weights.chain(discovered)).counted_as() {
             self.journal.note(now, Level::Warning, "weights.raised", || {
                 format!(
-                    "the largest weight is more than {MOST} times the smallest; where subscribers share a limit, weights below {least} count as {least}"
+                    "the largest weight is more than {MOST} times the smallest; in a shared limit, weights below {least} count as {least}"
                 )
             });
         }
@@ -188,7 +188,7 @@ impl Governor {
             self.class_ids.forget(&s.name);
             self.class_ids.rename(&old, &s.name);
             self.journal.note(now, Level::Info, "subscriber.renamed", || {
-                format!("\"{old}\" is shown as \"{}\" with the same addresses", s.name)
+                format!("\"{old}\" is renamed \"{}\": same addresses", s.name)
             });
         }
     }
@@ -215,7 +215,7 @@ impl Governor {
         };
         for name in self.leave(now, merged) {
             self.journal.note(now, Level::Info, "subscriber.merged", || {
-                format!("all addresses of \"{name}\" are shown at another subscriber")
+                format!("\"{name}\" is merged: another subscriber has all its addresses")
             });
         }
     }
@@ -233,7 +233,7 @@ impl Governor {
                     1 => " and 1 other".to_owned(),
                     n => format!(" and {n} others"),
                 };
-                format!("addresses of \"{first}\"{others} belong to other subscribers already")
+                format!("addresses of \"{first}\"{others} already belong to other subscribers")
             });
         }
         self.taken = taken;
@@ -287,7 +287,10 @@ impl Governor {
             if !known.contains(&s.name) && count >= discover.most {
                 left_out.add(Omission::Full, 1);
                 self.journal.note(now, Level::Warning, "discover.full", || {
-                    format!("\"{}\" is left out: {} are discovered already", s.name, discover.most)
+                    format!(
+                        "\"{}\" is left out: discover.most permits {} subscribers",
+                        s.name, discover.most
+                    )
                 });
                 continue;
             }
@@ -296,7 +299,7 @@ impl Governor {
                 left_out.add(Omission::TooManyAddresses, 1);
                 self.journal.note(now, Level::Warning, "discover.addresses", || {
                     let n = s.prefixes.len() + s.macs.len();
-                    format!("\"{}\" shows {n} addresses; {most} are taken", s.name)
+                    format!("\"{}\" has {n} addresses; only {most} are used", s.name)
                 });
                 s.prefixes.truncate(most);
                 s.macs.truncate(most - s.prefixes.len());

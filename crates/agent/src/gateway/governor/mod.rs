@@ -496,7 +496,7 @@ impl Governor {
         let known = links.iter_mut().zip(rates).filter_map(|(link, rate)| Some((link, (*rate)?)));
         let mut changed = Vec::new();
         for (link, rate) in known.filter(|(link, rate)| link.mac.is_some() && far(link, *rate)) {
-            changed.push(format!("to {} {rate}, not {}", link.name, link.rate));
+            changed.push(format!("{} {rate} instead of {}", link.name, link.rate));
             (link.rate, link.capacity) = (rate, crate::gateway::config::capacity_of(rate));
         }
         if early || changed.is_empty() {
@@ -513,7 +513,7 @@ impl Governor {
         if let Some(learned) = learned {
             self.recall(now, learned);
         }
-        let text = format!("the driver sends {}", changed.join("; "));
+        let text = format!("rates in use by the driver: {}", changed.join("; "));
         self.journal.note(now, Level::Info, "neighbour.measured", || text);
         Ok(())
     }
@@ -542,8 +542,8 @@ impl Governor {
         {
             self.journal.note(now, Level::Warning, "neighbour.binds", || {
                 format!(
-                    "traffic has reached {bound}, which is all that the rates of [[neighbour]] allow; if the \
-                     links carry more, raise `rate` or set `capacity`"
+                    "traffic has reached {bound}, the bound by the rates of [[neighbour]]; if the links \
+                     carry more, raise `rate` or set `capacity`"
                 )
             });
         }
@@ -588,8 +588,8 @@ impl Governor {
         {
             self.journal.note(now, Level::Warning, "neighbour.overstates", || {
                 format!(
-                    "by the rates of [[neighbour]] the links carry {bound}, but never more than {most} passed at \
-                     {COMPARED_AFTER} looks at which the control held subscribers back; lower `rate`, or set `capacity`"
+                    "the rates of [[neighbour]] allow {bound}, but traffic was at most {most} in {COMPARED_AFTER} samples with \
+                     subscribers at their limits; lower `rate`, or set `capacity`"
                 )
             });
         }

@@ -167,7 +167,7 @@ impl<P: Shaper> Host<P> {
     /// Records that a call has not ended; it is repeated soon.
     fn wait_for(&mut self, e: &Error) {
         if self.pending.is_none() {
-            self.note(Level::Warning, "program.busy", || format!("{e}; limits stay as they are"));
+            self.note(Level::Warning, "program.busy", || format!("{e}; limits are unchanged"));
         }
         self.pending = Some(e.to_string());
     }
@@ -289,7 +289,7 @@ impl<P: Shaper> Host<P> {
             }
             Err(e) if e.is_interface_lost() => self.lost(now, &e),
             Err(e @ Error::RulesGone { .. }) => {
-                self.note(Level::Error, "rules.gone", || format!("{e}; they are put back"));
+                self.note(Level::Error, "rules.gone", || format!("{e}; the rules are restored"));
                 // Classes without members are useless; they must not be limited when packets reach them again.
                 let _ = self.plane.release();
                 self.governor.released();
@@ -325,7 +325,7 @@ impl<P: Shaper> Host<P> {
                 }
                 let faulty = |all: &[Deviation]| all.iter().any(Deviation::is_certain);
                 if !faulty(&remaining) && faulty(&self.deviations) {
-                    self.note(Level::Info, "limits.act", || "limits act again".into());
+                    self.note(Level::Info, "limits.act", || "limits are effective again".into());
                 }
                 self.deviations = remaining;
                 if !self.governor.layout_changed() {
@@ -349,7 +349,7 @@ impl<P: Shaper> Host<P> {
             return wait;
         }
         self.note(Level::Error, "interface.flapping", || {
-            format!("lost {FLAPS} times within a minute: left alone for {QUIET}")
+            format!("lost {FLAPS} times within a minute; next attempt in {QUIET}")
         });
         QUIET
     }
@@ -373,7 +373,7 @@ impl<P: Shaper> Host<P> {
                 let fairmesh_linux::Relaid { added, removed, changed } = relaid;
                 self.note(Level::Info, "shaping.relaid", || {
                     format!(
-                        "{added} subscribers more, {removed} fewer, {changed} with other addresses"
+                        "subscribers: {added} added, {removed} removed, {changed} with changed addresses"
                     )
                 });
                 self.compare_classifiers();
@@ -387,7 +387,7 @@ impl<P: Shaper> Host<P> {
                 self.pending = None;
                 self.relayout_wait = longer(self.relayout_wait);
                 self.note(Level::Error, "relayout.failed", || {
-                    format!("{e}; classes stay as they were")
+                    format!("{e}; classes are unchanged")
                 });
             }
         }
@@ -400,7 +400,9 @@ impl<P: Shaper> Host<P> {
             self.note(Level::Error, "classifier.failed", || {
                 let way = direction_name(v.direction.index());
                 let (classified, arrived) = (v.classified, v.arrived);
-                format!("{way}: of {classified} packets that were classified {arrived} arrived")
+                format!(
+                    "{way}: only {arrived} of {classified} classified packets reached their class"
+                )
             });
         }
         self.compare_classifiers();
@@ -418,7 +420,7 @@ impl<P: Shaper> Host<P> {
                 self.note(Level::Warning, "classifier.changed", || {
                     let way = direction_name(d);
                     format!(
-                        "{way}: packets are classified by {} now, before by {}",
+                        "{way}: packets are classified by {}, no longer by {}",
                         now[d], before[d]
                     )
                 });
@@ -451,19 +453,19 @@ impl<P: Shaper> Host<P> {
         match sanity {
             Sanity::Stuck => {
                 self.note(Level::Error, "counters.stuck", || {
-                    "counters of all classes stand still while the interface sends".into()
+                    "counters of all classes do not change while the interface sends".into()
                 });
                 self.release(now, "counters.stuck");
             }
             Sanity::Nonsense => {
                 self.note(Level::Error, "counters.nonsense", || {
-                    "most counters are missing, ran backwards or cannot be true".into()
+                    "most counters are missing, decreased or are implausible".into()
                 });
                 self.release(now, "counters.nonsense");
             }
             Sanity::Doubtful => {
                 self.note(Level::Warning, "counters.doubtful", || {
-                    "counters cannot be true; limits are lifted if they stay so".into()
+                    "counters are implausible; limits are lifted if this continues".into()
                 });
                 if let Phase::Safe { good, .. } = &mut self.phase {
                     *good = 0;
@@ -510,11 +512,13 @@ impl<P: Shaper> Host<P> {
             Ok(()) => {
                 self.governor.released();
                 self.note(Level::Warning, "shaping.released", || {
-                    format!("no limits because of {cause}")
+                    format!("limits are lifted because of {cause}")
                 });
             }
             Err(e) => {
-                self.note(Level::Error, "release.failed", || format!("{e}; everything is removed"));
+                self.note(Level::Error, "release.failed", || {
+                    format!("{e}; queues and rules are removed")
+                });
                 self.remove(now);
             }
         }
@@ -640,7 +644,7 @@ impl<P: Shaper> Host<P> {
     pub fn limits_unknown(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.note(Level::Warning, "daemon.late", || {
-            "this process stood still; limits are set again".into()
+            "this process was stopped or late, and the guard may have lifted limits; they are set again".into()
         });
         self.governor.forget_limits();
     }
@@ -670,7 +674,9 @@ fn longer(wait: Span) -> Span {
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// The change needs a restart.
-    #[error("{0}: cannot change while running; expected the old value, or a restart")]
+    #[error(
+        "{0}: cannot change while the daemon runs; restore the old value, or restart the daemon"
+    )]
     Fixed(&'static str),
     /// The control refuses.
     #[error(transparent)]

@@ -625,7 +625,7 @@ fn another_classifier_is_told() {
     b.host.plane().marks = true;
     assert!(told(&b).is_empty());
     b.host.poll(b.now);
-    let up = "up: packets are classified by mark (bpf) now, before by priority";
+    let up = "up: packets are classified by mark (bpf), no longer by priority";
     assert_eq!(told(&b), [up]);
     assert!(shown(&b).contains("classified by: priority (down), mark (bpf) (up)\n"));
     b.host.verify();

@@ -106,7 +106,7 @@ pub(super) fn check_mesh(
         .collect();
     if !others.is_empty() {
         let text = format!(
-            "homes that are not reached over {mesh} are not limited: {}",
+            "homes that are reached over other interfaces than {mesh} are not limited: {}",
             others.join(", ")
         );
         survey.note("elsewhere", text);
@@ -114,7 +114,7 @@ pub(super) fn check_mesh(
     let link = links.iter().find(|l| l.name == mesh);
     if let Some(bridge) = link.and_then(|l| links.iter().find(|b| Some(b.index) == l.controller)) {
         let text = format!(
-            "{mesh} is a port of {}: if homes are reached over the bridge, name it by --mesh",
+            "{mesh} is a port of {}: if homes are reached over the bridge, set --mesh to the bridge",
             bridge.name
         );
         survey.note("bridge", text);
@@ -157,7 +157,7 @@ pub(super) fn stations(links: &[Link], mesh: &str, survey: &mut Survey) {
     if survey.neighbours.len() == without {
         survey.note(
             "rates",
-            "no radio reports the rates of its neighbours: fill in [[neighbour]] and choose a control; until then \
+            "no radio reports the rates of its neighbours: add [[neighbour]] tables and choose a control; \
              `fifo` only measures",
         );
     } else if without > 0 {

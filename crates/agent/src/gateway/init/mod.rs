@@ -247,7 +247,7 @@ pub fn survey(options: &InitOptions) -> Result<Survey, AgentError> {
         None => interfaces::uplink(&mut netlink, &links),
     };
     if survey.wired.is_none() {
-        let text = "no default route leads over an interface; name the interface to the Internet by --wired";
+        let text = "there is no default route; set --wired to the interface to the Internet";
         survey.note("uplink", text);
     }
     let wired = survey.wired.as_ref().map(|c| c.interface.name().to_owned());
@@ -282,8 +282,8 @@ pub fn survey(options: &InitOptions) -> Result<Survey, AgentError> {
     } else {
         survey.note(
             "homes",
-            "no source shows a home: start the routing daemon with its local interface (babeld -G 33123, olsrd with \
-             jsoninfo, batctl for batman-adv), or name a source by --babel, --olsr, --batman or --netjson",
+            "no source has homes: start the routing daemon with its local interface (babeld -G 33123, olsrd with \
+             jsoninfo, batctl for batman-adv), or set --babel, --olsr, --batman or --netjson",
         );
     }
     for answer in &answers {
@@ -300,14 +300,13 @@ pub fn survey(options: &InitOptions) -> Result<Survey, AgentError> {
     }
     survey.sources = answers.into_iter().map(|a| a.asked).collect();
     if survey.mesh.is_none() {
-        let text = "no interface leads to the homes; name the one to the mesh by --mesh";
+        let text = "no interface leads to the homes; set --mesh to the interface to the mesh";
         survey.note("mesh", text);
     }
     if let (Some(mesh), Some(wired)) = (&survey.mesh, &survey.wired)
         && mesh.interface == wired.interface
     {
-        let text =
-            format!("{} is both mesh and uplink; name them by --mesh and --wired", mesh.interface);
+        let text = format!("{} is both mesh and uplink; set --mesh and --wired", mesh.interface);
         (survey.mesh, survey.wired) = (None, None);
         survey.note("interfaces", text);
     }
@@ -316,7 +315,7 @@ pub fn survey(options: &InitOptions) -> Result<Survey, AgentError> {
     }
     survey.note(
         "plans",
-        "the rates that homes are sold are known to no source: fill in [plan.home], or leave it as equal shares",
+        "no source has the subscribed rates of homes: fill in [plan.home], or keep equal shares",
     );
     Ok(survey)
 }

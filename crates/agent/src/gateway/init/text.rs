@@ -62,21 +62,21 @@ pub fn configuration(survey: &Survey) -> String {
         out.push('\n');
     };
     put(
-        "# fairmesh gateway, written by `fairmesh-gateway init`. It only observes: nothing is limited.",
+        "# fairmesh gateway, written by `fairmesh-gateway init`. Mode \"observe\": no limits are set.",
     );
     put(
         "# Keys: docs/gateway.md. After a change: fairmesh-gateway check && fairmesh-gateway reload",
     );
     put("#");
-    put("# To fill in or to look at:");
+    put("# To fill in or to check:");
     for item in &survey.to_do {
         put(&format!("# - {}: {}", item.code, line(&item.text)));
     }
     put("");
-    put("# \"observe\" measures and reports what the limits would be. \"apply\" limits.");
+    put("# \"observe\" measures and reports the limits that \"apply\" would set.");
     put("mode = \"observe\"");
     put("");
-    put("# Traffic of addresses that no home has: one share for all of it together.");
+    put("# Traffic of addresses that belong to no home: one share for all of it.");
     put("unmapped = \"share\"");
     for (table, side, chosen) in [
         ("mesh", "Homes are on this side", &survey.mesh),
@@ -92,19 +92,19 @@ pub fn configuration(survey: &Survey) -> String {
     put("");
     if usable.is_empty() {
         put(
-            "# `fifo` measures and sets plans only. With [[neighbour]] below: use = \"pfrc+bursts\".",
+            "# `fifo` only measures and sets plans. With [[neighbour]] below: use = \"pfrc+bursts\".",
         );
         put("[control]");
         put("use = \"fifo\"");
         put("");
         put(
-            "# A direct neighbour in the mesh: the rate of its link, or better the goodput of a lone transfer.",
+            "# A direct neighbour in the mesh: the rate of its link, or better the measured goodput of one transfer.",
         );
         put("#[[neighbour]]");
         put("#name = \"north\"");
         put("#rate = \"54 Mbit/s\"");
     } else {
-        put("# The control; `fairmesh-gateway check` names all.");
+        put("# The control; `fairmesh-gateway check` lists all for an unknown name.");
         put("[control]");
         put("use = \"pfrc+bursts\"");
         put("");
@@ -126,7 +126,7 @@ pub fn configuration(survey: &Survey) -> String {
         }
     }
     put("");
-    put("# The rates that a home is sold. Without them homes share equally.");
+    put("# The subscribed rates of a home. Without them homes share equally.");
     put("[plan.home]");
     put("weight = 1");
     put("#down = \"20 Mbit/s\"");
@@ -174,7 +174,7 @@ fn discover(survey: &Survey, put: &mut impl FnMut(&str)) {
 fn homes(homes: &[Home], put: &mut impl FnMut(&str)) {
     put("");
     put(
-        "# Homes at the time of writing; the daemon follows the source. For a name or a plan of its own, remove",
+        "# Homes at the time of the survey; the daemon follows the source. To set a home's name or plan, remove",
     );
     put("# the comment signs of a home and change them.");
     for home in homes.iter().take(LISTED) {
@@ -219,7 +219,7 @@ pub fn summary(survey: &Survey, written: Option<&Path>) -> String {
             ""
         };
         match &report.failed {
-            Some(_) if asked.absent => put("source", &format!("{}: not there", report.name)),
+            Some(_) if asked.absent => put("source", &format!("{}: not found", report.name)),
             Some(e) => put("source", &format!("{}: FAILED: {e}", report.name)),
             None => put("source", &format!("{}: {}{used}", report.name, report.counts())),
         }

@@ -91,11 +91,15 @@ impl Cause {
     /// Returns problem and expectation, for causes that an operator can repair.
     pub const fn advice(self) -> Option<&'static str> {
         match self {
-            Cause::Version => Some("it has another version of this program; expected the same"),
-            Cause::Tag => Some("what it sends has another key's tag; expected the same key file"),
-            Cause::Number => Some(
-                "it has a number that is taken; expected a number for each gateway (peers.number)",
+            Cause::Version => Some(
+                "its messages have another format version; install the same version on all gateways",
             ),
+            Cause::Tag => Some(
+                "its messages are not authenticated by this key; copy the same key file to all gateways",
+            ),
+            Cause::Number => {
+                Some("its number is in use; set a unique peers.number on each gateway")
+            }
             _ => None,
         }
     }
@@ -177,11 +181,11 @@ pub struct SendProblem {
 impl fmt::Display for SendProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = self.code.map_or_else(|| self.kind.into(), io::Error::from_raw_os_error);
-        write!(f, "nothing can be sent to it: {error}")?;
+        write!(f, "sending fails: {error}")?;
         match self.kind {
             // The filter of systemd refuses with this error.
             io::ErrorKind::PermissionDenied => {
-                f.write_str("; a firewall, or expected IPAddressAllow= in the unit")
+                f.write_str("; check the firewall, and IPAddressAllow= in the systemd unit")
             }
             _ => Ok(()),
         }
@@ -263,9 +267,11 @@ impl PeersReport {
     pub fn governed(&self) -> String {
         let here: Vec<String> = self.here().iter().map(u32::to_string).collect();
         match (self.governed_by, here.as_slice()) {
-            _ if !self.exchanging => "alone: nothing is told while nothing is limited".to_owned(),
+            _ if !self.exchanging => {
+                "alone: no messages are exchanged while no limits are set".to_owned()
+            }
             (Some(by), _) => format!("by gateway {by}"),
-            (None, []) => "alone: no other gateway is heard".to_owned(),
+            (None, []) => "alone: no other gateway is active".to_owned(),
             (None, others) => format!("here, together with gateway {}", others.join(", ")),
         }
     }

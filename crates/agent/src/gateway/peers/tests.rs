@@ -230,7 +230,7 @@ fn who_lies_about_itself_is_named() {
     };
     let problem = |b: &Exchange| b.report(now)[0].problem.clone().unwrap_or_default();
     assert_eq!(b.take(now, address(1), &hello(1, 9)), Err(Cause::Tag));
-    assert!(problem(&b).contains("expected the same key file"), "{}", problem(&b));
+    assert!(problem(&b).contains("copy the same key file"), "{}", problem(&b));
     assert_eq!(b.take(now, address(1), &hello(2, 1)), Err(Cause::Number), "this one's");
     assert!(problem(&b).contains("peers.number"));
     assert_eq!(b.take(now, address(9), &hello(1, 1)), Err(Cause::Stranger));

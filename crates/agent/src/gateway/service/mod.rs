@@ -252,7 +252,10 @@ impl<P: Shaper> Service for Gateway<P> {
             }
             Effect::Save(_) | Effect::KeepConfiguration => {
                 let folder = self.config.state.display();
-                ("state.unwritable", format!("{folder}: {e}; going on without keeping anything"))
+                (
+                    "state.unwritable",
+                    format!("{folder}: {e}; the daemon continues without saving its state"),
+                )
             }
         };
         self.note(Level::Warning, code, || text);

@@ -24,16 +24,14 @@ impl<P: Shaper> Gateway<P> {
         for change in changes {
             let (level, code, text) = match change {
                 Change::Here(n, at) => {
-                    (Level::Info, "peer.here", format!("gateway {n} ({at}) is heard"))
+                    (Level::Info, "peer.here", format!("gateway {n} ({at}) is active"))
                 }
                 Change::Restarted(n, at) => {
-                    (Level::Info, "peer.restarted", format!("gateway {n} ({at}) has started anew"))
+                    (Level::Info, "peer.restarted", format!("gateway {n} ({at}) has restarted"))
                 }
-                Change::Silent(n, at) => (
-                    Level::Warning,
-                    "peer.silent",
-                    format!("gateway {n} ({at}) is not heard any more"),
-                ),
+                Change::Silent(n, at) => {
+                    (Level::Warning, "peer.silent", format!("gateway {n} ({at}) has timed out"))
+                }
                 Change::Refused(at, cause) => {
                     let advice = cause.advice().unwrap_or(cause.name());
                     (Level::Warning, "peer.refused", format!("{at}: {advice}"))

@@ -114,7 +114,7 @@ impl<P: Shaper> Gateway<P> {
             let Some((direction, value)) = o.read(now, wall) else {
                 let name = excerpt(&o.subscriber);
                 self.note(Level::Warning, "state.refused", || {
-                    format!("the override of \"{name}\" makes no sense; it is forgotten")
+                    format!("the saved override of \"{name}\" is invalid and is discarded")
                 });
                 continue;
             };

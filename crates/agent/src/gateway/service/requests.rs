@@ -116,7 +116,7 @@ impl<P: Shaper> Gateway<P> {
         if let Err(e) = &result {
             let e = e.to_string();
             self.note(Level::Error, "config.refused", || {
-                format!("{e}; everything stays as it was")
+                format!("{e}; the previous configuration stays in force")
             });
         }
         result

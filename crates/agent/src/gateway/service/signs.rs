@@ -27,10 +27,10 @@ impl<P: Shaper> Gateway<P> {
         let mesh = self.config.layout.mesh.name();
         match self.parts.capture.keep(now, wanted, mesh, self.host.signs()) {
             Some(Change::Opened) => self.note(Level::Info, "signs.reading", || {
-                "TCP's headers are read on the mesh interface".into()
+                "reading TCP headers on the mesh interface".into()
             }),
             Some(Change::Failed(why)) => self.note(Level::Warning, "signs.unavailable", || {
-                format!("{why}; the control goes by counters")
+                format!("{why}; the control uses counters only")
             }),
             None => {}
         }
@@ -65,8 +65,8 @@ impl<P: Shaper> Gateway<P> {
             let members = self.host.governor.members();
             let Some(member) = members.iter().find(|m| m.class.0 == class) else { continue };
             let text = format!(
-                "nothing that was sent to or by {} was acknowledged for a minute: it is gone, it withholds its answers, \
-                 or they take another way; it does not hold others down any more",
+                "no data to or from {} was acknowledged for a minute: it is gone, withholds acknowledgements, or they take \
+                 another path; it no longer lowers the level of other subscribers",
                 member.subscriber.name
             );
             self.note(Level::Info, "signs.withheld", || text);
@@ -77,7 +77,7 @@ impl<P: Shaper> Gateway<P> {
             let Some(member) = members.iter().find(|m| m.class.0 == class) else { continue };
             let at = address.map_or(String::new(), |a| format!(" at {a}"));
             let text = format!(
-                "{} does not answer echo requests{at}; probes pause",
+                "{} does not respond to echo requests{at}; probes pause",
                 member.subscriber.name
             );
             self.note(Level::Info, "probe.unanswered", || text);

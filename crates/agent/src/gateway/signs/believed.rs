@@ -75,7 +75,7 @@ impl DirectionSignsReport {
         let age = age.map_or(String::new(), |a| format!(", {a:.0} s ago"));
         let oldest = self.oldest_unanswered_seconds.filter(|o| *o > 2.0 * median.max(0.5));
         let oldest =
-            oldest.map_or(String::new(), |o| format!("; the oldest packet waits since {o:.1} s"));
+            oldest.map_or(String::new(), |o| format!("; oldest unanswered packet {o:.1} s ago"));
         let (median, base) = (ms(median), ms(base));
         let method = match self.round_trip_source.as_deref() {
             Some("probe") => " by echo probes",

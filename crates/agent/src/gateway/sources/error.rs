@@ -15,7 +15,7 @@ pub enum SourceError {
     #[error(transparent)]
     Kernel(#[from] fairmesh_linux::Error),
     /// A directory, pipe or device where a file was expected.
-    #[error("not a file; expected one with a NetworkGraph")]
+    #[error("not a regular file; expected one with a NetworkGraph")]
     NotAFile,
     /// A file that is too large.
     #[error("more than {} MiB", MOST >> 20)]
@@ -68,7 +68,7 @@ pub enum SourceError {
         problem: Box<SourceError>,
     },
     /// OLSR's response has no routes.
-    #[error("an answer without \"routes\"")]
+    #[error("response without \"routes\"")]
     NoRoutes,
     /// Another protocol than that of babeld's local interface.
     #[error("not Babel's local interface")]
@@ -77,16 +77,16 @@ pub enum SourceError {
     #[error("refused: {0}")]
     Refused(String),
     /// The dump of babeld has no end.
-    #[error("the answer is cut short; expected `ok` at the end of the dump")]
+    #[error("truncated response; expected `ok` at the end of the dump")]
     NoEnd,
     /// The connection was closed within a response.
-    #[error("the answer is cut short: the connection was closed")]
+    #[error("truncated response: the connection was closed")]
     Closed,
     /// A response of unlimited length or duration.
-    #[error("the answer does not end")]
+    #[error("response without end")]
     Endless,
     /// No response in time.
-    #[error("no answer within {} s", PATIENCE.as_secs())]
+    #[error("no response within {} s", PATIENCE.as_secs())]
     Timeout,
     /// A command failed.
     #[error("{program} failed ({status}): {output}")]
@@ -105,7 +105,7 @@ pub enum SourceError {
         program: String,
     },
     /// The reader itself failed.
-    #[error("a source could not be read: this program failed over it")]
+    #[error("internal error while reading a source; please report it")]
     Panic,
 }
 

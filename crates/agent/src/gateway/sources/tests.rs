@@ -54,10 +54,13 @@ fn what_is_no_file_or_too_large_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    assert!(file(&at("pipe")).unwrap_err().to_string().contains("not a file"));
-    assert!(file(folder.path()).unwrap_err().to_string().contains("not a file"));
+    assert!(file(&at("pipe")).unwrap_err().to_string().contains("not a regular file"));
+    assert!(file(folder.path()).unwrap_err().to_string().contains("not a regular file"));
     assert!(
-        file(std::path::Path::new("/dev/zero")).unwrap_err().to_string().contains("not a file")
+        file(std::path::Path::new("/dev/zero"))
+            .unwrap_err()
+            .to_string()
+            .contains("not a regular file")
     );
     let large = std::fs::File::create(at("large")).unwrap();
     large.set_len(MOST + 1).unwrap();
@@ -353,7 +356,7 @@ fn babel_by_unix_socket() {
     assert_eq!(whole.sources[0].subscribers, 1);
     let cut = fetch(&discover, "lo");
     assert!(cut.found.is_empty());
-    let expected = format!("babel {}: the answer is cut short", path.display());
+    let expected = format!("babel {}: truncated response", path.display());
     assert!(cut.failed[0].to_string().starts_with(&expected), "{:?}", cut.failed);
     server.join().unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -457,8 +460,8 @@ fn readings_count_what_they_leave_out() {
     );
     assert_eq!(
         counts(&babel::read(BABEL).unwrap()),
-        "2 nodes, 2 addresses, 1 home; left out: 1 without an address, 1 with the address of no host, \
-         1 of this gateway, 1 with another path in use"
+        "2 nodes, 2 addresses, 1 home; left out: 1 without an address, 1 with a link-local, group or default address, \
+         1 of this gateway, 1 with a better path in use"
     );
     let batman = batman::read(ORIGINATORS, CLIENTS).unwrap();
     assert_eq!((batman.nodes, batman.homes.len()), (2, 2));
@@ -473,7 +476,7 @@ fn readings_count_what_they_leave_out() {
     let routes = kernel::routes(&[routes], "", RoutesBy::Origin).unwrap();
     assert_eq!(
         counts(&routes),
-        "1 node, 1 address, 1 home; left out: 1 with the address of no host, 1 of this gateway, \
+        "1 node, 1 address, 1 home; left out: 1 with a link-local, group or default address, 1 of this gateway, \
          1 that are not unicast routes"
     );
     let olsr = r#"{"routes": [{"destination": "10.0.0.2", "genmask": 32, "metric": 1}, {},

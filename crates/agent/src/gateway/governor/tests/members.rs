@@ -198,7 +198,7 @@ fn taken_addresses_are_told_once() {
     assert_eq!(g.journal.total("discover.taken"), 1);
     assert_eq!(g.left_out.to_string(), "39 with addresses of other subscribers");
     let text = g.journal.recent().find(|n| n.code == "discover.taken").unwrap().text.clone();
-    assert_eq!(text, "addresses of \"r01\" and 38 others belong to other subscribers already");
+    assert_eq!(text, "addresses of \"r01\" and 38 others already belong to other subscribers");
     looks(&mut g, 41, 60..70);
     assert_eq!(g.journal.total("discover.taken"), 2);
 }

@@ -399,7 +399,7 @@ fn a_class_that_cannot_be_counted_is_not_limited() {
     g.sample(at(3), &all(7_000), [None, None]);
     assert_eq!(told(&mut g), [RateChange { slot: down(2), rate: None }]);
     let notice = g.journal.take().pop().unwrap();
-    assert_eq!(notice.text, "\"s1\" (down) has a counter that ran backwards");
+    assert_eq!(notice.text, "\"s1\" (down) has a counter that decreased");
     g.sample(at(4), &all(7_500), [None, None]);
     assert_eq!(told(&mut g).len(), 1, "limited again");
     // Not part of the sample.
@@ -454,7 +454,7 @@ fn an_override_goes_first_then_plan_then_control() {
     g.tick(at(50));
     assert_eq!(told(&mut g).len(), 1);
     assert_eq!(g.journal.total("override.ended"), 1);
-    assert_eq!(g.journal.take().pop().unwrap().text, "\"s0\" (down) has its limit back");
+    assert_eq!(g.journal.take().pop().unwrap().text, "the override of \"s0\" (down) has ended");
     let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
     assert_eq!(change.why, Why::Override("override.ended"));
     // Or when it is cleared.
