@@ -9,8 +9,8 @@ use crate::args::{
     AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ResetArgs, RunArgs,
 };
 use crate::daemon::guard;
-use crate::daemon::guard::Guarding;
-use crate::daemon::lock::{Lock, Registry, SOON};
+use crate::daemon::guard::GuardedRun;
+use crate::daemon::lock::{LOCK_PATIENCE, Lock, Registry};
 use crate::daemon::runtime::StartError;
 use crate::daemon::store::Store;
 use crate::error::AgentError;
@@ -258,14 +258,14 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     }
     // A daemon that is busy or stopped also holds its locks.
     let lock = config.socket.with_extension("lock");
-    let _one = Lock::take(&lock, SOON)
+    let _one = Lock::take(&lock, LOCK_PATIENCE)
         .map_err(|problem| AgentError::Running(StartError::Running { lock, problem }))?;
     let _guard = guard::wait_for(&config.socket).map_err(|problem| AgentError::GuardAtWork {
         lock: guard::lock_of(&config.socket),
         problem,
     })?;
     let _claim = Registry::here()
-        .claim(&resources(&config.layout), SOON)
+        .claim(&resources(&config.layout), LOCK_PATIENCE)
         .map_err(|e| AgentError::Running(e.into()))?;
     let mut plane = HtbShaper::open()?;
     // The file may name other interfaces than those that were shaped.
@@ -320,11 +320,11 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
 
 fn watch(a: &GuardArgs) -> Result<(), AgentError> {
     let layout: Layout = serde_json::from_str(&a.layout).map_err(AgentError::GuardLayout)?;
-    let guarding = Guarding {
+    let guarded_run = GuardedRun {
         lock: a.lock.clone(),
         run: a.run.clone(),
         resources: resources(&layout),
         registry: Registry::here(),
     };
-    Ok(guard::watch(&guarding, &mut Limits(layout))?)
+    Ok(guard::watch(&guarded_run, &mut Limits(layout))?)
 }

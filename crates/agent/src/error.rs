@@ -319,7 +319,7 @@ mod tests {
     use crate::gateway::config::Config;
 
     #[test]
-    fn nothing_that_a_file_says_turns_a_terminals_writing() {
+    fn messages_escape_changes_of_writing_direction() {
         let whole =
             "[mesh]\ninterface = \"a\"\n[wired]\ninterface = \"b\"\n[control]\nuse = \"fifo\"\n";
         let evil = [

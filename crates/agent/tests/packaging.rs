@@ -1,5 +1,5 @@
-//! What is packaged beside the program fits it: UCI becomes a configuration that it takes, the
-//! dashboard asks for metrics that there are.
+//! Packaged files fit the program: UCI becomes an accepted configuration, and the dashboard's
+//! metrics exist.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
 }
 
-/// The configuration that a router's start script would write from a file of `/etc/config`.
+/// Returns the configuration that a router's start script writes from a file of `/etc/config`.
 fn toml_of(uci: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("fairmesh");
@@ -60,7 +60,7 @@ fn uci_options_arrive_and_quotes_do_no_harm() {
     assert!(config.discover.unwrap().routes);
 }
 
-/// Other gateways: in UCI, and what the operator adds to the unit lets their packets through and the key in.
+/// Other gateways in UCI, and the unit's addition that permits their packets and provides the key.
 #[test]
 fn other_gateways_can_be_configured_where_it_is_packaged() {
     let text = toml_of(
@@ -79,13 +79,13 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     assert!(unit("systemd/peers.conf").contains(&format!("LoadCredential=peers.key:{KEY}\n")));
     assert!(unit("systemd/peers.conf").contains("\nIPAddressAllow="));
     let service = unit("systemd/fairmesh-gateway.service");
-    assert!(service.contains("\nIPAddressDeny=any\n"), "nobody but these");
+    assert!(service.contains("\nIPAddressDeny=any\n"), "no other addresses");
     assert!(service.contains("RestrictAddressFamilies=AF_NETLINK AF_UNIX AF_INET AF_INET6\n"));
     assert!(unit("openwrt/build.sh").contains(&format!("echo {KEY} > ")));
     assert!(!service.contains("\nLoadCredential"), "a unit without other gateways needs no key");
 }
 
-/// Headers are read only where the unit's addition gives the right to, and where UCI does not say no.
+/// Headers are read only with the permission of the unit's addition, and unless UCI forbids it.
 #[test]
 fn headers_can_be_read_where_the_operator_lets_them() {
     let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
@@ -140,7 +140,7 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
     assert!(names >= 12, "{names}");
 }
 
-/// What the errors promise: docs/gateway.md has an example, the one that is installed.
+/// docs/gateway.md has the installed example, as error messages state.
 #[test]
 fn the_page_has_the_example_that_is_installed() {
     let page = include_str!("../../../docs/gateway.md");
@@ -153,7 +153,7 @@ fn the_page_has_the_example_that_is_installed() {
     assert_eq!(config.mode, Mode::Observe);
 }
 
-/// What `reload` of the start script does, under stand-ins for procd's functions.
+/// Runs `reload` of the start script, with stand-ins for procd's functions.
 #[test]
 fn a_reload_on_openwrt_starts_changes_or_stops() {
     let folder = tempfile::tempdir().unwrap();
@@ -179,11 +179,11 @@ fn a_reload_on_openwrt_starts_changes_or_stops() {
     };
     assert_eq!(reload(1, true), ["config", "reload"]);
     assert_eq!(reload(1, false), ["start"], "just enabled");
-    // What `reset` says of itself is nobody's business there.
+    // The output of `reset` is not shown.
     assert_eq!(reload(0, true), ["stop"]);
 }
 
-/// What procd is asked for by the shipped start script: each of its calls is written down as a line of words.
+/// Returns procd's calls by the shipped start script, each as a line of words.
 fn registered(enabled: u8, check: i32) -> (Vec<Vec<String>>, bool) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("fairmesh");
@@ -219,12 +219,12 @@ fn registered(enabled: u8, check: i32) -> (Vec<Vec<String>>, bool) {
     (text.lines().map(words).collect(), conf.exists() && Config::load(&conf).is_ok())
 }
 
-/// procd starts the daemon again for ever, and what it starts is what the program takes.
+/// procd restarts the daemon without a bound, with arguments that the program accepts.
 #[test]
-fn procd_is_asked_to_start_it_again_for_ever() {
+fn procd_restarts_the_daemon_without_bound() {
     use clap::Parser;
     use fairmesh_agent::args::{Cli, GatewayCommand};
-    // Also with a configuration that the check refuses: nothing is limited by it.
+    // Also with an invalid configuration: it limits nothing.
     for check in [0, 2] {
         let (calls, readable) = registered(1, check);
         let calls: Vec<Vec<&str>> =
@@ -236,7 +236,7 @@ fn procd_is_asked_to_start_it_again_for_ever() {
         assert!(readable, "the configuration was written first");
         assert!(calls.contains(&vec!["ran", "check", "--config", "CONF"]));
         assert_eq!(calls[0], ["add_reload_trigger", "fairmesh"], "a changed option arrives");
-        // procd(8): the threshold, the wait before the next start, and the number of tries: 0 is no bound.
+        // procd(8): threshold, wait before the next start, number of retries; 0: no bound.
         assert_eq!(of("respawn"), [["3600", "5", "0"]]);
         let command = of("command").remove(0);
         assert_eq!(command, ["prog", "run", "--fall-back", "--config", "CONF"]);
@@ -245,7 +245,7 @@ fn procd_is_asked_to_start_it_again_for_ever() {
         };
         assert!(run.fall_back && !run.no_guard, "in the foreground, with its guard");
         assert!(calls.contains(&vec!["program", "/usr/bin/fairmesh-gateway"]));
-        // It may take so long to lift limits and end.
+        // Time for lifting limits at the end.
         assert_eq!(of("term_timeout"), [["20"]]);
         let at = |what: &str| calls.iter().position(|c| c[0] == what).unwrap();
         let inside =

@@ -1,5 +1,7 @@
-//! A second service on the daemon's runtime: it counts. It shares with the gateway the loop, the
-//! control socket, the guard, locks, state and metrics, and nothing else.
+//! A second service on the daemon's runtime: a counter.
+//!
+//! It shares with the gateway the loop, the control socket, the guard, locks, state and metrics,
+//! and nothing else.
 //!
 //! The program is its own daemon and its own guard, so it has no test harness.
 
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fairmesh_agent::daemon::guard::{self, Guarding, Rescue};
+use fairmesh_agent::daemon::guard::{self, GuardedRun, Rescue};
 use fairmesh_agent::daemon::journal::{Journal, Level};
 use fairmesh_agent::daemon::lock::{Registry, Resource};
 use fairmesh_agent::daemon::process::Resources;
@@ -23,7 +25,7 @@ use fairmesh_units::{Span, Time};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Counts ticks of a thread and numbers of requests. Its effect on the world is a file.
+/// Counts ticks of a thread and numbers of requests; its effect is a file.
 struct Counter {
     folder: PathBuf,
     count: u64,
@@ -158,16 +160,16 @@ fn daemon(folder: &Path, port: u16) -> i32 {
 }
 
 fn watch(folder: &Path, lock: &Path, run: &str) {
-    let guarding = Guarding {
+    let guarded_run = GuardedRun {
         lock: lock.to_owned(),
         run: run.to_owned(),
         resources: resources(folder),
         registry: Registry::here(),
     };
-    guard::watch(&guarding, &mut Undo(folder.to_owned())).unwrap();
+    guard::watch(&guarded_run, &mut Undo(folder.to_owned())).unwrap();
 }
 
-/// A daemon that does not outlive a test that fails: it would hold the output of all tests.
+/// A daemon that ends with a failed test; otherwise it would keep the output of all tests open.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -223,7 +225,7 @@ fn the_runtime_drives_a_service_that_is_no_gateway() {
     assert!(!page.contains("ticks 0\n"), "events of threads arrive: {page}");
     assert_eq!(start(at, port).0.wait().unwrap().code(), Some(2), "one per socket");
 
-    // Its guard is replaced, and undoes its effect when it is killed.
+    // Its guard is replaced, and undoes its effect when the daemon is killed.
     kill(Pid::from_raw(first.0.id() as i32), Signal::SIGHUP).unwrap();
     eventually("the reload", at, || contains("counter.reloaded"));
     first.0.kill().unwrap();
@@ -231,7 +233,7 @@ fn the_runtime_drives_a_service_that_is_no_gateway() {
     eventually("the guard", at, || (world() == "lifted").then_some(()));
     eventually("the end of its effect", at, || (!effect(at).exists()).then_some(()));
 
-    // The next one goes on with its state and ends in order: the guard does nothing.
+    // The next one continues with its state and ends in order: the guard does nothing.
     let mut next = start(at, port);
     assert_eq!(eventually("an answer", at, || counted(1)), 6);
     kill(Pid::from_raw(next.0.id() as i32), Signal::SIGTERM).unwrap();

@@ -1,5 +1,6 @@
-//! The daemon as operators have it: started by systemd from the packaged unit, and with a wired side
-//! that is PPPoE. In the machine of `make test-kernel`; elsewhere ignored.
+//! The daemon under systemd with the packaged unit, and with PPPoE on the wired side.
+//!
+//! These run in the virtual machine of `make test-kernel`; elsewhere they are ignored.
 
 #![allow(clippy::disallowed_methods)] // the machine's time passes here
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::{Box, Path, config, rates, root, run, sh};
 use nix::sys::signal::Signal;
 
-/// Takes the machine, which is the virtual one.
+/// Locks the virtual machine for one test.
 macro_rules! machine {
     ($name:literal) => {{
         assert!(std::env::var_os("FAIRMESH_VM").is_some(), "only in scripts/kernel's machine");
@@ -21,7 +22,7 @@ macro_rules! machine {
     }};
 }
 
-/// Waits for something that comes within some seconds of the machine's time.
+/// Waits for a condition, within some seconds of the machine's time.
 fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
     let start = Instant::now();
     while !come() {
@@ -31,7 +32,7 @@ fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// A process that ends with the test, and all that it started.
+/// A process that ends with the test, with all of its children.
 struct Background(Child);
 
 impl Background {
@@ -49,7 +50,7 @@ impl Drop for Background {
     }
 }
 
-/// What systemd would start beside the unit, and a machine of a few namespaces has no use for.
+/// Units that systemd would start as well, and that are not needed in namespaces.
 const MASKED: [&str; 14] = [
     "systemd-journald.service",
     "systemd-journald.socket",
@@ -67,7 +68,7 @@ const MASKED: [&str; 14] = [
     "systemd-machine-id-commit.service",
 ];
 
-/// A systemd, first process of a process namespace, on the gateway.
+/// A systemd as the first process of a process namespace, on the gateway.
 struct Systemd {
     process: Background,
     first: String,
@@ -114,7 +115,7 @@ impl Systemd {
         Systemd { process, first }
     }
 
-    /// Runs a command line where systemd is: status and what it prints.
+    /// Runs a command line beside systemd; returns success and output.
     fn sh(&self, line: &str) -> (bool, String) {
         let line = format!("--target {} --mount --pid --net {line}", self.first);
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -134,8 +135,9 @@ impl Systemd {
     }
 }
 
-/// What the root queues of ours have sent, of the mesh and of the wired side; nothing where none are. Whoever puts in
-/// another one begins anew.
+/// Returns the bytes that our root queues have sent, of mesh and wired side; empty without queues.
+///
+/// A replaced queue starts at zero.
 fn sent(path: &Path) -> Vec<u64> {
     let sent = |link: &&str| {
         let text = path.gateway.sh(&format!("tc -s -j qdisc show dev {link} root"));
@@ -146,9 +148,10 @@ fn sent(path: &Path) -> Vec<u64> {
     ["mesh", "wan"].iter().filter_map(sent).collect()
 }
 
-/// The packaged unit, with every restriction in force: it starts, limits, comes back when all of it was
-/// killed and takes over what is there, leaves nothing limited when it is stopped, and nothing at all when systemd
-/// starts it no more.
+/// The packaged unit with all restrictions: it limits, and restarts after a kill with the same
+/// queues.
+///
+/// A stop leaves no limits, and if systemd gives up restarting nothing is left.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn the_packaged_unit_under_systemd() {
@@ -167,7 +170,7 @@ fn the_packaged_unit_under_systemd() {
     let streams = vec![path.stream(1, 4.0)];
     let free = || rates(&streams, Duration::from_secs(1))[0] > 2.5e6;
     within(10, "limits", || !free());
-    // It is somebody without rights but one.
+    // Its user has a single capability.
     let pid = systemd.show("MainPID");
     let status = systemd.sh(&format!("cat /proc/{pid}/status")).1;
     let field = |name: &str| {
@@ -178,26 +181,26 @@ fn the_packaged_unit_under_systemd() {
     assert_ne!(field("Uid:"), "0");
     assert_eq!(field("CapEff:"), "0000000000001000", "CAP_NET_ADMIN");
     assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
-    // All of it is killed: nothing stays limited, and it starts again with the queues that are there.
+    // All processes are killed: no limit stays, and it restarts with the existing queues.
     let kill = "systemctl kill --signal=KILL --kill-who=all fairmesh-gateway";
     let (before, passed) = (systemd.show("NRestarts"), sent(&path));
     assert!(passed.len() == 2 && passed.iter().any(|&n| n > 100), "{passed:?}");
     assert!(systemd.sh(kill).0);
-    // As systemd 254 and newer may at every crash.
+    // As systemd 254 and newer may do after every crash.
     assert!(systemd.sh("systemctl start --no-block fairmesh-gateway-reset").0);
     let took = within(11, "free traffic", free);
     println!("killed: free after {took:.1} s");
     within(20, "a restart", || systemd.show("NRestarts") != before && systemd.running());
     within(10, "limits again", || !free());
     let cleans = "systemctl is-active fairmesh-gateway-reset";
-    within(30, "who cleans up", || systemd.sh(cleans).1.starts_with("inactive"));
+    within(30, "the cleanup", || systemd.sh(cleans).1.starts_with("inactive"));
     assert!(said().contains("the daemon is running"), "{}", said());
     assert!(systemd.running(), "its folders have gone\n{}", said());
     let passes = sent(&path);
     println!("root queues: {passed:?} packets before, {passes:?} after");
     let same = |(now, then): (&u64, &u64)| now >= then;
     assert!(passes.len() == 2 && passes.iter().zip(&passed).all(same), "an exchange\n{}", said());
-    // What crashes again and again is started no more, and everything of it goes.
+    // After repeated crashes it is not restarted, and all of its objects are removed.
     let mut kills = 0;
     while systemd.show("ActiveState") != "failed" {
         let _ = systemd.sh(kill);
@@ -221,9 +224,9 @@ fn the_packaged_unit_under_systemd() {
     let (reset, text) = systemd.sh("fairmesh-gateway reset");
     assert!(reset, "{text}");
     assert_eq!(path.ours(), "");
-    let told = said();
+    let log = said();
     for wrong in ["denied", "not permitted", "unwritable"] {
-        assert!(!told.contains(wrong), "{told}");
+        assert!(!log.contains(wrong), "{log}");
     }
     drop(streams);
     drop(systemd.process);
@@ -312,7 +315,7 @@ fn limits_hold_on_pppoe() {
     };
     let down = measure(&path.wired, "10.99.0.2:0", &path.subs, "10.1.1.1:5000");
     let up = measure(&path.subs, "10.1.1.1:0", &path.wired, "10.99.0.2:5000");
-    // Frames of Ethernet have 14 bytes more than IP, packets of PPP none.
+    // Ethernet frames have 14 bytes more than IP packets, PPP packets none.
     for (what, got, wanted) in
         [("down", down, 2e6 * 1400.0 / 1442.0), ("up", up, 1e6 * 1400.0 / 1428.0)]
     {

@@ -1,6 +1,8 @@
 //! What the data plane costs: building it, an epoch of it, and a forwarded packet, beside HTB set
-//! by hand. Needs root; works in network namespaces of its own.
+//! Costs of the data plane: installation, an epoch, and a forwarded packet, compared with HTB set
+//! by hand.
 //!
+//! Needs root; runs in separate network namespaces.
 //! ```sh
 //! cargo run --release -p fairmesh-linux --example dataplane [building|forwarding]
 //! ```
@@ -18,7 +20,7 @@ use fairmesh_linux::*;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// CPU time of this process, its children that have ended included, in ms.
+/// Returns the CPU time of this process with its ended children, ms.
 fn cpu() -> f64 {
     let of = |who| {
         let usage = getrusage(who).expect("getrusage");
@@ -38,7 +40,7 @@ fn timed<T>(what: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Class numbers as the daemon gives them.
+/// Returns class numbers as the daemon assigns them.
 fn numbers(count: u16) -> impl Iterator<Item = u16> {
     (1..).filter(|n| ClassId(*n).is_swift()).take(count.into())
 }
@@ -96,7 +98,7 @@ fn building(count: u16) {
     drop(gateway);
 }
 
-/// One way to shape, set up and ready to forward.
+/// A method of shaping, set up and ready to forward.
 struct Contender {
     name: &'static str,
     bench: Option<Bench>,
@@ -109,7 +111,7 @@ struct Contender {
 impl Contender {
     fn path() -> Path {
         let path = Path::new();
-        // The mesh host throws everything away as early as it can.
+        // The mesh host drops packets as early as possible.
         path.mesh.sh("ip route del local 10.2.0.0/16 dev lo");
         path.mesh.sh("ip route add blackhole 10.2.0.0/16");
         path
@@ -131,7 +133,8 @@ impl Contender {
         Contender { name, sender, bench: None, _path: Some(path), subscribers, rounds: Vec::new() }
     }
 
-    /// Sends for a while; packets per second, all work on the way done in the sender's time.
+    /// Sends for a while; returns packets per second, with all work on the way in the sender's
+    /// time.
     fn round(&mut self) {
         if let Some(bench) = &mut self.bench {
             bench.call(|_| ()); // keeps the rules in force
@@ -143,7 +146,7 @@ impl Contender {
         let mut at = 0;
         while start.elapsed() < Duration::from_millis(400) {
             for _ in 0..256 {
-                // A step that is no divisor of their number: no order that a cache could like.
+                // A step that does not divide their number, so that caches do not help.
                 at = (at + 61) % targets.len();
                 sent += u64::from(self.sender.send_to(&payload, targets[at]).is_ok());
             }
@@ -152,8 +155,8 @@ impl Contender {
     }
 }
 
-/// As an operator with many subscribers would: two levels of hash tables over the address's last
-/// two bytes, a class each.
+/// Returns the commands of an operator with many subscribers: two levels of hash tables over the
+/// last two bytes of the address, and a class each.
 fn by_hand_10_000() -> Vec<String> {
     let filter = "filter add dev mesh0 parent 1: protocol ip prio 1";
     let mut commands = vec![
@@ -193,7 +196,7 @@ fn forwarding() {
         "qdisc add dev mesh0 root handle 1: htb default 1".to_owned(),
         "class add dev mesh0 parent 1: classid 1:1 htb rate 100gbit quantum 60000".to_owned(),
     ];
-    // As an operator would: a class and a filter each.
+    // As set by an operator: a class and a filter each.
     let mut classes = plain.clone();
     for class in 1..=100u16 {
         let SocketAddr::V4(address) = v4(class, 0) else { unreachable!("an IPv4 address") };
@@ -216,7 +219,7 @@ fn forwarding() {
         Contender::by_hand("HTB by hand, 10,000 classes, u32 hash tables", 10_000, hashed),
         Contender::ours("fairmesh, 10,000 subscribers", 10_000),
     ];
-    // In turns, so that whatever else the machine does is everybody's.
+    // Alternating, so that other load on the machine affects all of them.
     for round in 0..21 {
         for contender in &mut contenders {
             contender.round();

@@ -183,10 +183,8 @@ fn open(family: AddressFamily, protocol: SockProtocol, interface: &str) -> Resul
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(family, SockType::Raw, flags, protocol).map_err(|e| match e {
         nix::Error::EPERM | nix::Error::EACCES => Error::Missing {
-            what: format!("the right to send echo requests over {interface} (CAP_NET_RAW)"),
-            hint:
-                "see signs.conf beside the example of the configuration, or set signs.probe = false"
-                    .into(),
+            what: format!("permission to send echo requests over {interface} (CAP_NET_RAW)"),
+            hint: "install the example signs.conf for the unit, or set signs.probe = false".into(),
         },
         e => failed()(io::Error::from(e)),
     })?;

@@ -19,7 +19,7 @@ pub enum Error {
     NoInterface(String),
     /// Another program's queueing discipline is at the root.
     #[error(
-        "`{interface}` already has a root qdisc that is not ours: {kind} {handle}; it is left alone. \
+        "`{interface}` already has a root qdisc that is not ours: {kind} {handle}; it is unchanged. \
          Remove it (tc qdisc del dev {interface} root) or shape another interface"
     )]
     ForeignQdisc {
@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// Another program's nftables table has our name.
     #[error(
-        "nftables has a table `inet {table}` that is not ours; it is left alone. \
+        "nftables has a table `inet {table}` that is not ours; it is unchanged. \
          Choose another table name, or remove it (nft delete table inet {table})"
     )]
     ForeignTable {
@@ -67,7 +67,7 @@ pub enum Error {
     #[error("nothing is installed yet")]
     NotInstalled,
     /// An installed object is no longer there.
-    #[error("what was installed on `{interface}` has gone: {what}")]
+    #[error("the queues on `{interface}` are gone: {what}")]
     Gone {
         /// Interface.
         interface: String,
@@ -76,8 +76,8 @@ pub enum Error {
     },
     /// Another program changed or removed our rules.
     #[error(
-        "the rules in table {table} were removed or changed by somebody else (a firewall that was \
-         loaded anew?)"
+        "another program removed or changed the rules in table {table} (for example a reloaded \
+         firewall)"
     )]
     RulesGone {
         /// Name of the table.
@@ -105,7 +105,7 @@ pub enum Error {
         seconds: u64,
     },
     /// A reply cannot be parsed.
-    #[error("the kernel's answer to {what} could not be read: {why}")]
+    #[error("cannot parse the kernel's response to {what}: {why}")]
     Malformed {
         /// Request that was sent.
         what: &'static str,

@@ -1,4 +1,5 @@
-//! Priority or mark: each is tried out on the interface, and what does not hold is replaced.
+//! Priority or mark: each classifier is tested on the interface, and an ineffective one is
+//! replaced.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -7,8 +8,8 @@ mod common;
 use common::*;
 use fairmesh_linux::*;
 
-/// As a Wi-Fi driver without intermediate queues does: every packet's priority is overwritten
-/// after routing and before queueing.
+/// Overwrites every packet's priority after routing and before queueing, like a Wi-Fi driver
+/// without intermediate queues.
 fn overwrite_priorities(path: &Path) {
     let g = &path.gateway;
     g.sh("nft add table netdev driver");
@@ -68,7 +69,7 @@ fn a_classifier_that_stops_holding_is_replaced() {
         verdicts.iter().all(|v| v.holds && v.classified == 30 && v.arrived >= 30),
         "{verdicts:?}"
     );
-    // Silence is no evidence.
+    // No traffic is no evidence.
     let verdicts = g.call(|p| p.verify().unwrap());
     assert!(verdicts.iter().all(|v| v.holds && v.classified == 0), "{verdicts:?}");
     overwrite_priorities(&g.path);
@@ -95,7 +96,7 @@ fn a_bridge_keeps_the_class() {
     g.sh("ip link set mesh0 master br0");
     g.sh("ip addr add 10.1.0.1/24 dev br0");
     g.sh("ip link set br0 up");
-    // Until then it drops everything, the frames that try out a classifier among it.
+    // Until then it drops all frames, including the test frames of a classifier.
     await_condition("carrier of br0", || g.sh("ip -o link show dev br0").contains("state UP"));
     g.sh("ip route add 10.2.0.0/16 via 10.1.0.2");
     let subscribers = (1..=4).map(subscriber).collect();
@@ -104,7 +105,7 @@ fn a_bridge_keeps_the_class() {
     assert_eq!(exchange(&mut g, 20), (20, 20));
 }
 
-/// A VLAN that writes priorities of its own into its tags, by a map of ours that knows nothing of classes.
+/// A VLAN that writes priorities into its tags, by a map without entries for classes.
 #[test]
 fn a_vlan_with_a_map_of_priorities_gets_marks() {
     if std::env::var_os("FAIRMESH_VM").is_none() {
@@ -134,8 +135,7 @@ fn a_vlan_with_a_map_of_priorities_gets_marks() {
     assert_eq!(exchange(&mut g, 20), (20, 20));
 }
 
-/// Each way to classify that this kernel has, `fw` among them where there is one, with the packets of
-/// both directions.
+/// Each classifier that this kernel has, with packets in both directions.
 #[test]
 fn every_classifier_there_is_counts() {
     if !root("every_classifier_there_is_counts") {
@@ -144,7 +144,7 @@ fn every_classifier_there_is_counts() {
     let mut g = Bench::new((1..=4).map(subscriber).collect());
     let there = g.call(|p| p.probe().unwrap()).classifiers;
     if std::env::var_os("FAIRMESH_VM").is_some() {
-        // A distribution's kernel has all.
+        // A distribution's kernel has all of them.
         for wanted in [Classifier::Priority, Classifier::MarkBpf, Classifier::MarkFw] {
             assert!(there.contains(&wanted), "{there:?}");
         }
@@ -155,7 +155,7 @@ fn every_classifier_there_is_counts() {
             g.call(move |p| p.use_classifier(direction, classifier).unwrap());
         }
         if classifier == Classifier::MarkFw {
-            // Ours is the last: the kernel's list ends at it, with an error that `tc` repeats.
+            // Ours is the last: the kernel's list ends at it, with an error that `tc` prints.
             let shown = run(
                 "ip",
                 &["netns", "exec", &g.path.gateway.name, "tc", "filter", "show", "dev", "mesh0"],

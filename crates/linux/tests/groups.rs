@@ -1,4 +1,4 @@
-//! Subscribers by the thousand: trees below the root's, in which each class that is made walks few others.
+//! Thousands of subscribers: trees below the root's, so that creating a class walks few others.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -11,10 +11,10 @@ use std::time::Instant;
 use common::*;
 use fairmesh_linux::*;
 
-/// Some numbers at the edges of groups.
+/// Numbers at the edges of groups.
 const EDGES: [u16; 7] = [1, 1023, 1024, 2047, 2048, 40_000, 64_000];
 
-/// Classes of the mesh side by their tree's handle.
+/// Returns the number of classes of the mesh side by their tree's handle.
 fn trees(g: &Bench) -> BTreeMap<String, usize> {
     let mut trees = BTreeMap::new();
     for line in g.path.gateway.sh("tc class show dev mesh0").lines() {
@@ -25,7 +25,7 @@ fn trees(g: &Bench) -> BTreeMap<String, usize> {
     trees
 }
 
-/// The kind of a class's queue on the mesh side, as the kernel calls it.
+/// Returns the kernel's name of a class's queue on the mesh side.
 fn queue(g: &Bench, class: u16) -> String {
     let all = g.path.gateway.sh("tc qdisc show dev mesh0");
     let parent = format!(":{class:x}");
@@ -37,7 +37,7 @@ fn queue(g: &Bench, class: u16) -> String {
     kinds.next().unwrap_or_else(|| panic!("no queue of {class}: {all}"))
 }
 
-/// Numbered datagrams to a class.
+/// Sends numbered datagrams to a class.
 fn numbered(socket: &UdpSocket, class: u16, numbers: std::ops::Range<u64>) {
     for i in numbers {
         let mut packet = [0; 600];
@@ -46,11 +46,11 @@ fn numbered(socket: &UdpSocket, class: u16, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// One datagram each way for each class, and how many its counters have seen.
+/// Sends one datagram in each direction for each class; returns the packets that the counters show.
 fn exchange(g: &mut Bench, classes: &[u16]) -> Vec<[u64; 2]> {
     let host = g.path.wired.udp(HOST);
     for class in classes {
-        // First of all a socket: nobody is to answer that there is none.
+        // The socket is created first, so that no ICMP error is sent.
         let home = g.path.mesh.udp(v4(*class, 5000));
         blast(&host, v4(*class, 5000), 200, 1);
         blast(&home, HOST.parse().unwrap(), 200, 1);
@@ -61,8 +61,8 @@ fn exchange(g: &mut Bench, classes: &[u16]) -> Vec<[u64; 2]> {
     classes.iter().map(|c| Direction::BOTH.map(|d| of(&counters, *c, d).packets)).collect()
 }
 
-/// For each class that is made the kernel walks all of its tree (`tc_bind_tclass`): 50 million steps a side with ten
-/// thousand in one.
+/// For each new class the kernel walks all of its tree (`tc_bind_tclass`): 50 million steps per
+/// side with ten thousand in one.
 #[test]
 fn classes_by_the_thousand_walk_few_others() {
     if !root("classes_by_the_thousand_walk_few_others") {
@@ -77,13 +77,14 @@ fn classes_by_the_thousand_walk_few_others() {
     let installed = path.call(&mut plane, move |p| p.install(&l).unwrap());
     let took = start.elapsed().as_secs_f64();
     println!("10,000 subscribers installed in {took:.2} s");
-    // There a second is a billion instructions, however busy the computer is.
+    // In the virtual machine a second is a billion instructions, however busy the computer is.
     assert!(std::env::var_os("FAIRMESH_VM").is_none() || took < 5.0, "{took}");
     let mut g = Bench::of(path, plane, layout, installed);
     let made = trees(&g);
     let walked: usize = made.values().map(|n| n * (n - 1) / 2).sum();
     println!("{walked} steps in {} trees", made.len());
-    // The root's has the first 1,023, three of our own, everybody's, and one for each of the others.
+    // The root's tree has the first 1,023, three of our own, the aggregate class, and one for each
+    // group.
     let groups: BTreeMap<_, usize> = numbers.iter().fold(BTreeMap::new(), |mut all, n| {
         *all.entry(ClassId(*n).group()).or_default() += 1;
         all
@@ -94,7 +95,7 @@ fn classes_by_the_thousand_walk_few_others() {
     assert!(walked < 5_300_000, "{walked}");
     let some = [1, 1023, 1024, 5000, numbers[9999]];
     assert_eq!(exchange(&mut g, &some), [[1, 1]; 5]);
-    // The next one takes over all of it.
+    // The next process takes over everything.
     g.another();
     let layout = g.layout.clone();
     let start = Instant::now();
@@ -106,7 +107,7 @@ fn classes_by_the_thousand_walk_few_others() {
     let queues = g.path.gateway.sh("tc qdisc show dev mesh0");
     let of_kind = |kind: &str| queues.lines().filter(|l| l.starts_with(kind)).count();
     if installed.leaf == LeafKind::FqCodel {
-        // Nobody known, and who was seen with traffic.
+        // Unmapped traffic, and subscribers with traffic.
         assert_eq!(of_kind("qdisc fq_codel "), 1 + 5);
         assert_eq!(of_kind("qdisc tbf "), 10_000 - 5);
     }
@@ -115,7 +116,7 @@ fn classes_by_the_thousand_walk_few_others() {
     assert!(!g.path.gateway.sh("tc qdisc show").contains("htb"));
 }
 
-/// Whoever comes into a group is found there by whatever finds classes, and traffic of others does not notice.
+/// New subscribers of a group are found by every classifier, and traffic of others is not affected.
 #[test]
 fn newcomers_find_their_group() {
     if !root("newcomers_find_their_group") {
@@ -144,7 +145,7 @@ fn newcomers_find_their_group() {
         if used == [true; 2] {
             more(&mut g);
         } else {
-            // One that finds no group is refused by name, and nothing changes.
+            // A classifier that finds no group is refused by name, and nothing changes.
             assert_ne!(classifier, Classifier::MarkBpf);
             more(&mut g);
         }
@@ -153,13 +154,13 @@ fn newcomers_find_their_group() {
     if std::env::var_os("FAIRMESH_VM").is_some() {
         assert_eq!(ways, 2, "a distribution's kernel finds groups by priorities as well");
     }
-    // A new process finds them all, and tries its classifiers in one of them.
+    // A new process finds all of them, and tests its classifiers in one of them.
     g.another();
     let layout = g.layout.clone();
     let installed = g.call(move |p| p.install(&layout).unwrap());
     assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 0);
     more(&mut g);
-    // All who are in groups go again, and their classes with them.
+    // All subscribers in groups leave, and so do their classes.
     let mut layout = g.layout.clone();
     layout.subscribers = vec![subscriber(1)];
     g.call(move |p| p.relayout(&layout).unwrap());
@@ -167,7 +168,7 @@ fn newcomers_find_their_group() {
     assert!(g.sample().len() == 2 && trees(&g).len() == 1, "{:?}", trees(&g));
 }
 
-/// What unknown addresses share may be in a group, too, and who is known by its Ethernet address.
+/// The class of unmapped traffic, and of a subscriber known by Ethernet address, may be in a group.
 #[test]
 fn nobody_known_has_a_place_in_a_group() {
     if !root("nobody_known_has_a_place_in_a_group") {
@@ -181,7 +182,7 @@ fn nobody_known_has_a_place_in_a_group() {
     let mut g = Bench::on(path, vec![subscriber(4), known, nobody], |l| {
         l.unmapped = Some(ClassId(2000));
     });
-    // By its prefix, by its Ethernet address, and one that the wire has and nobody knows.
+    // By its prefix, by its Ethernet address, and an unknown address of the wired side.
     let host = g.path.wired.udp(HOST);
     blast(&host, v4(4, 9), 64, 2);
     blast(&host, v4(77, 9), 64, 3);
@@ -190,7 +191,7 @@ fn nobody_known_has_a_place_in_a_group() {
     blast(&g.path.mesh.udp(v4(78, 9)), HOST.parse().unwrap(), 64, 4);
     settle();
     let mut counters = g.sample();
-    // On a busy machine addresses of the next hop are found late.
+    // On a busy machine addresses of the next hop are resolved late.
     for _ in 0..100 {
         let packets = |class, direction| of(&counters, class, direction).packets;
         if packets(4, Direction::Down) >= 2
@@ -208,7 +209,7 @@ fn nobody_known_has_a_place_in_a_group() {
     assert_eq!(packets(2000, Direction::Up), 4);
 }
 
-/// What waits in a group goes on in the hands of the next process, and before a class of it goes.
+/// Packets that wait in a group survive a take-over and the removal of their class.
 #[test]
 fn what_waits_in_a_group_is_kept() {
     if !root("what_waits_in_a_group_is_kept") {
@@ -237,7 +238,7 @@ fn what_waits_in_a_group_is_kept() {
     traffic::drained(&sink.progress, 100);
     g.sample();
     assert_eq!(g.sample().len(), 8, "those who left are gone once they are empty");
-    // It is back, and then all of it goes.
+    // It returns, and then everything is removed.
     let l = g.layout.clone();
     g.call(move |p| p.relayout(&l).unwrap());
     g.set(vec![slow(2047)]);
@@ -248,8 +249,10 @@ fn what_waits_in_a_group_is_kept() {
     assert_eq!(sink.stop().len(), 200);
 }
 
-/// Where there are groups a class begins with a FIFO and has its own queue after the first look that finds it used,
-/// whatever waits in it by then; limits are in force again, and not one datagram is lost.
+/// With groups, a class begins with a FIFO and gets its own queue after the first sample with
+/// traffic, whatever waits in it.
+///
+/// Limits are in force again afterwards, and no datagram is lost.
 #[test]
 fn among_thousands_a_queue_comes_with_traffic() {
     if !root("among_thousands_a_queue_comes_with_traffic") {
@@ -266,8 +269,8 @@ fn among_thousands_a_queue_comes_with_traffic() {
     assert_eq!(kinds(&g), [false; 7]);
     g.sample();
     assert_eq!(kinds(&g), [false; 7], "nobody was there");
-    // One that is empty at the look, one with much that waits, one that owes for longer than limits are lifted: a
-    // second for each packet.
+    // One that is empty at the sample, one with many waiting packets, one whose debt lasts longer
+    // than limits are lifted: a second for each packet.
     let limits = [(1024, 1_000_000), (2047, 1_000_000), (2048, 5_000)];
     g.set(limits.map(|(class, bits)| change(class, Direction::Down, Some(bits))).to_vec());
     let host = g.path.wired.udp(HOST);
@@ -300,7 +303,7 @@ fn among_thousands_a_queue_comes_with_traffic() {
         let rate = if bits == 5_000 { "rate 5Kbit" } else { "rate 1Mbit" };
         assert!(line.contains(rate), "{line}");
     }
-    // The next process finds them as they are.
+    // The next process finds them unchanged.
     let before = kinds(&g);
     g.another();
     let layout = g.layout.clone();
@@ -312,7 +315,7 @@ fn among_thousands_a_queue_comes_with_traffic() {
     assert_eq!(kinds(&g), [true; 7], "each was seen with traffic");
 }
 
-/// Queues that come later let through the frames that there are by then.
+/// Queues that are created later pass frames of the present MTU.
 #[test]
 fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
     if !root("a_larger_mtu_before_thousands") {
@@ -331,7 +334,7 @@ fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
     layout.subscribers = EDGES.map(subscriber).to_vec();
     g.call(move |p| {
         p.relayout(&layout).unwrap();
-        // Not until a frame was lost, nor as an interface that is.
+        // Neither after a lost frame nor as a lost interface.
         p.renew().unwrap();
     });
     g.path.mesh.sh("ip link set up0 mtu 4000");
@@ -341,7 +344,7 @@ fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
     assert_eq!(sink.recv(&mut [0; 4000]).unwrap(), 3000);
 }
 
-/// Who is gone and back before its class was empty finds it as it was, whether there are groups or not.
+/// A subscriber that returns before its class was empty finds its packets, with and without groups.
 #[test]
 fn who_is_back_at_once_loses_nothing() {
     if !root("who_is_back_at_once_loses_nothing") {
@@ -358,7 +361,7 @@ fn who_is_back_at_once_loses_nothing() {
         }
         let all = g.layout.clone();
         let without = Layout { subscribers: Vec::new(), ..all.clone() };
-        // Each owes for half a second yet.
+        // Each has a debt of half a second.
         g.call(move |p| {
             p.relayout(&without).unwrap();
             p.relayout(&all).unwrap();
@@ -370,8 +373,8 @@ fn who_is_back_at_once_loses_nothing() {
     }
 }
 
-/// An earlier version, or a kernel that could not find groups, had such numbers in the root's tree: it is made anew,
-/// once, and it is said.
+/// A tree of an earlier version, or of a kernel that could not find groups, is created again once,
+/// with a note.
 #[test]
 fn a_tree_without_groups_is_made_anew_once() {
     if !root("a_tree_without_groups_is_made_anew_once") {
@@ -384,7 +387,7 @@ fn a_tree_without_groups_is_made_anew_once() {
         let layout = g.layout.clone();
         let installed = g.call(move |p| p.install(&layout).unwrap());
         let said = |side: &str| {
-            let note = format!("{side}: made anew");
+            let note = format!("{side}: created again");
             installed.notes.iter().any(|n| n.starts_with(&note))
         };
         assert!(installed.adopted && said("mesh0") == told && !said("wan0"), "{installed:?}");
@@ -392,7 +395,8 @@ fn a_tree_without_groups_is_made_anew_once() {
     assert_eq!(exchange(&mut g, &[1, 2000]), [[1, 1], [1, 1]]);
 }
 
-/// Somebody takes one group's tree away: it is missed at the next look, and the next installation has it again.
+/// Another program deletes a group's tree: the next sample reports it, and the next installation
+/// restores it.
 #[test]
 fn a_group_that_somebody_deletes_is_missed() {
     if !root("a_group_that_somebody_deletes_is_missed") {

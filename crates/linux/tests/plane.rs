@@ -1,5 +1,5 @@
-//! The data plane between real network stacks: what is installed, refused, taken over, removed;
-//! who is counted where.
+//! The data plane between real network stacks: installation, refusals, take-over, removal, and
+//! counters.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -39,7 +39,7 @@ fn traffic_is_counted_by_subscriber_and_direction() {
     assert_eq!(counters.iter().map(|c| c.packets).sum::<u64>(), 21);
     let wired = g.call(|p| p.interface(Side::Wired).unwrap());
     assert_eq!((wired.subscriber_packets, wired.classified_packets), (11, 11));
-    // The kernel may have something to say to its own neighbours, too.
+    // The kernel may send to its own neighbours, too.
     assert!((6..12).contains(&wired.unmapped_packets), "{wired:?}");
     assert_eq!((wired.name.as_str(), wired.up), ("wan0", true));
     let layout = g.layout.clone();
@@ -50,8 +50,8 @@ fn traffic_is_counted_by_subscriber_and_direction() {
     assert_eq!(g.path.gateway.sh("nft list ruleset"), "");
 }
 
-/// Upstream, the address that counts is the one before masquerading; downstream, the one after
-/// conntrack has put it back.
+/// Upstream, the address before masquerading counts; downstream, the one after conntrack has
+/// restored it.
 #[test]
 fn address_translation_hides_nobody() {
     if !root("address_translation_hides_nobody") {
@@ -99,7 +99,7 @@ fn the_longest_prefix_decides() {
     }
     let expected = [1 + 8, 2 + 16, 4];
     let mut packets = [0; 3];
-    // On a busy machine addresses of the next hop are found late.
+    // On a busy machine addresses of the next hop are resolved late.
     for _ in 0..100 {
         settle();
         let counters = g.sample();
@@ -111,7 +111,7 @@ fn the_longest_prefix_decides() {
     assert_eq!(packets, expected);
 }
 
-/// Ethernet addresses: upstream in the packet's frame, downstream where frames leave.
+/// Ethernet addresses: upstream in the packet's frame, downstream on egress.
 #[test]
 fn subscribers_known_by_ethernet_address() {
     if !root("subscribers_known_by_ethernet_address") {
@@ -133,11 +133,11 @@ fn subscribers_known_by_ethernet_address() {
     let counters = g.sample();
     let packets = |class, direction| of(&counters, class, direction).packets;
     assert_eq!((packets(9, Direction::Up), packets(9, Direction::Down)), (3, 5));
-    // A prefix goes before an Ethernet address.
+    // A prefix takes precedence over an Ethernet address.
     assert_eq!((packets(4, Direction::Up), packets(4, Direction::Down)), (7, 11));
     let mesh = g.call(|p| p.interface(Side::Mesh).unwrap());
     assert_eq!(mesh.classified_packets, 16);
-    // Without Ethernet addresses the table at the egress goes.
+    // Without Ethernet addresses the egress table is removed.
     let mut layout = g.layout.clone();
     layout.subscribers[0].macs.clear();
     g.call(move |p| p.relayout(&layout).unwrap());
@@ -149,10 +149,10 @@ fn routing_and_management_pass_beside_everybody() {
     if !root("routing_and_management_pass_beside_everybody") {
         return;
     }
-    // The mesh router's own address is a subscriber's.
+    // The mesh router's address belongs to a subscriber.
     let router = Subscriber::new(1, [net("10.1.0.2/32")]);
     let mut g = Bench::on(Path::new(), vec![router], |l| l.bypass.tcp = vec![22]);
-    // Next to nothing for it, lest it not matter.
+    // A minimal limit for it, so that it would show.
     g.set(vec![change(1, Direction::Down, Some(8_000))]);
     let daemon = g.path.gateway.udp("10.1.0.1:698");
     let before = g.call(|p| p.interface(Side::Mesh).unwrap());
@@ -164,7 +164,7 @@ fn routing_and_management_pass_beside_everybody() {
     let after = g.call(|p| p.interface(Side::Mesh).unwrap());
     assert!(after.bypass_packets - before.bypass_packets >= 17, "{before:?} {after:?}");
     assert_eq!(after.subscriber_packets, before.subscriber_packets);
-    // Somebody behind the gateway who uses such a port is a subscriber like any other.
+    // A host behind the gateway that uses such a port is an ordinary subscriber.
     let host = g.path.wired.udp(HOST);
     blast(&host, "10.1.0.2:698".parse().unwrap(), 100, 2);
     settle();
@@ -198,7 +198,7 @@ fn what_is_not_ours_is_refused_and_stays() {
     refused("`wan0` already has a root qdisc that is not ours: tbf 1:");
     g.sh("tc qdisc replace dev wan0 root pfifo limit 7");
     refused("`wan0` already has a root qdisc that is not ours: pfifo 8");
-    // Even HTB with our own handle, made by hand.
+    // Even HTB with our own handle, created by hand.
     g.sh("tc qdisc replace dev wan0 root handle fa1: htb default 1");
     g.sh("tc class add dev wan0 parent fa1: classid fa1:1 htb rate 1mbit");
     refused("`wan0` already has a root qdisc that is not ours: htb fa1:");
@@ -209,7 +209,7 @@ fn what_is_not_ours_is_refused_and_stays() {
     g.sh("nft add table netdev fairmesh");
     refused("that is not ours");
     g.sh("nft delete table netdev fairmesh");
-    // Other people's filters and ingress qdiscs are not in our way, nor we in theirs.
+    // Filters and ingress qdiscs of other programs do not conflict with ours.
     g.sh("tc qdisc add dev wan0 clsact");
     g.sh("tc filter add dev wan0 egress protocol ip prio 7 u32 match u32 0 0 action mirred egress redirect dev mesh0");
     let l = layout.clone();
@@ -232,7 +232,7 @@ fn what_an_earlier_run_left_is_taken_over() {
         change(0, Direction::Up, Some(5_000_000)),
     ]);
     let host = g.path.wired.udp(HOST);
-    // ECT(0) (RFC 3168 §5): CoDel marks what has waited long, and whatever is lost is our doing.
+    // ECT(0) (RFC 3168 §5): CoDel marks delayed packets, so every loss is due to us.
     setsockopt(&host, sockopt::Ipv4Tos, &2).unwrap();
     blast(&host, v4(2, 9), 1000, 30);
     blast(&host, v4(5, 9), 1000, 30);
@@ -251,8 +251,8 @@ fn what_an_earlier_run_left_is_taken_over() {
     assert!(installed.replaced.is_empty());
     let shown = g.path.gateway.sh("tc class show dev wan0");
     assert!(!shown.contains("rate 5Mbit"), "everybody unlimited again: {shown}");
-    // What waited is sent, not lost, in classes that stay and in those that go. The new limit
-    // counts once the debt of the last packet at the old one is paid (85 ms).
+    // Waiting packets are sent, in classes that stay and in those that leave. The new limit counts
+    // once the debt of the last packet at the old one is paid (85 ms).
     for _ in 0..100 {
         settle();
         if of(&g.sample(), 2, Direction::Down).backlog_packets == 0 {
@@ -265,12 +265,12 @@ fn what_an_earlier_run_left_is_taken_over() {
     let mut classes: Vec<u16> = counters.iter().map(|c| c.slot.class.0).collect();
     classes.sort_unstable();
     assert_eq!(classes, [1, 1, 2, 2, 3, 3, 9, 9]);
-    // The empty ones have been deleted by the sample.
+    // The sample has deleted the empty ones.
     let shown = g.path.gateway.sh("tc class show dev mesh0");
     assert!(!shown.contains("fa1:4 ") && !shown.contains("fa1:5 "), "{shown}");
     let mesh = g.call(|p| p.interface(Side::Mesh).unwrap());
     assert_eq!(mesh.subscriber_packets, 60);
-    // And somebody who only wants to clear up need not have installed anything.
+    // A process can remove everything without installing anything.
     g.another();
     let removed = g.call(move |p| p.remove(&layout).unwrap());
     assert_eq!((removed.qdiscs.len(), removed.tables.len(), removed.kept.len()), (2, 1, 0));
@@ -287,12 +287,12 @@ fn a_lost_interface_is_named_and_announced() {
         let error = result.unwrap_err();
         assert!(error.is_interface_lost() && error.to_string().contains("mesh0"), "{error}");
     };
-    // Down and up again, everything stays.
+    // Down and up again: everything stays.
     g.path.gateway.sh("ip link set mesh0 down");
     g.sample();
     g.path.gateway.sh("ip link set mesh0 up");
     g.sample();
-    // The kernel looks after carriers once a second.
+    // The kernel checks carriers once a second.
     let mut states = Vec::new();
     for _ in 0..100 {
         for event in events.read().unwrap() {
@@ -307,13 +307,13 @@ fn a_lost_interface_is_named_and_announced() {
         settle();
     }
     assert!(states.contains(&false) && states.last() == Some(&true), "{states:?}");
-    // Somebody removes our qdisc.
+    // Another program removes our qdisc.
     g.path.gateway.sh("tc qdisc del dev mesh0 root");
     expect_lost(g.call(|p| p.sample(&mut Vec::new())));
     let layout = g.layout.clone();
     let installed = g.call(move |p| p.install(&layout).unwrap());
     assert!(installed.adopted);
-    // The interface itself goes.
+    // The interface itself is removed.
     g.path.gateway.sh("ip link del mesh0");
     expect_lost(g.call(|p| p.sample(&mut Vec::new())));
     expect_lost(g.call(|p| p.set_rates(&[change(1, Direction::Down, None)])));
@@ -322,7 +322,7 @@ fn a_lost_interface_is_named_and_announced() {
     assert!(events.read().unwrap().iter().any(gone));
     let layout = g.layout.clone();
     expect_lost(g.call(move |p| p.install(&layout).map(|_| ())));
-    // One of another kind under its name, as PPP and tunnels come again: without a header.
+    // An interface of another kind with the same name, as with PPP and tunnels: without a header.
     assert_eq!(g.installed.headers, [14, 14]);
     g.path.gateway.sh("ip tuntap add mesh0 mode tun");
     g.path.gateway.sh("ip link set mesh0 up");
@@ -331,7 +331,7 @@ fn a_lost_interface_is_named_and_announced() {
     assert_eq!((installed.headers, installed.adopted), ([0, 14], true));
     g.call(|p| p.renew().unwrap());
     g.path.gateway.sh("ip link del mesh0");
-    // The other side can still be cleared.
+    // The other side can still be removed.
     let layout = g.layout.clone();
     let removed = g.call(move |p| p.remove(&layout).unwrap());
     assert_eq!(removed.qdiscs, ["wan0"]);
@@ -401,7 +401,7 @@ fn before_installing_nothing_works_and_nothing_breaks() {
     assert!(matches!(none, Error::NotInstalled));
 }
 
-/// Elements are counted only when somebody else has changed something: a table of his, or ours.
+/// Elements are compared only when another program has changed something: its own table, or ours.
 #[test]
 fn an_element_that_somebody_takes_is_missed() {
     if !root("an_element_that_somebody_takes") {
@@ -422,7 +422,7 @@ fn an_element_that_somebody_takes_is_missed() {
         g.call(move |p| p.install(&layout).unwrap());
         g.call(|p| p.renew().unwrap());
     }
-    // One who comes is no harm.
+    // A new subscriber does no harm.
     let mut layout = g.layout.clone();
     layout.subscribers.push(subscriber(4));
     g.call(move |p| p.relayout(&layout).unwrap());

@@ -1,5 +1,7 @@
-//! Stations and channels as a stock kernel's nl80211 tells of them, beside what `iw` says of the same.
-//! `make test-kernel` runs this in its virtual machine with mac80211_hwsim; elsewhere it is ignored.
+//! Stations and channels by a stock kernel's nl80211, compared with the output of `iw`.
+//!
+//! `make test-kernel` runs this in its virtual machine with mac80211_hwsim; elsewhere it is
+//! ignored.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -33,7 +35,7 @@ impl Radios {
             ns.sh(&format!("ip link set {} name m0", wlan.trim_end_matches(':')));
             ns.sh("iw dev m0 set type mp");
             ns.sh("ip link set m0 up");
-            // hwsim's survey is of the channels that were scanned.
+            // hwsim surveys only the scanned channels.
             ns.sh("iw dev m0 scan freq 2412 2437");
             ns.sh("iw dev m0 mesh join fairmesh freq 2412");
             ns.sh(&format!("ip addr add 10.50.0.{}/24 dev m0", at + 1));
@@ -54,7 +56,7 @@ impl Drop for Radios {
     }
 }
 
-/// The text behind a word of `iw`'s, up to the end of the line.
+/// Returns the text after a key of `iw`'s output, up to the end of the line.
 fn said<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|l| l.trim().strip_prefix(key)).map(str::trim)
 }
@@ -63,7 +65,7 @@ fn number<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
     said(text, key)?.split_whitespace().next()?.parse().ok()
 }
 
-/// Leaves a message where the machine's owner finds it, as a fixture.
+/// Saves a message as a fixture.
 fn keep(name: &str, payload: &[u8]) {
     let hex: String = payload.iter().map(|b| format!("{b:02x}")).collect();
     std::fs::write(format!("/out/{name}.hex"), hex + "\n").unwrap();
@@ -76,7 +78,7 @@ fn stations_and_channels_are_what_iw_says() {
     let radios = Radios::new();
     let [here, there] = &radios.ends;
     here.sh("ping -q -c 20 -i 0.01 -s 1000 10.50.0.2");
-    // Nothing but beacons from now on: two looks see the same.
+    // Only beacons from now on: two dumps are equal.
     let text = here.sh("iw dev m0 station dump");
     let survey_text = here.sh("iw dev m0 survey dump");
     let index: u32 = here.sh("cat /sys/class/net/m0/ifindex").trim().parse().unwrap();
@@ -105,7 +107,7 @@ fn stations_and_channels_are_what_iw_says() {
         let ask = |out: &mut Vec<u8>| nl80211::ask_stations(out, index, Some(stations[0].mac));
         let read = |_, payload: &[u8]| nl80211::read_station(payload);
         let one = netlink.get("a station", family, ask, read).unwrap().unwrap();
-        // The contract of a host finds the same.
+        // The contract of a host returns the same.
         let mut radio = Nl80211::open("m0").unwrap();
         let macs = |all: &[nl80211::Station]| all.iter().map(|s| s.mac).collect::<Vec<_>>();
         assert_eq!(macs(&radio.stations().unwrap()), macs(&stations));
@@ -139,7 +141,8 @@ fn stations_and_channels_are_what_iw_says() {
     assert_eq!(station.tx_rate, Some(rate("tx bitrate:")));
     assert_eq!(station.rx_rate, Some(rate("rx bitrate:")));
     if let Some(expected) = said(&text, "expected throughput:") {
-        // The kernel says kbit/s; to `iw` a Mbit/s has 1024 of them, and no leading zeros follow its dot.
+        // The kernel reports kbit/s; a Mbit/s of `iw` has 1024 of them, without leading zeros after
+        // the point.
         let kbit = station.expected_throughput.unwrap().0 / 1000;
         let as_iw = kbit * 1000 / 1024;
         assert_eq!(expected, format!("{}.{}Mbps", as_iw / 1000, as_iw % 1000));

@@ -1,5 +1,4 @@
-//! Limits between real network stacks: they hold, they are shared, they change without a packet
-//! lost.
+//! Limits between real network stacks: they hold, are shared, and change without packet loss.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -19,8 +18,8 @@ fn host() -> SocketAddr {
     HOST.parse().unwrap()
 }
 
-/// What classes send in bit/s over `seconds`, by counters: no less and no more than this, since whoever reads them may be
-/// held up.
+/// Returns lower and upper bounds of classes' rates over `seconds`, bit/s, by counters; the reader
+/// may be delayed.
 fn rates(g: &mut Bench, classes: &[u16], direction: Direction, seconds: u64) -> Vec<[f64; 2]> {
     let read = |g: &mut Bench| {
         let before = Instant::now();
@@ -37,12 +36,15 @@ fn rates(g: &mut Bench, classes: &[u16], direction: Direction, seconds: u64) -> 
     first.iter().zip(&last).map(rate).collect()
 }
 
-/// Classes downstream send what they should. A machine that stands still costs a class its turns, and a sender his, so that less
-/// is no failure until it stays so; more than 2 % above all of it together is one at once.
+/// Checks that classes downstream send at the expected rates.
+///
+/// A machine that is stopped costs a class its turns and a sender its time, so too little fails
+/// only if it lasts; more than 2 % above the sum fails at once.
 fn hold(g: &mut Bench, classes: &[u16], seconds: u64, want: &[f64], tolerance: f64) {
     let all = want.iter().sum::<f64>();
     let mut got = Vec::new();
-    // Where there are groups the first look lets out once what waits, up to 100 packets here, and gives classes their queues.
+    // With groups, the first sample once releases the waiting packets, up to 100 here, and gives
+    // classes their queues.
     g.sample();
     thread::sleep(Duration::from_millis(200));
     for _ in 0..10 {
@@ -59,7 +61,7 @@ fn hold(g: &mut Bench, classes: &[u16], seconds: u64, want: &[f64], tolerance: f
     panic!("{got:?}, want {want:?}");
 }
 
-/// Numbers of four subscribers: all in one tree, and in four places of which two are one group.
+/// Numbers of four subscribers: all in one tree, and in four places of which two are in one group.
 const PLACES: [[u16; 4]; 2] = [[1, 2, 3, 4], [1, 2000, 40_000, 2001]];
 
 #[test]
@@ -84,7 +86,8 @@ fn limits_hold_and_change_in_place() {
     }
 }
 
-/// A full queue keeps a packet no longer than told, and five packets where the limit is so low.
+/// A full queue delays a packet for at most the configured time, and holds five packets at low
+/// limits.
 #[test]
 fn a_full_queue_is_as_long_as_its_limit_allows() {
     if !root("a_full_queue_is_as_long_as_its_limit_allows") {
@@ -98,7 +101,7 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     g.set(vec![down(1, 300_000), down(2, 2_000_000), down(3, 100_000_000)]);
     let flood = pace(g.path.wired.udp(host()), [1, 2, 3].map(|c| v4(c, 9)).to_vec(), 1400, 2000);
     thread::sleep(Duration::from_secs(1));
-    // A flood that waits for the machine leaves room for one now and then.
+    // A flood that is delayed by the machine sometimes leaves room for a packet.
     let fill = |g: &mut Bench, most: [u32; 2]| {
         let end = Instant::now() + Duration::from_secs(60);
         let mut longest = [0; 2];
@@ -117,15 +120,17 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
         shown.contains("limit 5p") && shown.contains("limit 16p") && shown.contains("limit 100p"),
         "{shown}"
     );
-    // In place: what waits stays, and a longer queue fills.
+    // In place: waiting packets stay, and a longer queue fills.
     g.set(vec![down(1, 2_000_000), down(2, 300_000)]);
     thread::sleep(Duration::from_secs(1));
     fill(&mut g, [16, 5]);
     flood.stop();
 }
 
-/// Packets of several frames, as TCP and offloads make them, are taken apart where they wait: none is refused for its size, and
-/// the queue holds as many bytes as its limit asks, to the frame.
+/// Packets of several frames, as of TCP and offloads, are split in the queue: none is refused for
+/// its size.
+///
+/// The queue holds as many bytes as its limit requires, to the frame.
 #[test]
 fn a_queue_of_bytes_takes_large_packets_apart() {
     if !root("a_queue_of_bytes_takes_large_packets_apart") {
@@ -146,10 +151,10 @@ fn a_queue_of_bytes_takes_large_packets_apart() {
         assert!(Instant::now() < end, "{it:?}");
         it = of(&g.sample(), 1, Direction::Down);
     }
-    // As many as there is room for, each with headers of its own.
+    // As many as fit, each with its own headers.
     let frame = 1400 + 28 + 14;
     assert_eq!((it.packets, it.bytes, it.backlog_bytes), (5, 5 * frame, 0), "{it:?}");
-    // Larger frames than there were: the leaf grows in place, and they pass.
+    // Larger frames than before: the leaf grows in place, and they pass.
     g.path.gateway.sh("ip link set mesh0 mtu 9000");
     g.path.mesh.sh("ip link set up0 mtu 9000");
     g.call(|p| p.renew().unwrap());
@@ -160,7 +165,7 @@ fn a_queue_of_bytes_takes_large_packets_apart() {
     assert_eq!(sink.recv(&mut [0; 9000]).unwrap(), 8000);
 }
 
-/// Where all share one limit it sizes the queues below it, those of newcomers, too.
+/// An aggregate limit sizes the queues below it, including those of new subscribers.
 #[test]
 fn a_shared_limit_sizes_the_queues_under_it() {
     if !root("a_shared_limit_sizes_the_queues_under_it") {
@@ -188,7 +193,7 @@ fn a_shared_limit_sizes_the_queues_under_it() {
     assert_eq!([limit(&g, 1), limit(&g, 2), limit(&g, 3)], ["100p", "5p", "100p"]);
 }
 
-/// Turns are the subscribers', also where some are in a group: it has those of all who wait in it.
+/// Quanta are those of the subscribers, also in a group: it has the sum of its waiting members.
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     if !root("an_aggregate_is_shared_by_weight") {
@@ -198,39 +203,41 @@ fn an_aggregate_is_shared_by_weight() {
         let mut subscribers = [a, b, c, d].map(subscriber).to_vec();
         subscribers[2].turn = 3 * Subscriber::TURN;
         let mut g = Bench::new(subscribers);
-        // The last has a limit of its own below its share.
+        // The last one has its own limit below its share.
         g.set(vec![
             change(0, Direction::Down, Some(3_000_000)),
             change(d, Direction::Down, Some(500_000)),
         ]);
         let socket = g.path.wired.udp(host());
         let flood = pace(socket, [a, b, c, d].map(|c| v4(c, 9)).to_vec(), 1000, 400);
-        // Until the first packet of each, sent from its own tokens, no longer matters.
+        // Until the first packets, sent from own tokens, no longer matter.
         thread::sleep(Duration::from_secs(1));
         hold(&mut g, &[a, b, c, d], 4, &[500e3, 500e3, 1.5e6, 500e3], 0.05);
-        // All four by weight, whoever shares a group.
+        // All four by weight, with or without a common group.
         g.set(vec![change(d, Direction::Down, None)]);
         thread::sleep(Duration::from_secs(1));
         hold(&mut g, &[a, b, c, d], 4, &[500e3, 500e3, 1.5e6, 500e3], 0.05);
         g.set(vec![change(0, Direction::Down, None), change(d, Direction::Down, Some(500_000))]);
-        // A class has to wait until its debt at the old rate is paid: some packets at 3 Mbit/s.
+        // A class waits until its debt at the old rate is paid: some packets at 3 Mbit/s.
         thread::sleep(Duration::from_secs(1));
         hold(&mut g, &[d], 2, &[500e3], 0.02);
-        // It waits for nobody any more.
+        // It no longer waits for others.
         assert_eq!(of(&g.sample(), c, Direction::Down).backlog_packets, 0);
         flood.stop();
     }
 }
 
-/// 100,000 changes of classes that carry traffic (`FAIRMESH_CHANGES` for another number), with datagrams
-/// and a TCP connection through them from before the first; every sequence number arrives.
+/// 100,000 changes of classes with traffic (`FAIRMESH_CHANGES` sets the number): every sequence
+/// number arrives.
+///
+/// Datagrams and a TCP connection run from before the first change.
 #[test]
 fn a_hundred_thousand_changes_lose_nothing() {
     if !root("a_hundred_thousand_changes_lose_nothing") {
         return;
     }
     let changes: usize = std::env::var("FAIRMESH_CHANGES").map_or(100_000, |n| n.parse().unwrap());
-    // Datagrams to a class in a group, TCP to one that is in none.
+    // Datagrams to a class in a group, TCP to one in none.
     let classes = [2000, 2, 3, 4, 2001, 2002, 40_000, 40_001];
     let mut g = Bench::on(Path::new(), classes.map(subscriber).to_vec(), |l| l.queue = 10_000);
     let sink = receive(g.path.mesh.udp(v4(2000, 7000)));
@@ -248,7 +255,7 @@ fn a_hundred_thousand_changes_lose_nothing() {
         sent.extend(block);
         thread::sleep(Duration::from_micros(500));
     });
-    // Now below, now above what is offered (8.7 Mbit/s and 16), so that queues fill and empty.
+    // Above and below the offered load (8.7 and 16 Mbit/s), so that queues fill and empty.
     let mut made = 0;
     let mut waited = 0;
     while made < changes {

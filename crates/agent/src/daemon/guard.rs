@@ -2,7 +2,7 @@
 //!
 //! The daemon holds one end of a pipe and writes lines: the number of milliseconds until the next line, or `bye`. If
 //! the pipe ends without `bye`, the guard lifts all effects at once and in place, so that nothing is lost. The next
-//! daemon may take them over; otherwise the guard removes them after `NEXT_DAEMON`. If a line is late, the guard
+//! daemon may take them over; otherwise the guard removes them after `TAKEOVER_WAIT`. If a line is late, the guard
 //! removes them at once.
 //!
 //! A guard acts only on the effects of its own daemon. It may have been stopped and wake when another daemon runs, so
@@ -23,19 +23,19 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::files::{self, Links};
-use super::lock::{Claim, Lock, Registry, Resource, SOON};
+use super::lock::{Claim, LOCK_PATIENCE, Lock, Registry, Resource};
 
 /// Time until lifted effects are removed unless another daemon takes them over.
 ///
 /// procd restarts after 5 s. A removal drops the packets of that moment (the kernel sends nothing while it removes a
 /// root qdisc), a take-over does not.
-const NEXT_DAEMON: Duration = Duration::from_secs(7);
+const TAKEOVER_WAIT: Duration = Duration::from_secs(7);
 
 /// Longest time that a starting daemon waits for the guard of an earlier one.
-const EARLIER: Duration = Duration::from_secs(15);
+const EARLIER_GUARD_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Least time between two starts of a guard; one may follow at once.
-const NEXT_GUARD: Span = Span::from_secs(5);
+const RESTART_INTERVAL: Span = Span::from_secs(5);
 
 /// Effects of a daemon that its guard can undo.
 pub trait Rescue {
@@ -60,21 +60,21 @@ pub trait Rescue {
 /// The spare is for the case that the killer of the guard kills the daemon next; the limit prevents a fast loop of
 /// guards that end by themselves.
 #[derive(Clone, Copy, Debug)]
-pub struct Guarded {
+pub struct GuardRestarts {
     since: Time,
     spare: bool,
 }
 
-impl Guarded {
+impl GuardRestarts {
     /// Returns the state after the first start.
     pub fn first(now: Time) -> Self {
-        Guarded { since: now, spare: true }
+        GuardRestarts { since: now, spare: true }
     }
 
     /// Returns the state after another start; `None`: not yet permitted.
     pub fn next(self, now: Time) -> Option<Self> {
-        let rested = now.since(self.since) >= NEXT_GUARD;
-        (rested || self.spare).then_some(Guarded { since: now, spare: rested })
+        let rested = now.since(self.since) >= RESTART_INTERVAL;
+        (rested || self.spare).then_some(GuardRestarts { since: now, spare: rested })
     }
 }
 
@@ -92,7 +92,7 @@ pub struct Guard {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
     /// It works.
-    Awake,
+    Running,
     /// It is stopped by a signal.
     Stopped,
     /// It has ended.
@@ -134,16 +134,16 @@ impl Guard {
     ///
     /// Returns `false` if the previous time had passed, so that the guard may have undone the effects.
     pub fn beat(&mut self, patience: Duration) -> bool {
-        self.sign(patience);
+        self.write_heartbeat(patience);
         !core::mem::take(&mut self.late)
     }
 
     /// Sends a heartbeat during a long operation, with the same time.
-    pub fn sign_on(&mut self) {
-        self.sign(self.patience);
+    pub fn beat_again(&mut self) {
+        self.write_heartbeat(self.patience);
     }
 
-    fn sign(&mut self, patience: Duration) {
+    fn write_heartbeat(&mut self, patience: Duration) {
         self.late |= self.last.elapsed() > self.patience;
         self.last = Instant::now();
         self.patience = patience;
@@ -163,7 +163,7 @@ impl Guard {
         if self.pipe.is_none() || !matches!(self.child.try_wait(), Ok(None)) {
             return Watch::Gone;
         }
-        if is_stopped(self.child.id()) { Watch::Stopped } else { Watch::Awake }
+        if is_stopped(self.child.id()) { Watch::Stopped } else { Watch::Running }
     }
 
     /// Ends a guard that is no longer needed; it lifts nothing.
@@ -174,7 +174,7 @@ impl Guard {
 
     /// Dismisses the guard: the daemon cleans up by itself.
     pub fn dismiss(mut self) {
-        if self.watches() != Watch::Awake {
+        if self.watches() != Watch::Running {
             return self.end();
         }
         if let Some(mut pipe) = self.pipe.take() {
@@ -201,10 +201,10 @@ fn is_stopped(pid: u32) -> bool {
 /// That guard does nothing more while the returned lock is held. A stopped guard is killed.
 ///
 /// # Errors
-/// The guard still works after `EARLIER`, or its lock cannot be taken.
+/// The guard still works after `EARLIER_GUARD_PATIENCE`, or its lock cannot be taken.
 pub fn wait_for(socket: &Path) -> io::Result<Lock> {
     let path = lock_of(socket);
-    let end = Instant::now() + EARLIER;
+    let end = Instant::now() + EARLIER_GUARD_PATIENCE;
     loop {
         match Lock::take(&path, Duration::from_millis(200)) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < end => {
@@ -233,7 +233,7 @@ fn stopped_guard(lock: &Path) -> Option<Pid> {
 
 /// The guarded run: its resources, and the locks that exclude other processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Guarding {
+pub struct GuardedRun {
     /// Path of the guard's own lock.
     pub lock: PathBuf,
     /// Identity of the daemon's run.
@@ -244,7 +244,7 @@ pub struct Guarding {
     pub registry: Registry,
 }
 
-impl Guarding {
+impl GuardedRun {
     /// True if the resources are registered for the guarded run.
     fn is_owner(&self) -> bool {
         // A daemon registers before it acts, so without registration no other daemon has acted.
@@ -254,7 +254,7 @@ impl Guarding {
 
     /// Claims the resources; `None` if another daemon has or had them since.
     fn claim(&self) -> Option<Claim> {
-        let claim = self.registry.claim(&self.resources, SOON).ok()?;
+        let claim = self.registry.claim(&self.resources, LOCK_PATIENCE).ok()?;
         self.is_owner().then_some(claim)
     }
 }
@@ -263,14 +263,14 @@ impl Guarding {
 ///
 /// # Errors
 /// Effects that could be neither lifted nor removed.
-pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Error> {
+pub fn watch<R: Rescue>(guarded_run: &GuardedRun, rescue: &mut R) -> Result<(), R::Error> {
     // Only the daemon ends this process, not a signal that was meant for the daemon.
     for signal in
         [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
     {
         let _ = signal_hook::flag::register(signal, Arc::<AtomicBool>::default());
     }
-    let mut at_work = Lock::take(&guarding.lock, Duration::from_secs(10));
+    let mut at_work = Lock::take(&guarded_run.lock, Duration::from_secs(10));
     if let Ok(lock) = &mut at_work {
         let _ = lock.write(&std::process::id().to_string());
     }
@@ -295,7 +295,7 @@ pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Er
             }
             Err(mpsc::RecvTimeoutError::Timeout) if removed => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                if !guarding.is_owner() {
+                if !guarded_run.is_owner() {
                     return stand_down();
                 }
                 eprintln!("<3>guard.late: no heartbeat from the daemon; its limits are removed");
@@ -303,15 +303,15 @@ pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Er
                 removed = true;
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                let Some(claim) = guarding.claim() else { return stand_down() };
+                let Some(claim) = guarded_run.claim() else { return stand_down() };
                 eprintln!(
                     "<3>guard.died: the daemon has ended unexpectedly; its limits are lifted"
                 );
                 return clean_up(rescue, || {
                     drop((claim, at_work));
-                    std::thread::sleep(NEXT_DAEMON);
-                    let at_work = Lock::take(&guarding.lock, Duration::ZERO).ok()?;
-                    Some((at_work, guarding.claim()?))
+                    std::thread::sleep(TAKEOVER_WAIT);
+                    let at_work = Lock::take(&guarded_run.lock, Duration::ZERO).ok()?;
+                    Some((at_work, guarded_run.claim()?))
                 });
             }
         }
@@ -356,17 +356,17 @@ mod tests {
 
     /// A pipe holds 64 KiB: more than that is written to a process that reads nothing.
     #[test]
-    fn one_that_reads_nothing_stops_nobody() {
+    fn a_guard_that_reads_nothing_does_not_block() {
         let mut g = guard("sleep", "1000");
         for _ in 0..100_000 {
             assert!(g.beat(PATIENCE));
         }
-        assert_eq!(g.watches(), Watch::Awake, "it sleeps, as far as anybody can see");
+        assert_eq!(g.watches(), Watch::Running, "a sleeping process counts as running");
         g.end();
     }
 
     #[test]
-    fn one_that_is_stopped_or_gone_is_noticed() {
+    fn a_stopped_or_ended_guard_is_detected() {
         let mut g = guard("sleep", "1000");
         let pid = Pid::from_raw(g.child.id() as i32);
         let becomes = |g: &mut Guard, wanted: Watch| {
@@ -379,7 +379,7 @@ mod tests {
         kill(pid, Signal::SIGSTOP).unwrap();
         becomes(&mut g, Watch::Stopped);
         kill(pid, Signal::SIGCONT).unwrap();
-        becomes(&mut g, Watch::Awake);
+        becomes(&mut g, Watch::Running);
         kill(pid, Signal::SIGKILL).unwrap();
         becomes(&mut g, Watch::Gone);
         // A broken pipe ends no process.
@@ -428,27 +428,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let registry = Registry::at(folder.path(), 1);
         let resource = Resource { kind: "interface", name: "bat0".into() };
-        let mut claim = registry.claim(std::slice::from_ref(&resource), SOON).unwrap();
+        let mut claim = registry.claim(std::slice::from_ref(&resource), LOCK_PATIENCE).unwrap();
         let owner = Owner::new(Path::new("/a.sock"), Path::new("/a"));
         claim.register(&owner).unwrap();
-        let guarding = Guarding {
+        let guarded_run = GuardedRun {
             lock: "/nonexistent".into(),
             run: owner.run,
             resources: vec![resource],
             registry,
         };
-        assert!(guarding.is_owner() && guarding.claim().is_none(), "its daemon still has them");
+        assert!(
+            guarded_run.is_owner() && guarded_run.claim().is_none(),
+            "its daemon still has them"
+        );
         drop(claim);
-        let mut claim = guarding.claim().expect("its daemon is gone");
+        let mut claim = guarded_run.claim().expect("its daemon has ended");
         claim.register(&Owner::new(Path::new("/b.sock"), Path::new("/b"))).unwrap();
         drop(claim);
-        assert!(!guarding.is_owner() && guarding.claim().is_none(), "another daemon had them");
+        assert!(
+            !guarded_run.is_owner() && guarded_run.claim().is_none(),
+            "another daemon had them"
+        );
     }
 
     #[test]
-    fn a_guard_that_is_gone_has_a_successor_at_once_and_a_thousand_have_not() {
+    fn restarts_of_the_guard_are_rate_limited() {
         let at = |ms: u64| Time::ZERO + Span::from_millis(ms);
-        let first = Guarded::first(at(0));
+        let first = GuardRestarts::first(at(0));
         let second = first.next(at(1)).expect("at once");
         assert!(second.next(at(5_000)).is_none(), "five seconds after the second");
         let third = second.next(at(5_001)).expect("then");

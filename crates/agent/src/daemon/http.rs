@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_and_what_is_none() {
+    fn only_the_page_is_served() {
         let address = served(|| Some("a 1\n".into()));
         let page = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
@@ -345,7 +345,7 @@ mod tests {
         let mut half = Vec::new();
         for _ in 0..600 {
             let mut stream = TcpStream::connect(address).unwrap();
-            // Earlier ones may be gone already.
+            // Earlier ones may be closed already.
             let _ = stream.write_all(b"GET /met");
             half.push(stream);
         }

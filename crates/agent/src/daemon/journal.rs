@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_counted_and_told_in_part() {
+    fn a_flood_is_counted_and_printed_in_part() {
         let mut j = Journal::default();
         let at = |ms| Time::ZERO + Span::from_millis(ms);
         for i in 0..1000 {
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(j.total("a.b"), 1000);
         assert_eq!(j.take().len(), 10);
         j.note(at(20_000), Level::Info, "a.b", || "later".into());
-        let told = j.take();
-        assert_eq!((told.len(), told[0].left_out), (1, 990));
+        let printed = j.take();
+        assert_eq!((printed.len(), printed[0].left_out), (1, 990));
         j.note(at(20_000), Level::Error, "c", String::new);
         assert_eq!(j.take().len(), 1, "another name has its own measure");
         assert_eq!(j.recent().count(), 12);

@@ -19,7 +19,7 @@ use super::files::{self, Links};
 /// Longest time for which a process keeps a lock that it does not use.
 ///
 /// A child of a killed daemon has the daemon's locks until it executes another program.
-pub const SOON: Duration = Duration::from_secs(3);
+pub const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// Largest registration, bytes.
 const REGISTRATION: u64 = 16 * 1024;
 
@@ -236,9 +236,9 @@ mod tests {
         assert!(!victim.exists());
         std::fs::remove_file(&lock).unwrap();
         let held = Lock::take(&lock, Duration::ZERO).unwrap();
-        assert!(Lock::take(&lock, Duration::ZERO).is_err(), "somebody holds it");
+        assert!(Lock::take(&lock, Duration::ZERO).is_err(), "it is locked");
         let mode = std::fs::metadata(&lock).unwrap().mode() & 0o777;
-        assert_eq!(mode & 0o077, 0, "{mode:o}: nobody else can hold it for ever");
+        assert_eq!(mode & 0o077, 0, "{mode:o}: no other user can lock it");
         drop(held);
         assert!(Lock::take(&lock, Duration::ZERO).is_ok());
     }

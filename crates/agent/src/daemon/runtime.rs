@@ -15,10 +15,10 @@ use fairmesh_units::Time;
 use sd_notify::{NotifyState, notify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::guard::{self, Guard, Guarded, Watch};
+use super::guard::{self, Guard, GuardRestarts, Watch};
 use super::http;
 use super::journal::{Level, is_shown};
-use super::lock::{Claim, ClaimError, Lock, Owner, Registry, Resource, SOON};
+use super::lock::{Claim, ClaimError, LOCK_PATIENCE, Lock, Owner, Registry, Resource};
 use super::process::resources;
 use super::service::{Effect, Moment, Service};
 use super::socket::{self, Call};
@@ -77,11 +77,11 @@ impl Claims {
     /// Another daemon has the socket or a resource.
     pub fn take(socket: &Path, state: &Path, resources: &[Resource]) -> Result<Claims, StartError> {
         let lock = socket.with_extension("lock");
-        let one = Lock::take(&lock, SOON)
+        let one = Lock::take(&lock, LOCK_PATIENCE)
             .map_err(|problem| StartError::Running { lock: lock.clone(), problem })?;
         let before = guard::wait_for(socket);
         let registry = Registry::here();
-        let mut claim = match registry.claim(resources, SOON) {
+        let mut claim = match registry.claim(resources, LOCK_PATIENCE) {
             Ok(claim) => claim,
             Err(e) => {
                 // A guard that was stopped during its work holds the claim of its daemon.
@@ -90,7 +90,7 @@ impl Claims {
                 if ended.count() == 0 {
                     return Err(e.into());
                 }
-                registry.claim(resources, SOON)?
+                registry.claim(resources, LOCK_PATIENCE)?
             }
         };
         let owner = Owner::new(socket, state);
@@ -154,7 +154,7 @@ impl Pulse {
             }
             last = Instant::now();
             if let Some(guard) = pulse.guard().as_mut() {
-                guard.sign_on();
+                guard.beat_again();
             }
             let _ = notify(false, &[NotifyState::Watchdog]);
         }
@@ -191,7 +191,7 @@ pub(crate) struct Runtime<S> {
     pub out: Box<dyn Write>,
     pub setup: Setup,
     /// Restarts of the guard; `None`: no guard.
-    guarded: Option<Guarded>,
+    guarded: Option<GuardRestarts>,
     /// True if a service manager collects standard error (sd-daemon(3)).
     journal: bool,
 }
@@ -237,7 +237,7 @@ impl<S: Service> Runtime<S> {
         }
         signals(inbox.0.clone()).map_err(StartError::Signals)?;
         if self.setup.guard.is_some() {
-            self.guarded = Some(Guarded::first(self.at().now));
+            self.guarded = Some(GuardRestarts::first(self.at().now));
             self.start_guard().map_err(StartError::Guard)?;
         }
         // Saved before any limit is set, so that the next daemon finds the effects that a crash
@@ -328,7 +328,7 @@ impl<S: Service> Runtime<S> {
             self.service.lapsed(at);
         }
         let watch = self.setup.pulse.guard().as_mut().map_or(Watch::Gone, Guard::watches);
-        if watch == Watch::Awake {
+        if watch == Watch::Running {
             return;
         }
         let Some(next) = self.guarded.and_then(|g| g.next(at.now)) else { return };

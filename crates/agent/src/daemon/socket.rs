@@ -63,7 +63,7 @@ pub enum Response {
 }
 
 /// Longest request, bytes.
-const MOST: usize = 64 * 1024;
+const MAX_REQUEST: usize = 64 * 1024;
 /// Longest time that either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -72,7 +72,7 @@ const CLIENTS: usize = 32;
 /// Pause after a failed `accept`.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Interval and number of the checks that a closed client has gone.
-const MOMENT: (Duration, u32) = (Duration::from_millis(1), 1000);
+const CLOSE_CHECKS: (Duration, u32) = (Duration::from_millis(1), 1000);
 
 /// A request, and the channel of its response.
 pub type Call = (String, mpsc::SyncSender<Response>);
@@ -81,7 +81,10 @@ pub type Call = (String, mpsc::SyncSender<Response>);
 ///
 /// # Errors
 /// The socket cannot be created.
-pub fn serve(path: &Path, give: impl Fn(Call) -> bool + Clone + Send + 'static) -> io::Result<()> {
+pub fn serve(
+    path: &Path,
+    forward: impl Fn(Call) -> bool + Clone + Send + 'static,
+) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -92,30 +95,32 @@ pub fn serve(path: &Path, give: impl Fn(Call) -> bool + Clone + Send + 'static) 
     }
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &give))?;
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(move || accept(&listener, &forward))?;
     Ok(())
 }
 
 /// Clients that have not sent a request yet, the oldest in front.
 #[derive(Clone, Debug, Default)]
-struct Silent(Arc<Mutex<VecDeque<Arc<UnixStream>>>>);
+struct IdleClients(Arc<Mutex<VecDeque<Arc<UnixStream>>>>);
 
-impl Silent {
+impl IdleClients {
     fn all(&self) -> MutexGuard<'_, VecDeque<Arc<UnixStream>>> {
         // A panic elsewhere leaves the list valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn came(&self, stream: &Arc<UnixStream>) {
+    fn add(&self, stream: &Arc<UnixStream>) {
         self.all().push_back(stream.clone());
     }
 
-    fn spoke(&self, stream: &Arc<UnixStream>) {
+    fn remove(&self, stream: &Arc<UnixStream>) {
         self.all().retain(|s| !Arc::ptr_eq(s, stream));
     }
 
     /// Closes the client that has been idle longest; returns true if there was one.
-    fn send_away(&self) -> bool {
+    fn close_oldest(&self) -> bool {
         let longest = self.all().pop_front();
         // Its thread reads the end, even if the other side has already gone.
         longest.map(|s| s.shutdown(Shutdown::Both)).is_some()
@@ -123,9 +128,9 @@ impl Silent {
 }
 
 /// Accepts clients as long as the process lives, whatever errors `accept` returns.
-fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send + 'static)) {
+fn accept(listener: &UnixListener, forward: &(impl Fn(Call) -> bool + Clone + Send + 'static)) {
     let clients = Arc::new(());
-    let silent = Silent::default();
+    let idle = IdleClients::default();
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => Arc::new(stream),
@@ -140,27 +145,29 @@ fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send 
         // An idle client makes room for a new one: `fairmesh gateway status` sends its request at
         // once. One for one: the request of a recent client may still be on its way.
         let full = || Arc::strong_count(&clients) > CLIENTS;
-        if full() && silent.send_away() {
-            (0..MOMENT.1).take_while(|_| full()).for_each(|_| std::thread::sleep(MOMENT.0));
+        if full() && idle.close_oldest() {
+            (0..CLOSE_CHECKS.1)
+                .take_while(|_| full())
+                .for_each(|_| std::thread::sleep(CLOSE_CHECKS.0));
         }
         if full() {
             // The closed socket shows the client that no daemon responds.
             continue;
         }
-        let (give, one) = (give.clone(), clients.clone());
-        let waits = silent.clone();
-        waits.came(&stream);
+        let (forward, one) = (forward.clone(), clients.clone());
+        let waits = idle.clone();
+        waits.add(&stream);
         // Handled one after the other, an idle client would block all others.
         let spawned =
             std::thread::Builder::new().name("client".into()).stack_size(128 * 1024).spawn({
                 let stream = stream.clone();
                 move || {
-                    answer(&stream, &waits, &give);
+                    serve_client(&stream, &waits, &forward);
                     drop(one);
                 }
             });
         if spawned.is_err() {
-            silent.spoke(&stream);
+            idle.remove(&stream);
         }
     }
 }
@@ -179,20 +186,20 @@ fn request(mut stream: &UnixStream, patience: Duration) -> Option<String> {
         };
         bytes.extend_from_slice(&buffer[..n]);
         let line = bytes.iter().position(|b| *b == b'\n');
-        if n == 0 || line.is_some() || bytes.len() > MOST {
-            bytes.truncate(line.unwrap_or(bytes.len()).min(MOST));
+        if n == 0 || line.is_some() || bytes.len() > MAX_REQUEST {
+            bytes.truncate(line.unwrap_or(bytes.len()).min(MAX_REQUEST));
             return String::from_utf8(bytes).ok();
         }
     }
 }
 
-fn answer(stream: &Arc<UnixStream>, silent: &Silent, give: &impl Fn(Call) -> bool) {
+fn serve_client(stream: &Arc<UnixStream>, idle: &IdleClients, forward: &impl Fn(Call) -> bool) {
     let _ = stream.set_write_timeout(Some(PATIENCE));
     let line = request(stream, PATIENCE);
-    silent.spoke(stream);
+    idle.remove(stream);
     let Some(line) = line else { return };
     let (send, receive) = mpsc::sync_channel(1);
-    if !give((line, send)) {
+    if !forward((line, send)) {
         return;
     }
     let late = |_| Response::Refused(Refusal::busy());
@@ -208,7 +215,7 @@ fn answer(stream: &Arc<UnixStream>, silent: &Silent, give: &impl Fn(Call) -> boo
 /// # Errors
 /// No daemon, or its refusal.
 pub fn ask(path: &Path, request: &impl Serialize) -> Result<Value, AskError> {
-    let answer = || {
+    let exchange = || {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(2 * PATIENCE))?;
         let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
@@ -218,7 +225,7 @@ pub fn ask(path: &Path, request: &impl Serialize) -> Result<Value, AskError> {
         stream.read_to_string(&mut text)?;
         serde_json::from_str(&text).map_err(io::Error::from)
     };
-    match answer() {
+    match exchange() {
         Ok(Response::Ok(value)) => Ok(value),
         Ok(Response::Refused(why)) => Err(AskError::Refused(why)),
         Err(problem) => Err(AskError::NoDaemon { socket: path.to_owned(), problem }),
@@ -233,46 +240,46 @@ mod tests {
 
     fn serve_here(folder: &Path) -> std::path::PathBuf {
         let path = folder.join("gateway.sock");
-        let give = |(_, answer): Call| answer.send(Response::Ok(Value::Null)).is_ok();
-        serve(&path, give).unwrap();
+        let forward = |(_, reply): Call| reply.send(Response::Ok(Value::Null)).is_ok();
+        serve(&path, forward).unwrap();
         path
     }
 
     /// Ten times as many clients as can be served, all of them idle.
     #[test]
-    fn silent_clients_keep_nobody_out() {
+    fn idle_clients_do_not_block_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = serve_here(folder.path());
-        let silent: Vec<UnixStream> =
+        let idle: Vec<UnixStream> =
             (0..10 * CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
         for _ in 0..20 {
             assert!(ask(&path, &"hello").is_ok());
         }
-        drop(silent);
+        drop(idle);
     }
 
     /// A client that has sent its request and waits for the response is not closed.
     #[test]
-    fn who_waits_for_an_answer_stays() {
-        let silent = Silent::default();
+    fn a_client_that_waits_for_a_response_stays() {
+        let idle = IdleClients::default();
         let (here, _there) = UnixStream::pair().unwrap();
         let here = Arc::new(here);
-        silent.came(&here);
-        silent.spoke(&here);
-        assert!(!silent.send_away());
+        idle.add(&here);
+        idle.remove(&here);
+        assert!(!idle.close_oldest());
         let (first, mut its) = UnixStream::pair().unwrap();
         let (second, _) = UnixStream::pair().unwrap();
         let (first, second) = (Arc::new(first), Arc::new(second));
-        silent.came(&first);
-        silent.came(&second);
-        assert!(silent.send_away());
+        idle.add(&first);
+        idle.add(&second);
+        assert!(idle.close_oldest());
         assert_eq!(its.read(&mut [0]).unwrap(), 0, "the first one goes first");
-        assert_eq!(silent.all().len(), 1);
+        assert_eq!(idle.all().len(), 1);
     }
 
     /// A byte now and then does not keep a client connected.
     #[test]
-    fn a_client_that_dawdles_is_sent_away() {
+    fn a_slow_client_is_disconnected() {
         let (mut slow, here) = UnixStream::pair().unwrap();
         let dawdle = std::thread::spawn(move || {
             while slow.write_all(b" ").is_ok() {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_is_whole_and_readable() {
+    fn a_published_file_is_whole_and_readable() {
         let folder = tempfile::tempdir().unwrap();
         let page = folder.path().join("fairmesh.prom");
         publish(&page, "a 1\n").unwrap();
@@ -162,7 +162,7 @@ mod tests {
 
     /// In a folder such as /tmp another user has placed a link at the path of the page and of its temporary file.
     #[test]
-    fn what_is_published_goes_through_no_link() {
+    fn publishing_follows_no_link() {
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
         let page = folder.path().join("fairmesh.prom");

@@ -42,7 +42,7 @@ pub struct Finding {
 
 /// Internal data of the daemon.
 #[derive(Deserialize, Default)]
-struct Inside {
+struct DaemonData {
     interfaces: Vec<InterfaceCounters>,
     verified: Vec<Verification>,
     #[serde(default)]
@@ -54,23 +54,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Factor from which a rate of `[[neighbour]]` counts as far above the one in use.
 const OVERSTATES: f64 = 2.0;
 /// Documentation address (RFC 5737): its route is the default route.
-const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const DEFAULT_ROUTE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Addresses of a subscriber's network that are tried.
-const TRIED: usize = 3;
+const MAX_HOSTS: usize = 3;
 /// Least bytes for a conclusion.
-const FEW: u64 = 100_000;
+const MIN_BYTES: u64 = 100_000;
 
-/// Runs all checks. `inside`: the daemon's response, if one runs.
-pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
+/// Runs all checks. `daemon_data`: the daemon's response, if one runs.
+pub fn examine(config: &Config, daemon_data: Option<&Value>) -> Vec<Finding> {
     let mut found = Vec::new();
-    let inside: Inside =
-        inside.and_then(|v| serde_json::from_value(v.clone()).ok()).unwrap_or_default();
+    let daemon_data: DaemonData =
+        daemon_data.and_then(|v| serde_json::from_value(v.clone()).ok()).unwrap_or_default();
     offload(&mut found);
     found.extend(sides(config));
     discovery(config, &mut found);
     nat(config, &mut found);
     found.extend(stations(config));
-    if let Some(bound) = &inside.bound {
+    if let Some(bound) = &daemon_data.bound {
         let contradicted = bound.carried_bits_per_second.is_some();
         let verdict = if contradicted { Verdict::Suspicious } else { Verdict::Fine };
         found.push(Finding { code: "neighbour", verdict, text: bound.text() });
@@ -81,10 +81,10 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
         }
     }
     let shared = config.subscribers.iter().any(|s| s.name == UNMAPPED);
-    for c in &inside.interfaces {
+    for c in &daemon_data.interfaces {
         counters(c, shared, &mut found);
     }
-    for v in &inside.verified {
+    for v in &daemon_data.verified {
         let side = match v.direction {
             fairmesh_linux::Direction::Down => "downstream",
             fairmesh_linux::Direction::Up => "upstream",
@@ -168,7 +168,7 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
         let index = route::towards(&mut netlink, to).ok()??;
         Some(link::by_index(&mut netlink, index, "").ok()?.name)
     };
-    match route(OUTSIDE) {
+    match route(DEFAULT_ROUTE_ADDRESS) {
         Some(dev) if dev == mesh => found.push(Finding {
             code: "direction",
             verdict: Verdict::Wrong,
@@ -190,7 +190,7 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
     // the subscriber.
     let first = config.subscribers.iter().find_map(|s| {
         let net = s.prefixes.first()?;
-        let mut hosts = net.hosts().take(TRIED);
+        let mut hosts = net.hosts().take(MAX_HOSTS);
         let there = hosts.find_map(|host| Some((host, route(host)?)));
         there.map(|(host, dev)| (s.name.clone(), host, dev))
     });
@@ -305,19 +305,19 @@ fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
     }
     let percent = |part: u64, all: u64| part as f64 * 100.0 / all.max(1) as f64;
     let seen = c.subscriber_bytes + c.unmapped_bytes + c.bypass_bytes;
-    if c.shaped_bytes > FEW && percent(seen, c.shaped_bytes) < 90.0 {
+    if c.shaped_bytes > MIN_BYTES && percent(seen, c.shaped_bytes) < 90.0 {
         let text =
             format!("{name}: classes count only {seen} of {} transmitted bytes", c.shaped_bytes);
         found.push(Finding { code: "counters", verdict: Verdict::Suspicious, text });
     }
-    if c.tx_bytes > FEW && c.shaped_bytes == 0 {
+    if c.tx_bytes > MIN_BYTES && c.shaped_bytes == 0 {
         let text = format!(
             "{name} sends, but not through the queue of fairmesh: another queue replaces it, or traffic is offloaded"
         );
         found.push(Finding { code: "counters", verdict: Verdict::Wrong, text });
     }
     let part = percent(c.unmapped_bytes, c.shaped_bytes);
-    if c.shaped_bytes > FEW && part > 5.0 {
+    if c.shaped_bytes > MIN_BYTES && part > 5.0 {
         let six = match c.unmapped_ipv6_packets {
             0 => String::new(),
             n => format!("; {n} of its packets are IPv6: add the IPv6 prefixes of subscribers"),
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_of_received_packets_is_worth_a_look() {
+    fn merging_of_received_packets_is_suspicious() {
         let off = Offloads { gro: false, lro: false, tso: true, gso: true };
         assert_eq!(merging("eth0", off).verdict, Verdict::Fine);
         let found = merging("eth0", Offloads { gro: true, ..off });
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_of_nobody_known_is_seen_where_it_has_a_share_and_where_it_has_none() {
+    fn unmapped_traffic_is_reported_with_and_without_a_share() {
         let counters_of = |up: bool, unmapped: u64| InterfaceCounters {
             name: "mesh0".into(),
             index: 3,

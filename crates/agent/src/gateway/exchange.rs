@@ -15,16 +15,16 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::error::{KeyError, PeersError};
 use crate::gateway::config::{KEY, Peers};
 use crate::gateway::peers::{
-    Change, Datagram, Exchange, Heard, Key, MOST, PeersReport, SendProblem,
+    Change, Datagram, Exchange, Key, MAX_DATAGRAM, PeersReport, Received, SendProblem,
 };
 
 /// Most datagrams read within a second from all peers; the kernel drops the rest.
-const MOST_READ: u32 = 1000;
+const MAX_READ: u32 = 1000;
 /// Most datagrams read in one call, before the loop continues.
-const MOST_AT_ONCE: usize = 64;
+const MAX_AT_ONCE: usize = 64;
 const SECOND: Span = Span::from_secs(1);
 /// Interval of attempts to open the socket.
-const AGAIN: Span = Span::from_secs(5);
+const RETRY_INTERVAL: Span = Span::from_secs(5);
 /// Least time between two wake-ups of the loop.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// # Errors
 /// The problem of the file, with its name and the expectation.
 pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
-    let path = place(configured, std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
+    let path = key_path(configured, std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
     let unreadable = |problem| KeyError::File { path: path.clone(), problem };
     // A FIFO at this path must not block.
     let opened = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&path);
@@ -56,9 +56,10 @@ pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
 /// Returns the path of the key.
 ///
 /// A service manager that provides it as a credential has its own folder for it.
-fn place(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
-    let handed = credentials.map(|folder| folder.join("peers.key")).filter(|file| file.exists());
-    match handed {
+fn key_path(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
+    let credential =
+        credentials.map(|folder| folder.join("peers.key")).filter(|file| file.exists());
+    match credential {
         Some(file) if configured == Path::new(KEY) => file,
         _ => configured.to_owned(),
     }
@@ -75,7 +76,7 @@ pub fn new_key() -> io::Result<String> {
 }
 
 /// Returns a number that an attacker cannot predict.
-fn chance() -> u64 {
+fn unpredictable() -> u64 {
     let mut octets = [0; 8];
     // Without random numbers of the system it stays 0, and the gateway works alone.
     let _ = getrandom::fill(&mut octets);
@@ -122,7 +123,7 @@ impl PeerSocket {
         if self.open.is_some() || now < self.retry {
             return None;
         }
-        self.retry = now + AGAIN;
+        self.retry = now + RETRY_INTERVAL;
         let problem = match self.try_open(wake) {
             Ok(open) => {
                 self.open = Some(open);
@@ -150,27 +151,27 @@ impl PeerSocket {
         let (socket, read) =
             bind().map_err(|problem| PeersError::Address { address: listen, problem })?;
         let peers = &self.config.peers;
-        let exchange = Exchange::new(self.config.number, key, peers, Box::new(chance));
+        let exchange = Exchange::new(self.config.number, key, peers, Box::new(unpredictable));
         Ok(Open { socket, exchange, read })
     }
 
-    /// Reads a bounded number of datagrams and passes the accepted ones to `hear`.
-    pub fn read(&mut self, now: Time, mut hear: impl FnMut(&Heard<'_>)) {
+    /// Reads a bounded number of datagrams and passes the accepted ones to `handle`.
+    pub fn read(&mut self, now: Time, mut handle: impl FnMut(&Received<'_>)) {
         let Some(Open { socket, exchange, read }) = &mut self.open else { return };
         if now.since(self.second.0) >= SECOND {
             self.second = (now, 0);
         }
-        let mut buffer = [0; MOST + 1];
-        for _ in 0..MOST_AT_ONCE {
-            if self.second.1 >= MOST_READ {
+        let mut buffer = [0; MAX_DATAGRAM + 1];
+        for _ in 0..MAX_AT_ONCE {
+            if self.second.1 >= MAX_READ {
                 // Without the report the thread waits.
                 return;
             }
             match socket.recv_from(&mut buffer) {
                 Ok((length, from)) => {
                     self.second.1 += 1;
-                    if let Ok(heard) = exchange.take(now, from, &buffer[..length]) {
-                        hear(&heard);
+                    if let Ok(datagram) = exchange.receive(now, from, &buffer[..length]) {
+                        handle(&datagram);
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -185,9 +186,9 @@ impl PeerSocket {
     pub fn send(&mut self, now: Time, bodies: &[Vec<u8>]) {
         let Some(Open { socket, exchange, .. }) = &mut self.open else { return };
         for body in bodies {
-            exchange.tell(now, body, &mut self.out);
+            exchange.send_message(now, body, &mut self.out);
         }
-        exchange.greet(now, &mut self.out);
+        exchange.keep_alive(now, &mut self.out);
         let both = self.config.listen.is_ipv6();
         for (peer, to, datagram) in self.out.drain(..) {
             match socket.send_to(&datagram, reachable(to, both)) {
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_others_could_read_or_that_is_none_is_refused_by_name() {
+    fn readable_and_invalid_keys_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("peers.key");
         let refused = || read_key(&file).unwrap_err().to_string();
@@ -295,17 +296,17 @@ mod tests {
     fn a_credential_takes_the_place_of_the_usual_file_only() {
         let folder = tempfile::tempdir().unwrap();
         let credentials = || Some(folder.path().to_owned());
-        assert_eq!(place(Path::new(KEY), credentials()), Path::new(KEY), "none was handed over");
+        assert_eq!(key_path(Path::new(KEY), credentials()), Path::new(KEY), "no credential");
         std::fs::write(folder.path().join("peers.key"), "").unwrap();
-        assert_eq!(place(Path::new(KEY), credentials()), folder.path().join("peers.key"));
-        assert_eq!(place(Path::new("/a/key"), credentials()), Path::new("/a/key"));
-        assert_eq!(place(Path::new(KEY), None), Path::new(KEY));
+        assert_eq!(key_path(Path::new(KEY), credentials()), folder.path().join("peers.key"));
+        assert_eq!(key_path(Path::new("/a/key"), credentials()), Path::new("/a/key"));
+        assert_eq!(key_path(Path::new(KEY), None), Path::new(KEY));
     }
 
     #[test]
     fn keys_and_challenges_differ() {
         assert_ne!(new_key().unwrap(), new_key().unwrap());
-        assert_ne!(chance(), chance());
+        assert_ne!(unpredictable(), unpredictable());
     }
 
     fn two() -> (tempfile::TempDir, PeerSocket, UdpSocket) {
@@ -321,14 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_said_once_and_tried_again() {
+    fn a_failed_open_is_reported_once_and_retried() {
         let (_folder, mut socket, _other) = two();
         let taken = UdpSocket::bind(socket.config.listen).unwrap();
         let at = |s| Time::ZERO + Span::from_secs(s);
         let said = socket.open(at(0), || true).expect("the port is taken");
         assert!(said.contains("expected an address of this machine and a free port"), "{said}");
         assert_eq!(socket.open(at(1), || true), None, "not tried");
-        assert_eq!(socket.open(at(6), || true), None, "said before");
+        assert_eq!(socket.open(at(6), || true), None, "reported before");
         assert!(socket.problem.is_some());
         drop(taken);
         assert_eq!(socket.open(at(12), || true), None);
@@ -356,7 +357,7 @@ mod tests {
             let before = rejected(&socket);
             // As often as the loop would turn at most.
             while rejected(&socket) < (before + 64).min(1000) {
-                socket.read(Time::ZERO, |_| panic!("nobody has said anything"));
+                socket.read(Time::ZERO, |_| panic!("no datagram was valid"));
             }
             assert!(rejected(&socket) <= 1000, "round {round}");
         }

@@ -14,12 +14,12 @@ use crate::gateway::signs::SharedReader;
 /// The kernel's ring for waiting headers, bytes: some 6000 headers, 60 ms at 100,000 a second.
 const RING: usize = 1 << 20;
 /// Most headers read within a second; the kernel drops and counts the rest.
-const MOST_READ: usize = 500_000;
+const MAX_READ: usize = 500_000;
 /// Longest wait for headers; also the time that the thread takes to end.
 const WAIT: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
 /// Interval of attempts to open the capture.
-const AGAIN: Span = Span::from_secs(30);
+const RETRY_INTERVAL: Span = Span::from_secs(30);
 
 /// Thread that reads TCP headers on request.
 #[derive(Debug)]
@@ -92,11 +92,11 @@ impl HeaderThread {
             let why = failed.and_then(|f| f.lock().ok()?.take());
             // An interface that was created again can be opened at once.
             let lost = why.as_ref().is_some_and(Error::is_interface_lost);
-            self.retry = if lost { now } else { now + AGAIN };
+            self.retry = if lost { now } else { now + RETRY_INTERVAL };
             problem = Some(why.map_or("the reader has ended".to_owned(), |e| e.to_string()));
         }
         if self.running.is_none() && now >= self.retry {
-            self.retry = now + if problem.is_some() { Span::from_secs(1) } else { AGAIN };
+            self.retry = now + if problem.is_some() { Span::from_secs(1) } else { RETRY_INTERVAL };
             match self.open(interface, reader, wanted) {
                 Ok(running) => {
                     reader.lock().unwrap_or_else(PoisonError::into_inner).opened(now, true);
@@ -182,7 +182,7 @@ impl Work {
                 reader.counted(now, counted.packets, counted.lost);
                 reader.tidy(now);
             }
-            if second.1 >= MOST_READ {
+            if second.1 >= MAX_READ {
                 std::thread::sleep(SECOND.saturating_sub(second.0.elapsed()));
                 continue;
             }

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_file_falls_back_only_if_told_and_to_one_that_worked() {
+    fn an_invalid_file_falls_back_on_request_to_a_valid_one() {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path();
         let (file, good) = (at.join("gateway.toml"), Store::new(at).good_config());
@@ -177,7 +177,7 @@ mod tests {
             let _ = fs::remove_file(&good);
             assert!(load_config(&file, true, &[at.to_owned()]).is_err(), "nothing ever worked");
             fs::write(&good, text).unwrap();
-            assert!(load_config(&file, false, &[at.to_owned()]).is_err(), "not told to");
+            assert!(load_config(&file, false, &[at.to_owned()]).is_err(), "not requested");
             let (config, fallen) = load_config(&file, true, &[at.to_owned()]).unwrap();
             assert_eq!(config.layout.mesh.name(), "a");
             assert!(fallen.unwrap().to_string().contains("gateway.toml"));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_that_nobody_could_have_set_is_refused() {
+    fn an_impossible_override_is_refused() {
         let now = Time::ZERO + Span::from_secs(7);
         let kept = |subscriber: &str, direction: &str, rate, until| {
             let (subscriber, direction) = (subscriber.to_owned(), direction.to_owned());
@@ -229,7 +229,7 @@ mod tests {
 
     /// The name of its table would be part of a script for `nft`.
     #[test]
-    fn a_layout_that_cannot_be_is_dropped() {
+    fn an_invalid_layout_is_dropped() {
         let name = |n: &str| fairmesh_linux::Interface::new(n).unwrap();
         let layout = Layout::new(name("bat0"), name("eth0"));
         let text = Kept { layout: Some(layout.clone()), ..Kept::default() }.text();

@@ -7,11 +7,11 @@ use fairmesh_units::{BitRate, Span, Time};
 use crate::gateway::config::Neighbour;
 
 /// Interval of station dumps.
-const EVERY: Span = Span::from_secs(10);
+const DUMP_INTERVAL: Span = Span::from_secs(10);
 /// Interval of attempts to open the radio.
-const AGAIN: Span = Span::from_secs(300);
+const RETRY_INTERVAL: Span = Span::from_secs(300);
 /// Packets to a neighbour between two dumps from which its rate counts: management frames have basic rates.
-const PACKETS: u32 = 20;
+const MIN_PACKETS: u32 = 20;
 /// Number of last rates of which the median counts.
 const SAMPLES: usize = 9;
 
@@ -60,13 +60,13 @@ impl LinkRates {
         if now < self.due || neighbours.iter().all(|n| n.mac.is_none()) {
             return None;
         }
-        self.due = now + EVERY;
+        self.due = now + DUMP_INTERVAL;
         if self.radio.is_none() {
             self.radio = (self.open)(interface).ok();
         }
         let stations = self.radio.as_mut().and_then(|radio| radio.stations().ok());
         let Some(stations) = stations else {
-            (self.radio, self.due) = (None, now + AGAIN);
+            (self.radio, self.due) = (None, now + RETRY_INTERVAL);
             return None;
         };
         for station in stations {
@@ -81,7 +81,7 @@ impl LinkRates {
             });
             let link = &mut self.links[at];
             let before = link.packets.replace(packets);
-            if rate.0 > 0 && before.is_some_and(|b| packets.wrapping_sub(b) >= PACKETS) {
+            if rate.0 > 0 && before.is_some_and(|b| packets.wrapping_sub(b) >= MIN_PACKETS) {
                 link.rates.push(rate);
                 let old = link.rates.len().saturating_sub(SAMPLES);
                 link.rates.drain(..old);

@@ -25,7 +25,7 @@ pub const OFFERS: Offers = Offers {
     ]),
     abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
     knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
-    plans: &[PointOffer { point: Point::Transit, classes: &[EVERYBODY, SUBSCRIBER] }],
+    plans: &[PointOffer { point: Point::Transit, classes: &[ALL_SUBSCRIBERS, SUBSCRIBER] }],
 };
 
 /// Capabilities of a gateway with other gateways.
@@ -53,5 +53,5 @@ const SUBSCRIBER: ClassOffer = ClassOffer {
 /// An inner class, whose subscribers' classes are served in turn.
 ///
 /// One shared queue would make it impossible to count subscribers.
-const EVERYBODY: ClassOffer =
+const ALL_SUBSCRIBERS: ClassOffer =
     ClassOffer { kind: ClassKind::All, leaves: &[LeafKind::Fair], ..SUBSCRIBER };

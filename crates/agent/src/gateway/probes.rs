@@ -19,7 +19,7 @@ use crate::gateway::signs::{Reader, SharedReader};
 /// Longest wait for a reply or the next probe; also the time that the thread takes to end.
 const WAIT: Duration = Duration::from_millis(250);
 /// Interval of attempts to open the socket.
-const AGAIN: Span = Span::from_secs(30);
+const RETRY_INTERVAL: Span = Span::from_secs(30);
 
 /// Thread that sends echo probes on request.
 #[derive(Debug)]
@@ -71,10 +71,10 @@ impl ProbeThread {
         if let Some(ended) = self.running.take_if(|r| r.thread.is_finished()) {
             let why = ended.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
             failed = Some(why.map_or("the thread has ended".to_owned(), |e| e.to_string()));
-            self.retry = now + AGAIN;
+            self.retry = now + RETRY_INTERVAL;
         }
         if self.running.is_none() && now >= self.retry {
-            self.retry = now + AGAIN;
+            self.retry = now + RETRY_INTERVAL;
             match self.open(interface, reader) {
                 Ok(running) => (self.running, self.problem) = (Some(running), None),
                 Err(e) => failed = Some(e.to_string()),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gateway::config::{Mode, Neighbour};
 use crate::gateway::governor::{
-    Change, Governor, Held, Limiter, Member, Why, direction_name, rates,
+    Change, Governor, Limiter, Member, Suspension, Why, direction_name, rates,
 };
 use crate::gateway::host::{Host, Phase};
 use crate::gateway::peers::PeersReport;
@@ -246,8 +246,8 @@ impl BoundReport {
             let rate = rate.map_or(String::new(), |rate| format!(" at a measured {rate}"));
             format!("{name} {}{rate}", short(Some(*capacity)))
         };
-        let mut links: Vec<String> = self.links.iter().take(LISTED).map(link).collect();
-        if self.links.len() > LISTED {
+        let mut links: Vec<String> = self.links.iter().take(MAX_LISTED).map(link).collect();
+        if self.links.len() > MAX_LISTED {
             links.push("…".to_owned());
         }
         let carried = match (self.carried_bits_per_second, self.unconfirmed) {
@@ -276,9 +276,9 @@ impl BoundReport {
 }
 
 /// Most neighbours in a line.
-const LISTED: usize = 4;
+const MAX_LISTED: usize = 4;
 /// Most addresses of a subscriber in `status`; `why` shows all.
-const SHOWN: usize = 2;
+const MAX_ADDRESSES: usize = 2;
 
 fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
     let reason = match &change.why {
@@ -305,10 +305,10 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
     let direction_report = |d: usize| {
         let state = &member.directions[d];
         let (meant, limiter) = governor.meant(member, d);
-        let not = match (governor.mode(), governor.held()) {
+        let not = match (governor.mode(), governor.suspension()) {
             _ if meant == state.in_force => None,
             (Mode::Observe, _) => Some("observe".to_owned()),
-            (_, Held::Fault(code)) => Some(code.to_owned()),
+            (_, Suspension::Fault(code)) => Some(code.to_owned()),
             _ => Some(state.meter.fault.map_or("not set yet", |f| f.code()).to_owned()),
         };
         let plan = rates(&s.plan, d);
@@ -376,10 +376,10 @@ pub fn status<P: Shaper>(
     signs: Option<SignsReport>,
 ) -> Status {
     let governor = &host.governor;
-    let released = match (governor.mode(), host.phase(), governor.held()) {
+    let released = match (governor.mode(), host.phase(), governor.suspension()) {
         (_, Phase::Safe { cause, .. }, _) => Some(cause.to_owned()),
-        (_, Phase::Absent { .. }, Held::Fault(code)) => Some(code.to_owned()),
-        (_, Phase::Absent { .. }, Held::No) => Some("not installed".to_owned()),
+        (_, Phase::Absent { .. }, Suspension::Fault(code)) => Some(code.to_owned()),
+        (_, Phase::Absent { .. }, Suspension::None) => Some("not installed".to_owned()),
         (Mode::Observe, ..) => Some("observe".to_owned()),
         _ => None,
     };
@@ -534,8 +534,8 @@ pub fn status_text(s: &Status) -> String {
             [] => String::new(),
             [one] if *one == sub.name => String::new(),
             some => {
-                let more = if some.len() > SHOWN { ", …" } else { "" };
-                format!("; {}{more}", some[..some.len().min(SHOWN)].join(", "))
+                let more = if some.len() > MAX_ADDRESSES { ", …" } else { "" };
+                format!("; {}{more}", some[..some.len().min(MAX_ADDRESSES)].join(", "))
             }
         };
         line(format!(
@@ -574,13 +574,13 @@ fn signs_text(s: &SignsReport) -> String {
 
 /// Returns the state of the echo probes in a line.
 fn probes_text(p: &ProbesReport) -> String {
-    let silent = match p.silent {
+    let unresponsive = match p.silent {
         0 => String::new(),
         1 => ", 1 home does not respond".to_owned(),
         n => format!(", {n} homes do not respond"),
     };
     let problem = p.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
-    format!("echo probes: {} sent, {} answered{silent}{problem}", p.sent, p.answered)
+    format!("echo probes: {} sent, {} answered{unresponsive}{problem}", p.sent, p.answered)
 }
 
 /// Returns the other gateways, one line each.
@@ -594,10 +594,10 @@ fn peers_text(peers: &PeersReport) -> Vec<String> {
     );
     for p in &peers.peers {
         let number = p.number.map_or(String::new(), |n| format!("gateway {n} at "));
-        let heard =
+        let last_message =
             p.heard_seconds_ago.map_or(String::new(), |s| format!(", last message {} ago", age(s)));
         let problem = p.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
-        lines.push(format!("  {number}{}: {}{heard}{problem}", p.address, p.state));
+        lines.push(format!("  {number}{}: {}{last_message}{problem}", p.address, p.state));
     }
     lines
 }

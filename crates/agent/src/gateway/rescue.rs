@@ -8,7 +8,7 @@ use crate::daemon::guard::Rescue;
 use crate::daemon::lock::Resource;
 
 /// Time until changes that the daemon had begun are in the kernel after its end.
-const AFTERWARDS: Duration = Duration::from_millis(500);
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// Returns the resources that two gateway daemons of one network namespace must not share.
 pub fn resources(layout: &Layout) -> Vec<Resource> {
@@ -29,18 +29,18 @@ impl Rescue for Limits {
 
     /// Lifts all limits twice: changes of the dead daemon may arrive after the first time.
     fn lift(&mut self) -> Result<(), Error> {
-        insist(|plane| plane.lift(&self.0))?;
-        std::thread::sleep(AFTERWARDS);
-        insist(|plane| plane.lift(&self.0))
+        retry(|plane| plane.lift(&self.0))?;
+        std::thread::sleep(SETTLE_TIME);
+        retry(|plane| plane.lift(&self.0))
     }
 
     fn remove(&mut self) -> Result<(), Error> {
-        insist(|plane| plane.remove(&self.0).map(drop))
+        retry(|plane| plane.remove(&self.0).map(drop))
     }
 }
 
 /// Makes several attempts: the kernel may be busy.
-fn insist(act: impl Fn(&mut HtbShaper) -> Result<(), Error>) -> Result<(), Error> {
+fn retry(act: impl Fn(&mut HtbShaper) -> Result<(), Error>) -> Result<(), Error> {
     let mut result = Ok(());
     for attempt in 0..5_u64 {
         result = HtbShaper::open().and_then(|mut plane| act(&mut plane));

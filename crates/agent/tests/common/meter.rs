@@ -1,4 +1,4 @@
-//! Traffic between namespaces, and what of it gets through: how much, and how late.
+//! Traffic between namespaces, and its throughput, loss and delay.
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use super::Namespace;
 
-/// What times in datagrams count from.
+/// Time zero of the times in datagrams.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// What comes after these seconds is counted: queues and buckets are full by then.
+/// Time before the measurement, in which queues and buckets fill.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// For so long.
+/// Duration of the measurement.
 const MEASURED: Duration = Duration::from_secs(5);
 
-/// Something that is sent and counted until it is dropped.
+/// A flow that is sent and counted until it is dropped.
 pub struct Meter {
     stop: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
@@ -26,19 +26,19 @@ pub struct Meter {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What came of it.
+/// Result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Metered {
-    /// Payload in bit/s.
+    /// Payload, bit/s.
     pub rate: f64,
     /// Datagrams sent and not received.
     pub lost: f64,
-    /// How long datagrams took, shortest first.
+    /// Delays of the received datagrams, ascending.
     pub delays: Vec<Duration>,
 }
 
 impl Metered {
-    /// What 95 of 100 datagrams did not exceed, in ms.
+    /// Returns the 95th percentile of the delays, ms.
     pub fn p95(&self) -> f64 {
         assert!(self.delays.len() >= 20, "{} datagrams", self.delays.len());
         self.delays[self.delays.len() * 95 / 100].as_secs_f64() * 1e3
@@ -52,7 +52,7 @@ impl Meter {
         Meter { stop: Arc::default(), bytes, sent, delays: Arc::default(), threads: Vec::new() }
     }
 
-    /// A TCP connection that never runs out of data.
+    /// Starts a TCP connection with unlimited data.
     pub fn tcp(from: &Namespace, to: &Namespace, sink: &str) -> Meter {
         let mut meter = Meter::new();
         let at: SocketAddr = sink.parse().unwrap();
@@ -74,7 +74,7 @@ impl Meter {
         meter
     }
 
-    /// Datagrams of some bytes at a steady rate in kbit/s of payload.
+    /// Starts datagrams of some bytes at a steady rate, kbit/s of payload.
     pub fn udp(
         (from, source): (&Namespace, &str),
         (to, sink): (&Namespace, &str),
@@ -102,7 +102,7 @@ impl Meter {
         meter
     }
 
-    /// Payload received until now, bytes.
+    /// Returns the payload received so far, bytes.
     pub fn received(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -139,7 +139,7 @@ impl Drop for Meter {
     }
 }
 
-/// What all of them get through beside each other.
+/// Measures several flows at the same time.
 pub fn measure(meters: Vec<Meter>) -> Vec<Metered> {
     thread::sleep(WARM_UP);
     let read = || meters.iter().map(Meter::read).collect::<Vec<_>>();

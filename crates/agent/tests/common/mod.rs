@@ -1,5 +1,6 @@
-//! A path of four network namespaces: wired host – gateway – mesh router – subscribers. The mesh
-//! router lets through 8 Mbit/s each way, first come, first served: it stands for the mesh.
+//! A path of four network namespaces: wired host – gateway – mesh router – subscribers.
+//!
+//! The mesh router forwards 8 Mbit/s in each direction, first in, first out, in place of the mesh.
 #![allow(dead_code)]
 
 pub mod meter;
@@ -27,8 +28,10 @@ pub use namespace::{Namespace, ip, run, sh};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Between two looks at something that will come: 20 ms, then half as long again each time, 300 at most. A look may be
-/// a process, which is dear where time is counted in instructions.
+/// Growing pause between two checks of a condition: 20 ms, then 1.5 times the last one, at most 300
+/// ms.
+///
+/// A check may start a process, which is slow where time is counted in instructions.
 pub struct Pause(Duration);
 
 impl Pause {
@@ -42,8 +45,9 @@ impl Pause {
     }
 }
 
-/// Holds the machine for one test, or says why there is none; with `FAIRMESH_NO_SKIP` set that is a
-/// failure.
+/// Locks the machine for one test, or prints why the test is skipped.
+///
+/// With `FAIRMESH_NO_SKIP` set a skipped test fails.
 pub fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
     let able = nix::unistd::geteuid().is_root()
         && run("ip", &["netns", "list"]).is_some_and(|o| o.status.success())
@@ -62,7 +66,7 @@ pub struct Path {
     pub gateway: Namespace,
     pub router: Namespace,
     pub subs: Namespace,
-    /// How its homes' addresses begin, and its server's address.
+    /// Prefix of its homes' addresses, and its server's address.
     homes: &'static str,
     server: &'static str,
 }
@@ -123,8 +127,10 @@ impl Path {
         self.gateway.sh("ip route replace 10.1.0.0/16 via 10.98.0.2");
     }
 
-    /// A second gateway of the same mesh, with homes of its own behind the same router, and a wire between the two:
-    /// 192.0.2.1 here, 192.0.2.2 and .3 there.
+    /// Creates a second gateway of the same mesh, with homes behind the same router, and a wire
+    /// between the two.
+    ///
+    /// The addresses on the wire are 192.0.2.1 here, and 192.0.2.2 and .3 there.
     pub fn beside(&self) -> Path {
         let [wired, gateway] = [(); 2].map(|()| Namespace::new());
         let (w, g, r, first) = (&wired.name, &gateway.name, &self.router.name, &self.gateway.name);
@@ -168,7 +174,7 @@ impl Path {
         Path { wired, gateway, router, subs, homes: "10.2", server: "10.89.0.2" }
     }
 
-    /// Takes the mesh interface away, or makes it again.
+    /// Deletes the mesh interface.
     pub fn lose_mesh(&self) {
         self.gateway.sh("ip link del mesh");
     }
@@ -183,7 +189,7 @@ impl Path {
         self.routes();
     }
 
-    /// What of ours is in the kernel.
+    /// Returns the queues and tables of the daemon in the kernel.
     pub fn ours(&self) -> String {
         let qdiscs = self.gateway.sh("tc qdisc show");
         let tables = self.gateway.sh("nft list tables");
@@ -191,16 +197,16 @@ impl Path {
         qdiscs.lines().chain(tables.lines()).filter(ours).collect::<Vec<_>>().join("\n")
     }
 
-    /// Classes of ours that have a limit.
+    /// Returns the daemon's classes that have a limit.
     pub fn limited(&self) -> String {
         let classes =
             ["mesh", "wan"].map(|dev| self.gateway.sh(&format!("tc class show dev {dev}")));
-        // That of Class::UNLIMITED.
+        // The rate of `Class::UNLIMITED`.
         let limited = |l: &&str| l.contains(" fa1") && !l.contains(" ceil 1Tbit ");
         classes.concat().lines().filter(limited).collect::<Vec<_>>().join("\n")
     }
 
-    /// Whether a packet gets through downstream, tried again for a while.
+    /// Returns true if a packet passes downstream within some time.
     pub fn flows(&self) -> bool {
         let from = self.wired.udp("10.99.0.2:0");
         let to = self.subs.udp("10.1.1.1:4000");
@@ -216,7 +222,7 @@ impl Path {
     pub fn stream(&self, subscriber: usize, mbps: f64) -> Stream {
         let to = format!("{}.{subscriber}.1:500{subscriber}", self.homes);
         let sink = self.subs.udp(&to);
-        // Whatever is lost is not lost for want of a receiver that had its turn.
+        // No loss is due to a receiver that was not scheduled.
         setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let source = self.wired.udp(format!("{}:0", self.server));
@@ -232,7 +238,7 @@ impl Path {
                 if source.send_to(&payload, &to).is_ok() {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
-                // A busy machine delays; it must not make bursts of what was missed.
+                // A delay by a busy machine must not be followed by a burst.
                 next = (next + gap).max(Instant::now() - 4 * gap);
                 thread::sleep(next.saturating_duration_since(Instant::now()));
             }
@@ -271,13 +277,13 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Ends it when everything has arrived that will: packets sent and received.
+    /// Ends the stream when all packets have arrived; returns the packets sent and received.
     pub fn end(self) -> (u64, u64) {
         let (sent, received, _) = self.end_with_gaps();
         (sent, received)
     }
 
-    /// The same, and in how many places packets are missing, one or several in a row.
+    /// Like `end`, with the number of gaps of one or more missing packets.
     pub fn end_with_gaps(self) -> (u64, u64, u64) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -285,14 +291,14 @@ impl Stream {
         }
         let sent = self.sent.load(Ordering::Relaxed);
         let seen = self.seen.lock().unwrap();
-        // A gap begins where one is missing whose predecessor is not.
+        // A gap begins at a missing packet with a received predecessor.
         let begins = |n: &u64| !seen.contains(n) && (*n == 0 || seen.contains(&(n - 1)));
         let gaps = (0..sent).filter(begins).count() as u64;
         (sent, self.received.load(Ordering::Relaxed), gaps)
     }
 }
 
-/// What each stream gets over some time, in bit/s.
+/// Returns the rates of streams over some time, bit/s.
 pub fn rates(streams: &[Stream], over: Duration) -> Vec<f64> {
     let read = || streams.iter().map(|s| s.bytes.load(Ordering::Relaxed)).collect::<Vec<_>>();
     let (before, start) = (read(), Instant::now());
@@ -306,7 +312,7 @@ pub fn jain(x: &[f64]) -> f64 {
     sum * sum / (x.len() as f64 * squares)
 }
 
-/// A folder with a configuration, and daemons that use it.
+/// A folder with a configuration, and its daemons.
 pub struct Box {
     pub folder: tempfile::TempDir,
     pub namespace: String,
@@ -336,19 +342,19 @@ impl Box {
 
     pub fn program(&self) -> Command {
         let mut command = Command::new("ip");
-        // In a virtual machine it is what is shipped, not what cargo built beside the tests.
+        // A virtual machine has the shipped program, not the one that cargo built beside the tests.
         let program = std::env::var("FAIRMESH_GATEWAY");
         let program = program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_fairmesh-gateway"));
         command.args(["netns", "exec", &self.namespace, program]);
         command
     }
 
-    /// Starts a daemon; what it prints goes to the file `log`.
+    /// Starts a daemon, with its output in the file `log`.
     pub fn start(&self) -> Daemon {
         self.start_by(self.program())
     }
 
-    /// The same, without a capability.
+    /// Starts a daemon without a capability.
     pub fn start_without(&self, capability: &str) -> Daemon {
         let program = self.program();
         let words: Vec<_> = program.get_args().collect();
@@ -359,7 +365,7 @@ impl Box {
         self.start_by(command)
     }
 
-    /// Starts a daemon in a mount namespace of its own, after a shell command in it.
+    /// Starts a daemon in a separate mount namespace, after a shell command in it.
     pub fn start_after(&self, line: &str) -> Daemon {
         let program = self.program();
         let words: Vec<_> = program.get_args().collect();
@@ -386,7 +392,7 @@ impl Box {
         std::fs::read_to_string(self.file("log")).unwrap_or_default()
     }
 
-    /// Runs a command of the program: exit code, standard output, standard error.
+    /// Runs a command of the program; returns exit code, standard output and standard error.
     pub fn command(&self, words: &[&str]) -> (i32, String, String) {
         let mut command = self.program();
         let out =
@@ -395,20 +401,21 @@ impl Box {
         (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
     }
 
-    /// What a command without a configuration prints.
+    /// Returns the output of a command without a configuration.
     pub fn program_says(&self, words: &[&str]) -> String {
         let out = self.program().args(words).output().unwrap();
         assert!(out.status.success(), "{words:?}");
         String::from_utf8(out.stdout).unwrap()
     }
 
-    /// The same with `--json`; `None` if it fails.
+    /// Runs a command with `--json`; returns `None` if it fails.
     pub fn json(&self, words: &[&str]) -> Option<Value> {
         let (code, out, _) = self.command(&[words, &["--json"]].concat());
         if code == 0 { serde_json::from_str(&out).ok() } else { None }
     }
 
-    /// As `status --json` has it; without a process of its own where the socket is the usual one.
+    /// Returns the output of `status --json`, read from the default socket without starting a
+    /// process.
     fn status(&self) -> Option<Value> {
         let socket = self.file("gateway.sock");
         let config = std::fs::read_to_string(self.file("gateway.toml")).unwrap();
@@ -418,7 +425,7 @@ impl Box {
         ask(&socket, &Request::Status).ok()
     }
 
-    /// Waits until the status is as wanted.
+    /// Waits until the status fulfils a condition.
     pub fn wait(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let (end, mut pause) = (Instant::now() + Duration::from_secs(120), Pause::new());
         loop {
@@ -434,7 +441,7 @@ impl Box {
         self.wait("running", |s| s["phase"] == "running")
     }
 
-    /// Waits until the log tells of an event.
+    /// Waits until the log has an event.
     pub fn wait_event(&self, code: &str) {
         let (end, mut pause) = (Instant::now() + Duration::from_secs(120), Pause::new());
         while !self.log().lines().any(|l| l.starts_with(code)) {
@@ -444,7 +451,7 @@ impl Box {
     }
 }
 
-/// A running daemon: `ip netns exec` becomes the program, so the child is the daemon itself.
+/// A running daemon; `ip netns exec` executes the program, so the child process is the daemon.
 pub struct Daemon {
     child: Child,
 }
@@ -456,12 +463,12 @@ impl Daemon {
     pub fn signal(&self, signal: Signal) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
-    /// Ends it with a signal and waits for its end.
+    /// Ends the daemon with a signal and waits for its end.
     pub fn end(mut self, signal: Signal) -> Option<i32> {
         self.signal(signal);
         self.child.wait().unwrap().code()
     }
-    /// Waits for an end that comes by itself.
+    /// Waits until the daemon ends.
     pub fn exit_code(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -474,7 +481,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A configuration for the path.
+/// Returns a configuration for the path.
 pub fn config(mode: &str, control: &str, ceiling: &str) -> String {
     let mut text = format!(
         "mode = \"{mode}\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"mesh\"\n[wired]\ninterface = \"wan\"\n\

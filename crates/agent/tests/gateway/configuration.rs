@@ -1,4 +1,4 @@
-//! Configurations that change, are wrong, and grow while it runs.
+//! Changed, invalid and growing configurations of a running daemon.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn a_hundred_reloads_under_load_lose_no_packet_and_no_connection() {
     let b = Box::new(&path, &config("apply", "fifo", &ceilings(6)));
     let daemon = b.start();
     b.wait_running();
-    // One connection that lives through all of it, and a stream below every limit.
+    // One connection over the whole test, and a stream below every limit.
     let listener =
         path.subs.spawn(|| std::net::TcpListener::bind("10.1.2.1:7000").unwrap()).join().unwrap();
     let mut client =
@@ -38,7 +38,7 @@ fn a_hundred_reloads_under_load_lose_no_packet_and_no_connection() {
         assert_eq!(byte, [i as u8]);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // A restart, as for an upgrade, takes over what the last one left.
+    // A restart, as for an upgrade, takes over the classes of the previous daemon.
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
     let daemon = b.start();
     b.wait_running();
@@ -57,7 +57,7 @@ fn a_wrong_configuration_changes_nothing() {
     let path = Path::new();
     let good = config("apply", "fifo", "down = \"3 Mbit/s\"");
     let b = Box::new(&path, &good.replace("capacity = \"8 Mbit/s\"", "capacity = \"8\""));
-    // It does not start, says why, and touches nothing.
+    // It does not start, reports the error, and changes nothing.
     assert_eq!(b.start().exit_code(), Some(2));
     let log = b.log();
     assert!(log.contains("gateway.toml:") && log.contains("has no unit; expected a rate"), "{log}");
@@ -80,7 +80,7 @@ fn a_wrong_configuration_changes_nothing() {
     daemon.signal(Signal::SIGHUP);
     b.wait_event("config.refused");
     assert_eq!(classes(), before);
-    // What only a restart can change is refused too.
+    // Changes that need a restart are refused, too.
     b.write(&good.replace("\"wan\"", "\"lo\""));
     let (code, _, err) = b.command(&["reload"]);
     assert!(code == 2 && err.contains("wired.interface"), "{err}");
@@ -88,7 +88,7 @@ fn a_wrong_configuration_changes_nothing() {
     // The last configuration that worked is kept.
     let kept = std::fs::read_to_string(b.file("state/gateway.last-good.toml")).unwrap();
     assert!(kept.starts_with(&good));
-    // While it runs there is one, and nobody pulls the carpet.
+    // A second daemon does not start and changes nothing.
     assert_eq!(b.start().exit_code(), Some(2));
     let (code, _, err) = b.command(&["reset"]);
     assert!(code == 2 && err.contains("running"), "{err}");
@@ -123,10 +123,9 @@ fn overrides_survive_a_restart_and_end() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// Thousands who come while it runs, on a configuration that is read again: it settles, and nobody takes
-/// it for dead meanwhile.
+/// Thousands of new subscribers by a reload: their classes are created while heartbeats continue.
 #[test]
-fn ten_thousand_who_come_later_settle() {
+fn ten_thousand_new_subscribers_settle() {
     let Some(_one) = root("ten_thousand_who_come_later") else { return };
     let path = Path::new();
     let few = config("apply", "fifo", "down = \"3 Mbit/s\"");
@@ -163,7 +162,7 @@ fn ten_thousand_who_come_later_settle() {
     assert_eq!(path.ours(), "");
 }
 
-/// Whatever `run` would refuse, `check` finds, and neither touches what is there.
+/// `check` finds what `run` would refuse; neither changes the kernel.
 #[test]
 fn check_finds_what_run_would_refuse() {
     let Some(_one) = root("check_finds_what_run_would_refuse") else { return };
@@ -192,7 +191,7 @@ fn check_finds_what_run_would_refuse() {
     b.write(&swapped.replace("\"other\"", "\"wan\""));
     finds("conflicts: mesh and wired are swapped: the default route leads over wan");
     shows("WARN", "direction: ");
-    // `run` installs nothing meanwhile, and begins once they lead the right way.
+    // `run` installs nothing until the routes are right.
     let daemon = b.start();
     b.wait_event("install.failed");
     let status = b.wait("nothing installed", |s| s["phase"] == "absent");
@@ -201,7 +200,7 @@ fn check_finds_what_run_would_refuse() {
     daemon.end(Signal::SIGTERM);
     b.write(&good);
 
-    // Paths: what is there stays as it is.
+    // Paths: existing objects stay.
     let folder = b.file("");
     let precious = b.file("precious");
     std::fs::write(&precious, "mine").unwrap();
@@ -217,7 +216,7 @@ fn check_finds_what_run_would_refuse() {
     finds("state: paths.state: ");
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
 
-    // A source that is dead, and one that shows nobody.
+    // A source that does not respond, and one without homes.
     b.write(&format!("{good}\n[discover]\nbabel = \"127.0.0.1:9\"\n"));
     shows("WARN", "source: babel 127.0.0.1:9: ");
     let empty = b.file("map.json");
@@ -226,7 +225,7 @@ fn check_finds_what_run_would_refuse() {
     shows("WARN", "0 homes");
     assert_eq!(path.ours(), "", "check touches nothing");
 
-    // A daemon on the same interfaces; the one that has this socket can be reloaded.
+    // A daemon with the same interfaces; one with the same socket can be reloaded.
     b.write(&good);
     let daemon = b.start();
     b.wait_running();

@@ -1,4 +1,4 @@
-//! The daemon, its guard, or both, killed: no limit stays, and what is left is found.
+//! The daemon, its guard, or both are killed: no limit stays, and left objects are removed.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -29,10 +29,10 @@ fn killed_fifty_times_at_random_moments_traffic_flows_and_nothing_is_left() {
         assert_eq!(daemon.end(Signal::SIGKILL), None, "it ended by itself\n{}", b.log());
         assert!(path.flows(), "round {round}: nothing flows");
         flowed += 1;
-        // The guard lifts what limits; within two epochs, but a busy machine may take longer.
+        // The guard lifts limits within two epochs; a busy machine may take longer.
         within_a_minute(|| path.limited(), || format!("round {round}: limits\n{}", b.log()));
     }
-    // Nobody takes over from the last one.
+    // No daemon takes over from the last one.
     within_a_minute(|| path.ours(), || b.log());
     println!(
         "killed 50 times, {installed} of them with classes installed; traffic flowed {flowed} times"
@@ -43,7 +43,7 @@ fn killed_fifty_times_at_random_moments_traffic_flows_and_nothing_is_left() {
     assert_eq!(path.ours(), "");
 }
 
-/// Until that is empty.
+/// Waits until `left` is empty.
 pub(crate) fn within_a_minute(left: impl Fn() -> String, what: impl Fn() -> String) {
     let (end, mut pause) = (std::time::Instant::now() + Duration::from_secs(60), Pause::new());
     loop {
@@ -56,8 +56,7 @@ pub(crate) fn within_a_minute(left: impl Fn() -> String, what: impl Fn() -> Stri
     }
 }
 
-/// Both processes killed at once: nobody is left who could clean up, and still nobody is limited
-/// for long, since the kernel itself stops classifying.
+/// Both processes are killed at once: limits end since the kernel itself stops classifying.
 #[test]
 fn killed_with_its_guard_limits_lapse_by_themselves() {
     let Some(_one) = root("killed_with_its_guard") else { return };
@@ -73,21 +72,23 @@ fn killed_with_its_guard_limits_lapse_by_themselves() {
     kill_both(daemon, &lock);
     let after = (0..20).map(|_| limited(1)).find(|rate| *rate > 2.5e6);
     assert!(after.is_some(), "limits stay");
-    assert!(path.ours().contains("fairmesh"), "nobody removed anything");
+    assert!(path.ours().contains("fairmesh"), "nothing is removed");
     drop(streams);
     assert_eq!(b.command(&["reset"]).0, 0);
     assert_eq!(path.ours(), "");
 }
 
-/// OpenWrt's procd as the start script asks it to: the daemon comes back so many seconds after its end, however often. It
-/// takes over what it and its guard have left, and limits are in force again.
+/// procd, as the start script requests, restarts the daemon after a pause, without a bound of
+/// restarts.
+///
+/// The daemon takes over the objects of its predecessor, and limits are in force again.
 #[test]
 fn procd_starts_again_what_was_killed_with_its_guard() {
     let Some(_one) = root("procd_starts_again") else { return };
     let script = include_str!("../../../../packaging/openwrt/files/fairmesh-gateway.init");
     let asks = script.lines().find_map(|l| l.trim().strip_prefix("procd_set_param respawn "));
     let asks: Vec<u64> = asks.unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
-    // A life that counts as long, the pause before the next, and how many short ones are enough; 0: none is.
+    // procd's threshold, pause, and number of retries; 0: without a bound.
     let [_, pause, 0] = asks[..] else { panic!("{asks:?}") };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
@@ -111,14 +112,14 @@ fn procd_starts_again_what_was_killed_with_its_guard() {
     assert_eq!(path.ours(), "");
 }
 
-/// Kills daemon and guard in one moment, in which neither can do anything.
+/// Kills daemon and guard at the same moment, so that neither can act.
 fn kill_both(daemon: Daemon, lock: &std::path::Path) {
     daemon.signal(Signal::SIGSTOP);
     kill_holder(lock);
     daemon.end(Signal::SIGKILL);
 }
 
-/// Kills the guard: the only process that holds this lock.
+/// Kills the guard, the only process with this lock.
 fn kill_holder(lock: &std::path::Path) {
     within_a_minute(
         || if holders(lock).is_empty() { "none".into() } else { String::new() },
@@ -128,14 +129,16 @@ fn kill_holder(lock: &std::path::Path) {
 }
 
 fn kill_holders(lock: &std::path::Path) -> u32 {
-    // It may end by itself meanwhile.
+    // It may end by itself.
     let killed = |pid: &i32| {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL).is_ok()
     };
     holders(lock).iter().filter(|pid| killed(pid)).count() as u32
 }
 
-/// The processes that have the lock's file and watch a daemon. One that waits for the next daemon has let go of it.
+/// Returns the processes that have the lock's file and watch a daemon.
+///
+/// A guard that waits for the next daemon has released it.
 pub(crate) fn holders(lock: &std::path::Path) -> Vec<i32> {
     let has = |process: &std::fs::DirEntry| {
         let files = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
@@ -157,18 +160,18 @@ fn a_guard_that_is_killed_is_started_again() {
     kill_holder(&b.file("gateway.guard.lock"));
     b.wait_event("guard.gone");
     assert!(b.log().contains("a new one was started"), "{}", b.log());
-    // And it does what it is there for.
+    // The new guard works.
     daemon.end(Signal::SIGKILL);
     b.wait_event("<3>guard.died");
     within_a_minute(|| path.limited(), || b.log());
-    // It waits for another daemon to take over, and then removes what is left.
+    // It waits for another daemon to take over, and then removes the remaining objects.
     assert!(!path.ours().is_empty(), "removed at once");
     within_a_minute(|| path.ours(), || b.log());
 }
 
-/// The configuration names other interfaces after a crash: what is on the old ones goes.
+/// The configuration names other interfaces after a crash: objects on the old ones are removed.
 #[test]
-fn what_is_left_on_other_interfaces_is_found() {
+fn objects_on_other_interfaces_are_removed() {
     let Some(_one) = root("what_is_left_on_other_interfaces") else { return };
     let path = Path::new();
     path.gateway.sh("ip link add other type veth peer name other-peer");
@@ -194,10 +197,12 @@ fn what_is_left_on_other_interfaces_is_found() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Daemon, guard, or both, at any moment of their lives, with a stream and a connection running; the next daemon takes
-/// over, or, now and then, nobody. `FAIRMESH_KILLS=1000` for as often as it takes to believe it.
+/// Kills of daemon, guard, or both at random moments, with a stream and a connection running.
+///
+/// The next daemon takes over, or sometimes none does. `FAIRMESH_KILLS=1000` sets the number of
+/// kills.
 #[test]
-fn whoever_is_killed_under_load_no_limit_stays_and_nothing_is_lost() {
+fn after_kills_under_load_no_limit_stays_and_nothing_is_lost() {
     let Some(_one) = root("whoever_is_killed_under_load") else { return };
     let path = Path::new();
     let load = Load::start(&path);
@@ -213,26 +218,26 @@ fn whoever_is_killed_under_load_no_limit_stays_and_nothing_is_lost() {
             b.wait_running();
         }
         std::thread::sleep(Duration::from_millis(random >> 33 & 0xff));
-        let who = random >> 50 & 3;
-        if who == 1 {
-            // The guard first: the daemon goes on, and finds another one or dies without.
+        let case = random >> 50 & 3;
+        if case == 1 {
+            // The guard first: the daemon continues, and starts another one or dies without.
             kill_holders(&lock);
             std::thread::sleep(Duration::from_millis(random >> 20 & 0x1ff));
         }
-        if who == 2 {
-            // Both in one moment, in which neither can do anything.
+        if case == 2 {
+            // Both at the same moment, so that neither can act.
             daemon.signal(Signal::SIGSTOP);
             kill_holders(&lock);
         }
-        // One that is killed before it has a guard leaves what it has found.
-        let guarded = matches!(who, 0 | 3) && !holders(&lock).is_empty();
+        // A daemon that is killed before it has a guard leaves the objects that it has found.
+        let guarded = matches!(case, 0 | 3) && !holders(&lock).is_empty();
         guarded_deaths += u32::from(guarded);
         assert_eq!(daemon.end(Signal::SIGKILL), None, "it ended by itself\n{}", b.log());
-        let place = || format!("round {round}, {who}\n{}", b.log());
+        let place = || format!("round {round}, {case}\n{}", b.log());
         if guarded {
             within_a_minute(|| path.limited(), place);
         } else if round % 10 == 0 {
-            // Nobody is left to lift anything: the kernel stops by itself, which is tried now and then.
+            // No process lifts limits: the kernel stops classifying, which is tested sometimes.
             let classified = || {
                 let set = path.gateway.sh("nft list ruleset");
                 if set.contains("expires") { set } else { String::new() }
@@ -255,18 +260,18 @@ fn whoever_is_killed_under_load_no_limit_stays_and_nothing_is_lost() {
     let (gaps, carried) = load.end(&path);
     let exchanges = exchanges.end();
     println!(
-        "{} kills, {guarded_deaths} with a guard alive, {lapsed} lapses waited for, {removals} times nobody took over, \
+        "{} kills, {guarded_deaths} with a guard alive, {lapsed} lapses waited for, {removals} times without a successor, \
          {exchanges} exchanges of the root qdisc: {carried}",
         kills()
     );
     assert!(guarded_deaths > kills() / 5 && removals > 0, "{guarded_deaths}, {removals}");
-    // While it exchanges an interface's root qdisc the kernel sends nothing there (dev_deactivate): what is sent then is
-    // lost, one after the other, and nothing else is.
+    // While the kernel exchanges an interface's root qdisc it sends nothing there (dev_deactivate),
+    // so datagrams of that moment are lost in a row. No others are.
     assert!(gaps <= exchanges, "{gaps} places of loss, {exchanges} exchanges");
 }
 
-/// Daemon and guard die, and the next daemon takes over what they left: the kernel exchanges nothing, and not one datagram
-/// is lost.
+/// Daemon and guard die, and the next daemon takes over: the kernel exchanges no qdisc, and no
+/// datagram is lost.
 #[test]
 fn taken_over_again_and_again_under_load_nothing_is_lost() {
     let Some(_one) = root("taken_over_again_and_again") else { return };
@@ -286,7 +291,8 @@ fn taken_over_again_and_again_under_load_nothing_is_lost() {
         daemon = b.start();
         b.wait_event("shaping.installed");
         if b.log().contains("guard.late") {
-            // The machine stood still for five seconds, and its guard has taken it for dead.
+            // The machine was stopped for five seconds, so the guard has removed the objects of its
+            // daemon.
             late += 1;
             continue;
         }
@@ -311,7 +317,8 @@ fn kills() -> u32 {
     std::env::var("FAIRMESH_KILLS").map_or(24, |n| n.parse().unwrap())
 }
 
-/// A stream and a connection, each of another subscriber and below its limit, on a path that by itself loses nothing.
+/// A stream and a connection, of two subscribers and below their limits, on a path without loss of
+/// its own.
 struct Load {
     stop: Arc<AtomicBool>,
     writer: JoinHandle<u64>,
@@ -323,14 +330,14 @@ impl Load {
     const CEILINGS: &str = "down = \"3 Mbit/s\"\nup = \"3 Mbit/s\"";
 
     fn start(path: &Path) -> Load {
-        // Room for all that a TCP sends again at once.
+        // Room for all retransmissions of a TCP.
         for dev in ["r0", "r1"] {
             path.router
                 .sh(&format!("tc qdisc replace dev {dev} root tbf rate 8mbit burst 5k limit 4mb"));
         }
         let listener = path.subs.spawn(|| TcpListener::bind("10.1.2.1:7000").unwrap());
         let listener = listener.join().unwrap();
-        // On a busy machine ARP gives up now and then.
+        // On a busy machine ARP sometimes gives up.
         let connect = || {
             let tries = (0..20).map(|_| TcpStream::connect("10.1.2.1:7000"));
             tries.into_iter().find_map(Result::ok).unwrap()
@@ -366,7 +373,7 @@ impl Load {
         Load { stop, writer, reader, stream: path.stream(1, 1.0) }
     }
 
-    /// In how many places datagrams were lost, one or several in a row; what was carried, in words.
+    /// Returns the number of gaps in the datagrams, and a description of the traffic.
     fn end(self, path: &Path) -> (u64, String) {
         let (sent, received, gaps) = self.stream.end_with_gaps();
         self.stop.store(true, Ordering::Relaxed);
@@ -384,33 +391,33 @@ impl Load {
     }
 }
 
-/// Counts how often the mesh side's root qdisc is put in and taken out, by the kernel's own announcements.
+/// Counts how often the mesh side's root qdisc is added and deleted, by the kernel's notifications.
 struct Exchanges {
     monitor: std::process::Child,
-    told: tempfile::NamedTempFile,
+    output: tempfile::NamedTempFile,
 }
 
 impl Exchanges {
     fn watch(path: &Path) -> Exchanges {
-        let told = tempfile::NamedTempFile::new().unwrap();
+        let output = tempfile::NamedTempFile::new().unwrap();
         let mut command = std::process::Command::new("ip");
         command.args(["netns", "exec", &path.gateway.name, "stdbuf", "-oL", "tc", "monitor"]);
-        command.stdout(told.reopen().unwrap()).stderr(std::process::Stdio::null());
+        command.stdout(output.reopen().unwrap()).stderr(std::process::Stdio::null());
         let monitor = command.spawn().unwrap();
-        // Until it listens: it tells of a qdisc that comes and goes.
-        let heard = || !std::fs::read_to_string(told.path()).unwrap().is_empty();
-        while !heard() {
+        // Until it reports a qdisc that is added and deleted.
+        let listening = || !std::fs::read_to_string(output.path()).unwrap().is_empty();
+        while !listening() {
             path.gateway.sh("tc qdisc replace dev lo root pfifo");
             path.gateway.sh("tc qdisc del dev lo root");
         }
-        Exchanges { monitor, told }
+        Exchanges { monitor, output }
     }
 
-    /// Each that was taken out had been put in.
+    /// Each qdisc that was deleted had been added.
     fn end(mut self) -> u64 {
         self.stop();
-        let told = std::fs::read_to_string(self.told.path()).unwrap();
-        let out = told.lines().filter(|l| l.starts_with("deleted qdisc htb fa1: dev mesh root"));
+        let output = std::fs::read_to_string(self.output.path()).unwrap();
+        let out = output.lines().filter(|l| l.starts_with("deleted qdisc htb fa1: dev mesh root"));
         2 * out.count() as u64
     }
 

@@ -1,4 +1,4 @@
-//! Interfaces, disks, rules and processes that do what they should not; what is somebody else's stays.
+//! Faults of interfaces, disks, rules and processes; foreign objects stay.
 
 use crate::common::{Box, Path, Pause, config, root, sh};
 use nix::sys::signal::Signal;
@@ -18,14 +18,14 @@ fn an_interface_that_goes_and_comes_back() {
         assert!(path.flows());
     }
     b.wait_event("interface.lost");
-    // Only switched off and on: classes stay.
+    // Only down and up: classes stay.
     path.gateway.sh("ip link set mesh down");
     b.wait_event("interface.down");
     path.gateway.sh("ip link set mesh up");
     path.gateway.sh("ip route replace 10.1.0.0/16 via 10.98.0.2");
     b.wait_running();
     assert!(path.flows());
-    // Somebody deletes our queue: it comes back.
+    // Another program deletes our queue: it is restored.
     path.gateway.sh("tc qdisc del dev mesh root");
     b.wait("absent or back", |s| {
         s["events"]
@@ -40,7 +40,7 @@ fn an_interface_that_goes_and_comes_back() {
 }
 
 #[test]
-fn a_daemon_that_stands_still_is_overruled_and_comes_back() {
+fn a_stopped_daemon_is_overruled_and_recovers() {
     let Some(_one) = root("a_daemon_that_stands_still") else { return };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
@@ -75,7 +75,7 @@ fn a_daemon_that_stands_still_is_overruled_and_comes_back() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// A disk that is full, and one that cannot be written: an event, and the daemon goes on.
+/// A full disk and a read-only one: an event, and the daemon continues.
 #[test]
 fn disks_that_do_not_write() {
     let Some(_one) = root("disks_that_do_not_write") else { return };
@@ -87,7 +87,7 @@ fn disks_that_do_not_write() {
     for options in ["size=4k", "size=64k,ro"] {
         sh(&format!("mount -t tmpfs -o {options} tmpfs {at}"));
         if options == "size=4k" {
-            // The only page is taken.
+            // The only page is in use.
             std::fs::write(disk.join("full"), [1; 4096]).unwrap();
         }
         let _ = std::fs::remove_file(b.file("log"));
@@ -108,7 +108,7 @@ fn disks_that_do_not_write() {
 }
 
 #[test]
-fn what_is_somebody_elses_stays() {
+fn foreign_objects_stay() {
     let Some(_one) = root("what_is_somebody_elses") else { return };
     let path = Path::new();
     path.gateway.sh("tc qdisc add dev wan root handle 7: tbf rate 50mbit burst 10k limit 30000");
@@ -119,7 +119,7 @@ fn what_is_somebody_elses_stays() {
     assert!(b.log().contains("not ours"), "{}", b.log());
     assert!(path.gateway.sh("tc qdisc show dev wan").contains("tbf 7:"));
     assert!(path.flows());
-    // The operator makes room.
+    // The operator removes the foreign queue.
     path.gateway.sh("tc qdisc del dev wan root");
     b.wait_running();
     daemon.end(Signal::SIGTERM);
@@ -128,9 +128,9 @@ fn what_is_somebody_elses_stays() {
     assert!(path.gateway.sh("nft list tables").contains("operator"));
 }
 
-/// As a firewall does that is loaded anew.
+/// A flushed rule set, as by a firewall that is reloaded.
 #[test]
-fn a_flushed_rule_set_is_put_back_and_said() {
+fn a_flushed_rule_set_is_restored_and_reported() {
     let Some(_one) = root("a_flushed_rule_set") else { return };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
@@ -168,7 +168,7 @@ fn two_daemons_do_not_share_an_interface() {
     let other = Box::new(&path, &config("apply", "fifo", ""));
     assert_eq!(other.start().exit_code(), Some(2));
     assert!(other.log().contains("another daemon uses the interface mesh"), "{}", other.log());
-    // Nor does its `reset` pull the carpet.
+    // Nor does its `reset` remove anything.
     let (code, _, err) = other.command(&["reset"]);
     assert!(code == 2 && err.contains("the daemon is running"), "{err}");
     assert!(path.ours().contains("mesh"));
@@ -186,7 +186,7 @@ fn a_renamed_interface_is_noticed() {
     path.gateway.sh("ip link set mesh name mesh9");
     path.gateway.sh("ip link set mesh9 up");
     b.wait("absent", |s| s["phase"] == "absent");
-    assert!(b.log().contains("it is called `mesh9` now"), "{}", b.log());
+    assert!(b.log().contains("it was renamed to `mesh9`"), "{}", b.log());
     assert!(!path.gateway.sh("tc qdisc show dev mesh9").contains("fa1:"), "nothing of ours on it");
     path.gateway.sh("ip link set mesh9 down");
     path.gateway.sh("ip link set mesh9 name mesh");

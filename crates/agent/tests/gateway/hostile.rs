@@ -14,14 +14,14 @@ use serde_json::Value;
 use crate::common::{Box, Path, Pause, SUBSCRIBERS, config, root};
 use crate::deaths::{holders, within_a_minute};
 
-/// Bytes of memory of a process, as `VmRSS`.
+/// Returns the memory of a process (`VmRSS`), bytes.
 fn resident(pid: i32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
     line.trim().strip_suffix(" kB").unwrap().trim().parse::<usize>().unwrap() * 1024
 }
 
-/// Connects with a small receive buffer, asks for the page and reads nothing.
+/// Connects with a small receive buffer, requests the page and reads nothing.
 fn slow_reader(address: SocketAddr) -> TcpStream {
     let SocketAddr::V4(address) = address else { panic!("{address}") };
     let socket =
@@ -33,14 +33,16 @@ fn slow_reader(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// 64 readers that read nothing, for longer than a connection may last: the daemon's memory grows by
-/// a few pages, not by one per reader, and a reader that reads has its page.
+/// 64 readers that read nothing, for longer than the longest connection: memory grows by a few
+/// pages.
+///
+/// It does not grow by one page per reader, and a reader that reads gets its page.
 #[test]
 fn slow_readers_of_the_metrics_take_no_memory() {
     const HOMES: usize = 4000;
     let Some(_one) = root("slow_readers_of_the_metrics") else { return };
     let path = Path::new();
-    // Nothing is installed: the page is as long without an interface.
+    // Nothing is installed: the page has the same length without an interface.
     let mut text = "mode = \"apply\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"absent\"\n\
         [wired]\ninterface = \"wan\"\n[control]\nuse = \"fifo\"\n"
         .to_owned();
@@ -82,8 +84,10 @@ fn slow_readers_of_the_metrics_take_no_memory() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// The guard of a killed daemon is stopped, and wakes when the next daemon limits. (The kernel wakes
-/// a stopped process whose parent dies, so it is stopped before and after.)
+/// A guard of a killed daemon that is stopped, and wakes when the next daemon sets limits.
+///
+/// (The kernel wakes a stopped process when its parent dies, so it is stopped before and after
+/// that.)
 #[test]
 fn a_guard_that_wakes_late_lifts_nothing_of_the_next_daemon() {
     let Some(_one) = root("a_guard_that_wakes_late") else { return };
@@ -107,7 +111,7 @@ fn a_guard_that_wakes_late_lifts_nothing_of_the_next_daemon() {
         let guard = guard_of(b);
         kill(guard, Signal::SIGSTOP).unwrap();
         daemon.end(Signal::SIGKILL);
-        // On a busy machine the guard may have done its work and ended.
+        // On a busy machine the guard may have finished.
         let _ = kill(guard, Signal::SIGSTOP);
         guard
     };
@@ -131,7 +135,7 @@ fn a_guard_that_wakes_late_lifts_nothing_of_the_next_daemon() {
     assert_eq!(last.end(Signal::SIGTERM), Some(0));
 }
 
-/// Waits for what must come within seconds; a busy machine has longer.
+/// Waits for an event that must come within seconds; a busy machine has more time.
 fn soon(what: &str, b: &Box, holds: impl Fn() -> bool) -> Duration {
     let (start, mut pause) = (Instant::now(), Pause::new());
     while !holds() {
@@ -141,8 +145,8 @@ fn soon(what: &str, b: &Box, holds: impl Fn() -> bool) -> Duration {
     start.elapsed()
 }
 
-/// A rate that was changed by hand, all rates lifted by hand, an element that points to another
-/// class, a table that was switched off: put right within two looks.
+/// A rate changed by hand, all rates lifted by hand, an element of another class, a dormant table:
+/// each is repaired within two audits.
 #[test]
 fn limits_that_other_programs_change_are_set_again() {
     let Some(_one) = root("limits_that_other_programs_change") else { return };
@@ -182,10 +186,10 @@ fn limits_that_other_programs_change_are_set_again() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// A chain behind ours that sets the priority, and the mesh interface in a bridge: limits do not
-/// act, and `status` says so, until they do.
+/// A later chain that sets the priority, and the mesh interface in a bridge: `status` reports
+/// ineffective limits.
 #[test]
-fn limits_that_do_not_act_are_not_called_running() {
+fn ineffective_limits_are_not_reported_as_running() {
     let Some(_one) = root("limits_that_do_not_act") else { return };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
@@ -213,13 +217,13 @@ fn limits_that_do_not_act_are_not_called_running() {
     assert!(status["faults"][0].as_str().unwrap().contains("down: of "), "{status}");
     path.gateway.sh("nft delete table inet other");
     b.wait_running();
-    // Every packet into the class of one home: counters agree, so that the rule itself is found.
+    // Every packet in the class of one home: counters agree, so the rule itself has to be found.
     path.gateway.sh("nft add table ip other ; add chain ip other post \
          { type filter hook postrouting priority 100 ; } ; \
          add rule ip other post oif mesh meta priority set fa1:1");
     let status = b.wait("degraded", |s| s["phase"] == "degraded");
     let fault = status["faults"][0].as_str().unwrap();
-    let rule = "chain `ip other post` of another program gives packets class fa1:1";
+    let rule = "chain `ip other post` of another program moves packets of all subscribers into class fa1:1";
     assert!(fault.contains(rule), "{status}");
     path.gateway.sh("nft delete table ip other");
     b.wait_running();
@@ -227,8 +231,10 @@ fn limits_that_do_not_act_are_not_called_running() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Rules with maps and filters that give a class are named. A program, and a rule that computes a
-/// priority, are a warning and no fault. Filters with actions: `kernel/filters.rs`.
+/// Rules with maps and filters that set a class are named; programs and computed priorities are a
+/// warning.
+///
+/// Filters with actions are in `kernel/filters.rs`.
 #[test]
 fn classes_that_maps_and_filters_change_are_named() {
     let Some(_one) = root("classes_that_maps_and_filters_change") else { return };
@@ -256,7 +262,8 @@ fn classes_that_maps_and_filters_change_are_named() {
         path.gateway.sh(&make);
         let status = b.wait("degraded", |s| s["phase"] == "degraded");
         let fault = status["faults"][0].as_str().unwrap();
-        let gives = format!("{by} of another program gives packets class fa1:1");
+        let gives =
+            format!("{by} of another program moves packets of all subscribers into class fa1:1");
         assert!(fault.contains(&gives), "{make}: {fault}");
         b.wait_event("classifier.foreign");
         path.gateway.sh(undo);
@@ -289,7 +296,7 @@ fn classes_that_maps_and_filters_change_are_named() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Where the daemon keeps its state something else lies: it starts, and says so in one line.
+/// Another object in place of the daemon's state: it starts and reports it in one line.
 #[test]
 fn special_files_in_place_of_the_state_are_refused() {
     let Some(_one) = root("special_files_in_place_of_the_state") else { return };
@@ -333,9 +340,9 @@ fn special_files_in_place_of_the_state_are_refused() {
     }
 }
 
-/// The file is being edited, and wrong; the daemon runs on.
+/// An invalid file while it is edited; the daemon continues.
 #[test]
-fn a_living_daemon_answers_whatever_its_file_says() {
+fn a_running_daemon_responds_with_an_invalid_file() {
     let Some(_one) = root("a_living_daemon_answers") else { return };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
@@ -371,7 +378,7 @@ fn a_living_daemon_answers_whatever_its_file_says() {
     b.write(&good);
 }
 
-/// The MTU grows under queues that let through no larger packet: classes keep their limits.
+/// The MTU grows under queues that pass no larger packet: classes keep their limits.
 #[test]
 fn a_growing_mtu_takes_no_limit_away() {
     let Some(_one) = root("a_growing_mtu") else { return };
@@ -400,8 +407,9 @@ fn a_growing_mtu_takes_no_limit_away() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// `nft` does not end: the daemon answers, the limits of the others are kept up, `status` names the
-/// program, and the change is made when it can be.
+/// `nft` does not end: the daemon responds, other limits are renewed, and the change follows later.
+///
+/// `status` names the program.
 #[test]
 fn a_hung_nft_stops_nothing_else() {
     let Some(_one) = root("a_hung_nft") else { return };
@@ -432,7 +440,7 @@ fn a_hung_nft_stops_nothing_else() {
     daemon.signal(Signal::SIGHUP);
     let status = b.wait("degraded", |s| s["phase"] == "degraded");
     assert!(status["faults"][0].as_str().unwrap().contains("nft has not ended"), "{status}");
-    // Longer than limits last without being renewed.
+    // Longer than limits last without renewal.
     let end = Instant::now() + Duration::from_secs(14);
     let mut longest = Duration::ZERO;
     while Instant::now() < end {

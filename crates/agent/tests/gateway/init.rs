@@ -28,14 +28,14 @@ impl Drop for Background {
     }
 }
 
-/// A box without a configuration.
+/// Returns a box without a configuration.
 fn empty(path: &Path) -> Box {
     let b = Box::new(path, "");
     std::fs::remove_file(b.file("gateway.toml")).unwrap();
     b
 }
 
-/// Runs `init` with `--json`: exit code, output, standard error.
+/// Runs `init` with `--json`; returns exit code, output and standard error.
 fn init(b: &Box, words: &[&str]) -> (i32, Value, String) {
     let mut command = b.program();
     let out = command.args(["init", "--json"]).args(words).output().unwrap();
@@ -44,7 +44,8 @@ fn init(b: &Box, words: &[&str]) -> (i32, Value, String) {
     (out.status.code().unwrap_or(-1), value, err)
 }
 
-/// A server in the gateway's namespace that sends the same bytes to every client, and then closes or hangs.
+/// Starts a server in the gateway's namespace that sends the same bytes to every client, and then
+/// closes or hangs.
 fn server(path: &Path, address: &'static str, answer: fn(&str) -> Vec<u8>, closes: bool) {
     let listener = path.gateway.spawn(move || std::net::TcpListener::bind(address).unwrap());
     let listener = listener.join().unwrap();
@@ -62,8 +63,10 @@ fn server(path: &Path, address: &'static str, answer: fn(&str) -> Vec<u8>, close
     });
 }
 
-/// The commands of an operator after the package: `init`, `check`, `run`, `apply`, `status`. `home`: the name of the
-/// home that is shown.
+/// Runs the commands of an operator after the installation: `init`, `check`, `run`, `apply`,
+/// `status`.
+///
+/// `home`: the name of the home that is shown.
 fn five_commands(b: &Box, path: &Path, kind: &str, home: &str) {
     let file = b.file("gateway.toml").display().to_string();
     let out = b.program_says(&["init", "--output", &file]);
@@ -75,7 +78,7 @@ fn five_commands(b: &Box, path: &Path, kind: &str, home: &str) {
         text.contains("mode = \"observe\"") && text.contains(&format!("#name = \"{home}\"")),
         "{text}"
     );
-    // Only the paths of the test are its own.
+    // Only the paths are the test's.
     b.write(&text.replace("plan = \"home\"\n\n", "plan = \"home\"\nevery = \"1 s\"\n\n"));
     let (code, out, err) = b.command(&["check"]);
     assert_eq!(code, 0, "{kind}: {out}{err}\n{text}");
@@ -125,7 +128,7 @@ fn five_commands_with_babeld() {
     while !path.gateway.sh("ip route show").contains("10.1.0.0/16") {
         pause.take();
     }
-    // On a busy machine babeld loses its neighbour for a while, and the home with it.
+    // On a busy machine babeld loses its neighbour for a while, and so the home.
     let end = Instant::now() + Duration::from_secs(120);
     let found = loop {
         let (_, found, _) = init(&b, &[]);
@@ -167,7 +170,7 @@ fn five_commands_with_jsoninfo() {
     five_commands(&empty(&path), &path, "jsoninfo", "10.98.0.2");
 }
 
-/// The kernel's routes are the last resort; a file goes first if it is named.
+/// The kernel's routes are the last choice; a named file takes precedence.
 #[test]
 fn five_commands_with_routes_and_a_map() {
     let Some(_one) = root("five_commands_with_routes_and_a_map") else { return };
@@ -200,7 +203,7 @@ fn five_commands_with_routes_and_a_map() {
     assert!(code == 2 && err.contains("exists; expected a free path, or --force"), "{err}");
     let forced = [&of_map[..], &["--force"]].concat();
     assert_eq!(init(&b, &forced).0, 0);
-    // Names that are no names: refused by the reader, and counted.
+    // Invalid names are refused by the reader, and counted.
     for name in ["a\\nb = 1", "\\u001b[2J", "\\u202e", &"x".repeat(10_000), "(unmapped)"] {
         std::fs::write(&map, graph(name)).unwrap();
         let (code, found, err) = init(&b, &forced[..2]);
@@ -210,7 +213,7 @@ fn five_commands_with_routes_and_a_map() {
     }
 }
 
-/// Daemons that lie, hang, send half lines or without end: each is named, none stops the rest, and nothing is written.
+/// Daemons with false, truncated, endless or no responses: each is named, and nothing is written.
 #[test]
 fn hostile_daemons_are_named() {
     let Some(_one) = root("hostile_daemons_are_named") else { return };
@@ -219,14 +222,15 @@ fn hostile_daemons_are_named() {
     server(&path, "[::1]:33123", half, true);
     // Hangs after a greeting.
     server(&path, "127.0.0.1:33123", |_| b"BABEL 1.0\n".to_vec(), false);
-    // Lies: an escape sequence, a network that is everything, the gateway's own uplink, a number where text belongs.
+    // False entries: an escape sequence, a network of all addresses, the gateway's uplink, a number
+    // in place of text.
     let lies = |_: &str| {
         b"{\"routes\": [{\"destination\": \"0.0.0.0\", \"genmask\": 0}, {\"destination\": \"\\u001b[2J\", \"genmask\": 32},
            {\"destination\": 7, \"genmask\": -1}, {\"destination\": \"127.0.0.1\", \"genmask\": 32}, 3, null]}"
             .to_vec()
     };
     server(&path, "127.0.0.1:9090", lies, true);
-    // Refuses with a terminal's escape sequence.
+    // A refusal with a terminal's escape sequence.
     let refuses = |_: &str| b"BABEL 1.0\nbad \x1b[2J\x1b]0;x\x07 syntax\n".to_vec();
     server(&path, "127.0.0.1:33124", refuses, false);
     path.gateway.sh("ip route del 10.1.0.0/16");
@@ -237,10 +241,10 @@ fn hostile_daemons_are_named() {
     assert!(err.contains("not enough information"), "{err}");
     assert_eq!((&found["source"], &found["written"]), (&Value::Null, &Value::Null), "{found}");
     let to_do = found["to_do"].to_string();
-    for told in
+    for message in
         ["babel [::1]:33123: truncated response", "babel 127.0.0.1:33123: no response within"]
     {
-        assert!(to_do.contains(told), "{told}: {to_do}");
+        assert!(to_do.contains(message), "{message}: {to_do}");
     }
     assert!(found["sources"].to_string().contains("\"malformed\""), "{found}");
     assert!(std::fs::metadata(&file).is_err(), "nothing is written");
@@ -248,7 +252,7 @@ fn hostile_daemons_are_named() {
     let out = command.args(["init", "--babel", "127.0.0.1:33124"]).output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(text.contains("FAILED: refused: bad") && !text.contains('\u{1b}'), "{text:?}");
-    // With a route there is a source, and the daemons are named in the configuration, in comments.
+    // With a route there is a source, and comments of the configuration name the daemons.
     path.gateway.sh("ip route add 10.1.0.0/16 via 10.98.0.2");
     let (code, found, err) = init(&b, &["--output", &file]);
     assert_eq!((code, &found["source"]), (0, &"routes".into()), "{err}{found}");

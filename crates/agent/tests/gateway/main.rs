@@ -1,5 +1,6 @@
 //! The daemon on real kernels: four network namespaces, real packets, real signals.
-//! Skipped, with a line that says so, without root.
+//!
+//! Without root the tests are skipped with a message.
 
 #![allow(clippy::disallowed_methods)] // real time passes here
 

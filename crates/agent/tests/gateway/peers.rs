@@ -1,4 +1,5 @@
-//! Two daemons that tell each other over the wire, with somebody in its middle who sees, keeps, drops and repeats.
+//! Two daemons that exchange messages, with an attacker between them that reads, stores, drops and
+//! replays.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
@@ -17,13 +18,13 @@ const FIRST: &str = "192.0.2.1:5247";
 const SECOND: &str = "192.0.2.2:5247";
 const MIDDLE: &str = "192.0.2.3:5247";
 
-/// For whom, and what.
+/// Receiver and datagram.
 type Datagram = (SocketAddr, Vec<u8>);
 
-/// Whoever is on the path: each gateway takes his address for the other's.
+/// An attacker on the path: each gateway takes its address for the other's.
 struct Middle {
     socket: Arc<UdpSocket>,
-    /// What has come by.
+    /// Datagrams that have passed.
     kept: Arc<Mutex<Vec<Datagram>>>,
     drops: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -55,13 +56,13 @@ impl Middle {
         Middle { socket, kept, drops, stop, thread: Some(thread) }
     }
 
-    /// Says all of it again to one of the two.
+    /// Replays all datagrams to one of the two.
     fn repeat(&self, to: &str) -> usize {
         let to: SocketAddr = to.parse().unwrap();
         let kept = self.kept.lock().unwrap().clone();
         let mut said = 0;
         for (to, bytes) in kept.iter().filter(|k| k.0 == to) {
-            // Slowly enough to be looked at rather than cut off as a flood.
+            // Slowly, so that they are examined and not dropped as a flood.
             std::thread::sleep(Duration::from_millis(3));
             self.socket.send_to(bytes, to).unwrap();
             said += 1;
@@ -79,7 +80,7 @@ impl Drop for Middle {
     }
 }
 
-/// A gateway with a key made by the program.
+/// Returns a gateway with a key made by the program.
 fn gateway(path: &Path, number: u32, listen: &str, key: &str, homes: &str) -> Box {
     let text = config("apply", "rtt+peers", "").replace("epoch = 1\n", "");
     let b = Box::new(path, &text);
@@ -123,14 +124,14 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     let b = gateway(&second, 2, SECOND, &key, "10.2.");
     let first_daemon = a.start();
     let mut second_daemon = b.start();
-    a.wait("the second is heard", here);
+    a.wait("the second is active", here);
     let status = b.wait("the first governs", |s| s["peers"]["governed_by"] == 1);
     assert_eq!((peer(&status, "number"), &status["phase"]), (&1.into(), &"running".into()));
 
-    // Homes of both send more than the mesh carries: what one may is decided where the other is.
+    // Homes of both send more than the mesh carries: the limits of one are decided at the other.
     let streams = [first.stream(1, 6.0), second.stream(1, 6.0), second.stream(2, 6.0)];
-    let told = |s: &Value| s["events"].to_string().contains("rtt.peer-told");
-    b.wait("a limit by the first", told);
+    let limited = |s: &Value| s["events"].to_string().contains("rtt.peer-told");
+    b.wait("a limit by the first", limited);
     let (code, why, _) = b.command(&["why", "sub 1"]);
     assert!(code == 0 && why.contains("governed by gateway 1"), "{why}");
     let (_, why, _) = a.command(&["why", "sub 1"]);
@@ -144,7 +145,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
 
-    // What was said before is said again: nothing of it counts.
+    // Earlier datagrams are replayed: none is accepted.
     let before = a.wait("nothing", |_| true);
     let again = middle.repeat(FIRST) as u64;
     assert!(again > 2, "{again}");
@@ -152,9 +153,9 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
         rejected(s, "replayed") >= rejected(&before, "replayed") + again && here(s)
     });
 
-    // Killed, and its earlier words repeated: the second goes on alone.
+    // Killed, and its datagrams replayed: the second continues alone.
     assert_eq!(first_daemon.end(Signal::SIGKILL), None);
-    b.wait("the first is silent", |s| !here(s));
+    b.wait("the first has timed out", |s| !here(s));
     middle.repeat(SECOND);
     let status = b.wait("it governs itself", |s| s["peers"]["governed_by"].is_null());
     assert!(!here(&status) && status["phase"] == "running", "{status}");
@@ -162,13 +163,13 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     assert!(b.command(&["why", "sub 1"]).1.contains("governed alone: no other gateway is active"));
     streams.into_iter().for_each(|s| _ = s.end());
 
-    // And back, whatever it has forgotten.
+    // Restarted, without its state.
     std::fs::remove_dir_all(a.file("state")).unwrap();
     let first_daemon = a.start();
     let status = b.wait("the first governs again", |s| here(s) && s["peers"]["governed_by"] == 1);
     assert_eq!(peer(&status, "starts"), 2);
 
-    // The second starts anew: of all that was ever said to it nothing counts.
+    // The second restarts: no earlier datagram to it is accepted.
     assert_eq!(second_daemon.end(Signal::SIGTERM), Some(0));
     middle.drops.store(true, Ordering::Relaxed);
     second_daemon = b.start();
@@ -180,9 +181,9 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     middle.drops.store(false, Ordering::Relaxed);
     b.wait("they meet again", here);
 
-    // With another key it is nobody, which both say; each governs its own.
+    // With another key it is not accepted, which both report; each governs its own homes.
     assert_eq!(second_daemon.end(Signal::SIGTERM), Some(0));
-    a.wait("the second is silent", |s| !here(s));
+    a.wait("the second has timed out", |s| !here(s));
     set_key(&b, &probe.program_says(&["key"]));
     let second_daemon = b.start();
     for g in [&a, &b] {
@@ -196,8 +197,10 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     assert_eq!(second_daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Three homes with ten connections each behind one gateway, one with a single connection behind the other, and one
-/// air. Where each gateway governs alone who has what is chance: the one home had 1.9 times its share.
+/// Three homes with ten connections each at one gateway, one with one connection at the other, in
+/// one collision domain.
+///
+/// If each gateway governs alone, shares depend on chance: the one home had 1.9 times its share.
 #[test]
 fn homes_behind_two_gateways_have_the_same_share() {
     let Some(_one) = root("homes_behind_two_gateways") else { return };
@@ -215,7 +218,7 @@ fn homes_behind_two_gateways_have_the_same_share() {
         }
     }
     let modest = Meter::tcp(&second.wired, &second.subs, "10.2.1.1:5100");
-    // A quarter of what the mesh carries is its share.
+    // Its share is a quarter of the mesh's capacity.
     let share = |seconds| {
         let all = || (modest.received(), greedy.iter().map(Meter::received).sum::<u64>());
         let before = all();
@@ -224,7 +227,7 @@ fn homes_behind_two_gateways_have_the_same_share() {
         let (one, others) = (after.0 - before.0, after.1 - before.1);
         4.0 * one as f64 / (one + others) as f64
     };
-    // Each for itself first: the same control without a word to the other.
+    // First each alone: the same control without messages.
     let alone = [(&a, &first), (&b, &second)].map(|(g, path)| {
         let text = std::fs::read_to_string(g.file("gateway.toml")).unwrap();
         let cut = text.find("[peers]").unwrap();
@@ -247,7 +250,8 @@ fn homes_behind_two_gateways_have_the_same_share() {
     daemons.into_iter().for_each(|d| assert_eq!(d.end(Signal::SIGTERM), Some(0)));
 }
 
-/// Nothing of the exchange is worth an end: what is wrong with it is said, and mended while it runs.
+/// Faults of the exchange do not end the daemon: they are reported, and can be repaired while it
+/// runs.
 #[test]
 fn a_gateway_without_key_or_address_governs_alone() {
     let Some(_one) = root("a_gateway_without_key") else { return };
@@ -267,7 +271,7 @@ fn a_gateway_without_key_or_address_governs_alone() {
     assert!(text.contains("messages of other gateways cannot be received: "), "{text}");
     set_key(&b, &key);
     b.wait("it was mended", |s| s["peers"]["problem"].is_null());
-    // A reload does not take other peers.
+    // A reload does not change the peers.
     let text = std::fs::read_to_string(b.file("gateway.toml")).unwrap();
     b.write(&text.replace("number = 2", "number = 3"));
     let (code, out, err) = b.command(&["reload"]);

@@ -1,4 +1,4 @@
-//! Who gets what: shares, queues, who is found and who is made up.
+//! Shares and queues of configured, discovered and unknown subscribers.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::common::{Box, Path, Stream, config, jain, rates, root};
 use nix::sys::signal::Signal;
 
-/// What each stream gets over some seconds, once their Jain index is `there`: a busy machine delays senders (the
-/// fast one most) and epochs.
+/// Returns the rates of streams over some seconds, once their Jain index fulfils `there`.
+///
+/// A busy machine delays epochs and senders, most of all the fast one.
 fn rates_once(streams: &[Stream], seconds: u64, there: impl Fn(f64) -> bool) -> Vec<f64> {
     let mut seen = Vec::new();
     for _ in 0..20 {
@@ -32,7 +33,7 @@ fn pfrc_makes_an_unfair_path_fair() {
     std::thread::sleep(Duration::from_secs(2));
     let before = rates_once(&streams, 4, |jain| jain < 0.85);
     assert!(jain(&before) < 0.85, "it was fair already: {before:?}");
-    // Observing says what it would do and does nothing.
+    // In mode observe it reports intended limits and sets none.
     let why = b.json(&["why", "sub 1"]).unwrap();
     let way = &why["ways"][0];
     assert!(way["limit_bits_per_second"].is_null(), "{way}");
@@ -52,7 +53,7 @@ fn pfrc_makes_an_unfair_path_fair() {
     let why = b.json(&["why", "sub 1"]).unwrap();
     assert!(why["ways"][0]["last_change"]["code"].as_str().unwrap().starts_with("pfrc."), "{why}");
 
-    // The metrics say the same.
+    // The metrics have the same values.
     let page = path.gateway.spawn(|| {
         let mut stream = std::net::TcpStream::connect("127.0.0.1:9742").unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
@@ -96,15 +97,15 @@ fn subscribers_are_discovered_from_routes_and_go_with_them() {
         let all = s["subscribers"].as_array().unwrap();
         all.iter().all(|s| s["ways"][0]["limit_bits_per_second"] == 2_000_000)
     });
-    // A source that does not answer is named and takes nobody away.
+    // A source that does not respond is named, and its homes stay.
     b.wait_event("source.failed");
     path.gateway.sh("ip route del 10.77.1.0/24");
     b.wait("gone", |s| !has("10.77.1.0/24")(s));
     daemon.end(Signal::SIGTERM);
 }
 
-/// Whoever is not in the configuration shares one class with all others who are not, and what the
-/// gateway itself sends is not theirs.
+/// All traffic without a configured subscriber shares one class; the gateway's own traffic is not
+/// in it.
 #[test]
 fn made_up_addresses_gain_nothing() {
     let Some(_one) = root("made_up_addresses") else { return };
@@ -119,7 +120,7 @@ fn made_up_addresses_gain_nothing() {
     b.wait_running();
     let streams: Vec<_> = [1, 2, 3].map(|i| path.stream(i, 2.0)).into();
     std::thread::sleep(Duration::from_secs(1));
-    // A busy machine holds up senders and bunches what arrives; that passes.
+    // A busy machine delays senders and bunches arrivals; this passes.
     let mut got = Vec::new();
     let limited = (0..10).any(|_| {
         got = rates(&streams, Duration::from_secs(4));
@@ -142,7 +143,7 @@ fn made_up_addresses_gain_nothing() {
         to.recv(&mut [0; 2000]).unwrap();
     }
     assert!(count() >= before + 5_000, "not in anybody's class");
-    // It is one of those whom `status` shows.
+    // `status` shows it as a subscriber.
     let status = b.json(&["status"]).unwrap();
     assert!(status["subscribers"].to_string().contains("(unmapped)"), "{status}");
     streams.into_iter().for_each(|s| _ = s.end());
@@ -159,8 +160,7 @@ fn made_up_addresses_gain_nothing() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// What a control asks of its classes stands in the kernel, and two words about one queue are one too
-/// many.
+/// The queue that a control requests is in the kernel; a second setting of the queue is refused.
 #[test]
 fn the_queue_of_a_control_is_built_or_refused() {
     let Some(_one) = root("the_queue_of_a_control_is_built_or_refused") else { return };
@@ -187,7 +187,7 @@ fn the_queue_of_a_control_is_built_or_refused() {
     }
 }
 
-/// One identity or two hundred: whoever makes up addresses shares one share with all who do.
+/// One forged identity or two hundred: all forged addresses together have one share.
 #[test]
 fn made_up_addresses_share_one_share() {
     let Some(_one) = root("made_up_addresses_share") else { return };
@@ -198,7 +198,7 @@ fn made_up_addresses_share_one_share() {
     let b = Box::new(&path, &format!("{}{}", &text[..head], &text[known..]));
     let daemon = b.start();
     b.wait_running();
-    // Upstream, from a new address with every packet; beside an honest one.
+    // Upstream, from a new address with every packet, beside a regular subscriber.
     let sink = path.wired.udp("10.99.0.2:6000");
     sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -209,7 +209,8 @@ fn made_up_addresses_share_one_share() {
         let halt = stop.clone();
         std::thread::spawn(move || {
             let mut next = std::time::Instant::now();
-            // Two that keep time lock into phase at a full queue, and one of them has less of it for good.
+            // Two periodic senders lock into phase at a full queue, and one of them permanently
+            // gets less.
             let mut chance = fairmesh_units::Stream::new(sources.len() as u64, "sender");
             for source in sources.iter().cycle() {
                 if halt.load(std::sync::atomic::Ordering::Relaxed) {
@@ -223,7 +224,7 @@ fn made_up_addresses_share_one_share() {
         })
     };
     let many = (0..200).map(|i| path.subs.udp(format!("10.1.50.{i}:0"))).collect();
-    // 7 Mbit/s by 200 identities, 7 by one: more together than the path has.
+    // 7 Mbit/s by 200 identities, 7 by one: more together than the path carries.
     let threads = [
         send(many, Duration::from_micros(1600)),
         send(vec![path.subs.udp("10.1.3.1:0")], Duration::from_micros(1600)),
@@ -239,7 +240,7 @@ fn made_up_addresses_share_one_share() {
                 got[usize::from(from.ip().to_string() == "10.1.3.1")] += n as u64;
             }
         }
-        // Half and half, as two households would have it.
+        // Half and half, as for two households.
         fair = got[1] * 10 > 9 * got[0];
         if fair {
             break;
@@ -249,7 +250,7 @@ fn made_up_addresses_share_one_share() {
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     threads.into_iter().for_each(|t| t.join().unwrap());
     assert!(fair, "{got:?}\n{}", b.log());
-    // And somebody's Ethernet address after the other.
+    // And one Ethernet address after the other.
     let classes = || path.gateway.sh("tc -s class show dev wan classid fa1:fff0");
     let sent = |text: String| {
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -267,6 +268,6 @@ fn made_up_addresses_share_one_share() {
         arrived += u32::from(sink.recv_from(&mut buffer).is_ok());
     }
     assert!(arrived > 10, "{arrived}");
-    assert_eq!(sent(classes()), before, "no way around everybody's class");
+    assert_eq!(sent(classes()), before, "no traffic bypasses the shared class");
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }

@@ -1,4 +1,4 @@
-//! TCP's signs, from real connections through the gateway's interfaces.
+//! TCP signs of real connections through the gateway's interfaces.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use crate::common::{Box, Path, config, root};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// A download of a home that lasts until it is told to end.
+/// A download of a home that lasts until it is ended.
 struct Download {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -94,7 +94,7 @@ fn metrics() -> String {
     text
 }
 
-/// From the address of a home.
+/// Connects from the address of a home.
 fn connect_from(home: usize, to: std::net::SocketAddr) -> TcpStream {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
     use std::os::fd::AsRawFd;
@@ -111,7 +111,7 @@ fn signs(status: &Value, home: usize) -> &Value {
     &all.iter().find(|s| s["name"] == *name).unwrap()["ways"][0]["signs"]
 }
 
-/// The acceptance of the whole: real TCP, what the daemon sees of it, and what it says of it.
+/// Real TCP connections, and their signs in `status` and `why`.
 #[test]
 fn rtt_sees_what_is_awaited_repeated_and_ended() {
     let Some(_one) = root("rtt_sees_what_is_awaited") else { return };
@@ -129,7 +129,8 @@ fn rtt_sees_what_is_awaited_repeated_and_ended() {
         b.wait("packets are counted", |s| s["signs"]["packets"].as_u64().is_some_and(|n| n > 0));
     assert!(read["signs"]["connections"].as_u64().is_some_and(|n| n >= 2), "{read}");
 
-    // What gets lost behind the gateway is sent again; while all is lost nothing is acknowledged, and that stays so.
+    // Lost packets behind the gateway are retransmitted; while all are lost nothing is
+    // acknowledged.
     let repeated = |s: &Value| signs(s, 1)["repeated"].as_u64().unwrap_or(0);
     let before = repeated(&status);
     path.router.sh("nft add table ip away");
@@ -139,12 +140,12 @@ fn rtt_sees_what_is_awaited_repeated_and_ended() {
     assert!(signs(&status, 1)["awaited_bytes"].as_u64().unwrap() > 0, "{status}");
     path.router.sh("nft delete table ip away");
 
-    // Who has ended has nothing under way.
+    // A connection that has ended has nothing under way.
     first.end();
     second.end();
     b.wait("both have ended", |s| [1, 2].iter().all(|h| signs(s, *h)["awaited_bytes"] == 0));
 
-    // It says so in words and numbers.
+    // The text has the same values.
     let (_, text, _) = b.command(&["why", "sub 1"]);
     assert!(text.contains("TCP: all data is acknowledged"), "{text}");
     let (_, text, _) = b.command(&["status"]);
@@ -155,8 +156,10 @@ fn rtt_sees_what_is_awaited_repeated_and_ended() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// A queue that builds in the mesh shows in the round trip of the home behind it, down and up, under a control that asks for
-/// no headers; the queue of the gateway's own class is not in it.
+/// A queue in the mesh shows in the round trip of the home behind it, in both directions; the queue
+/// of the gateway's own class does not.
+///
+/// The control requests no headers.
 #[test]
 fn a_queue_in_the_mesh_shows_in_the_round_trip() {
     let Some(_one) = root("a_queue_in_the_mesh_shows_in_the_round_trip") else { return };
@@ -195,7 +198,8 @@ fn a_queue_in_the_mesh_shows_in_the_round_trip() {
     }
     down.end();
     up.end();
-    // Without a queue before the mesh a limit holds the home in its own class, and the mesh is empty.
+    // Without a queue in the mesh a limit keeps packets in the home's own class, and the mesh is
+    // empty.
     let own = b.command(&["override", "sub 1", "--rate", "1 Mbit/s", "--for", "1h"]);
     assert_eq!(own.0, 0, "{own:?}");
     let down = Download::of(&path, 1);
@@ -208,7 +212,8 @@ fn a_queue_in_the_mesh_shows_in_the_round_trip() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// `rtt` holds two homes with downloads at one limit, with the round trip below the queue that the mesh could build.
+/// `rtt` keeps two homes with downloads at one limit, with a round trip below that of a full queue
+/// in the mesh.
 #[test]
 fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
     let Some(_one) = root("rtt_holds_homes_at_one_limit_below_a_full_mesh") else { return };
@@ -245,8 +250,10 @@ fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Homes without TCP have round trips by echo probes: with the queue of the mesh and without that of the gateway's class,
-/// seldom, and given up where a home does not answer.
+/// Homes without TCP have round trips by echo probes: with the queue of the mesh, without that of
+/// the class.
+///
+/// Probes are rare, and end if a home does not respond.
 #[test]
 fn homes_without_tcp_are_probed() {
     let Some(_one) = root("homes_without_tcp_are_probed") else { return };
@@ -255,7 +262,7 @@ fn homes_without_tcp_are_probed() {
         path.router
             .sh(&format!("tc qdisc change dev {dev} root tbf rate 8mbit burst 5k limit 300k"));
     }
-    // As a home with a firewall.
+    // Like a home with a firewall.
     path.router.sh("nft add table ip away");
     path.router.sh("nft add chain ip away f { type filter hook forward priority 0 ; }");
     path.router.sh("nft add rule ip away f ip daddr 10.1.2.1 icmp type echo-request drop");
@@ -293,14 +300,14 @@ fn homes_without_tcp_are_probed() {
         stream.end();
     }
 
-    // A queue in the mesh shows: 300 kB at 8 Mbit/s are .3 s.
+    // A queue in the mesh shows: 300 kB at 8 Mbit/s take 0.3 s.
     let own = b.command(&["override", "sub 1", "--rate", "20 Mbit/s", "--for", "1h"]);
     assert_eq!(own.0, 0, "{own:?}");
     let stream = path.stream(1, 12.0);
     b.wait("the queue of the mesh shows", |s| trip(s, 1).is_some_and(|t| t > 0.2));
     stream.end();
 
-    // Off by the configuration, without a restart.
+    // Disabled by a reload.
     let off = config("apply", "rtt", "").replace("epoch = 1\n", "");
     b.write(&off.replace("[plan.all]", "[signs]\nprobe = false\n[plan.all]"));
     daemon.signal(Signal::SIGHUP);
@@ -373,7 +380,7 @@ fn the_spin_bit_gives_the_round_trip_of_quic() {
         let signs = &s["subscribers"][0]["ways"][d]["signs"];
         signs["round_trip_seconds"].as_f64().filter(|_| signs["round_trip_source"] == "spin")
     };
-    // The ends answer within 10 ms.
+    // The ends respond within 10 ms.
     b.wait("both directions have it", |s| (0..2).all(|d| trip(s, d).is_some_and(|t| t < 0.1)));
     let sent = |s: &Value| s["signs"]["probes"]["sent"].as_u64().unwrap();
     let before = b.wait("the first seconds are over", |s| trip(s, 0).is_some());
@@ -387,9 +394,9 @@ fn the_spin_bit_gives_the_round_trip_of_quic() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// UDP beside, and nothing is said of how much of a home's TCP is under way: it would say nothing of the home.
+/// With UDP traffic beside its TCP, the bytes under way of a home are unknown.
 #[test]
-fn who_is_served_by_something_else_has_no_signs() {
+fn a_home_with_mostly_udp_has_no_signs() {
     let Some(_one) = root("who_is_served_by_something_else") else { return };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "rtt", "").replace("epoch = 1\n", ""));
@@ -407,7 +414,9 @@ fn who_is_served_by_something_else_has_no_signs() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// Who asks for no signs has no header read; nor who is told not to, nor who may not. All go on by counters.
+/// Headers are read only if the control or the configuration requests it and the kernel permits it.
+///
+/// Otherwise counters are used.
 #[test]
 fn headers_are_read_by_permission_only() {
     let Some(_one) = root("headers_are_read_by_permission_only") else { return };
@@ -418,7 +427,7 @@ fn headers_are_read_by_permission_only() {
     let daemon = b.start();
     assert!(b.wait_running()["signs"].is_null());
     assert_eq!(sockets(), 0);
-    // Which control it is can change while it runs, and so can what it may.
+    // The control and the permission can change while it runs.
     b.write(&text.replace("[plan.all]", "[signs]\nread = false\n[plan.all]"));
     daemon.signal(Signal::SIGHUP);
     b.wait("off", |s| s["signs"]["state"] == "off");
@@ -427,7 +436,7 @@ fn headers_are_read_by_permission_only() {
     daemon.signal(Signal::SIGHUP);
     b.wait("reading", |s| s["signs"]["state"] == "reading");
     assert_eq!(sockets(), 1);
-    // An interface that is made anew is read anew.
+    // An interface that is created again is read again.
     path.lose_mesh();
     b.wait("nothing to read", |s| s["signs"]["state"] == "unavailable");
     path.restore_mesh();

@@ -1,12 +1,13 @@
-//! Who is meant by an address.
+//! Assignment of addresses to subscribers.
 
 use nix::sys::signal::Signal;
 
 use crate::common::{Box, Path, root};
 use crate::{close_to, exchange};
 
-/// Ten kinds of subscribers at once, nested in each other, each with a limit of its own in both
-/// directions: prefixes of four lengths of either family, an Ethernet address, both families in one.
+/// Ten kinds of subscribers at once, nested in each other, each with a limit in both directions.
+///
+/// Prefixes of four lengths of both families, an Ethernet address, both families in one.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn every_kind_of_address_has_its_limit() {
@@ -35,7 +36,7 @@ fn every_kind_of_address_has_its_limit() {
     let mac = path.router.sh("cat /sys/class/net/r0/address");
     let mac = format!("macs = [\"{}\"]", mac.trim());
     let prefixes = |list: &[&str]| format!("prefixes = {list:?}");
-    // What there is in the configuration, and an address that only this one has.
+    // The addresses in the configuration, and an address that only this subscriber has.
     let kinds = [
         (prefixes(&["10.1.1.9/32"]), "10.1.1.9"),
         (prefixes(&["10.1.1.8/30"]), "10.1.1.10"),
@@ -48,7 +49,7 @@ fn every_kind_of_address_has_its_limit() {
         (prefixes(&["10.1.200.0/24", "fd01:3::/56"]), "10.1.200.1"),
         (mac, "10.1.250.1"),
     ];
-    // Together, a third more than that is less than the mesh router lets through.
+    // A third more than all limits together is less than the mesh router carries.
     let limits: Vec<f64> = (0..kinds.len()).map(|i| 300.0 + 50.0 * i as f64).collect();
     let mut text = "mode = \"apply\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"mesh\"\n[wired]\ninterface = \"wan\"\n\
                     [control]\nuse = \"fifo\"\n[[neighbour]]\nname = \"router\"\ncapacity = \"8 Mbit/s\"\n"

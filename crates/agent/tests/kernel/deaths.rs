@@ -1,4 +1,4 @@
-//! Daemon, guard and rules that go.
+//! End of daemon, guard and rules.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use nix::sys::signal::Signal;
 use crate::common::{Box, Path, config, rates, root, sh};
 use crate::within;
 
-/// Seconds that may be counted, since they are the machine's: how long limits outlive whoever set
-/// them, and how long a gateway goes without them unknowingly.
+/// Duration for which limits outlive their daemon, and for which a gateway lacks them unnoticed.
+///
+/// Seconds are those of the virtual machine.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn deaths_and_floods_in_counted_seconds() {
@@ -22,7 +23,7 @@ fn deaths_and_floods_in_counted_seconds() {
     let streams = vec![path.stream(1, 4.0)];
     let free = || rates(&streams, Duration::from_secs(1))[0] > 2.5e6;
     let guard = b.file("gateway.guard.lock");
-    for (who, daemon_too, guard_too) in
+    for (victim, daemon_too, guard_too) in
         [("the daemon", true, false), ("the guard", false, true), ("both", true, true)]
     {
         let daemon = b.start();
@@ -33,11 +34,11 @@ fn deaths_and_floods_in_counted_seconds() {
         }
         if daemon_too {
             assert_eq!(daemon.end(Signal::SIGKILL), None);
-            // A look at the rate takes a second itself.
+            // Reading the rate takes a second.
             let took = within(11, "free traffic", free);
-            println!("{who} killed: no limit after {took:.1} s");
+            println!("{victim} killed: no limit after {took:.1} s");
         } else {
-            // It goes on, with another guard.
+            // It continues with another guard.
             b.wait_event("guard.gone");
             assert!(!free());
             daemon.end(Signal::SIGTERM);
@@ -63,6 +64,6 @@ fn deaths_and_floods_in_counted_seconds() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
     assert_eq!(b.command(&["reset"]).0, 0);
     assert_eq!(path.ours(), "");
-    assert_eq!(foreign(), before, "somebody else's filter stays");
+    assert_eq!(foreign(), before, "the foreign filter stays");
     drop(streams);
 }

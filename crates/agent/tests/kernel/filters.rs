@@ -1,10 +1,10 @@
-//! Filters of other programs, with classifiers and actions that stock kernels have.
+//! Filters of other programs, with classifiers and actions of stock kernels.
 
 use nix::sys::signal::Signal;
 
 use crate::common::{Box, Path, config, root};
 
-/// Actions that write the priority of packets behind our rules, and filters beside ours.
+/// Actions that write the priority of packets after our rules, and filters beside ours.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn filters_that_change_classes_are_named() {
@@ -14,7 +14,7 @@ fn filters_that_change_classes_are_named() {
     let daemon = b.start();
     b.wait_running();
     path.gateway.sh("tc qdisc add dev mesh clsact");
-    let gives = "of another program gives packets class fa1:1";
+    let gives = "of another program moves packets of all subscribers into class fa1:1";
     let takes = "of another program takes packets out of the class";
     for (parent, filter, kind, effect) in [
         ("egress", "matchall action skbedit priority fa1:1", "matchall", gives),
@@ -38,7 +38,7 @@ fn filters_that_change_classes_are_named() {
         b.wait_running();
     }
     b.wait_event("classifier.foreign");
-    // An action that changes no class is left alone.
+    // An action that changes no class is ignored.
     path.gateway.sh("tc filter add dev mesh egress prio 7 matchall action ok");
     let uptime = |s: &serde_json::Value| s["uptime_seconds"].as_f64().unwrap();
     let from = uptime(&b.wait_running());

@@ -1,4 +1,4 @@
-//! Queues at the end of classes: limits hold with each of them, and none keeps a packet for long.
+//! Queues of classes: limits hold with each of them, and delays are bounded.
 
 use fairmesh_linux::LeafKind;
 use nix::sys::signal::Signal;
@@ -7,10 +7,10 @@ use crate::common::meter::{Meter, measure};
 use crate::common::{self, Box, Path, config, root, run};
 use crate::{PLAN, TCP, UDP, within};
 
-/// Small datagrams of an application that talks ten times a second.
+/// Small datagrams of an application that sends ten times a second, bytes.
 const SMALL: usize = 100;
 
-/// Each leaf there is, in a test of its own.
+/// A test for each leaf.
 macro_rules! each_leaf {
     ($($name:ident: $kind:ident,)*) => {
         $(
@@ -24,7 +24,8 @@ macro_rules! each_leaf {
 
         #[test]
         fn no_leaf_is_forgotten() {
-            // `pfifo` is a control's only (shaping.leaf = "control"), and the last resort of a kernel without the others.
+            // `pfifo` is only for controls (shaping.leaf = "control"), and for a kernel without the
+            // others.
             let offered = LeafKind::ALL.into_iter().filter(|kind| *kind != LeafKind::Pfifo);
             assert_eq!([$(LeafKind::$kind),*].as_slice(), offered.collect::<Vec<_>>());
         }
@@ -38,8 +39,10 @@ each_leaf! {
     every_leaf_sfq: Sfq,
 }
 
-/// Three homes at once, each with the same leaves: one downloads, one uploads, one sends more datagrams both ways than its
-/// limits let through. Beside each load small datagrams of the same home tell how long its queue is.
+/// Three homes with the same leaves: one downloads, one uploads, one exceeds its limits with
+/// datagrams in both directions.
+///
+/// Small datagrams of the same home show the delay of its queue.
 fn holds_limits_both_ways(leaf: LeafKind) {
     let leaf = leaf.name();
     let path = Path::new();
@@ -51,13 +54,14 @@ fn holds_limits_both_ways(leaf: LeafKind) {
     let daemon = b.start();
     let status = b.wait_running();
     assert_eq!(status["leaf"], leaf);
-    // tc shows a `bfifo` as what it is made of, and says what it holds only when asked for everything.
+    // tc shows a `bfifo` as its parts, and its content only with `-r`.
     let shown = if leaf == "bfifo" { "tbf" } else { leaf };
     for (side, bits) in [("mesh", 2e6), ("wan", 1e6)] {
         let there = path.gateway.sh(&format!("tc -r qdisc show dev {side}"));
         let ours = there.lines().filter(|l| l.starts_with(&format!("qdisc {shown} ")));
         assert!(ours.count() >= common::SUBSCRIBERS, "{side}: {there}");
-        // These do not know by themselves what 100 ms at the limit are. It is of packets, the queue's are frames.
+        // These do not compute 100 ms from the limit. The limit is of packets, the queue's length
+        // of frames.
         let bits: f64 = bits * 1514.0 / 1500.0;
         let limit = match leaf {
             "bfifo" => format!("limit {}b", (bits * 0.1 / 8.0) as u32),
@@ -93,7 +97,7 @@ fn holds_limits_both_ways(leaf: LeafKind) {
         let both = [&got[4 + at], &got[8 + at]];
         let beside = if both[0].p95() < both[1].p95() { both[0] } else { both[1] };
         let share = if at < 2 { TCP } else { UDP };
-        // What the small datagrams took is not the load's.
+        // The small datagrams are not part of the load.
         let arrived: usize = both.iter().map(|m| m.delays.len()).sum();
         let wanted = (limit - small * arrived as f64 / 50.0) * share;
         let off = got[at].rate / wanted - 1.0;
@@ -115,8 +119,8 @@ fn holds_limits_both_ways(leaf: LeafKind) {
     assert_eq!(path.ours(), "", "{leaf}");
 }
 
-/// The best there is, which no Debian lacks (fq_codel is no module there); asked for another that is
-/// missing, it says so by name and limits nobody.
+/// The best leaf, which every Debian has (fq_codel is built in), and a missing leaf: it is named,
+/// and no limit is set.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn the_best_leaf_and_one_that_is_missing() {
@@ -131,7 +135,7 @@ fn the_best_leaf_and_one_that_is_missing() {
 
     let list = "/etc/modprobe.d/fairmesh-test.conf";
     std::fs::write(list, "install sch_cake /bin/false\n").unwrap();
-    // The interfaces of tests that ended are taken down after their namespaces.
+    // Interfaces of ended tests are deleted after their namespaces.
     within(20, "sch_cake", || {
         !std::path::Path::new("/sys/module/sch_cake").exists()
             || run("rmmod", &["sch_cake"]).is_some_and(|o| o.status.success())

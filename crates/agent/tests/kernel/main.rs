@@ -1,11 +1,12 @@
-//! The daemon on the kernels that operators have, with what only those have: every leaf and
-//! classifier, radios, batman-adv, Babel. `make test-kernel` runs these in a virtual machine whose
-//! time is counted in instructions (scripts/kernel), so that seconds may be asserted; elsewhere they
-//! are ignored, since they load modules and rename them.
+//! The daemon on operators' kernels, with all leaves and classifiers, radios, batman-adv and Babel.
+//!
+//! `make test-kernel` runs these in a virtual machine whose time is counted in instructions
+//! (scripts/kernel), so that seconds may be asserted. Elsewhere they are ignored, since they load
+//! and rename modules.
 
 #![allow(clippy::disallowed_methods)] // the machine's time passes here
 
-/// Takes the machine, which is the virtual one.
+/// Locks the virtual machine for one test.
 macro_rules! machine {
     ($name:literal) => {{
         assert!(std::env::var_os("FAIRMESH_VM").is_some(), "only in scripts/kernel's machine");
@@ -49,7 +50,7 @@ impl Drop for Background {
     }
 }
 
-/// Waits for something that comes within some seconds of the machine's time.
+/// Waits for a condition, within some seconds of the machine's time.
 fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
     let start = Instant::now();
     while !come() {
@@ -68,10 +69,10 @@ fn close_to(what: &str, got: f64, wanted: f64) {
 
 /// Payload of a limit on Ethernet frames: TCP with timestamps in full frames.
 const TCP: f64 = 1448.0 / 1514.0;
-/// The same of UDP datagrams of 1400 bytes.
+/// Payload of a limit on Ethernet frames: UDP datagrams of 1400 bytes.
 const UDP: f64 = 1400.0 / 1442.0;
 
-/// One subscriber's limits: full datagrams both ways, then a connection each way.
+/// Checks one subscriber's limits: full datagrams in both directions, then a connection in each.
 fn limits(b: &Box, path: &Path, kind: &str) {
     b.wait_running();
     let (home, host) = ((&path.subs, "10.1.1.1:5000"), (&path.wired, "10.99.0.2:5000"));
@@ -83,7 +84,7 @@ fn limits(b: &Box, path: &Path, kind: &str) {
     close_to(&format!("{kind}, UDP up"), udp[1].rate, 1e6 * UDP);
     let down = measure(vec![Meter::tcp(&path.wired, &path.subs, "10.1.1.1:5001")]);
     close_to(&format!("{kind}, TCP down"), down[0].rate, 2e6 * TCP);
-    // Only what comes from the subscriber's address is its.
+    // Only traffic from the subscriber's address belongs to it.
     path.subs.sh("ip route replace default via 10.97.0.1 src 10.1.1.1");
     let up = measure(vec![Meter::tcp(&path.subs, &path.wired, "10.99.0.2:5001")]);
     close_to(&format!("{kind}, TCP up"), up[0].rate, 1e6 * TCP);
@@ -91,7 +92,7 @@ fn limits(b: &Box, path: &Path, kind: &str) {
 
 const PLAN: &str = "down = \"2 Mbit/s\"\nup = \"1 Mbit/s\"";
 
-/// What datagrams of 1400 bytes get through at once, each pair at some rate: bit/s of payload.
+/// Sends datagrams of 1400 bytes between pairs at the same time; returns payload rates, bit/s.
 fn exchange(
     (from, sources): (&Namespace, &[String]),
     (to, sinks): (&Namespace, &[String]),
@@ -102,7 +103,7 @@ fn exchange(
     measure(meters.collect()).into_iter().map(|m| m.rate).collect()
 }
 
-/// Leaves what a program printed where the machine's owner finds it, as a fixture.
+/// Saves the output of a program as a fixture.
 fn keep(name: &str, text: &str) {
     if std::path::Path::new("/out").is_dir() {
         std::fs::write(std::path::Path::new("/out").join(name), text).unwrap();

@@ -1,11 +1,11 @@
-//! A mesh side that is a radio.
+//! A mesh interface that is a radio.
 
 use nix::sys::signal::Signal;
 
 use crate::common::{Box, Path, config, root, run, sh};
 use crate::{PLAN, limits, within};
 
-/// Radios instead of the cable between gateway and mesh router; they leave with the test.
+/// Radios instead of the cable between gateway and mesh router; removed with the test.
 struct Radios;
 
 impl Radios {
@@ -43,8 +43,8 @@ impl Drop for Radios {
     }
 }
 
-/// mac80211 without intermediate queues overwrites priorities (Linux 6.1's hwsim): the daemon finds
-/// another way, and says so, or says that there is none.
+/// mac80211 without intermediate queues overwrites priorities (Linux 6.1's hwsim): marks are used,
+/// or the failure is reported.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn limits_hold_on_a_radio() {

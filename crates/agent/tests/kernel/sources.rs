@@ -1,4 +1,4 @@
-//! Where subscribers are found, and that their limits hold.
+//! Sources of subscribers, and limits of the found ones.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::common::{Box, Path, root, sh};
 use crate::{Background, UDP, close_to, exchange, keep, limits, within};
 
-/// batman-adv between gateway and mesh router; what batctl says names the router, and its limit holds.
+/// batman-adv between gateway and mesh router: batctl's output names the router, and its limit
+/// holds.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn batman_nodes_are_discovered_and_limited() {
@@ -44,7 +45,8 @@ fn batman_nodes_are_discovered_and_limited() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// A map of the mesh in a file, the kernel's routes, its neighbour table: who is found there is limited.
+/// A NetJSON file, the kernel's routes and its neighbour table: subscribers found there are
+/// limited.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn maps_routes_and_neighbours_are_discovered_and_limited() {
@@ -67,7 +69,7 @@ fn maps_routes_and_neighbours_are_discovered_and_limited() {
     );
     let b = Box::new(&path, &text);
     let daemon = b.start();
-    // In the neighbour table once somebody wants to get there.
+    // An address is in the neighbour table after the first packet to it.
     let found = |s: &Value| {
         let _ = path.router.sh("ping -q -c 1 10.98.0.1");
         let peer = path.router.sh("cat /sys/class/net/r0/address");

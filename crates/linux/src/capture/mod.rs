@@ -70,19 +70,24 @@ impl Capture {
     /// # Errors
     /// CAP_NET_RAW is missing, a service manager blocks these sockets, or the kernel has none.
     pub fn open(link: &Link, bytes: usize, udp: bool) -> Result<Self, Error> {
-        let what = || format!("reading TCP's headers on {}", link.name);
+        let what = || format!("reading TCP headers on {}", link.name);
         let failed = || Error::io(what());
         let begins = if link.header == 0 { Begins::Ip } else { Begins::Ethernet };
         // No protocol yet: no packet is queued before filter and ring are in place.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)
-            .map_err(|e| match e {
-                nix::Error::EPERM | nix::Error::EACCES | nix::Error::EAFNOSUPPORT => Error::Missing {
-                    what: format!("the right to read TCP's headers on {} (CAP_NET_RAW, AF_PACKET)", link.name),
-                    hint: "see signs.conf beside the example of the configuration, or set signs.read \
+        let socket =
+            socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(|e| match e {
+                nix::Error::EPERM | nix::Error::EACCES | nix::Error::EAFNOSUPPORT => {
+                    Error::Missing {
+                        what: format!(
+                            "permission to read TCP headers on {} (CAP_NET_RAW, AF_PACKET)",
+                            link.name
+                        ),
+                        hint: "install the example signs.conf for the unit, or set signs.read \
                            = false"
-                        .into(),
-                },
+                            .into(),
+                    }
+                }
                 e => failed()(io::Error::from(e)),
             })?;
         filter::attach(&socket, &filter::program(begins, udp)).map_err(failed())?;
@@ -144,9 +149,9 @@ impl Capture {
         match e.raw_os_error() {
             Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => Error::Gone {
                 interface: self.name.clone(),
-                what: "it is down or was made anew".into(),
+                what: "it is down or was created again".into(),
             },
-            _ => Error::io(format!("reading TCP's headers on {}", self.name))(e),
+            _ => Error::io(format!("reading TCP headers on {}", self.name))(e),
         }
     }
 }

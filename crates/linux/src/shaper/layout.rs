@@ -385,7 +385,7 @@ impl LayoutError {
             Self::InterfaceName(name) => format!("`{name}` is not an interface name"),
             Self::SameInterface(name) => format!("mesh and wired side are both `{name}`"),
             Self::TableName(name) => format!("`{name}` is not a table name"),
-            Self::Handle(handle) => format!("handle {handle:#x} is not free for use"),
+            Self::Handle(handle) => format!("handle {handle:#x} is reserved"),
             Self::Queue(packets) => format!("a queue of {packets} packets"),
             Self::Burst(bytes) => format!("a burst of {bytes} bytes"),
             Self::Class(class) => format!("class {}", class.0),
@@ -417,7 +417,7 @@ impl LayoutError {
             Self::Turn { .. } => format!("{} to {}", Subscriber::TURN, Subscriber::LONGEST_TURN),
             Self::DuplicateClass(_) => "one class for each".into(),
             Self::DuplicatePrefix { .. } | Self::DuplicateMac { .. } => "one".into(),
-            Self::GroupMac { .. } => "a station's address".into(),
+            Self::GroupMac { .. } => "the address of a station".into(),
             Self::Fixed(_) => "the same value, or a new installation".into(),
         }
     }

@@ -330,8 +330,8 @@ impl fmt::Display for Deviation {
             ),
             Deviation::Foreign { by, class: Some(class), list } => write!(
                 f,
-                "{by} of another program gives packets class {class}, whatever subscriber they belong \
-                 to; remove it ({list})"
+                "{by} of another program moves packets of all subscribers into class {class}; \
+                 remove it ({list})"
             ),
             Deviation::Foreign { by, class: None, list } => write!(
                 f,
@@ -344,12 +344,12 @@ impl fmt::Display for Deviation {
             Deviation::Misrouted { direction, classified, arrived, replaced_by } => {
                 write!(
                     f,
-                    "{direction}: of {classified} packets with a class {arrived} arrived in it, because \
+                    "{direction}: only {arrived} of {classified} classified packets reached their class, because \
                      another program sets their priority or mark (nft list ruleset)"
                 )?;
                 match replaced_by {
-                    Some(to) => write!(f, "; they are classified by {to} from now on"),
-                    None => f.write_str("; no other way to classify is left"),
+                    Some(to) => write!(f, "; packets are now classified by {to}"),
+                    None => f.write_str("; no other classifier is available"),
                 }
             }
         }

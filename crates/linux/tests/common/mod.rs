@@ -1,5 +1,5 @@
-//! Network namespaces for tests: a mesh host, the gateway and a wired host in a row, each in a
-//! namespace of its own that ends with the test.
+//! Network namespaces for tests: a mesh host, the gateway and a wired host in a row, removed with
+//! the test.
 #![allow(dead_code)]
 
 pub mod namespace;
@@ -13,8 +13,9 @@ use fairmesh_linux::*;
 
 pub use namespace::{Namespace, ip, run};
 
-/// Whether namespaces can be made here. Says so where not; with `FAIRMESH_NO_SKIP` set that is a
-/// failure.
+/// Returns true if namespaces can be created; otherwise prints why the test is skipped.
+///
+/// With `FAIRMESH_NO_SKIP` set a skipped test fails.
 pub fn root(test: &str) -> bool {
     let able = nix::unistd::geteuid().is_root()
         && run("ip", &["netns", "list"]).is_some_and(|o| o.status.success());
@@ -27,8 +28,10 @@ pub fn root(test: &str) -> bool {
     able
 }
 
-/// Mesh host – gateway – wired host, joined by veth pairs. The mesh host has 10.2.0.0/16 and
-/// fd02::/64 and stands for all subscribers; the wired host is 10.9.0.2 and fd09::2.
+/// Mesh host – gateway – wired host, connected by veth pairs.
+///
+/// The mesh host has 10.2.0.0/16 and fd02::/64, in place of all subscribers; the wired host is
+/// 10.9.0.2 and fd09::2.
 #[derive(Debug)]
 pub struct Path {
     pub mesh: Namespace,
@@ -54,7 +57,7 @@ impl Path {
             ),
         ];
         ip(&[], &links.each_ref().map(String::as_str));
-        // No duplicate address detection: addresses are there at once.
+        // No duplicate address detection: addresses are usable at once.
         for (ns, interface) in [(m, "up0"), (g, "mesh0"), (g, "wan0"), (w, "eth0")] {
             ns.sh(&format!("sysctl -qw net.ipv6.conf.{interface}.accept_dad=0"));
         }
@@ -65,7 +68,7 @@ impl Path {
             "link set up0 up",
             "addr add 10.1.0.2/24 dev up0",
             "addr add fd01::2/64 dev up0 nodad",
-            // Every subscriber's address is here, behind one router of the mesh.
+            // All subscribers' addresses are here, behind one router of the mesh.
             "route add local 10.2.0.0/16 dev lo",
             "route add local fd02::/64 dev lo",
             "route add default via 10.1.0.1",
@@ -98,12 +101,12 @@ impl Path {
         Layout { subscribers, ..Layout::new(name("mesh0"), name("wan0")) }
     }
 
-    /// Data plane in the gateway.
+    /// Opens a data plane in the gateway.
     pub fn plane(&self) -> HtbShaper {
         self.gateway.within(|| HtbShaper::open().unwrap())
     }
 
-    /// Calls the data plane as from inside the gateway.
+    /// Calls the data plane in the gateway's namespace.
     pub fn call<T: Send + 'static>(
         &self,
         plane: &mut Option<HtbShaper>,
@@ -123,7 +126,7 @@ pub fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// A subscriber with one IPv4 address and one IPv6 address: 10.2.x.y and fd02::n.
+/// Returns a subscriber with one IPv4 and one IPv6 address: 10.2.x.y and fd02::n.
 pub fn subscriber(class: u16) -> Subscriber {
     let [hi, lo] = class.to_be_bytes();
     Subscriber::new(
@@ -143,7 +146,7 @@ pub fn v6(class: u16, port: u16) -> SocketAddr {
 
 pub const HOST: &str = "10.9.0.2:6000";
 
-/// Waits for packets on their way.
+/// Waits for packets that are under way.
 pub fn settle() {
     thread::sleep(std::time::Duration::from_millis(150));
 }
@@ -155,7 +158,7 @@ pub fn blast(socket: &UdpSocket, to: SocketAddr, bytes: usize, count: usize) {
     }
 }
 
-/// Waits until `holds`; a minute at most.
+/// Waits until `holds` is true, at most a minute.
 pub fn await_condition(what: &str, holds: impl Fn() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {
@@ -164,7 +167,7 @@ pub fn await_condition(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Waits until `count` datagrams have arrived at a socket; a minute for each at most.
+/// Waits until `count` datagrams have arrived at a socket, at most a minute for each.
 pub fn await_datagrams(socket: &UdpSocket, count: usize) {
     socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
     for received in 0..count {
@@ -173,19 +176,19 @@ pub fn await_datagrams(socket: &UdpSocket, count: usize) {
     }
 }
 
-/// One class's counters.
+/// Returns one class's counters.
 pub fn of(counters: &[ClassCounters], class: u16, direction: Direction) -> ClassCounters {
     let slot = Slot { class: ClassId(class), direction };
     *counters.iter().find(|c| c.slot == slot).unwrap()
 }
 
-/// A change of one class.
+/// Returns a change of one class.
 pub fn change(class: u16, direction: Direction, bits: Option<u64>) -> RateChange {
     let slot = Slot { class: ClassId(class), direction };
     RateChange { slot, rate: bits.map(fairmesh_units::BitRate) }
 }
 
-/// A gateway with a data plane installed.
+/// A gateway with an installed data plane.
 pub struct Bench {
     pub path: Path,
     pub plane: Option<HtbShaper>,
@@ -208,7 +211,7 @@ impl Bench {
         Bench::of(path, plane, layout, installed)
     }
 
-    /// Of a data plane that was installed already.
+    /// Returns a bench with a data plane that is installed already.
     pub fn of(
         path: Path,
         plane: Option<HtbShaper>,
@@ -218,7 +221,7 @@ impl Bench {
         Bench { path, plane, layout, installed, renewed: std::time::Instant::now() }
     }
 
-    /// Another process, which has installed nothing yet.
+    /// Replaces the data plane by that of another process, which has installed nothing yet.
     pub fn another(&mut self) {
         self.plane = Some(self.path.plane());
         self.renewed = std::time::Instant::now();
@@ -228,10 +231,10 @@ impl Bench {
         &mut self,
         call: impl FnOnce(&mut HtbShaper) -> T + Send + 'static,
     ) -> T {
-        // As a daemon does, or limits lapse.
+        // Like a daemon; without renewals limits lapse.
         if self.renewed.elapsed() > std::time::Duration::from_secs(2) {
             self.renewed = std::time::Instant::now();
-            // One that has lost what it installed has nothing to renew.
+            // A plane without its objects has nothing to renew.
             self.path.call(&mut self.plane, |p| match p.renew() {
                 Err(fairmesh_linux::Error::NotInstalled) => {}
                 Err(e) if e.is_interface_lost() => {}

@@ -1,4 +1,4 @@
-//! A network namespace of a test, and commands in it. The daemon's tests have it, too.
+//! A network namespace of a test, and commands in it; also used by the daemon's tests.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,12 +10,12 @@ use std::thread::{self, JoinHandle};
 
 use nix::sched::{CloneFlags, setns};
 
-/// Runs a command to its end; `None`: there is no such command.
+/// Runs a command to its end; returns `None` if there is no such command.
 pub fn run(command: &str, arguments: &[&str]) -> Option<Output> {
     Command::new(command).args(arguments).output().ok()
 }
 
-/// Runs a command line that must succeed and returns what it prints.
+/// Runs a command line that must succeed; returns its output.
 pub fn sh(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let out = run(words[0], &words[1..]).unwrap_or_else(|| panic!("{line}"));
@@ -54,7 +54,7 @@ impl Namespace {
         Namespace { name, ends: true }
     }
 
-    /// The same, which ends with the first of the two.
+    /// Returns a second handle; the namespace ends with the first one.
     pub fn again(&self) -> Self {
         Namespace { name: self.name.clone(), ends: false }
     }
@@ -62,7 +62,8 @@ impl Namespace {
     /// Runs a command line inside; it must succeed.
     pub fn sh(&self, line: &str) -> String {
         let name = &self.name;
-        // A process enters a namespace by mounting its files, which costs an emulated processor more than what it does there.
+        // A process enters a namespace by mounting its files, which is slow on an emulated
+        // processor.
         match line.split_once(' ') {
             Some(("ip", rest)) if !rest.starts_with("netns") => sh(&format!("ip -n {name} {rest}")),
             Some(("tc", rest)) => sh(&format!("tc -n {name} {rest}")),
@@ -76,7 +77,7 @@ impl Namespace {
         ip(&["-n", &self.name], lines);
     }
 
-    /// Sets what `sysctl -w` would, without a process.
+    /// Sets values like `sysctl -w`, without a process.
     fn sysctl(&self, settings: &str) -> String {
         for setting in settings.split_whitespace() {
             let (key, value) = setting.split_once('=').unwrap();
@@ -89,7 +90,7 @@ impl Namespace {
         String::new()
     }
 
-    /// Runs a closure inside, in a thread of its own.
+    /// Runs a closure inside, on a separate thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         inside: impl FnOnce() -> T + Send + 'static,
@@ -102,7 +103,7 @@ impl Namespace {
         })
     }
 
-    /// The same, waiting for its result.
+    /// Runs a closure inside and waits for its result.
     pub fn within<T: Send + 'static>(&self, inside: impl FnOnce() -> T + Send + 'static) -> T {
         match self.spawn(inside).join() {
             Ok(result) => result,
@@ -110,7 +111,7 @@ impl Namespace {
         }
     }
 
-    /// A UDP socket inside.
+    /// Returns a UDP socket inside.
     pub fn udp(&self, address: impl ToSocketAddrs) -> UdpSocket {
         let address = address.to_socket_addrs().unwrap().next().unwrap();
         let socket = self.within(move || UdpSocket::bind(address));

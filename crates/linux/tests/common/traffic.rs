@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-/// A thread that runs until it is told to stop.
+/// A thread that runs until it is stopped.
 #[derive(Debug)]
 pub struct Running<T> {
     stop: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ pub struct Running<T> {
 }
 
 impl<T: Send + 'static> Running<T> {
-    /// Calls `round` again and again until stopped; it gets what it returned last.
+    /// Calls `round` repeatedly until stopped, each time with its last result.
     pub fn start(
         state: T,
         mut round: impl FnMut(&mut T, &AtomicU64) + Send + 'static,
@@ -43,13 +43,15 @@ impl<T: Send + 'static> Running<T> {
     }
 }
 
-/// Sends datagrams with a sequence number at a steady rate, catching up when it was held up, to
-/// all destinations in turn. Stopped, it says how many it has sent to each.
+/// Sends numbered datagrams at a steady rate to all destinations in turn, and catches up after a
+/// delay.
+///
+/// The result is the number sent to each.
 pub fn pace(socket: UdpSocket, to: Vec<SocketAddr>, bytes: usize, per_second: u64) -> Running<u64> {
     let start = Instant::now();
     let mut datagram = vec![0; bytes];
     Running::start(0, move |sent, progress| {
-        // At most 10 ms worth at once, lest the catching up itself overflows a queue.
+        // At most 10 ms of traffic at once, so that catching up does not overflow a queue.
         let due = start.elapsed().as_micros() as u64 * per_second / 1_000_000;
         for _ in 0..due.saturating_sub(*sent).min(per_second / 100 + 1) {
             datagram[..8].copy_from_slice(&sent.to_be_bytes());
@@ -63,7 +65,7 @@ pub fn pace(socket: UdpSocket, to: Vec<SocketAddr>, bytes: usize, per_second: u6
     })
 }
 
-/// Receives and remembers which sequence numbers came.
+/// Receives datagrams and returns their sequence numbers.
 pub fn receive(socket: UdpSocket) -> Running<BTreeSet<u64>> {
     setsockopt(&socket, sockopt::RcvBufForce, &(16 << 20)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();

@@ -1,11 +1,12 @@
-//! The HTB model of the simulator against the kernel's HTB: the same tree, the same packets at the
-//! same instants, the same counters. Where each class has a limit of its own, the tree as it shapes in
-//! the simulator (`Release::Whole`, no class above) stands beside it.
+//! The simulator's HTB model against the kernel's: the same tree, packets, instants and counters.
 //!
-//! Packets are sent in real time and the instants at which they really were are what the model
-//! gets, so a machine that is busy with other things changes the trace but not the comparison. While the machine itself
-//! stands still (`stalls.rs`) the kernel's timers do, and what they let through late is allowed for. So is what
-//! limits would have let through while a change of them was on its way.
+//! If each class has its own limit, the tree of the simulator (`Release::Whole`, no class above) is
+//! compared as well.
+//!
+//! Packets are sent in real time, and the model gets the actual instants, so a busy machine changes
+//! the trace but not the comparison. While the machine itself is stopped (`stalls.rs`), the
+//! kernel's timers are late, and the packets that they pass late are tolerated. So are packets that
+//! limits would have passed while a change was under way.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -34,17 +35,19 @@ use stalls::{Stalls, Watch};
 const HEADERS: usize = 14 + 20 + 8;
 /// Packets that a leaf holds.
 const QUEUE: u32 = 50;
-/// Burst of every class: what a timer 10 ms late would let through at 12 Mbit/s. Both sides have
-/// the same, so it hides nothing; with one packet the kernel would lose what a late timer costs.
+/// Burst of every class, bytes: the amount that a timer 10 ms late would pass at 12 Mbit/s.
+///
+/// Both sides have the same burst. With one packet, the kernel would lose the bytes of a late
+/// timer.
 const BURST: u64 = 15_000;
-/// How long traffic runs, and how often counters are compared.
+/// Duration of the traffic, and interval of the comparisons.
 const RUN: Duration = Duration::from_secs(6);
 const LOOK: Duration = Duration::from_millis(1500);
 
 /// A class: number, parent (0: none), rate and ceiling in kbit/s, priority, quantum.
 type Row = (u16, u16, u64, u64, u8, u32);
 
-/// Traffic of a leaf: packets per second of so many bytes, during so many ms of every second.
+/// Traffic of a leaf: packets per second of a size, for some ms of every second.
 #[derive(Clone, Copy)]
 struct Load {
     class: u16,
@@ -61,27 +64,28 @@ struct Case {
     name: &'static str,
     tree: Vec<Row>,
     loads: Vec<Load>,
-    /// Half way through, these classes get these rates.
+    /// Half way through, these classes get new rates.
     change: Vec<Row>,
 }
 
-/// What happened, in order.
+/// Events in order.
 enum Happening {
     Sent {
         class: u16,
         bytes: u32,
     },
-    /// New rates, and for how long it was open whether the kernel had them: this process can lose its
-    /// processor between reading the clock and changing them.
+    /// New rates, and the time in which the kernel may or may not have had them.
+    ///
+    /// This process can lose its processor between reading the clock and changing them.
     Changed {
         rows: Vec<Row>,
         took: Duration,
     },
-    /// Bytes of the leaves, as the kernel counts them.
+    /// Bytes of the leaves by the kernel's counters.
     Counted(Vec<u64>),
 }
 
-/// All of it, each so long after the start.
+/// All events, each with its time since the start.
 struct Played {
     start: Instant,
     happened: Vec<(Duration, Happening)>,
@@ -114,7 +118,7 @@ impl Case {
         !self.tree.iter().any(|row| row.1 == class)
     }
 
-    /// The most that a leaf may ever have, bit/s: no more than any class above it.
+    /// Returns the most that a leaf can have, bit/s: at most the rate of each class above it.
     fn fastest(&self, class: u16) -> f64 {
         let rows = || self.tree.iter().chain(&self.change).filter(|row| row.0 == class);
         let own = rows().map(|row| row.3).max().unwrap() as f64 * 1e3;
@@ -128,7 +132,8 @@ impl Case {
         self.tree.iter().map(|row| row.0).filter(|c| self.is_leaf(*c)).collect()
     }
 
-    /// The model of the kernel's tree and, where no leaf can borrow, the simulator's: its leaves alone.
+    /// Returns the model of the kernel's tree and, if no leaf can borrow, that of the simulator:
+    /// its leaves alone.
     fn models(&self) -> Vec<(&'static str, Htb)> {
         let limits = self.tree.iter().all(|row| row.2 == row.3);
         let alone = self.tree.iter().filter(|row| self.is_leaf(row.0));
@@ -155,7 +160,7 @@ impl Case {
         Htb::new(&HtbSpec { classes, flows, release, ..HtbSpec::default() }).unwrap()
     }
 
-    /// Runs the kernel's HTB on an interface of its own and tells what happened when.
+    /// Runs the kernel's HTB on a separate interface and returns the events.
     fn play(&self) -> Played {
         let mut netlink = Netlink::open().unwrap();
         let index = link::find(&mut netlink, "v0").unwrap().index;
@@ -199,7 +204,7 @@ impl Case {
                     continue;
                 }
                 let due = now.as_micros() as u64 * load.per_second / 1_000_000;
-                // What could not be sent in time is not sent at all: no floods after a pause.
+                // Packets that could not be sent in time are omitted: no floods after a pause.
                 *sent = (*sent).max(due.saturating_sub(20));
                 while *sent < due {
                     let at = start.elapsed();
@@ -232,7 +237,7 @@ impl Case {
         Played { start, happened }
     }
 
-    /// Reads all leaves' counters, quickly.
+    /// Reads the counters of all leaves, as fast as possible.
     fn count(&self, netlink: &mut Netlink, index: u32, start: Instant) -> (Duration, Vec<u64>) {
         let leaves = self.leaves();
         let mut best: Option<(Duration, Duration, Vec<u64>)> = None;
@@ -256,7 +261,7 @@ impl Case {
                 .unwrap();
             let after = start.elapsed();
             let took = after - before;
-            // Interrupted readings say little about when they were made.
+            // The time of an interrupted reading is not known well.
             if best.as_ref().is_none_or(|(least, ..)| took < *least) {
                 best = Some((took, before + took / 2, bytes));
             }
@@ -268,7 +273,7 @@ impl Case {
         (at, bytes)
     }
 
-    /// Plays the same to a model and compares at every reading.
+    /// Replays the events to a model and compares at every reading.
     fn compare(&self, which: &str, mut model: Htb, played: &Played, stalls: &Stalls) {
         let mut rng = Stream::new(1, "conformance");
         let mut served = vec![0u64; self.leaves().len()];
@@ -310,8 +315,8 @@ impl Case {
                             (*kernel as f64 / *model as f64 - 1.0) * 100.0,
                             unsure * 1e3,
                         );
-                        // Two packets may be on one side of the instant here and on the other there; and what could have
-                        // left meanwhile.
+                        // Two packets may be on different sides of the instant; and packets that
+                        // could have left in the meantime.
                         let late = unsure * self.fastest(*class) / 8.0;
                         assert!(
                             off as f64 <= 0.01 * *model as f64 + 2.0 * 1514.0 + late,
@@ -326,7 +331,7 @@ impl Case {
     }
 }
 
-/// Lets everything leave that may until `until`.
+/// Dequeues all packets that may leave until `until`.
 fn serve(model: &mut Htb, clock: &mut Time, until: Time, leaves: &[u16], served: &mut [u64]) {
     loop {
         let ready = model.next_ready(*clock);
@@ -344,7 +349,7 @@ fn serve(model: &mut Htb, clock: &mut Time, until: Time, leaves: &[u16], served:
 fn socket(class: u16) -> UdpSocket {
     let socket = UdpSocket::bind("10.7.0.1:0").unwrap();
     setsockopt(&socket, sockopt::Priority, &(Handle::new(1, class).0 as i32)).unwrap();
-    // What waits in the queueing discipline must not hold the sender up.
+    // Packets in the queueing discipline must not block the sender.
     setsockopt(&socket, sockopt::SndBuf, &(4 << 20)).unwrap();
     socket
 }
@@ -445,7 +450,7 @@ fn the_model_serves_what_the_kernel_serves() {
             ns.sh("ip link set v1 up");
             ns.sh("ip addr add 10.7.0.1/24 dev v0");
             ns.sh("ip link set v0 up");
-            // Somebody who takes everything and answers nothing.
+            // A destination that accepts everything and never responds.
             ns.sh("ip neigh add 10.7.0.2 lladdr 02:00:00:00:00:02 dev v0 nud permanent");
             let thread = ns.spawn(move || {
                 let played = case.play();

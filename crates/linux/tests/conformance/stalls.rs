@@ -1,5 +1,5 @@
-//! When the machine itself stood still: its timers were late then, and what a late timer costs beyond a burst is lost to
-//! the kernel's HTB and not to the model.
+//! Stops of the machine itself: its timers are late then, and the kernel's HTB loses the bytes of a
+//! late timer beyond a burst, unlike the model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +10,21 @@ use fairmesh_linux::realtime::fifo;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// A watcher's sleep, and from which gap on a processor stood still: both sides have bursts of 15 ms and more.
+/// Sleep of a watcher, and the gap from which a processor counts as stopped; both sides have bursts
+/// of 15 ms and more.
 const STEP: Duration = Duration::from_millis(1);
 const STALL: Duration = Duration::from_millis(5);
 
-/// One watcher for each processor, before every ordinary thread there.
+/// A watcher per processor, with a priority above every ordinary thread.
 pub struct Watch {
     stop: Arc<AtomicBool>,
     watchers: Vec<JoinHandle<Vec<Stall>>>,
 }
 
-/// A processor did nothing until then, for so long.
+/// End and duration of a stop of a processor.
 type Stall = (Instant, Duration);
 
-/// What was seen, of all processors.
+/// Stops of all processors.
 pub struct Stalls(Vec<Stall>);
 
 impl Watch {
@@ -63,7 +64,7 @@ fn watch(cpu: usize, stop: &AtomicBool) -> Vec<Stall> {
 }
 
 impl Stalls {
-    /// How long processors stood still up to then, all together.
+    /// Returns the sum of all processors' stops up to an instant.
     pub fn until(&self, at: Instant) -> Duration {
         self.0.iter().filter(|(end, gap)| *end - *gap < at).map(|(_, gap)| *gap).sum()
     }

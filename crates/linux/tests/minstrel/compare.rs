@@ -1,4 +1,4 @@
-//! Our Minstrel-HT under the losses that the kernel's met.
+//! Our Minstrel-HT under the losses of the kernel's run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,14 +16,14 @@ use crate::radios::Kind;
 
 /// Jiffies of Debian's kernels.
 const TICK: Duration = Duration::from_millis(4);
-/// More than HZ/20 of them, between two looks at the statistics.
+/// More than HZ/20 of them, between two updates of the statistics.
 const INTERVAL: Span = Span::from_millis(52);
-/// Datagrams of 1200 bytes as MPDUs, and what an attempt costs beside them, µs.
+/// Datagrams of 1200 bytes as MPDUs, and the overhead of an attempt, µs.
 const MPDU: u32 = 1200 + 28 + 8 + 30;
 const OVERHEAD: f64 = 108.0;
 const NONE: Tries = Tries { rate: None, index: -1, count: 0 };
 
-/// Our PHY with the rates that the kernel has.
+/// Returns our PHY with the kernel's rates.
 fn phy(kind: Kind) -> Phy {
     let (generation, streams) = match kind {
         Kind::N => (Generation::Ht, 2),
@@ -48,7 +48,8 @@ fn rates(phy: &Phy) -> BTreeMap<Mcs, Rate> {
     phy.rates().filter_map(of).collect()
 }
 
-/// The share of the test's MPDUs that arrives at this signal-to-noise ratio, by the table of errors of the simulator.
+/// Returns the fraction of the test's MPDUs that arrives at a signal-to-noise ratio, by the
+/// simulator's error table.
 pub fn delivery_by_noise(kind: Kind, snr_db: f64) -> BTreeMap<Mcs, f64> {
     let phy = phy(kind);
     let table = SnrTable::new(&phy, Decibel(0.0)).unwrap();
@@ -58,13 +59,13 @@ pub fn delivery_by_noise(kind: Kind, snr_db: f64) -> BTreeMap<Mcs, f64> {
     rates(&phy).into_iter().map(|(mcs, rate)| (mcs, errors.delivery(MPDU, rate))).collect()
 }
 
-/// The kernel looks at the clock's ticks only.
+/// Rounds to ticks: the kernel only uses the clock's ticks.
 fn ticked(at: Duration) -> Time {
     let ticks = at.as_nanos() / TICK.as_nanos();
     Time::from_nanos((ticks * TICK.as_nanos()) as u64)
 }
 
-/// A frame of ours wherever the kernel had one, with as many attempts at most.
+/// Sends a frame of ours at the time of each of the kernel's, with at most as many attempts.
 pub fn run(frames: &[Frame], kind: Kind, keeps: &Keeps, seed: u64) -> Vec<Frame> {
     let phy = phy(kind);
     let names: BTreeMap<Rate, Mcs> = rates(&phy).into_iter().map(|(m, r)| (r, m)).collect();
@@ -110,7 +111,7 @@ impl Frames {
         Frames { all: frames.iter().filter(|f| f.phase == phase).cloned().collect() }
     }
 
-    /// What it does when it has learnt.
+    /// Returns the frames after learning.
     fn settled(&self) -> &[Frame] {
         &self.all[self.all.len() / 2..]
     }
@@ -145,13 +146,13 @@ impl Frames {
         all
     }
 
-    /// The rate that most frames begin with.
+    /// Returns the rate that most frames begin with.
     pub fn best(&self) -> Mcs {
         self.shares()[0].0
     }
 
-    /// From the phase's beginning to the first frame that begins with a rate and is no sample, in intervals; to its end
-    /// where there is none.
+    /// Returns the intervals from the phase's begin to the first frame that begins with a rate and
+    /// is no sample; without one, to its end.
     pub fn found_after(&self, best: Mcs) -> f64 {
         let begins = |f: &&Frame| Frames::first(f) == Some(best) && !Frames::is_sample(f);
         let found = self.all.iter().find(begins).or(self.all.last());
@@ -159,7 +160,7 @@ impl Frames {
         after.as_secs_f64() / INTERVAL.as_secs_f64()
     }
 
-    /// Packets that arrived per second of their attempts.
+    /// Returns the packets that arrived per second of their attempts.
     pub fn goodput(&self, kind: Kind) -> f64 {
         let phy = phy(kind);
         let rates = rates(&phy);
@@ -186,7 +187,7 @@ impl fmt::Display for Frames {
     }
 }
 
-/// A figure of several runs.
+/// A value over several runs.
 pub struct Spread {
     pub mean: f64,
     pub deviation: f64,
@@ -213,7 +214,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// What our rules make of the kernel's own attempts, of the frames that began with no sample.
+/// Result of our rules with the kernel's attempts, for frames that did not begin with a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Same {
     /// Frames that would have begun with the same rate.
@@ -222,11 +223,14 @@ pub struct Same {
     pub series: usize,
     pub tries: usize,
     pub frames: usize,
-    /// What our table expects of the fastest rate at the end, kbit/s as the kernel counts them.
+    /// Throughput that our table expects of the fastest rate at the end, kbit/s as the kernel
+    /// computes it.
     pub expects_kbit: u64,
 }
 
-/// Statistics are due by the tick in which a frame ends. When ticks begin is unknown: of eight guesses the best.
+/// Replays the kernel's attempts; statistics are due by the tick in which a frame ends.
+///
+/// The begin of ticks is unknown, so the best of eight guesses counts.
 pub fn replay(frames: &[Frame], kind: Kind) -> Same {
     let guesses = (0..8).map(|eighth| replay_from(frames, kind, TICK * eighth / 8));
     guesses.max_by_key(|same| same.series).unwrap()
@@ -267,8 +271,8 @@ fn replay_from(frames: &[Frame], kind: Kind, tick_begins: Duration) -> Same {
     same
 }
 
-/// A frame as a line of a fixture: when, in µs; rates and counts that the kernel offered; how many attempts there were, and
-/// whether one was answered.
+/// Returns a frame as a line of a fixture: time in µs, offered rates and counts, number of
+/// attempts, and success.
 pub fn line(f: &Frame) -> String {
     let rate = |r: Mcs| format!("{}.{}", r.streams, r.mcs);
     let rates = f.series.map(|t| t.rate.map_or("-".to_owned(), rate));
@@ -278,7 +282,7 @@ pub fn line(f: &Frame) -> String {
     format!("{at} {} {} {attempts} {acked}\n", rates.join(" "), counts.join(" "))
 }
 
-/// The same, read.
+/// Reads such a line.
 pub fn read(line: &str) -> Frame {
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |at: usize| words[at].parse::<u64>().unwrap();

@@ -1,5 +1,7 @@
-//! Messages of mac80211_hwsim (its mac80211_hwsim.h) as bytes, without a socket: what a medium in user space is
-//! given, and what it answers. A payload is a 4-byte head (command, version, 2 reserved) and attributes.
+//! Messages of mac80211_hwsim (mac80211_hwsim.h) as bytes, without a socket: frames to and
+//! responses of a medium in user space.
+//!
+//! A payload is a 4-byte head (command, version, 2 reserved) and attributes.
 
 use fairmesh_linux::tc::{attributes, put};
 
@@ -32,24 +34,24 @@ const MCS: u16 = 1 << 3;
 const SHORT_GUARD: u16 = 1 << 7;
 const VHT_MCS: u16 = 1 << 8;
 
-/// A radio's name on the medium.
+/// Address of a radio on the medium.
 pub type Address = [u8; 6];
 
-/// One place of a frame's series: a rate, and how often it may be, or was, tried.
+/// One position of a frame's series: a rate, and its permitted or used number of attempts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tries {
-    /// `None`: no such place.
+    /// `None`: unused position.
     pub rate: Option<Mcs>,
-    /// What the message says of the rate.
+    /// Index of the rate in the message.
     pub index: i8,
     pub count: u8,
 }
 
-/// A rate of 802.11n or ac at 20 MHz and beyond; others have none.
+/// A rate of 802.11n or ac at 20 MHz or more; others have none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Mcs {
     pub streams: u8,
-    /// Within as many streams.
+    /// Number within the streams.
     pub mcs: u8,
     pub short_guard: bool,
 }
@@ -67,18 +69,18 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Whether somebody is expected to answer.
+    /// True if a receiver acknowledges it.
     pub fn unicast(&self) -> bool {
         self.flags & NO_ACK == 0 && self.frame.get(4).is_some_and(|first| first & 1 == 0)
     }
 
-    /// Whether it is QoS data with something in it (IEEE 802.11-2020 §9.2.4.1.3).
+    /// True if it is QoS data with a payload (IEEE 802.11-2020 §9.2.4.1.3).
     pub fn qos_data(&self) -> bool {
         self.frame.first().is_some_and(|control| control & 0xfc == 0x88)
     }
 }
 
-/// Appends the question for the family's number, for the generic netlink controller.
+/// Appends the request for the family's number, for the generic netlink controller.
 pub fn ask_family(out: &mut Vec<u8>) {
     const GETFAMILY: u8 = 3;
     const FAMILY_NAME: u16 = 2;
@@ -86,12 +88,12 @@ pub fn ask_family(out: &mut Vec<u8>) {
     put(out, FAMILY_NAME, format!("{FAMILY}\0").as_bytes());
 }
 
-/// Appends the wish to be the medium.
+/// Appends the request to become the medium.
 pub fn register(out: &mut Vec<u8>) {
     out.extend([REGISTER, VERSION, 0, 0]);
 }
 
-/// Reads a frame that is sent; `None` for other messages.
+/// Reads a sent frame; `None` for other messages.
 pub fn read_sent(payload: &[u8]) -> Option<Sent> {
     let (head, rest) = payload.split_at_checked(4)?;
     if head[0] != FRAME {
@@ -132,7 +134,7 @@ fn mcs(index: i8, kind: u16) -> Option<Mcs> {
     }
 }
 
-/// Appends what became of a frame: what was tried of its series, and whether an answer came.
+/// Appends the result of a frame: the used attempts, and the acknowledgement.
 pub fn status(out: &mut Vec<u8>, sent: &Sent, tried: &[Tries; 4], acked: bool, dbm: i32) {
     out.extend([TX_INFO_FRAME, VERSION, 0, 0]);
     put(out, attr::ADDR_TRANSMITTER, &sent.from);

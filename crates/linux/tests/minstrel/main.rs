@@ -1,6 +1,7 @@
-//! Our Minstrel-HT beside mac80211's own: two virtual radios of mac80211_hwsim, a medium in user space that loses
-//! frames by rate, and the rates that the kernel chose. `make test-kernel` runs this in its virtual machine;
-//! elsewhere what was captured there is read again.
+//! Our Minstrel-HT beside mac80211's: two virtual radios of mac80211_hwsim and a medium that loses
+//! frames by rate.
+//!
+//! `make test-kernel` runs this in its virtual machine; elsewhere the captured frames are read.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -19,32 +20,32 @@ use hwsim::Mcs;
 use medium::Keeps;
 use radios::{Kind, Radios};
 
-/// Of ours beside one of the kernel's.
+/// Runs of ours for one of the kernel's.
 const RUNS: u64 = 16;
 
-/// Leaves something where the machine's owner finds it; it may become a fixture.
+/// Saves a text for the user; it may become a fixture.
 pub fn keep(name: &str, text: &str) {
     std::fs::write(format!("/out/{name}"), text).unwrap();
 }
 
-/// Prints, also where the machine's owner finds it.
+/// Prints a line, also to the user's file.
 fn say(text: &str) {
     println!("{text}");
     let log = std::fs::OpenOptions::new().create(true).append(true).open("/out/minstrel.txt");
     writeln!(log.unwrap(), "{text}").unwrap();
 }
 
-/// What is tried: losses by phase and rate, and how long each phase lasts, s.
+/// A test case: losses by phase and rate, and the duration of each phase, s.
 struct Case {
     name: &'static str,
     kind: Kind,
     keeps: Arc<Keeps>,
     phases: &'static [u64],
-    /// In each phase one rate is best by far.
+    /// True if in each phase one rate is best by far.
     clear: bool,
 }
 
-/// MPDUs arrive at rates up to one per number of streams, and at no faster one.
+/// MPDUs arrive at rates up to one per number of streams, and at no faster ones.
 fn up_to(rate: Mcs, fastest: &[u8]) -> f64 {
     match fastest.get(usize::from(rate.streams) - 1) {
         Some(&most) if rate.mcs <= most => 0.97,
@@ -52,7 +53,7 @@ fn up_to(rate: Mcs, fastest: &[u8]) -> f64 {
     }
 }
 
-/// The faster a rate the more is lost; a further stream costs as much as two and a half steps.
+/// Loss grows with the rate; a further stream costs as much as two and a half steps.
 fn slope(rate: Mcs, half: f64, width: f64) -> f64 {
     let place = f64::from(rate.mcs) + 2.5 * f64::from(rate.streams - 1);
     1.0 / (1.0 + ((place - half) / width).exp())
@@ -70,7 +71,7 @@ fn cases() -> Vec<Case> {
                 1 => up_to(rate, &[2, 0]),
                 _ => up_to(rate, &[7, 7]),
             }),
-            // The second half counts: some find the best in two seconds only.
+            // The second half counts: some need two seconds to find the best.
             phases: &[6, 4, 5],
             clear: true,
         },
@@ -110,7 +111,7 @@ fn the_kernel_and_we_choose_alike() {
         let text: String = kernel.iter().map(compare::line).collect();
         keep(&format!("attempts-{number}.txt"), &text);
         say(&format!("== {}", case.name));
-        // By our rules the kernel's own attempts lead to the kernel's choices.
+        // By our rules the kernel's attempts lead to the kernel's choices.
         let same = compare::replay(&kernel, case.kind);
         say(&format!("replayed: {same:?}; it expects {} kbit/s", expects.0 / 1000));
         let mut check = |good: bool, what: String| {
@@ -121,7 +122,7 @@ fn the_kernel_and_we_choose_alike() {
         check(same.tries * 100 >= same.frames * 99, format!("{same:?}"));
         let off = same.expects_kbit as f64 / (expects.0 / 1000) as f64 - 1.0;
         check(off.abs() < 0.02, format!("{same:?}, the kernel expects {expects}"));
-        // Under the same losses, with dice of our own: the kernel's run might be one of ours.
+        // Under the same losses with other random numbers: the kernel's run could be one of ours.
         let ours: Vec<Vec<_>> =
             (0..RUNS).map(|seed| compare::run(&kernel, case.kind, &*case.keeps, seed)).collect();
         for phase in 0..case.phases.len() as u32 {
@@ -152,7 +153,7 @@ fn the_kernel_and_we_choose_alike() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What Debian's kernel 6.1 sent in the machine, and chose: each frame's four rates and attempts.
+/// Frames of Debian's kernel 6.1 in the virtual machine: four rates and attempts each.
 #[test]
 fn the_kernels_attempts_lead_to_its_choices() {
     let text = include_str!("captured/attempts-6.1.txt");
@@ -171,19 +172,19 @@ fn a_captured_frame_is_read() {
     let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
     let payload: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
     let sent = hwsim::read_sent(&payload).unwrap();
-    // The station is the first radio: its name on the medium is one bit beside its address.
+    // The station is the first radio: its address on the medium differs from its own by one bit.
     assert_eq!(sent.from, [0x42, 0, 0, 0, 0, 0]);
     assert_eq!(sent.frame[10..16], [0x02, 0, 0, 0, 0, 0], "transmitter");
     assert_eq!(sent.frame[4..10], [0x02, 0, 0, 0, 0x01, 0], "receiver");
     assert!(sent.unicast() && sent.qos_data());
-    // 26 bytes of header, 8 of LLC, 20 and 8 of IP and UDP; it goes as voice.
+    // 26 bytes of header, 8 of LLC, 20 and 8 of IP and UDP; its access category is voice.
     assert_eq!((sent.frame.len(), sent.frame[24] & 7), (26 + 8 + 28 + 1200, 6));
     assert_eq!(sent.mhz, Some(2412));
     let rates = sent.series.map(|t| t.rate.map(|r| (r.streams, r.mcs, r.short_guard)));
     assert_eq!(rates.map(|r| r.map(|r| r.2)), [Some(false); 4]);
     assert_eq!(sent.series.map(|t| t.count), [1, 2, 2, 2], "a sample, and what is not known yet");
     assert_eq!(rates[1], Some((1, 0, false)));
-    // Cut anywhere, it is no frame.
+    // A truncated frame is not read.
     for length in 0..payload.len() {
         let cut = hwsim::read_sent(&payload[..length]);
         assert!(cut.is_none() || length >= payload.len() - 4, "{length}");

@@ -1,4 +1,5 @@
-//! A medium in user space for two radios of mac80211_hwsim: loses frames by rate, and writes down what was tried.
+//! A medium in user space for two radios of mac80211_hwsim: loses frames by rate, and records the
+//! attempts.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -17,19 +18,19 @@ use nix::time::{ClockId, clock_gettime};
 use crate::hwsim::{self, Address, Mcs, Sent, Tries};
 
 const SIGNAL_DBM: i32 = -50;
-/// No such place in a series.
+/// An unused position in a series.
 const NONE: Tries = Tries { rate: None, index: -1, count: 0 };
 
-/// What becomes of an MPDU at a rate, in a phase of the test: the probability that it arrives.
+/// Probability that an MPDU arrives, by phase of the test and rate.
 pub type Keeps = dyn Fn(u32, Mcs) -> f64 + Send + Sync;
 
 /// A data frame as it was sent.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// By the machine's monotonic clock.
+    /// Time by the machine's monotonic clock.
     pub at: Duration,
     pub phase: u32,
-    /// What the kernel offered, and what of it was tried.
+    /// Rates that the kernel offered, and the used ones.
     pub series: [Tries; 4],
     pub tried: [Tries; 4],
     pub acked: bool,
@@ -44,8 +45,9 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// Takes over from the kernel's own medium, in the calling thread's namespace. Frames of QoS data whose
-    /// rates are all MCS are lost by `keeps`; all others arrive at once.
+    /// Replaces the kernel's own medium, in the calling thread's namespace.
+    ///
+    /// Frames of QoS data with MCS rates only are lost by `keeps`; all others arrive at once.
     pub fn begin(family: u16, keeps: Arc<Keeps>, seed: u64) -> Medium {
         let mut socket = Socket::new(NETLINK_GENERIC).unwrap();
         socket.bind_auto().unwrap();
@@ -94,7 +96,7 @@ struct Work {
     family: u16,
     keeps: Arc<Keeps>,
     rng: Stream,
-    /// Who has sent so far: the others hear it.
+    /// Radios that have sent so far, which receive the frames of others.
     radios: BTreeSet<Address>,
     phase: Arc<AtomicU32>,
     frames: Arc<Mutex<Vec<Frame>>>,
@@ -132,7 +134,7 @@ impl Work {
         self.socket.send_to(self.out.message(0), &SocketAddr::new(0, 0), 0).unwrap();
     }
 
-    /// A frame is on the air and over.
+    /// Handles a frame from begin to end.
     fn carry(&mut self, sent: &Sent, payload: &[u8]) {
         self.radios.insert(sent.from);
         let by_rate = sent.qos_data() && sent.unicast() && sent.series[0].rate.is_some();
@@ -156,7 +158,7 @@ impl Work {
         self.send(|out| hwsim::status(out, sent, &tried, acked, SIGNAL_DBM));
     }
 
-    /// Goes through the series until one attempt is answered.
+    /// Tries the series until one attempt is acknowledged.
     fn attempts(&mut self, sent: &Sent) -> ([Tries; 4], bool) {
         let at = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap());
         let phase = self.phase.load(Ordering::Relaxed);

@@ -14,7 +14,7 @@ use crate::common::namespace::{run, sh};
 use crate::hwsim;
 use crate::medium::{Frame, Keeps, Medium};
 
-/// What the radios speak, at 20 MHz and the long guard interval.
+/// PHY of the radios, at 20 MHz with the long guard interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// 802.11n, two streams.
@@ -40,14 +40,14 @@ impl Radios {
             .map(|e| e.unwrap().file_name().into_string().unwrap())
             .collect();
         phys.sort();
-        // The station stays in the machine's own namespace: debugfs forgets an interface that moves.
+        // The station stays in the machine's namespace: debugfs loses an interface that moves.
         let point = Namespace::new();
         sh(&format!("iw phy {} set netns name {}", phys[1], point.name));
         let links = point.sh("ip -o link show");
         let wlan = links.split_whitespace().find(|w| w.starts_with("wlan")).unwrap();
         point.sh(&format!("ip link set {} name m1", wlan.trim_end_matches(':')));
         sh("ip link set wlan0 name m0");
-        // Nothing but the test's own traffic.
+        // No traffic but the test's.
         std::fs::write("/proc/sys/net/ipv6/conf/m0/disable_ipv6", "1").unwrap();
         point.sh("sysctl -qw net.ipv6.conf.m1.disable_ipv6=1");
         sh("ip addr add 10.50.0.1/24 dev m0");
@@ -72,7 +72,7 @@ impl Radios {
         radios
     }
 
-    /// The kernel begins to learn anew.
+    /// Makes the kernel restart its learning.
     fn associate(&self) {
         run("iw", &["dev", "m0", "disconnect"]);
         let end = Instant::now() + Duration::from_secs(30);
@@ -90,8 +90,9 @@ impl Radios {
         }
     }
 
-    /// What the kernel expects of the rate that it takes for the best, as nl80211 tells. (Debian's kernels do not show
-    /// the table of rates in debugfs.)
+    /// Returns the throughput that the kernel expects of its best rate, by nl80211.
+    ///
+    /// (Debian's kernels do not show the table of rates in debugfs.)
     pub fn expected_throughput(&self) -> BitRate {
         let mut netlink = Netlink::generic().unwrap();
         let read = |_, payload: &[u8]| nl80211::read_family(payload);
@@ -104,8 +105,10 @@ impl Radios {
         found.unwrap().expected_throughput.unwrap()
     }
 
-    /// Sends datagrams of 1200 bytes, so many a second, through phases of so many seconds, and returns what became
-    /// of each. They go as voice, which mac80211 does not aggregate: hwsim tells nothing of aggregates.
+    /// Sends datagrams of 1200 bytes at a rate per second, through phases of some seconds; returns
+    /// the result of each.
+    ///
+    /// They are sent as voice, which mac80211 does not aggregate: hwsim does not report aggregates.
     pub fn run(
         &self,
         keeps: Arc<Keeps>,
@@ -121,13 +124,13 @@ impl Radios {
         let medium = Medium::begin(family.unwrap(), keeps, seed);
         let source = UdpSocket::bind("10.50.0.1:0").unwrap();
         setsockopt(&source, sockopt::Priority, &(256 + 6)).unwrap();
-        // Then the statistics are due with the first frame.
+        // Statistics are due with the first frame afterwards.
         std::thread::sleep(Duration::from_millis(200));
         let (mut next, gap) = (Instant::now(), Duration::from_secs(1) / per_second);
         for (phase, seconds) in phases.iter().enumerate() {
             medium.set_phase(phase as u32);
             for _ in 0..seconds * u64::from(per_second) {
-                // What is lost for lack of a buffer is seen below.
+                // A loss for lack of a buffer is detected below.
                 let _ = source.send_to(&[0; 1200], "10.50.0.2:9000");
                 next += gap;
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));

@@ -18,11 +18,11 @@ use crate::gateway::offers::SITE;
 /// Longest time that a full queue delays a packet at its limit.
 const DELAY: Span = Span::from_millis(100);
 /// Most subscribers: class numbers are 16 bits and some are reserved.
-pub(super) const MOST_SUBSCRIBERS: usize = 60_000;
+pub(super) const MAX_SUBSCRIBERS: usize = 60_000;
 /// Largest accepted rate.
-const MOST_RATE: BitRate = BitRate(1_000_000_000_000);
+const MAX_RATE: BitRate = BitRate(1_000_000_000_000);
 /// Smallest accepted rate: HTB can still time a full frame within a minute or two.
-const LEAST_RATE: BitRate = BitRate(1_000);
+const MIN_RATE: BitRate = BitRate(1_000);
 
 pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
     let layout = layout(draft)?;
@@ -317,10 +317,10 @@ fn neighbours(drafts: &[draft::Neighbour]) -> Result<Vec<Neighbour>> {
 }
 
 fn limit(rate: BitRate, key: impl FnOnce() -> KeyPath) -> Result<()> {
-    if (LEAST_RATE..=MOST_RATE).contains(&rate) {
+    if (MIN_RATE..=MAX_RATE).contains(&rate) {
         return Ok(());
     }
-    fail(key(), Problem::range(rate, format!("{LEAST_RATE} to {MOST_RATE}")))
+    fail(key(), Problem::range(rate, format!("{MIN_RATE} to {MAX_RATE}")))
 }
 
 /// Checks a name: readable text of one line.
@@ -415,9 +415,9 @@ fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
 }
 
 fn subscribers(draft: &Draft, plans: &Plans) -> Result<Vec<Subscriber>> {
-    if draft.subscriber.len() > MOST_SUBSCRIBERS {
+    if draft.subscriber.len() > MAX_SUBSCRIBERS {
         let n = draft.subscriber.len();
-        let problem = Problem::range(format!("{n} subscribers"), format!("{MOST_SUBSCRIBERS}"));
+        let problem = Problem::range(format!("{n} subscribers"), format!("{MAX_SUBSCRIBERS}"));
         return fail(KeyPath::from("subscriber"), problem);
     }
     let mut taken = Taken::default();
@@ -513,8 +513,8 @@ fn discover(d: &draft::Discover, plans: &Plans) -> Result<Discover> {
     }
     let standard = Discover::default();
     let most = d.most.unwrap_or(standard.most as i64);
-    if !(1..=MOST_SUBSCRIBERS as i64).contains(&most) {
-        let range = format!("1 to {MOST_SUBSCRIBERS}");
+    if !(1..=MAX_SUBSCRIBERS as i64).contains(&most) {
+        let range = format!("1 to {MAX_SUBSCRIBERS}");
         return fail(KeyPath::from("discover.most"), Problem::range(most, range));
     }
     Ok(Discover {

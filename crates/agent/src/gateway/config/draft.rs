@@ -32,19 +32,19 @@ pub(crate) struct Draft {
     pub paths: Paths,
 }
 
-/// What the daemon does with its decisions.
+/// Mode of the daemon: observing only, or setting limits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Measures and says what it would do; nothing is limited.
+    /// Measures and reports the intended limits; sets none.
     #[default]
     Observe,
-    /// Limits.
+    /// Sets limits.
     Apply,
 }
 
 impl Mode {
-    /// The word in the configuration.
+    /// Returns the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Observe => "observe",
@@ -59,14 +59,15 @@ pub(crate) struct Side {
     pub interface: Interface,
 }
 
-/// How packets wait in a subscriber's class. There is no `pfifo`: it counts packets, of which a TCP's has up to 64 KB,
-/// so that it keeps no bound of time (163 to 200 ms where 100 were asked for).
+/// Queue of a subscriber's class.
+///
+/// There is no `pfifo`: it counts packets, and a TCP packet has up to 64 KB, so it does not bound the delay.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Leaf {
-    /// As the control asks.
+    /// The queue that the control requests.
     Control,
-    /// The best that the kernel has, in the order of this list.
+    /// The first of this list that the kernel has.
     Best,
     /// `fq_codel`.
     #[serde(rename = "fq_codel")]
@@ -95,7 +96,7 @@ pub(crate) struct Shaping {
     pub sample: Option<Span>,
 }
 
-/// What is left behind when the daemon stops.
+/// State that an orderly stop leaves in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum OnExit {
@@ -106,21 +107,21 @@ pub enum OnExit {
     Remove,
 }
 
-/// `use` names the control, every other key is a parameter of it.
+/// A control (`use`) and its parameters (all other keys).
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub name: String,
     pub parameters: BTreeMap<String, f64>,
 }
 
-// The published `pfrc` takes whoever pauses for starved, and real subscribers pause.
+// The published `pfrc` takes a subscriber that pauses for a starved one.
 impl Default for Control {
     fn default() -> Self {
         Control { name: "pfrc+bursts".to_owned(), parameters: BTreeMap::new() }
     }
 }
 
-// By hand: serde's `flatten` would lose the place of a wrong value.
+// Not by serde's `flatten`, which loses the position of an invalid value.
 impl<'de> Deserialize<'de> for Control {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -156,7 +157,7 @@ pub(crate) struct Neighbour {
     pub mac: Option<fairmesh_linux::MacAddr>,
 }
 
-/// What subscribers are sold. Keys of a subscriber go before those of its plan.
+/// A plan. Keys of a subscriber take precedence over those of its plan.
 #[derive(Clone, Default, Deserialize, Debug)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Plan {

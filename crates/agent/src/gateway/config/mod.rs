@@ -33,7 +33,7 @@ pub const KEY: &str = "/etc/fairmesh/peers.key";
 /// Default port of the exchange between gateways.
 pub const PORT: u16 = 5247;
 /// Largest configuration file, bytes: 10,000 subscribers take about 1 MB.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Condition for reading TCP headers (`signs.read`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -300,8 +300,8 @@ impl Config {
         if !meta.is_file() {
             return Err(refuse("not a regular file".into(), readable));
         }
-        if meta.len() > MOST_BYTES {
-            let expected = format!("at most {MOST_BYTES}");
+        if meta.len() > MAX_BYTES {
+            let expected = format!("at most {MAX_BYTES}");
             return Err(refuse(format!("the file has {} bytes", meta.len()), &expected));
         }
         let bytes = std::fs::read(path).map_err(|e| refuse(e.to_string(), readable))?;

@@ -12,7 +12,7 @@ use crate::gateway::offers::SITE;
 use crate::gateway::peers::NUMBERS;
 
 /// Most other gateways that a control receives from.
-const MOST: usize = 63;
+const MAX_PEERS: usize = 63;
 
 pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     let key = |name: &str| KeyPath::from("peers").key(name);
@@ -34,8 +34,8 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     if draft.peer.is_empty() {
         return refused(KeyPath::from("peers"), "there is no other gateway", expected);
     }
-    if draft.peer.len() > MOST {
-        let problem = Problem::range(format!("{} peers", draft.peer.len()), format!("{MOST}"));
+    if draft.peer.len() > MAX_PEERS {
+        let problem = Problem::range(format!("{} peers", draft.peer.len()), format!("{MAX_PEERS}"));
         return fail(key("peer"), problem);
     }
     let six = draft.peer.iter().any(|p| p.ip().to_canonical().is_ipv6());
@@ -54,8 +54,8 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
         let at = || key("peer").index(i);
         let address = SocketAddr::new(given.ip().to_canonical(), given.port());
         let ip = address.ip();
-        let nobody = ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST;
-        if nobody || address.port() == 0 {
+        let not_unicast = ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST;
+        if not_unicast || address.port() == 0 {
             let what = format!("{given} is not the address of a single gateway");
             return refused(at(), what, "address and port, \"192.0.2.2:5247\"");
         }
@@ -93,9 +93,9 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
 /// control.
 pub(super) fn match_control(mechanism: &Mechanism, peers: bool) -> Result<()> {
     let Some(needs) = mechanism.needs(&SITE) else { return Ok(()) };
-    let tells = needs.abilities.has(Ability::Peers);
+    let exchanges = needs.abilities.has(Ability::Peers);
     let key = KeyPath::from("control.use");
-    match (tells, peers) {
+    match (exchanges, peers) {
         (true, false) => refused(
             key,
             format!("{mechanism} exchanges counters with other gateways, and none is configured"),

@@ -151,7 +151,7 @@ fn unknown_traffic_has_a_policy() {
 }
 
 #[test]
-fn little_is_needed_and_nothing_is_limited_unless_told() {
+fn a_minimal_configuration_only_observes() {
     let text = "mesh = { interface = \"a\" }\nwired = { interface = \"b\" }\n\
                 control = { use = \"fifo\" }\nsubscriber = [{ name = \"x\", prefixes = [\"10.0.0.1\"] }]";
     let c = Config::parse("gateway.toml", text).unwrap();
@@ -265,7 +265,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("name = \"bob\"", "", "subscriber[1]", "`name` is missing"),
         ("\"10.1.0.0/24\"", "\"10.1.0.1/24\"", "subscriber[0].prefixes[0]", "10.1.0.0/24"),
         ("\"10.1.0.0/24\"", "\"10.1.0\"", "subscriber[0].prefixes[0]", "a prefix such as"),
-        ("\"10.1.0.0/24\"", "\"0.0.0.0/0\"", "subscriber[0].prefixes[0]", "everybody"),
+        ("\"10.1.0.0/24\"", "\"0.0.0.0/0\"", "subscriber[0].prefixes[0]", "covers all addresses"),
         (
             "[\"10.2.0.7\"]",
             "[\"10.1.0.0/24\"]",
@@ -377,7 +377,7 @@ fn static_controls_want_fair_rates() {
 }
 
 #[test]
-fn files_that_are_not() {
+fn unreadable_files_are_refused() {
     let at = |p: &str| Config::load(Path::new(p)).unwrap_err().to_string();
     assert!(at("/nonexistent.toml").starts_with("/nonexistent.toml: "));
     assert!(at("/").contains("not a regular file"));

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(ids.class("a"), Some(ClassId(7)));
         assert_eq!((ids.class("b"), ids.class("c")), (Some(ClassId(1)), Some(ClassId(2))));
         ids.keep_only([]);
-        assert_eq!(ids.class("d"), Some(ClassId(3)), "1 and 2 were somebody's until now");
+        assert_eq!(ids.class("d"), Some(ClassId(3)), "1 and 2 were in use until now");
         let kept: Vec<_> = ids.entries().map(|(n, c)| (n.to_owned(), c)).collect();
         assert_eq!(ClassIds::new(kept).class("d"), Some(ClassId(3)));
     }

@@ -8,13 +8,13 @@ use fairmesh_control::{
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
-use super::{Governor, Held, Member, Why, direction_name, flow, slot};
+use super::{Governor, Member, Suspension, Why, direction_name, flow, slot};
 use crate::gateway::config::{Config, Mode, Neighbour, Peers, Subscriber};
 use crate::gateway::journal::{Journal, Level};
 use crate::gateway::offers::{SITE, offers};
 
 /// Most messages that wait to be sent to other gateways; a control sends at most as many in one sample.
-const MOST_SAID: usize = 4096;
+const MAX_OUTBOX: usize = 4096;
 
 fn setting(members: &[Member], neighbours: &[Neighbour], peers: Option<&Peers>) -> Setting {
     // The gateway's number; the numbers of neighbours count from 1 and are never compared with it.
@@ -64,7 +64,7 @@ impl Governor {
         self.aggregate.why = Some(why.clone());
         self.driver = driver;
         self.drive(why, |driver, node| driver.begin(now, node));
-        self.begins();
+        self.mark_initial();
         let flows: Vec<_> = self
             .members
             .iter()
@@ -77,14 +77,14 @@ impl Governor {
     }
 
     /// Marks the control's present rates as initial ones, if it uses counters.
-    pub(super) fn begins(&mut self) {
+    pub(super) fn mark_initial(&mut self) {
         let counts = |d: &Driver| {
             let events = d.needs().events;
             events.has(EventKind::FlowCounters) || events.has(EventKind::Counters)
         };
-        let begins = self.gentle && self.driver.as_ref().is_some_and(counts);
+        let initial = self.defer_initial && self.driver.as_ref().is_some_and(counts);
         for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
-            state.begins = begins && state.wanted.is_some();
+            state.initial = initial && state.wanted.is_some();
         }
     }
 
@@ -120,7 +120,7 @@ impl Governor {
     /// Starts the control from a rate that an earlier run had learned.
     pub fn recall(&mut self, now: Time, learned: BitRate) {
         self.drive(&Why::Start, |driver, node| driver.recall(now, learned, node));
-        self.begins();
+        self.mark_initial();
         self.refresh(now);
     }
 
@@ -165,7 +165,7 @@ impl Governor {
                 if let Ok(i) = self.find(slot.class) {
                     let state = &mut self.members[i].directions[slot.direction.index()];
                     state.wanted = rate;
-                    state.begins = false;
+                    state.initial = false;
                     state.why = Some(why.clone());
                 }
             }
@@ -175,7 +175,7 @@ impl Governor {
     }
 
     /// Passes an event to the control and carries out its actions.
-    pub(super) fn tell(&mut self, now: Time, event: &Event<'_>) {
+    pub(super) fn handle_event(&mut self, now: Time, event: &Event<'_>) {
         self.drive(&Why::Start, |driver, node| driver.tell(now, event, node));
     }
 
@@ -184,26 +184,26 @@ impl Governor {
     /// Not while it only observes, and not while a fault lifts its limits: its counters would mislead the others, since
     /// the traffic was not sent under its limits.
     pub fn exchanges(&self) -> bool {
-        self.peers.is_some() && self.mode == Mode::Apply && self.held == Held::No
+        self.peers.is_some() && self.mode == Mode::Apply && self.suspension == Suspension::None
     }
 
-    /// Handles a message of another gateway. `anew`: that gateway has started since its last message.
-    pub fn hear(&mut self, now: Time, from: u32, anew: bool, body: Option<&[u8]>) {
+    /// Handles a message of another gateway. `restarted`: that gateway has started since its last message.
+    pub fn receive(&mut self, now: Time, from: u32, restarted: bool, body: Option<&[u8]>) {
         if self.peers.is_none() {
             return;
         }
         let from = NodeId(from);
-        if anew {
-            self.tell(now, &Event::Restarted(from));
+        if restarted {
+            self.handle_event(now, &Event::Restarted(from));
         }
         if let Some(body) = body.filter(|_| self.exchanges()) {
-            self.tell(now, &Event::Message(Message { from, body }));
+            self.handle_event(now, &Event::Message(Message { from, body }));
         }
     }
 
     /// Returns the control's messages to the others since the last call.
-    pub fn said(&mut self) -> Vec<Vec<u8>> {
-        core::mem::take(&mut self.said)
+    pub fn take_messages(&mut self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.outbox)
     }
 
     /// Returns the gateway that decides for this one, too.
@@ -223,7 +223,7 @@ impl Governor {
             if node.decided {
                 // A decision also confirms the initial rates that it leaves unchanged, for directions with traffic.
                 let states = node.governor.members.iter_mut().flat_map(|m| &mut m.directions);
-                states.filter(|s| s.meter.bytes > 0).for_each(|s| s.begins = false);
+                states.filter(|s| s.meter.bytes > 0).for_each(|s| s.initial = false);
             }
         });
     }
@@ -283,7 +283,7 @@ impl Gateway<'_> {
     /// Returns the plausible counters of each subscriber and direction, and true if the control has a class for it.
     fn counters(&self) -> impl Iterator<Item = (Counters, bool)> + '_ {
         // While a fault lifts limits, the traffic says nothing about them.
-        let believed = self.sane && self.governor.held == Held::No;
+        let believed = self.sane && self.governor.suspension == Suspension::None;
         let members = self.governor.members.iter().filter(move |_| believed);
         let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
         both.filter_map(|(member, direction)| {
@@ -305,7 +305,7 @@ impl Gateway<'_> {
 
     /// Returns the known signs of paths.
     fn signs(&self) -> impl Iterator<Item = PathSigns> + '_ {
-        let believed = self.sane && self.governor.held == Held::No;
+        let believed = self.sane && self.governor.suspension == Suspension::None;
         let members = self.governor.members.iter().filter(move |_| believed);
         let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
         both.filter_map(|(member, direction)| {
@@ -381,8 +381,8 @@ impl Node for Gateway<'_> {
                 self.governor.set(class, None, &why);
             }
             Action::Tell { reach: Reach::Gateways, .. } => {
-                if self.governor.exchanges() && self.governor.said.len() < MOST_SAID {
-                    self.governor.said.push(body.to_vec());
+                if self.governor.exchanges() && self.governor.outbox.len() < MAX_OUTBOX {
+                    self.governor.outbox.push(body.to_vec());
                 }
             }
             // Not offered, so the driver uses none of these.

@@ -27,7 +27,7 @@ impl Fault {
         }
     }
     /// Returns the text of the event.
-    pub const fn words(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Fault::Missing => "has no counter",
             Fault::Backwards => "has a counter that decreased",
@@ -37,13 +37,13 @@ impl Fault {
 }
 
 /// Consecutive samples with a fault after which a limit is no longer trusted.
-pub(super) const FAULTS: u8 = 2;
+pub(super) const MAX_FAULTS: u8 = 2;
 
 /// Meter of a class: reads its counters and keeps totals that only grow.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     last: Option<ClassCounters>,
-    looked: Option<Time>,
+    sampled_at: Option<Time>,
     sampled: bool,
     /// IP bytes since the daemon started.
     pub bytes: u64,
@@ -67,7 +67,7 @@ pub struct Meter {
 
 /// Result of one sample of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(super) enum MeterResult {
     /// Frame bytes since the last sample.
     Moved(u64),
     /// First value of the class, or of a class that was created again.
@@ -79,7 +79,7 @@ pub(super) enum Look {
 impl Meter {
     /// Restarts the meter: the class was created again.
     pub(super) fn rebase(&mut self) {
-        (self.last, self.looked, self.rate) = (None, None, None);
+        (self.last, self.sampled_at, self.rate) = (None, None, None);
     }
 
     /// Handles a sample.
@@ -92,14 +92,14 @@ impl Meter {
         c: &ClassCounters,
         credible: u64,
         header: u64,
-    ) -> Look {
+    ) -> MeterResult {
         self.sampled = true;
         let before = self.last.replace(*c);
-        let elapsed = self.looked.replace(now).map_or(Span::ZERO, |t| now.since(t));
+        let elapsed = self.sampled_at.replace(now).map_or(Span::ZERO, |t| now.since(t));
         (self.backlog, self.backlog_packets) = (c.backlog_bytes, c.backlog_packets);
         let Some(before) = before else {
             self.good(None);
-            return Look::Base;
+            return MeterResult::Base;
         };
         if c.bytes < before.bytes || c.packets < before.packets {
             return self.bad(Fault::Backwards);
@@ -118,7 +118,7 @@ impl Meter {
         add(&mut self.overlimits, c.overlimits.saturating_sub(before.overlimits));
         let seconds = elapsed.as_secs_f64();
         self.good((seconds > 0.0).then(|| BitRate((ip as f64 * 8.0 / seconds) as u64)));
-        Look::Moved(moved)
+        MeterResult::Moved(moved)
     }
 
     /// Ends a sample of all classes: a class that was not in it is missing.
@@ -136,10 +136,10 @@ impl Meter {
         (self.rate, self.fault, self.faults) = (rate, None, 0);
     }
 
-    fn bad(&mut self, fault: Fault) -> Look {
+    fn bad(&mut self, fault: Fault) -> MeterResult {
         (self.rate, self.fault) = (None, Some(fault));
         self.faults = self.faults.saturating_add(1);
-        Look::Bad(fault)
+        MeterResult::Bad(fault)
     }
 
     /// True if the last sample gave a plausible value.
@@ -149,7 +149,7 @@ impl Meter {
 
     /// True if its limit is no longer trusted.
     pub(super) fn distrusted(&self) -> bool {
-        self.faults >= FAULTS
+        self.faults >= MAX_FAULTS
     }
 }
 
@@ -228,7 +228,7 @@ pub struct DirectionState {
     /// True if the control has a class for it.
     pub(super) planned: bool,
     /// True if the requested limit is only the control's initial one, before any counter.
-    pub(super) begins: bool,
+    pub(super) initial: bool,
     /// Reason of the requested limit.
     pub(super) why: Option<Why>,
     /// An operator's override.
@@ -252,7 +252,7 @@ pub struct Aggregate {
     pub down: f64,
     /// Limit whose parts are in the kernel.
     pub(super) split: Option<BitRate>,
-    /// The same once the pending changes are confirmed.
+    /// Limit whose parts are in the kernel once the pending changes are confirmed.
     pub(super) splitting: Option<BitRate>,
     /// Limits in the kernel, by [`Direction::index`](fairmesh_linux::Direction::index).
     pub in_force: [Option<BitRate>; 2],

@@ -4,7 +4,7 @@ use fairmesh_linux::{ClassId, Direction, RateChange, Slot};
 use fairmesh_units::{BitRate, Time};
 
 use super::{
-    Change, Governor, Held, LEAST_PART, Limiter, Member, PACKET, Why, direction_name, rates,
+    Change, Governor, LEAST_PART, Limiter, Member, PACKET, Suspension, Why, direction_name, rates,
 };
 use crate::gateway::config::Mode;
 use crate::gateway::journal::Level;
@@ -34,7 +34,7 @@ impl Governor {
     pub fn changes(&mut self, out: &mut Vec<RateChange>) {
         out.clear();
         self.pending.clear();
-        let free = self.mode == Mode::Observe || self.held != Held::No;
+        let free = self.mode == Mode::Observe || self.suspension != Suspension::None;
         let wanted = self.aggregate.wanted.filter(|_| !free).map(|r| r.max(BitRate(2)));
         let meant = split(wanted, self.aggregate.down);
         // The split follows the traffic; a change of less than 2 % is not worth a call. Both parts
@@ -85,7 +85,7 @@ impl Governor {
         }
         let plan = rates(&member.subscriber.plan, d);
         // The plan's guarantee takes precedence over the control's limit, its ceiling over both.
-        let wanted = state.wanted.filter(|_| !state.begins);
+        let wanted = state.wanted.filter(|_| !state.initial);
         let wanted = wanted.map(|r| r.max(plan.guarantee.unwrap_or(BitRate(0))));
         match (wanted, plan.ceiling) {
             (Some(w), Some(c)) if w < c => (Some(w), Limiter::Control),

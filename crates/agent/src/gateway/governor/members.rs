@@ -6,18 +6,18 @@ use fairmesh_control::{Event, FlowHere};
 use fairmesh_linux::{ClassId, Direction, IpNet, Layout, MacAddr, Slot};
 use fairmesh_units::{BitRate, Time};
 
-use super::turns::{MOST, Turns};
+use super::turns::{MAX_RATIO, Turns};
 use super::{DirectionState, Governor, Member, Override, Why, flow};
 use crate::gateway::config::{Subscriber, UNMAPPED};
 use crate::gateway::journal::Level;
 use crate::gateway::sources::{Omission, Omissions};
 
 /// Most addresses of one discovered subscriber; each is an element of the kernel's maps.
-const MOST_OF_ONE: usize = 1024;
+const MAX_ADDRESSES: usize = 1024;
 /// Most addresses of all discovered subscribers together.
-const MOST_OF_ALL: usize = 65_536;
+const MAX_TOTAL_ADDRESSES: usize = 65_536;
 /// Most absent subscribers for which overrides are kept.
-const WAITING: usize = 10_000;
+const MAX_ABSENT_OVERRIDES: usize = 10_000;
 
 /// True if a prefix is a proper part of one of these.
 fn lies_within(prefix: &IpNet, of: &BTreeSet<IpNet>) -> bool {
@@ -49,7 +49,7 @@ impl Governor {
         if let Some(least) = Turns::of(weights.chain(discovered)).counted_as() {
             self.journal.note(now, Level::Warning, "weights.raised", || {
                 format!(
-                    "the largest weight is more than {MOST} times the smallest; in a shared limit, weights below {least} count as {least}"
+                    "the largest weight is more than {MAX_RATIO} times the smallest; in a shared limit, weights below {least} count as {least}"
                 )
             });
         }
@@ -80,8 +80,8 @@ impl Governor {
             for state in &mut m.directions {
                 state.why = Some(Why::Reload);
             }
-            let heres = [Governor::here(m, 0), Governor::here(m, 1)];
-            self.seen(now, &heres);
+            let flows = [Governor::here(m, 0), Governor::here(m, 1)];
+            self.seen(now, &flows);
             return;
         }
         let room = self.members.len() < usize::from(ClassId::MAX.0);
@@ -101,19 +101,19 @@ impl Governor {
         let directions =
             overridden.map(|overridden| DirectionState { overridden, ..DirectionState::default() });
         let member = Member { subscriber, class, seen, laid_out: false, directions };
-        let heres = [Governor::here(&member, 0), Governor::here(&member, 1)];
+        let flows = [Governor::here(&member, 0), Governor::here(&member, 1)];
         let at = self.find(class).unwrap_or_else(|at| at);
         self.members.insert(at, member);
         self.layout_changed = true;
-        self.seen(now, &heres);
+        self.seen(now, &flows);
     }
 
     /// Reports flows and their fair rates to the control.
-    fn seen(&mut self, now: Time, heres: &[FlowHere]) {
-        for here in heres {
-            self.tell(now, &Event::FlowSeen(*here));
+    fn seen(&mut self, now: Time, flows: &[FlowHere]) {
+        for here in flows {
+            self.handle_event(now, &Event::FlowSeen(*here));
         }
-        let fair: Vec<_> = heres.iter().filter_map(|h| Some((h.flow, h.fair?))).collect();
+        let fair: Vec<_> = flows.iter().filter_map(|h| Some((h.flow, h.fair?))).collect();
         self.allocate(now, &fair);
     }
 
@@ -134,7 +134,7 @@ impl Governor {
         for (name, class, overridden) in gone {
             for direction in Direction::BOTH {
                 let gone = flow(Slot { class, direction });
-                self.tell(now, &Event::FlowGone(gone));
+                self.handle_event(now, &Event::FlowGone(gone));
                 self.allocate(now, &[(gone, BitRate(0))]);
             }
             if overridden != [None; 2] {
@@ -147,7 +147,7 @@ impl Governor {
 
     /// Keeps overrides for an absent subscriber.
     pub(super) fn wait_for(&mut self, name: &str, overridden: [Option<Override>; 2]) {
-        if self.waiting.len() < WAITING || self.waiting.contains_key(name) {
+        if self.waiting.len() < MAX_ABSENT_OVERRIDES || self.waiting.contains_key(name) {
             let kept = self.waiting.entry(name.to_owned()).or_default();
             for (kept, new) in kept.iter_mut().zip(overridden) {
                 *kept = new.or(*kept);
@@ -294,7 +294,7 @@ impl Governor {
                 });
                 continue;
             }
-            let most = MOST_OF_ONE.min(MOST_OF_ALL - addresses);
+            let most = MAX_ADDRESSES.min(MAX_TOTAL_ADDRESSES - addresses);
             if s.prefixes.len() + s.macs.len() > most {
                 left_out.add(Omission::TooManyAddresses, 1);
                 self.journal.note(now, Level::Warning, "discover.addresses", || {

@@ -33,7 +33,7 @@ pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
 pub use plausibility::Sanity;
 
-use direction::Look;
+use direction::MeterResult;
 use plausibility::Plausibility;
 
 /// IP bytes of the packet for which limits are converted from IP bytes to frames.
@@ -45,17 +45,17 @@ const PAYLOAD: u32 = 1448;
 
 /// Factor by which a measured rate of a link has to differ from the one in use, and time between two changes.
 const LINK_CHANGE: f64 = 1.25;
-const LINKS_AGAIN: Span = Span::from_secs(600);
+const LINK_CHANGE_INTERVAL: Span = Span::from_secs(600);
 /// Part of the bound of `[[neighbour]]` from which traffic counts as bounded by it.
-const BINDS: f64 = 0.9;
+const AT_BOUND: f64 = 0.9;
 /// Consecutive samples at the bound after which this is reported.
-const BINDS_AFTER: u32 = 5;
+const AT_BOUND_SAMPLES: u32 = 5;
 /// Part of its limit from which a direction counts as limited by the control.
-const LIMITED: f64 = 0.8;
+const LIMITED_FRACTION: f64 = 0.8;
 /// Samples with such a direction after which the bound is compared with the traffic.
-const COMPARED_AFTER: u32 = 60;
+const COMPARED_SAMPLES: u32 = 60;
 /// Part of the bound below which the traffic contradicts it.
-const OVERSTATES: f64 = 0.5;
+const CONTRADICTED_FRACTION: f64 = 0.5;
 
 /// Part of the aggregate limit that an idle direction has, so that it can start.
 ///
@@ -83,12 +83,12 @@ impl Carried {
     fn look(&mut self, total: u64, bound: BitRate) -> bool {
         self.looks += 1;
         self.most = self.most.max(total);
-        self.confirmed |= self.most as f64 >= OVERSTATES * bound.0 as f64;
-        if self.looks < COMPARED_AFTER {
+        self.confirmed |= self.most as f64 >= CONTRADICTED_FRACTION * bound.0 as f64;
+        if self.looks < COMPARED_SAMPLES {
             return false;
         }
         let (most, before) = (BitRate(self.most), self.contradicts);
-        let contradicts = (most.0 as f64) < OVERSTATES * bound.0 as f64;
+        let contradicts = (most.0 as f64) < CONTRADICTED_FRACTION * bound.0 as f64;
         *self = Carried {
             contradicts: contradicts.then_some(most),
             confirmed: !contradicts,
@@ -126,9 +126,9 @@ const fn slot(flow: FlowId) -> Slot {
 
 /// Reason why no limit is in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum Suspension {
     /// None: the intended limits apply.
-    No,
+    None,
     /// A fault, by the name of its event.
     Fault(&'static str),
 }
@@ -166,15 +166,15 @@ pub struct Governor {
     /// Starts of the control.
     starts: u64,
     /// Messages of the control to the other gateways.
-    said: Vec<Vec<u8>>,
+    outbox: Vec<Vec<u8>>,
     /// True if the control's initial limits are not applied.
-    gentle: bool,
+    defer_initial: bool,
     aggregate: Aggregate,
-    held: Held,
+    suspension: Suspension,
     plausibility: Plausibility,
     /// Link's header in each direction, bytes.
     header: [u64; 2],
-    looked: Option<Time>,
+    sampled_at: Option<Time>,
     /// Start of the present mode.
     mode_since: Time,
     layout_changed: bool,
@@ -209,13 +209,13 @@ impl Governor {
             driver: None,
             peers: config.peers.clone(),
             starts: 0,
-            said: Vec::new(),
-            gentle: false,
+            outbox: Vec::new(),
+            defer_initial: false,
             aggregate: Aggregate { down: 0.5, ..Aggregate::default() },
-            held: Held::No,
+            suspension: Suspension::None,
             plausibility: Plausibility::default(),
             header: [14, 14],
-            looked: None,
+            sampled_at: None,
             mode_since: now,
             layout_changed: true,
             pending: Vec::new(),
@@ -236,9 +236,9 @@ impl Governor {
     /// Before its first counters the control takes all subscribers as active, which makes their shares far too small. A
     /// limit of the control applies once it was decided by traffic. Ceilings and overrides always apply, and so do the
     /// limits of a control without counters.
-    pub fn begin_gently(&mut self, now: Time) {
-        self.gentle = true;
-        self.begins();
+    pub fn defer_initial_limits(&mut self, now: Time) {
+        self.defer_initial = true;
+        self.mark_initial();
         self.refresh(now);
     }
 
@@ -276,8 +276,8 @@ impl Governor {
 
     /// Returns the time of the next sample of the counters.
     pub fn next_sample(&self) -> Time {
-        let Some(looked) = self.looked else { return Time::ZERO };
-        let latest = looked + self.sample_every;
+        let Some(sampled_at) = self.sampled_at else { return Time::ZERO };
+        let latest = sampled_at + self.sample_every;
         self.driver.as_ref().map_or(latest, |d| d.due().min(latest))
     }
 
@@ -296,16 +296,16 @@ impl Governor {
         counters: &[ClassCounters],
         interfaces: [Option<SentCounters>; 2],
     ) -> Sanity {
-        self.looked = Some(now);
+        self.sampled_at = Some(now);
         self.plausibility.look(now, interfaces);
         for c in counters {
             let d = c.slot.direction.index();
             let Ok(i) = self.find(c.slot.class) else { continue };
             let (credible, header) = (self.plausibility.credible(d), self.header[d]);
             match self.members[i].directions[d].meter.sample(now, c, credible, header) {
-                Look::Moved(bytes) => self.plausibility.moved(d, bytes),
-                Look::Base => self.plausibility.based(d),
-                Look::Bad(fault) => {
+                MeterResult::Moved(bytes) => self.plausibility.moved(d, bytes),
+                MeterResult::Base => self.plausibility.based(d),
+                MeterResult::Bad(fault) => {
                     self.plausibility.bad(d);
                     self.note_fault(now, i, d, fault);
                 }
@@ -331,7 +331,7 @@ impl Governor {
 
     /// Handles a failed sample: the control continues without counters.
     pub fn blind(&mut self, now: Time) {
-        self.looked = Some(now);
+        self.sampled_at = Some(now);
         self.decide(now, false);
         self.refresh(now);
     }
@@ -340,18 +340,18 @@ impl Governor {
         let Governor { journal, members, .. } = self;
         let name = &members[i].subscriber.name;
         journal.note(now, Level::Warning, fault.code(), || {
-            format!("\"{name}\" ({}) {}", direction_name(d), fault.words())
+            format!("\"{name}\" ({}) {}", direction_name(d), fault.description())
         });
     }
 
     /// Lifts all limits, or ends that.
-    pub fn hold(&mut self, held: Held) {
-        self.held = held;
+    pub fn suspend(&mut self, suspension: Suspension) {
+        self.suspension = suspension;
     }
 
     /// Returns the reason why all limits are lifted, if they are.
-    pub fn held(&self) -> Held {
-        self.held
+    pub fn suspension(&self) -> Suspension {
+        self.suspension
     }
 
     /// Records that classes were created again: their counters restart and they are unlimited.
@@ -481,13 +481,15 @@ impl Governor {
         self.links_since.is_some() && link.mac.is_some() && !self.neighbours.contains(link)
     }
 
-    /// Takes over measured rates of the links, `None` where one is not known. The control starts again from the rate
-    /// that it has learned, if a rate has changed by a fourth, and at most once in `LINKS_AGAIN`.
+    /// Adopts measured rates of the links; `None` where one is not known.
+    ///
+    /// If a rate has changed by a quarter, the control restarts from its learned rate, at most once in
+    /// `LINK_CHANGE_INTERVAL`.
     ///
     /// # Errors
     /// The control's refusal; the links stay as they were.
     pub fn measure(&mut self, now: Time, rates: &[Option<BitRate>]) -> Result<(), StartError> {
-        let early = self.links_since.is_some_and(|at| now.since(at) < LINKS_AGAIN);
+        let early = self.links_since.is_some_and(|at| now.since(at) < LINK_CHANGE_INTERVAL);
         let far = |link: &Neighbour, rate: BitRate| {
             let ratio = rate.0 as f64 / link.rate.0.max(1) as f64;
             !(1.0 / LINK_CHANGE..=LINK_CHANGE).contains(&ratio)
@@ -531,13 +533,13 @@ impl Governor {
         Some(used.map(|r| r.0).sum::<u64>() as f64 / self.bound()?.0 as f64)
     }
 
-    /// Warns when traffic has stayed at the bound of `[[neighbour]]` for [`BINDS_AFTER`] samples.
+    /// Warns when traffic has stayed at the bound of `[[neighbour]]` for [`AT_BOUND_SAMPLES`] samples.
     ///
     /// The control shares no more than the bound, whatever the links carry.
     fn note_bound(&mut self, now: Time) {
-        let binds = self.bound_used().is_some_and(|part| part >= BINDS);
+        let binds = self.bound_used().is_some_and(|part| part >= AT_BOUND);
         self.at_bound = if binds { self.at_bound.saturating_add(1) } else { 0 };
-        if self.at_bound == BINDS_AFTER
+        if self.at_bound == AT_BOUND_SAMPLES
             && let Some(bound) = self.bound()
         {
             self.journal.note(now, Level::Warning, "neighbour.binds", || {
@@ -574,7 +576,7 @@ impl Governor {
         let held = |m: &Member, d: usize| match self.meant(m, d) {
             (Some(limit), Limiter::Control | Limiter::Aggregate) => {
                 let rate = m.directions[d].meter.rate.map_or(0, |r| r.0);
-                rate as f64 >= LIMITED * limit.0 as f64
+                rate as f64 >= LIMITED_FRACTION * limit.0 as f64
             }
             _ => false,
         };
@@ -588,7 +590,7 @@ impl Governor {
         {
             self.journal.note(now, Level::Warning, "neighbour.overstates", || {
                 format!(
-                    "the rates of [[neighbour]] allow {bound}, but traffic was at most {most} in {COMPARED_AFTER} samples with \
+                    "the rates of [[neighbour]] allow {bound}, but traffic was at most {most} in {COMPARED_SAMPLES} samples with \
                      subscribers at their limits; lower `rate`, or set `capacity`"
                 )
             });

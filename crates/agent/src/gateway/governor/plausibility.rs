@@ -3,7 +3,7 @@
 use fairmesh_linux::SentCounters;
 use fairmesh_units::{Span, Time};
 
-use super::direction::FAULTS;
+use super::direction::MAX_FAULTS;
 
 /// Plausibility of a sample of all counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,14 +27,14 @@ const SLACK: u64 = 256 * 1024;
 const FASTEST: u64 = 125_000_000_000;
 /// Bytes that an interface must have sent for subscribers before a direction without a byte counts
 /// as stuck.
-const MUCH: u64 = 64 * 1024;
+const STUCK_BYTES: u64 = 64 * 1024;
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Side {
     /// Bytes sent by the interface, and the part of them outside subscribers' classes, at the last
     /// sample.
     last: Option<(u64, u64)>,
-    /// The same two values since the last sample; `None`: unknown.
+    /// Increase of both values since the last sample; `None`: unknown.
     sent: Option<(u64, u64)>,
     credible: u64,
     moved: u64,
@@ -51,13 +51,13 @@ struct Side {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Plausibility {
     sides: [Side; 2],
-    looked: Option<Time>,
+    sampled_at: Option<Time>,
 }
 
 impl Plausibility {
     /// Begins a sample, with the counters of the interfaces if they could be read.
     pub fn look(&mut self, now: Time, interfaces: [Option<SentCounters>; 2]) {
-        let elapsed = self.looked.replace(now).map_or(Span::ZERO, |t| now.since(t));
+        let elapsed = self.sampled_at.replace(now).map_or(Span::ZERO, |t| now.since(t));
         for (side, counters) in self.sides.iter_mut().zip(interfaces) {
             let new = counters.map(|c| (c.bytes, c.unmapped.saturating_add(c.bypass)));
             let differ = |(new, old): ((u64, u64), (u64, u64))| {
@@ -90,7 +90,7 @@ impl Plausibility {
     /// Returns the mean of the last value and a direction's part of the bytes in this sample.
     pub fn part(&self, d: usize, before: f64) -> f64 {
         let all: f64 = self.sides.iter().map(|s| s.moved as f64).sum();
-        if all < MUCH as f64 {
+        if all < STUCK_BYTES as f64 {
             return before;
         }
         (before + self.sides[d].moved as f64 / all) / 2.0
@@ -100,16 +100,16 @@ impl Plausibility {
     pub fn judge(&mut self) -> Sanity {
         let mut verdict = Sanity::Sane;
         for side in &mut self.sides {
-            let others = side
-                .sent
-                .is_some_and(|(sent, nobodys)| sent.saturating_sub(nobodys) > MUCH + sent / 10);
+            let others = side.sent.is_some_and(|(sent, nobodys)| {
+                sent.saturating_sub(nobodys) > STUCK_BYTES + sent / 10
+            });
             let stuck = side.moved == 0 && side.good > 0 && side.bad == 0 && others;
             let nonsense = side.bad > side.good + side.based;
             side.stuck = if stuck { side.stuck.saturating_add(1) } else { 0 };
             side.nonsense = if nonsense { side.nonsense.saturating_add(1) } else { 0 };
             let this = match () {
-                () if side.stuck >= FAULTS => Sanity::Stuck,
-                () if side.nonsense >= FAULTS => Sanity::Nonsense,
+                () if side.stuck >= MAX_FAULTS => Sanity::Stuck,
+                () if side.nonsense >= MAX_FAULTS => Sanity::Nonsense,
                 () if stuck || nonsense => Sanity::Doubtful,
                 () => Sanity::Sane,
             };

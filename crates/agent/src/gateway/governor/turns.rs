@@ -3,7 +3,7 @@
 use fairmesh_linux::Subscriber;
 
 /// Largest ratio of two quanta. At 10 Mbit/s a quantum of 100 full frames takes 120 ms.
-pub(super) const MOST: f64 = 100.0;
+pub(super) const MAX_RATIO: f64 = 100.0;
 
 /// Scale from weights to bytes per round: the smallest weight gets the shortest quantum.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -22,7 +22,7 @@ impl Turns {
             Some((low.min(w), high.max(w)))
         });
         let (lightest, heaviest) = extremes.unwrap_or((1.0, 1.0));
-        Turns { unit: lightest.max(heaviest / MOST), lightest }
+        Turns { unit: lightest.max(heaviest / MAX_RATIO), lightest }
     }
 
     /// Returns the quantum of a weight, bytes.
@@ -32,7 +32,7 @@ impl Turns {
     }
 
     /// Returns the weight to which smaller ones are raised, if the ratio of the weights is above
-    /// [`MOST`].
+    /// [`MAX_RATIO`].
     pub fn counted_as(self) -> Option<f64> {
         (self.unit > self.lightest).then_some(self.unit)
     }

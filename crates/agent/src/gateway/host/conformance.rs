@@ -38,12 +38,12 @@ struct Gateway {
     now: Time,
     peers: bool,
     /// Messages sent to the others.
-    told: Vec<Vec<u8>>,
+    messages: Vec<Vec<u8>>,
 }
 
 impl Gateway {
     fn new() -> Self {
-        Gateway { host: None, now: Time::ZERO, peers: false, told: Vec::new() }
+        Gateway { host: None, now: Time::ZERO, peers: false, messages: Vec::new() }
     }
 
     fn with_peers() -> Self {
@@ -133,7 +133,7 @@ impl Subject for Gateway {
         let plane = FakeShaper { capacity: 9e6, ..FakeShaper::default() };
         let mut host = Host::new(plane, governor);
         host.poll(Time::ZERO);
-        self.told.extend(host.governor.said());
+        self.messages.extend(host.governor.take_messages());
         for (slot, class) in &mut host.plane().classes {
             class.demand = if slot.direction == Direction::Down { 6e6 } else { 1e6 };
         }
@@ -151,7 +151,7 @@ impl Subject for Gateway {
             self.now = next;
             if next < until && host.next_deadline() <= next {
                 host.poll(next);
-                self.told.extend(host.governor.said());
+                self.messages.extend(host.governor.take_messages());
             }
         }
     }
@@ -180,7 +180,7 @@ impl Subject for Gateway {
     }
 
     fn messages(&self) -> (u64, u64) {
-        (0, self.told.len() as u64)
+        (0, self.messages.len() as u64)
     }
 
     fn lost(&self) -> u64 {
@@ -231,16 +231,16 @@ fn the_gateway_with_peers_keeps_the_contract_with_every_mechanism() {
 }
 
 #[test]
-fn what_is_said_to_other_gateways_leaves() {
+fn messages_to_other_gateways_are_sent() {
     let mut gateway = Gateway::with_peers();
     gateway.start(&fairmesh_control::Registry::standard().lookup("rtt+peers").unwrap()).unwrap();
     gateway.advance(Time::ZERO + Span::from_secs(10));
-    assert!((8..=12).contains(&gateway.told.len()), "one a second: {}", gateway.told.len());
+    assert!((8..=12).contains(&gateway.messages.len()), "one a second: {}", gateway.messages.len());
     // Not while limits are lifted, and not while no limit applies.
     let host = gateway.host.as_mut().unwrap();
-    host.governor.hold(crate::gateway::governor::Held::Fault("test"));
+    host.governor.suspend(crate::gateway::governor::Suspension::Fault("test"));
     host.poll(Time::ZERO + Span::from_secs(11));
-    assert!(!host.governor.exchanges() && host.governor.said().is_empty());
+    assert!(!host.governor.exchanges() && host.governor.take_messages().is_empty());
 }
 
 #[test]

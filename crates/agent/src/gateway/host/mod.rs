@@ -13,7 +13,7 @@ use fairmesh_linux::{
 use fairmesh_units::{Span, Time};
 
 use crate::gateway::config::{Config, Subscriber, UNMAPPED};
-use crate::gateway::governor::{Governor, Held, Sanity, direction_name};
+use crate::gateway::governor::{Governor, Sanity, Suspension, direction_name};
 use crate::gateway::journal::Level;
 use crate::gateway::signs::{Reader, SharedReader};
 
@@ -27,13 +27,13 @@ const RELAYOUT: Span = Span::from_secs(1);
 const FLAPS: usize = 5;
 const MINUTE: Span = Span::from_secs(60);
 /// Time for which such an interface is left alone.
-const QUIET: Span = Span::from_secs(10);
+const FLAP_PAUSE: Span = Span::from_secs(10);
 /// Interval of the renewals of limits, which expire after 10 s.
 const RENEW: Span = Span::from_secs(2);
 /// Consecutive renewals that may fail.
 const RENEWALS: u8 = 3;
 /// Consecutive good samples after which limits are set again.
-const GOOD: u8 = 2;
+const GOOD_SAMPLES: u8 = 2;
 
 /// State of the kernel's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,9 +79,9 @@ pub struct Host<P> {
     /// Result of the last installation.
     pub installed: Option<Installed>,
     /// Consecutive failed samples.
-    failed_looks: u8,
+    failed_samples: u8,
     /// Time of the next sample after a failed one.
-    look_again: Option<Time>,
+    resample_at: Option<Time>,
     /// Time of the last renewal.
     renewed: Time,
     /// Consecutive failed renewals.
@@ -117,8 +117,8 @@ impl<P: Shaper> Host<P> {
             governor,
             phase: Phase::Absent { retry: Time::ZERO, wait: FIRST_WAIT },
             installed: None,
-            failed_looks: 0,
-            look_again: None,
+            failed_samples: 0,
+            resample_at: None,
             renewed: Time::ZERO,
             failed_renewals: 0,
             deviations: Vec::new(),
@@ -214,7 +214,7 @@ impl<P: Shaper> Host<P> {
         if !matches!(self.phase, Phase::Absent { .. }) && self.governor.layout_changed() {
             self.relayout(now);
         }
-        if now >= self.look_again.unwrap_or_else(|| self.governor.next_sample()) {
+        if now >= self.resample_at.unwrap_or_else(|| self.governor.next_sample()) {
             self.look(now);
         }
         self.apply(now);
@@ -224,7 +224,7 @@ impl<P: Shaper> Host<P> {
     /// Returns the time at which [`Host::poll`] has something to do next.
     pub fn next_deadline(&self) -> Time {
         let mut next = self.governor.next_deadline();
-        if let Some(again) = self.look_again {
+        if let Some(again) = self.resample_at {
             next = next.min(again);
         }
         match self.phase {
@@ -246,9 +246,9 @@ impl<P: Shaper> Host<P> {
                 self.governor.laid_out();
                 self.reader().settle(&layout);
                 self.governor.reinstalled();
-                self.governor.hold(Held::No);
+                self.governor.suspend(Suspension::None);
                 self.phase = Phase::Running;
-                (self.failed_looks, self.look_again) = (0, Some(now));
+                (self.failed_samples, self.resample_at) = (0, Some(now));
                 (self.failed_renewals, self.renewed) = (0, now);
                 let leaf = installed.leaf;
                 let how = if installed.adopted { "taken over" } else { "installed" };
@@ -293,7 +293,7 @@ impl<P: Shaper> Host<P> {
                 // Classes without members are useless; they must not be limited when packets reach them again.
                 let _ = self.plane.release();
                 self.governor.released();
-                self.governor.hold(Held::Fault("rules.gone"));
+                self.governor.suspend(Suspension::Fault("rules.gone"));
                 let wait = self.loss(now, Span::ZERO);
                 self.phase = Phase::Absent { retry: now + wait, wait: longer(FIRST_WAIT) };
             }
@@ -349,9 +349,9 @@ impl<P: Shaper> Host<P> {
             return wait;
         }
         self.note(Level::Error, "interface.flapping", || {
-            format!("lost {FLAPS} times within a minute; next attempt in {QUIET}")
+            format!("lost {FLAPS} times within a minute; next attempt in {FLAP_PAUSE}")
         });
-        QUIET
+        FLAP_PAUSE
     }
 
     fn relayout_due(&self) -> Time {
@@ -429,7 +429,7 @@ impl<P: Shaper> Host<P> {
     }
 
     fn look(&mut self, now: Time) {
-        self.look_again = None;
+        self.resample_at = None;
         if matches!(self.phase, Phase::Absent { .. }) {
             return self.governor.blind(now);
         }
@@ -438,16 +438,16 @@ impl<P: Shaper> Host<P> {
             if e.is_interface_lost() {
                 return self.lost(now, &e);
             }
-            self.failed_looks = self.failed_looks.saturating_add(1);
+            self.failed_samples = self.failed_samples.saturating_add(1);
             self.note(Level::Warning, "sample.failed", || e.to_string());
-            if self.failed_looks >= 2 {
+            if self.failed_samples >= 2 {
                 self.release(now, "sample.failed");
             }
             // Sooner than the next epoch, so that two failures do not take two epochs.
-            self.look_again = Some((now + FIRST_WAIT).min(self.governor.next_sample()));
+            self.resample_at = Some((now + FIRST_WAIT).min(self.governor.next_sample()));
             return;
         }
-        self.failed_looks = 0;
+        self.failed_samples = 0;
         self.sent = [Side::Mesh, Side::Wired].map(|side| self.plane.sent(side).ok());
         let sanity = self.sample(now);
         match sanity {
@@ -490,10 +490,10 @@ impl<P: Shaper> Host<P> {
         }
         let Phase::Safe { cause, good, retry } = &mut self.phase else { return };
         *good += 1;
-        if *good >= GOOD && now >= *retry {
+        if *good >= GOOD_SAMPLES && now >= *retry {
             let cause = *cause;
             self.phase = Phase::Running;
-            self.governor.hold(Held::No);
+            self.governor.suspend(Suspension::None);
             self.governor.forget_limits();
             self.note(Level::Info, "shaping.resumed", || {
                 format!("limits are set again after {cause}")
@@ -506,7 +506,7 @@ impl<P: Shaper> Host<P> {
         // Repeated faults get longer pauses.
         let again = self.lifted.replace(now).is_some_and(|t| now.since(t) < MINUTE);
         self.lift_wait = if again { longer(self.lift_wait) } else { FIRST_WAIT };
-        self.governor.hold(Held::Fault(cause));
+        self.governor.suspend(Suspension::Fault(cause));
         self.phase = Phase::Safe { cause, good: 0, retry: now + self.lift_wait };
         match self.plane.release() {
             Ok(()) => {
@@ -539,7 +539,7 @@ impl<P: Shaper> Host<P> {
         // is missing.
         let _ = self.plane.release();
         self.governor.released();
-        self.governor.hold(Held::Fault("interface.lost"));
+        self.governor.suspend(Suspension::Fault("interface.lost"));
         let wait = self.loss(now, FIRST_WAIT);
         self.phase = Phase::Absent { retry: now + wait, wait: longer(wait) };
     }
@@ -587,7 +587,7 @@ impl<P: Shaper> Host<P> {
         }
         if self.phase == Phase::Running {
             // Its effects on classes and counters are visible now rather than in an epoch.
-            self.look_again = Some(now);
+            self.resample_at = Some(now);
         }
     }
 

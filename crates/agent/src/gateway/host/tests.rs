@@ -121,7 +121,7 @@ fn acknowledgements_are_no_flows() {
 }
 
 #[test]
-fn observing_limits_nothing_and_says_what_it_would_do() {
+fn observing_sets_no_limits_and_reports_intended_ones() {
     let mut b = Bench::new(&config(4, "observe", "pfrc", ""));
     b.demand(6e6);
     b.pass(200);
@@ -219,7 +219,7 @@ fn a_failed_apply_releases_at_once_and_if_that_fails_removes() {
 
 /// `nft flush ruleset`, as firewalls run it when they are reloaded.
 #[test]
-fn rules_that_somebody_flushed_are_put_back_at_once() {
+fn flushed_rules_are_restored_at_once() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", "[shaping]\nsample = \"60 s\""));
     b.demand(6e6);
     b.pass(60);
@@ -355,12 +355,12 @@ fn a_subscriber_that_appears_a_thousand_times_a_second_moves_nothing() {
     }
     assert!(b.host.governor.members().len() <= 52);
     assert!(b.total("discover.full") > 0);
-    let told = b.host.governor.journal.take().len();
-    assert!(told < 200, "{told} lines");
+    let messages = b.host.governor.journal.take().len();
+    assert!(messages < 200, "{messages} lines");
 }
 
 #[test]
-fn what_is_configured_cannot_be_taken_by_what_is_discovered() {
+fn discovered_subscribers_cannot_take_configured_addresses() {
     let extra = "[discover]\nroutes = true\nplan = \"guest\"\n[plan.guest]\nweight = 0.5";
     let mut b = Bench::new(&config(2, "apply", "pfrc", extra));
     let mut thief = found(0..1);
@@ -384,7 +384,7 @@ fn what_is_configured_cannot_be_taken_by_what_is_discovered() {
 
 /// The configuration assigns 10.0.1.0/24 to a subscriber, and so each of its addresses.
 #[test]
-fn a_part_of_what_is_configured_cannot_be_taken_either() {
+fn discovered_subscribers_cannot_take_parts_of_configured_prefixes() {
     let extra = "[discover]\nroutes = true";
     let mut b = Bench::new(&config(2, "apply", "pfrc", extra));
     let mut thief = found(0..2);
@@ -480,7 +480,7 @@ fn an_override_goes_before_everything_and_ends_by_itself() {
 }
 
 #[test]
-fn a_reload_changes_what_it_says_and_nothing_else() {
+fn a_reload_changes_only_changed_keys() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", ""));
     b.demand(6e6);
     b.pass(300);
@@ -514,7 +514,7 @@ fn a_reload_changes_what_it_says_and_nothing_else() {
 
 /// A restart begins at the level of the last run, not at the lower bound.
 #[test]
-fn what_was_learned_comes_back() {
+fn the_learned_rate_survives_a_restart() {
     for control in ["pfrc", "arc-fq", "fifo"] {
         let mut b = Bench::new(&config(4, "apply", control, ""));
         b.demand(6e6);
@@ -611,11 +611,11 @@ proptest! {
 
 /// A new subscriber may need another classifier, and a check may find that one does not work: each is reported once.
 #[test]
-fn another_classifier_is_told() {
+fn a_changed_classifier_is_reported_once() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", ""));
     b.demand(6e6);
     b.pass(10);
-    let told = |b: &Bench| {
+    let messages = |b: &Bench| {
         let all = b.host.governor.journal.recent();
         all.filter(|n| n.code == "classifier.changed").map(|n| n.text.clone()).collect::<Vec<_>>()
     };
@@ -623,21 +623,21 @@ fn another_classifier_is_told() {
     assert!(shown(&b).contains("classified by: priority (down), priority (up)\n"), "{}", shown(&b));
     b.host.reload(b.now, &config(5, "apply", "pfrc", "")).unwrap();
     b.host.plane().marks = true;
-    assert!(told(&b).is_empty());
+    assert!(messages(&b).is_empty());
     b.host.poll(b.now);
     let up = "up: packets are classified by mark (bpf), no longer by priority";
-    assert_eq!(told(&b), [up]);
+    assert_eq!(messages(&b), [up]);
     assert!(shown(&b).contains("classified by: priority (down), mark (bpf) (up)\n"));
     b.host.verify();
-    assert_eq!(told(&b), [up], "told once");
+    assert_eq!(messages(&b), [up], "reported once");
     b.host.plane().marks = false;
     b.host.verify();
-    assert_eq!(told(&b).len(), 2);
+    assert_eq!(messages(&b).len(), 2);
 }
 
 /// Ineffective limits are reported as such, once, and so is their recovery.
 #[test]
-fn limits_that_do_not_act_are_reported_as_degraded() {
+fn ineffective_limits_are_reported_as_degraded() {
     let mut b = Bench::new(&config(2, "apply", "pfrc", ""));
     b.pass(10);
     assert_eq!((b.host.phase_name(), b.host.faults().len()), ("running", 0));

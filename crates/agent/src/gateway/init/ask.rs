@@ -54,7 +54,7 @@ pub(super) struct Candidate {
 
 /// A source that was asked.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Asked {
+pub struct QueriedSource {
     /// Kind.
     pub kind: SourceKind,
     /// True if nothing is there: no daemon listens at a default address.
@@ -68,7 +68,7 @@ pub struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub candidate: Candidate,
-    pub asked: Asked,
+    pub asked: QueriedSource,
     pub homes: Vec<Subscriber>,
 }
 
@@ -178,7 +178,11 @@ fn ask(candidate: Candidate) -> Answer {
     {
         report.name = format!("{} of {mesh}", report.name);
     }
-    Answer { asked: Asked { kind: candidate.kind, absent, report }, candidate, homes: found.found }
+    Answer {
+        asked: QueriedSource { kind: candidate.kind, absent, report },
+        candidate,
+        homes: found.found,
+    }
 }
 
 /// Returns the index of the source for the configuration: a routing daemon, else the table with the most homes.

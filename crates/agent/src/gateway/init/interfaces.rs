@@ -13,11 +13,11 @@ use super::{Chosen, Station, Survey};
 use crate::gateway::config::Subscriber;
 
 /// Documentation addresses (RFC 5737, RFC 3849): their routes are the default routes.
-const OUTSIDE: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
+const DEFAULT_ROUTE_ADDRESSES: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
 /// Most homes whose routes are looked up.
-const LOOKED_UP: usize = 256;
+const MAX_LOOKUPS: usize = 256;
 /// Addresses of a home's network that are tried: the gateway itself may have one of them.
-const TRIED: usize = 3;
+const MAX_HOSTS: usize = 3;
 
 /// Returns an interface that the operator has named, with a note if it does not exist.
 pub(super) fn given(
@@ -34,7 +34,7 @@ pub(super) fn given(
 
 /// Returns the interface of the default route.
 pub(super) fn uplink(netlink: &mut Netlink, links: &[Link]) -> Option<Chosen> {
-    OUTSIDE.iter().find_map(|address| {
+    DEFAULT_ROUTE_ADDRESSES.iter().find_map(|address| {
         let link = towards(netlink, links, address.parse().ok()?)?;
         let interface = Interface::new(&link.name).ok()?;
         Some(Chosen { interface, reason: "the default route leads over it".to_owned() })
@@ -48,7 +48,7 @@ fn towards<'a>(netlink: &mut Netlink, links: &'a [Link], to: IpAddr) -> Option<&
 
 /// Returns the interface over which a home is reached, by its prefixes.
 fn reached<'a>(netlink: &mut Netlink, links: &'a [Link], home: &Subscriber) -> Option<&'a str> {
-    let mut hosts = home.prefixes.iter().flat_map(|net| net.hosts().take(TRIED));
+    let mut hosts = home.prefixes.iter().flat_map(|net| net.hosts().take(MAX_HOSTS));
     hosts.find_map(|host| towards(netlink, links, host)).map(|link| link.name.as_str())
 }
 
@@ -77,7 +77,7 @@ pub(super) fn check_mesh(
 ) {
     let wired = survey.wired.as_ref().map(|c| c.interface.name().to_owned());
     let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
-    for home in homes.iter().take(LOOKED_UP) {
+    for home in homes.iter().take(MAX_LOOKUPS) {
         if let Some(name) = reached(netlink, links, home) {
             *votes.entry(name).or_default() += 1;
         }

@@ -17,7 +17,7 @@ use fairmesh_linux::{Interface, MacAddr};
 use fairmesh_units::BitRate;
 use serde::Serialize;
 
-pub use ask::{Asked, SourceKind};
+pub use ask::{QueriedSource, SourceKind};
 pub use text::{configuration, summary};
 
 use self::ask::Candidate;
@@ -127,7 +127,7 @@ pub struct Survey {
     /// Source that the configuration names.
     pub source: Option<SourceKind>,
     /// All sources that were asked.
-    pub sources: Vec<Asked>,
+    pub sources: Vec<QueriedSource>,
     /// Homes of that source.
     pub homes: Vec<Home>,
     /// Direct neighbours by radio.

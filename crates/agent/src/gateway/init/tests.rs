@@ -16,7 +16,7 @@ fn whole() -> Survey {
         mesh: chosen("mesh0"),
         wired: chosen("eth0"),
         source: Some(SourceKind::Babel),
-        sources: vec![Asked { kind: SourceKind::Babel, absent: false, report }],
+        sources: vec![QueriedSource { kind: SourceKind::Babel, absent: false, report }],
         homes: Vec::new(),
         neighbours: Vec::new(),
         to_do: Vec::new(),
@@ -85,10 +85,10 @@ fn files_are_written_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     write(&at("new"), "a", false).unwrap();
-    let told = write(&at("new"), "b", false).unwrap_err().to_string();
+    let error = write(&at("new"), "b", false).unwrap_err().to_string();
     assert!(
-        told.ends_with("new: exists; expected a free path, or --force to replace it"),
-        "{told}"
+        error.ends_with("new: exists; expected a free path, or --force to replace it"),
+        "{error}"
     );
     assert_eq!(std::fs::read_to_string(at("new")).unwrap(), "a");
     write(&at("new"), "b", true).unwrap();
@@ -96,8 +96,8 @@ fn files_are_written_whole_or_not_at_all() {
     std::fs::create_dir(at("folder")).unwrap();
     std::os::unix::fs::symlink(at("new"), at("link")).unwrap();
     for name in ["folder", "link"] {
-        let told = write(&at(name), "c", true).unwrap_err().to_string();
-        assert!(told.contains("is not a regular file"), "{told}");
+        let error = write(&at(name), "c", true).unwrap_err().to_string();
+        assert!(error.contains("is not a regular file"), "{error}");
     }
     assert!(write(&at("none/new"), "c", true).is_err());
     assert_eq!(std::fs::read_to_string(at("new")).unwrap(), "b");

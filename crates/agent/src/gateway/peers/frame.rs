@@ -11,7 +11,7 @@
 //! | 20–27 | sequence: rises with every datagram of an epoch |
 //! | 28–35 | challenge of the sender to the receiver |
 //! | 36–43 | the receiver's last challenge that the sender knows; 0: none |
-//! | 44… | body, at most [`MOST_BODY`] octets |
+//! | 44… | body, at most [`MAX_BODY`] octets |
 //! | last 32 | tag |
 //!
 //! Integers are big-endian.
@@ -30,9 +30,9 @@ const HEADER: usize = 44;
 /// Octets of the tag behind the body.
 const TAG: usize = 32;
 /// Longest body. The datagram then fits into 1,280 octets of IPv6.
-pub const MOST_BODY: usize = 1152;
+pub const MAX_BODY: usize = 1152;
 /// Longest datagram.
-pub const MOST: usize = HEADER + MOST_BODY + TAG;
+pub const MAX_DATAGRAM: usize = HEADER + MAX_BODY + TAG;
 /// Valid numbers of gateways.
 pub const NUMBERS: RangeInclusive<u32> = 1..=65_535;
 
@@ -110,9 +110,9 @@ pub enum Unreadable {
 impl<'a> Frame<'a> {
     /// Returns the bytes of the datagram.
     ///
-    /// A body is at most [`MOST_BODY`] octets; a longer one is not sent.
+    /// A body is at most [`MAX_BODY`] octets; a longer one is not sent.
     pub fn seal(&self, key: &Key) -> Vec<u8> {
-        let body = self.body.filter(|b| b.len() <= MOST_BODY).unwrap_or_default();
+        let body = self.body.filter(|b| b.len() <= MAX_BODY).unwrap_or_default();
         let mut out = Vec::with_capacity(HEADER + body.len() + TAG);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&[VERSION, u8::from(self.body.is_some())]);
@@ -141,7 +141,7 @@ impl<'a> Frame<'a> {
     /// Reads the fields, the octets that the tag covers, and the tag.
     fn read(bytes: &'a [u8]) -> Result<(Self, &'a [u8], &'a [u8]), Unreadable> {
         let malformed = Unreadable::Malformed;
-        if bytes.len() > MOST || bytes.get(..4) != Some(MAGIC) {
+        if bytes.len() > MAX_DATAGRAM || bytes.get(..4) != Some(MAGIC) {
             return Err(malformed);
         }
         match bytes.get(4) {
@@ -222,10 +222,10 @@ mod tests {
         );
         assert_eq!((&bytes[44..47], bytes.len()), (&b"xyz"[..], 44 + 3 + 32));
         assert_eq!(frame(None).seal(&key(1)).len(), 76);
-        let longest = vec![0; MOST_BODY];
-        assert_eq!(frame(Some(&longest)).seal(&key(1)).len(), MOST);
+        let longest = vec![0; MAX_BODY];
+        assert_eq!(frame(Some(&longest)).seal(&key(1)).len(), MAX_DATAGRAM);
         // IPv6 and UDP around it (RFC 8200 §3 and §5, RFC 768).
-        const { assert!(MOST + 40 + 8 <= 1280) };
+        const { assert!(MAX_DATAGRAM + 40 + 8 <= 1280) };
     }
 
     #[test]

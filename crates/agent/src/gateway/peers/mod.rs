@@ -22,18 +22,18 @@ use std::net::SocketAddr;
 use fairmesh_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-pub use self::frame::{Frame, Key, MOST, MOST_BODY, NUMBERS, Unreadable};
+pub use self::frame::{Frame, Key, MAX_BODY, MAX_DATAGRAM, NUMBERS, Unreadable};
 
 /// Time for which a challenge is the newest one; it is accepted for as long again.
 pub const CHALLENGE: Span = Span::from_secs(10);
 /// Idle time after which a heartbeat is sent.
-const HELLO: Span = Span::from_secs(2);
+const HEARTBEAT: Span = Span::from_secs(2);
 /// Least time between two responses to datagrams that are not accepted yet.
-const ANSWER: Span = Span::from_millis(250);
+const RESPONSE_INTERVAL: Span = Span::from_millis(250);
 /// Timeout of a peer.
-pub const SILENT: Span = Span::from_secs(10);
+pub const TIMEOUT: Span = Span::from_secs(10);
 /// Most datagrams of one peer's address that are checked in a second: 400 carry the counters of 20,000 flows.
-const MOST_OF_ONE: u32 = 400;
+const MAX_PER_SECOND: u32 = 400;
 const SECOND: Span = Span::from_secs(1);
 
 /// Reason why a datagram was rejected.
@@ -117,12 +117,12 @@ impl From<Unreadable> for Cause {
 
 /// State of an authenticated peer.
 #[derive(Clone, Copy, Debug)]
-struct Proved {
+struct Authenticated {
     number: u32,
     epoch: u64,
     sequence: u64,
     challenge: u64,
-    heard: Time,
+    received_at: Time,
 }
 
 /// Another gateway, by its address.
@@ -135,13 +135,13 @@ struct Peer {
     before: u64,
     /// Time of the newest challenge.
     drawn: Time,
-    proved: Option<Proved>,
+    authenticated: Option<Authenticated>,
     /// Challenge of an unauthenticated sender.
     unproved: Option<u64>,
     /// True if a response to it is due.
     answer: bool,
-    said: Option<Time>,
-    here: bool,
+    sent_at: Option<Time>,
+    active: bool,
     starts: u64,
     sent: u64,
     received: u64,
@@ -158,11 +158,11 @@ struct Peer {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// A peer is active: number, address.
-    Here(u32, SocketAddr),
+    Active(u32, SocketAddr),
     /// An active peer has restarted.
     Restarted(u32, SocketAddr),
     /// A peer has timed out.
-    Silent(u32, SocketAddr),
+    TimedOut(u32, SocketAddr),
     /// Its datagrams are refused for a cause that an operator can repair.
     Refused(SocketAddr, Cause),
     /// Nothing can be sent to it.
@@ -201,11 +201,11 @@ impl From<&io::Error> for SendProblem {
 
 /// An accepted datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Heard<'a> {
+pub struct Received<'a> {
     /// Number of the sender.
     pub number: u32,
     /// True if this is its first datagram, or the first since it restarted.
-    pub anew: bool,
+    pub restarted: bool,
     /// Message of its control; `None`: a heartbeat.
     pub body: Option<&'a [u8]>,
 }
@@ -259,14 +259,14 @@ pub struct PeersReport {
 
 impl PeersReport {
     /// Returns the numbers of the active peers.
-    pub fn here(&self) -> Vec<u32> {
+    pub fn active(&self) -> Vec<u32> {
         self.peers.iter().filter(|p| p.state == "here").filter_map(|p| p.number).collect()
     }
 
     /// Returns the text of the deciding gateway and its partners.
     pub fn governed(&self) -> String {
-        let here: Vec<String> = self.here().iter().map(u32::to_string).collect();
-        match (self.governed_by, here.as_slice()) {
+        let active: Vec<String> = self.active().iter().map(u32::to_string).collect();
+        match (self.governed_by, active.as_slice()) {
             _ if !self.exchanging => {
                 "alone: no messages are exchanged while no limits are set".to_owned()
             }
@@ -310,11 +310,11 @@ impl Exchange {
             challenge: random(),
             before: random(),
             drawn: Time::ZERO,
-            proved: None,
+            authenticated: None,
             unproved: None,
             answer: false,
-            said: None,
-            here: false,
+            sent_at: None,
+            active: false,
             starts: 0,
             sent: 0,
             received: 0,
@@ -333,12 +333,12 @@ impl Exchange {
     ///
     /// # Errors
     /// The reason of the rejection, which is counted.
-    pub fn take<'a>(
+    pub fn receive<'a>(
         &mut self,
         now: Time,
         from: SocketAddr,
         bytes: &'a [u8],
-    ) -> Result<Heard<'a>, Cause> {
+    ) -> Result<Received<'a>, Cause> {
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         let at = self.peers.iter().position(|p| p.address == from);
         let taken = match at {
@@ -350,7 +350,7 @@ impl Exchange {
             if let Some(peer) = at.map(|at| &mut self.peers[at]) {
                 peer.rejected += 1;
                 if cause.advice().is_some()
-                    && !peer.here
+                    && !peer.active
                     && peer.problem.replace(cause) != Some(cause)
                 {
                     self.changes.push(Change::Refused(peer.address, cause));
@@ -360,10 +360,15 @@ impl Exchange {
         taken
     }
 
-    fn take_from<'a>(&mut self, now: Time, at: usize, bytes: &'a [u8]) -> Result<Heard<'a>, Cause> {
+    fn take_from<'a>(
+        &mut self,
+        now: Time,
+        at: usize,
+        bytes: &'a [u8],
+    ) -> Result<Received<'a>, Cause> {
         let taken = |number: u32, peers: &[Peer]| {
-            let others = peers.iter().enumerate().filter(|(i, p)| *i != at && p.here);
-            others.filter_map(|(_, p)| p.proved).any(|p| p.number == number)
+            let others = peers.iter().enumerate().filter(|(i, p)| *i != at && p.active);
+            others.filter_map(|(_, p)| p.authenticated).any(|p| p.number == number)
         };
         let peer = &mut self.peers[at];
         // Before the tag, whose check costs most.
@@ -371,7 +376,7 @@ impl Exchange {
             peer.second = (now, 0);
         }
         peer.second.1 += 1;
-        if peer.second.1 > MOST_OF_ONE {
+        if peer.second.1 > MAX_PER_SECOND {
             return Err(Cause::Flood);
         }
         let frame = Frame::open(bytes, &self.key)?;
@@ -382,7 +387,7 @@ impl Exchange {
         let peer = &mut self.peers[at];
         // 0 means none.
         let answers = frame.echo != 0 && [peer.challenge, peer.before].contains(&frame.echo);
-        let anew = match &peer.proved {
+        let restarted = match &peer.authenticated {
             Some(known) if known.epoch == frame.epoch => {
                 if frame.sequence <= known.sequence {
                     return Err(Cause::Replayed);
@@ -409,23 +414,23 @@ impl Exchange {
             }
         };
         let number = frame.number;
-        peer.proved = Some(Proved {
+        peer.authenticated = Some(Authenticated {
             number,
             epoch: frame.epoch,
             sequence: frame.sequence,
             challenge: frame.challenge,
-            heard: now,
+            received_at: now,
         });
         // A new peer gets the new challenge at once.
-        (peer.unproved, peer.answer) = (None, anew);
+        (peer.unproved, peer.answer) = (None, restarted);
         peer.received += 1;
         peer.problem = None;
-        if !core::mem::replace(&mut peer.here, true) {
-            self.changes.push(Change::Here(number, peer.address));
-        } else if anew {
+        if !core::mem::replace(&mut peer.active, true) {
+            self.changes.push(Change::Active(number, peer.address));
+        } else if restarted {
             self.changes.push(Change::Restarted(number, peer.address));
         }
-        Ok(Heard { number, anew, body: frame.body })
+        Ok(Received { number, restarted, body: frame.body })
     }
 
     /// Draws a new challenge for a peer, if the last one is old.
@@ -447,11 +452,12 @@ impl Exchange {
     fn frame(&mut self, now: Time, at: usize, body: Option<&[u8]>) -> Datagram {
         self.sequence += 1;
         let peer = &mut self.peers[at];
-        peer.said = Some(now);
+        peer.sent_at = Some(now);
         // An unauthenticated sender gets the challenge that it has to repeat; the authenticated peer gets its own with
         // the next datagram.
-        let knocks = peer.unproved.filter(|_| core::mem::take(&mut peer.answer) || !peer.here);
-        let echo = knocks.or(peer.proved.map(|p| p.challenge)).unwrap_or(0);
+        let unproved_challenge =
+            peer.unproved.filter(|_| core::mem::take(&mut peer.answer) || !peer.active);
+        let echo = unproved_challenge.or(peer.authenticated.map(|p| p.challenge)).unwrap_or(0);
         let frame = Frame {
             number: self.number,
             epoch: self.epoch,
@@ -465,20 +471,20 @@ impl Exchange {
     }
 
     /// Adds heartbeats and responses that are due.
-    pub fn greet(&mut self, now: Time, out: &mut Vec<Datagram>) {
+    pub fn keep_alive(&mut self, now: Time, out: &mut Vec<Datagram>) {
         for at in 0..self.peers.len() {
             self.renew(now, at);
             let peer = &self.peers[at];
-            let silence = peer.said.map_or(Span::from_secs(3600), |said| now.since(said));
-            if silence >= HELLO || peer.answer && silence >= ANSWER {
+            let idle = peer.sent_at.map_or(Span::from_secs(3600), |sent_at| now.since(sent_at));
+            if idle >= HEARTBEAT || peer.answer && idle >= RESPONSE_INTERVAL {
                 out.push(self.frame(now, at, None));
             }
         }
     }
 
     /// Adds a message of the control to every active peer.
-    pub fn tell(&mut self, now: Time, body: &[u8], out: &mut Vec<Datagram>) {
-        if body.is_empty() || body.len() > MOST_BODY {
+    pub fn send_message(&mut self, now: Time, body: &[u8], out: &mut Vec<Datagram>) {
+        if body.is_empty() || body.len() > MAX_BODY {
             return;
         }
         for at in 0..self.peers.len() {
@@ -488,7 +494,7 @@ impl Exchange {
                 // The response to an unauthenticated sender must not replace a message to the active peer.
                 out.push(self.frame(now, at, None));
             }
-            if self.peers[at].here {
+            if self.peers[at].active {
                 out.push(self.frame(now, at, Some(body)));
             }
         }
@@ -497,12 +503,13 @@ impl Exchange {
     /// Returns the changes since the last call, including timeouts of peers.
     pub fn changes(&mut self, now: Time) -> Vec<Change> {
         for peer in &mut self.peers {
-            let Some(proved) = peer.proved.filter(|p| peer.here && now.since(p.heard) >= SILENT)
+            let Some(authenticated) =
+                peer.authenticated.filter(|p| peer.active && now.since(p.received_at) >= TIMEOUT)
             else {
                 continue;
             };
-            peer.here = false;
-            self.changes.push(Change::Silent(proved.number, peer.address));
+            peer.active = false;
+            self.changes.push(Change::TimedOut(authenticated.number, peer.address));
         }
         core::mem::take(&mut self.changes)
     }
@@ -525,14 +532,14 @@ impl Exchange {
     pub fn report(&self, now: Time) -> Vec<PeerReport> {
         let one = |p: &Peer| PeerReport {
             address: p.address.to_string(),
-            number: p.proved.map(|p| p.number),
-            state: match (p.here, p.proved) {
+            number: p.authenticated.map(|p| p.number),
+            state: match (p.active, p.authenticated) {
                 (true, _) => "here",
                 (false, Some(_)) => "silent",
                 (false, None) => "never heard",
             }
             .to_owned(),
-            heard_seconds_ago: p.proved.map(|p| now.since(p.heard).as_secs_f64()),
+            heard_seconds_ago: p.authenticated.map(|p| now.since(p.received_at).as_secs_f64()),
             starts: p.starts,
             sent: p.sent,
             received: p.received,

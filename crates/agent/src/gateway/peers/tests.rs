@@ -15,14 +15,14 @@ fn key(octet: u8) -> Key {
 }
 
 /// Returns a source of numbers that differ from start to start.
-fn chance(seed: u64) -> Box<dyn FnMut() -> u64> {
+fn random_source(seed: u64) -> Box<dyn FnMut() -> u64> {
     let mut stream = fairmesh_units::Stream::new(seed, "peers");
     Box::new(move || u64::from(stream.below(u32::MAX)) << 32 | u64::from(stream.below(u32::MAX)))
 }
 
 fn gateway(n: u32, others: &[u32], seed: u64) -> Exchange {
     let peers: Vec<SocketAddr> = others.iter().map(|n| address(*n)).collect();
-    Exchange::new(n, key(1), &peers, chance(seed))
+    Exchange::new(n, key(1), &peers, random_source(seed))
 }
 
 /// A wire between gateways that keeps all datagrams.
@@ -31,7 +31,7 @@ struct Wire {
     /// Sender, receiver, bytes.
     all: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
     /// Receiver, sender and body of accepted messages.
-    heard: Vec<(u32, u32, Vec<u8>)>,
+    received: Vec<(u32, u32, Vec<u8>)>,
 }
 
 impl Wire {
@@ -39,10 +39,10 @@ impl Wire {
     fn pass(&mut self, now: Time, gateways: &mut [&mut Exchange]) {
         let mut out = Vec::new();
         for g in gateways.iter_mut() {
-            let mut said = Vec::new();
-            g.greet(now, &mut said);
+            let mut sent_datagrams = Vec::new();
+            g.keep_alive(now, &mut sent_datagrams);
             let from = address(g.number);
-            out.extend(said.into_iter().map(|(_, to, bytes)| (from, to, bytes)));
+            out.extend(sent_datagrams.into_iter().map(|(_, to, bytes)| (from, to, bytes)));
         }
         self.carry(now, gateways, out);
     }
@@ -55,20 +55,26 @@ impl Wire {
     ) {
         for (from, to, bytes) in out {
             if let Some(g) = gateways.iter_mut().find(|g| address(g.number) == to)
-                && let Ok(heard) = g.take(now, from, &bytes)
-                && let Some(body) = heard.body
+                && let Ok(received) = g.receive(now, from, &bytes)
+                && let Some(body) = received.body
             {
-                self.heard.push((g.number, heard.number, body.to_vec()));
+                self.received.push((g.number, received.number, body.to_vec()));
             }
             self.all.push((from, to, bytes));
         }
     }
 
-    fn tell(&mut self, now: Time, gateways: &mut [&mut Exchange], who: usize, body: &[u8]) {
-        let mut said = Vec::new();
-        gateways[who].tell(now, body, &mut said);
-        let from = address(gateways[who].number);
-        let out = said.into_iter().map(|(_, to, bytes)| (from, to, bytes)).collect();
+    fn send_message(
+        &mut self,
+        now: Time,
+        gateways: &mut [&mut Exchange],
+        sender: usize,
+        body: &[u8],
+    ) {
+        let mut sent_datagrams = Vec::new();
+        gateways[sender].send_message(now, body, &mut sent_datagrams);
+        let from = address(gateways[sender].number);
+        let out = sent_datagrams.into_iter().map(|(_, to, bytes)| (from, to, bytes)).collect();
         self.carry(now, gateways, out);
     }
 
@@ -89,14 +95,14 @@ fn count(e: &Exchange, cause: Cause) -> u64 {
 }
 
 #[test]
-fn two_that_start_hear_each_other_within_a_second() {
+fn two_starting_gateways_connect_within_a_second() {
     let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
     let mut wire = Wire::default();
     wire.run(0, 1250, &mut [&mut a, &mut b]);
     assert_eq!([state(&a, at(1250)), state(&b, at(1250))], ["here", "here"]);
-    wire.tell(at(1250), &mut [&mut a, &mut b], 0, b"state");
-    assert_eq!(wire.heard, [(2, 1, b"state".to_vec())]);
-    assert_eq!(a.changes(at(1250)), [Change::Here(2, address(2))]);
+    wire.send_message(at(1250), &mut [&mut a, &mut b], 0, b"state");
+    assert_eq!(wire.received, [(2, 1, b"state".to_vec())]);
+    assert_eq!(a.changes(at(1250)), [Change::Active(2, address(2))]);
     let late = |a: &Exchange, b: &Exchange| count(a, Cause::Late) + count(b, Cause::Late);
     let before = late(&a, &b);
     // A minute later, after several changes of the challenges.
@@ -108,21 +114,21 @@ fn two_that_start_hear_each_other_within_a_second() {
 }
 
 #[test]
-fn nothing_that_was_ever_said_counts_twice() {
+fn replayed_datagrams_are_rejected() {
     let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
     let mut wire = Wire::default();
     for second in 0..30 {
         wire.run(1000 * second, 1000 * (second + 1), &mut [&mut a, &mut b]);
-        wire.tell(at(1000 * second + 999), &mut [&mut a, &mut b], 0, b"state");
+        wire.send_message(at(1000 * second + 999), &mut [&mut a, &mut b], 0, b"state");
     }
-    let heard = wire.heard.len();
-    assert!(heard >= 28);
+    let received = wire.received.len();
+    assert!(received >= 28);
     let again = |b: &mut Exchange, now| {
-        let believed = |e: &&(SocketAddr, SocketAddr, Vec<u8>)| b.take(now, e.0, &e.2).is_ok();
+        let believed = |e: &&(SocketAddr, SocketAddr, Vec<u8>)| b.receive(now, e.0, &e.2).is_ok();
         wire.all.iter().filter(|e| e.1 == address(2)).filter(believed).count()
     };
     assert_eq!(again(&mut b, at(30_000)), 0, "at the same gateway");
-    assert!(count(&b, Cause::Replayed) >= heard as u64);
+    assert!(count(&b, Cause::Replayed) >= received as u64);
     // After its own restart, whatever its clock shows then.
     for now in [0, 30_000, 1_000_000_000] {
         assert_eq!(again(&mut gateway(2, &[1], 3), at(now)), 0, "after a restart");
@@ -136,28 +142,29 @@ fn nothing_that_was_ever_said_counts_twice() {
     assert!(b.changes(at(32_000)).contains(&Change::Restarted(1, address(1))));
     assert_eq!(again(&mut b, at(32_000)), 0, "of an earlier run");
     next.run(32_000, 34_000, &mut [&mut a2, &mut b]);
-    next.tell(at(34_000), &mut [&mut a2, &mut b], 0, b"new");
-    assert_eq!(next.heard.last(), Some(&(2, 1, b"new".to_vec())), "it goes on being heard");
+    next.send_message(at(34_000), &mut [&mut a2, &mut b], 0, b"new");
+    assert_eq!(next.received.last(), Some(&(2, 1, b"new".to_vec())), "it stays connected");
     // And to a gateway that was not the receiver, and to the sender itself.
     let mut c = gateway(3, &[1, 2], 5);
     assert_eq!(again(&mut c, at(34_000)), 0);
     let own: Vec<_> = wire.all.iter().filter(|e| e.0 == address(1)).collect();
-    assert!(own.iter().all(|e| a.take(at(34_000), address(2), &e.2) == Err(Cause::Number)));
+    assert!(own.iter().all(|e| a.receive(at(34_000), address(2), &e.2) == Err(Cause::Number)));
 }
 
 /// The only effect of an attacker that delays datagrams.
 #[test]
-fn what_is_held_back_for_long_does_not_count() {
+fn long_delayed_datagrams_are_rejected() {
     for held in [5_000, 9_000, 21_000, 100_000] {
         let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
         let mut wire = Wire::default();
         wire.run(0, 3000, &mut [&mut a, &mut b]);
-        let mut said = Vec::new();
-        a.tell(at(3000), b"old", &mut said);
-        assert_eq!(said.len(), 1);
-        let heard = b.take(at(3000 + held), address(1), &said[0].2).map(|h| h.number);
+        let mut sent_datagrams = Vec::new();
+        a.send_message(at(3000), b"old", &mut sent_datagrams);
+        assert_eq!(sent_datagrams.len(), 1);
+        let received =
+            b.receive(at(3000 + held), address(1), &sent_datagrams[0].2).map(|h| h.number);
         let expected = if held > 20_000 { Err(Cause::Late) } else { Ok(1) };
-        assert_eq!(heard, expected, "{held} ms");
+        assert_eq!(received, expected, "{held} ms");
     }
 }
 
@@ -172,22 +179,22 @@ fn a_wire_that_is_cut_for_a_minute_is_used_again() {
         wire.pass(at(ms), &mut [&mut a]);
         wire.pass(at(ms), &mut [&mut b]);
     }
-    assert_eq!(a.changes(at(65_000)), [Change::Silent(2, address(2))]);
+    assert_eq!(a.changes(at(65_000)), [Change::TimedOut(2, address(2))]);
     assert_eq!(state(&a, at(65_000)), "silent");
     let mut out = Vec::new();
-    a.tell(at(65_000), b"to nobody", &mut out);
+    a.send_message(at(65_000), b"no receiver", &mut out);
     assert!(out.iter().all(|d| Frame::open(&d.2, &key(1)).unwrap().body.is_none()));
     wire.run(65_000, 68_000, &mut [&mut a, &mut b]);
     assert_eq!([state(&a, at(68_000)), state(&b, at(68_000))], ["here", "here"]);
     assert_eq!(a.report(at(68_000))[0].starts, 1, "it was the same all the time");
     // One direction only is not a connection.
     for ms in (68_000..120_000).step_by(250) {
-        let mut said = Vec::new();
-        a.greet(at(ms), &mut said);
-        for (_, _, bytes) in said {
-            let _ = b.take(at(ms), address(1), &bytes);
+        let mut sent_datagrams = Vec::new();
+        a.keep_alive(at(ms), &mut sent_datagrams);
+        for (_, _, bytes) in sent_datagrams {
+            let _ = b.receive(at(ms), address(1), &bytes);
         }
-        b.greet(at(ms), &mut Vec::new());
+        b.keep_alive(at(ms), &mut Vec::new());
         b.changes(at(ms));
     }
     assert_eq!(state(&b, at(120_000)), "silent");
@@ -195,12 +202,12 @@ fn a_wire_that_is_cut_for_a_minute_is_used_again() {
 
 /// A replay of earlier datagrams by an attacker does not separate two gateways.
 #[test]
-fn repeated_datagrams_keep_nobody_from_being_heard() {
+fn replayed_datagrams_do_not_disconnect_peers() {
     let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
     let mut wire = Wire::default();
     wire.run(0, 20_000, &mut [&mut a, &mut b]);
     let kept = wire.all.clone();
-    let (mut here, mut heard) = (0, 0);
+    let (mut here, mut received) = (0, 0);
     for ms in (20_000..60_000).step_by(250) {
         if ms == 40_000 {
             // One restarts during the replay.
@@ -209,49 +216,49 @@ fn repeated_datagrams_keep_nobody_from_being_heard() {
         wire.pass(at(ms), &mut [&mut a, &mut b]);
         for (from, to, bytes) in kept.iter().skip(ms as usize % 7).step_by(7) {
             let g = if *to == address(1) { &mut a } else { &mut b };
-            heard += u32::from(g.take(at(ms), *from, bytes).is_ok());
+            received += u32::from(g.receive(at(ms), *from, bytes).is_ok());
         }
         here += u32::from(state(&b, at(ms)) == "here" && state(&a, at(ms)) == "here");
         b.changes(at(ms));
     }
-    assert_eq!(heard, 0);
+    assert_eq!(received, 0);
     assert!(here > 150, "{here} of 160 quarters of a second");
 }
 
 #[test]
-fn who_lies_about_itself_is_named() {
+fn wrong_keys_numbers_and_versions_are_reported() {
     let now = at(1000);
     let mut b = gateway(2, &[1, 3], 2);
     let hello = |n: u32, k: u8| {
         let mut out = Vec::new();
-        let mut other = Exchange::new(n, key(k), &[address(2)], chance(u64::from(n)));
-        other.greet(now, &mut out);
+        let mut other = Exchange::new(n, key(k), &[address(2)], random_source(u64::from(n)));
+        other.keep_alive(now, &mut out);
         out.remove(0).2
     };
     let problem = |b: &Exchange| b.report(now)[0].problem.clone().unwrap_or_default();
-    assert_eq!(b.take(now, address(1), &hello(1, 9)), Err(Cause::Tag));
+    assert_eq!(b.receive(now, address(1), &hello(1, 9)), Err(Cause::Tag));
     assert!(problem(&b).contains("copy the same key file"), "{}", problem(&b));
-    assert_eq!(b.take(now, address(1), &hello(2, 1)), Err(Cause::Number), "this one's");
+    assert_eq!(b.receive(now, address(1), &hello(2, 1)), Err(Cause::Number), "this one's");
     assert!(problem(&b).contains("peers.number"));
-    assert_eq!(b.take(now, address(9), &hello(1, 1)), Err(Cause::Stranger));
+    assert_eq!(b.receive(now, address(9), &hello(1, 1)), Err(Cause::Stranger));
     let other_port = SocketAddr::from(([192, 0, 2, 1], 9));
-    assert_eq!(b.take(now, other_port, &hello(1, 1)), Err(Cause::Stranger));
+    assert_eq!(b.receive(now, other_port, &hello(1, 1)), Err(Cause::Stranger));
     let mut newer = hello(1, 1);
     newer[4] = 2;
-    assert_eq!(b.take(now, address(1), &newer), Err(Cause::Version));
-    assert_eq!(b.take(now, address(1), b"GET / HTTP/1.1"), Err(Cause::Malformed));
+    assert_eq!(b.receive(now, address(1), &newer), Err(Cause::Version));
+    assert_eq!(b.receive(now, address(1), b"GET / HTTP/1.1"), Err(Cause::Malformed));
     // Two with one number: the first one keeps it.
     let (mut a, mut liar) = (gateway(1, &[2], 1), gateway(1, &[2], 5));
     let mut wire = Wire::default();
     wire.run(2000, 4000, &mut [&mut a, &mut b]);
-    let mut said = Vec::new();
-    liar.greet(at(4000), &mut said);
-    assert_eq!(b.take(at(4000), address(3), &said[0].2), Err(Cause::Number));
-    assert_eq!(b.report(at(4000))[0].problem, None, "it is nobody else's fault");
+    let mut sent_datagrams = Vec::new();
+    liar.keep_alive(at(4000), &mut sent_datagrams);
+    assert_eq!(b.receive(at(4000), address(3), &sent_datagrams[0].2), Err(Cause::Number));
+    assert_eq!(b.report(at(4000))[0].problem, None, "no other peer has a problem");
     let mapped: SocketAddr = "[::ffff:192.0.2.1]:5247".parse().unwrap();
-    let mut said = Vec::new();
-    a.tell(at(4000), b"x", &mut said);
-    assert!(b.take(at(4000), mapped, &said[0].2).is_ok(), "IPv4 on a socket for both");
+    let mut sent_datagrams = Vec::new();
+    a.send_message(at(4000), b"x", &mut sent_datagrams);
+    assert!(b.receive(at(4000), mapped, &sent_datagrams[0].2).is_ok(), "IPv4 on a socket for both");
 }
 
 /// A flood from one peer's address causes a bounded number of tag checks, and does not affect the others.
@@ -262,12 +269,12 @@ fn a_flood_is_cut_off() {
     wire.run(0, 2000, &mut [&mut a, &mut b]);
     let junk = Frame { number: 3, epoch: 1, sequence: 1, challenge: 1, echo: 1, body: None };
     let junk = junk.seal(&key(9));
-    let tags: Vec<_> = (0..5000).map(|_| b.take(at(2000), address(3), &junk)).collect();
+    let tags: Vec<_> = (0..5000).map(|_| b.receive(at(2000), address(3), &junk)).collect();
     assert_eq!(tags.iter().filter(|t| **t == Err(Cause::Tag)).count(), 400);
     assert_eq!(count(&b, Cause::Flood), 4600);
-    wire.tell(at(2000), &mut [&mut a, &mut b], 0, b"state");
-    assert_eq!(wire.heard.len(), 1);
-    assert_eq!(b.take(at(3000), address(3), &junk), Err(Cause::Tag), "a second later");
+    wire.send_message(at(2000), &mut [&mut a, &mut b], 0, b"state");
+    assert_eq!(wire.received.len(), 1);
+    assert_eq!(b.receive(at(3000), address(3), &junk), Err(Cause::Tag), "a second later");
 }
 
 proptest! {
@@ -275,7 +282,7 @@ proptest! {
     ///
     /// They are in the order of sending, and at most two challenge periods old.
     #[test]
-    fn whatever_the_wire_does_what_is_believed_is_new_and_in_order(
+    fn accepted_datagrams_are_new_and_in_order(
         acts in prop::collection::vec((0u8..5, any::<prop::sample::Index>(), any::<bool>()), 1..300),
     ) {
         let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
@@ -288,23 +295,23 @@ proptest! {
             match act {
                 0 => {
                     n += 1;
-                    a.tell(at(now), &n.to_be_bytes(), &mut out);
+                    a.send_message(at(now), &n.to_be_bytes(), &mut out);
                     wire.extend(out.drain(..).map(|d| (now, true, d.2)));
                 }
                 1 => {
-                    a.greet(at(now), &mut out);
+                    a.keep_alive(at(now), &mut out);
                     wire.extend(out.drain(..).map(|d| (now, true, d.2)));
-                    b.greet(at(now), &mut out);
+                    b.keep_alive(at(now), &mut out);
                     wire.extend(out.drain(..).map(|d| (now, false, d.2)));
                 }
                 // The newest one, in the right order more often than not.
                 2 | 3 if !wire.is_empty() => {
                     let at_wire = if act == 2 { wire.len() - 1 } else { which.index(wire.len()) };
-                    let (said, to, bytes) = wire[at_wire].clone();
+                    let (sent_datagrams, to, bytes) = wire[at_wire].clone();
                     let (g, from) = if to { (&mut b, address(1)) } else { (&mut a, address(2)) };
-                    if let Ok(heard) = g.take(at(now), from, &bytes) {
-                        prop_assert!(now - said <= 20_000, "{} ms old", now - said);
-                        if let Some(body) = heard.body {
+                    if let Ok(received) = g.receive(at(now), from, &bytes) {
+                        prop_assert!(now - sent_datagrams <= 20_000, "{} ms old", now - sent_datagrams);
+                        if let Some(body) = received.body {
                             let body = u64::from_be_bytes(body.try_into().unwrap());
                             prop_assert!(last.is_none_or(|l| body > l), "{body} after {last:?}");
                             last = Some(body);

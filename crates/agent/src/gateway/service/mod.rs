@@ -17,7 +17,7 @@ use fairmesh_units::{Span, Time};
 
 pub use self::inputs::Input;
 pub(super) use self::inputs::{discovery, links};
-use self::persistence::SAVE;
+use self::persistence::SAVE_INTERVAL;
 use super::config::{Config, ConfigError, OnExit};
 use super::directory::Sources;
 use super::exchange::PeerSocket;
@@ -34,7 +34,7 @@ use crate::daemon::service::{Effect, Moment, Service};
 use crate::daemon::socket::Response;
 
 /// Interval of the checks that packets reach their classes.
-const VERIFY: Span = Span::from_secs(30);
+const VERIFY_INTERVAL: Span = Span::from_secs(30);
 
 /// Sources that the discovery thread queries.
 pub type Wanted = Arc<Mutex<Option<Sources>>>;
@@ -112,7 +112,7 @@ impl<P: Shaper> Gateway<P> {
     /// Applies the state of an earlier run; the first effects store it.
     pub fn begin(&mut self, at: Moment, kept: &Kept) {
         self.at = at;
-        self.host.governor.begin_gently(at.now);
+        self.host.governor.defer_initial_limits(at.now);
         self.restore(kept);
         self.save();
         self.effects.push(Effect::KeepConfiguration);
@@ -147,7 +147,7 @@ impl<P: Shaper> Gateway<P> {
     }
 
     fn page(&self, process: Option<Resources>) -> String {
-        let peers = self.others();
+        let peers = self.peers_report();
         let per_subscriber = self.config.per_subscriber;
         let signs = self.signs();
         let (peers, signs) = (peers.as_ref(), signs.as_ref());
@@ -161,17 +161,17 @@ impl<P: Shaper> Service for Gateway<P> {
 
     fn turn(&mut self, at: Moment) -> Time {
         self.at = at;
-        self.hear_others();
+        self.receive_from_peers();
         let next = self.host.poll(at.now);
         self.measure_links();
         self.read_headers();
         self.probe();
-        self.tell_others();
-        if at.now.since(self.saved) >= SAVE {
+        self.send_to_peers();
+        if at.now.since(self.saved) >= SAVE_INTERVAL {
             self.save();
         }
         self.publish();
-        if at.now.since(self.verified) >= VERIFY {
+        if at.now.since(self.verified) >= VERIFY_INTERVAL {
             self.verified = at.now;
             if self.host.phase() == Phase::Running {
                 self.host.verify();
@@ -199,7 +199,7 @@ impl<P: Shaper> Service for Gateway<P> {
                 self.host.governor.sources = discovery.sources;
                 self.host.discovered(at.now, discovery.found);
             }
-            Input::Datagrams => self.hear_others(),
+            Input::Datagrams => self.receive_from_peers(),
         }
     }
 

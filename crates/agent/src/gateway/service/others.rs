@@ -8,13 +8,15 @@ use crate::gateway::peers::{Change, PeersReport};
 
 impl<P: Shaper> Gateway<P> {
     /// Receives from other gateways. Without them this one governs alone, so no error ends the daemon.
-    pub(super) fn hear_others(&mut self) {
+    pub(super) fn receive_from_peers(&mut self) {
         let now = self.now();
         let Some((socket, wake)) = &mut self.parts.peers else { return };
         let wake = wake.clone();
         let problem = socket.open(now, move || wake.send(Input::Datagrams));
         let governor = &mut self.host.governor;
-        socket.read(now, |heard| governor.hear(now, heard.number, heard.anew, heard.body));
+        socket.read(now, |datagram| {
+            governor.receive(now, datagram.number, datagram.restarted, datagram.body)
+        });
         let changes = socket.changes(now);
         if let Some(problem) = problem {
             self.note(Level::Error, "peers.unavailable", || {
@@ -23,13 +25,13 @@ impl<P: Shaper> Gateway<P> {
         }
         for change in changes {
             let (level, code, text) = match change {
-                Change::Here(n, at) => {
+                Change::Active(n, at) => {
                     (Level::Info, "peer.here", format!("gateway {n} ({at}) is active"))
                 }
                 Change::Restarted(n, at) => {
                     (Level::Info, "peer.restarted", format!("gateway {n} ({at}) has restarted"))
                 }
-                Change::Silent(n, at) => {
+                Change::TimedOut(n, at) => {
                     (Level::Warning, "peer.silent", format!("gateway {n} ({at}) has timed out"))
                 }
                 Change::Refused(at, cause) => {
@@ -43,16 +45,16 @@ impl<P: Shaper> Gateway<P> {
     }
 
     /// Sends the control's messages and heartbeats to the other gateways.
-    pub(super) fn tell_others(&mut self) {
+    pub(super) fn send_to_peers(&mut self) {
         let now = self.now();
-        let said = self.host.governor.said();
+        let messages = self.host.governor.take_messages();
         if let Some((socket, _)) = &mut self.parts.peers {
-            socket.send(now, &said);
+            socket.send(now, &messages);
         }
     }
 
     /// Returns the report of the other gateways.
-    pub(super) fn others(&self) -> Option<PeersReport> {
+    pub(super) fn peers_report(&self) -> Option<PeersReport> {
         let (socket, _) = self.parts.peers.as_ref()?;
         let governor = &self.host.governor;
         Some(socket.report(self.now(), governor.governed_by(), governor.exchanges()))

@@ -14,22 +14,22 @@ use crate::gateway::kept::{Kept, KeptLearning, KeptOverride};
 use crate::gateway::sources::excerpt;
 
 /// Interval of the checks for new state to store.
-pub(super) const SAVE: Span = Span::from_secs(30);
+pub(super) const SAVE_INTERVAL: Span = Span::from_secs(30);
 /// Interval of the writes of the metrics file: that of collectors.
-const PUBLISH: Span = Span::from_secs(15);
+const PUBLISH_INTERVAL: Span = Span::from_secs(15);
 /// Interval of the writes of the control's learned rate: long, to limit writes to flash.
-const LEARN: Span = Span::from_secs(600);
+const LEARN_INTERVAL: Span = Span::from_secs(600);
 /// Change of an override's end that is ignored, s.
-const SAME: u64 = 60;
+const IGNORED_CHANGE_S: u64 = 60;
 /// Age after which a learned rate is discarded, s: a week.
-const FORGET: u64 = 7 * 86_400;
+const LEARNED_LIFETIME_S: u64 = 7 * 86_400;
 
 impl<P: Shaper> Gateway<P> {
     /// Records the control's learned rate, from time to time and at the end.
     pub(super) fn learn(&mut self, end: bool) {
         let now = self.now();
-        let due = self.learned.as_ref().is_none_or(|(at, _)| now.since(*at) >= LEARN);
-        if !(end || due && now.since(Time::ZERO) >= LEARN) {
+        let due = self.learned.as_ref().is_none_or(|(at, _)| now.since(*at) >= LEARN_INTERVAL);
+        if !(end || due && now.since(Time::ZERO) >= LEARN_INTERVAL) {
             return;
         }
         if let Some(rate) = self.host.governor.learned() {
@@ -56,7 +56,9 @@ impl<P: Shaper> Gateway<P> {
             let until = wall.saturating_add(left);
             match before.get(&(name, direction, rate)) {
                 // A small difference of clocks is no reason to write.
-                Some(before) if before.until.abs_diff(until) < SAME => (*before).clone(),
+                Some(before) if before.until.abs_diff(until) < IGNORED_CHANGE_S => {
+                    (*before).clone()
+                }
                 _ => KeptOverride {
                     subscriber: name.to_owned(),
                     direction: direction.to_owned(),
@@ -76,7 +78,7 @@ impl<P: Shaper> Gateway<P> {
         let kept = self.kept();
         // Subscribers change all the time in some meshes, so they are written seldom.
         let urgent = kept.overrides != self.overrides || kept.layout != self.kept_layout;
-        let due = self.written.is_none_or(|at| self.saved.since(at) >= LEARN);
+        let due = self.written.is_none_or(|at| self.saved.since(at) >= LEARN_INTERVAL);
         if !(urgent || due) {
             return;
         }
@@ -90,7 +92,7 @@ impl<P: Shaper> Gateway<P> {
     pub(super) fn publish(&mut self) {
         let Some(file) = self.config.textfile.clone() else { return };
         let now = self.now();
-        if self.published.is_some_and(|at| now.since(at) < PUBLISH) {
+        if self.published.is_some_and(|at| now.since(at) < PUBLISH_INTERVAL) {
             return;
         }
         self.published = Some(now);
@@ -103,7 +105,7 @@ impl<P: Shaper> Gateway<P> {
         let same = |l: &&KeptLearning| l.control == self.host.governor.mechanism().to_string();
         if let Some(l) = kept.learned.as_ref().filter(same)
             && Override::RATES.contains(&l.rate)
-            && wall.saturating_sub(l.at) < FORGET
+            && wall.saturating_sub(l.at) < LEARNED_LIFETIME_S
         {
             self.learned = Some((now, l.clone()));
             self.host.governor.recall(now, BitRate(l.rate));

@@ -26,13 +26,13 @@ impl<P: Shaper> Gateway<P> {
             Request::Status => value(serde_json::to_value(report::status(
                 &self.host,
                 now,
-                self.others(),
+                self.peers_report(),
                 self.signs(),
             ))),
             Request::Why { subscriber } => match self.host.governor.member(&subscriber) {
                 Ok(m) => {
                     let mut subscriber = report::subscriber(&self.host.governor, now, m);
-                    subscriber.governed = self.others().map(|others| others.governed());
+                    subscriber.governed = self.peers_report().map(|others| others.governed());
                     subscriber.level = report::LevelReport::of(&self.host.governor, now);
                     subscriber.bound = report::BoundReport::of(&self.host.governor);
                     value(serde_json::to_value(subscriber))
@@ -100,12 +100,12 @@ impl<P: Shaper> Gateway<P> {
         };
         let governor = &mut self.host.governor;
         governor.set_override(now, name, &which, value)?;
-        let told = match rate {
+        let description = match rate {
             OverrideRate::Clear => "ended".to_owned(),
             OverrideRate::Unlimited => format!("unlimited for {seconds:.0} s"),
             OverrideRate::Limit(r) => format!("{} for {seconds:.0} s", BitRate(r)),
         };
-        self.note(Level::Info, "override.set", || format!("\"{}\": {told}", name.trim()));
+        self.note(Level::Info, "override.set", || format!("\"{}\": {description}", name.trim()));
         self.save();
         Ok(())
     }

@@ -54,11 +54,11 @@ impl<P: Shaper> Gateway<P> {
             self.note(Level::Warning, "probe.unavailable", || text);
         }
         self.host.probing = self.parts.probes.is_open();
-        self.name_silent();
+        self.report_unresponsive();
     }
 
     /// Reports homes that do not reply to probes, and homes that acknowledge nothing.
-    fn name_silent(&mut self) {
+    fn report_unresponsive(&mut self) {
         let withholding =
             self.host.signs().lock().unwrap_or_else(PoisonError::into_inner).withholding();
         for class in withholding {

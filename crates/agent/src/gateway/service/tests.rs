@@ -280,21 +280,24 @@ fn days_of(
         b.pass(Span::from_secs(900));
     }
     let ((kib, files), lines) = (usage(), *b.lines.0.borrow());
-    let (told, told_before) = (lines - at_half.2, at_half.2);
+    let (lines_late, lines_early) = (lines - at_half.2, at_half.2);
     let state: u64 = std::fs::read_dir(folder.join("state"))
         .unwrap()
         .map(|e| e.unwrap().metadata().unwrap().len())
         .sum();
     let events = b.daemon.service.host.governor.journal.totals().count();
     println!(
-        "{} hours: {} KiB at half time, {kib} in the end; {files} files; {told_before} lines, then \
-         {told}; {events} kinds of events; {state} bytes of state",
+        "{} hours: {} KiB at half time, {kib} in the end; {files} files; {lines_early} lines, then \
+         {lines_late}; {events} kinds of events; {state} bytes of state",
         quarters / 4,
         at_half.0
     );
     assert!(kib < at_half.0 + 4096, "memory grows: {} KiB, then {kib}", at_half.0);
     assert_eq!(files, at_half.1, "files stay open");
-    assert!(told < 2 * told_before, "more and more is told: {told_before} lines, then {told}");
+    assert!(
+        lines_late < 2 * lines_early,
+        "the number of lines grows: {lines_early}, then {lines_late}"
+    );
     assert!(events < 100 && state < 1 << 20, "{events} {state}");
     assert_eq!(std::fs::read_dir(folder.join("state")).unwrap().count(), 2);
     let here = b.daemon.service.host.governor.members().len();
@@ -439,10 +442,10 @@ fn nothing_grows_with_signs_and_peers() {
     });
     println!("{governed} times of {quarters} the other one was governed by the first");
     assert!(governed * 2 > quarters, "{governed}");
-    let heard = b.daemon.service.host.governor.journal.totals().map(|(code, ..)| code.to_string());
-    let heard: Vec<String> = heard.collect();
+    let codes = b.daemon.service.host.governor.journal.totals().map(|(code, ..)| code.to_string());
+    let codes: Vec<String> = codes.collect();
     for code in ["peer.here", "peer.silent", "peer.restarted"] {
-        assert!(heard.iter().any(|c| c == code), "{code}: {heard:?}");
+        assert!(codes.iter().any(|c| c == code), "{code}: {codes:?}");
     }
 }
 

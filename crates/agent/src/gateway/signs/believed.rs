@@ -36,11 +36,11 @@ pub struct DirectionSignsReport {
 /// Least part of TCP in a subscriber's traffic for a conclusion.
 ///
 /// With QUIC traffic beside it, the absence of TCP data under way means nothing.
-const MOSTLY: f64 = 0.9;
+const MIN_TCP_FRACTION: f64 = 0.9;
 /// Time for which the round trip of an earlier sample is shown.
-const SHOWN: Span = Span::from_secs(60);
+const ROUND_TRIP_AGE: Span = Span::from_secs(60);
 /// Factor of earlier traffic at a sample with traffic.
-const KEEPS: f64 = 0.8;
+const DECAY: f64 = 0.8;
 
 /// TCP header data of one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -104,7 +104,7 @@ impl DirectionSigns {
 
     /// Returns the last sample with round trips, unless it is too old.
     pub fn trip(&self, now: Time) -> Option<(Time, RoundTripSample)> {
-        self.measured.filter(|(at, _)| now.since(*at) <= SHOWN)
+        self.measured.filter(|(at, _)| now.since(*at) <= ROUND_TRIP_AGE)
     }
 
     /// Records the data of this sample.
@@ -142,12 +142,12 @@ impl DirectionSigns {
         let moved = [read.bytes.saturating_sub(last[0]), counted.saturating_sub(last[1])];
         if moved != [0, 0] {
             for (lately, moved) in self.lately.iter_mut().zip(moved) {
-                *lately = KEEPS * *lately + moved as f64;
+                *lately = DECAY * *lately + moved as f64;
             }
         }
         let [tcp, all] = self.lately;
         self.tcp = (all > 0.0).then(|| (tcp / all).min(1.0));
         self.repeated = read.repeated;
-        self.awaited = read.awaited.filter(|_| tcp >= MOSTLY * all);
+        self.awaited = read.awaited.filter(|_| tcp >= MIN_TCP_FRACTION * all);
     }
 }

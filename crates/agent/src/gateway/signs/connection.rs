@@ -9,12 +9,12 @@ use fairmesh_units::{Span, Time};
 ///
 /// Four times the largest window that Linux uses by default, and a sixteenth of the largest possible one (RFC 7323
 /// §2.2).
-const APART: u64 = 1 << 26;
+const MAX_SEQUENCE_GAP: u64 = 1 << 26;
 /// Longest time for which data without any acknowledgement counts as awaited.
 ///
 /// A TCP has made six attempts by then, and a host that has left without closing must not count permanently. `rtt`
 /// counts no packet as late for longer than 60 s.
-const AWAITED: Span = Span::from_secs(64);
+const MAX_AWAITED_TIME: Span = Span::from_secs(64);
 
 /// State of the data that one end has sent.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ struct Sent {
     /// Begin of the present wait for an acknowledgement, or the last acknowledgement.
     since: Time,
     /// True if a packet of this direction was seen, and not only acknowledgements of it.
-    spoke: bool,
+    sent_packet: bool,
     fin: bool,
     /// Unanswered packets in the mesh.
     trips: Trips,
@@ -43,13 +43,13 @@ impl Sent {
 
 /// State of a connection after a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum After {
+pub(super) enum PacketResult {
     /// The connection continues.
-    Lives,
+    Continues,
     /// The connection continues, and the packet had no new data.
     Repeated,
     /// The connection has ended.
-    Over,
+    Ended,
 }
 
 /// A round trip that a packet has completed, by `Direction::index` of the data.
@@ -75,24 +75,24 @@ impl Connection {
     }
 
     /// Handles a packet.
-    pub fn see(&mut self, now: Time, header: &Header) -> (After, Measured) {
+    pub fn see(&mut self, now: Time, header: &Header) -> (PacketResult, Measured) {
         let flags = header.flags;
         if flags.rst {
-            return (After::Over, None);
+            return (PacketResult::Ended, None);
         }
         let d = header.direction.index();
         let own = &self.sent[d];
         let first = own.unwrapped(header.seq);
         let end = first + u64::from(header.len) + u64::from(flags.syn) + u64::from(flags.fin);
-        let far = own.signs.is_some_and(|s| s.top().abs_diff(first) > APART);
+        let far = own.signs.is_some_and(|s| s.top().abs_diff(first) > MAX_SEQUENCE_GAP);
         // A first SYN with another number belongs to another connection between the same ports.
-        let anew = flags.syn && !flags.ack && own.signs.is_some_and(|s| s.top() != end);
-        if far || anew {
+        let reused = flags.syn && !flags.ack && own.signs.is_some_and(|s| s.top() != end);
+        if far || reused {
             *self = Connection::new(now, header.direction);
             return self.see(now, header);
         }
         self.seen = now;
-        self.sent[d].spoke = true;
+        self.sent[d].sent_packet = true;
         self.prove(header);
         let signs = self.sent[d].signs.get_or_insert(Signs::from(first));
         let (before, was) = (signs.repeated(), signs.awaited());
@@ -108,9 +108,9 @@ impl Connection {
         let measured = self.measure(now, header, end, repeated);
         let over = self.sent.iter().all(|s| s.fin && s.signs.is_none_or(|s| s.awaited() == 0));
         let after = match (over, repeated) {
-            (true, _) => After::Over,
-            (false, true) => After::Repeated,
-            (false, false) => After::Lives,
+            (true, _) => PacketResult::Ended,
+            (false, true) => PacketResult::Repeated,
+            (false, false) => PacketResult::Continues,
         };
         (after, measured)
     }
@@ -164,7 +164,7 @@ impl Connection {
         }
         let near = &self.sent[Direction::Up.index()];
         // Without a packet from the subscriber, a forger could acknowledge the same number twice.
-        if !near.spoke {
+        if !near.sent_packet {
             return;
         }
         let Some(signs) = near.signs else { return };
@@ -175,7 +175,7 @@ impl Connection {
         let sent = &mut self.sent[d];
         let before = sent.unwrapped(ack);
         let signs = sent.signs.get_or_insert(Signs::from(before));
-        if signs.top().abs_diff(before) <= APART {
+        if signs.top().abs_diff(before) <= MAX_SEQUENCE_GAP {
             let was = signs.awaited();
             signs.answered(before);
             if signs.awaited() < was {
@@ -187,7 +187,7 @@ impl Connection {
     /// Returns the unacknowledged bytes of a direction.
     pub fn awaited(&self, now: Time, d: usize) -> u64 {
         let sent = &self.sent[d];
-        let counts = self.proven && now.since(sent.since) <= AWAITED;
+        let counts = self.proven && now.since(sent.since) <= MAX_AWAITED_TIME;
         sent.signs.filter(|_| counts).map_or(0, |s| s.awaited())
     }
 

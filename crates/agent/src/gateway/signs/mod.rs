@@ -20,27 +20,27 @@ use fairmesh_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 pub use self::believed::{DirectionSigns, DirectionSignsReport};
-use self::connection::{After, Connection, Measured};
+use self::connection::{Connection, Measured, PacketResult};
 
 /// Most connections that are kept of all subscribers.
-pub const MOST: usize = 32_768;
+pub const MAX_CONNECTIONS: usize = 32_768;
 /// Most connections that are kept of one subscriber.
-pub const MOST_OF_ONE: usize = 128;
+pub const MAX_PER_HOME: usize = 128;
 /// Most unproven connections that are kept of one subscriber.
-pub const MOST_UNPROVEN: usize = 16;
+pub const MAX_UNPROVEN: usize = 16;
 
 /// Most QUIC connections of one subscriber whose spin bit is followed: the latest ones.
-pub const MOST_SPINNING: usize = 8;
+pub const MAX_SPINNING: usize = 8;
 
 /// Time for which data is unknown after more connections came than are kept, or after headers were lost.
-const DOUBT: Span = Span::from_secs(10);
+const UNKNOWN_TIME: Span = Span::from_secs(10);
 /// Time for which an idle connection is kept.
 ///
 /// It is longer than any interval between two retransmissions of a TCP (RFC 6298 §2.5: 60 s and more; Linux 120 s).
-const SILENT: Span = Span::from_secs(300);
+const IDLE_TIMEOUT: Span = Span::from_secs(300);
 /// Most classes that wait to be reported.
-const NAMED: usize = 100;
-const FORGET: Span = Span::from_secs(30);
+const MAX_REPORTED: usize = 100;
+const TIDY_INTERVAL: Span = Span::from_secs(30);
 
 /// A reader that the capture thread and the daemon's loop share.
 pub type SharedReader = Arc<Mutex<Reader>>;
@@ -241,7 +241,7 @@ impl Reader {
         let Some(class) = self.maps.class_of(header.near.0, header.mac) else { return };
         let d = header.direction.index();
         let key = self.chance.hash_one((header.near, header.far));
-        let room = self.proven < MOST;
+        let room = self.proven < MAX_CONNECTIONS;
         let home = self.homes.entry(class).or_default();
         (home.seen, home.near) = (true, Some(header.near.0));
         home.bytes[d] = home.bytes[d].saturating_add(header.bytes.into());
@@ -283,14 +283,14 @@ impl Reader {
 
     /// Removes connections that were idle for long. Frequent calls are cheap.
     pub fn tidy(&mut self, now: Time) {
-        if now.since(self.forgot) < FORGET {
+        if now.since(self.forgot) < TIDY_INTERVAL {
             return;
         }
         self.forgot = now;
         for home in self.homes.values_mut() {
             for at in (0..home.keys.len()).rev() {
                 home.connections[at].tidy();
-                if now.since(home.connections[at].seen) > SILENT {
+                if now.since(home.connections[at].seen) > IDLE_TIMEOUT {
                     home.forget(at);
                 }
             }
@@ -312,7 +312,7 @@ impl Reader {
         let trips = &mut home.round_trips;
         let stalled = [0, 1].map(|d| trips[d].stalled(now, oldest[d]));
         home.withholds = trips.iter().any(|t| t.withholds(now));
-        if home.withholds && !before && self.withholding.len() < NAMED {
+        if home.withholds && !before && self.withholding.len() < MAX_REPORTED {
             self.withholding.push(class);
         }
         stalled
@@ -332,7 +332,7 @@ impl Reader {
     /// Returns the data of a class, by `Direction::index`; `None` if no header of it was read.
     pub fn read(&self, now: Time, class: u16) -> Option<[Read; 2]> {
         let home = self.homes.get(&class).filter(|h| h.seen && self.open)?;
-        let lately = |at: Option<Time>| at.is_some_and(|at| now.since(at) < DOUBT);
+        let lately = |at: Option<Time>| at.is_some_and(|at| now.since(at) < UNKNOWN_TIME);
         let doubtful = lately(home.crowded) || lately(self.lost);
         Some([0, 1].map(|d| {
             // Data under way when headers were lost may have been acknowledged in them.
@@ -373,7 +373,7 @@ impl Home {
             Some(at) => at,
             None => {
                 let oldest = self.spinning.iter().enumerate().min_by_key(|(_, s)| s.1);
-                if let Some((at, _)) = oldest.filter(|_| self.spinning.len() >= MOST_SPINNING) {
+                if let Some((at, _)) = oldest.filter(|_| self.spinning.len() >= MAX_SPINNING) {
                     self.spinning.swap_remove(at);
                 }
                 self.spinning.push((key, now, Spin::default()));
@@ -418,7 +418,7 @@ impl Home {
             // Another connection between the same ports, which is not proven yet.
             (true, false) => {
                 (self.unproven, more) = (self.unproven + 1, more - 1);
-                if self.unproven > MOST_UNPROVEN {
+                if self.unproven > MAX_UNPROVEN {
                     self.forget_as(at, false);
                     self.crowded = Some(now);
                     return (more, false, None);
@@ -426,16 +426,16 @@ impl Home {
             }
             _ => {}
         }
-        if after == After::Over {
+        if after == PacketResult::Ended {
             more -= isize::from(self.forget(at));
         }
-        (more, is && after == After::Repeated, measured)
+        (more, is && after == PacketResult::Repeated, measured)
     }
 
     /// Makes room for one more connection; returns the number of removed proven ones.
     fn make_room(&mut self, now: Time) -> isize {
-        let unproven = self.unproven >= MOST_UNPROVEN;
-        if !unproven && self.keys.len() < MOST_OF_ONE {
+        let unproven = self.unproven >= MAX_UNPROVEN;
+        if !unproven && self.keys.len() < MAX_PER_HOME {
             return 0;
         }
         let all = self.connections.iter().enumerate();

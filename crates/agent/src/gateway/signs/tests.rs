@@ -133,7 +133,7 @@ fn a_connection_that_was_there_before_is_picked_up() {
 ///
 /// None of them takes memory.
 #[test]
-fn floods_are_no_sign() {
+fn floods_do_not_change_the_signs() {
     let mut reader = reader();
     for i in 0..200_000u32 {
         let c = Ends {
@@ -156,7 +156,7 @@ fn floods_are_no_sign() {
         }
     }
     let home = &reader.homes[&1];
-    assert!(home.connections.len() <= MOST_UNPROVEN && reader.proven == 0);
+    assert!(home.connections.len() <= MAX_UNPROVEN && reader.proven == 0);
     // While more connections come than are kept the data is unknown, rather than zero.
     assert_eq!(awaited(&reader, at(1)), [None, None]);
     assert_eq!(awaited(&reader, at(12)), [Some(0), Some(0)]);
@@ -173,11 +173,11 @@ fn one_subscriber_has_so_many_connections_and_all_together_too() {
             let near = (IpAddr::from([10, (class >> 8) as u8, *class as u8, 5]), port);
             Ends { near, ..ends(port) }.opens(&mut reader, at(0), 1);
         }
-        assert!(reader.homes[class].connections.len() <= MOST_OF_ONE);
+        assert!(reader.homes[class].connections.len() <= MAX_PER_HOME);
     }
-    assert!(reader.proven <= MOST, "{}", reader.proven);
-    assert_eq!(reader.proven, MOST);
-    assert!(reader.report().connections <= MOST + 600 * MOST_UNPROVEN);
+    assert!(reader.proven <= MAX_CONNECTIONS, "{}", reader.proven);
+    assert_eq!(reader.proven, MAX_CONNECTIONS);
+    assert!(reader.report().connections <= MAX_CONNECTIONS + 600 * MAX_UNPROVEN);
     // Removed idle connections are no loss; a connection without room makes the data unknown.
     assert_eq!(reader.read(at(0), 1).unwrap()[0].awaited, Some(0));
     assert_eq!(reader.read(at(0), 600).unwrap()[0].awaited, None);
@@ -211,7 +211,7 @@ fn connections_end_and_their_ports_are_used_again() {
 
 /// A telephone that left without closing is sent to for a quarter of an hour; it counts for a minute.
 #[test]
-fn nobody_is_missed_for_ever() {
+fn an_abandoned_connection_counts_for_a_minute() {
     let (mut reader, c) = (reader(), ends(40_000));
     c.opens(&mut reader, at(0), 5000);
     for second in [1, 2, 4, 8, 16, 32, 60] {
@@ -227,7 +227,7 @@ fn nobody_is_missed_for_ever() {
 }
 
 #[test]
-fn after_headers_were_lost_nothing_is_said_until_the_next_answer() {
+fn after_lost_headers_data_is_unknown_until_the_next_acknowledgement() {
     let (mut reader, c, idle) = (reader(), ends(40_000), ends(40_001));
     c.opens(&mut reader, at(0), 5000);
     idle.opens(&mut reader, at(0), 5000);
@@ -243,7 +243,7 @@ fn after_headers_were_lost_nothing_is_said_until_the_next_answer() {
 }
 
 #[test]
-fn what_was_read_of_other_addresses_is_forgotten() {
+fn data_of_changed_addresses_is_discarded() {
     let (mut reader, c) = (reader(), ends(40_000));
     c.opens(&mut reader, at(0), 5000);
     reader.settle(&layout(&[1, 2, 3]));
@@ -253,7 +253,7 @@ fn what_was_read_of_other_addresses_is_forgotten() {
     reader.settle(&moved);
     assert_eq!((reader.read(at(0), 1), reader.proven), (None, 0));
     c.opens(&mut reader, at(0), 5000);
-    assert_eq!(reader.report().connections, 0, "nobody's address any more");
+    assert_eq!(reader.report().connections, 0, "the address belongs to no subscriber");
     // Data is unknown while headers are not read.
     reader.settle(&layout(&[1, 2]));
     c.opens(&mut reader, at(0), 5000);
@@ -303,7 +303,7 @@ proptest! {
             if let Some(home) = reader.homes.get(&1) {
                 let unproven = home.connections.iter().filter(|c| !c.proven).count();
                 prop_assert_eq!((unproven, home.keys.len()), (home.unproven, home.connections.len()));
-                prop_assert!(unproven <= MOST_UNPROVEN && home.keys.len() <= MOST_OF_ONE);
+                prop_assert!(unproven <= MAX_UNPROVEN && home.keys.len() <= MAX_PER_HOME);
                 prop_assert_eq!(reader.proven, home.keys.len() - unproven);
             }
         }
@@ -401,9 +401,9 @@ fn memory_is_bounded_as_documented() {
     let connection = size_of::<u64>() + size_of::<Connection>();
     let full = connection + 2 * (Trips::LARGEST - size_of::<Trips>());
     // The round trips of a sample, both ways.
-    let quic = MOST_SPINNING * size_of::<(u64, Time, Spin)>();
+    let quic = MAX_SPINNING * size_of::<(u64, Time, Spin)>();
     let home = size_of::<Home>() + 2 * 32 * size_of::<Trip>() + quic;
-    let most = MOST * full + HOMES * MOST_UNPROVEN * connection + HOMES * home;
+    let most = MAX_CONNECTIONS * full + HOMES * MAX_UNPROVEN * connection + HOMES * home;
     assert!(most < 100_000_000, "{most}");
     assert!(connection <= 256, "{connection}");
     println!("{most} bytes at most, {connection} a connection");
@@ -510,6 +510,6 @@ fn quic_connections_are_bounded() {
         let far = (IpAddr::from(i.to_be_bytes()), 443);
         reader.see_datagram(ms(u64::from(i)), &Datagram { far, ..d });
     }
-    assert_eq!(reader.homes[&1].spinning.len(), MOST_SPINNING);
+    assert_eq!(reader.homes[&1].spinning.len(), MAX_SPINNING);
     assert_eq!(trips(&mut reader), [None; 2]);
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitStatus;
 
-use super::{MOST, PATIENCE, VALUES};
+use super::{MAX_RESPONSE, MAX_VALUES, TIMEOUT};
 
 /// Reason why a source of subscribers could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -18,13 +18,13 @@ pub enum SourceError {
     #[error("not a regular file; expected one with a NetworkGraph")]
     NotAFile,
     /// A file that is too large.
-    #[error("more than {} MiB", MOST >> 20)]
+    #[error("more than {} MiB", MAX_RESPONSE >> 20)]
     TooLarge,
     /// A file that is not text.
     #[error("not UTF-8 text")]
     NotText,
     /// JSON with too many values.
-    #[error("{0} values; expected at most {VALUES}")]
+    #[error("{0} values; expected at most {MAX_VALUES}")]
     TooManyValues(usize),
     /// Nothing where JSON was expected.
     #[error("empty; expected JSON")]
@@ -86,7 +86,7 @@ pub enum SourceError {
     #[error("response without end")]
     Endless,
     /// No response in time.
-    #[error("no response within {} s", PATIENCE.as_secs())]
+    #[error("no response within {} s", TIMEOUT.as_secs())]
     Timeout,
     /// A command failed.
     #[error("{program} failed ({status}): {output}")]

@@ -101,11 +101,11 @@ pub struct Discovery {
 }
 
 /// Longest response, bytes: 60,000 nodes with their addresses are shorter.
-const MOST: u64 = 16 << 20;
+const MAX_RESPONSE: u64 = 16 << 20;
 /// Most JSON values of a response: a router can bear no more than some hundred bytes of memory for each.
-const VALUES: usize = 1 << 20;
+const MAX_VALUES: usize = 1 << 20;
 /// Longest time of a source.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Queries every source.
 pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
@@ -187,7 +187,7 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
 pub(crate) fn json(text: &str) -> Result<serde_json::Value, SourceError> {
     // Between two of these characters is at most one value; few of them are within strings.
     let values = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{')).count();
-    if values > VALUES {
+    if values > MAX_VALUES {
         return Err(SourceError::TooManyValues(values));
     }
     // Editors of some systems add a byte-order mark in front.
@@ -207,8 +207,8 @@ fn file(path: &std::path::Path) -> Result<String, SourceError> {
         return Err(SourceError::NotAFile);
     }
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST {
+    file.take(MAX_RESPONSE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_RESPONSE {
         return Err(SourceError::TooLarge);
     }
     String::from_utf8(bytes).map_err(|_| SourceError::NotText)
@@ -216,7 +216,7 @@ fn file(path: &std::path::Path) -> Result<String, SourceError> {
 
 /// Runs a command and returns its output.
 fn run(program: &str, args: &[&str]) -> Result<String, SourceError> {
-    let out = command::run(program, args, &[], PATIENCE)?;
+    let out = command::run(program, args, &[], TIMEOUT)?;
     let program = program.to_owned();
     if !out.status.success() {
         let output = excerpt(&String::from_utf8_lossy(&out.stderr));
@@ -235,15 +235,15 @@ impl Stream {
     fn open(endpoint: &Endpoint) -> std::io::Result<Self> {
         Ok(match endpoint {
             Endpoint::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
+                let stream = TcpStream::connect_timeout(address, TIMEOUT)?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
                 Stream::Tcp(stream)
             }
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
+                stream.set_write_timeout(Some(TIMEOUT))?;
                 Stream::Unix(stream)
             }
         })
@@ -278,7 +278,7 @@ fn talk(
         Stream::Unix(s) => s.write_all(request.as_bytes()),
     }
     .map_err(failed)?;
-    let limit = Instant::now() + PATIENCE;
+    let limit = Instant::now() + TIMEOUT;
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -290,7 +290,7 @@ fn talk(
         if n == 0 || end(&bytes) {
             return Ok(String::from_utf8_lossy(&bytes).into_owned());
         }
-        if bytes.len() as u64 > MOST || Instant::now() > limit {
+        if bytes.len() as u64 > MAX_RESPONSE || Instant::now() > limit {
             return Err(SourceError::Endless);
         }
     }

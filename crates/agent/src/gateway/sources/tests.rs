@@ -37,7 +37,7 @@ fn netjson_graphs() {
 
 /// A node chooses its own label, which gives it neither another node's identity nor the unmapped traffic.
 #[test]
-fn a_label_is_no_way_into_somebody_elses_class() {
+fn a_label_gives_no_other_identity() {
     let text = r#"{"type": "NetworkGraph", "nodes": [
         {"id": "10.0.0.2", "label": "roof"}, {"id": "10.0.0.3", "label": " roof"},
         {"id": "10.0.0.4", "label": "10.0.0.5"}, {"id": "10.0.0.5", "label": "10.0.0.5"},
@@ -50,7 +50,7 @@ fn a_label_is_no_way_into_somebody_elses_class() {
 
 /// In a folder that all users can write to, any object may be in place of the map.
 #[test]
-fn what_is_no_file_or_too_large_is_refused_at_once() {
+fn special_and_too_large_files_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -63,7 +63,7 @@ fn what_is_no_file_or_too_large_is_refused_at_once() {
             .contains("not a regular file")
     );
     let large = std::fs::File::create(at("large")).unwrap();
-    large.set_len(MOST + 1).unwrap();
+    large.set_len(MAX_RESPONSE + 1).unwrap();
     assert!(file(&at("large")).unwrap_err().to_string().contains("MiB"));
     std::fs::write(at("map"), "{\"type\": \"NetworkGraph\", \"nodes\": []}").unwrap();
     assert_eq!(read(Form::NetJson, &file(&at("map")).unwrap(), &[]).unwrap().homes, []);
@@ -83,7 +83,7 @@ fn no_answer_fills_the_memory() {
         assert!(alone.unwrap().success());
         return;
     }
-    let most = MOST as usize;
+    let most = MAX_RESPONSE as usize;
     let fill = |mut head: String, one: &dyn Fn(usize) -> String| {
         for i in 0.. {
             let next = one(i);
@@ -102,7 +102,7 @@ fn no_answer_fills_the_memory() {
     drop((nodes, keys));
     // As many values as are permitted.
     let mut dense = "[{".to_owned();
-    (0..VALUES - 4).for_each(|i| dense += &entry(i));
+    (0..MAX_VALUES - 4).for_each(|i| dense += &entry(i));
     dense += "\"z\":0}]";
     assert_eq!(read(Form::Routes, &dense, &[]).unwrap().homes, []);
     drop(dense);
@@ -140,16 +140,16 @@ fn batman_originators_with_their_clients() {
         CLIENTS.replace("\"best\":true", "\"seen\":true"),
         CLIENTS.replace("\"del\": false", "\"del\": true"),
     ] {
-        let told = batman::read(ORIGINATORS, &gone).unwrap_err().to_string();
-        assert!(told.contains("originators, none with clients"), "{told}");
+        let error = batman::read(ORIGINATORS, &gone).unwrap_err().to_string();
+        assert!(error.contains("originators, none with clients"), "{error}");
     }
     assert_eq!(batman::read("[]", "[]").unwrap().homes, []);
-    assert!(batman::read(ORIGINATORS, "").is_err(), "nobody can be limited without the table");
+    assert!(batman::read(ORIGINATORS, "").is_err(), "without the table there is no home");
 }
 
 /// On a terminal such names would make `status` misleading.
 #[test]
-fn names_that_do_not_look_as_they_are_are_nobodys() {
+fn misleading_names_are_rejected() {
     for name in ["", " ", "a\u{202e}b", "a\u{200b}b", "a\nb", "\u{feff}a", "a\u{e0041}"] {
         assert!(Nodes::default().node(name).is_none(), "{name:?}");
     }
@@ -159,17 +159,17 @@ fn names_that_do_not_look_as_they_are_are_nobodys() {
 }
 
 #[test]
-fn what_others_say_is_told_in_part() {
+fn excerpts_of_untrusted_text_are_bounded() {
     assert_eq!(excerpt(" bad\u{1b}[31m command \u{202e}"), "bad[31m command");
     let long = "x".repeat(1_000_000);
     assert_eq!(excerpt(&long).chars().count(), 81);
-    let told = babel::read(&format!("BABEL 1.0\nbad {long}\n")).unwrap_err().to_string();
-    assert!(told.len() < 120, "{told}");
+    let error = babel::read(&format!("BABEL 1.0\nbad {long}\n")).unwrap_err().to_string();
+    assert!(error.len() < 120, "{error}");
 }
 
 /// A list in which each node repeats each address is handled in the time that reading it takes.
 #[test]
-fn an_address_told_a_hundred_thousand_times_counts_once() {
+fn a_repeated_address_counts_once() {
     let route = r#"{"dst":"10.0.0.7","gateway":"10.0.0.2","flags":[]}"#;
     let text = format!("[{}]", vec![route; 100_000].join(","));
     let found = kernel::routes(&[&text], "", RoutesBy::Origin).unwrap();
@@ -442,8 +442,8 @@ fn olsrv2_prefixes_belong_to_their_router() {
     assert_eq!(show(&netjson::read(&all).unwrap()), expected);
     // Nodes without an address are a message, not an empty list.
     let none = r#"{"type": "NetworkGraph", "nodes": [{"id": "a"}, {"id": "b"}], "links": []}"#;
-    let told = netjson::read(none).unwrap_err().to_string();
-    assert!(told.starts_with("2 nodes, none with an address; expected addresses"), "{told}");
+    let error = netjson::read(none).unwrap_err().to_string();
+    assert!(error.starts_with("2 nodes, none with an address; expected addresses"), "{error}");
     assert!(netjson::read(" \n").unwrap_err().to_string().contains("empty"));
 }
 
@@ -521,7 +521,7 @@ fn sockets_files_and_their_failures() {
 proptest! {
     /// No text makes a reader panic, whole or truncated.
     #[test]
-    fn no_text_is_too_strange(text in "\\PC{0,200}", cut in 0..2000_usize) {
+    fn no_text_makes_a_reader_panic(text in "\\PC{0,200}", cut in 0..2000_usize) {
         let part = |t: &str| t.chars().take(cut).collect::<String>();
         for t in [text.clone(), part(BABEL), format!("[{text}]"), format!("{{\"routes\":[{text}]}}")] {
             let _ = netjson::read(&t);

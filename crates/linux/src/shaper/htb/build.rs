@@ -81,7 +81,7 @@ fn build(
             put_root(netlink, port)?;
             left = Default::default();
             notes.push(format!(
-                "{}: made anew, since classes were placed otherwise; what waited there is lost",
+                "{}: created again, since classes were placed otherwise; queued packets are lost",
                 port.name
             ));
         }

@@ -230,7 +230,7 @@ pub(super) fn find(
     };
     Err(Error::Missing {
         what: format!("the leaf qdisc {kind} (kernel module sch_{})", leaf::module(kind)),
-        hint: "choose another, or `best` for what there is".into(),
+        hint: "choose another, or `best`".into(),
     })
 }
 

@@ -276,10 +276,10 @@ impl HtbShaper {
         let port = &state.ports[direction as usize];
         let groups: Vec<u16> = state.groups[direction as usize].keys().copied().collect();
         if !groups.is_empty() && !state.available.finds_groups(to) {
-            let what = format!("what finds subscribers from number {} on", ClassId::GROUP);
+            let what = format!("a filter for subscribers from number {} on", ClassId::GROUP);
             return Err(Error::Missing {
                 what: format!("{what}, by {to:?}"),
-                hint: "a kernel with cls_bpf, or cls_flow for priorities, has it".into(),
+                hint: "use a kernel with cls_bpf, or cls_flow for priorities".into(),
             });
         }
         port.filter(&mut self.netlink, to, &groups)?;
@@ -314,7 +314,7 @@ impl HtbShaper {
                 let head = Head::new(port.index, port.root(), Handle::ROOT);
                 let what = || format!("removing HTB from {}", link.name);
                 self.netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))?;
-                return Err(port.gone(&format!("it is called `{}` now", link.name)));
+                return Err(port.gone(&format!("it was renamed to `{}`", link.name)));
             }
             if link.mtu > port.mtu {
                 port.mtu = link.mtu;
@@ -329,7 +329,7 @@ impl HtbShaper {
             }
             if link.header != port.header {
                 // Limits and counters are of IP bytes, and the kernel counts the header, too.
-                return Err(port.gone(&format!("its header has {} bytes now", link.header)));
+                return Err(port.gone(&format!("its header has changed to {} bytes", link.header)));
             }
         }
         Ok(())

@@ -79,7 +79,7 @@ pub(super) fn try_out(
     let untried = order.first().copied().unwrap_or(Classifier::Priority);
     let unknown = |netlink: &mut Netlink, why: &str| {
         port.filter(netlink, untried, groups)?;
-        let note = format!("{}: classification could not be tried out ({why})", port.name);
+        let note = format!("{}: classifiers could not be tested ({why})", port.name);
         Ok((untried, Some(note)))
     };
     if link.mac.is_none() {
@@ -144,7 +144,7 @@ pub(super) fn try_out(
         }
     }
     let note = format!(
-        "{}: frames of our own did not reach their class by any of {ways} ways to classify",
+        "{}: test frames did not reach their class with any of {ways} classifiers",
         port.name
     );
     port.filter(netlink, untried, groups)?;

@@ -8,7 +8,7 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
     let all = |out: &[RateChange]| -> Vec<u64> {
         out.iter().filter(|c| c.slot.class == ClassId::ALL).map(|c| c.rate.unwrap().0).collect()
     };
-    let halves = all(&told(&mut g));
+    let halves = all(&take_changes(&mut g));
     // An odd number of bits per second has no halves.
     assert!(halves.len() == 2 && halves[0].abs_diff(halves[1]) <= 1, "{halves:?}");
     let wanted = g.aggregate().wanted.unwrap().0;
@@ -34,7 +34,7 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
     }
     // Downstream has all of the limit, upstream a tenth on top.
     let wanted = g.aggregate().wanted.unwrap().0;
-    let split = all(&told(&mut g));
+    let split = all(&take_changes(&mut g));
     let frames = |ip: u64| super::super::limits::frames(BitRate(ip), HEADER).0;
     assert!(
         split.len() == 2 && split[0].abs_diff(frames(wanted)) * 1000 < frames(wanted),
@@ -42,9 +42,9 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
     );
     assert_eq!(split[1], frames((wanted as f64 * 0.1).round() as u64));
     // Less than 2 % more or less is not worth a call.
-    assert_eq!(told(&mut g), []);
-    g.hold(Held::Fault("x"));
-    let lifted = told(&mut g);
+    assert_eq!(take_changes(&mut g), []);
+    g.suspend(Suspension::Fault("x"));
+    let lifted = take_changes(&mut g);
     assert!(lifted.len() == 2 && lifted.iter().all(|c| c.rate.is_none()), "{lifted:?}");
 }
 
@@ -64,7 +64,7 @@ fn an_exponential_increase_rises_while_downloads_fill_the_limit() {
     let mut g = governor(&config(2, "arc-fq+exponential", ""));
     let mut passed = [0_u64; 2];
     let mut limits = vec![g.aggregate().wanted.unwrap().0];
-    told(&mut g);
+    take_changes(&mut g);
     for second in 0..60 {
         let [limit, _] = g.aggregate().in_force;
         // Both downloads take half of what passes downstream, in packets of 1514 bytes.
@@ -75,7 +75,7 @@ fn an_exponential_increase_rises_while_downloads_fill_the_limit() {
             [counted(down(n), bytes, bytes / 1514), counted(up(n), 0, 0)]
         });
         g.sample(at(second), look.as_flattened(), [None, None]);
-        told(&mut g);
+        take_changes(&mut g);
         limits.push(g.aggregate().wanted.unwrap().0);
     }
     let (first, last) = (limits[0], *limits.last().unwrap());
@@ -111,6 +111,6 @@ fn the_counters_of_all_are_added_up() {
     assert_eq!(all.class, fairmesh_control::Class::All);
     let none = sum(&mut g, false);
     assert_eq!((none.bytes, none.packets, none.queued_bytes), (0, 0, 0), "not to be believed");
-    g.hold(Held::Fault("x"));
+    g.suspend(Suspension::Fault("x"));
     assert_eq!(sum(&mut g, true).packets, 0);
 }

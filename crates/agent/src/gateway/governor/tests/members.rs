@@ -15,7 +15,7 @@ fn found(name: &str, prefixes: &[&str], macs: &[u8]) -> Subscriber {
 const DISCOVER: &str = "[discover]\nroutes = true\nmost = 3\nlinger = \"10 s\"";
 
 #[test]
-fn a_number_stays_with_who_comes_back() {
+fn a_returning_subscriber_keeps_its_number() {
     let mut g = governor(&config(1, "fifo", DISCOVER));
     let class = |g: &Governor, name: &str| g.member(name).unwrap().class;
     g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[])]);
@@ -40,7 +40,7 @@ fn a_number_stays_with_who_comes_back() {
 }
 
 #[test]
-fn a_reload_takes_who_is_no_longer_named_and_leaves_who_was_found() {
+fn a_reload_removes_unlisted_and_keeps_discovered_subscribers() {
     let mut g = governor(&config(2, "fifo", DISCOVER));
     g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[])]);
     g.reload(&config(1, "fifo", DISCOVER), at(2)).unwrap();
@@ -52,7 +52,7 @@ fn a_reload_takes_who_is_no_longer_named_and_leaves_who_was_found() {
 }
 
 #[test]
-fn the_control_hears_of_who_comes_and_of_its_fair_rates() {
+fn the_control_is_notified_of_subscribers_and_fair_rates() {
     let with = |rate: &str, n| {
         let rates = format!("fair_down = \"{rate}\"\nfair_up = \"{rate}\"\n");
         let text = text(n, "static-flow", "")
@@ -125,7 +125,7 @@ fn addresses_are_taken_within_bounds() {
 }
 
 #[test]
-fn all_whom_nobody_knows_have_the_class_that_the_layout_names() {
+fn unmapped_traffic_has_the_class_of_the_layout() {
     let text = text(2, "pfrc", "").replace("unmapped = \"pass\"", "unmapped = \"share\"");
     let config = Config::parse("t", &text).unwrap();
     let g = governor(&config);
@@ -186,7 +186,7 @@ fn two_names_of_one_home_become_one() {
 
 /// Addresses that belong to others are one event per change, not one per query and subscriber.
 #[test]
-fn taken_addresses_are_told_once() {
+fn taken_addresses_are_reported_once() {
     let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 100"));
     let looks = |g: &mut Governor, n: u64, seconds: std::ops::Range<u64>| {
         for second in seconds {
@@ -223,8 +223,11 @@ fn a_subscriber_is_found_by_its_addresses() {
     ] {
         assert_eq!(g.member(address).unwrap().subscriber.name, name, "{address}");
     }
-    let told = g.member("192.0.2.1").unwrap_err().to_string();
-    assert!(told.ends_with("expected a name that `status` lists, or an address of one"), "{told}");
+    let take_changes = g.member("192.0.2.1").unwrap_err().to_string();
+    assert!(
+        take_changes.ends_with("expected a name that `status` lists, or an address of one"),
+        "{take_changes}"
+    );
 }
 
 /// Rates of 1 and 2 Mbit/s at weights 1 and 2 are perfectly fair.
@@ -254,17 +257,17 @@ fn a_bound_that_the_links_do_not_carry_is_contradicted_by_the_traffic() {
     let bound = BitRate(10_000_000);
     let mut carried = Carried::default();
     let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
-    assert_eq!(looks(3_000_000, COMPARED_AFTER - 1), 0, "too few looks");
+    assert_eq!(looks(3_000_000, COMPARED_SAMPLES - 1), 0, "too few looks");
     assert!(
-        !carried.confirmed && carried.looks == COMPARED_AFTER - 1,
+        !carried.confirmed && carried.looks == COMPARED_SAMPLES - 1,
         "open from the first look on"
     );
     let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
     assert_eq!(looks(4_000_000, 1), 1);
-    assert_eq!(looks(4_000_000, 2 * COMPARED_AFTER), 0, "named once");
+    assert_eq!(looks(4_000_000, 2 * COMPARED_SAMPLES), 0, "named once");
     assert_eq!(carried.contradicts, rate(4_000_000));
     let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
-    assert_eq!(looks(9_000_000, COMPARED_AFTER), 0);
+    assert_eq!(looks(9_000_000, COMPARED_SAMPLES), 0);
     assert!(carried.contradicts.is_none() && carried.confirmed);
 }
 

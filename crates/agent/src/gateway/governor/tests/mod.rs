@@ -5,7 +5,7 @@
 use fairmesh_linux::{ClassCounters, ClassId, Direction, IpNet, RateChange, SentCounters, Slot};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
 
-use super::direction::{FAULTS, Look};
+use super::direction::{MAX_FAULTS, MeterResult};
 use super::*;
 
 mod aggregate;
@@ -63,7 +63,7 @@ fn sent(bytes: u64, unmapped: u64, bypass: u64) -> Option<SentCounters> {
 }
 
 /// Returns the changes for the kernel, and confirms them.
-fn told(g: &mut Governor) -> Vec<RateChange> {
+fn take_changes(g: &mut Governor) -> Vec<RateChange> {
     let mut out = Vec::new();
     g.changes(&mut out);
     g.applied();
@@ -97,7 +97,7 @@ fn names_of_causes_are_stable() {
     let faults = [Fault::Missing, Fault::Backwards, Fault::Absurd];
     let codes = faults.map(Fault::code);
     assert_eq!(codes, ["counter.missing", "counter.backwards", "counter.absurd"]);
-    let words = faults.map(Fault::words);
+    let words = faults.map(Fault::description);
     assert!(
         words[0].contains("no counter")
             && words[1].contains("backwards")
@@ -118,7 +118,7 @@ fn names_of_causes_are_stable() {
 /// Returns a meter that has seen 10 packets of 1014 bytes at second 10.
 fn meter() -> Meter {
     let mut m = Meter::default();
-    assert_eq!(m.sample(at(10), &counted(down(1), 10_140, 10), 1 << 20, HEADER), Look::Base);
+    assert_eq!(m.sample(at(10), &counted(down(1), 10_140, 10), 1 << 20, HEADER), MeterResult::Base);
     m
 }
 
@@ -128,23 +128,23 @@ fn a_meter_counts_ip_bytes_from_its_first_look_on() {
     assert_eq!((m.bytes, m.packets, m.rate, m.known()), (0, 0, None, true));
     let mut c = counted(down(1), 10_140 + 2_028, 12);
     (c.drops, c.overlimits, c.backlog_bytes) = (3, 5, 77);
-    assert_eq!(m.sample(at(12), &c, 1 << 20, HEADER), Look::Moved(2_028));
+    assert_eq!(m.sample(at(12), &c, 1 << 20, HEADER), MeterResult::Moved(2_028));
     assert_eq!((m.bytes, m.packets, m.drops, m.overlimits, m.backlog), (2_000, 2, 3, 5, 77));
     // 2,000 bytes in 2 s.
     assert_eq!(m.rate, rate(8_000));
     // A sample at the same instant has no rate; a sample without traffic is valid.
-    assert_eq!(m.sample(at(12), &c, 1 << 20, HEADER), Look::Moved(0));
+    assert_eq!(m.sample(at(12), &c, 1 << 20, HEADER), MeterResult::Moved(0));
     assert_eq!(m.rate, None);
-    assert_eq!(m.sample(at(13), &c, 1 << 20, HEADER), Look::Moved(0));
+    assert_eq!(m.sample(at(13), &c, 1 << 20, HEADER), MeterResult::Moved(0));
     assert_eq!((m.rate, m.bytes), (rate(0), 2_000));
     // Decreasing counters of drops do not make the bytes implausible.
     c.drops = 1;
-    assert_eq!(m.sample(at(14), &c, 1 << 20, HEADER), Look::Moved(0));
+    assert_eq!(m.sample(at(14), &c, 1 << 20, HEADER), MeterResult::Moved(0));
     assert_eq!(m.drops, 3);
 }
 
 #[test]
-fn a_meter_believes_no_nonsense() {
+fn a_meter_rejects_implausible_counters() {
     for (bytes, packets, fault) in [
         (10_139, 10, Fault::Backwards),
         (10_140, 9, Fault::Backwards),
@@ -152,17 +152,20 @@ fn a_meter_believes_no_nonsense() {
     ] {
         let mut m = meter();
         let look = m.sample(at(11), &counted(down(1), bytes, packets), 1_000, HEADER);
-        assert_eq!(look, Look::Bad(fault));
+        assert_eq!(look, MeterResult::Bad(fault));
         assert_eq!((m.bytes, m.packets, m.rate, m.fault), (0, 0, None, Some(fault)));
         assert!(!m.known() && !m.distrusted(), "once is not enough");
         // The next sample begins after the implausible one, and is good again.
         let look = m.sample(at(12), &counted(down(1), bytes + 500, packets + 1), 1_000, HEADER);
-        assert_eq!(look, Look::Moved(500));
+        assert_eq!(look, MeterResult::Moved(500));
         assert!(m.known() && m.fault.is_none() && m.bytes == 486);
     }
     // The largest possible increase is plausible.
     let mut m = meter();
-    assert_eq!(m.sample(at(11), &counted(down(1), 11_140, 11), 1_000, HEADER), Look::Moved(1_000));
+    assert_eq!(
+        m.sample(at(11), &counted(down(1), 11_140, 11), 1_000, HEADER),
+        MeterResult::Moved(1_000)
+    );
 }
 
 #[test]
@@ -171,17 +174,17 @@ fn a_meter_is_distrusted_at_the_second_fault_in_a_row() {
     for faults in 1..=3_u8 {
         let look =
             m.sample(at(10), &counted(down(1), 9_000 - u64::from(faults), 5), 1 << 20, HEADER);
-        assert_eq!(look, Look::Bad(Fault::Backwards));
-        assert_eq!(m.distrusted(), faults >= FAULTS);
+        assert_eq!(look, MeterResult::Bad(Fault::Backwards));
+        assert_eq!(m.distrusted(), faults >= MAX_FAULTS);
     }
     m.rebase();
     assert!(m.rate.is_none() && !m.known());
-    assert_eq!(m.sample(at(11), &counted(down(1), 5, 1), 1 << 20, HEADER), Look::Base);
-    assert!(m.known() && !m.distrusted(), "the class was made anew");
+    assert_eq!(m.sample(at(11), &counted(down(1), 5, 1), 1 << 20, HEADER), MeterResult::Base);
+    assert!(m.known() && !m.distrusted(), "the class was created again");
 }
 
 #[test]
-fn a_meter_misses_what_was_there_before() {
+fn a_meter_reports_a_missing_class() {
     let mut m = Meter::default();
     assert_eq!(m.close(), None, "a class that is being made");
     let mut m = meter();
@@ -206,7 +209,7 @@ fn a_class_cannot_have_moved_more_than_its_interface() {
     assert_eq!((p.credible(0), p.credible(1)), (SLACK, SLACK), "no time has passed");
     p.look(at(11), [sent(1_400_000, 0, 0), None]);
     assert_eq!(p.credible(0), 500_000 + SLACK, "and a quarter more");
-    assert_eq!(p.credible(1), 125_000_000_000 + SLACK, "1 Tbit/s where nobody knows");
+    assert_eq!(p.credible(1), 125_000_000_000 + SLACK, "1 Tbit/s if unknown");
     // An interface whose counter exceeds any possible rate.
     p.look(at(12), [sent(u64::MAX, 0, 0), None]);
     assert_eq!(p.credible(0), 125_000_000_000 + SLACK);
@@ -294,17 +297,17 @@ fn downstreams_part_follows_by_halves() {
 // --- Limits -------------------------------------------------------------------------------------
 
 #[test]
-fn a_limit_is_told_once_in_frames_and_rounded_up() {
+fn a_limit_is_sent_once_in_frames_and_rounded_up() {
     let mut config = config(2, "fifo", "");
     config.subscribers[0].plan.down.ceiling = rate(1_000_000);
     config.subscribers[1].plan.up.ceiling = rate(2_000_000);
     let mut g = governor(&config);
     g.set_headers(14, 0);
-    let first = told(&mut g);
+    let first = take_changes(&mut g);
     // 1 Mbit/s in packets of 1500 bytes are 1,009,333 bit/s and a third in frames of 1514.
     let expected = [(down(1), rate(1_009_334)), (up(2), rate(2_000_000))];
     assert_eq!(first, expected.map(|(slot, rate)| RateChange { slot, rate }));
-    assert_eq!(told(&mut g), [], "nothing is new");
+    assert_eq!(take_changes(&mut g), [], "nothing is new");
     // A change that was sent and not confirmed is sent again.
     g.forget_limits();
     let mut out = Vec::new();
@@ -314,24 +317,24 @@ fn a_limit_is_told_once_in_frames_and_rounded_up() {
     assert_eq!(out.len(), again, "not applied yet");
     assert!(again >= 6, "all classes and both aggregates: {again}");
     g.applied();
-    assert_eq!(told(&mut g), []);
+    assert_eq!(take_changes(&mut g), []);
     // After limits were lifted from outside they are sent again, but only those of limited classes.
     g.released();
-    assert_eq!(told(&mut g), first);
+    assert_eq!(take_changes(&mut g), first);
 }
 
 #[test]
-fn who_has_no_class_yet_is_told_nothing() {
+fn a_subscriber_without_class_gets_no_limit() {
     let mut config = config(1, "fifo", "");
     config.subscribers[0].plan.down.ceiling = rate(1_000_000);
     let mut g = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
     assert!(g.layout_changed());
-    assert_eq!(told(&mut g), []);
+    assert_eq!(take_changes(&mut g), []);
     assert!(g.layout().subscribers.iter().any(|s| s.class == ClassId(1) && s.turn == 1514));
     assert_eq!(g.base_layout().subscribers, []);
     g.laid_out();
     assert!(!g.layout_changed());
-    assert_eq!(told(&mut g).len(), 1);
+    assert_eq!(take_changes(&mut g).len(), 1);
 }
 
 /// Weights below 1 keep their ratio; a ratio beyond the range of quanta is reported.
@@ -363,16 +366,16 @@ fn observing_and_faults_are_free() {
     let mut config = config(1, "fifo", "");
     config.subscribers[0].plan.down.ceiling = rate(1_000_000);
     let mut g = governor(&config);
-    assert_eq!(told(&mut g).len(), 1);
-    assert_eq!(g.held(), Held::No);
-    g.hold(Held::Fault("x"));
-    assert_eq!(g.held(), Held::Fault("x"));
-    assert_eq!(told(&mut g), [RateChange { slot: down(1), rate: None }]);
-    g.hold(Held::No);
-    assert_eq!(told(&mut g).len(), 1);
+    assert_eq!(take_changes(&mut g).len(), 1);
+    assert_eq!(g.suspension(), Suspension::None);
+    g.suspend(Suspension::Fault("x"));
+    assert_eq!(g.suspension(), Suspension::Fault("x"));
+    assert_eq!(take_changes(&mut g), [RateChange { slot: down(1), rate: None }]);
+    g.suspend(Suspension::None);
+    assert_eq!(take_changes(&mut g).len(), 1);
     config.mode = Mode::Observe;
     g.reload(&config, at(1)).unwrap();
-    assert_eq!(told(&mut g), [RateChange { slot: down(1), rate: None }]);
+    assert_eq!(take_changes(&mut g), [RateChange { slot: down(1), rate: None }]);
     // The intended limit is still known.
     let m = g.member("s0").unwrap();
     assert_eq!(g.meant(m, 0), (rate(1_000_000), Limiter::Plan));
@@ -387,32 +390,32 @@ fn a_class_that_cannot_be_counted_is_not_limited() {
         s.plan.down.ceiling = rate(1_000_000);
     }
     let mut g = governor(&config);
-    assert_eq!(told(&mut g).len(), 2);
+    assert_eq!(take_changes(&mut g).len(), 2);
     let all = |bytes: u64| {
         [down(1), up(1), down(2), up(2)]
             .map(|slot| counted(slot, if slot == down(2) { bytes } else { 5_000 }, 5))
     };
     g.sample(at(1), &all(9_000), [None, None]);
     assert_eq!(g.sample(at(2), &all(8_000), [None, None]), Sanity::Sane);
-    assert_eq!(told(&mut g), [], "once is not enough");
+    assert_eq!(take_changes(&mut g), [], "once is not enough");
     assert_eq!(g.journal.total("counter.backwards"), 1);
     g.sample(at(3), &all(7_000), [None, None]);
-    assert_eq!(told(&mut g), [RateChange { slot: down(2), rate: None }]);
+    assert_eq!(take_changes(&mut g), [RateChange { slot: down(2), rate: None }]);
     let notice = g.journal.take().pop().unwrap();
     assert_eq!(notice.text, "\"s1\" (down) has a counter that decreased");
     g.sample(at(4), &all(7_500), [None, None]);
-    assert_eq!(told(&mut g).len(), 1, "limited again");
+    assert_eq!(take_changes(&mut g).len(), 1, "limited again");
     // Not part of the sample.
     g.sample(at(5), &all(7_500)[..2], [None, None]);
     g.sample(at(6), &all(7_500)[..2], [None, None]);
     assert_eq!(g.journal.total("counter.missing"), 4);
-    let freed = told(&mut g);
+    let freed = take_changes(&mut g);
     assert_eq!(freed, [RateChange { slot: down(2), rate: None }]);
     // Created again: counters restart without a fault.
     g.reinstalled();
     g.sample(at(7), &all(3), [None, None]);
     assert_eq!(g.journal.total("counter.backwards"), 2);
-    assert_eq!(told(&mut g).len(), 2, "all limits are set on new classes");
+    assert_eq!(take_changes(&mut g).len(), 2, "all limits are set on new classes");
 }
 
 #[test]
@@ -437,7 +440,7 @@ fn an_override_goes_first_then_plan_then_control() {
     assert_eq!(limit_of(&config), (rate(1_000_000), Limiter::Plan));
 
     let mut g = governor(&config);
-    told(&mut g);
+    take_changes(&mut g);
     let value = Override { rate: None, until: at(50) };
     g.set_override(at(1), "s0", &[Direction::Down], Some(value)).unwrap();
     let m = g.member("s0").unwrap();
@@ -447,12 +450,12 @@ fn an_override_goes_first_then_plan_then_control() {
     assert_eq!((change.at, change.from, change.to), (at(1), rate(1_000_000), None));
     assert_eq!(change.why, Why::Override("override"));
     assert!(g.next_deadline() <= at(50));
-    assert_eq!(told(&mut g), [RateChange { slot: down(1), rate: None }]);
+    assert_eq!(take_changes(&mut g), [RateChange { slot: down(1), rate: None }]);
     // It ends at its time, not before.
     g.tick(at(49));
-    assert_eq!(told(&mut g), []);
+    assert_eq!(take_changes(&mut g), []);
     g.tick(at(50));
-    assert_eq!(told(&mut g).len(), 1);
+    assert_eq!(take_changes(&mut g).len(), 1);
     assert_eq!(g.journal.total("override.ended"), 1);
     assert_eq!(g.journal.take().pop().unwrap().text, "the override of \"s0\" (down) has ended");
     let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
@@ -508,7 +511,7 @@ fn sentences_have_names_in_place_of_numbers() {
     let values = [Value::Flow(flow(up(2))), Value::Class(Class::Flow(flow(down(1))))];
     assert_eq!(explain("{} goes before {}.", &values), "\"s1\" (up) goes before \"s0\" (down).");
     assert_eq!(explain("nothing", &[]), "nothing");
-    assert_eq!(explain("{}", &[Value::Flow(FlowId(99))]), "99", "somebody who has gone");
+    assert_eq!(explain("{}", &[Value::Flow(FlowId(99))]), "99", "an absent subscriber");
 }
 
 // --- The control's view -------------------------------------------------------------------------
@@ -523,22 +526,22 @@ fn run(g: &mut Governor, seconds: std::ops::Range<u64>, each: &[(Slot, u64, u64)
         let total = |d| all.iter().filter(|c| c.slot.direction == d).map(|c| c.bytes).sum();
         let interfaces = Direction::BOTH.map(|d| sent(total(d), 0, 0));
         assert_eq!(g.sample(at(second), &all, interfaces), Sanity::Sane);
-        told(g);
+        take_changes(g);
     }
 }
 
 #[test]
-fn the_control_judges_by_samples_and_says_so_by_name() {
+fn the_control_decides_by_samples_and_events_name_subscribers() {
     let mut g = governor(&config(2, "pfrc", ""));
     let start = g.meant(g.member("s0").unwrap(), 0).0;
     // One has ten times the traffic of the other.
     let each = [(down(1), 500_000, 340), (up(1), 0, 0), (down(2), 50_000, 34), (up(2), 0, 0)];
     run(&mut g, 0..60, &each);
-    assert!(g.journal.total("pfrc.starved") > 0, "somebody starves");
+    assert!(g.journal.total("pfrc.starved") > 0, "a starved subscriber");
     assert_ne!(g.meant(g.member("s0").unwrap(), 0).0, start);
-    let told: Vec<String> = g.journal.take().into_iter().map(|n| n.text).collect();
-    assert!(told.iter().any(|t| t.contains("\"s1\" (down)")), "{told:?}");
-    assert!(told.iter().all(|t| !t.contains("{}")), "{told:?}");
+    let take_changes: Vec<String> = g.journal.take().into_iter().map(|n| n.text).collect();
+    assert!(take_changes.iter().any(|t| t.contains("\"s1\" (down)")), "{take_changes:?}");
+    assert!(take_changes.iter().all(|t| !t.contains("{}")), "{take_changes:?}");
     let m = g.member("s0").unwrap();
     let change = m.directions[0].change.clone().unwrap();
     assert!(change.why.code().starts_with("pfrc."), "{change:?}");
@@ -573,7 +576,7 @@ fn a_flood_is_named() {
         let sum = |d| all.iter().filter(|c| c.slot.direction == d).map(|c| c.bytes).sum();
         let interfaces = Direction::BOTH.map(|d| sent(sum(d), 0, 0));
         assert_eq!(g.sample(at(second), &all, interfaces), Sanity::Sane);
-        told(&mut g);
+        take_changes(&mut g);
         let named = g.floods(g.member("s0").unwrap(), 1);
         assert!(second >= 20 || !named, "{second}");
         assert!(second < 30 || named, "{second}");
@@ -581,8 +584,8 @@ fn a_flood_is_named() {
     assert_eq!(g.journal.total("rtt.flood"), 1);
     let floods = |s: &str, d| g.floods(g.member(s).unwrap(), d);
     assert!(!floods("s0", 0) && !floods("s1", 0) && !floods("s1", 1));
-    let told = g.journal.totals().find(|t| t.0 == "rtt.flood").unwrap();
-    assert_eq!(told.1, Level::Warning);
+    let take_changes = g.journal.totals().find(|t| t.0 == "rtt.flood").unwrap();
+    assert_eq!(take_changes.1, Level::Warning);
 }
 
 /// A measured rate of a link replaces the configured one, and the search goes on from what it had found.
@@ -624,10 +627,10 @@ fn measured_rates_of_links_bound_the_control() {
 fn while_limits_are_lifted_the_control_learns_nothing() {
     let each = [(down(1), 500_000, 340), (up(1), 0, 0), (down(2), 50_000, 34), (up(2), 0, 0)];
     let mut g = governor(&config(2, "pfrc", ""));
-    g.hold(Held::Fault("x"));
+    g.suspend(Suspension::Fault("x"));
     run(&mut g, 0..60, &each);
     assert_eq!(g.journal.total("pfrc.starved"), 0);
-    g.hold(Held::No);
+    g.suspend(Suspension::None);
     run(&mut g, 60..120, &each);
     assert!(g.journal.total("pfrc.starved") > 0);
 }
@@ -646,16 +649,16 @@ fn acknowledgements_are_not_shown_and_small_packets_are() {
     let starved = |each: [(Slot, u64, u64); 4]| {
         let mut g = governor(&config(2, "pfrc", ""));
         run(&mut g, 0..60, &each);
-        let told: Vec<String> = g.journal.take().into_iter().map(|n| n.text).collect();
-        told.iter().any(|t| t.contains("\"s0\" (down)"))
+        let take_changes: Vec<String> = g.journal.take().into_iter().map(|n| n.text).collect();
+        take_changes.iter().any(|t| t.contains("\"s0\" (down)"))
     };
     assert!(!starved(each(66, 1514)), "acknowledgements");
-    assert!(starved(each(66, 66)), "small packets both ways are somebody's flow");
+    assert!(starved(each(66, 66)), "small packets both ways are a flow");
     assert!(starved(each(200, 1514)), "larger than any acknowledgement");
 }
 
 #[test]
-fn what_was_learned_is_told_and_taken() {
+fn the_learned_rate_is_returned_and_restored() {
     let mut g = governor(&config(2, "pfrc", ""));
     let fresh = g.learned().unwrap();
     g.recall(at(1), BitRate(fresh.0 * 2));
@@ -690,7 +693,7 @@ fn a_reload_that_the_control_refuses_changes_nothing() {
 /// Before its first counters the control divides the capacity by all possible senders, which would throttle every
 /// subscriber for an epoch.
 #[test]
-fn nobody_is_limited_by_where_the_control_begins() {
+fn initial_limits_of_the_control_are_not_applied() {
     for (control, begins) in [("pfrc", true), ("pfrc+bursts", true), ("static-flow", false)] {
         let rates = "fair_down = \"500 kbit/s\"\nfair_up = \"500 kbit/s\"\n";
         let text =
@@ -699,7 +702,7 @@ fn nobody_is_limited_by_where_the_control_begins() {
         let mut g = governor(&config);
         let choked = g.meant(&g.members()[0], 0).0;
         assert!(choked < rate(600_000), "{control}: {choked:?}");
-        g.begin_gently(at(0));
+        g.defer_initial_limits(at(0));
         let free = g.meant(&g.members()[0], 0);
         assert_eq!(free.0.is_none(), begins, "{control}: {free:?}");
         g.recall(at(0), BitRate(5_000_000));
