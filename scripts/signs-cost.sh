@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Cost of reading headers to the gateway's daemon (root): its CPU time at three rates through namespaces, without reading,
-# with TCP headers, and with UDP beside. `scripts/signs-cost.sh PROGRAM [SECONDS]`; docs/gateway.md has the result.
+# with TCP headers, and with UDP beside. `scripts/signs-cost.sh PROGRAM [SECONDS]`; docs/gateway-signs.md has the result.
 set -euo pipefail
 program=$(realpath "${1:?the daemon\'s binary}") seconds=${2:-20}
 if [ "$(id -u)" != 0 ] || ! command -v iperf3 >/dev/null; then

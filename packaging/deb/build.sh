@@ -19,7 +19,9 @@ done
 install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"
 install -Dm644 packaging/systemd/peers.conf "$root/usr/share/doc/fairmesh-gateway/examples/peers.conf"
 install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gateway/examples/signs.conf"
-install -Dm644 docs/gateway.md "$root/usr/share/doc/fairmesh-gateway/gateway.md"
+for page in docs/gateway*.md docs/security.md; do
+    install -Dm644 "$page" "$root/usr/share/doc/fairmesh-gateway/${page##*/}"
+done
 # Man pages and completions come from the arguments of the same source, built for this machine.
 manual=$(mktemp -d)
 trap 'rm -rf "$root" "$manual"' EXIT

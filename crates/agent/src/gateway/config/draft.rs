@@ -1,4 +1,4 @@
-//! The configuration file as it is written. See `docs/gateway.md`.
+//! The configuration file as it is written: `docs/gateway-keys.md`.
 
 use core::fmt;
 use std::collections::BTreeMap;

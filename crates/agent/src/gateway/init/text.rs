@@ -65,7 +65,7 @@ pub fn configuration(survey: &Survey) -> String {
         "# fairmesh gateway, written by `fairmesh-gateway init`. Mode \"observe\": no limits are set.",
     );
     put(
-        "# Keys: docs/gateway.md. After a change: fairmesh-gateway check && fairmesh-gateway reload",
+        "# Keys: docs/gateway-keys.md. After a change: fairmesh-gateway check && fairmesh-gateway reload",
     );
     put("#");
     put("# To fill in or to check:");

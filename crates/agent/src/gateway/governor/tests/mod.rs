@@ -100,7 +100,7 @@ fn names_of_causes_are_stable() {
     let words = faults.map(Fault::description);
     assert!(
         words[0].contains("no counter")
-            && words[1].contains("backwards")
+            && words[1].contains("decreased")
             && words[2].contains("more")
     );
     let limiters =
