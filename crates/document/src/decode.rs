@@ -13,13 +13,15 @@ use toml::de::{DeTable, DeValue};
 use crate::path::{KeyPath, Step};
 use crate::problem::{Located, Problem};
 
-/// Name to pass to `deserialize_enum` for a table whose key `kind` names the variant. The other keys
-/// are those of the variant. Values other than tables are given to the visitor as they are.
+/// Name to pass to `deserialize_enum` for a table whose key `kind` names the variant.
+///
+/// The other keys are those of the variant. The visitor gets values other than tables unchanged.
 pub const BY_KIND: &str = "table by kind";
-/// As [`BY_KIND`]; a word alone stands for a table that has it as `kind` and no other key.
+/// Like [`BY_KIND`]; a word alone stands for a table with it as `kind` and no other key.
 pub const WORD_OR_KIND: &str = "word or table by kind";
-/// Name to pass to `deserialize_enum` for a table in which the name of a variant is a key; without
-/// any it is the first variant. A word alone stands for a table without keys.
+/// Name to pass to `deserialize_enum` for a table in which the name of a variant is a key.
+///
+/// Without such a key it is the first variant. A word alone stands for a table without keys.
 pub const WORD_OR_KEY: &str = "word or table by key";
 /// Key that names the variant.
 const KIND: &str = "kind";
@@ -64,7 +66,7 @@ impl std::fmt::Display for Fault {
 }
 impl std::error::Error for Fault {}
 
-/// Describes a type, which serde calls by its Rust name, for authors of files.
+/// Returns the description of a type, which serde calls by its Rust name, for authors of files.
 fn in_words(expected: &str) -> String {
     match expected {
         "u8" => "a whole number from 0 to 255",
@@ -80,7 +82,7 @@ fn in_words(expected: &str) -> String {
 
 impl de::Error for Fault {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
-        // Our own `Deserialize` implementations word their errors as "what is wrong; expected what".
+        // Our own `Deserialize` implementations report errors as "problem; expected …".
         let text = message.to_string();
         Fault::new(match text.split_once("; expected ") {
             Some((what, expected)) => Problem::refused(what, expected),
@@ -290,7 +292,7 @@ struct Choice<'a, 'i> {
 }
 
 impl<'a, 'i> Choice<'a, 'i> {
-    /// The variant that a value names; `None` for a value that is neither word nor table.
+    /// Returns the variant that a value names; `None` for a value that is neither word nor table.
     fn of(
         value: &'a Spanned<DeValue<'i>>,
         name: &str,
@@ -409,7 +411,7 @@ impl<'a, 'i> Table<'a, 'i> {
         Table { entries: entries.into_iter(), value: None }
     }
 
-    /// All entries but one.
+    /// Returns all entries except one.
     fn without(table: &'a DeTable<'i>, key: &str) -> Self {
         let mut entries: Vec<Entry<'a, 'i>> = Table::new(table).entries.collect();
         entries.retain(|(k, _)| k.get_ref() != key);

@@ -21,7 +21,7 @@ impl Located {
         Located { line: None, key, problem }
     }
 
-    /// Returns one line, `file:line: key: what is wrong; expected what`.
+    /// Returns one line, `file:line: key: problem; expected …`.
     pub fn in_file(&self, file: &str) -> String {
         let line = self.line.map_or(String::new(), |line| format!("{line}:"));
         format!("{}:{line} {self}", one_line(file))
@@ -38,7 +38,7 @@ impl fmt::Display for Located {
 }
 impl core::error::Error for Located {}
 
-/// The kinds of wrong document.
+/// Kinds of problems.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Problem {
     /// The text is not TOML; with the parser's message.
@@ -117,7 +117,7 @@ pub fn one_line(text: &str) -> String {
     cut(text, 400)
 }
 
-/// The same, short enough that what was expected stands behind it on the line.
+/// Returns the text, short enough that the expected value is on the same line.
 pub fn excerpt(text: &str) -> String {
     cut(text, 300)
 }

@@ -7,7 +7,7 @@ use fairmesh_lab::{LabError, OtherRevisions, Store, StoreError};
 
 use crate::output::warn;
 
-/// How to spread runs over the machine.
+/// Distribution of runs over threads.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct ThreadArgs {
     /// Runs at a time; all cores by default. Results do not depend on it
@@ -29,7 +29,7 @@ pub struct RevisionArgs {
 }
 
 impl RevisionArgs {
-    /// As the laboratory takes it.
+    /// Returns the laboratory's form of the choice.
     pub fn others(self) -> OtherRevisions {
         match (self.fresh, self.keep) {
             (true, _) => OtherRevisions::Fresh,
@@ -49,7 +49,7 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// The store, where one is asked for.
+    /// Opens the store, if one is requested.
     ///
     /// # Errors
     /// A store that cannot be used.
@@ -72,8 +72,10 @@ pub struct CacheArgs {
 }
 
 impl CacheArgs {
-    /// The store of optima; `None` with --no-cache, and where the default folder cannot be used. In the
-    /// default folder, optima of other revisions stay unused unless --fresh removes them.
+    /// Opens the store of optima.
+    ///
+    /// `None` with --no-cache, and if the default folder cannot be used. In the default folder,
+    /// optima of other revisions stay unused unless --fresh removes them.
     ///
     /// # Errors
     /// A store that cannot be used, in a folder that the user names.
@@ -81,7 +83,7 @@ impl CacheArgs {
         self.open_in(revision, None)
     }
 
-    /// The store of the runs of experiments that are not complete, below the same folder.
+    /// Opens the store of runs of incomplete experiments, below the same folder.
     ///
     /// # Errors
     /// As [`CacheArgs::open`].

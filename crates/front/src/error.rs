@@ -171,14 +171,14 @@ impl CliError {
 
     /// Returns the message on one line; `None` if there is no reader for it.
     pub fn line(&self) -> Option<String> {
-        let told = || {
+        let line = || {
             #[cfg(feature = "linux")]
             if let CliError::Gateway(e) = self {
                 return one_line(&e.line());
             }
             one_line(&self.to_string())
         };
-        (self.exit_code() != 0).then(told)
+        (self.exit_code() != 0).then(line)
     }
 }
 

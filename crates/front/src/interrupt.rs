@@ -49,7 +49,7 @@ pub fn is_awaited() -> bool {
     flag.is_some()
 }
 
-/// Calls `on_interrupt` at each interrupt, in a thread of its own.
+/// Calls `on_interrupt` at each interrupt, on a separate thread.
 ///
 /// # Errors
 /// If the handler cannot be registered or the thread cannot be started.

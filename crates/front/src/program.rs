@@ -99,7 +99,8 @@ pub fn main<C: Parser>(
     }
 }
 
-/// The command line, quoted for a shell. `name` replaces the path by which the program was started.
+/// Returns the command line, quoted for a shell. `name` replaces the path by which the program was
+/// started.
 pub fn command_line(name: &str, args: impl Iterator<Item = String>) -> String {
     let mut line = name.to_owned();
     for a in args {

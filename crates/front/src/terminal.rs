@@ -31,7 +31,7 @@ const LINE: Duration = Duration::from_secs(60);
 
 /// Reports the progress of a batch: with a bar on a terminal, else with a line a minute.
 #[derive(Default)]
-struct Teller {
+struct ProgressReporter {
     bar: Option<ProgressBar>,
     started: Option<Instant>,
     /// Number of lines written.
@@ -39,13 +39,13 @@ struct Teller {
     done: usize,
 }
 
-impl Teller {
-    fn tell(&mut self, p: Progress) {
+impl ProgressReporter {
+    fn report(&mut self, p: Progress) {
         if p.done == 0 {
-            *self = Teller {
+            *self = ProgressReporter {
                 bar: stderr().is_terminal().then(|| bar(p.total, p.what)),
                 started: Some(Instant::now()),
-                ..Teller::default()
+                ..ProgressReporter::default()
             };
             return;
         }
@@ -85,10 +85,10 @@ pub fn with_bars_and<T>(
     work: impl FnOnce(&Pool<'_>) -> T,
 ) -> T {
     let stop = store.map(|_| interrupt::stops_batches());
-    let teller: Mutex<Teller> = Mutex::default();
+    let teller: Mutex<ProgressReporter> = Mutex::default();
     let lock = || teller.lock().unwrap_or_else(PoisonError::into_inner);
     let show = |p: Progress| {
-        lock().tell(p);
+        lock().report(p);
         match stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

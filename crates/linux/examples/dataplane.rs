@@ -1,8 +1,7 @@
-//! What the data plane costs: building it, an epoch of it, and a forwarded packet, beside HTB set
-//! Costs of the data plane: installation, an epoch, and a forwarded packet, compared with HTB set
-//! by hand.
+//! Costs of the data plane: installation, an epoch, and a forwarded packet, compared with HTB.
 //!
-//! Needs root; runs in separate network namespaces.
+//! HTB is set by hand. Needs root; runs in separate network namespaces.
+//!
 //! ```sh
 //! cargo run --release -p fairmesh-linux --example dataplane [building|forwarding]
 //! ```
@@ -22,8 +21,8 @@ use nix::sys::time::TimeValLike;
 
 /// Returns the CPU time of this process with its ended children, ms.
 fn cpu() -> f64 {
-    let of = |who| {
-        let usage = getrusage(who).expect("getrusage");
+    let of = |target| {
+        let usage = getrusage(target).expect("getrusage");
         (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1000.0
     };
     of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)

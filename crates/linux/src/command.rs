@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 const FOLDERS: [&str; 6] =
     ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 /// Longest output that is read, bytes: a dump of 100,000 routes is shorter.
-const MOST: usize = 16 << 20;
+const MAX_OUTPUT: usize = 16 << 20;
 
 /// Returns the path of a program; the bare name if no folder has it, so that the error names it.
 pub fn program(name: &str) -> PathBuf {
@@ -46,7 +46,7 @@ pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io:
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    ends_with_us(&mut command);
+    kill_with_parent(&mut command);
     let mut child = command.spawn()?;
     let result = talk(&mut child, input, Instant::now() + limit);
     if result.is_err() {
@@ -58,7 +58,7 @@ pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io:
             io::Error::new(e.kind(), format!("{name} takes longer than {} s", limit.as_secs()))
         }
         io::ErrorKind::FileTooLarge => {
-            io::Error::new(e.kind(), format!("{name} prints more than {} MiB", MOST >> 20))
+            io::Error::new(e.kind(), format!("{name} prints more than {} MiB", MAX_OUTPUT >> 20))
         }
         _ => e,
     })?;
@@ -69,7 +69,7 @@ pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io:
 ///
 /// A program that outlives a killed daemon would make its changes, or half of them, after the cleanup.
 #[allow(unsafe_code)] // what a child does before it is a program
-fn ends_with_us(command: &mut Command) {
+fn kill_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: between fork and exec only two system calls are made, which are safe there
     // (signal-safety(7)).
@@ -156,7 +156,7 @@ fn take(file: &mut File, text: &mut Vec<u8>) -> io::Result<bool> {
             Err(e) if waits(&e) => return Ok(true),
             Err(e) => return Err(e),
         }
-        if text.len() > MOST {
+        if text.len() > MAX_OUTPUT {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
     }
@@ -209,11 +209,11 @@ mod tests {
 
     /// Stands for a daemon that is killed while `nft` works: the thread plays the process.
     #[test]
-    fn a_program_ends_with_whoever_runs_it() {
+    fn a_program_ends_with_its_parent() {
         let child = std::thread::spawn(|| {
             let mut command = Command::new("sleep");
             command.arg("1000");
-            ends_with_us(&mut command);
+            kill_with_parent(&mut command);
             command.spawn().unwrap()
         });
         let mut child = child.join().unwrap();

@@ -22,7 +22,7 @@ const ANSWER_V4: u8 = 0;
 const REQUEST_V6: u8 = 128;
 const ANSWER_V6: u8 = 129;
 /// Replies that are read in one call; others wait in the socket.
-const MOST_READ: usize = 64;
+const MAX_READ: usize = 64;
 
 /// A reply to an echo request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,7 +149,7 @@ impl Echo {
     pub fn read(&self, mut take: impl FnMut(Answer)) -> Result<(), Error> {
         let mut buffer = [0; 256];
         for socket in self.sockets() {
-            for _ in 0..MOST_READ {
+            for _ in 0..MAX_READ {
                 match recvfrom::<SockaddrStorage>(socket.as_raw_fd(), &mut buffer) {
                     Ok((length, from)) => {
                         let message = &buffer[..length];

@@ -20,12 +20,12 @@ use crate::error::Error;
 /// Bytes of a message header (`struct nlmsghdr`).
 pub const HEADER: usize = 16;
 /// Most bytes of one send. The kernel copies them into one buffer.
-const CHUNK: usize = 32 * 1024;
+const MAX_CHUNK: usize = 32 * 1024;
 /// Most messages of one send.
 ///
 /// If the kernel refuses all of them with texts, the replies still fit into a socket's buffer
 /// (`net.core.rmem_default`).
-const AT_ONCE: usize = 100;
+const MAX_MESSAGES: usize = 100;
 /// Size of the receive buffer: the kernel fills dumps up to the size of earlier reads, at most 32 KiB.
 const RECEIVE: usize = 64 * 1024;
 
@@ -183,8 +183,8 @@ impl Netlink {
     }
 
     /// Sets a callback that runs after each part of a batch that the kernel has carried out.
-    pub fn on_progress(&mut self, tell: impl FnMut() + Send + 'static) {
-        self.progress = Progress(Some(Box::new(tell)));
+    pub fn on_progress(&mut self, report: impl FnMut() + Send + 'static) {
+        self.progress = Progress(Some(Box::new(report)));
     }
 
     /// Carries out a batch. Every message is tried; the refused ones are returned in order.
@@ -198,7 +198,10 @@ impl Netlink {
             let from = batch.starts[first];
             let mut end = first + 1;
             let stop = |end: usize| batch.starts.get(end).copied().unwrap_or(batch.bytes.len());
-            while end < batch.len() && end - first < AT_ONCE && stop(end + 1) - from <= CHUNK {
+            while end < batch.len()
+                && end - first < MAX_MESSAGES
+                && stop(end + 1) - from <= MAX_CHUNK
+            {
                 end += 1;
             }
             let until = stop(end);
@@ -212,8 +215,8 @@ impl Netlink {
             self.send(&batch.bytes[from..until])?;
             self.collect(base, first, &mut refusals)?;
             first = end;
-            if let Some(tell) = &mut self.progress.0 {
-                tell();
+            if let Some(report) = &mut self.progress.0 {
+                report();
             }
         }
         Ok(refusals)
@@ -324,7 +327,7 @@ impl Netlink {
     ///
     /// # Errors
     /// The socket failed.
-    pub fn heard(&mut self, mut each: impl FnMut(u16, &[u8])) -> Result<bool, Error> {
+    pub fn read_events(&mut self, mut each: impl FnMut(u16, &[u8])) -> Result<bool, Error> {
         let mut complete = true;
         loop {
             self.received.clear();

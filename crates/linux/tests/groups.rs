@@ -118,8 +118,8 @@ fn classes_by_the_thousand_walk_few_others() {
 
 /// New subscribers of a group are found by every classifier, and traffic of others is not affected.
 #[test]
-fn newcomers_find_their_group() {
-    if !root("newcomers_find_their_group") {
+fn new_subscribers_find_their_group() {
+    if !root("new_subscribers_find_their_group") {
         return;
     }
     let mut g = Bench::new(vec![subscriber(1)]);
@@ -170,16 +170,16 @@ fn newcomers_find_their_group() {
 
 /// The class of unmapped traffic, and of a subscriber known by Ethernet address, may be in a group.
 #[test]
-fn nobody_known_has_a_place_in_a_group() {
-    if !root("nobody_known_has_a_place_in_a_group") {
+fn unmapped_traffic_can_be_in_a_group() {
+    if !root("unmapped_traffic_can_be_in_a_group") {
         return;
     }
     let path = Path::new();
     let mac = path.mesh.sh("cat /sys/class/net/up0/address");
     let mut known = Subscriber::new(3000, [net("10.2.0.9/32")]);
     known.macs.push(mac.trim().parse().unwrap());
-    let nobody = Subscriber::new(2000, []);
-    let mut g = Bench::on(path, vec![subscriber(4), known, nobody], |l| {
+    let unmapped = Subscriber::new(2000, []);
+    let mut g = Bench::on(path, vec![subscriber(4), known, unmapped], |l| {
         l.unmapped = Some(ClassId(2000));
     });
     // By its prefix, by its Ethernet address, and an unknown address of the wired side.
@@ -211,8 +211,8 @@ fn nobody_known_has_a_place_in_a_group() {
 
 /// Packets that wait in a group survive a take-over and the removal of their class.
 #[test]
-fn what_waits_in_a_group_is_kept() {
-    if !root("what_waits_in_a_group_is_kept") {
+fn waiting_packets_of_a_group_are_kept() {
+    if !root("waiting_packets_of_a_group_are_kept") {
         return;
     }
     let mut g = Bench::on(Path::new(), EDGES.map(subscriber).to_vec(), |l| l.queue = 10_000);
@@ -237,7 +237,7 @@ fn what_waits_in_a_group_is_kept() {
     assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 6);
     traffic::drained(&sink.progress, 100);
     g.sample();
-    assert_eq!(g.sample().len(), 8, "those who left are gone once they are empty");
+    assert_eq!(g.sample().len(), 8, "empty classes of removed subscribers are deleted");
     // It returns, and then everything is removed.
     let l = g.layout.clone();
     g.call(move |p| p.relayout(&l).unwrap());
@@ -268,7 +268,7 @@ fn among_thousands_a_queue_comes_with_traffic() {
     let kinds = |g: &Bench| EDGES.map(|class| queue(g, class) == own);
     assert_eq!(kinds(&g), [false; 7]);
     g.sample();
-    assert_eq!(kinds(&g), [false; 7], "nobody was there");
+    assert_eq!(kinds(&g), [false; 7], "no traffic yet");
     // One that is empty at the sample, one with many waiting packets, one whose debt lasts longer
     // than limits are lifted: a second for each packet.
     let limits = [(1024, 1_000_000), (2047, 1_000_000), (2048, 5_000)];
@@ -323,7 +323,7 @@ fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
     }
     let mut g = Bench::new(vec![subscriber(1)]);
     if g.installed.leaf == LeafKind::Bfifo {
-        println!("this kernel has FIFOs only: they are put in place anew");
+        println!("this kernel has FIFOs only: they are changed in place");
         return;
     }
     for interface in ["mesh0", "wan0"] {
@@ -346,8 +346,8 @@ fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
 
 /// A subscriber that returns before its class was empty finds its packets, with and without groups.
 #[test]
-fn who_is_back_at_once_loses_nothing() {
-    if !root("who_is_back_at_once_loses_nothing") {
+fn a_returning_subscriber_loses_nothing() {
+    if !root("a_returning_subscriber_loses_nothing") {
         return;
     }
     for both in [[1, 2], [1, 2047]] {
@@ -376,13 +376,13 @@ fn who_is_back_at_once_loses_nothing() {
 /// A tree of an earlier version, or of a kernel that could not find groups, is created again once,
 /// with a note.
 #[test]
-fn a_tree_without_groups_is_made_anew_once() {
-    if !root("a_tree_without_groups_is_made_anew_once") {
+fn a_tree_without_groups_is_created_again_once() {
+    if !root("a_tree_without_groups_is_created_again_once") {
         return;
     }
     let mut g = Bench::new([1, 2000].map(subscriber).to_vec());
     g.path.gateway.sh("tc class add dev mesh0 parent fa1:fffe classid fa1:7d1 htb rate 1mbit");
-    for told in [true, false] {
+    for created_again in [true, false] {
         g.another();
         let layout = g.layout.clone();
         let installed = g.call(move |p| p.install(&layout).unwrap());
@@ -390,7 +390,10 @@ fn a_tree_without_groups_is_made_anew_once() {
             let note = format!("{side}: created again");
             installed.notes.iter().any(|n| n.starts_with(&note))
         };
-        assert!(installed.adopted && said("mesh0") == told && !said("wan0"), "{installed:?}");
+        assert!(
+            installed.adopted && said("mesh0") == created_again && !said("wan0"),
+            "{installed:?}"
+        );
     }
     assert_eq!(exchange(&mut g, &[1, 2000]), [[1, 1], [1, 1]]);
 }
@@ -398,8 +401,8 @@ fn a_tree_without_groups_is_made_anew_once() {
 /// Another program deletes a group's tree: the next sample reports it, and the next installation
 /// restores it.
 #[test]
-fn a_group_that_somebody_deletes_is_missed() {
-    if !root("a_group_that_somebody_deletes_is_missed") {
+fn a_deleted_group_is_reported() {
+    if !root("a_deleted_group_is_reported") {
         return;
     }
     let mut g = Bench::new(EDGES.map(subscriber).to_vec());

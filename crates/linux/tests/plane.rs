@@ -53,8 +53,8 @@ fn traffic_is_counted_by_subscriber_and_direction() {
 /// Upstream, the address before masquerading counts; downstream, the one after conntrack has
 /// restored it.
 #[test]
-fn address_translation_hides_nobody() {
-    if !root("address_translation_hides_nobody") {
+fn address_translation_hides_no_subscriber() {
+    if !root("address_translation_hides_no_subscriber") {
         return;
     }
     let path = Path::new();
@@ -145,8 +145,8 @@ fn subscribers_known_by_ethernet_address() {
 }
 
 #[test]
-fn routing_and_management_pass_beside_everybody() {
-    if !root("routing_and_management_pass_beside_everybody") {
+fn routing_and_management_bypass_limits() {
+    if !root("routing_and_management_bypass_limits") {
         return;
     }
     // The mesh router's address belongs to a subscriber.
@@ -174,8 +174,8 @@ fn routing_and_management_pass_beside_everybody() {
 }
 
 #[test]
-fn what_is_not_ours_is_refused_and_stays() {
-    if !root("what_is_not_ours_is_refused_and_stays") {
+fn foreign_objects_are_refused_and_stay() {
+    if !root("foreign_objects_are_refused_and_stay") {
         return;
     }
     let path = Path::new();
@@ -221,8 +221,8 @@ fn what_is_not_ours_is_refused_and_stays() {
 }
 
 #[test]
-fn what_an_earlier_run_left_is_taken_over() {
-    if !root("what_an_earlier_run_left_is_taken_over") {
+fn objects_of_an_earlier_run_are_taken_over() {
+    if !root("objects_of_an_earlier_run_are_taken_over") {
         return;
     }
     let mut g = Bench::new((1..=6).map(subscriber).collect());
@@ -250,7 +250,7 @@ fn what_an_earlier_run_left_is_taken_over() {
     assert_eq!(installed.swept, 2 * 3);
     assert!(installed.replaced.is_empty());
     let shown = g.path.gateway.sh("tc class show dev wan0");
-    assert!(!shown.contains("rate 5Mbit"), "everybody unlimited again: {shown}");
+    assert!(!shown.contains("rate 5Mbit"), "all are unlimited: {shown}");
     // Waiting packets are sent, in classes that stay and in those that leave. The new limit counts
     // once the debt of the last packet at the old one is paid (85 ms).
     for _ in 0..100 {
@@ -403,7 +403,7 @@ fn before_installing_nothing_works_and_nothing_breaks() {
 
 /// Elements are compared only when another program has changed something: its own table, or ours.
 #[test]
-fn an_element_that_somebody_takes_is_missed() {
+fn a_deleted_element_is_reported() {
     if !root("an_element_that_somebody_takes") {
         return;
     }

@@ -73,7 +73,7 @@ fn keep(name: &str, payload: &[u8]) {
 
 #[test]
 #[ignore = "in scripts/kernel's machine"]
-fn stations_and_channels_are_what_iw_says() {
+fn stations_and_channels_equal_iws_output() {
     assert!(std::env::var_os("FAIRMESH_VM").is_some(), "only in scripts/kernel's machine");
     let radios = Radios::new();
     let [here, there] = &radios.ends;

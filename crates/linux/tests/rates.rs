@@ -285,8 +285,7 @@ fn a_hundred_thousand_changes_lose_nothing() {
     eprintln!("{made} changes, {sent} datagrams, {} bytes of TCP, nothing lost", written.len());
 }
 
-/// Subscribers come, go, change addresses and weights; traffic of one who stays, and of one who
-/// moves from class to class, arrives whole.
+/// Added, removed and changed subscribers: no packet is lost of one that stays, or moves between classes.
 #[test]
 fn relayouts_under_load_lose_nothing() {
     if !root("relayouts_under_load_lose_nothing") {
@@ -299,8 +298,8 @@ fn relayouts_under_load_lose_nothing() {
     let mut total = Relaid::default();
     for round in 0..50u16 {
         let mut layout = g.layout.clone();
-        // One always stays; two's address moves to another class each time; others come and go,
-        // with prefixes of another length every round.
+        // One stays; the address of another moves to another class each time; others are added and
+        // removed, with prefixes of another length every round.
         let mut people = vec![subscriber(1)];
         let moved = if round % 2 == 0 { 100 + round } else { 3000 + 300 * round };
         people.push(Subscriber::new(moved, [net("10.2.0.2/32"), net("fd02::2/128")]));
@@ -315,7 +314,7 @@ fn relayouts_under_load_lose_nothing() {
         total.changed += relaid.changed;
         g.set(vec![change(moved, Direction::Down, Some(5_000_000 + u64::from(round)))]);
         thread::sleep(Duration::from_millis(20));
-        g.sample(); // deletes what has emptied
+        g.sample(); // deletes empty classes
     }
     g.call(|p| p.release().unwrap());
     let sent = source.stop();
@@ -326,7 +325,7 @@ fn relayouts_under_load_lose_nothing() {
     assert!(total.added > 300 && total.removed > 300 && total.changed >= 90, "{total:?}");
     g.sample();
     let shown = g.path.gateway.sh("tc class show dev mesh0");
-    // Of our own there are three more, and one for each group.
+    // Three more of our own, and one for each group.
     let left = shown.lines().filter(|l| l.starts_with("class htb ")).count();
     let groups = shown
         .lines()
@@ -337,11 +336,11 @@ fn relayouts_under_load_lose_nothing() {
     assert_eq!(
         left - 3 - groups,
         g.layout.subscribers.len(),
-        "classes of those who left are gone: {shown}"
+        "classes of removed subscribers are deleted: {shown}"
     );
 }
 
-/// Whoever cleans up lets out first what waits.
+/// A removal first drains the waiting packets.
 #[test]
 fn what_waits_is_sent_before_a_class_goes() {
     if !root("what_waits_is_sent_before_a_class_goes") {
@@ -349,7 +348,7 @@ fn what_waits_is_sent_before_a_class_goes() {
     }
     let mut g = Bench::on(Path::new(), (1..=4).map(subscriber).collect(), |l| l.queue = 10_000);
     let sink = receive(g.path.mesh.udp(v4(1, 7000)));
-    // 200 packets, of which two a second pass.
+    // 200 packets; the limit passes two a second.
     g.set(vec![change(1, Direction::Down, Some(10_000))]);
     let source = g.path.wired.udp(host());
     for i in 0..200_u64 {

@@ -24,7 +24,7 @@ pub fn write(program: &Command, folder: &Path) -> io::Result<()> {
     let (man, completions) = (folder.join("man1"), folder.join("completions"));
     fs::create_dir_all(&man)?;
     fs::create_dir_all(&completions)?;
-    // Each command's own page describes it; `help` as a command has nothing to add.
+    // Each command has its own page; `help` as a command adds nothing.
     let program = program.clone().disable_help_subcommand(true);
     clap_mangen::generate_to(program.clone(), man)?;
     for shell in SHELLS {

@@ -291,7 +291,7 @@ impl Daemon {
 
     fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // The end of its namespace has ended it already, as a rule.
+            // Usually the end of its namespace has ended it already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -317,7 +317,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Seconds from `b` to `a`.
+/// Returns the seconds from `b` to `a`.
 fn signed(a: Instant, b: Instant) -> f64 {
     match a.checked_duration_since(b) {
         Some(d) => d.as_secs_f64(),

@@ -89,7 +89,7 @@ pub fn show(
     let Hooks { stop, ready, progress } = hooks;
     let mut draw = |p: &Progress| {
         progress(p);
-        // A closed terminal does not end the run; the verdict follows at its end.
+        // A closed terminal does not end the run; the verdict is printed at its end.
         let _ = drawn.borrow_mut().show(p, view);
     };
     let daemon = files.as_ref().and_then(|f| f.daemon(0));
@@ -219,7 +219,7 @@ impl View {
     }
 }
 
-/// Bit/s per flow between two readings; `None` unless the second is the later one.
+/// Returns bit/s per flow between two readings; `None` unless the second is the later one.
 fn rates(from: &(Time, Vec<u64>), to: &(Time, Vec<u64>)) -> Option<Vec<f64>> {
     let seconds = to.0.since(from.0).as_secs_f64();
     let rate = |(b, a): (&u64, &u64)| b.saturating_sub(*a) as f64 * 8.0 / seconds;

@@ -68,7 +68,7 @@ pub fn run(
     Ok(record)
 }
 
-/// Checks whether an experiment's arm can run here, without building anything.
+/// Checks that an experiment's arm can run here, without building anything.
 ///
 /// # Errors
 /// A scenario that the emulator or the daemon refuses, or a control that does not run at a gateway.

@@ -10,7 +10,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The id as an array index.
+            /// Returns the id as an array index.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize

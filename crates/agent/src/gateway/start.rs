@@ -26,7 +26,7 @@ use crate::daemon::{guard, service::Moment};
 use crate::error::{AgentError, ControlProblem};
 
 /// Longest time that the loop waits for another program.
-const ANSWER: Duration = Duration::from_secs(1);
+const PROGRAM_WAIT: Duration = Duration::from_secs(1);
 
 /// Options of `run`.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let pulse = Pulse::default();
     let mut plane = HtbShaper::open()?;
     plane.on_progress(pulse.ticker());
-    plane.answer_within(ANSWER);
+    plane.limit_wait(PROGRAM_WAIT);
     let mut host = Host::new(plane, governor);
     if let Err(e) = loaded {
         let file = store.file();

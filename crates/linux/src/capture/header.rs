@@ -117,12 +117,12 @@ impl Packet {
             sliced = LaxSlicedPacket::from_ip(inner).ok()?;
         }
         // The parser goes by the version in the packet, the kernel and its filter by the type of the frame.
-        let lies = |kind: EtherType| match sliced.net {
+        let mismatch = |kind: EtherType| match sliced.net {
             Some(LaxNetSlice::Ipv4(_)) => kind != EtherType::IPV4,
             Some(LaxNetSlice::Ipv6(_)) => kind != EtherType::IPV6,
             _ => false,
         };
-        if sliced.ether_payload().is_some_and(|p| lies(p.ether_type)) {
+        if sliced.ether_payload().is_some_and(|p| mismatch(p.ether_type)) {
             return None;
         }
         // Offset in the packet of a part of it.
@@ -418,7 +418,7 @@ mod tests {
 
     /// A frame whose type names the other version of IP is rejected: the kernel takes it as damaged.
     #[test]
-    fn a_frame_that_lies_about_its_packet_is_none() {
+    fn a_frame_with_a_wrong_type_is_rejected() {
         let (v4, v6) = (&ethernet(60)[14..], &v6()[..]);
         let pppoe = |protocol| [0x88, 0x64, 0x11, 0, 0, 1, 0, 142, 0, protocol];
         for (kind, packet, right) in [
@@ -441,7 +441,7 @@ mod tests {
 
     /// A packet of 64 KB and more that is still to be segmented has length 0 in its header.
     #[test]
-    fn a_packet_larger_than_ip_can_say_has_the_length_of_the_interface() {
+    fn a_packet_above_64_kb_has_the_length_of_the_interface() {
         let mut packet = v6();
         packet[4..6].copy_from_slice(&[0, 0]);
         let read = Header::read(&packet, Begins::Ip, Direction::Down, 100_060).unwrap();

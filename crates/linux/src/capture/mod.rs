@@ -29,10 +29,10 @@ use crate::shaper::Direction;
 pub const SNAP: u32 = 144;
 
 /// Longest time that a packet can wait in the ring, on a busy machine.
-const OLDEST: Duration = Duration::from_secs(2);
+const MAX_AGE: Duration = Duration::from_secs(2);
 
 /// Linux's number for all protocols, in network byte order.
-const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
+const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 /// First header of the packets of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ impl Capture {
             let direction = if packet.outgoing { Direction::Down } else { Direction::Up };
             if let Some(read) = Packet::read(packet.bytes, begins, direction, packet.length) {
                 // An age is not valid if the clock was set in between: a block is handed over after 50 ms.
-                let age = now.checked_sub(packet.at).filter(|age| *age <= OLDEST);
+                let age = now.checked_sub(packet.at).filter(|age| *age <= MAX_AGE);
                 take(&read, age.unwrap_or_default());
             }
         })
@@ -166,7 +166,7 @@ impl AsFd for Capture {
 fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
-        sll_protocol: EVERYTHING,
+        sll_protocol: ALL_PROTOCOLS,
         sll_ifindex: index as i32,
         sll_hatype: 0,
         sll_pkttype: 0,

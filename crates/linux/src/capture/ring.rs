@@ -18,7 +18,7 @@ use super::Counted;
 /// Bytes of a block: a whole number of pages wherever Linux has pages of at most 64 KB.
 const BLOCK: usize = 1 << 16;
 /// Timeout of a block that is not full, ms.
-const OLD: u32 = 50;
+const BLOCK_TIMEOUT_MS: u32 = 50;
 const LEAST_BLOCKS: usize = 2;
 
 /// A packet in the ring.
@@ -58,7 +58,7 @@ impl Ring {
             tp_block_nr: blocks as u32,
             tp_frame_size: frame as u32,
             tp_frame_nr: (BLOCK / frame * blocks) as u32,
-            tp_retire_blk_tov: OLD,
+            tp_retire_blk_tov: BLOCK_TIMEOUT_MS,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };

@@ -237,7 +237,7 @@ impl LinkEvents {
     /// The socket failed.
     pub fn read(&mut self) -> Result<Vec<LinkEvent>, Error> {
         let mut events = Vec::new();
-        let complete = self.netlink.heard(|kind, payload| {
+        let complete = self.netlink.read_events(|kind, payload| {
             let Some(link) = Link::read(payload) else { return };
             match kind {
                 libc::RTM_NEWLINK => events.push(LinkEvent::Changed(link)),

@@ -89,7 +89,7 @@ impl fmt::Display for Key {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Maps(BTreeMap<MapName, BTreeMap<Key, u16>>);
 
-static NOBODY: BTreeMap<Key, u16> = BTreeMap::new();
+static EMPTY: BTreeMap<Key, u16> = BTreeMap::new();
 
 impl Maps {
     /// Returns the maps of some subscribers. The layout has been checked: no key occurs twice.
@@ -124,7 +124,7 @@ impl Maps {
 
     /// Returns the map of Ethernet addresses.
     pub fn macs(&self) -> &BTreeMap<Key, u16> {
-        self.0.get(&MapName::Mac).unwrap_or(&NOBODY)
+        self.0.get(&MapName::Mac).unwrap_or(&EMPTY)
     }
 
     /// Returns the class of an address as the rules look it up.

@@ -25,7 +25,7 @@ use crate::tc::Handle;
 pub(crate) const MARKER: &str = "fairmesh_post";
 
 /// Time for which packets are classified without a renewal.
-pub(crate) const LASTS: std::time::Duration = std::time::Duration::from_secs(10);
+pub(crate) const LIFETIME: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Input of a table's rules.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl Rules<'_> {
     /// Returns the set of interfaces on which packets are classified; its elements expire unless renewed.
     fn alive(&self) -> String {
         let [mesh, wired] = self.indexes;
-        let lasts = LASTS.as_secs();
+        let lasts = LIFETIME.as_secs();
         format!(
             " set {SET} {{\n  type iface_index\n  flags timeout\n  \
              elements = {{ {mesh} timeout {lasts}s, {wired} timeout {lasts}s }}\n }}\n"
@@ -343,10 +343,10 @@ impl Rules<'_> {
     ///
     /// The class of unmapped traffic is excluded: the Ethernet address may still identify the subscriber.
     fn known(&self, kind: char) -> String {
-        let nobody = self.layout.unmapped.map(|class| self.place.class(class.0).0);
+        let unmapped_class = self.layout.unmapped.map(|class| self.place.class(class.0).0);
         let mut ranges = Vec::new();
         for (Handle(first), Handle(last)) in self.place.ranges() {
-            match nobody.filter(|n| (first..=last).contains(n)) {
+            match unmapped_class.filter(|n| (first..=last).contains(n)) {
                 None => ranges.push((first, last)),
                 Some(n) => ranges.extend([(first, n - 1), (n + 1, last)]),
             }

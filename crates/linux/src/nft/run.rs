@@ -1,7 +1,7 @@
 //! Runner of `nft`.
 //!
 //! `nft` may hang, on a lock of the kernel or a slow disk. A caller that must continue sets the longest time that it
-//! waits ([`answer_within`]). A run that takes longer continues in the background, and the caller gets [`Error::Busy`].
+//! waits ([`limit_wait`]). A run that takes longer continues in the background, and the caller gets [`Error::Busy`].
 //! The same call repeated later returns the result of that run; any other call is busy until the run has ended.
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ use crate::error::Error;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest time that a repeated call waits.
-const AGAIN: Duration = Duration::from_millis(50);
+const REPEATED_WAIT: Duration = Duration::from_millis(50);
 
 /// Presence and owner of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +46,7 @@ thread_local! {
 }
 
 /// Sets the longest time that calls of this thread wait for `nft`.
-pub fn answer_within(limit: Duration) {
+pub fn limit_wait(limit: Duration) {
     LIMIT.set(limit.min(PATIENCE));
 }
 
@@ -57,7 +57,7 @@ fn call(arguments: &[&str], input: &str) -> Result<Output, Error> {
     let mut limit = LIMIT.get();
     let pending = match earlier {
         Some(pending) if same(&pending) => {
-            limit = limit.min(AGAIN);
+            limit = limit.min(REPEATED_WAIT);
             pending
         }
         Some(pending) => match pending.result.try_recv() {

@@ -18,14 +18,16 @@ fn rules<'a>(layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
     }
 }
 
-fn someone(class: u16, prefixes: &[&str]) -> Subscriber {
+fn subscriber(class: u16, prefixes: &[&str]) -> Subscriber {
     Subscriber::new(class, prefixes.iter().map(|p| p.parse().unwrap()))
 }
 
 #[test]
 fn lengths_are_looked_up_longest_first() {
-    let layout =
-        layout(vec![someone(1, &["10.0.0.0/8", "10.1.0.0/16"]), someone(0x1f, &["10.1.2.3/32"])]);
+    let layout = layout(vec![
+        subscriber(1, &["10.0.0.0/8", "10.1.0.0/16"]),
+        subscriber(0x1f, &["10.1.2.3/32"]),
+    ]);
     let maps = Maps::of(&layout.subscribers);
     let text = rules(&layout, &maps).install();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in\n{text}"));
@@ -42,9 +44,9 @@ fn lengths_are_looked_up_longest_first() {
 /// An interface name may move to another interface, and limits end when the renewals stop.
 #[test]
 fn interfaces_are_numbers_that_run_out() {
-    let mut someone = someone(1, &["10.0.0.1/32"]);
-    someone.macs.push("02:00:00:00:00:01".parse().unwrap());
-    let layout = layout(vec![someone]);
+    let mut subscriber = subscriber(1, &["10.0.0.1/32"]);
+    subscriber.macs.push("02:00:00:00:00:01".parse().unwrap());
+    let layout = layout(vec![subscriber]);
     let maps = Maps::of(&layout.subscribers);
     let text = rules(&layout, &maps).install();
     assert!(text.contains("oif != @alive accept\n  oif 7 goto down\n  oif 8 goto up"), "{text}");
@@ -56,8 +58,8 @@ fn interfaces_are_numbers_that_run_out() {
 /// Unclaimed packets belong to the subscriber `unmapped`; packets of the gateway itself belong to
 /// none.
 #[test]
-fn unclaimed_packets_have_a_class_where_told() {
-    let mut layout = layout(vec![someone(1, &["10.0.0.1/32"]), Subscriber::new(9, [])]);
+fn unclaimed_packets_have_the_configured_class() {
+    let mut layout = layout(vec![subscriber(1, &["10.0.0.1/32"]), Subscriber::new(9, [])]);
     layout.subscribers[0].macs.push("02:00:00:00:00:01".parse().unwrap());
     let maps = Maps::of(&layout.subscribers);
     let text = rules(&layout, &maps).install();
@@ -79,7 +81,7 @@ fn unclaimed_packets_have_a_class_where_told() {
 
 #[test]
 fn a_host_part_is_cut_off() {
-    let maps = Maps::of(&[someone(1, &["10.1.2.3/16", "fd00::5/64"])]);
+    let maps = Maps::of(&[subscriber(1, &["10.1.2.3/16", "fd00::5/64"])]);
     let keys: Vec<String> = maps
         .each()
         .flat_map(|(m, e)| e.into_iter().map(move |(k, _)| format!("{m} {k}")))
@@ -91,11 +93,11 @@ fn a_host_part_is_cut_off() {
 
 #[test]
 fn a_change_touches_only_what_changes() {
-    let before = layout(vec![someone(1, &["10.0.0.1/32"]), someone(2, &["10.0.0.2/32"])]);
+    let before = layout(vec![subscriber(1, &["10.0.0.1/32"]), subscriber(2, &["10.0.0.2/32"])]);
     let old = Maps::of(&before.subscribers);
     assert_eq!(rules(&before, &old).change(&old), "");
     // Subscriber 2 takes over an address of subscriber 1; subscriber 3 adds a new prefix length.
-    let after = layout(vec![someone(2, &["10.0.0.1/32"]), someone(3, &["10.3.0.0/24"])]);
+    let after = layout(vec![subscriber(2, &["10.0.0.1/32"]), subscriber(3, &["10.3.0.0/24"])]);
     let mut maps = Maps::of(&after.subscribers);
     maps.keep(&old);
     let text = rules(&after, &maps).change(&old);
@@ -110,10 +112,10 @@ fn a_change_touches_only_what_changes() {
         assert!(text.contains(want), "{want} in\n{text}");
     }
     // If no subscriber of a length is left, the empty map stays for the rule that uses it.
-    let nobody = layout(vec![]);
+    let empty = layout(vec![]);
     let mut none = Maps::default();
     none.keep(&maps);
-    let text = rules(&nobody, &none).change(&maps);
+    let text = rules(&empty, &none).change(&maps);
     assert!(text.contains("delete element inet fairmesh p4_24 { 10.3.0.0, }"), "{text}");
     assert!(!text.contains("flush"), "{text}");
 }
@@ -122,9 +124,9 @@ fn a_change_touches_only_what_changes() {
 #[test]
 fn an_address_has_the_class_of_its_longest_prefix() {
     let mut all = vec![
-        someone(1, &["10.0.0.0/8", "0.0.0.0/0", "fd00::/8"]),
-        someone(2, &["10.1.0.0/16", "fd00:1::/32"]),
-        someone(3, &["10.1.2.3/32", "fd00:1::7/128"]),
+        subscriber(1, &["10.0.0.0/8", "0.0.0.0/0", "fd00::/8"]),
+        subscriber(2, &["10.1.0.0/16", "fd00:1::/32"]),
+        subscriber(3, &["10.1.2.3/32", "fd00:1::7/128"]),
         Subscriber::new(4, []),
     ];
     let mac = "02:00:00:00:00:04".parse().unwrap();

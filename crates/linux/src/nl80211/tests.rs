@@ -150,7 +150,7 @@ fn captured(hex: &str) -> Vec<u8> {
 }
 
 #[test]
-fn stations_and_a_channel_as_stock_kernels_tell_of_them() {
+fn stations_and_a_channel_of_stock_kernels_are_read() {
     let older = captured(include_str!("captured/station-6.1.hex"));
     let want = Station {
         mac: MacAddr([2, 0, 0, 0, 1, 0]),

@@ -213,7 +213,7 @@ impl Layout {
     /// Least packets in a leaf at any limit.
     ///
     /// A wire needs three, a mesh five: a TCP that loses one of four packets gets too few duplicate acknowledgements and
-    /// waits for its timeout (docs/gateway-dataplane.md).
+    /// waits for its timeout (docs/gateway-leaves.md).
     pub const LEAST_QUEUE: u32 = 5;
 
     /// Least bytes in a leaf at any limit: as many full frames.

@@ -32,7 +32,7 @@ fn a_fifo_is_as_long_as_its_limit_allows() {
     assert_eq!([8, 300, 600, 1_000, 5_000].map(|k| at(packets, k)), [5, 5, 5, 8, 41]);
     assert_eq!([8, 300, 600, 1_000].map(|k| at(bytes, k)), [7570, 7570, 7570, 12_500]);
     let most = [packets, bytes].map(|kind| (at(kind, 100_000), layout.queue_at(kind, None)));
-    assert_eq!(most, [(100, 100), (151_400, 151_400)], "never more than told");
+    assert_eq!(most, [(100, 100), (151_400, 151_400)], "never above the configured length");
     let short = Layout { queue: 2, ..layout.clone() };
     let low = Some(BitRate(300_000));
     assert_eq!([packets, bytes].map(|kind| short.queue_at(kind, low)), [2, 3028]);

@@ -101,7 +101,7 @@ fn cases() -> Vec<Case> {
 
 #[test]
 #[ignore = "in scripts/kernel's machine"]
-fn the_kernel_and_we_choose_alike() {
+fn our_choices_equal_the_kernels() {
     assert!(std::env::var_os("FAIRMESH_VM").is_some(), "only in scripts/kernel's machine");
     let mut wrong = Vec::new();
     for (number, case) in cases().into_iter().enumerate() {

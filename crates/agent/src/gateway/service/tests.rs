@@ -23,7 +23,7 @@ use crate::gateway::probes::ProbeThread;
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::sources::{Discovery, FailedSource, SourceError};
 
-/// The kernel takes 14 s of CPU for the classes of 10,000 subscribers (docs/gateway-dataplane.md).
+/// On a busy machine the kernel has taken 14 s of CPU for the classes of 10,000 subscribers.
 #[test]
 fn patience_follows_the_number_of_subscribers() {
     let of = |seconds, n| patience(Span::from_secs(seconds), n).as_secs_f64();

@@ -99,9 +99,11 @@ fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> 
         let look = |_, payload: &[u8]| {
             let Some(dumped) = Dumped::read(payload) else { return };
             let minor = dumped.head.handle.minor();
-            let Some(meant) = meant(state, way, minor) else { return };
+            let Some(expected_class) = expected_class(state, way, minor) else { return };
             seen.insert(minor);
-            let same = |there: &Class| (there.rate, there.ceil) == (meant.rate, meant.ceil);
+            let same = |there: &Class| {
+                (there.rate, there.ceil) == (expected_class.rate, expected_class.ceil)
+            };
             if !Class::read(dumped.options).as_ref().is_some_and(same) {
                 wrong.push(minor);
             }
@@ -109,7 +111,7 @@ fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> 
         plane.netlink.dump("classes", libc::RTM_GETTCLASS, |m| head.write(m), look)?;
     }
     let members = state.members.keys().copied().filter(|m| in_question(*m));
-    let missing = members.chain([ids::EVERYBODY]).filter(|m| !seen.contains(m)).count();
+    let missing = members.chain([ids::AGGREGATE]).filter(|m| !seen.contains(m)).count();
     if missing > 0 {
         return Err(port.gone(&format!("{missing} classes were removed")));
     }
@@ -118,10 +120,10 @@ fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> 
     }
     plane.batch.clear();
     for &minor in &wrong {
-        match meant(state, way, minor) {
+        match expected_class(state, way, minor) {
             None => {}
-            Some(_) if minor == ids::EVERYBODY => {
-                port.everybody(&mut plane.batch, state.aggregate[d], state.layout.burst);
+            Some(_) if minor == ids::AGGREGATE => {
+                port.aggregate(&mut plane.batch, state.aggregate[d], state.layout.burst);
             }
             Some(class) => port.subscriber(&mut plane.batch, minor, &class, 0),
         }
@@ -133,10 +135,10 @@ fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> 
 }
 
 /// Returns the class as it was set; `None` for a class whose limit is not ours to maintain.
-fn meant(state: &State, way: Direction, minor: u16) -> Option<Class> {
+fn expected_class(state: &State, way: Direction, minor: u16) -> Option<Class> {
     let d = way.index();
     let (port, whole, burst) = (&state.ports[d], state.aggregate[d], state.layout.burst);
-    if minor == ids::EVERYBODY {
+    if minor == ids::AGGREGATE {
         return Some(Class::limited(whole, 1514, 0).bursting(burst));
     }
     let member = state.members.get(&minor)?;
@@ -150,14 +152,14 @@ fn effects(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Result<(), Erro
     for direction in Direction::BOTH {
         let d = direction.index();
         let name = ["classified_down", "classified_up"][d];
-        let everybody = plane.read(direction.egress(), ids::EVERYBODY)?;
+        let aggregate = plane.read(direction.egress(), ids::AGGREGATE)?;
         let root = plane.read(direction.egress(), 0)?;
         let state = plane.state.as_mut().ok_or(Error::NotInstalled)?;
         let port = &state.ports[d];
         let link = link::by_index(&mut plane.netlink, port.index, &port.name)?;
         let mut now = Counted {
             classified: counters.get(name).copied().unwrap_or(0),
-            arrived: everybody.packets + u64::from(root.drops) + u64::from(root.queued_packets),
+            arrived: aggregate.packets + u64::from(root.drops) + u64::from(root.queued_packets),
             sent: link.counters.tx_bytes,
             shaped: root.bytes,
             ..Counted::default()

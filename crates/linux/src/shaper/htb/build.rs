@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::find::{Root, leftovers, root, survey, tables, there};
-use super::leaves::{Leaves, Making};
+use super::leaves::{ClassParameters, Leaves};
 use super::place::Place;
 use super::tree::Port;
 use super::trial::{Available, try_out};
@@ -86,7 +86,7 @@ fn build(
             ));
         }
         let mut batch = Batch::new();
-        port.everybody(&mut batch, None, layout.burst);
+        port.aggregate(&mut batch, None, layout.burst);
         port.own(&mut batch, ids::UNMAPPED, 1);
         port.own(&mut batch, ids::BYPASS, 0);
         let refused = netlink.apply(&mut batch)?;
@@ -108,8 +108,9 @@ fn build(
         retiring[side] =
             gone.into_iter().map(|minor| (minor, before[side].get(&minor).copied())).collect();
         let all: Vec<&Subscriber> = layout.subscribers.iter().collect();
-        let making = Making { layout, leaves, groups: in_groups[side].len(), whole: None };
-        leaves::make(netlink, port, making, (&all, &before[side]), || ())?;
+        let parameters =
+            ClassParameters { layout, leaves, groups: in_groups[side].len(), whole: None };
+        leaves::make(netlink, port, parameters, (&all, &before[side]), || ())?;
         if !port.bypass_frames(netlink)? {
             notes.push(format!(
                 "{}: the kernel has neither u32 nor bpf filters; ARP counts as unmapped traffic",
@@ -181,9 +182,9 @@ fn build(
     // Classes that were taken over have counted before; nftables' counters are new.
     for side in [Side::Mesh, Side::Wired] {
         plane.state = Some(state);
-        let everybody = plane.read(side, ids::EVERYBODY)?;
+        let aggregate = plane.read(side, ids::AGGREGATE)?;
         let root = plane.read(side, 0)?;
-        let arrived = everybody.packets + u64::from(root.drops) + u64::from(root.queued_packets);
+        let arrived = aggregate.packets + u64::from(root.drops) + u64::from(root.queued_packets);
         state = plane.state.take().ok_or(Error::NotInstalled)?;
         state.seen[side as usize] = (0, arrived);
     }
@@ -234,8 +235,8 @@ fn lift_on(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
             );
             match Class::read(dumped.options) {
                 Some(class) if class.ceil >= Class::UNLIMITED => {}
-                Some(_) if handle.minor() == ids::EVERYBODY => {
-                    port.everybody(&mut limited, None, Layout::BURST);
+                Some(_) if handle.minor() == ids::AGGREGATE => {
+                    port.aggregate(&mut limited, None, Layout::BURST);
                 }
                 Some(_) if handle.minor() <= ClassId::MAX.0 => port.release(&mut limited, handle),
                 _ => {}

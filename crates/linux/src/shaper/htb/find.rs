@@ -80,7 +80,7 @@ pub(super) fn tables(layout: &Layout, egress_hook: bool) -> Result<Vec<&'static 
 
 /// Existing classes and groups of subscribers.
 #[derive(Default, Debug)]
-pub(super) struct There {
+pub(super) struct Existing {
     pub classes: BTreeSet<u16>,
     pub groups: BTreeSet<u16>,
     /// True if a class is not where it would be created now.
@@ -90,8 +90,8 @@ pub(super) struct There {
 }
 
 /// Reads all of our trees on an interface.
-pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<There, Error> {
-    let mut there = There::default();
+pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<Existing, Error> {
+    let mut there = Existing::default();
     let mut trees = vec![port.root()];
     while let Some(tree) = trees.pop() {
         let head = Head::new(port.index, Handle::NONE, tree);
@@ -117,7 +117,7 @@ pub(super) fn leftovers(
     netlink: &mut Netlink,
     port: &Port,
     layout: &Layout,
-    there: &There,
+    there: &Existing,
 ) -> Result<BTreeSet<u16>, Error> {
     let known: BTreeSet<u16> = layout.subscribers.iter().map(|s| s.class.0).collect();
     let left: BTreeSet<u16> = there.classes.difference(&known).copied().collect();

@@ -36,7 +36,7 @@ pub(super) fn filters(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Resu
         let parents = [
             (EGRESS, "egress"),
             (place.root, "root"),
-            (place.class(ids::EVERYBODY), "the class of all subscribers"),
+            (place.class(ids::AGGREGATE), "the class of all subscribers"),
         ];
         for (parent, at) in parents {
             let mut filters = Vec::new();

@@ -64,7 +64,7 @@ pub(super) fn make(plane: &mut HtbShaper, come: &[u16]) -> Result<(), Error> {
 }
 
 /// Sets each group's quantum to the sum of the quanta that wait in it.
-pub(super) fn take_turns(
+pub(super) fn update_quanta(
     plane: &mut HtbShaper,
     direction: Direction,
     waiting: &BTreeMap<u16, u32>,

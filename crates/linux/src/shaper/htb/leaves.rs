@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fairmesh_units::BitRate;
 
 use super::tree::Port;
-use super::{HtbShaper, PART, State, ids, lower};
+use super::{BATCH_CLASSES, HtbShaper, State, ids, lower};
 use crate::error::Error;
 use crate::netlink::{Batch, Netlink};
 use crate::shaper::*;
@@ -21,11 +21,11 @@ use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head, leaf};
 
 /// Most classes of one direction that get their own queue in one sample.
-const AT_A_LOOK: usize = 32;
+const MAX_PER_SAMPLE: usize = 32;
 /// Longest time for which limits are lifted meanwhile.
 ///
 /// Packets that wait at a limit as low as 300 kbit/s have drained by then.
-const WITHOUT_LIMIT: Duration = Duration::from_millis(50);
+const UNLIMITED_TIME: Duration = Duration::from_millis(50);
 
 /// Kinds of queues in classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +91,7 @@ pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<BTreeMap<u16, 
 
 /// Parameters for creating classes of subscribers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Making<'a> {
+pub(super) struct ClassParameters<'a> {
     pub layout: &'a Layout,
     pub leaves: Leaves,
     pub groups: usize,
@@ -105,15 +105,15 @@ pub(super) struct Making<'a> {
 pub(super) fn make(
     netlink: &mut Netlink,
     port: &Port,
-    making: Making<'_>,
-    (who, there): (&[&Subscriber], &BTreeMap<u16, LeafKind>),
+    parameters: ClassParameters<'_>,
+    (classes, there): (&[&Subscriber], &BTreeMap<u16, LeafKind>),
     mut part: impl FnMut(),
 ) -> Result<(), Error> {
-    let Making { layout, leaves, groups, whole } = making;
+    let ClassParameters { layout, leaves, groups, whole } = parameters;
     let mut batch = Batch::new();
     // Each class has a FIFO of the kernel's until it has ours, and all of those FIFOs are in one list, so their number
     // stays small.
-    for some in who.chunks(PART) {
+    for some in classes.chunks(BATCH_CLASSES) {
         batch.clear();
         for s in some {
             let class = port.class_of(s.class.0, None, whole.is_some(), s.turn, layout.burst);
@@ -147,11 +147,11 @@ pub(super) fn make(
 /// Gives classes the queues of the requested kind.
 ///
 /// The FIFO before it drains first, briefly without limit, since packets cannot be moved from one queue to another.
-/// `who`: the waiting packets and the number of each class.
-pub(super) fn give(
+/// `classes`: the waiting packets and the number of each class.
+pub(super) fn replace_queues(
     plane: &mut HtbShaper,
     direction: Direction,
-    mut who: Vec<(u32, u16)>,
+    mut classes: Vec<(u32, u16)>,
 ) -> Result<(), Error> {
     let Some(State { layout, ports, leaves, members, aggregate, .. }) = &mut plane.state else {
         return Ok(());
@@ -159,22 +159,22 @@ pub(super) fn give(
     let d = direction as usize;
     let (port, whole) = (&ports[d], aggregate[d]);
     // Under an aggregate limit, lifting a class's own limit does not drain its queue.
-    who.retain(|(waiting, _)| *waiting == 0 || whole.is_none());
-    who.sort_unstable();
-    who.truncate(AT_A_LOOK);
+    classes.retain(|(waiting, _)| *waiting == 0 || whole.is_none());
+    classes.sort_unstable();
+    classes.truncate(MAX_PER_SAMPLE);
     let change = |batch: &mut Batch, minor: u16, turn: u32, limit: Option<BitRate>| {
         let class = port.class_of(minor, limit, whole.is_some(), turn, layout.burst);
         port.subscriber(batch, minor, &class, 0);
     };
     let batch = &mut plane.batch;
     batch.clear();
-    for (_, minor) in &who {
+    for (_, minor) in &classes {
         change(batch, *minor, members[minor].turn, None);
     }
     let refused = plane.netlink.apply(batch)?;
     port.refused(refused, "lifting a limit")?;
     let start = Instant::now();
-    let mut full: Vec<u16> = who.iter().map(|(_, minor)| *minor).collect();
+    let mut full: Vec<u16> = classes.iter().map(|(_, minor)| *minor).collect();
     loop {
         let mut waiting = Vec::new();
         for minor in full {
@@ -183,13 +183,13 @@ pub(super) fn give(
             }
         }
         full = waiting;
-        if full.is_empty() || start.elapsed() > WITHOUT_LIMIT {
+        if full.is_empty() || start.elapsed() > UNLIMITED_TIME {
             break;
         }
         thread::sleep(Duration::from_millis(2));
     }
     batch.clear();
-    for (_, minor) in who {
+    for (_, minor) in classes {
         let Some(member) = members.get_mut(&minor) else { continue };
         if !full.contains(&minor) {
             member.leaves[d] = leaves.kind;

@@ -34,7 +34,7 @@ use crate::netlink::{Batch, Netlink};
 use crate::nft::{self, Maps, Rules};
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head, filter};
-use leaves::Making;
+use leaves::ClassParameters;
 use place::Place;
 use tree::Port;
 
@@ -47,13 +47,13 @@ pub(crate) mod ids {
     /// Test frames of a classifier; only during installation.
     pub const PROBE: u16 = 0xfff2;
     /// All subscribers: the parent of their classes.
-    pub const EVERYBODY: u16 = 0xfffe;
+    pub const AGGREGATE: u16 = 0xfffe;
     /// Handle of the leaf of the subscriber whose number is the root's.
     pub const SPARE_LEAF: u16 = 0xfff9;
 }
 
 /// Classes that are created between two heartbeats.
-const PART: usize = 500;
+const BATCH_CLASSES: usize = 500;
 
 /// Least packets for a verdict on a classifier.
 const VERDICT_PACKETS: u64 = 20;
@@ -154,15 +154,15 @@ impl HtbShaper {
     /// Limits the time that calls on this thread wait for `nft`.
     ///
     /// A call that would take longer returns [`Error::Busy`] and can be repeated.
-    pub fn answer_within(&mut self, limit: std::time::Duration) {
-        nft::run::answer_within(limit);
+    pub fn limit_wait(&mut self, limit: std::time::Duration) {
+        nft::run::limit_wait(limit);
     }
 
     /// Sets a callback for long operations, such as creating the classes of thousands of subscribers.
     ///
     /// When it runs, the kernel has responded.
-    pub fn on_progress(&mut self, tell: impl FnMut() + Send + 'static) {
-        self.netlink.on_progress(tell);
+    pub fn on_progress(&mut self, report: impl FnMut() + Send + 'static) {
+        self.netlink.on_progress(report);
     }
 
     /// Lifts the limits that another process has set with this layout's interfaces and handle.
@@ -183,11 +183,11 @@ impl HtbShaper {
         let burst = state.layout.burst;
         self.batch.clear();
         let mut unknown = None;
-        let everybody = changes.iter().rev().find(|c| c.slot.class == ClassId::ALL).map(|c| c.rate);
-        if let Some(limit) = everybody {
+        let aggregate = changes.iter().rev().find(|c| c.slot.class == ClassId::ALL).map(|c| c.rate);
+        if let Some(limit) = aggregate {
             let toggled = limit.is_some() != state.aggregate[d].is_some();
             state.aggregate[d] = limit;
-            port.everybody(&mut self.batch, limit, burst);
+            port.aggregate(&mut self.batch, limit, burst);
             if toggled {
                 let shared = limit.is_some();
                 for (&group, &turn) in &state.groups[d] {
@@ -245,7 +245,7 @@ impl HtbShaper {
     }
 
     /// Deletes classes that were found empty. A class that has filled again stays until later.
-    fn reap(&mut self, direction: Direction, empty: &[u16]) -> Result<(), Error> {
+    fn delete_empty(&mut self, direction: Direction, empty: &[u16]) -> Result<(), Error> {
         let Some(state) = self.state.as_mut() else { return Ok(()) };
         let d = direction as usize;
         self.batch.clear();
@@ -341,7 +341,7 @@ impl State {
     fn keep(&self, netfilter: &mut Netlink) -> Result<(), Error> {
         let families = Rules::table_families(self.egress_hook, &self.maps);
         let indexes = self.ports.each_ref().map(|p| p.index);
-        nft::alive::renew(netfilter, families, &self.layout.table, &indexes, nft::LASTS)
+        nft::alive::renew(netfilter, families, &self.layout.table, &indexes, nft::LIFETIME)
     }
 
     fn rules<'a>(&self, layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
@@ -426,12 +426,13 @@ impl Shaper for HtbShaper {
             let shared = state.aggregate[d].is_some();
             let port = &state.ports[d];
             let groups = state.groups[d].len();
-            let making = Making { layout, leaves: state.leaves, groups, whole: state.aggregate[d] };
-            let who: Vec<&Subscriber> = come.iter().map(|minor| new[minor]).collect();
+            let parameters =
+                ClassParameters { layout, leaves: state.leaves, groups, whole: state.aggregate[d] };
+            let newcomers: Vec<&Subscriber> = come.iter().map(|minor| new[minor]).collect();
             // Subscribers may return before their class was empty.
             let back = |minor: &u16| Some((*minor, (*state.retiring[d].get(minor)?)?));
             let there: BTreeMap<u16, LeafKind> = come.iter().filter_map(back).collect();
-            leaves::make(&mut self.netlink, port, making, (&who, &there), || {
+            leaves::make(&mut self.netlink, port, parameters, (&newcomers, &there), || {
                 // Thousands of classes take longer than limits last; the limits of the other subscribers must stay in
                 // force.
                 let _ = state.keep(&mut self.netfilter);
@@ -520,7 +521,7 @@ impl Shaper for HtbShaper {
                 let Some(dumped) = Dumped::read(payload) else { return };
                 let Some(stats) = dumped.stats else { return };
                 let minor = dumped.head.handle.minor();
-                alive |= minor == ids::EVERYBODY;
+                alive |= minor == ids::AGGREGATE;
                 if minor > ClassId::MAX.0 {
                     return;
                 }
@@ -570,12 +571,12 @@ impl Shaper for HtbShaper {
                 };
                 return Err(error);
             }
-            groups::take_turns(self, direction, &turns)?;
+            groups::update_quanta(self, direction, &turns)?;
             if !late.is_empty() {
-                leaves::give(self, direction, late)?;
+                leaves::replace_queues(self, direction, late)?;
             }
             if !empty.is_empty() {
-                self.reap(direction, &empty)?;
+                self.delete_empty(direction, &empty)?;
             }
         }
         Ok(())
@@ -588,7 +589,7 @@ impl Shaper for HtbShaper {
         let unmapped_class = state.layout.unmapped;
         let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
         let root = self.read(which, 0)?;
-        let everybody = self.read(which, ids::EVERYBODY)?;
+        let aggregate = self.read(which, ids::AGGREGATE)?;
         let unmapped = self.read(which, ids::UNMAPPED)?;
         let bypass = self.read(which, ids::BYPASS)?;
         // Unmapped traffic that has a share is in one of the subscribers' classes.
@@ -611,8 +612,8 @@ impl Shaper for HtbShaper {
             shaped_bytes: root.bytes,
             shaped_packets: root.packets,
             shaped_drops: u64::from(root.drops),
-            subscriber_bytes: everybody.bytes.saturating_sub(shared.bytes),
-            subscriber_packets: everybody.packets.saturating_sub(shared.packets),
+            subscriber_bytes: aggregate.bytes.saturating_sub(shared.bytes),
+            subscriber_packets: aggregate.packets.saturating_sub(shared.packets),
             unmapped_bytes: unmapped.bytes.saturating_add(shared.bytes),
             unmapped_packets: unmapped.packets.saturating_add(shared.packets),
             bypass_bytes: bypass.bytes,
@@ -637,12 +638,12 @@ impl Shaper for HtbShaper {
         let mut result = Vec::new();
         for direction in Direction::BOTH {
             let d = direction as usize;
-            let everybody = self.read(direction.egress(), ids::EVERYBODY)?;
+            let aggregate = self.read(direction.egress(), ids::AGGREGATE)?;
             let root = self.read(direction.egress(), 0)?;
             let name = ["classified_down", "classified_up"][d];
             let classified = counters.get(name).copied().unwrap_or(0);
             let arrived =
-                everybody.packets + u64::from(root.drops) + u64::from(root.queued_packets);
+                aggregate.packets + u64::from(root.drops) + u64::from(root.queued_packets);
             let Some(state) = self.state.as_mut() else { return Err(Error::NotInstalled) };
             let (before, arrived_before) = state.seen[d];
             let classified_now = classified.saturating_sub(before);

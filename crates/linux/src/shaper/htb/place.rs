@@ -61,7 +61,7 @@ impl Place {
     /// Returns the parent of a subscriber's class.
     pub fn parent(self, minor: u16) -> Handle {
         match self.group(minor) {
-            None => Handle::new(self.root.major(), ids::EVERYBODY),
+            None => Handle::new(self.root.major(), ids::AGGREGATE),
             Some(group) => Place::tree(group),
         }
     }
@@ -138,7 +138,7 @@ mod tests {
         assert!(
             TREES.is_sorted() && TREES.iter().all(|t| *t > ClassId::MAX.0 && t & BEGINS == BEGINS)
         );
-        let own = [ids::UNMAPPED, ids::BYPASS, ids::PROBE, ids::EVERYBODY, ids::SPARE_LEAF];
+        let own = [ids::UNMAPPED, ids::BYPASS, ids::PROBE, ids::AGGREGATE, ids::SPARE_LEAF];
         assert!(TREES.iter().all(|t| !own.contains(t) && file(*t) == ClassId::TREES));
         let all = (1..=ClassId::MAX.0).map(ClassId).filter(|c| c.is_swift());
         assert_eq!(all.clone().filter(|c| file(c.0) == ClassId::TREES).count(), 63);

@@ -8,7 +8,7 @@ use crate::netlink::Netlink;
 use crate::shaper::Layout;
 
 /// Documentation address (RFC 5737): its route is the default route.
-const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const DEFAULT_ROUTE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Most subscribers that are tried.
 const SUBSCRIBERS: usize = 16;
 /// Most addresses that are tried of each subscriber.
@@ -18,7 +18,7 @@ const ADDRESSES: usize = 3;
 pub(super) fn check(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
     let mesh = link::find(netlink, layout.mesh.name())?.index;
     let wired = link::find(netlink, layout.wired.name())?.index;
-    if route::towards(netlink, OUTSIDE)? != Some(mesh) {
+    if route::towards(netlink, DEFAULT_ROUTE_ADDRESS)? != Some(mesh) {
         return Ok(());
     }
     for subscriber in layout.subscribers.iter().take(SUBSCRIBERS) {

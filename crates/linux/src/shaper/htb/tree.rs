@@ -95,9 +95,9 @@ impl Port {
     }
 
     /// Adds or changes the aggregate class.
-    pub fn everybody(&self, batch: &mut Batch, limit: Option<BitRate>, burst: u32) {
+    pub fn aggregate(&self, batch: &mut Batch, limit: Option<BitRate>, burst: u32) {
         let class = Class::limited(limit, 1514, 0).bursting(burst);
-        self.put(batch, self.class(ids::EVERYBODY), self.root(), &class, CREATE);
+        self.put(batch, self.class(ids::AGGREGATE), self.root(), &class, CREATE);
     }
 
     /// Adds a group's class and the tree in it. An existing one is refused (`EEXIST`).
@@ -118,7 +118,7 @@ impl Port {
     pub fn group(&self, batch: &mut Batch, group: u16, shared: bool, turn: u32) {
         let make = if shared { Class::borrowing } else { Class::limited };
         let class = make(None, turn, 1);
-        let parent = self.class(ids::EVERYBODY);
+        let parent = self.class(ids::AGGREGATE);
         self.put(batch, self.place.holder(group), parent, &class, CREATE);
     }
 
@@ -148,7 +148,7 @@ impl Port {
     /// Lifts a subscriber's limit, in any tree.
     pub fn release(&self, batch: &mut Batch, class: Handle) {
         let parent = match class.major() {
-            major if major == self.root().major() => self.class(ids::EVERYBODY),
+            major if major == self.root().major() => self.class(ids::AGGREGATE),
             major => Handle::new(major, 0),
         };
         self.put(batch, class, parent, &class_of(None, false, 1, Layout::BURST), 0);
