@@ -214,7 +214,7 @@ fn ineffective_limits_are_not_reported_as_running() {
     println!("classified by {} from now on", status["classifiers"][0]);
     path.gateway.sh("nft add rule inet other post oif mesh meta mark set 0");
     let status = b.wait("degraded", |s| s["phase"] == "degraded");
-    assert!(status["faults"][0].as_str().unwrap().contains("down: of "), "{status}");
+    assert!(status["faults"][0].as_str().unwrap().contains("down: only "), "{status}");
     path.gateway.sh("nft delete table inet other");
     b.wait_running();
     // Every packet in the class of one home: counters agree, so the rule itself has to be found.

@@ -276,7 +276,7 @@ fn a_gateway_without_key_or_address_governs_alone() {
     b.write(&text.replace("number = 2", "number = 3"));
     let (code, out, err) = b.command(&["reload"]);
     assert!(
-        code == 2 && (out.clone() + &err).contains("peers: cannot change while running"),
+        code == 2 && (out.clone() + &err).contains("peers: cannot change while the daemon runs"),
         "{err}"
     );
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
