@@ -1,9 +1,8 @@
 #!/bin/sh
-# Prints gateway.toml from /etc/config/fairmesh. Says nothing about whether it makes sense: the
-# daemon's own check does, with the key's name.
+# Prints gateway.toml from /etc/config/fairmesh. The daemon checks the values and names the keys.
 . "${FAIRMESH_FUNCTIONS:-/lib/functions.sh}"
 
-# A TOML basic string; control characters have no business in UCI values.
+# A TOML basic string; control characters are not valid in UCI values.
 quote() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037\177' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
 
 # text SECTION OPTION KEY: a string, if the option is set.
@@ -61,7 +60,7 @@ gateway() {
     printf '[wired]\n'; text "$1" wired interface
     printf '[control]\n'; text "$1" control use; number "$1" epoch epoch; number "$1" gamma gamma
     printf '[metrics]\n'; text "$1" metrics listen; text "$1" textfile textfile
-    # /var is RAM: overrides and what was learned survive a restart, and a reboot only if this is on flash.
+    # /var is RAM: overrides and the learned rate survive a restart; a reboot only if this is on flash.
     config_get state "$1" state /var/lib/fairmesh
     printf '[paths]\nstate = %s\nsocket = "/var/run/fairmesh/gateway.sock"\n' "$(quote "$state")"
     peers=$(number "$1" peer_number number; text "$1" peer_listen listen; list "$1" peer peer; text "$1" peer_key key)
