@@ -2,7 +2,7 @@
 //! of packets, and RFC 9002's loss detection and congestion control.
 //!
 //! One stream each way, one packet per datagram, one packet number space; the handshake is a datagram each way.
-//! Payload is counted, not carried. docs/models/transport.md lists the omissions.
+//! Payload is counted, not carried. docs/models/quic.md lists the omissions.
 
 mod config;
 mod ecn;
