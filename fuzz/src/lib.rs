@@ -14,7 +14,7 @@ use fairmesh_agent::daemon::http;
 use fairmesh_agent::gateway::config::Config;
 use fairmesh_agent::gateway::governor::Override;
 use fairmesh_agent::gateway::kept::Kept;
-use fairmesh_agent::gateway::peers::{Exchange, Key, MOST};
+use fairmesh_agent::gateway::peers::{Exchange, Key, MAX_DATAGRAM};
 use fairmesh_agent::gateway::request::Request;
 use fairmesh_agent::gateway::signs::{self, Reader};
 use fairmesh_agent::gateway::sources::{self, Form};
@@ -160,8 +160,9 @@ fn peer(bytes: &[u8]) {
     }
 }
 
-/// What comes from the network to a gateway that listens to others: without the key nothing is believed, and with a
-/// right tag nothing that does not repeat a challenge. The first byte says whether it gets such a tag.
+/// Datagrams to a gateway with peers: none is accepted without the key, or without a valid challenge.
+///
+/// The first byte selects whether the datagram gets a right tag.
 fn datagram(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     let address = |n| SocketAddr::from(([192, 0, 2, n], 5247));
@@ -174,7 +175,7 @@ fn datagram(bytes: &[u8]) {
         Exchange::new(2, Key::new([7; 32]), &[address(1), address(3)], Box::new(random));
     let mut tagged = bytes.to_vec();
     if choice & 1 != 0 {
-        tagged.truncate(MOST - 32);
+        tagged.truncate(MAX_DATAGRAM - 32);
         let tag = Key::new([7; 32]).tag(&tagged);
         tagged.extend_from_slice(&tag);
     }
@@ -182,17 +183,18 @@ fn datagram(bytes: &[u8]) {
     for second in 0..4 {
         let now = Time::ZERO + Span::from_secs(second);
         let from = address(choice >> 1 & 3);
-        assert!(exchange.take(now, from, &tagged).is_err(), "believed");
-        exchange.tell(now, b"news", &mut out);
-        exchange.greet(now, &mut out);
+        assert!(exchange.receive(now, from, &tagged).is_err(), "accepted");
+        exchange.send_message(now, b"news", &mut out);
+        exchange.keep_alive(now, &mut out);
         let _ = exchange.changes(now);
     }
-    assert!(out.iter().all(|d| d.2.len() <= MOST) && out.len() <= 20);
+    assert!(out.iter().all(|d| d.2.len() <= MAX_DATAGRAM) && out.len() <= 20);
     assert_eq!(exchange.rejected().map(|r| r.1).sum::<u64>(), 4);
 }
 
-/// Packets on the mesh interface. The first byte says what they begin with and which way they go; each has its length
-/// ahead. Whatever they are, a header says no more than the packet has, and what is kept is bounded.
+/// Packets on the mesh interface: a header never exceeds its packet, and memory is bounded.
+///
+/// The first byte selects the first header and the direction; each packet follows its length.
 fn headers(bytes: &[u8]) {
     let Some((&choice, mut rest)) = bytes.split_first() else { return };
     let begins = if choice & 1 == 0 { Begins::Ethernet } else { Begins::Ip };
@@ -228,7 +230,7 @@ fn headers(bytes: &[u8]) {
         let _ = reader.stalled(now, 1, oldest);
         reader.tidy(now);
         let kept = reader.report().connections;
-        assert!(kept <= signs::MOST_OF_ONE, "{kept} connections");
+        assert!(kept <= signs::MAX_PER_HOME, "{kept} connections");
         let _ = reader.read(now, 1);
     }
 }
