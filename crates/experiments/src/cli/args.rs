@@ -230,7 +230,7 @@ pub enum Way {
     Down,
 }
 
-/// Reception rules (docs/scenarios.md).
+/// Reception rules (docs/scenarios/radio.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Reception {
     /// A receiver locks on the first frame it senses.

@@ -1,4 +1,4 @@
-//! Which radios a map's routers are taken to have, and at which rate each link runs (docs/scenarios.md, "Maps").
+//! Which radios a map's routers are taken to have, and at which rate each link runs (docs/scenarios/maps.md).
 
 mod rates;
 
