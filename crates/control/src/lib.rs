@@ -13,7 +13,7 @@
 //!   finds it by the name used on the command line and in files, variants included:
 //!   `"pfrc+exponential"`.
 //!
-//! To add a mechanism, and for the fit of every published one, see `docs/control.md`.
+//! `docs/control.md` shows how to add a mechanism, `docs/control-hosts.md` the events and plan of every shipped one.
 
 mod contract;
 mod fifo;

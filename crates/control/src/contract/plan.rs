@@ -2,7 +2,7 @@
 //!
 //! Flat by intention: a list of classes at one point of the node, each with a limit and a queue.
 //! The simulator builds a token bucket or a class tree from it; a router builds HTB classes with
-//! leaf disciplines and `nftables` rules. `docs/control.md` has the table.
+//! leaf disciplines and `nftables` rules. `docs/control-hosts.md` has the table.
 
 use fairmesh_units::{BitRate, Bytes};
 

@@ -6,7 +6,7 @@
 //! reason, keeps its deadlines, and contains a mechanism that breaks the contract. The offers of a host list the parts
 //! of a plan that it builds ([`PointOffer`]); other parts are refused by name.
 //!
-//! `docs/control.md`, "Contract", describes both sides.
+//! `docs/control.md`, "Contract", describes both sides; `docs/control-hosts.md` the work of a host.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

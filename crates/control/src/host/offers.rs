@@ -145,7 +145,7 @@ pub struct ClassOffer {
     /// Smallest and largest queue, in packets.
     pub packets: (u32, u32),
     /// Smallest and largest burst. A burst is at least as large as planned; a router that rounds up
-    /// documents it in docs/control.md.
+    /// documents it in docs/control-hosts.md.
     pub burst: (Bytes, Bytes),
     /// True if all classes of this kind must have the same queue and burst.
     pub alike: bool,

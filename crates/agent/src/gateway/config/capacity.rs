@@ -1,7 +1,7 @@
 //! Capacity of a link from its nominal rate.
 //!
-//! `docs/control.md` defines it as the goodput of a lone saturated sender in IP packets of 1500 bytes without losses
-//! (Jamshaid 2010 §7.5.2).
+//! `docs/control-hosts.md` defines it as the goodput of a lone saturated sender in IP packets of 1500 bytes
+//! without losses (Jamshaid 2010 §7.5.2).
 
 use fairmesh_phy::frame::{DATA_OVERHEAD, LLC_SNAP};
 use fairmesh_phy::{Phy, Preamble};
