@@ -1,4 +1,4 @@
-//! The objects printed by `--json` and stored in `results.json` (docs/cli.md, "JSON").
+//! The objects printed by `--json` and stored in `results.json` (docs/json.md).
 
 use fairmesh_engine::record::RunRecord;
 use serde::Serialize;
