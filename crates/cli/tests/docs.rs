@@ -117,3 +117,35 @@ fn every_page_is_in_the_index() {
         );
     }
 }
+
+/// Number of words, as runs of ASCII letters.
+fn words(page: &Path) -> usize {
+    let text = fs::read_to_string(page).unwrap();
+    text.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()).count()
+}
+
+#[test]
+fn front_pages_keep_their_budgets() {
+    for (page, most) in [("README.md", 700), ("ARCHITECTURE.md", 1800)] {
+        let words = words(&root().join(page));
+        assert!(words <= most, "{page}: {words} words; expected at most {most}");
+    }
+}
+
+#[test]
+fn decisions_are_numbered_complete_and_short() {
+    let mut pages: Vec<_> =
+        pages().into_iter().filter(|p| p.parent().unwrap().ends_with("docs/decisions")).collect();
+    pages.retain(|p| !p.ends_with("README.md"));
+    assert!(pages.len() > 60, "{}", pages.len());
+    for (number, page) in (1..).zip(&pages) {
+        let name = page.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with(&format!("{number:04}-")), "{name}: expected number {number:04}");
+        let text = fs::read_to_string(page).unwrap();
+        for part in ["# ", "Status: ", "**Context.** ", "**Decision.** ", "**Consequence.** "] {
+            assert!(text.lines().any(|l| l.starts_with(part)), "{name}: expected a line {part}…");
+        }
+        let words = words(page);
+        assert!(words <= 200, "{name}: {words} words; expected at most 200");
+    }
+}
