@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fairmesh_control::Registry;
 use fairmesh_experiments::reproduce::catalogue::{Catalogue, Entry, RECORDS};
-use fairmesh_experiments::reproduce::page::kept;
+use fairmesh_experiments::reproduce::kept::kept;
 use fairmesh_experiments::reproduce::papers::papers;
 use fairmesh_experiments::reproduce::record::Record;
 

@@ -11,7 +11,7 @@ use crate::reproduce::cells::cells;
 use crate::reproduce::plan::{Added, Extent, Plan, Runs};
 use crate::reproduce::record::Record;
 use crate::reproduce::tally::Tally;
-use crate::reproduce::{chart, csv, html, page, papers, present, study, text};
+use crate::reproduce::{chart, csv, html, kept, page, papers, present, study, text};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
 use fairmesh_lab::{LabError, StoreError};
 use fairmesh_report::table;
@@ -65,7 +65,7 @@ fn reproduce(
         let entry = catalogue.read(&id)?;
         let mut extent = extent.clone();
         if args.missing {
-            let Some(kept) = page::kept(catalogue, &id)? else {
+            let Some(kept) = kept::kept(catalogue, &id)? else {
                 let problem = format!("{id} has no kept record; expected one to complete");
                 return Err(CliError::option("--missing", problem));
             };
@@ -121,7 +121,7 @@ fn reproduce(
         let partial = args.missing || !args.control.is_empty();
         let record = match (&records, partial) {
             (Some(_), true) => {
-                let kept = page::kept(catalogue, &record.id)?.ok_or_else(|| {
+                let kept = kept::kept(catalogue, &record.id)?.ok_or_else(|| {
                     CliError::option(
                         "--control",
                         "there is no kept record; expected one to complete",
@@ -204,7 +204,7 @@ fn list(catalogue: &Catalogue, json: bool, out: &mut dyn Write) -> Result<(), Cl
     let mut all = Vec::new();
     for id in catalogue.ids()? {
         let e = catalogue.read(&id)?.experiment;
-        let recorded = page::kept(catalogue, &id)?;
+        let recorded = kept::kept(catalogue, &id)?;
         all.push(Listed { id, title: e.title, paper: e.paper, place: e.place, recorded });
     }
     if json {
@@ -234,7 +234,7 @@ fn judge(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
         return Err(CliError::option("judge", problem));
     };
     for id in catalogue.ids()? {
-        let Some(record) = page::kept(catalogue, &id)? else { continue };
+        let Some(record) = kept::kept(catalogue, &id)? else { continue };
         let again = record.again(&catalogue.read(&id)?);
         if again != record {
             write_file(&folder.join(RECORDS).join(format!("{id}.json")), &pretty(&again)?)?;
@@ -259,7 +259,7 @@ fn make_page(
     let parent = path.parent().unwrap_or(Path::new(""));
     let made = page::pages(catalogue, name)?;
     if !args.check {
-        for old in [page::DETAILS, page::FIGURES].map(|f| parent.join(name).join(f)) {
+        for old in [kept::DETAILS, page::FIGURES].map(|f| parent.join(name).join(f)) {
             if old.is_dir() {
                 fs::remove_dir_all(&old).map_err(|e| CliError::file(&old, e))?;
             }

@@ -3,28 +3,10 @@
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::Estimate;
 
+use super::cell::Cell;
 use super::declare::{Dimension, Experiment, Fold, Measure, Statistic, flow_name};
 use super::kind::Kind;
 use super::plan::{Case, Plan, Runs};
-
-/// One number.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    /// Its row.
-    pub row: String,
-    /// Its column.
-    pub column: String,
-    /// Label of its arm.
-    pub arm: String,
-    /// Label of its point; empty where there are none.
-    pub point: String,
-    /// Label of its line in a picture over points: flow and measure.
-    pub line: String,
-    /// Index of its measure.
-    pub measure: usize,
-    /// Ours, over topologies and seeds.
-    pub value: Estimate,
-}
 
 /// All numbers of a plan, in the order of the declaration.
 pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {

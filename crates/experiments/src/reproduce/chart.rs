@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::catalogue::Entry;
-use super::cells::Cell;
+use super::cell::Cell;
 use super::declare::{Arm, ChartKind, flow_name};
 use super::over_time;
 use super::panel::{Line, Panel, wanted};

@@ -5,42 +5,13 @@
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
-use serde::{Deserialize, Serialize};
 
 use super::declare::Host;
 use super::plan::{Plan, Runs};
+use super::record::{Emulated, Stalled};
 
 /// Runs of a seed, of which the first that kept its time counts.
 const ATTEMPTS: u32 = 3;
-
-/// Timekeeping of the emulator in the runs of an arm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Emulated {
-    /// Label of the arm.
-    pub arm: String,
-    /// Label of the point; empty where there are none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub point: String,
-    /// Every run that counts.
-    pub runs: Vec<Stalled>,
-    /// Runs that did not keep their time, and were run again.
-    pub repeated: u32,
-}
-
-/// Stalls of one run: real time that passed while radio time stood still.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stalled {
-    /// Number of stalls.
-    pub number: u64,
-    /// In all, s.
-    pub sum_s: f64,
-    /// The longest, s.
-    pub longest_s: f64,
-    /// Those about which a retransmission timer of the kernel's fired.
-    pub felt: u64,
-    /// Part of the run's real time that they bent; the run is invalid beyond a tenth.
-    pub bent: f64,
-}
 
 impl Stalled {
     fn of(run: &RunRecord) -> Option<Self> {

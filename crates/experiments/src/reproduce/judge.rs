@@ -3,16 +3,16 @@
 use fairmesh_lab::comparison::GENERATOR;
 
 use super::catalogue::Entry;
-use super::cells::{Cell, cells};
+use super::cell::Cell;
+use super::cells::cells;
 use super::chart;
 use super::declare::{Dimension, Host, Topology};
-use super::emulated::Emulated;
 use super::locate;
 use super::panel::Panel;
 use super::plan::{Case, Plan, Runs};
 use super::record::{
-    CaseResult, ClaimResult, Curves, Missing, Network, Number, OrderResult, Record, Row, SCHEMA,
-    hash,
+    CaseResult, ClaimResult, Curves, DECLARED, Emulated, Missing, Network, Number, OrderResult,
+    Record, Row, SCHEMA, hash,
 };
 use super::verdict;
 
@@ -316,6 +316,3 @@ fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
         curves: Vec::new(),
     }
 }
-
-/// Reason for missing numbers of items that were declared after the record was made.
-pub(super) const DECLARED: &str = "declared, not run yet";

@@ -3,7 +3,7 @@
 
 use fairmesh_lab::Estimate;
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::declare::{Dimension, Experiment};
 use super::record::{Number, Row};
 

@@ -5,6 +5,7 @@
 //! it is judged), scenarios, `paper.toml` (the paper's numbers) and `notes.md`.
 
 pub mod catalogue;
+pub mod cell;
 pub mod cells;
 pub mod chart;
 pub mod claim;
@@ -12,6 +13,7 @@ pub mod declare;
 pub mod emulated;
 pub mod html;
 mod judge;
+pub mod kept;
 pub mod kind;
 mod locate;
 pub mod measure;

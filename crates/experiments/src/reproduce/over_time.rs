@@ -3,7 +3,7 @@
 use fairmesh_engine::record::RunRecord;
 
 use super::catalogue::Entry;
-use super::cells::Cell;
+use super::cell::Cell;
 use super::declare::{Arm, Experiment, Phase};
 use super::kind::Kind;
 use super::panel::{Panel, wanted};

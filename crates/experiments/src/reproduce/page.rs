@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 use fairmesh_lab::LabError;
 
-use super::catalogue::{Catalogue, Entry, RECORDS};
+use super::catalogue::{Catalogue, Entry};
 use super::chart;
+use super::kept::{DETAILS, Kept, kept, total};
 use super::papers::{Known, papers};
 use super::present;
 use super::record::Record;
@@ -18,8 +19,6 @@ use super::tally::Tally;
 
 /// Folder of pictures, beside the pages that show them.
 pub const FIGURES: &str = "figures";
-/// Folder of the details, which are built and not kept, below that of the screens.
-pub const DETAILS: &str = "details";
 /// Page of the experiments that belong to no paper of the list.
 const OTHERS: &str = "others";
 
@@ -45,12 +44,6 @@ pub struct Made {
     pub text: String,
     /// True if the file is kept in the project; details are not.
     pub kept: bool,
-}
-
-/// One experiment with its record, where it has one.
-pub(super) struct Kept {
-    pub(super) entry: Entry,
-    pub(super) record: Option<Record>,
 }
 
 /// Builds every page and picture. `name` is the file name of the overview, without an extension.
@@ -228,25 +221,4 @@ fn overview<'a>(name: &str, known: &[Known], of: &dyn Fn(&Known) -> Vec<&'a Kept
          `docs/{name}/{DETAILS}`, measurements of our own in `{OTHERS}.md` there.\n"
     );
     out
-}
-
-/// Counts of some experiments of one paper.
-pub(super) fn total(part: &[&Kept]) -> Tally {
-    let records: Vec<&Record> = part.iter().filter_map(|k| k.record.as_ref()).collect();
-    Tally::of_all(&records)
-}
-
-/// The kept record of an experiment.
-///
-/// # Errors
-/// Returns an error if it exists and cannot be read.
-pub fn kept(catalogue: &Catalogue, id: &str) -> Result<Option<Record>, LabError> {
-    let name = format!("{RECORDS}/{id}.json");
-    let Some(text) = catalogue.file(&name)? else { return Ok(None) };
-    serde_json::from_str(&text).map(Some).map_err(|e| {
-        let problem = format!(
-            "{e}; expected a record, as fairmesh-experiments reproduce {id} --record writes it"
-        );
-        LabError::file(catalogue.shown(&name), problem)
-    })
 }

@@ -1,7 +1,7 @@
 //! Contents of a picture, before it is drawn.
 
 use super::catalogue::Entry;
-use super::cells::Cell;
+use super::cell::Cell;
 use super::record::{Curve, Curves};
 
 /// One picture.

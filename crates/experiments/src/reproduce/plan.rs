@@ -18,10 +18,9 @@ use toml::{Table, Value};
 
 use super::catalogue::Entry;
 use super::declare::{Arm, Dimension, Effort, Experiment, Host, MapUse, Point, Topology, apply};
-use super::judge::DECLARED;
 use super::measure::{LOAD, Reading};
 use super::places;
-use super::record::Record;
+use super::record::{DECLARED, Record};
 
 /// Extent of the runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

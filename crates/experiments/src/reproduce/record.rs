@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::emulated::Emulated;
 use super::verdict::{Outcome, Verdict};
+
+/// Reason of an arm that is declared and not in the record.
+pub(super) const DECLARED: &str = "declared, not run yet";
 
 /// Version of a record's shape.
 pub const SCHEMA: u32 = 3;
@@ -56,6 +58,35 @@ pub struct Record {
     /// Pictures over time, where the declaration has such a picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curves>,
+}
+
+/// Timekeeping of the emulator in the runs of an arm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Emulated {
+    /// Label of the arm.
+    pub arm: String,
+    /// Label of the point; empty where there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub point: String,
+    /// Every run that counts.
+    pub runs: Vec<Stalled>,
+    /// Runs that did not keep their time, and were run again.
+    pub repeated: u32,
+}
+
+/// Stalls of one run: real time that passed while radio time stood still.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stalled {
+    /// Number of stalls.
+    pub number: u64,
+    /// In all, s.
+    pub sum_s: f64,
+    /// The longest, s.
+    pub longest_s: f64,
+    /// Those about which a retransmission timer of the kernel's fired.
+    pub felt: u64,
+    /// Part of the run's real time that they bent; the run is invalid beyond a tenth.
+    pub bent: f64,
 }
 
 /// A picture over time: curves of the first seed.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{DETAILS, Kept, total};
+use super::kept::{DETAILS, Kept, total};
 use super::papers::Known;
 use super::record::Record;
 use super::sentence::{Sentence, sentences};

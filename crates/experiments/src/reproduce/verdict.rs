@@ -13,7 +13,7 @@
 use fairmesh_lab::Estimate;
 use serde::{Deserialize, Serialize};
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::claim::{Bound, Claim};
 use super::declare::{Experiment, Order};
 use super::paper::{Paper, Theirs};

@@ -12,7 +12,7 @@ use fairmesh_lab::Pool;
 use fairmesh_lab::Store;
 use toml::Value as Setting;
 
-use super::cells::Cell;
+use super::cell::Cell;
 use super::neighbourhood;
 use super::plan::Plan;
 use super::record::Record;

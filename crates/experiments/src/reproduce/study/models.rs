@@ -5,7 +5,7 @@ use fairmesh_lab::{Estimate, LabError, Pool};
 use fairmesh_scenario::{Direction, ReceptionDraft};
 use toml::Value as Setting;
 
-use crate::reproduce::cells::Cell;
+use crate::reproduce::cell::Cell;
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 

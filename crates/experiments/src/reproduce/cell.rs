@@ -1,0 +1,22 @@
+//! A number of an experiment with its place in the table.
+
+use fairmesh_lab::Estimate;
+
+/// One number.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its row.
+    pub row: String,
+    /// Its column.
+    pub column: String,
+    /// Label of its arm.
+    pub arm: String,
+    /// Label of its point; empty where there are none.
+    pub point: String,
+    /// Label of its line in a picture over points: flow and measure.
+    pub line: String,
+    /// Index of its measure.
+    pub measure: usize,
+    /// Ours, over topologies and seeds.
+    pub value: Estimate,
+}
