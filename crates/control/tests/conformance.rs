@@ -544,6 +544,7 @@ fn ours_and_published_are_told_apart() {
         assert!(!ours(published), "{published}");
     }
     for own in [
+        "pfrc+relaxed",
         "pfrc+bursts",
         "pfrc+exponential+bursts",
         "wcp+doubling",

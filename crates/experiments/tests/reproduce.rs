@@ -394,14 +394,15 @@ fn mistakes_are_one_line() {
 fn comparisons_in_brief() {
     let dir = folder();
     let from = reproductions();
-    let args = ["reproduce", "side-by-side", "--from", &from, "--json", "--control", "fifo,pfrc"];
+    let args =
+        ["reproduce", "side-by-side", "--from", &from, "--json", "--control", "fifo,pfrc+relaxed"];
     let record = &json(&ok(dir.path(), &args))[0];
     let labels: Vec<&str> =
         record["rows"].as_array().unwrap().iter().map(|r| r["label"].as_str().unwrap()).collect();
     let expected = ["fifo, With a gateway", "fifo, Without a gateway", "fifo, Stack"];
     assert!(expected.iter().all(|l| labels.contains(l)), "{labels:?}");
     let missing = record["missing"].to_string();
-    assert!(missing.contains("pfrc, Stack"), "{missing}");
+    assert!(missing.contains("pfrc+relaxed, Stack"), "{missing}");
 
     let args =
         ["reproduce", "today", "--from", &from, "--control", "arc-fq+relearn", "--out", "out"];

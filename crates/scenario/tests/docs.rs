@@ -54,7 +54,7 @@ fn the_schema_has_the_parameters_of_every_control() {
     assert_eq!(epoch["description"], "time between decisions, s");
     assert_eq!(pfrc["properties"]["queue"]["type"], "integer");
     let name = pfrc["properties"]["use"]["pattern"].as_str().unwrap();
-    assert_eq!(name, "^pfrc(\\+(exponential|constrained|bursts|peers))*$");
+    assert_eq!(name, "^pfrc(\\+(exponential|relaxed|constrained|bursts|peers))*$");
     assert_eq!(of("fifo")["required"], Value::Array(Vec::new()));
 }
 

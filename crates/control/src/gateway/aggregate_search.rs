@@ -16,9 +16,9 @@
 //! - The lower bound of §7.5.2 is not low enough for every mesh: in a chain each link shares its collision domain with
 //!   four others (§4.1.2), so that a flow over five hops and more gets W/5 and not W/3, and "practically achievable
 //!   bounds may be lower". Below it, however, a flow that needs little, or that gains nothing from limits on others,
-//!   would lower all other flows. So the bound moves only if that costs nothing: see [`crate::gateway::lower_bound`].
+//!   would lower all other flows. So the bound moves only where the control allows it, and if that costs nothing: see
+//!   [`crate::gateway::lower_bound`].
 //! - An aggregate of which less than 70 % is used does not limit the flows, and line 3 would even lower it: it stays.
-//!   even lower it: it stays.
 
 use crate::gateway::bounds::Bounds;
 use crate::gateway::lower_bound::{LowerBound, Trial};

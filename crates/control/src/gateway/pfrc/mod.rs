@@ -11,16 +11,18 @@
 //!   the estimate stays as it was.
 //! - An inactive flow may start at the rate that it would have if it were active, so that the first
 //!   packets of a newcomer neither wait nor flood.
-//! - The lower bound W₁/3 (`reuse`) is lowered down to W₁/6 (`deepest`) if it is beyond the mesh's
-//!   capacity and going below costs nothing ([`crate::gateway::lower_bound`]).
+//! - The estimate never goes below the lower bound W₁/3 of §7.5.2 (`reuse`).
 //! - An epoch in which nothing at all passed was an outage: rates stay.
 //!
 //! Beyond the thesis:
 //! - Plans. A flow never gets more than its ceiling nor less than its guarantee; the rest is shared
-//!   by weight ([`crate::water_filling`]). Guarantees must add up to no more than the lower bound,
-//!   and a flow that has less than its guarantee lowers the aggregate below it at once.
+//!   by weight ([`crate::water_filling`]). Guarantees must add up to no more than the lower bound.
+//!   Where that bound can move, a flow that has less than its guarantee lowers it at once.
+//! - `+relaxed`: the lower bound moves down to W₁/6 (`deepest`) if it is beyond the mesh's capacity and going
+//!   below costs nothing ([`crate::gateway::lower_bound`]). The three variants below include this rule.
 //! - `+constrained`: [`constrained`].
 //! - `+bursts`: [`bursts`].
+//! - `+peers`: [`crate::gateway::peers`].
 
 mod bursts;
 mod constrained;
@@ -40,7 +42,7 @@ use crate::options;
 use crate::water_filling::level;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Neighbour, Origin, Placement,
     PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
@@ -49,6 +51,7 @@ options! {
     pub(crate) struct Options {
         variants {
             exponential: Origin::published("Jamshaid 2010 §8.1, Algorithm 5"), "Algorithm 5: exponential increase and decrease instead of binary search";
+            relaxed: Origin::ours("Jamshaid 2010 §7.5.2"), "the lower bound moves down to `deepest` where the mesh carries less than it; part of the other variants of ours";
             constrained: Origin::ours("Jamshaid 2010 §8.1"), "what flows that need little leave over goes to the others";
             bursts: Origin::ours("Jamshaid 2010 §8.1"), "flows that only sometimes send are judged while they do";
             peers: Origin::ours("Jamshaid 2010 §8.1"), "gateways that share air tell each other what theirs send, and are governed as one";
@@ -62,7 +65,7 @@ options! {
             idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow";
             step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
             reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
-            deepest: f64 = 6.0, 1.0..=30.0, "", "the same where that is more than the mesh carries";
+            deepest: f64 = 6.0, 1.0..=30.0, "", "+relaxed: the same where that is more than the mesh carries";
             queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
             headroom: f64 = 0.5, 0.05..=4.0, "", "+constrained: room above what a flow uses, part";
         }
@@ -85,6 +88,15 @@ const GUARANTEED: f64 = 0.95;
 /// Fraction of the aggregate that must be used before it counts as used, with `+bursts`.
 const USED: f64 = 0.5;
 
+impl Options {
+    /// Returns the bounds of the aggregate.
+    fn bounds(&self, neighbours: &[Neighbour]) -> Result<Bounds, Refusal> {
+        let relaxed = self.relaxed || self.constrained || self.bursts || self.peers;
+        let reuse = if self.constrained { self.reuse.max(CONSTRAINED_REUSE) } else { self.reuse };
+        Bounds::of(neighbours, reuse, if relaxed { self.deepest } else { reuse })
+    }
+}
+
 fn needs(options: &Options) -> Vec<Needs> {
     let plain = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
@@ -100,18 +112,16 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if !options.peers {
         return build(options, setting);
     }
-    let bounds = Bounds::of(&setting.neighbours, options.reuse, options.deepest)?;
-    let plain = *options;
+    let bounds = Options { constrained: false, ..*options }.bounds(&setting.neighbours)?;
+    let options = *options;
     peers::start(peers::codes!("pfrc"), setting, SHORTEST, bounds, move |setting| {
-        build(&plain, setting)
+        build(&options, setting)
     })
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let constrained = options.constrained;
-    let reuse = options.reuse;
-    let reuse = if constrained { reuse.max(CONSTRAINED_REUSE) } else { reuse };
-    let bounds = Bounds::of(&setting.neighbours, reuse, options.deepest)?;
+    let bounds = options.bounds(&setting.neighbours)?;
     let rule = match options.exponential {
         true => Rule::Exponential { alpha: options.alpha, beta: options.beta },
         false => Rule::Binary { step: options.step },
