@@ -31,11 +31,14 @@ def path(*nodes):
 
 def scenarios():
     """Name and lines of every scenario of this folder."""
-    for hops in range(1, 8):
+    # Over 10 hops, the longest chain of Jamshaid 2010 Tables 6.2 and 6.3, DSDV finds no path.
+    for hops in range(1, 9):
         ends = range(1, hops + 1)
         yield f"chain{hops}_up", chain(hops) + [f"flow tcp {i} 0" for i in ends]
         yield f"chain{hops}_down", chain(hops) + [f"flow tcp 0 {i}" for i in ends]
         yield f"chain{hops}_one", chain(hops) + [f"flow tcp {hops} 0"]
+    # Jamshaid 2010 Fig. 8.5: four uploads, and a flow that does not pass the gateway.
+    yield "fig85", chain(7) + [f"flow tcp {i} 0" for i in (1, 2, 3, 4)] + ["flow tcp 7 5"]
     for kbps in range(100, 401, 100):
         yield f"udp_up_{kbps}k", chain(3) + [f"flow udp {i} 0 {kbps}000" for i in (1, 2, 3)]
         yield f"udp_down_{kbps}k", chain(3) + [f"flow udp 0 {i} {kbps}000" for i in (1, 2, 3)]
@@ -63,12 +66,12 @@ def scenarios():
 
 
 def reference_rows():
-    for hops in range(1, 8):
+    for hops in range(1, 9):
         seeds = 15 if hops == 3 else 6
-        # Over 7 hops the third flow has a tenth of the first, and starves or not by chance: no promise.
-        group = "ns2-open" if hops == 7 else "ns2-tcp"
+        # Over 7 hops and more the third flow has a tenth of the first, and starves or not by chance: no promise.
+        group = "ns2-open" if hops >= 7 else "ns2-tcp"
         yield Row(f"chain{hops}_up", group, f"chain{hops}_up", {}, seeds)
-        yield Row(f"chain{hops}_down", "ns2-tcp", f"chain{hops}_down", {}, seeds)
+        yield Row(f"chain{hops}_down", "ns2-open" if hops == 8 else "ns2-tcp", f"chain{hops}_down", {}, seeds)
         yield Row(f"chain{hops}_one", "ns2-tcp", f"chain{hops}_one")
     for way in ("up", "down"):
         for kbps in range(100, 401, 100):
@@ -78,6 +81,8 @@ def reference_rows():
     for window in (10, 32, 64):
         yield Row(f"chain3_up_window{window}", "ns2-tcp", "chain3_up", dict(wnd=window), 15)
         yield Row(f"chain4_one_window{window}", "ns2-tcp", "chain4_one", dict(wnd=window))
+    # Jamshaid 2010 Fig. 5.1: windows of two segments.
+    yield Row("chain4_up_window2", "ns2-tcp", "chain4_up", dict(wnd=2), 15)
     yield Row("chain3_up_large_window", "ns2-tcp", "chain3_up", dict(wnd=1000), 15)
     for rts in (0, 1):
         suffix = "_rts" if rts else ""
@@ -89,6 +94,7 @@ def reference_rows():
     yield Row("star_tcp", "ns2-tcp", "star_tcp")
     yield Row("star_tcp_11M", "ns2-tcp", "star_tcp", dict(rate=11))
     yield Row("fig73", "ns2-tcp", "fig73")
+    yield Row("fig85", "ns2-tcp", "fig85")
     yield Row("grid3_up", "ns2-tcp", "grid3_up")
     yield Row("grid3_corner_up", "ns2-tcp", "grid3_corner_up")
     yield Row("grid4_edge_down", "ns2-tcp", "grid4_edge_down")
