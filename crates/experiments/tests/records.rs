@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use fairmesh_control::Registry;
 use fairmesh_experiments::reproduce::catalogue::{Catalogue, Entry, RECORDS};
 use fairmesh_experiments::reproduce::kept::kept;
-use fairmesh_experiments::reproduce::papers::papers;
+use fairmesh_experiments::reproduce::papers::{papers, reference_row};
 use fairmesh_experiments::reproduce::record::Record;
+use fairmesh_experiments::reproduce::sentence::sentences;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -264,6 +265,29 @@ fn only_published_arms_are_judged() {
         }
     }
     assert!(seen > 100, "{seen}");
+}
+
+/// Every failing sentence has a cause that an experiment shows, or the page says that it is unknown.
+#[test]
+fn every_failing_sentence_has_a_cause() {
+    let all = all();
+    for paper in papers(&catalogue()).unwrap() {
+        let records = all.iter().filter(|(e, _)| {
+            let e = &e.experiment;
+            e.paper == paper.name && e.is_quoted() && e.page.is_none()
+        });
+        let sentences = sentences(records.map(|(_, r)| r));
+        assert!(sentences.len() > 10, "{}", paper.name);
+        assert_eq!(paper.unexplained(&sentences), Vec::<String>::new(), "{}", paper.name);
+        for (folder, row) in
+            paper.cause.iter().flat_map(|c| &c.shown).filter_map(|s| reference_row(s))
+        {
+            let text = fs::read_to_string(workspace().join(folder).join("reference.json")).unwrap();
+            let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+            let found = rows.iter().find(|r| r["tag"] == row).unwrap();
+            assert!(found.get("not_run").is_none(), "{folder}: {row}");
+        }
+    }
 }
 
 /// Side by side and today: every arm is in the record on every topology, or the record says why not.

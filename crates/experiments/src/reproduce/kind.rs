@@ -82,6 +82,10 @@ pub enum Kind {
     ShareError,
     /// Mean rate that the control sets for a flow.
     Rate,
+    /// Halvings of a flow's rate by WCP, per second.
+    Halvings,
+    /// Additive increases of a flow's rate by WCP, per second: the inverse of their interval, averaged over time.
+    Increases,
     /// Time from which the rate that the control sets for a flow stays within a tenth of its average
     /// in the second half of the run, s.
     Settled,
@@ -99,6 +103,9 @@ pub enum Kind {
     /// Part of the air that no external energy takes, per cent, at the nodes that the measure names: the
     /// least of them (Jang 2010 §3, ACA).
     AvailableAir,
+    /// Part of the measured time in which a node neither sends nor senses anything, per cent, at the nodes that the
+    /// measure names: the least of them.
+    IdleAir,
     /// Application data that arrived in a phase, kilobytes, of the flows that the measure names, or of all.
     Delivered,
 }
@@ -115,9 +122,19 @@ impl Kind {
         )
     }
 
+    /// Code of the decisions that it is read from, where it is.
+    pub fn decision(self) -> Option<&'static str> {
+        match self {
+            Kind::MarkingThreshold => Some("lbm.load"),
+            Kind::Halvings => Some("wcp.decrease"),
+            Kind::Increases => Some("wcp.increase"),
+            _ => None,
+        }
+    }
+
     /// True if it is read at the links or nodes that its measure names.
     pub fn is_at(self) -> bool {
-        matches!(self, Kind::AirtimeLimit | Kind::Retries | Kind::AvailableAir)
+        matches!(self, Kind::AirtimeLimit | Kind::Retries | Kind::AvailableAir | Kind::IdleAir)
     }
 
     /// Checks that a measure of this kind names places if it must, and only if it may.
@@ -180,6 +197,8 @@ impl Kind {
                 | Kind::BackwardFrameLoss
                 | Kind::Rate
                 | Kind::Settled
+                | Kind::Halvings
+                | Kind::Increases
         )
     }
 }

@@ -10,6 +10,7 @@ use fairmesh_lab::optimum::{Per, optimum_of, unobserved};
 use fairmesh_scenario::{Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 
+use super::decisions;
 use super::declare::{Model, Phase};
 use super::kind::Kind;
 
@@ -189,7 +190,7 @@ impl Reading {
                 };
                 50.0 * (error(true) + error(false))
             }
-            Kind::MarkingThreshold => threshold(run).unwrap_or(f64::NAN),
+            Kind::MarkingThreshold => decisions::threshold(run).unwrap_or(f64::NAN),
             Kind::Reached => self.reached(run, phase).unwrap_or(f64::NAN),
             Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
             Kind::PacketDelay => pooled(run, |f| Some(f.delay_s)).0,
@@ -290,6 +291,8 @@ impl Reading {
                 (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64 / 1e3)
             }
             Kind::Settled => settled(time, run.series.limit_bps.get(first)?),
+            Kind::Halvings => Some(decisions::halvings(run, &f.name)),
+            Kind::Increases => decisions::increases(run, &f.name),
             Kind::LargestWindow => windows().into_iter().reduce(f64::max),
             Kind::Dropped => {
                 let of = |count: fn(&FlowRecord) -> u64| {
@@ -374,25 +377,6 @@ fn settled(time: &[f64], curve: &[f64]) -> Option<f64> {
     time.get(at).filter(|_| at < curve.len()).copied()
 }
 
-/// Code of the decisions in which LBM reports its threshold.
-pub(super) const LOAD: &str = "lbm.load";
-
-/// Returns the mean over the measured time of the threshold in decisions; `None` if there is none.
-fn threshold(run: &RunRecord) -> Option<f64> {
-    let told = run.decisions.iter().filter(|d| d.code == LOAD).filter_map(|d| {
-        let words = d.reason.split("marks from ").nth(1)?;
-        Some((d.time_s, words.split(' ').next()?.parse::<f64>().ok()? / 100.0))
-    });
-    let told: Vec<(f64, f64)> = told.collect();
-    let (mut sum, mut covered) = (0.0, 0.0);
-    for (k, (from, value)) in told.iter().enumerate() {
-        let to = told.get(k + 1).map_or(run.duration_s, |next| next.0);
-        let part = (to - from.max(run.warmup_s)).max(0.0);
-        (sum, covered) = (sum + part * value, covered + part);
-    }
-    (covered > 0.0).then(|| sum / covered)
-}
-
 /// Returns the time at which a curve (time, value) first comes within a tenth of its average after `late`.
 fn reached(curve: &[(f64, f64)], late: f64) -> Option<f64> {
     let rest: Vec<f64> = curve.iter().filter(|(t, _)| *t > late).map(|(_, v)| *v).collect();
@@ -431,26 +415,7 @@ fn max_min(total: f64, demands: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairmesh_engine::record::DecisionRecord;
     use fairmesh_lab::testing::record;
-
-    #[test]
-    fn a_threshold_is_averaged_over_the_time_that_it_stands() {
-        let mut run = record("lbm", 1, &[]);
-        (run.warmup_s, run.duration_s) = (10.0, 30.0);
-        assert_eq!(threshold(&run), None);
-        let say = |time_s, percent| DecisionRecord {
-            time_s,
-            node: "ap".to_owned(),
-            code: LOAD.into(),
-            reason: format!(
-                "utilisation 80 %, marks from {percent} % on, delay 12 ms: 3 % of the packets are marked"
-            ),
-        };
-        run.decisions = vec![say(4.0, 20), say(15.0, 10), say(25.0, -20)];
-        // 5 s of 0.2, 10 s of 0.1, 5 s of -0.2.
-        assert!((threshold(&run).unwrap() - 0.05).abs() < 1e-12);
-    }
 
     #[test]
     fn a_curve_reaches_where_it_comes_to_rest() {

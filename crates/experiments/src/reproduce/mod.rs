@@ -9,6 +9,7 @@ pub mod cell;
 pub mod cells;
 pub mod chart;
 pub mod claim;
+mod decisions;
 pub mod declare;
 pub mod emulated;
 pub mod html;

@@ -23,7 +23,7 @@ pub(super) fn check(experiment: &Experiment, scenario: &Scenario) -> Result<(), 
 fn known(scenario: &Scenario, kind: Kind, at: &str) -> bool {
     let ends: Vec<_> = at.split('→').map(|n| scenario.node(n)).collect();
     match (kind, &ends[..]) {
-        (Kind::AvailableAir, [Some(_)]) => true,
+        (Kind::AvailableAir | Kind::IdleAir, [Some(_)]) => true,
         (Kind::AirtimeLimit | Kind::Retries, [Some(a), Some(b)]) => scenario.link(*a, *b).is_some(),
         (Kind::Delivered, [Some(a), Some(b)]) => {
             scenario.flows().iter().any(|f| (f.from, f.to) == (*a, *b))
@@ -71,6 +71,10 @@ impl Reading {
                     .map(|(_, curve)| between(&series.time_s, curve, from, to));
                 foreign.map(|f| 100.0 * (1.0 - f)).reduce(f64::min)
             }
+            Kind::IdleAir => {
+                let here = run.nodes.iter().filter(|n| at.contains(&n.name));
+                here.map(|n| 100.0 * n.airtime_idle).reduce(f64::min)
+            }
             Kind::Delivered => {
                 let wanted = |ends: &str| at.is_empty() || at.iter().any(|a| a == ends);
                 let curves = (0..self.ends.len()).filter(|f| wanted(&self.ends[*f]));
@@ -104,6 +108,7 @@ mod tests {
         assert!(
             known("airtime-limit", "2→1")
                 && known("available-air", "1")
+                && known("idle-air", "1")
                 && known("delivered", "2→0")
         );
         assert!(
@@ -136,7 +141,7 @@ mod tests {
             position: None,
             airtime_tx: 0.0,
             airtime_busy: 0.0,
-            airtime_idle: 1.0,
+            airtime_idle: if name == "1" { 0.4 } else { 1.0 },
             mac: Default::default(),
             mean_queue: 0.0,
         };
@@ -149,6 +154,7 @@ mod tests {
         assert!(near(at(Kind::AirtimeLimit, &["2→1", "1→0"]), 55.0));
         assert!(near(at(Kind::Retries, &["2→1"]), 0.5));
         assert!(near(at(Kind::AvailableAir, &["1", "0"]), 60.0));
+        assert!(near(at(Kind::IdleAir, &["1", "0"]), 40.0));
         assert!(near(at(Kind::Delivered, &[]), 3.0) && near(at(Kind::Delivered, &["2→0"]), 3.0));
         assert_eq!(at(Kind::Retries, &["0→1"]), None);
     }

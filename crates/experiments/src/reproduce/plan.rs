@@ -18,7 +18,7 @@ use toml::{Table, Value};
 
 use super::catalogue::Entry;
 use super::declare::{Arm, Dimension, Effort, Experiment, Host, MapUse, Point, Topology, apply};
-use super::measure::{LOAD, Reading};
+use super::measure::Reading;
 use super::places;
 use super::record::{DECLARED, Record};
 
@@ -489,11 +489,13 @@ impl Runs {
             let Asks { sample, acknowledged, links } = unique[i].asks;
             RunOptions { seed, sample, acknowledged, links }
         };
+        let measures = plans.iter().flat_map(|p| &p.entry.experiment.measures);
+        let codes: Vec<&str> = measures.filter_map(|m| m.of.decision()).collect();
         let runs: Vec<_> = jobs.iter().map(|job| (unique[job.0].scenario, options(job))).collect();
         pool.check_store(&runs)?;
         let mut done = batch::all(pool, "reproducing", &runs, |(scenario, options)| {
             let mut record = pool.measured(scenario, options)?;
-            record.decisions.retain(|d| d.code == LOAD);
+            record.decisions.retain(|d| codes.contains(&d.code.as_ref()));
             Ok(record)
         })?
         .into_iter();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::kept::{DETAILS, Kept, total};
-use super::papers::Known;
+use super::papers::{Cause, Known};
 use super::record::Record;
 use super::sentence::{Sentence, sentences};
 use super::tally::Tally;
@@ -46,7 +46,8 @@ pub(super) fn screen(
     ] {
         let some: Vec<&Sentence<'_>> = all.iter().filter(|s| s.outcome == outcome).collect();
         if !some.is_empty() {
-            let _ = write!(out, "\n## {heading}\n\n{}", table(&some));
+            let causes = if outcome == Outcome::Fails { &p.cause[..] } else { &[] };
+            let _ = write!(out, "\n## {heading}\n\n{}", table(&some, causes));
         }
     }
     let holding: Vec<&Sentence<'_>> = all.iter().filter(|s| s.outcome == Outcome::Holds).collect();
@@ -55,7 +56,7 @@ pub(super) fn screen(
             out,
             "\n<details><summary>{} sentences that hold</summary>\n\n{}\n</details>\n",
             holding.len(),
-            table(&holding)
+            table(&holding, &[])
         );
     }
     out += &numbers(part);
@@ -80,9 +81,12 @@ pub(super) fn screen(
     out
 }
 
-/// Sentences with the number of their worst cell.
-fn table(some: &[&Sentence<'_>]) -> String {
-    let mut out = String::from("| sentence | where | outcome | number |\n|---|---|---|---|\n");
+/// Sentences with the number of their worst cell, and their causes, where there are any.
+fn table(some: &[&Sentence<'_>], causes: &[Cause]) -> String {
+    let mut out = String::from(match causes {
+        [] => "| sentence | where | outcome | number |\n|---|---|---|---|\n",
+        _ => "| sentence | where | outcome | number | cause |\n|---|---|---|---|---|\n",
+    });
     let safe = |text: &str| text.replace('|', "\\|").replace('\n', " ");
     for s in some {
         let (of, all) = (s.count(s.outcome), s.cells.len());
@@ -95,9 +99,13 @@ fn table(some: &[&Sentence<'_>]) -> String {
             if s.cells.is_empty() { safe(&s.words) } else { format!("“{}”", safe(&s.words)) };
         let _ = writeln!(
             out,
-            "| {quote} | {} | {}{cells} | {number} |",
+            "| {quote} | {} | {}{cells} | {number} |{}",
             safe(s.source),
-            s.outcome.words()
+            s.outcome.words(),
+            match causes.iter().find(|c| c.is_of(s)) {
+                Some(cause) => format!(" {} |", safe(&cause.words())),
+                None => String::new(),
+            }
         );
     }
     out
