@@ -3,6 +3,7 @@
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
 # make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (make test: the daemon)
 # make wheel  the Python package, in target/wheels; make test-python tests it (part of make test)
+# make test-explorer  the page of results in Chromium (part of make test)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make manual  man pages and shell completions of both programs, in target/manual
 # make validate-ns2  runs the rows of validation/ns2 with ns-2.35 (apt-get install ns2) and compares them with ours
@@ -22,7 +23,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-lint test-minimum test-dependencies test-example test-kernel test-python wheel tested check bench bench-ns3 validate-ns2 clean
+	test-lint test-minimum test-dependencies test-example test-kernel test-python test-explorer wheel tested check bench bench-ns3 validate-ns2 clean
 
 demo:
 	@scripts/setup.sh build
@@ -83,6 +84,11 @@ test-python: build-experiments
 	@scripts/setup.sh test
 	+CARGO="$(CARGO)" scripts/python.sh
 
+# The page of results in a browser, made by the release.
+test-explorer: build-experiments
+	@scripts/setup.sh test
+	scripts/explorer.sh
+
 wheel:
 	@scripts/setup.sh build
 	+@CARGO="$(CARGO)" scripts/python.sh wheel
@@ -120,7 +126,7 @@ test-dependencies:
 	scripts/dependencies.sh
 
 # In the order in which they begin: what others wait for, and what takes longest, first.
-tested: test-programs packages-build test-release test-kernels test-packages test-lint test-minimum test-dependencies test-example test-python
+tested: test-programs packages-build test-release test-kernels test-packages test-lint test-minimum test-dependencies test-example test-python test-explorer
 
 # Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
 # Emulation in real time comes last, with the machine for itself.

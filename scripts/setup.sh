@@ -92,6 +92,9 @@ free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 # of the last line for scripts/kernel.
 install tshark valgrind iproute2 nftables iperf3 babeld qemu-user-static python3-pip binutils procps systemd \
     python3-venv qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will say so"
+# The explorer's tests: a browser, and Node.js unless another one is there.
+command -v chromium >/dev/null || install chromium || say "no Chromium: the page of results will not be tested"
+command -v npm >/dev/null || install nodejs npm || say "no Node.js: the page of results will not be tested"
 # The purity check's target, and what the routers' daemon is built with (scripts/gateway.sh). All here, since two rustups
 # at once break each other.
 if command -v rustup >/dev/null; then

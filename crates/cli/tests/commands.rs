@@ -188,7 +188,7 @@ fn what_is_ours_is_marked() {
     assert!(row("pfrc+bursts *") && row("pfrc ") && !row("pfrc *"), "{text}");
     assert!(text.contains("* ours: not published"), "{text}");
     let report = fs::read_to_string(dir.path().join("x/report.html")).unwrap();
-    assert!(report.contains("pfrc+bursts *") && report.contains("* ours: not published"));
+    assert!(report.contains("\"name\":\"pfrc+bursts\"") && report.contains("\"ours\":true"));
     let v = json(&ok(dir.path(), &[&args[..], &["pfrc,pfrc+bursts", "--json"]].concat()));
     let ours: Vec<_> = v["results"].as_array().unwrap().iter().map(|r| &r["ours"]).collect();
     assert_eq!(ours, [&Value::Bool(false), &Value::Bool(true)]);

@@ -87,7 +87,10 @@ fn found_kept_and_compared_with() {
     assert!(fifo["min_over_optimum"]["ci95"].is_f64());
     assert!(fifo["jain_optimum"]["mean"].as_f64().unwrap() <= 1.0);
     let report = std::fs::read_to_string(at.join("result/report.html")).unwrap();
-    assert!(report.contains("min/optimum") && report.contains("of optimum"));
+    assert!(
+        report.contains("smallest share of the optimum")
+            && report.contains("\"reference\":\"optimum\"")
+    );
     assert_eq!(fifo["fingerprints"], plain["results"][0]["fingerprints"], "runs are the same");
 }
 

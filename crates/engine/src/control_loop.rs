@@ -240,11 +240,21 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 
     fn decided(&mut self, now: Time, reason: &Reason) {
         if self.decisions.len() < MAX_DECISIONS {
+            let about = reason.values.iter().find_map(|v| match v {
+                Value::Flow(f) | Value::Class(Class::Flow(f)) => Some(*f),
+                _ => None,
+            });
+            let rate = reason.values.iter().find_map(|v| match v {
+                Value::Rate(rate) => Some(rate.0 as f64),
+                _ => None,
+            });
             self.decisions.push(DecisionRecord {
                 time_s: now.as_secs_f64(),
                 node: self.scenario.nodes()[self.node.index()].name.clone(),
                 code: reason.code.into(),
                 reason: reason.told(|value| self.name(value)),
+                flow: about.and_then(|f| self.shares.name(self.scenario, f)),
+                rate_bps: rate,
             });
         }
     }

@@ -533,6 +533,12 @@ pub struct DecisionRecord {
     pub code: Cow<'static, str>,
     /// Reason, in words.
     pub reason: String,
+    /// Name of the flow or subscriber that the reason is about; absent if it is about none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Rate in the reason, bit/s; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<f64>,
 }
 
 /// Returns true for a count of zero, which is not written: most runs do not have these counts.

@@ -148,7 +148,7 @@ pub struct ControlSummary {
     pub drops: DropsSummary,
     /// Links over all runs.
     #[serde(skip)]
-    pub(crate) links: Links,
+    pub links: Links,
     /// PHY transmissions per run.
     pub transmissions: f64,
     /// One fingerprint per seed, in the order of the seeds.

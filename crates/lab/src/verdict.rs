@@ -31,7 +31,7 @@ pub struct Starving {
     pub worst_hop: Option<LossyHop>,
 }
 
-/// A hop that loses a large fraction of its frames, over all runs.
+/// Attempts and losses of a hop, over all runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LossyHop {
     /// Name of the sender.
@@ -72,12 +72,13 @@ impl LossyHop {
 
 /// Links of all runs of one control, summed by their ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Links {
+pub struct Links {
     runs: f64,
     by_ends: BTreeMap<(String, String), LinkRecord>,
 }
 
 impl Links {
+    /// Sums the links of the runs of one control.
     pub fn of(records: &[RunRecord]) -> Self {
         let mut links = Links { runs: records.len() as f64, by_ends: BTreeMap::new() };
         for link in records.iter().flat_map(|r| &r.links) {
@@ -118,8 +119,16 @@ impl Links {
                 }
             }
         }
-        let link = worst.filter(|l| part(l) >= LOSSY)?;
-        let of = |frames: u64| frames as f64 / link.unanswered as f64;
+        worst.filter(|l| part(l) >= LOSSY).map(|l| self.hop(l))
+    }
+
+    /// Returns all links over which anything was sent, by the names of their ends.
+    pub fn hops(&self) -> impl Iterator<Item = LossyHop> + '_ {
+        self.by_ends.values().filter(|l| l.attempts > 0).map(|l| self.hop(l))
+    }
+
+    fn hop(&self, link: &LinkRecord) -> LossyHop {
+        let of = |frames: u64| frames as f64 / link.unanswered.max(1) as f64;
         let overlap = |o: &fairmesh_engine::record::OverlapRecord| Overlap {
             station: o.station.clone(),
             share: of(o.frames),
@@ -128,15 +137,15 @@ impl Links {
         };
         let mut overlapped_by: Vec<Overlap> = link.overlapped_by.iter().map(overlap).collect();
         overlapped_by.sort_by(|a, b| b.share.total_cmp(&a.share));
-        Some(LossyHop {
+        LossyHop {
             from: link.from.clone(),
             to: link.to.clone(),
             attempts: link.attempts as f64 / self.runs,
-            unanswered: part(link),
+            unanswered: link.unanswered as f64 / link.attempts as f64,
             answer_lost: of(link.answer_lost),
             clean: of(link.clean),
             overlapped_by,
-        })
+        }
     }
 }
 

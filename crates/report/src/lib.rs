@@ -2,10 +2,9 @@
 
 pub mod brief;
 pub mod capacity;
-mod charts;
+pub mod explorer;
 pub mod html;
 pub mod layout;
-pub mod page;
 pub mod palette;
 pub mod rate_changes;
 pub mod results;

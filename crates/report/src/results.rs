@@ -7,7 +7,7 @@ use fairmesh_lab::files::results::fill;
 use fairmesh_lab::record::RunRecord;
 use fairmesh_lab::source::Loaded;
 
-use crate::page::Report;
+use crate::explorer::{Sources, render};
 use crate::settings;
 use crate::topology::Drawing;
 
@@ -22,14 +22,14 @@ pub fn write(
     records: &[Vec<RunRecord>],
     command: &str,
 ) -> Result<(), LabError> {
-    let report = Report {
+    let page = render(&Sources {
         comparison,
         records,
         drawing: &Drawing::from(&loaded.scenario),
-        parameters: &settings::list(&loaded.scenario),
+        settings: &settings::list(&loaded.scenario),
         command,
-    };
-    folder.write("report.html", report.render().as_bytes())?;
+    });
+    folder.write("report.html", page.as_bytes())?;
     fill(&folder, loaded, comparison, records, command)?;
     folder.finish()
 }

@@ -254,6 +254,8 @@ impl Daemon {
                         node: self.name.clone(),
                         code: event.code.into(),
                         reason: event.text,
+                        flow: None,
+                        rate_bps: None,
                     });
                 }
                 // Not an event: the error line of a daemon that cannot start.

@@ -65,6 +65,8 @@ mod tests {
             node: "1".to_owned(),
             code: kind.decision().unwrap().into(),
             reason: reason.to_owned(),
+            flow: None,
+            rate_bps: None,
         };
         run.decisions = decisions.iter().map(decision).collect();
         run

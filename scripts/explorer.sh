@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Checks and tests of the explorer (crates/report/explorer): types, the committed build, and the page in Chromium.
+# Needs Node.js 18 or newer with npm, Chromium, and the release build.
+set -euo pipefail
+cd "$(dirname "$0")/../crates/report/explorer"
+
+missing() {
+    if [ -n "${FAIRMESH_NO_SKIP:-}" ]; then
+        echo "explorer: $1" >&2
+        exit 1
+    fi
+    echo "explorer: skipped: $1" >&2
+    exit 0
+}
+
+command -v node >/dev/null && command -v npm >/dev/null || missing "Node.js with npm is missing"
+[ "$(node -p 'Number(process.versions.node.split(".")[0]) >= 18')" = true ] || missing "Node.js 18 or newer is needed"
+[ -x "${CHROMIUM:=/usr/bin/chromium}" ] || missing "$CHROMIUM is missing"
+export CHROMIUM
+# Nothing is fetched where the packages of the lock file are there already.
+if ! cmp -s package-lock.json node_modules/.fairmesh-lock; then
+    npm ci --silent --no-audit --no-fund --ignore-scripts || missing "the packages of package-lock.json cannot be fetched"
+    cp package-lock.json node_modules/.fairmesh-lock
+fi
+npm run --silent check
+exec node --test test/
