@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use fairmesh_agent::daemon::http;
 use fairmesh_agent::gateway::config::Config;
 use fairmesh_agent::gateway::governor::Override;
-use fairmesh_agent::gateway::kept::Kept;
+use fairmesh_agent::gateway::kept::SavedState;
 use fairmesh_agent::gateway::peers::{Exchange, Key, MAX_DATAGRAM};
 use fairmesh_agent::gateway::request::Request;
 use fairmesh_agent::gateway::signs::{self, Reader};
@@ -22,8 +22,8 @@ use fairmesh_control::{
     Action, Actions, Class, Event, FlowCounters, FlowHere, Message, Neighbour, Offers, Place,
     Registry, Setting, Site,
 };
-use fairmesh_linux::capture::{Begins, Header, Packet};
-use fairmesh_linux::echo::Answer;
+use fairmesh_linux::capture::{FirstHeader, Header, Packet};
+use fairmesh_linux::echo::EchoReply;
 use fairmesh_linux::link::{Link, route};
 use fairmesh_linux::nft::{counters, foreign, run};
 use fairmesh_linux::tc::htb;
@@ -114,7 +114,7 @@ pub fn gateway(bytes: &[u8]) {
 /// What is kept over a restart: whatever the file says, nothing comes of it that could not have been
 /// set.
 fn state(text: &str) {
-    let Ok(kept) = Kept::read(text) else { return };
+    let Ok(kept) = SavedState::read(text) else { return };
     assert!(kept.layout.is_none_or(|l| l.check().is_ok()));
     for (now, wall) in [(0, 0), (1, 1_800_000_000), (u64::MAX / 4, u64::MAX)] {
         let now = Time::from_nanos(now);
@@ -197,7 +197,7 @@ fn datagram(bytes: &[u8]) {
 /// The first byte selects the first header and the direction; each packet follows its length.
 fn headers(bytes: &[u8]) {
     let Some((&choice, mut rest)) = bytes.split_first() else { return };
-    let begins = if choice & 1 == 0 { Begins::Ethernet } else { Begins::Ip };
+    let begins = if choice & 1 == 0 { FirstHeader::Ethernet } else { FirstHeader::Ip };
     let mut layout = Layout::new(interface("mesh0"), interface("wan0"));
     let all = ["0.0.0.0/0", "::/0"].map(|p| p.parse().expect("a prefix"));
     layout.subscribers.push(fairmesh_linux::Subscriber::new(1, all));
@@ -221,7 +221,7 @@ fn headers(bytes: &[u8]) {
             Some(Packet::Udp(datagram)) => reader.see_datagram(now, &datagram),
             None => assert_eq!(header, None),
         }
-        if let Some(answer) = Answer::read([10, 0, 0, 1].into(), packet, 7) {
+        if let Some(answer) = EchoReply::read([10, 0, 0, 1].into(), packet, 7) {
             reader.probe_answered(now, answer.sequence);
         }
         reader.want_probe(now, 1, [u64::from(length), 0]);

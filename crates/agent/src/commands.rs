@@ -16,7 +16,7 @@ use crate::daemon::store::Store;
 use crate::error::AgentError;
 use crate::gateway::config::{Config, UNMAPPED};
 use crate::gateway::governor::Governor;
-use crate::gateway::preflight::{self, Checked};
+use crate::gateway::preflight::{self, CheckLine};
 use crate::gateway::report::{Status, SubscriberReport};
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::rescue::{Limits, resources};
@@ -156,12 +156,12 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         config.mechanism,
         config.mode.name()
     );
-    let mut lines = vec![Checked::of("configuration", Ok(text))];
+    let mut lines = vec![CheckLine::of("configuration", Ok(text))];
     if let Some(others) = &config.peers {
         let key =
             exchange::read_key(&others.key).map_err(|problem| format!("peers.key: {problem}"));
         let text = key.map(|_| format!("gateway {} of {}", others.number, others.peers.len() + 1));
-        lines.push(Checked::of("other gateways", text));
+        lines.push(CheckLine::of("other gateways", text));
     }
     kernel(&config, &layout, &mut lines);
     lines.extend(preflight::kernel(&config, &layout));
@@ -192,9 +192,9 @@ fn count(subscribers: usize) -> String {
 }
 
 /// Checks the features of the kernel without changing an interface.
-fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
+fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<CheckLine>) {
     let mut add = |what, ok, text: String| {
-        lines.push(Checked::of(what, if ok { Ok(text) } else { Err(text) }));
+        lines.push(CheckLine::of(what, if ok { Ok(text) } else { Err(text) }));
     };
     for (what, interface) in
         [("mesh interface", &config.layout.mesh), ("wired interface", &config.layout.wired)]
@@ -270,7 +270,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let mut plane = HtbShaper::open()?;
     // The file may name other interfaces than those that were shaped.
     let mut store = Store::new(&config.state);
-    let kept = kept::Kept::load(&mut store).unwrap_or_else(|e| {
+    let kept = kept::SavedState::load(&mut store).unwrap_or_else(|e| {
         let file = store.file();
         let _ = writeln!(
             std::io::stderr(),

@@ -17,7 +17,7 @@ use fairmesh_agent::daemon::guard::{self, GuardedRun, Rescue};
 use fairmesh_agent::daemon::journal::{Journal, Level};
 use fairmesh_agent::daemon::lock::{Registry, Resource};
 use fairmesh_agent::daemon::process::Resources;
-use fairmesh_agent::daemon::runtime::{self, Claims, Pulse, Setup, inbox};
+use fairmesh_agent::daemon::runtime::{self, Claims, Heartbeat, Setup, inbox};
 use fairmesh_agent::daemon::service::{Effect, Moment, Service};
 use fairmesh_agent::daemon::socket::{Refusal, Response, ask};
 use fairmesh_agent::daemon::store::Store;
@@ -147,7 +147,7 @@ fn daemon(folder: &Path, port: u16) -> i32 {
         config: folder.join("none"),
         guard: Some(arguments.to_vec()),
         json: false,
-        pulse: Pulse::default(),
+        heartbeat: Heartbeat::default(),
     };
     std::fs::write(effect(folder), "in force").unwrap();
     let (journal, effects) = (Journal::default(), Vec::new());

@@ -26,7 +26,7 @@ const MAX_READ: usize = 64;
 
 /// A reply to an echo request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct EchoReply {
     /// Address of the host that replied.
     pub from: IpAddr,
     /// Sequence number of the request.
@@ -35,16 +35,16 @@ pub struct Answer {
     pub nonce: u64,
 }
 
-impl Answer {
+impl EchoReply {
     /// Reads an ICMP message of a socket with this identifier; `None` for anything but a reply to it.
-    pub fn read(from: IpAddr, message: &[u8], identifier: u16) -> Option<Answer> {
+    pub fn read(from: IpAddr, message: &[u8], identifier: u16) -> Option<EchoReply> {
         let kind = if from.is_ipv4() { ANSWER_V4 } else { ANSWER_V6 };
         let (&[k, 0, _, _, i0, i1, s0, s1], data) = message.split_first_chunk()? else {
             return None;
         };
         let nonce = u64::from_be_bytes(*data.first_chunk()?);
         let ours = k == kind && u16::from_be_bytes([i0, i1]) == identifier;
-        ours.then_some(Answer { from, sequence: u16::from_be_bytes([s0, s1]), nonce })
+        ours.then_some(EchoReply { from, sequence: u16::from_be_bytes([s0, s1]), nonce })
     }
 }
 
@@ -146,7 +146,7 @@ impl Echo {
     ///
     /// # Errors
     /// The interface is gone.
-    pub fn read(&self, mut take: impl FnMut(Answer)) -> Result<(), Error> {
+    pub fn read(&self, mut take: impl FnMut(EchoReply)) -> Result<(), Error> {
         let mut buffer = [0; 256];
         for socket in self.sockets() {
             for _ in 0..MAX_READ {
@@ -156,7 +156,8 @@ impl Echo {
                         let Some(from) = from.as_ref().and_then(address) else { continue };
                         let message =
                             if from.is_ipv4() { without_header(message) } else { Some(message) };
-                        let answer = message.and_then(|m| Answer::read(from, m, self.identifier));
+                        let answer =
+                            message.and_then(|m| EchoReply::read(from, m, self.identifier));
                         answer.into_iter().for_each(&mut take);
                     }
                     Err(nix::Error::EAGAIN | nix::Error::EINTR) => break,
@@ -228,12 +229,12 @@ mod tests {
         for (from, kind) in [("10.1.1.1", 0), ("fd00::1", 129)] {
             let from: IpAddr = from.parse().unwrap();
             let mut message = request(from.is_ipv4(), 0x1234, 7, 99);
-            assert_eq!(Answer::read(from, &message, 0x1234), None, "a request");
+            assert_eq!(EchoReply::read(from, &message, 0x1234), None, "a request");
             message[0] = kind;
-            let answer = Answer::read(from, &message, 0x1234);
-            assert_eq!(answer, Some(Answer { from, sequence: 7, nonce: 99 }));
-            assert_eq!(Answer::read(from, &message, 0x1235), None, "of another program");
-            assert_eq!(Answer::read(from, &message[..12], 0x1234), None, "cut off");
+            let answer = EchoReply::read(from, &message, 0x1234);
+            assert_eq!(answer, Some(EchoReply { from, sequence: 7, nonce: 99 }));
+            assert_eq!(EchoReply::read(from, &message, 0x1235), None, "of another program");
+            assert_eq!(EchoReply::read(from, &message[..12], 0x1234), None, "cut off");
         }
         assert_eq!(without_header(&[0x46; 30]).map(<[u8]>::len), Some(6), "an option");
         assert_eq!(without_header(&[0x41; 30]), None);
@@ -244,8 +245,8 @@ mod tests {
         #[test]
         fn any_message_is_read(bytes: Vec<u8>, identifier: u16) {
             let from = IpAddr::from([10, 0, 0, 1]);
-            let _ = without_header(&bytes).and_then(|m| Answer::read(from, m, identifier));
-            let _ = Answer::read(Ipv6Addr::LOCALHOST.into(), &bytes, identifier);
+            let _ = without_header(&bytes).and_then(|m| EchoReply::read(from, m, identifier));
+            let _ = EchoReply::read(Ipv6Addr::LOCALHOST.into(), &bytes, identifier);
         }
     }
 }

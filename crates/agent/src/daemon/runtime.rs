@@ -137,23 +137,23 @@ pub fn inbox<I>() -> (Inbox<I>, Mailbox<I>) {
 
 /// Heartbeat of a daemon for long calls: its guard and the service manager receive it.
 #[derive(Clone, Debug, Default)]
-pub struct Pulse(Arc<Mutex<Option<Guard>>>);
+pub struct Heartbeat(Arc<Mutex<Option<Guard>>>);
 
-impl Pulse {
+impl Heartbeat {
     fn guard(&self) -> MutexGuard<'_, Option<Guard>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a function that sends a heartbeat once per [`BEAT`] however often it is called.
     pub fn ticker(&self) -> impl FnMut() + Send + 'static {
-        let pulse = self.clone();
+        let heartbeat = self.clone();
         let mut last = Instant::now();
         move || {
             if last.elapsed() < BEAT {
                 return;
             }
             last = Instant::now();
-            if let Some(guard) = pulse.guard().as_mut() {
+            if let Some(guard) = heartbeat.guard().as_mut() {
                 guard.beat_again();
             }
             let _ = notify(false, &[NotifyState::Watchdog]);
@@ -177,7 +177,7 @@ pub struct Setup {
     /// True if events are printed as JSON objects.
     pub json: bool,
     /// Heartbeat, shared with the service.
-    pub pulse: Pulse,
+    pub heartbeat: Heartbeat,
 }
 
 /// A service and its connections to a machine.
@@ -317,24 +317,24 @@ impl<S: Service> Runtime<S> {
     fn start_guard(&mut self) -> io::Result<()> {
         let arguments = self.setup.guard.clone().unwrap_or_default();
         let guard = Guard::start(&arguments, self.service.patience())?;
-        *self.setup.pulse.guard() = Some(guard);
+        *self.setup.heartbeat.guard() = Some(guard);
         Ok(())
     }
 
     /// Sends a heartbeat to the guard, and replaces a guard that does not work.
     fn beat(&mut self) {
         let (at, patience) = (self.at(), self.service.patience());
-        if self.setup.pulse.guard().as_mut().is_some_and(|g| !g.beat(patience)) {
+        if self.setup.heartbeat.guard().as_mut().is_some_and(|g| !g.beat(patience)) {
             self.service.lapsed(at);
         }
-        let watch = self.setup.pulse.guard().as_mut().map_or(Watch::Gone, Guard::watches);
+        let watch = self.setup.heartbeat.guard().as_mut().map_or(Watch::Gone, Guard::watches);
         if watch == Watch::Running {
             return;
         }
         let Some(next) = self.guarded.and_then(|g| g.next(at.now)) else { return };
         self.guarded = Some(next);
         let how = if watch == Watch::Stopped { "is stopped" } else { "has ended" };
-        let useless = self.setup.pulse.guard().take();
+        let useless = self.setup.heartbeat.guard().take();
         if let Some(guard) = useless {
             guard.end();
         }
@@ -372,7 +372,7 @@ impl<S: Service> Runtime<S> {
         self.perform();
         self.print();
         // Held until here: if the service never returns, the guard acts.
-        let guard = self.setup.pulse.guard().take();
+        let guard = self.setup.heartbeat.guard().take();
         if let Some(guard) = guard
             && result.is_ok()
         {

@@ -16,7 +16,7 @@ use crate::gateway::governor::Override;
 
 /// An override with its end by the system's clock.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct KeptOverride {
+pub struct SavedOverride {
     /// Name of the subscriber.
     pub subscriber: String,
     /// "down" or "up".
@@ -32,7 +32,7 @@ pub struct KeptOverride {
     pub left: Option<u64>,
 }
 
-impl KeptOverride {
+impl SavedOverride {
     /// Returns the override at `now` of the daemon's clock and `wall` seconds since 1970.
     ///
     /// `None` for values that no operator can set: another program may have written the file.
@@ -58,23 +58,23 @@ impl KeptOverride {
 /// Stored state.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
-pub struct Kept {
+pub struct SavedState {
     /// Version of this format; other versions are not read.
     pub version: u32,
     /// Class numbers by name.
     pub classes: BTreeMap<String, u16>,
     /// Overrides in force.
-    pub overrides: Vec<KeptOverride>,
+    pub overrides: Vec<SavedOverride>,
     /// Learned rate of the control.
-    pub learned: Option<KeptLearning>,
+    pub learned: Option<SavedRate>,
     /// Place of classes and rules, without subscribers.
     pub layout: Option<Layout>,
 }
 
-impl Kept {
+impl SavedState {
     /// Returns the state as the text of its file.
     pub fn text(&self) -> String {
-        let kept = Kept { version: VERSION, ..self.clone() };
+        let kept = SavedState { version: VERSION, ..self.clone() };
         // Plain data with text as keys can always be serialized.
         serde_json::to_string_pretty(&kept).unwrap_or_default()
     }
@@ -83,16 +83,16 @@ impl Kept {
     ///
     /// # Errors
     /// A file that cannot be read or is refused.
-    pub fn load(store: &mut Store) -> Result<Kept, io::Error> {
-        store.load()?.map_or_else(|| Ok(Kept::default()), |text| Kept::read(&text))
+    pub fn load(store: &mut Store) -> Result<SavedState, io::Error> {
+        store.load()?.map_or_else(|| Ok(SavedState::default()), |text| SavedState::read(&text))
     }
 
     /// Reads the state from the text of its file.
     ///
     /// # Errors
     /// It is invalid, or of another version.
-    pub fn read(text: &str) -> Result<Kept, io::Error> {
-        let mut kept: Kept = serde_json::from_str(text).map_err(io::Error::from)?;
+    pub fn read(text: &str) -> Result<SavedState, io::Error> {
+        let mut kept: SavedState = serde_json::from_str(text).map_err(io::Error::from)?;
         if kept.version != VERSION {
             return Err(io::Error::other(format!("version {} is not {VERSION}", kept.version)));
         }
@@ -104,7 +104,7 @@ impl Kept {
 
 /// Learned rate of a control.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct KeptLearning {
+pub struct SavedRate {
     /// Control with its variants.
     pub control: String,
     /// Rate of all subscribers together, bit/s of IP packets.
@@ -198,7 +198,7 @@ mod tests {
         let now = Time::ZERO + Span::from_secs(7);
         let kept = |subscriber: &str, direction: &str, rate, until| {
             let (subscriber, direction) = (subscriber.to_owned(), direction.to_owned());
-            KeptOverride { subscriber, direction, rate, until, left: None }
+            SavedOverride { subscriber, direction, rate, until, left: None }
         };
         let (direction, value) = kept("a", "up", Some(5_000), 1_060).read(now, 1_000).unwrap();
         assert_eq!((direction, value.rate), (Direction::Up, Some(BitRate(5_000))));
@@ -220,11 +220,11 @@ mod tests {
     #[test]
     fn garbage_and_other_versions_are_refused() {
         for text in ["{", "[]", "{\"version\": 99}", "{\"version\": 1, \"classes\": {\"a\": -1}}"] {
-            assert!(Kept::read(text).is_err(), "{text}");
+            assert!(SavedState::read(text).is_err(), "{text}");
         }
-        let mut kept = Kept::default();
+        let mut kept = SavedState::default();
         kept.classes.insert("alice".into(), 7);
-        assert_eq!(Kept::read(&kept.text()).unwrap().classes, kept.classes);
+        assert_eq!(SavedState::read(&kept.text()).unwrap().classes, kept.classes);
     }
 
     /// The name of its table would be part of a script for `nft`.
@@ -232,10 +232,10 @@ mod tests {
     fn an_invalid_layout_is_dropped() {
         let name = |n: &str| fairmesh_linux::Interface::new(n).unwrap();
         let layout = Layout::new(name("bat0"), name("eth0"));
-        let text = Kept { layout: Some(layout.clone()), ..Kept::default() }.text();
-        assert_eq!(Kept::read(&text).unwrap().layout, Some(layout.clone()));
+        let text = SavedState { layout: Some(layout.clone()), ..SavedState::default() }.text();
+        assert_eq!(SavedState::read(&text).unwrap().layout, Some(layout.clone()));
         let table = format!("\"{}\"", layout.table);
         let text = text.replace(&table, "\"x; flush ruleset\"");
-        assert_eq!(Kept::read(&text).unwrap().layout, None);
+        assert_eq!(SavedState::read(&text).unwrap().layout, None);
     }
 }

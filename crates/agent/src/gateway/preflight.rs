@@ -1,6 +1,6 @@
 //! Requirements of `run`, checked by `check` without changing anything.
 //!
-//! `run` uses the same functions. A line with [`Checked::stops`] keeps it from limiting anything: [`socket`] here and
+//! `run` uses the same functions. A line with [`CheckLine::stops`] keeps it from limiting anything: [`socket`] here and
 //! locks end it, and the conflicts of [`HtbShaper::conflicts`] keep it from installing until they are gone. It logs the
 //! other lines that are not ok as warnings. Traffic flows in either case.
 
@@ -27,7 +27,7 @@ use crate::gateway::sources;
 
 /// One line of `check`.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Checked {
+pub struct CheckLine {
     /// The subject.
     pub what: &'static str,
     /// True if `run` would start and work.
@@ -40,17 +40,17 @@ pub struct Checked {
     pub text: String,
 }
 
-impl Checked {
+impl CheckLine {
     /// Returns a line whose error keeps `run` from limiting anything.
     pub fn of(what: &'static str, result: Result<String, String>) -> Self {
         let stops = result.is_err();
         let (Ok(text) | Err(text)) = result;
-        Checked { what, ok: !stops, stops, text }
+        CheckLine { what, ok: !stops, stops, text }
     }
 
     /// Returns a line whose error is a warning of `run`.
     fn warning(what: &'static str, result: Result<String, String>) -> Self {
-        Checked { stops: false, ..Checked::of(what, result) }
+        CheckLine { stops: false, ..CheckLine::of(what, result) }
     }
 
     /// Returns the line's first word.
@@ -78,11 +78,11 @@ pub fn socket(path: &Path) -> Result<(), SocketPathError> {
 }
 
 /// Checks the folders and files of the daemon.
-pub fn files(config: &Config) -> Vec<Checked> {
+pub fn files(config: &Config) -> Vec<CheckLine> {
     if !nix::unistd::geteuid().is_root() {
         // The daemon runs as another user with other permissions.
         let text = "not checked without root".to_owned();
-        return vec![Checked::of("state", Ok(text))];
+        return vec![CheckLine::of("state", Ok(text))];
     }
     let folder = writable(&config.state);
     let folder = folder.map_err(|e| format!("paths.state: {}: {e}", config.state.display()));
@@ -93,9 +93,9 @@ pub fn files(config: &Config) -> Vec<Checked> {
     });
     let shown = |path: &Path| path.display().to_string();
     vec![
-        Checked::of("state", folder.map(|()| format!("{} is writable", shown(&config.state)))),
-        Checked::of("socket", listen.map(|()| format!("{} is free", shown(&config.socket)))),
-        Checked::of("daemon", living(config)),
+        CheckLine::of("state", folder.map(|()| format!("{} is writable", shown(&config.state)))),
+        CheckLine::of("socket", listen.map(|()| format!("{} is free", shown(&config.socket)))),
+        CheckLine::of("daemon", living(config)),
     ]
 }
 
@@ -174,7 +174,7 @@ fn held(path: &Path) -> bool {
 }
 
 /// Checks the objects that are on the interfaces already, and that the interfaces are not swapped.
-pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
+pub fn kernel(config: &Config, layout: &Layout) -> Vec<CheckLine> {
     let mut lines = Vec::new();
     // A missing interface has a line of its own.
     let there = [layout.mesh.name(), layout.wired.name()]
@@ -190,13 +190,13 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
         let found = plane.conflicts(&Layout { subscribers, ..layout.clone() });
         let none = "no conflicting queue or table".to_owned();
         match found.as_slice() {
-            [] => lines.push(Checked::of("conflicts", Ok(none))),
+            [] => lines.push(CheckLine::of("conflicts", Ok(none))),
             found => lines.extend(found.iter().map(|e| match e {
                 // As for the kernel's features: an unprivileged user may check the rest.
                 Error::NotPermitted { .. } => {
-                    Checked::of("conflicts", Ok(format!("not checked: {e}")))
+                    CheckLine::of("conflicts", Ok(format!("not checked: {e}")))
                 }
-                e => Checked::of("conflicts", Err(e.to_string())),
+                e => CheckLine::of("conflicts", Err(e.to_string())),
             })),
         }
     }
@@ -207,17 +207,17 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
 /// Checks that the interfaces are not swapped.
 ///
 /// Routes change, so only interfaces that are certainly swapped are a conflict.
-pub fn sides(config: &Config) -> Vec<Checked> {
+pub fn sides(config: &Config) -> Vec<CheckLine> {
     let directions = doctor::sides(config).into_iter().filter(|f| f.code == "direction");
     let line = |f: doctor::Finding| match f.verdict {
         Verdict::Wrong => Err(f.text),
         Verdict::Fine | Verdict::Suspicious => Ok(f.text),
     };
-    directions.map(|f| Checked::warning("direction", line(f))).collect()
+    directions.map(|f| CheckLine::warning("direction", line(f))).collect()
 }
 
 /// Checks the sources of subscribers: each is queried once.
-pub fn discovery(config: &Config) -> Vec<Checked> {
+pub fn discovery(config: &Config) -> Vec<CheckLine> {
     let Some(discover) = &config.discover else { return Vec::new() };
     let seen = sources::fetch(discover, config.layout.mesh.name());
     let line = |s: sources::SourceReport| {
@@ -226,7 +226,7 @@ pub fn discovery(config: &Config) -> Vec<Checked> {
             (None, 0) => Err(format!("{}: {}", s.name, s.counts())),
             (None, _) => Ok(format!("{}: {}", s.name, s.counts())),
         };
-        Checked::warning("source", result)
+        CheckLine::warning("source", result)
     };
     seen.sources.into_iter().map(line).collect()
 }

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairmesh_linux::Error;
-use fairmesh_linux::echo::{Answer, Echo};
+use fairmesh_linux::echo::{Echo, EchoReply};
 use fairmesh_units::{Span, Time};
 
 use crate::gateway::headers::Change;
@@ -171,7 +171,7 @@ impl Work {
 
     fn receive(&self) -> Result<(), Error> {
         let now = self.now();
-        self.echo.read(|Answer { from, sequence, nonce }| {
+        self.echo.read(|EchoReply { from, sequence, nonce }| {
             if nonce == self.nonce(from, sequence) {
                 self.reader().probe_answered(now, sequence);
             }

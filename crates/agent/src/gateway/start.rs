@@ -14,13 +14,13 @@ use super::governor::{ClassIds, Governor};
 use super::headers::HeaderThread;
 use super::host::Host;
 use super::journal::Level;
-use super::kept::{Kept, load_config};
+use super::kept::{SavedState, load_config};
 use super::link_rates::LinkRates;
 use super::preflight;
 use super::probes::ProbeThread;
 use super::rescue;
 use super::service::{Gateway, Parts, discovery, links};
-use crate::daemon::runtime::{self, Claims, Pulse, Setup, inbox};
+use crate::daemon::runtime::{self, Claims, Heartbeat, Setup, inbox};
 use crate::daemon::store::Store;
 use crate::daemon::{guard, service::Moment};
 use crate::error::{AgentError, ControlProblem};
@@ -52,14 +52,14 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let claims = Claims::take(&config.socket, &config.state, &resources)?;
     let start = Instant::now();
     let mut store = Store::new(&config.state);
-    let loaded = Kept::load(&mut store);
+    let loaded = SavedState::load(&mut store);
     let kept = loaded.as_ref().ok().cloned().unwrap_or_default();
     let class_ids = ClassIds::new(kept.classes.clone());
     let governor = Governor::new(&config, class_ids, Time::ZERO)
         .map_err(|e| refused(&options.config, &config, e))?;
-    let pulse = Pulse::default();
+    let heartbeat = Heartbeat::default();
     let mut plane = HtbShaper::open()?;
-    plane.on_progress(pulse.ticker());
+    plane.on_progress(heartbeat.ticker());
     plane.limit_wait(PROGRAM_WAIT);
     let mut host = Host::new(plane, governor);
     if let Err(e) = loaded {
@@ -94,7 +94,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         config: options.config.clone(),
         guard: (!options.no_guard).then_some(arguments),
         json: options.json,
-        pulse,
+        heartbeat,
     };
     let file = options.config.clone();
     let parts = Parts {

@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{Begins, SNAP};
+use super::{FirstHeader, SNAP};
 
 /// Ethertypes (IEEE 802, RFC 2516).
 pub(super) const IPV4: u16 = 0x0800;
@@ -130,10 +130,10 @@ fn branch(value: u32, part: &[libc::sock_filter]) -> Program {
 }
 
 /// Returns the program for packets that begin so; with `udp`, some datagrams pass, too.
-pub(super) fn program(begins: Begins, udp: bool) -> Program {
+pub(super) fn program(begins: FirstHeader, udp: bool) -> Program {
     match begins {
-        Begins::Ethernet => typed(12, 2, udp),
-        Begins::Ip => {
+        FirstHeader::Ethernet => typed(12, 2, udp),
+        FirstHeader::Ip => {
             let version = load((libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K) as u16, 4);
             let mut out = vec![load(LOAD_BYTE, 0), version];
             out.extend(branch(4, &ipv4(0, udp)));

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, LinkSlice, TcpSlice, TransportSlice};
 
-use super::Begins;
+use super::FirstHeader;
 use super::filter::{PPP_IPV4, PPP_IPV6, PPPOE_SESSION, QUIC};
 use crate::mac::MacAddr;
 use crate::shaper::Direction;
@@ -80,7 +80,7 @@ impl Header {
     /// Returns `None` without a complete TCP header.
     pub fn read(
         packet: &[u8],
-        begins: Begins,
+        begins: FirstHeader,
         direction: Direction,
         length: u32,
     ) -> Option<Header> {
@@ -97,13 +97,13 @@ impl Packet {
     /// Returns `None` if it is neither TCP nor UDP, or if the header is incomplete.
     pub fn read(
         packet: &[u8],
-        begins: Begins,
+        begins: FirstHeader,
         direction: Direction,
         length: u32,
     ) -> Option<Packet> {
         let mut sliced = match begins {
-            Begins::Ethernet => LaxSlicedPacket::from_ethernet(packet).ok()?,
-            Begins::Ip => LaxSlicedPacket::from_ip(packet).ok()?,
+            FirstHeader::Ethernet => LaxSlicedPacket::from_ethernet(packet).ok()?,
+            FirstHeader::Ip => LaxSlicedPacket::from_ip(packet).ok()?,
         };
         let mac = match (&sliced.link, direction) {
             (Some(LinkSlice::Ethernet2(e)), Direction::Down) => Some(MacAddr(e.destination())),
@@ -282,9 +282,12 @@ mod tests {
     }
 
     fn read(packet: &[u8]) -> Option<Header> {
-        let read = Header::read(packet, Begins::Ethernet, Direction::Up, packet.len() as u32);
+        let read = Header::read(packet, FirstHeader::Ethernet, Direction::Up, packet.len() as u32);
         if read.is_some() {
-            assert!(run(&program(Begins::Ethernet, false), packet) > 0, "the filter keeps it away");
+            assert!(
+                run(&program(FirstHeader::Ethernet, false), packet) > 0,
+                "the filter keeps it away"
+            );
         }
         read
     }
@@ -297,20 +300,20 @@ mod tests {
         assert_eq!((up.seq, up.ack, up.len, up.bytes), (1000, 77, 500, 540));
         assert_eq!(up.mac, Some(MacAddr([2, 0, 0, 0, 0, 7])));
         assert!(up.flags.ack && !up.flags.syn && !up.flags.fin && !up.flags.rst);
-        let down = Header::read(&packet, Begins::Ethernet, Direction::Down, 554).unwrap();
+        let down = Header::read(&packet, FirstHeader::Ethernet, Direction::Down, 554).unwrap();
         assert_eq!(
             (down.near, down.mac),
             ((SERVER.into(), 443), Some(MacAddr([2, 0, 0, 0, 0, 1])))
         );
         // Of the bytes that the kernel cut off only the length is known.
-        let cut = Header::read(&packet[..54], Begins::Ethernet, Direction::Up, 554).unwrap();
+        let cut = Header::read(&packet[..54], FirstHeader::Ethernet, Direction::Up, 554).unwrap();
         assert_eq!(cut, up);
         // Padding does not count, and a packet without an Ethernet header gives the same result.
         let filled = [&ethernet(0)[..], &[0; 6]].concat();
         assert_eq!(read(&filled).unwrap().len, 0);
-        let bare = Header::read(&packet[14..], Begins::Ip, Direction::Up, 540).unwrap();
+        let bare = Header::read(&packet[14..], FirstHeader::Ip, Direction::Up, 540).unwrap();
         assert_eq!(bare, Header { mac: None, ..up });
-        assert!(run(&program(Begins::Ip, false), &packet[14..]) > 0);
+        assert!(run(&program(FirstHeader::Ip, false), &packet[14..]) > 0);
     }
 
     #[test]
@@ -332,7 +335,7 @@ mod tests {
         more[4..6].copy_from_slice(&36u16.to_be_bytes());
         more.splice(40..40, [60, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0]);
         assert_eq!(read(&behind(&[0x86, 0xdd], &more)), Some(Header { bytes: 76, ..six }));
-        assert!(Header::read(&more, Begins::Ip, Direction::Up, 76).is_some());
+        assert!(Header::read(&more, FirstHeader::Ip, Direction::Up, 76).is_some());
     }
 
     #[test]
@@ -372,12 +375,13 @@ mod tests {
             let udp = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4(HOME, SERVER, 64).udp(53, 53);
             udp.write(out, &[0; 40]).unwrap();
         });
-        assert!(read(&udp).is_none() && run(&program(Begins::Ethernet, false), &udp) == 0);
+        assert!(read(&udp).is_none() && run(&program(FirstHeader::Ethernet, false), &udp) == 0);
         // A later fragment has no header, whatever its first bytes are.
         let mut fragment = packet;
         fragment[20..22].copy_from_slice(&100u16.to_be_bytes());
         assert!(
-            read(&fragment).is_none() && run(&program(Begins::Ethernet, false), &fragment) == 0
+            read(&fragment).is_none()
+                && run(&program(FirstHeader::Ethernet, false), &fragment) == 0
         );
     }
 
@@ -401,19 +405,23 @@ mod tests {
                 ((40_000, 5000), 0x60, None),
             ] {
                 let packet = udp(ports, &[first, 1, 2, 3], v6);
-                let read = Packet::read(&packet, Begins::Ethernet, Direction::Up, 60);
+                let read = Packet::read(&packet, FirstHeader::Ethernet, Direction::Up, 60);
                 let Some(Packet::Udp(read)) = read else { panic!("{read:?}") };
                 assert_eq!((read.spin, read.near.1, read.far.1), (spin, ports.0, ports.1));
-                assert!(run(&program(Begins::Ethernet, true), &packet) > 0, "sampled or QUIC");
-                assert_eq!(run(&program(Begins::Ethernet, false), &packet), 0, "not asked for");
+                assert!(run(&program(FirstHeader::Ethernet, true), &packet) > 0, "sampled or QUIC");
+                assert_eq!(
+                    run(&program(FirstHeader::Ethernet, false), &packet),
+                    0,
+                    "not asked for"
+                );
             }
             let empty = udp((40_000, 443), &[], v6);
-            let read = Packet::read(&empty, Begins::Ethernet, Direction::Up, 60);
+            let read = Packet::read(&empty, FirstHeader::Ethernet, Direction::Up, 60);
             assert!(matches!(read, Some(Packet::Udp(Datagram { spin: None, .. }))), "{read:?}");
         }
         let mut fragment = udp((40_000, 443), &[0x40; 50], false);
         fragment[20..22].copy_from_slice(&100u16.to_be_bytes());
-        assert_eq!(run(&program(Begins::Ethernet, true), &fragment), 0);
+        assert_eq!(run(&program(FirstHeader::Ethernet, true), &fragment), 0);
     }
 
     /// A frame whose type names the other version of IP is rejected: the kernel takes it as damaged.
@@ -433,9 +441,10 @@ mod tests {
             (&pppoe(0x57), v4, false),
         ] {
             let frame = behind(kind, packet);
-            let read = Header::read(&frame, Begins::Ethernet, Direction::Up, frame.len() as u32);
+            let read =
+                Header::read(&frame, FirstHeader::Ethernet, Direction::Up, frame.len() as u32);
             assert_eq!(read.is_some(), right, "{kind:x?}");
-            assert_eq!(run(&program(Begins::Ethernet, false), &frame) > 0, right, "{kind:x?}");
+            assert_eq!(run(&program(FirstHeader::Ethernet, false), &frame) > 0, right, "{kind:x?}");
         }
     }
 
@@ -444,7 +453,7 @@ mod tests {
     fn a_packet_above_64_kb_has_the_length_of_the_interface() {
         let mut packet = v6();
         packet[4..6].copy_from_slice(&[0, 0]);
-        let read = Header::read(&packet, Begins::Ip, Direction::Down, 100_060).unwrap();
+        let read = Header::read(&packet, FirstHeader::Ip, Direction::Down, 100_060).unwrap();
         assert_eq!((read.len, read.bytes), (100_000, 100_060));
     }
 
@@ -479,7 +488,7 @@ mod tests {
                 let at = at % packet.len();
                 packet[at] = b;
             }
-            for begins in [Begins::Ethernet, Begins::Ip] {
+            for begins in [FirstHeader::Ethernet, FirstHeader::Ip] {
                 for packet in [&packet[..], packet.get(14..).unwrap_or(&[])] {
                     let through = run(&program(begins, false), packet);
                     let read = Header::read(packet, begins, Direction::Up, length);

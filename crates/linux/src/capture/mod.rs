@@ -36,7 +36,7 @@ const ALL_PROTOCOLS: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 /// First header of the packets of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Begins {
+pub enum FirstHeader {
     /// An Ethernet header.
     Ethernet,
     /// An IP header, as on PPP and TUN.
@@ -45,7 +45,7 @@ pub enum Begins {
 
 /// Counters of a packet socket since the last read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counted {
+pub struct SocketCounters {
     /// Packets that passed the filter, including the lost ones.
     pub packets: u32,
     /// Packets that found the ring full.
@@ -57,7 +57,7 @@ pub struct Counted {
 pub struct Capture {
     ring: Ring,
     socket: OwnedFd,
-    begins: Begins,
+    begins: FirstHeader,
     name: String,
 }
 
@@ -72,7 +72,7 @@ impl Capture {
     pub fn open(link: &Link, bytes: usize, udp: bool) -> Result<Self, Error> {
         let what = || format!("reading TCP headers on {}", link.name);
         let failed = || Error::io(what());
-        let begins = if link.header == 0 { Begins::Ip } else { Begins::Ethernet };
+        let begins = if link.header == 0 { FirstHeader::Ip } else { FirstHeader::Ethernet };
         // No protocol yet: no packet is queued before filter and ring are in place.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket =
@@ -141,7 +141,7 @@ impl Capture {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn counted(&self) -> Result<Counted, Error> {
+    pub fn counted(&self) -> Result<SocketCounters, Error> {
         ring::counted(&self.socket).map_err(|e| self.failed(e))
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::Counted;
+use super::SocketCounters;
 
 /// Bytes of a block: a whole number of pages wherever Linux has pages of at most 64 KB.
 const BLOCK: usize = 1 << 16;
@@ -153,7 +153,7 @@ fn packet(block: &[u8], at: usize) -> Option<(Option<Packet<'_>>, usize)> {
 }
 
 /// Returns the kernel's counters since the last call.
-pub(super) fn counted(socket: &OwnedFd) -> io::Result<Counted> {
+pub(super) fn counted(socket: &OwnedFd) -> io::Result<SocketCounters> {
     let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
     let mut length = size_of_val(&stats) as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes to `stats`.
@@ -169,7 +169,7 @@ pub(super) fn counted(socket: &OwnedFd) -> io::Result<Counted> {
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Counted { packets: stats.tp_packets, lost: stats.tp_drops })
+    Ok(SocketCounters { packets: stats.tp_packets, lost: stats.tp_drops })
 }
 
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {

@@ -9,7 +9,7 @@ use fairmesh_linux::netlink::Netlink;
 use fairmesh_linux::nl80211::{Nl80211, Radio, RadioMode};
 
 use super::ask::Candidate;
-use super::{Chosen, Station, Survey};
+use super::{InterfaceChoice, Station, Survey};
 use crate::gateway::config::Subscriber;
 
 /// Documentation addresses (RFC 5737, RFC 3849): their routes are the default routes.
@@ -25,19 +25,19 @@ pub(super) fn given(
     interface: &Interface,
     survey: &mut Survey,
     option: &str,
-) -> Chosen {
+) -> InterfaceChoice {
     if !links.iter().any(|l| l.name == interface.name()) {
         survey.note("interface", format!("there is no interface {interface} ({option})"));
     }
-    Chosen { interface: interface.clone(), reason: format!("named by {option}") }
+    InterfaceChoice { interface: interface.clone(), reason: format!("named by {option}") }
 }
 
 /// Returns the interface of the default route.
-pub(super) fn uplink(netlink: &mut Netlink, links: &[Link]) -> Option<Chosen> {
+pub(super) fn uplink(netlink: &mut Netlink, links: &[Link]) -> Option<InterfaceChoice> {
     DEFAULT_ROUTE_ADDRESSES.iter().find_map(|address| {
         let link = towards(netlink, links, address.parse().ok()?)?;
         let interface = Interface::new(&link.name).ok()?;
-        Some(Chosen { interface, reason: "the default route leads over it".to_owned() })
+        Some(InterfaceChoice { interface, reason: "the default route leads over it".to_owned() })
     })
 }
 
@@ -87,14 +87,16 @@ pub(super) fn check_mesh(
     if survey.mesh.is_none() {
         let voted = votes.iter().filter(|(name, _)| elsewhere(name)).max_by_key(|(_, n)| **n);
         survey.mesh = match (candidate.interface(), voted) {
-            (Some(interface), _) => Some(Chosen {
+            (Some(interface), _) => Some(InterfaceChoice {
                 interface: interface.clone(),
                 reason: "the source of homes is bound to it".to_owned(),
             }),
-            (None, Some((name, n))) => Interface::new(*name).ok().map(|interface| Chosen {
-                interface,
-                reason: format!("{n} of {asked} homes with routes are reached over it"),
-            }),
+            (None, Some((name, n))) => {
+                Interface::new(*name).ok().map(|interface| InterfaceChoice {
+                    interface,
+                    reason: format!("{n} of {asked} homes with routes are reached over it"),
+                })
+            }
             (None, None) => None,
         };
     }

@@ -56,7 +56,7 @@ pub struct InitOptions {
 
 /// An interface and the reason why it was chosen.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Chosen {
+pub struct InterfaceChoice {
     /// The interface.
     pub interface: Interface,
     /// The reason.
@@ -121,9 +121,9 @@ pub struct ToDo {
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Survey {
     /// Interface to the mesh.
-    pub mesh: Option<Chosen>,
+    pub mesh: Option<InterfaceChoice>,
     /// Interface to the Internet.
-    pub wired: Option<Chosen>,
+    pub wired: Option<InterfaceChoice>,
     /// Source that the configuration names.
     pub source: Option<SourceKind>,
     /// All sources that were asked.

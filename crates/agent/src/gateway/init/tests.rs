@@ -5,8 +5,8 @@ use super::*;
 use crate::gateway::config::Mode;
 use crate::gateway::sources::SourceReport;
 
-fn chosen(name: &str) -> Option<Chosen> {
-    Some(Chosen { interface: Interface::new(name).unwrap(), reason: "a test".into() })
+fn chosen(name: &str) -> Option<InterfaceChoice> {
+    Some(InterfaceChoice { interface: Interface::new(name).unwrap(), reason: "a test".into() })
 }
 
 fn whole() -> Survey {

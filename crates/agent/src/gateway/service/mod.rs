@@ -24,7 +24,7 @@ use super::exchange::PeerSocket;
 use super::headers::HeaderThread;
 use super::host::{Host, Phase};
 use super::journal::{Journal, Level};
-use super::kept::{Kept, KeptLearning, KeptOverride};
+use super::kept::{SavedOverride, SavedRate, SavedState};
 use super::link_rates::LinkRates;
 use super::metrics;
 use super::probes::ProbeThread;
@@ -67,11 +67,11 @@ pub struct Gateway<P> {
     at: Moment,
     effects: Vec<Effect>,
     /// Overrides as they were last stored.
-    overrides: Vec<KeptOverride>,
+    overrides: Vec<SavedOverride>,
     kept_layout: Option<fairmesh_linux::Layout>,
     written: Option<Time>,
     saved: Time,
-    learned: Option<(Time, KeptLearning)>,
+    learned: Option<(Time, SavedRate)>,
     save_failed: bool,
     publish_failed: bool,
     /// Time when the file of the metrics was last written.
@@ -110,7 +110,7 @@ impl<P: Shaper> Gateway<P> {
     }
 
     /// Applies the state of an earlier run; the first effects store it.
-    pub fn begin(&mut self, at: Moment, kept: &Kept) {
+    pub fn begin(&mut self, at: Moment, kept: &SavedState) {
         self.at = at;
         self.host.governor.defer_initial_limits(at.now);
         self.restore(kept);

@@ -10,7 +10,7 @@ use crate::daemon::process::resources;
 use crate::daemon::service::Effect;
 use crate::gateway::governor::{Override, direction_name};
 use crate::gateway::journal::Level;
-use crate::gateway::kept::{Kept, KeptLearning, KeptOverride};
+use crate::gateway::kept::{SavedOverride, SavedRate, SavedState};
 use crate::gateway::sources::excerpt;
 
 /// Interval of the checks for new state to store.
@@ -34,17 +34,17 @@ impl<P: Shaper> Gateway<P> {
         }
         if let Some(rate) = self.host.governor.learned() {
             let control = self.host.governor.mechanism().to_string();
-            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: self.at.wall }));
+            self.learned = Some((now, SavedRate { control, rate: rate.0, at: self.at.wall }));
         }
     }
 
-    fn kept(&self) -> Kept {
+    fn kept(&self) -> SavedState {
         let governor = &self.host.governor;
         let (now, wall) = (self.now(), self.at.wall);
         let classes = governor.class_ids().entries().map(|(n, c)| (n.to_owned(), c)).collect();
         let learned = self.learned.as_ref().map(|(_, l)| l.clone());
         let layout = Some(governor.base_layout());
-        let mut kept = Kept { classes, learned, layout, ..Kept::default() };
+        let mut kept = SavedState { classes, learned, layout, ..SavedState::default() };
         let before: BTreeMap<_, _> = self
             .overrides
             .iter()
@@ -59,7 +59,7 @@ impl<P: Shaper> Gateway<P> {
                 Some(before) if before.until.abs_diff(until) < IGNORED_CHANGE_S => {
                     (*before).clone()
                 }
-                _ => KeptOverride {
+                _ => SavedOverride {
                     subscriber: name.to_owned(),
                     direction: direction.to_owned(),
                     rate,
@@ -100,9 +100,9 @@ impl<P: Shaper> Gateway<P> {
         self.effects.push(Effect::Publish { file, text });
     }
 
-    pub(super) fn restore(&mut self, kept: &Kept) {
+    pub(super) fn restore(&mut self, kept: &SavedState) {
         let (now, wall) = (self.now(), self.at.wall);
-        let same = |l: &&KeptLearning| l.control == self.host.governor.mechanism().to_string();
+        let same = |l: &&SavedRate| l.control == self.host.governor.mechanism().to_string();
         if let Some(l) = kept.learned.as_ref().filter(same)
             && Override::RATES.contains(&l.rate)
             && wall.saturating_sub(l.at) < LEARNED_LIFETIME_S

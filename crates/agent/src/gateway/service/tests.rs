@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use super::*;
-use crate::daemon::runtime::{Message, Pulse, Runtime, Setup, inbox};
+use crate::daemon::runtime::{Heartbeat, Message, Runtime, Setup, inbox};
 use crate::daemon::store::Store;
 use crate::gateway::config::Subscriber;
 use crate::gateway::fake::{Broken, FakeShaper};
@@ -84,7 +84,7 @@ impl Bench {
         std::fs::write(&file, text).unwrap();
         let config = Config::load(&file).unwrap();
         let mut store = Store::new(&config.state);
-        let kept = Kept::load(&mut store).unwrap();
+        let kept = SavedState::load(&mut store).unwrap();
         let governor =
             Governor::new(&config, ClassIds::new(kept.classes.clone()), now.get()).unwrap();
         // Each turn reads datagrams, so nothing waits for messages here.
@@ -111,7 +111,7 @@ impl Bench {
             config: file,
             guard: None,
             json: false,
-            pulse: Pulse::default(),
+            heartbeat: Heartbeat::default(),
         };
         let gateway = Gateway::new(Host::new(plane, governor), config, parts);
         let mut daemon = Runtime::new(gateway, Instant::now(), setup);
@@ -500,7 +500,7 @@ fn overrides_survive_a_calendar_that_jumps() {
         let (subscriber, rate) = ("s1".to_owned(), OverrideRate::Unlimited);
         let seconds = (2 * hour) as f64;
         b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
-        let kept = Kept::load(&mut Store::new(&folder.path().join("state"))).unwrap();
+        let kept = SavedState::load(&mut Store::new(&folder.path().join("state"))).unwrap();
         let mut fresh = Bench::new(tempfile::tempdir().unwrap().path());
         fresh.wall.set(wall);
         fresh.daemon.service.at = fresh.daemon.at();

@@ -40,9 +40,9 @@ fn table(text: &str, key: &'static str) -> Result<Vec<Value>, SourceError> {
 }
 
 /// The main address by each further address of a router (Multiple Interface Declaration, RFC 3626 §5).
-struct Mains(BTreeMap<IpAddr, IpAddr>);
+struct MainAddresses(BTreeMap<IpAddr, IpAddr>);
 
-impl Mains {
+impl MainAddresses {
     fn read(mid: &[Value]) -> Self {
         let one = |v: &Value| match v {
             Value::String(text) => text.parse().ok(),
@@ -59,7 +59,7 @@ impl Mains {
                 mains.entry(alias).or_insert(main);
             }
         }
-        Mains(mains)
+        MainAddresses(mains)
     }
 
     fn of(&self, address: IpAddr) -> IpAddr {
@@ -71,7 +71,7 @@ impl Mains {
 pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Reading, SourceError> {
     let routes = super::json(body(routes))?;
     let routes = routes.get("routes").and_then(Value::as_array).ok_or(SourceError::NoRoutes)?;
-    let mains = Mains::read(&table(mid, "mid")?);
+    let mains = MainAddresses::read(&table(mid, "mid")?);
     let mut out = Nodes::default();
     for entry in routes {
         let Some(net) = net(entry) else {

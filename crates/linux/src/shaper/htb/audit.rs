@@ -38,14 +38,14 @@ struct Counted {
 
 /// State of the audit between two calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct AuditState {
     /// Counters by direction; `None` until the first call.
     counted: [Option<Counted>; 2],
     /// Position in the order of groups at which the next call begins.
     next: usize,
 }
 
-impl Watch {
+impl AuditState {
     /// Discards the counters: those of nftables restart with the rules.
     pub fn restart(&mut self) {
         self.counted = [None; 2];

@@ -129,7 +129,7 @@ struct State {
     generation: Option<u32>,
     /// Rules of other programs that write our classes into packets, as of that generation.
     foreign: Vec<nft::foreign::ForeignRule>,
-    watch: audit::Watch,
+    watch: audit::AuditState,
 }
 
 /// The data plane on HTB and nftables, in the network namespace in which it was opened.
