@@ -23,7 +23,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-lint test-minimum test-dependencies test-example test-kernel test-python test-explorer wheel tested check bench bench-ns3 validate-ns2 clean
+	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-explorer wheel tested check bench bench-ns3 validate-ns2 clean
 
 demo:
 	@scripts/setup.sh build
@@ -56,7 +56,7 @@ ipk: gateway
 
 check:
 	@scripts/setup.sh test
-	+@$(MAKE) --no-print-directory test-lint test-minimum test-dependencies
+	+@$(MAKE) --no-print-directory test-language test-lint test-minimum test-dependencies
 
 test-kernel:
 	@scripts/setup.sh test
@@ -111,6 +111,10 @@ test-lint: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
 	+RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --workspace --no-deps
 	+scripts/purity.sh
 
+# Words, first lines of doc comments, spelling, commit subjects; seconds.
+test-language:
+	scripts/language.sh
+
 # With the oldest Rust that Cargo.toml names; artifacts of their own, since each compiler rebuilds all.
 test-minimum:
 	+@scripts/setup.sh minimum
@@ -126,7 +130,7 @@ test-dependencies:
 	scripts/dependencies.sh
 
 # In the order in which they begin: what others wait for, and what takes longest, first.
-tested: test-programs packages-build test-release test-kernels test-packages test-lint test-minimum test-dependencies test-example test-python test-explorer
+tested: test-programs packages-build test-release test-kernels test-packages test-language test-lint test-minimum test-dependencies test-example test-python test-explorer
 
 # Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
 # Emulation in real time comes last, with the machine for itself.
