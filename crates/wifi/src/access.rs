@@ -5,7 +5,7 @@ use core::fmt;
 use fairmesh_phy::Phy;
 use fairmesh_units::Span;
 
-/// An access category; a later one has priority over an earlier one (IEEE 802.11-2020 Table 10-1).
+/// An access category, in increasing priority (IEEE 802.11-2020 Table 10-1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Access {
     /// AC_BK.
@@ -42,9 +42,8 @@ impl Access {
         }
     }
 
-    /// Returns the user priority of its frames, which is their TID.
-    /// It is the lower of the two that belong to the category, except that best effort has 0 (IEEE 802.11-2020
-    /// Table 10-1).
+    /// Returns the user priority of its frames, which is their TID. It is the lower of the
+    /// category's two, except that best effort has 0 (IEEE 802.11-2020 Table 10-1).
     pub const fn user_priority(self) -> u8 {
         match self {
             Access::Background => 1,
@@ -65,8 +64,9 @@ impl Access {
         }
     }
 
-    /// Returns the category in which Linux sends a packet of this DSCP, 0 to 63 (cfg80211 from 6.8 on).
-    /// The three highest bits are the user priority, except for code points that RFC 8325 §4 maps differently.
+    /// Returns the category that Linux assigns to this DSCP, 0 to 63 (cfg80211 from 6.8 on). The
+    /// three highest bits are the user priority, except for code points that RFC 8325 §4 maps
+    /// differently.
     pub const fn of_dscp(dscp: u8) -> Self {
         Access::of_user_priority(match dscp {
             // AF1x, CS2.
@@ -93,14 +93,14 @@ impl fmt::Display for Access {
 /// Contention parameters of one category.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessParameters {
-    /// Slots from SIFS after the medium until the countdown starts.
-    /// It is at least 2, as for every station but an access point.
+    /// Slots from SIFS after the medium until the countdown starts; at least 2, the minimum for
+    /// stations that are not access points.
     pub aifsn: u32,
     /// Smallest contention window.
     pub cw_min: u32,
     /// Largest contention window.
     pub cw_max: u32,
-    /// Time for which a station may keep the medium that this category has won; zero: one frame.
+    /// TXOP limit; zero: one frame.
     pub txop: Span,
 }
 
@@ -124,15 +124,15 @@ impl Edca {
         Edca::with_txops(phy, [2528, 2528, 4096, 2080])
     }
 
-    /// Returns the parameters that mac80211 sets by default, for example in a mesh.
-    /// They have the TXOP limits of IEEE 802.11-2012 Table 8-105, with one frame for best effort and background.
+    /// Returns the parameters that mac80211 sets by default, for example in a mesh. TXOP limits are
+    /// those of IEEE 802.11-2012 Table 8-105; best effort and background have one frame.
     pub fn linux(phy: &Phy) -> Self {
         Edca::with_txops(phy, [0, 0, 3008, 1504])
     }
 
     fn with_txops(phy: &Phy, us: [u64; Access::COUNT]) -> Self {
         let (min, max) = (phy.timing().cw_min, phy.timing().cw_max);
-        // (n + 1)/2 − 1 of an odd number.
+        // (n + 1)/2 − 1 for odd n.
         let half = |n: u32| n / 2;
         let windows =
             [(7, min, max), (3, min, max), (2, half(min), min), (2, half(half(min)), half(min))];

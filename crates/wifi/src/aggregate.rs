@@ -1,4 +1,4 @@
-//! State that a network of 802.11n, ac or ax needs beside the medium: numbers, windows, disturbances.
+//! State of a medium with 802.11n, ac or ax: sequence numbers, windows and overlaps.
 
 use fairmesh_phy::Phy;
 use fairmesh_phy::frame::QOS_OVERHEAD;
@@ -9,12 +9,12 @@ use crate::amsdu::Bundles;
 use crate::packet::Outgoing;
 use crate::reorder::{NUMBERS, Reorder};
 
-/// State that a network of 802.11n, ac or ax adds to the medium.
+/// State that 802.11n, ac or ax adds to the medium.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregates {
     /// Longest A-MPDU, bytes.
     pub longest: u32,
-    /// Time for which a station may keep the medium; zero: one frame.
+    /// TXOP limit; zero: one frame.
     pub txop: Span,
     /// True if frames are lost by signal-to-noise ratio, not by the capture margin.
     pub noise_decides: bool,
@@ -28,15 +28,15 @@ pub(crate) struct Aggregates {
     pub numbers: Vec<u16>,
     /// Reorder buffers at the receivers, indexed like `numbers`.
     pub reorder: Vec<Reorder>,
-    /// Per station: disturbances of the frame that it is locked on.
+    /// Per station: overlaps of the locked frame with other frames.
     pub disturbed: Vec<Disturbed>,
-    /// Further packets of A-MSDUs, beside the first of each.
+    /// Packets of A-MSDUs, except the first of each.
     pub bundles: Bundles,
     pub offered: Vec<Outgoing>,
-    /// If A-MSDUs are possible: for each offered packet, true if it joined the MPDU before it.
+    /// For each offered packet, true if it joined the previous MPDU; used only with A-MSDUs.
     pub joined: Vec<bool>,
     pub up: Vec<u32>,
-    /// For each MPDU of the frame under examination, true if it is good; not filled if all are.
+    /// For each MPDU of the frame under examination, true if it is good; unused if `all_good`.
     pub good: Vec<bool>,
     pub all_good: bool,
 }
@@ -44,11 +44,11 @@ pub(crate) struct Aggregates {
 /// Intervals in which a locked frame overlapped others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disturbed {
-    /// Start of the present overlap; `None` if there is none.
+    /// Start of the present overlap, if any.
     pub since: Option<u64>,
     /// Past overlaps, from and until, ns.
     pub past: Vec<(u64, u64)>,
-    /// If noise decides: total energy at the station from each of these instants on, ns and aW.
+    /// Total energy at the station from each instant on, ns and aW; used only if `noise_decides`.
     pub levels: Vec<(u64, u64)>,
 }
 
@@ -102,7 +102,7 @@ impl Aggregates {
         next
     }
 
-    /// Notes that a station locks on a frame that has this limit, together with this energy.
+    /// Records that a station locks on a frame with this limit while the medium has this energy.
     #[inline]
     pub fn locked(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];
@@ -114,7 +114,7 @@ impl Aggregates {
         }
     }
 
-    /// Notes that the energy around a locked frame has changed.
+    /// Records a change of the energy around a locked frame.
     #[inline]
     pub fn energy(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];

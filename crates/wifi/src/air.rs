@@ -26,7 +26,7 @@ use crate::upper::Upper;
 /// Table 16-4 allows aCCATime up to 15 µs; ns-3 uses 4 µs).
 const CCA_TIME: Span = Span::from_micros(4);
 
-/// Inputs from which the medium is built.
+/// Inputs of [`Air::new`].
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
     /// The stations' stable names, from which their random streams derive.
@@ -57,28 +57,28 @@ pub struct Air {
     pub(crate) phy: Phy,
     pub(crate) rts_threshold: u32,
     pub(crate) llc_bytes: u32,
-    /// True if the rules of ns-2 hold.
+    /// True if ns-2's rules are in force instead of the standard's.
     pub(crate) ns2: bool,
-    /// Rules of ns-2 in force; none without `ns2`.
+    /// ns-2 rules in force; none unless `ns2`.
     pub(crate) rules: Ns2Rules,
-    /// True while a station takes a packet that a reception has brought.
+    /// True while a station takes the packet that a reception delivered.
     pub(crate) relays: bool,
-    /// Capture margin as a power ratio; with the rules of ns-2 only.
+    /// Capture margin as a power ratio; used with the ns-2 rules only.
     pub(crate) capture: f64,
-    /// Exclusive upper bound of a backoff draw with the rules of ns-2, less the contention window.
+    /// Exclusive upper bound of a backoff draw minus the contention window, with the ns-2 rules.
     pub(crate) draw_above: u32,
     pub(crate) stations: Vec<Station>,
     pub(crate) wakes: Deadlines,
     pub(crate) on_air: Vec<Transmission>,
     pub(crate) service: Vec<Service>,
-    /// MPDUs that the MAC has finished, and numbers given up, while they are reported.
+    /// Scratch lists: MPDUs that the MAC has finished, and sequence numbers given up.
     pub(crate) done: Vec<Mpdu>,
     pub(crate) gone: Vec<u16>,
     /// State for 802.11n, ac and ax.
     pub(crate) aggregates: Option<Aggregates>,
     /// State of access categories, if stations have several.
     pub(crate) categories: Option<Categories>,
-    /// MPDUs of the frame that is being reported.
+    /// Scratch list: MPDUs of the frame being reported.
     told: Vec<OnAirMpdu>,
     pub(crate) neighbours: Neighbours,
     pub(crate) backoff_rng: Vec<Stream>,
@@ -99,7 +99,7 @@ pub struct Air {
     fingerprint: u64,
 }
 
-/// Value that is not a sequence number.
+/// Initial value of `last_sequence`; not a sequence number.
 const NO_SEQUENCE: u16 = u16::MAX;
 
 impl Air {
@@ -114,7 +114,7 @@ impl Air {
             _ => None,
         };
         let (ns2, rules) = (rules.is_some(), rules.unwrap_or_default());
-        // A preamble too weak to decode is not found by a receiver of 802.11n, ac or ax.
+        // A receiver of 802.11n, ac or ax does not detect a preamble that is too weak to decode.
         let reception = match mac.reception {
             Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
             rule => rule,
@@ -181,7 +181,7 @@ impl Air {
             .iter()
             .map(|n| (n.clone(), Stream::new(seed, &format!("noise/{}", n.name))))
             .collect();
-        // Only frames of 802.11n, ac and ax have a TID.
+        // Only frames of 802.11n, ac and ax carry a TID.
         let edca = mac.edca.filter(|_| phy.as_modern().is_some());
         let categories = edca.map(|edca| {
             let rngs = &mut backoff_rng;
@@ -240,7 +240,7 @@ impl Air {
         self.neighbours.find(from.0, to.0).map(|i| LinkId(i as u32))
     }
 
-    /// Changes the data rate of a link from the next attempt on. Rate adaptation starts again.
+    /// Fixes the data rate of a link from the next attempt on, without rate adaptation.
     pub fn set_rate(&mut self, link: LinkId, rate: Rate) {
         self.adapters[link.0 as usize] = Adapter::Fixed(rate);
     }
@@ -261,7 +261,7 @@ impl Air {
             c.count_down(i, s, now, &self.t);
         }
         if s.lock_from != NOBODY {
-            // A SIFS response is sent whatever arrives: that reception is abandoned.
+            // A SIFS response is sent regardless of the medium: the reception is abandoned.
             self.rx_total[i] += s.received(now);
             if U::NS2 && self.rules.own_frame {
                 (s.doomed, s.too_weak, s.noticed) = (true, true, false);
@@ -299,7 +299,7 @@ impl Air {
             if s.lock_from != NOBODY {
                 s.after_lock = s.after_lock.max(end);
                 if arrival <= s.lock_at + t.cca && n.power > s.lock_power && n.lockable() {
-                    // Of frames that begin almost together the strongest is received.
+                    // Of frames that start within the detection time, the strongest is received.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
                     if U::TODAY
@@ -324,7 +324,7 @@ impl Air {
             let wake = self.wakes.get(r).as_nanos();
             let noticed = arrival + t.cca;
             if s.tx_end > arrival || (wake <= noticed && s.transmits_at(wake)) {
-                // The station cannot receive: it transmits, or is about to.
+                // The station cannot receive: it is transmitting or about to transmit.
                 if U::EDCA
                     && s.tx_end <= arrival
                     && let Some(c) = &mut self.categories

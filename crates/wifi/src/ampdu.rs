@@ -1,8 +1,9 @@
-//! Aggregation: the MPDUs that a frame carries, those that arrive, and the effect of a block acknowledgement.
+//! A-MPDU aggregation: assembly, reception and the effect of block acknowledgements.
 //!
-//! Retransmissions go before new MPDUs, all for one receiver: the MPDUs left from a partly received frame
-//! are older than anything in the queue. The window is therefore held by the sender's list
-//! (IEEE 802.11-2020 §10.25.6), and a bitmap states which of its MPDUs the receiver has.
+//! Retransmissions precede new MPDUs, and all MPDUs of a frame have one receiver: those left from a
+//! partly received frame are older than any queued packet. The sender's list therefore is the
+//! transmit window (IEEE 802.11-2020 §10.25.6), and a bitmap marks the MPDUs of the list that the
+//! receiver has.
 
 use fairmesh_phy::frame::{DELIMITER, QOS_OVERHEAD, extended_ampdu, extended_amsdu};
 use fairmesh_phy::{Modulation, Rate};
@@ -19,8 +20,8 @@ use crate::reorder::NUMBERS;
 use crate::station::NEVER;
 use crate::upper::Upper;
 
-/// Part of a preamble in which a disturbance that has ended does no harm, ns.
-/// The receiver searches for the frame until then.
+/// Initial part of a preamble in which an overlap that ends is harmless, ns: the receiver still
+/// searches for the frame.
 const SEARCH: u64 = 4_000;
 
 impl Air {
@@ -41,9 +42,9 @@ impl Air {
         self.gather(station, now, upper);
     }
 
-    /// Returns true if the station keeps the medium after a successful exchange.
-    /// Then the next exchange fits into the time that the station has won, and follows after SIFS
-    /// (IEEE 802.11-2020 §10.23.2.8).
+    /// Returns true if the station continues its TXOP after a successful exchange. The next
+    /// exchange must fit into the rest of the TXOP; it follows after SIFS (IEEE 802.11-2020
+    /// §10.23.2.8).
     pub(crate) fn keeps_the_medium<U: Upper>(
         &mut self,
         station: u32,
@@ -69,7 +70,7 @@ impl Air {
         if mpdus > 1 { response.block_ack } else { response.ack }
     }
 
-    /// Returns the longest PSDU whose exchange, begun at `now`, ends within the time that the station has won.
+    /// Returns the longest PSDU whose exchange, started at `now`, ends within the TXOP.
     fn longest(&self, i: usize, now: u64) -> u32 {
         let (rate, end) = (self.service[i].rate, self.stations[i].txop_end);
         let r = self.phy.response(rate);
@@ -101,7 +102,7 @@ impl Air {
             }
             return;
         }
-        // Without A-MPDUs there may still be A-MSDUs.
+        // A-MSDUs are possible without A-MPDUs.
         let most_bytes = if a.longest > 0 { a.longest.min(longest) } else { longest };
         let most = a.window;
         let opening = first.sequence;
@@ -273,13 +274,13 @@ impl Air {
             });
         }
         self.pass_up(from, to, now, &mut up, upper);
-        // The MPDUs of an aggregate have arrived one by one while the medium was busy with it; a single
-        // one arrives at the frame's very end.
+        // The MPDUs of an aggregate arrive one by one while it keeps the medium busy; a single MPDU
+        // arrives at the end of its frame.
         self.take_next(to, now, count > 1, upper);
     }
 
-    /// Releases MPDUs of an unanswered frame, or those that a block acknowledgement covers.
-    /// MPDUs that it does not acknowledge stay, before new ones.
+    /// Releases the MPDUs of an unanswered frame, or those that a block acknowledgement covers.
+    /// MPDUs that it does not acknowledge stay in the list, before new ones.
     pub(crate) fn release_many<U: Upper>(
         &mut self,
         station: u32,
@@ -321,8 +322,8 @@ impl Air {
         self.done = done;
     }
 
-    /// Releases the receiver's window from numbers that a sender has given up.
-    /// The receiver is notified at once and without a frame.
+    /// Moves the receiver's window past numbers that the sender has given up. The receiver learns
+    /// this immediately and without a frame.
     pub(crate) fn skip<U: Upper>(
         &mut self,
         from: u32,
@@ -379,7 +380,7 @@ impl Air {
         BlockAck { first, bitmap }
     }
 
-    /// Notifies an overhearing station of the good MPDUs of a frame.
+    /// Reports the good MPDUs of a frame to an overhearing station.
     pub(crate) fn overhear<U: Upper>(&mut self, from: u32, to: u32, now: u64, upper: &mut U) {
         let count = self.service[from as usize].aggregate;
         for k in 0..count {

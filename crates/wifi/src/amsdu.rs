@@ -1,5 +1,5 @@
-//! A-MSDUs: several packets for one receiver in one MPDU, delivered or lost together
-//! (IEEE 802.11-2020 §9.3.2.2 and §10.11).
+//! A-MSDUs: several packets for one receiver in one MPDU, delivered or lost together (IEEE
+//! 802.11-2020 §9.3.2.2 and §10.11).
 
 use fairmesh_phy::Modern;
 use fairmesh_phy::frame::{QOS_OVERHEAD, SUBFRAME_HEADER};
@@ -8,8 +8,8 @@ use crate::mpdu::Mpdu;
 use crate::packet::Outgoing;
 use crate::reorder::NUMBERS;
 
-/// Mask of the sequence numbers that are distinguished: as many as the largest block acknowledgement window.
-/// An entry of a number is obsolete when the number is used again.
+/// Mask of sequence numbers that have separate entries: the largest block acknowledgement window.
+/// An entry becomes obsolete when its number is reused.
 const NUMBERS_APART: u16 = 255;
 
 /// A packet of an A-MSDU.
@@ -27,7 +27,7 @@ pub(crate) struct Bundles {
     pub longest: u32,
     /// Longest MPDU that holds one, bytes.
     pub mpdu: u32,
-    /// Per link (and category), by the last bits of the MPDU's number; empty until it is needed.
+    /// Per link (and category), by the low bits of the MPDU's number; allocated on first use.
     rest: Vec<Vec<Vec<Msdu>>>,
 }
 
@@ -69,13 +69,13 @@ impl Bundles {
 }
 
 impl Mpdu {
-    /// Returns the length of its body, counted as an A-MSDU even if it holds one packet.
+    /// Returns the length of its body, counted as an A-MSDU even with one packet.
     pub fn body(&self) -> u32 {
         let carried = self.bytes - QOS_OVERHEAD;
         if self.bundled { carried } else { SUBFRAME_HEADER + carried }
     }
 
-    /// Returns true if packets may still join: it was never sent, and no RTS was sent for it.
+    /// Returns true if packets may still join: neither the MPDU nor an RTS for it was sent.
     pub fn is_open(&self) -> bool {
         self.data_attempts == 0 && self.rts_attempts == 0
     }

@@ -4,28 +4,28 @@ use fairmesh_phy::frame::{QOS_OVERHEAD, SUBFRAME_HEADER, extended_ampdu, extende
 
 use crate::packet::Outgoing;
 
-/// Packets for one frame, as the layer above offers them.
+/// Packets for one frame, offered by the layer above.
 #[derive(Debug)]
 pub struct Batch<'a> {
     pub(crate) taken: &'a mut Vec<Outgoing>,
-    /// Bytes that each MPDU has beside its packet.
+    /// Bytes of each MPDU except its packet.
     pub(crate) overhead: u32,
     /// Length of the A-MPDU so far, without padding at its end.
     pub(crate) bytes: u32,
     pub(crate) most_bytes: u32,
-    /// Number of further MPDUs possible.
+    /// Number of further MPDUs that fit.
     pub(crate) room: usize,
     /// State of the last MPDU, if A-MSDUs are possible.
     pub(crate) joining: Option<Joining<'a>>,
 }
 
-/// The MPDU at the end of a frame, which more packets may join.
+/// The last MPDU of a frame, which further packets may join.
 #[derive(Debug)]
 pub(crate) struct Joining<'a> {
-    /// Longest A-MSDU, and longest MPDU that has one.
+    /// Longest A-MSDU, and longest MPDU that carries one.
     pub longest: u32,
     pub mpdu: u32,
-    /// Length of its body as an A-MSDU; `None`: no packet may join it.
+    /// Length of its body as an A-MSDU; `None` if no packet may join.
     pub body: Option<u32>,
     /// Length of the A-MPDU before it.
     pub before: u32,
@@ -53,8 +53,8 @@ impl Batch<'_> {
         self.room -= 1;
     }
 
-    /// Returns the A-MSDU and total lengths with a packet of this size in the last MPDU.
-    /// `None` if it has no room (IEEE 802.11-2020 §10.11).
+    /// Returns the A-MSDU and total lengths if a packet of this size joins the last MPDU; `None` if
+    /// it does not fit (IEEE 802.11-2020 §10.11).
     fn join(&self, j: &Joining<'_>, bytes: u32) -> Option<(u32, u32)> {
         let body = extended_amsdu(j.body?, bytes + self.overhead - QOS_OVERHEAD);
         let mpdu = body + QOS_OVERHEAD;
@@ -62,7 +62,7 @@ impl Batch<'_> {
         (body <= j.longest && mpdu <= j.mpdu && whole <= self.most_bytes).then_some((body, whole))
     }
 
-    /// Adds a packet to the last MPDU, or lets it begin the next; returns true if it joined.
+    /// Adds a packet to the last MPDU or starts the next one; returns true if it joined.
     #[cold]
     fn joins(&mut self, bytes: u32) -> bool {
         let found = self.joining.as_ref().and_then(|j| self.join(j, bytes));

@@ -1,8 +1,8 @@
-//! A station's four contenders.
+//! The four contenders of a station.
 //!
-//! All contenders share one medium, so they differ by window, slots, AIFS and pending packets. The *active* one (at
-//! hand) has its state in [`Station`] and [`Service`], where exchanges find it; the others are parked here. They are
-//! exchanged only while no exchange runs.
+//! They share one medium and differ in window, slots, AIFS and queued packets. The state of the
+//! *active* one is in [`Station`] and [`Service`], where exchanges use it; the others are parked
+//! here. Contenders are switched only while no exchange runs.
 
 use fairmesh_phy::Rate;
 use fairmesh_units::Stream;
@@ -11,7 +11,7 @@ use crate::access::{Access, AccessParameters, Edca};
 use crate::mpdu::Service;
 use crate::station::{Intervals, Phase, Station};
 
-/// State that the stations of a medium with access categories have beside [`Station`].
+/// State that access categories add to the stations of a medium.
 #[derive(Clone, Debug)]
 pub(crate) struct Categories {
     pub edca: Edca,
@@ -26,13 +26,14 @@ pub(crate) struct Categories {
 #[derive(Clone, Debug)]
 pub(crate) struct Contenders {
     pub at_hand: Access,
-    /// Bit set of categories whose countdowns end before a new transmission is detected: they collide with it.
+    /// Bit set of categories whose countdowns end before a new transmission is detected; they
+    /// collide with it.
     committed: u8,
-    /// Parked contenders; the entry of the category at hand has no meaning.
+    /// Parked contenders; the entry of the active category is unused.
     pub parked: [Contender; Access::COUNT],
 }
 
-/// State of a category that is not at hand.
+/// State of a parked category.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub service: Service,
@@ -45,7 +46,7 @@ pub(crate) struct Contender {
 }
 
 impl Categories {
-    /// Builds the state with best effort at hand; the others draw their first backoff.
+    /// Builds the state with best effort active; the others draw their first backoff.
     pub fn new(
         edca: Edca,
         t: &Intervals,
@@ -83,13 +84,14 @@ impl Categories {
         self.at[station].at_hand
     }
 
-    /// Returns the index of a link's numbers in the category that its sender has at hand: each has its own TID.
+    /// Returns the index of a link's sequence numbers in its sender's active category: each
+    /// category has its own TID.
     #[inline]
     pub fn place(&self, sender: usize, link: usize) -> usize {
         link + self.links * self.at[sender].at_hand.index()
     }
 
-    /// Returns the contention parameters of the category at hand.
+    /// Returns the contention parameters of the active category.
     #[inline]
     pub fn parameters(&self, station: usize) -> &AccessParameters {
         self.edca.of(self.at[station].at_hand)
@@ -100,16 +102,17 @@ impl Categories {
         self.at[i].parked[access].backoff_from.max(clear + u64::from(self.aifs[access]))
     }
 
-    /// Returns the parked categories; each with true if it has something to send.
+    /// Returns the parked categories, each with true if it has a packet to send.
     fn others(&self, i: usize) -> impl Iterator<Item = (usize, bool)> + '_ {
         let c = &self.at[i];
         let others = (0..Access::COUNT).filter(move |&a| a != c.at_hand.index());
         others.map(|a| (a, !c.parked[a].service.mpdus.is_empty()))
     }
 
-    /// Counts down the parked categories of a station, as [`Station::count_down`] does the one at hand.
+    /// Counts down the parked categories of a station, as [`Station::count_down`] does for the
+    /// active one.
     pub fn count_down(&mut self, i: usize, s: &Station, now: u64, t: &Intervals) {
-        // A station without a radio has none.
+        // Interferers have no categories.
         if i >= self.at.len() {
             return;
         }
@@ -126,7 +129,8 @@ impl Categories {
         }
     }
 
-    /// Returns the bit set of categories whose countdowns are over at `now`, even without something to send.
+    /// Returns the bit set of categories whose countdowns have ended by `now`, even without a
+    /// packet.
     fn over(&self, i: usize, s: &Station, now: u64, t: &Intervals) -> u8 {
         let clear = s.clear();
         let over = |a: &usize| {
@@ -139,7 +143,8 @@ impl Categories {
         (0..Access::COUNT).filter(over).fold(0, |bits, a| bits | 1 << a)
     }
 
-    /// Fixes the action at a station's wake, since a frame has begun that it does not detect before.
+    /// Fixes the action at a station's wake, because a frame has begun that it will not detect
+    /// before.
     pub fn commit(&mut self, i: usize, s: &Station, wake: u64, t: &Intervals) {
         if i < self.at.len() && s.phase == Phase::Contending && !self.is_committed(i) {
             self.at[i].committed = self.over(i, s, wake, t);
@@ -150,7 +155,7 @@ impl Categories {
         self.at[i].committed != 0
     }
 
-    /// Returns the categories whose countdowns are over.
+    /// Returns the categories whose countdowns have ended.
     pub fn due(&mut self, i: usize, s: &Station, now: u64, t: &Intervals) -> [bool; Access::COUNT] {
         let bits = match core::mem::take(&mut self.at[i].committed) {
             0 => self.over(i, s, now, t),
@@ -159,7 +164,8 @@ impl Categories {
         core::array::from_fn(|a| bits & 1 << a != 0)
     }
 
-    /// Returns the instant of a station's next own action, of any category; `own` is in the service at hand.
+    /// Returns the instant of a station's next own action, of any category; `own`: the active
+    /// category has a packet.
     pub fn wake_at(&self, i: usize, s: &Station, own: bool, t: &Intervals) -> u64 {
         if s.phase != Phase::Contending {
             return s.wake_at(t);
@@ -175,7 +181,7 @@ impl Categories {
         first.min(s.answer_at)
     }
 
-    /// Makes a category the one at hand and parks the former.
+    /// Activates a category and parks the former one.
     pub fn switch(&mut self, i: usize, to: Access, s: &mut Station, service: &mut Service) {
         let c = &mut self.at[i];
         if c.at_hand == to {

@@ -5,16 +5,16 @@ use fairmesh_units::{Decibel, Power, Span, Time};
 
 use crate::access::Edca;
 
-/// Treatment of several simultaneous frames by a receiver.
+/// Rule for the treatment of simultaneous frames by a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reception {
-    /// Locks on the first frame at or above the carrier-sense threshold, even a weaker one than decodable.
-    /// A locked frame that fails, for any reason, causes EIFS.
+    /// Locks on the first frame at or above the carrier-sense threshold, even if it is too weak to
+    /// decode. A locked frame that fails, for any reason, causes EIFS.
     Ns2,
     /// Locks only on frames strong enough to decode; weaker ones are energy.
     Sinr,
-    /// As `Ns2` over two flat power levels less than the capture margin apart.
-    /// Any overlap therefore destroys a frame.
+    /// As `Ns2`, with two flat power levels less than the capture margin apart: any overlap
+    /// destroys a frame.
     NoCapture,
 }
 
@@ -28,16 +28,17 @@ pub enum MacRules {
     Ns2(Ns2Rules),
 }
 
-/// The rules of ns-2.35 that are in force; in place of the others stand the standard's.
+/// Rules of ns-2.35 in force; the standard's apply in place of the others.
 ///
-/// `crates/wifi/src/ns2.rs` describes each by its number. Its rule 7, on RTS/CTS, is always in force.
+/// `crates/wifi/src/ns2.rs` describes each by its number. Its rule 7, on RTS/CTS, is always in
+/// force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ns2Rules {
     /// Rule 1: an undecodable frame sets the NAV to EIFS, and a DIFS follows.
     pub deferral: bool,
     /// Rule 2: a frame beside a stronger one in reception sets the NAV.
     pub capture_nav: bool,
-    /// Rule 2: a frame is compared with the one in reception and with no other.
+    /// Rule 2: a frame is compared only with the one in reception.
     pub pairwise: bool,
     /// Rule 2: a collision lasts as long as its longest frame.
     pub collision: bool,
@@ -47,11 +48,11 @@ pub struct Ns2Rules {
     pub carrier_sense: bool,
     /// Rule 5: a backoff is drawn from 0 to CW − 1.
     pub window: bool,
-    /// Rule 5: a packet that a reception has brought draws a backoff.
+    /// Rule 5: a packet delivered by a reception draws a backoff.
     pub relay_backoff: bool,
     /// Rule 5: any other packet that finds the medium idle draws a backoff.
     pub idle_backoff: bool,
-    /// Rule 6: an answer is awaited for its airtime.
+    /// Rule 6: the timeout for a response is its airtime.
     pub timeout: bool,
 }
 
@@ -76,12 +77,12 @@ impl Ns2Rules {
     }
 }
 
-/// The MAC's settings, the same for every station.
+/// MAC settings, equal for all stations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MacConfig {
     /// Timing and rates.
     pub phy: Phy,
-    /// Data rate if the rate is fixed and a link has none of its own.
+    /// Data rate of links without one of their own, if the rate is fixed.
     pub rate: Rate,
     /// MPDU length from which data frames are preceded by RTS/CTS, bytes with header and FCS.
     /// `None`: never. 0: every unicast frame.
@@ -92,12 +93,12 @@ pub struct MacConfig {
     pub reception: Reception,
     /// Deferral, capture, backoff and timeouts: the standard's, or those of ns-2.
     pub rules: MacRules,
-    /// A locked frame survives while its power is at least this much above the sum of all others.
+    /// Capture margin: a locked frame survives while its power exceeds the sum of all others by at
+    /// least this much.
     pub capture: Decibel,
     /// Rule by which the data rate of each link is chosen.
     pub adaptation: Adaptation,
-    /// Time for which a station that has won the medium may keep it, with 802.11n, ac and ax; zero: one
-    /// frame.
+    /// TXOP limit with 802.11n, ac and ax; zero: one frame.
     pub txop: Span,
     /// Parameters of the four access categories, with 802.11n, ac and ax; `None`: best effort alone.
     /// Their TXOP limits have priority over `txop`.

@@ -1,4 +1,4 @@
-//! Counters of a driver.
+//! MAC counters, as a driver keeps them.
 
 use fairmesh_units::Span;
 
@@ -21,7 +21,7 @@ pub struct MacCounters {
     pub broadcast: u64,
     /// Own RTS and data frames that got no response in time.
     pub timeouts: u64,
-    /// Frames that lost the medium to a higher category of their own station.
+    /// Frames that lost an internal collision to a higher category of the same station.
     pub internal_collisions: u64,
     /// Packets dropped after the retry limit.
     pub gave_up: u64,
@@ -29,7 +29,7 @@ pub struct MacCounters {
     pub collided: u64,
     /// Frames lost to the error process of their link.
     pub errored: u64,
-    /// MPDUs lost from A-MPDUs that were locked on, whatever their receiver.
+    /// MPDUs lost from locked A-MPDUs, for any receiver.
     pub mpdus_missed: u64,
     /// Duplicates received and not passed up.
     pub duplicates: u64,
@@ -42,11 +42,10 @@ pub struct MacCounters {
 pub struct ChannelTime {
     /// Total time so far.
     pub active: Span,
-    /// Time with energy of others on the medium while the station was not transmitting.
+    /// Time with energy of other stations on the medium while the station was not transmitting.
     pub busy: Span,
-    /// Time receiving: locked on a frame whose beginning stood out, as a card's own counter runs.
-    /// It counts for any receiver and any outcome. Other energy, and the time by which one frame outlasts another, is
-    /// busy only.
+    /// Time locked on a frame that hardware detects, for any receiver and any outcome. Other
+    /// energy, and the time by which one frame outlasts another, counts as `busy` only.
     pub receive: Span,
     /// Time transmitting.
     pub transmit: Span,

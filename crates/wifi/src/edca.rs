@@ -1,4 +1,5 @@
-//! EDCA's additions to the backoff (IEEE 802.11-2020 §10.23.2): the category of [`crate::categories`] at hand.
+//! EDCA's additions to the backoff (IEEE 802.11-2020 §10.23.2), for the active category of
+//! [`crate::categories`].
 
 use fairmesh_units::{NodeId, Time};
 
@@ -8,7 +9,7 @@ use crate::station::Phase;
 use crate::upper::Upper;
 
 impl Air {
-    /// Returns the category that a station has at hand; best effort if there are no categories.
+    /// Returns a station's active category; best effort without categories.
     #[inline]
     pub(crate) fn access_of<U: Upper>(&self, station: u32) -> Access {
         match &self.categories {
@@ -28,7 +29,7 @@ impl Air {
         }
     }
 
-    /// Returns the smallest contention window of a station's category at hand.
+    /// Returns the smallest contention window of a station's active category.
     #[inline]
     pub(crate) fn cw_min<U: Upper>(&self, station: u32) -> u32 {
         match &self.categories {
@@ -37,7 +38,7 @@ impl Air {
         }
     }
 
-    /// Returns the contention window of that category after one more failure.
+    /// Returns the contention window of the active category after one more failure.
     #[inline]
     pub(crate) fn next_cw<U: Upper>(&self, station: u32, cw: u32) -> u32 {
         match &self.categories {
@@ -63,8 +64,8 @@ impl Air {
         !service.mpdus.is_empty()
     }
 
-    /// Lets every category without a packet in hand take its next packet and contend.
-    /// Does nothing while an exchange runs. `busy`: true if the medium was busy when the packets came.
+    /// Lets each category without a packet in hand take its next packet and contend. No effect
+    /// while an exchange runs. `busy`: true if the medium was busy when the packets arrived.
     pub(crate) fn take_each<U: Upper>(
         &mut self,
         station: u32,
@@ -97,9 +98,8 @@ impl Air {
         }
     }
 
-    /// Resolves the end of the countdown of one or several categories.
-    /// The highest is put at hand to send; each other acts as if its frame had collided (IEEE 802.11-2020 §10.23.2.4,
-    /// §10.23.2.12.1).
+    /// Resolves the end of the countdown of one or several categories. The highest one sends; each
+    /// other acts as if its frame had collided (IEEE 802.11-2020 §10.23.2.4, §10.23.2.12.1).
     pub(crate) fn resolve<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let Some(c) = &mut self.categories else { return };
@@ -114,7 +114,7 @@ impl Air {
         self.stations[i].phase = Phase::Contending;
     }
 
-    /// Handles an internal collision: the category at hand has lost the medium to a higher one of its station.
+    /// Handles an internal collision that the active category has lost to a higher one.
     fn collide_inside<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         self.counters[i].internal_collisions += 1;
@@ -128,7 +128,7 @@ impl Air {
             s.short_retries >= limits.short_retry_limit
         };
         if gives_up {
-            // The remaining MPDUs of a partly acknowledged frame are the frame from here on.
+            // The remaining MPDUs of a partly acknowledged frame form the new frame.
             v.aggregate = v.aggregate.clamp(1, v.mpdus.len());
             self.counters[i].gave_up += self.packets_in_hand::<U>(station);
             self.release(station, now, false, upper);
@@ -137,7 +137,7 @@ impl Air {
         let cw = self.next_cw::<U>(station, self.stations[i].cw);
         self.stations[i].cw = cw;
         self.draw::<U>(station, now);
-        // This slot is over for it.
+        // The category cannot use the present slot.
         self.stations[i].backoff_from = now + self.t.slot;
     }
 }

@@ -18,8 +18,8 @@ use crate::upper::Upper;
 const AFTER_RECEPTION: u64 = 400;
 
 impl Air {
-    /// Takes the next packet and contends for the medium, if the MAC is free.
-    /// `busy`: true if the medium was busy when the packet came, regardless of its present state.
+    /// Takes the next packet and contends for the medium, if the MAC is idle. `busy`: true if the
+    /// medium was busy when the packet arrived, regardless of its present state.
     pub(crate) fn take_next<U: Upper>(
         &mut self,
         station: u32,
@@ -40,7 +40,7 @@ impl Air {
         self.rearm::<U>(station);
     }
 
-    /// Draws the backoff, if needed, of a packet that has come to an idle MAC.
+    /// Draws the backoff, if required, for a packet that arrived at an idle MAC.
     #[inline(always)]
     pub(crate) fn ask<U: Upper>(&mut self, station: u32, now: u64, busy: bool) {
         let i = station as usize;
@@ -58,7 +58,8 @@ impl Air {
         s.expired = false;
         if s.slots == 0 {
             if busy || s.busy(now) {
-                // IEEE 802.11-2020 §10.3.4.2: busy when the frame came: the backoff procedure.
+                // IEEE 802.11-2020 §10.3.4.2: a frame that arrives while the medium is busy draws a
+                // backoff.
                 s.slots = self.backoff_rng[i].below(s.cw + 1);
                 s.backoff_from = now;
             } else if U::TODAY {
@@ -82,7 +83,7 @@ impl Air {
     #[inline(always)]
     pub(crate) fn put<U: Upper>(&mut self, station: u32, now: u64, packet: Outgoing) {
         let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
-        // Sequence numbers are a link's where blocks are acknowledged, else the station's.
+        // With block acknowledgements, sequence numbers are per link, otherwise per station.
         let place = packet.link.map_or(0, |l| self.place::<U>(station, l.0 as usize));
         let (overhead, sequence) = match (&mut self.aggregates, packet.link) {
             (Some(a), Some(_)) if U::TODAY => (a.overhead(), a.number(place)),
@@ -288,8 +289,8 @@ impl Air {
             // IEEE 802.11-2020 §10.3.2.3.7: EIFS from the end of the bad frame.
             s.eifs_at = now + self.t.eifs_extra;
         }
-        // Only later arrivals count from here on: a frame queued at the very end of a
-        // reception finds the medium idle.
+        // From here on only later arrivals count: a frame queued at the very end of a reception
+        // finds the medium idle.
         let s = &mut self.stations[i];
         s.idle_at = s.idle_at.max(s.after_lock);
         self.rearm::<U>(to);
@@ -326,7 +327,8 @@ impl Air {
                     return;
                 }
                 let Some(m) = self.service[from as usize].mpdus.first_mut() else { return };
-                // IEEE 802.11-2020 §10.3.2.14: the last number accepted from each sender.
+                // IEEE 802.11-2020 §10.3.2.14: duplicate detection by the last number accepted from
+                // each sender.
                 let last = core::mem::replace(&mut self.last_sequence[link], m.sequence);
                 if last == m.sequence && m.data_attempts > 1 {
                     self.counters[i].duplicates += 1;
@@ -345,7 +347,8 @@ impl Air {
                 }
             }
             FrameKind::Rts => {
-                // IEEE 802.11-2020 §10.3.2.9: no CTS while its NAV is busy, except for its TXOP holder (§10.23.2.4).
+                // IEEE 802.11-2020 §10.3.2.9: no CTS while the station's NAV is set, except to its
+                // TXOP holder (§10.23.2.4).
                 let holds = || {
                     let deaf = self.aggregates.as_ref().is_some_and(|a| a.deaf_to_nav);
                     U::TODAY && (s.nav_of == from || deaf)
@@ -440,7 +443,7 @@ impl Air {
             && s.lock_at + rx_start <= now
             && s.lock_end > now
         {
-            // A reception began in time; it may be the response.
+            // A reception began before the timeout; it may be the response.
             s.wait_at = s.lock_end + AFTER_RECEPTION;
             self.rearm::<U>(station);
             return;
@@ -485,7 +488,7 @@ impl Air {
             s.phase = Phase::Contending;
             self.draw::<U>(station, now);
             if U::EDCA {
-                // Packets that arrived for other categories while the exchange ran.
+                // Takes packets that arrived for other categories during the exchange.
                 self.take_each(station, now, true, upper);
             }
             self.rearm::<U>(station);
@@ -507,7 +510,7 @@ impl Air {
         self.release(station, now, true, upper);
     }
 
-    /// Finishes the frame in hand: reports it, draws the post-backoff, takes the next.
+    /// Finishes the frame in hand: reports it, draws the post-backoff, and takes the next packet.
     pub(crate) fn release<U: Upper>(
         &mut self,
         station: u32,
@@ -567,7 +570,7 @@ impl Air {
         upper.sent(at, node, told, self.access_of::<U>(station));
     }
 
-    /// Draws a new backoff, regardless of the rest of the last one (IEEE 802.11-2020 §10.3.3).
+    /// Draws a new backoff and discards the rest of the last one (IEEE 802.11-2020 §10.3.3).
     #[inline(always)]
     pub(crate) fn draw<U: Upper>(&mut self, station: u32, now: u64) {
         let s = &mut self.stations[station as usize];

@@ -1,4 +1,4 @@
-//! Frames as they are on the air.
+//! Frames on the air.
 
 use fairmesh_phy::Rate;
 use fairmesh_units::{NodeId, Span, Time};
@@ -41,7 +41,7 @@ pub(crate) struct Transmission {
     pub on_air: bool,
 }
 
-/// A frame as its transmitter puts it on the air.
+/// A frame as its transmitter sends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OnAir {
     /// First bit of the preamble.
@@ -71,11 +71,11 @@ pub struct OnAir {
 pub struct BlockAck {
     /// The sequence number of the first bit.
     pub first: u16,
-    /// One bit per MPDU that the receiver has, from the least significant one on.
+    /// One bit per MPDU that the receiver has, least significant bit first.
     pub bitmap: [u64; 4],
 }
 
-/// An MPDU inside a data frame, or one packet of several in it.
+/// An MPDU in a data frame, or one packet of its A-MSDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OnAirMpdu {
     /// The upper layer's packet.

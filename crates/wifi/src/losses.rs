@@ -1,4 +1,4 @@
-//! Attempts without an answer, per link, and the stations whose frames overlapped them.
+//! Unanswered attempts per link, and the stations whose frames overlapped them.
 
 use fairmesh_units::NodeId;
 
@@ -6,24 +6,24 @@ use crate::frame::Transmission;
 use crate::neighbours::Neighbours;
 use crate::packet::LinkId;
 
-/// Outcome of all attempts over one link: data frames, and the RTS frames before them.
+/// Outcomes of all attempts over one link: data frames, and the RTS frames before them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LinkLosses {
-    /// Exchanges begun: each starts with an RTS or a data frame.
+    /// Exchanges started, each with an RTS or a data frame.
     pub attempts: u64,
     /// Frames for which no CTS, ACK or BlockAck came in time.
     pub unanswered: u64,
-    /// Unanswered frames of which this or an earlier attempt had arrived: a response was lost.
+    /// Unanswered frames that had arrived in this or an earlier attempt: the response was lost.
     pub answer_lost: u64,
-    /// Unanswered frames that did not arrive and that no other frame overlapped: frame errors.
+    /// Unanswered frames that did not arrive although no other frame overlapped them: frame errors.
     pub clean: u64,
-    /// Stations that were on the air at the receiver during unanswered frames that did not arrive.
-    /// Each has the number of such frames. The receiver itself is listed if it was sending.
-    /// One frame counts for each station that overlapped it. Sorted by station.
+    /// Stations on the air at the receiver during unanswered frames that did not arrive, each with
+    /// the number of such frames, sorted by station. One frame counts for each station that
+    /// overlapped it. Includes the receiver itself if it was sending.
     pub overlapped_by: Vec<(NodeId, u64)>,
 }
 
-/// Outcome of one attempt over a link: of a data frame, or of the RTS before it.
+/// Outcome of one attempt over a link: a data frame, or the RTS before it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AttemptOutcome {
     /// The response arrived.
@@ -33,11 +33,12 @@ pub enum AttemptOutcome {
     },
     /// The frame, or an earlier attempt of it, arrived; the response did not.
     AnswerLost,
-    /// The frame did not arrive, and these stations were on the air at the receiver meanwhile.
-    /// Indices from the number of stations on are interferers; the receiver itself is listed if it was sending.
+    /// The frame did not arrive; these stations were on the air at the receiver meanwhile. Indices
+    /// at or above the number of stations are interferers. Includes the receiver itself if it was
+    /// sending.
     Overlapped(Vec<NodeId>),
-    /// There was no response although no other frame overlapped this one.
-    /// It had frame errors, or the NAV of an RTS's receiver was not idle.
+    /// No response arrived although no other frame overlapped this one: a frame error, or an RTS
+    /// whose receiver had its NAV set.
     NotOverlapped,
 }
 

@@ -1,4 +1,4 @@
-//! MPDUs of a frame on the air, each with its packet, number and outcome.
+//! MPDUs in a MAC, each with its packet, sequence number and outcome.
 
 use fairmesh_phy::Rate;
 use fairmesh_units::Span;
@@ -21,7 +21,7 @@ pub(crate) struct Mpdu {
     pub sequence: u16,
     /// True if the receiver has it.
     pub accepted: bool,
-    /// True if other packets go with it, as an A-MSDU.
+    /// True if it is an A-MSDU with further packets.
     pub bundled: bool,
 }
 
@@ -46,7 +46,7 @@ impl Mpdu {
     }
 }
 
-/// State of a station's MAC: MPDUs for one receiver in the order of their numbers.
+/// State of a station's MAC: MPDUs for one receiver, by sequence number.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     /// Pending MPDUs; empty if the MAC is idle.
@@ -59,7 +59,7 @@ pub(crate) struct Service {
     pub to: u32,
     pub rate: Rate,
     pub rts: bool,
-    /// Medium time of the exchange in hand, charged to its MPDUs when it has ended.
+    /// Medium time of the exchange in hand, charged to its MPDUs when it ends.
     pub spent: u64,
 }
 
@@ -84,7 +84,7 @@ impl Service {
         &mut self.mpdus[..self.aggregate]
     }
 
-    /// Counts an attempt of the frame in hand.
+    /// Counts an attempt for each MPDU of the frame in hand.
     #[inline]
     pub fn tried(&mut self, count: impl Fn(&mut Mpdu) -> &mut u32) {
         if let [only] = &mut self.mpdus[..] {

@@ -12,8 +12,8 @@ use crate::packet::Outgoing;
 use crate::upper::Upper;
 
 impl Air {
-    /// Reports the common outcome of an A-MSDU for each of its packets.
-    /// Each gets its part of the medium time by length, to the nanosecond.
+    /// Reports the common outcome of an A-MSDU for each of its packets. Medium time is divided by
+    /// length, to the nanosecond.
     #[cold]
     pub(crate) fn tell_each<U: Upper>(
         &self,
@@ -56,7 +56,7 @@ impl Air {
         v.mpdus[..v.aggregate].iter().map(of).sum()
     }
 
-    /// Reports an A-MSDU that goes on the air: a subframe for each packet.
+    /// Reports an A-MSDU on the air: one entry per packet.
     #[cold]
     pub(crate) fn subframes<U: Upper>(
         &self,

@@ -1,4 +1,4 @@
-//! Energy from outside the network.
+//! External noise sources.
 
 use fairmesh_units::{Span, Time};
 
@@ -27,7 +27,7 @@ impl Air {
         let (n, rng) = &mut self.noise[source as usize - self.service.len()];
         let period = n.period.as_secs_f64() * rng.uniform(1.0 - n.jitter, 1.0 + n.jitter);
         let rest = Span::from_secs_f64(period).saturating_sub(n.on);
-        // At least a nanosecond: a duty cycle of one must not stop the clock.
+        // At least a nanosecond: a duty cycle of one must not stop virtual time.
         let next = Time::from_nanos(now) + rest.max(Span::from_nanos(1));
         self.wakes.set(source as usize, if next < n.stop { next } else { Time::NEVER });
     }

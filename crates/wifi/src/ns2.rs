@@ -1,28 +1,31 @@
-//! The MAC of ns-2.35 where it departs from the standard (`radio.rules = "ns2"`).
+//! The MAC of ns-2.35 where it differs from the standard (`radio.rules = "ns2"`).
 //!
-//! Each rule below names the function of ns-2.35 that has it (`mac/mac-802_11.cc`, `mac/mac-timers.cc`);
-//! the code is original. validation/ns2 compares the outcome with the packaged ns-2.35.
+//! Each rule names the function of ns-2.35 that implements it (`mac/mac-802_11.cc`,
+//! `mac/mac-timers.cc`); the code here is original. validation/ns2 compares the results with the
+//! packaged ns-2.35.
 //!
-//! 1. *Deferral.* A frame that cannot be decoded sets the NAV to EIFS from its end (`recv_timer`), and the
-//!    countdown resumes a DIFS after the NAV (`navHandler`): 414 µs at 1 Mbit/s where the standard has 364.
-//!    The NAV is never shortened, neither by a good frame nor by an RTS without a CTS.
-//! 2. *Capture.* A receiver takes the first frame that it senses and compares each later one with the frame
-//!    in reception, and with no other (`recv`). If the latter is stronger by the capture margin, it
-//!    survives, and the later frame sets the NAV to its end plus EIFS (`capture`). Otherwise both are lost,
-//!    and the reception lasts as long as the longer of them (`collision`).
-//! 3. *Reception beside an own transmission.* A frame that arrives during an own transmission, or during
-//!    which one begins, is received and lost: it sets the NAV as rule 1 has it, unless the own transmission
-//!    outlasts it (`recv`, `transmit`, `recv_timer`).
+//! 1. *Deferral.* A frame that cannot be decoded sets the NAV to EIFS from its end (`recv_timer`),
+//!    and the countdown resumes a DIFS after the NAV (`navHandler`): 414 µs at 1 Mbit/s, where the
+//!    standard has 364. The NAV is never shortened, neither by a good frame nor by an RTS without a
+//!    CTS.
+//! 2. *Capture.* A receiver takes the first frame that it senses and compares each later one only
+//!    with the frame in reception (`recv`). If the latter is stronger by the capture margin, it
+//!    survives, and the later frame sets the NAV to its end plus EIFS (`capture`). Otherwise both
+//!    are lost, and the reception lasts as long as the longer of them (`collision`).
+//! 3. *Reception during an own transmission.* A frame that overlaps an own transmission is received
+//!    and lost: it sets the NAV as in rule 1, unless the own transmission outlasts it (`recv`,
+//!    `transmit`, `recv_timer`).
 //! 4. *Carrier sense.* The countdown stops with the first energy, without aCCATime (`setRxState`).
-//! 5. *Backoff.* It is drawn from 0 to CW − 1 (`BackoffTimer::start`), and a packet that finds the medium
-//!    idle and no backoff running draws one, too, after a DIFS (`send`).
-//! 6. *Timeouts.* An answer is awaited for SIFS, its airtime and 4 µs (`check_pktTx`, `check_pktRTS`); a
-//!    reception that has begun does not extend it.
-//! 7. *RTS/CTS.* A CTS is sent if the medium and the NAV are idle when it is due, not when the RTS ends; a
-//!    station that has sent one counts as transmitting until the data frame is over (`check_pktCTRL`). Data
-//!    after a CTS are put off by a backoff if the medium is busy when they are due (`check_pktTx`).
+//! 5. *Backoff.* It is drawn from 0 to CW − 1 (`BackoffTimer::start`). A packet that finds the
+//!    medium idle and no backoff running also draws one, after a DIFS (`send`).
+//! 6. *Timeouts.* The timeout for a response is SIFS, its airtime and 4 µs (`check_pktTx`,
+//!    `check_pktRTS`); a reception that has begun does not extend it.
+//! 7. *RTS/CTS.* A CTS is sent if the medium and the NAV are idle when it is due, not when the RTS
+//!    ends. A station that has sent one counts as transmitting until the data frame is over
+//!    (`check_pktCTRL`). Data after a CTS are delayed by a backoff if the medium is busy when they
+//!    are due (`check_pktTx`).
 //!
-//! Rules 1 to 6 can be replaced by the standard's one by one (`Ns2Rules`), to measure the effect of each.
+//! Each of rules 1 to 6 can be replaced by the standard's (`Ns2Rules`), to measure its effect.
 
 use fairmesh_phy::frame::CTS;
 use fairmesh_units::Time;
@@ -32,7 +35,7 @@ use crate::frame::{FrameKind, Transmission};
 use crate::neighbours::Neighbour;
 use crate::station::{Intervals, NOBODY, Phase, Station};
 
-/// Two propagation delays of ns-2's `DSSS_MaxPropagationDelay`, which every timeout has, ns.
+/// Two propagation delays (ns-2's `DSSS_MaxPropagationDelay`), part of each timeout, ns.
 const PROPAGATION: u64 = 4_000;
 
 impl Station {
@@ -41,7 +44,7 @@ impl Station {
         self.lock_from != NOBODY && self.lock_at <= at && self.lock_end > at
     }
 
-    /// Counts down and notes the end of a backoff (rule 5).
+    /// Counts down and records the end of a backoff (rule 5).
     pub(crate) fn count_down_ns2(&mut self, now: u64, t: &Intervals) {
         if self.access_at(t) <= now {
             (self.slots, self.expired) = (0, true);
@@ -56,7 +59,8 @@ impl Station {
         self.nav_reset_at = 0;
     }
 
-    /// Starts to receive (rule 2); `deaf`: the station transmits (rule 3); `buried`: other frames are too strong.
+    /// Starts a reception (rule 2). `transmitting`: the station transmits (rule 3); `masked`: other
+    /// frames are too strong.
     fn receive(
         &mut self,
         (from, n): (u32, &Neighbour),
@@ -77,7 +81,7 @@ impl Station {
 }
 
 impl Air {
-    /// Processes the arrival of a frame that has just begun at the transmitter's neighbours.
+    /// Processes the arrival of a new frame at the transmitter's neighbours.
     #[inline(never)]
     pub(crate) fn arrive_ns2(&mut self, from: u32, now: u64, f: &Transmission) {
         let eifs = self.t.difs + self.t.eifs_extra;
@@ -104,7 +108,8 @@ impl Air {
             let others = |own: u64| if rules.pairwise { n.power } else { energy - own };
             let captures = s.lock_power as f64 >= self.capture * others(s.lock_power) as f64;
             if !n.lockable() {
-                // Energy of an interferer, which ns-2 does not have: as a frame that is not received.
+                // Energy of an interferer, which ns-2 does not model, acts like a frame that is not
+                // received.
                 s.idle_at = s.idle_at.max(end);
                 s.doomed |= s.lock_from != NOBODY && !captures;
             } else if s.lock_from == NOBODY && deaf && !rules.own_frame {
@@ -132,13 +137,13 @@ impl Air {
         }
     }
 
-    /// Returns true if a CTS or the data after one that are due now must not be sent (rule 7).
+    /// Returns true if a CTS, or the data after one, must not be sent now (rule 7).
     pub(crate) fn is_held_ns2(&self, station: u32, now: u64) -> bool {
         let s = &self.stations[station as usize];
         s.receives(now) || s.nav_at > now
     }
 
-    /// Holds the countdown of the sender of a CTS until the data frame is over (rule 7).
+    /// Suspends the countdown of the sender of a CTS until the data frame is over (rule 7).
     pub(crate) fn await_data_ns2(&mut self, station: u32, cts: &Transmission) {
         let ack = self.phy.response(cts.rate).ack.as_nanos();
         let s = &mut self.stations[station as usize];

@@ -1,4 +1,4 @@
-//! Packets that the MAC takes, and its report on each.
+//! Packets passed to the MAC, and its report on each.
 
 use fairmesh_phy::Rate;
 use fairmesh_units::Span;
@@ -23,13 +23,13 @@ pub struct Outgoing {
 pub enum Outcome {
     /// The receiver acknowledged it, or it was a broadcast.
     Sent,
-    /// The retry limit was reached, and the receiver never had it.
+    /// Retry limit reached; the receiver did not get the packet.
     Lost,
-    /// The retry limit was reached because acknowledgements were lost: the receiver has it.
+    /// Retry limit reached because acknowledgements were lost; the receiver has the packet.
     Unconfirmed,
 }
 
-/// Transmit status as a driver reports it: one per packet, when the MAC has finished it.
+/// Transmit status of one packet, reported when the MAC has finished it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendReport {
     /// The packet.
@@ -42,8 +42,8 @@ pub struct SendReport {
     pub rts_attempts: u32,
     /// Rate of the last data frame.
     pub rate: Rate,
-    /// Medium time of all its frames (RTS, data) and of the responses to them (CTS, ACK).
-    /// For shared frames, its part by length.
+    /// Medium time of all its frames (RTS, data) and of the responses to them (CTS, ACK); for
+    /// shared frames, its share by length.
     pub airtime: Span,
     /// Time from the moment the MAC took it.
     pub service: Span,

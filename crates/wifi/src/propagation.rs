@@ -17,7 +17,7 @@ const TRANSMIT_WATTS: f64 = 0.281_838_15;
 const WAVELENGTH: f64 = 3e8 / 914e6;
 /// Height of both antennas above ground, m.
 const ANTENNA: f64 = 1.5;
-/// Antennas closer than this are treated as this far apart, m: the models diverge at zero.
+/// Minimum distance between antennas, m: the models diverge at zero.
 const NEAREST: f64 = 1.0;
 /// Slack on range comparisons, m, so that nodes placed exactly at the range are within it.
 const SLACK: f64 = 1e-6;
@@ -28,12 +28,12 @@ pub const FLAT_DECODE_DBM: f64 = -60.0;
 /// It is less than the usual 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
 pub const FLAT_SENSE_DBM: f64 = -65.0;
 
-/// Power from which frames are noticed, dBm.
-/// It is the sensitivity at the lowest rate, and the level at which carrier sense must find a frame, of 20 MHz
-/// (IEEE 802.11-2020 §17.3.10.2, §17.3.10.6).
+/// Power above which frames are detected, dBm. It is the sensitivity at the lowest rate, and the
+/// level at which carrier sense must detect a frame, for 20 MHz (IEEE 802.11-2020 §17.3.10.2,
+/// §17.3.10.6).
 pub const SENSITIVITY_DBM: f64 = -82.0;
 
-/// Law by which received power falls with distance.
+/// Path loss model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Law {
     /// Free space up to the crossover distance (86 m), fourth power beyond.
@@ -62,7 +62,7 @@ impl LogDistance {
         self.power_dbm - self.first_metre() - 10.0 * self.exponent * libm::log10(d)
     }
 
-    /// Returns the distance at which power has fallen to `dbm`; at least a metre.
+    /// Returns the distance at which the power has fallen to `dbm`; at least a metre.
     pub fn reach(&self, dbm: f64) -> Distance {
         let loss = self.power_dbm - self.first_metre() - dbm;
         Distance(libm::pow(10.0, (loss / (10.0 * self.exponent)).max(0.0)))
@@ -74,10 +74,10 @@ impl LogDistance {
     }
 }
 
-/// A propagation model: a law and two ranges.
+/// A propagation model: path loss and two ranges.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Propagation {
-    /// Law by which power falls with distance.
+    /// Path loss model.
     pub law: Law,
     /// Maximum distance at which frames decode.
     pub decode: Distance,
@@ -90,8 +90,8 @@ impl Propagation {
     pub const NS2: Propagation =
         Propagation { law: Law::TwoRayGround, decode: Distance(250.0), sense: Distance(550.0) };
 
-    /// Returns the power at a receiver `distance` away, and true if it can decode the frame when alone.
-    /// `None` beyond sense range.
+    /// Returns the power at a distance, and true if a receiver there can decode the frame when
+    /// alone. `None` beyond sense range.
     pub fn received(&self, distance: Distance) -> Option<(Power, bool)> {
         if distance.0 > self.sense.0 + SLACK {
             return None;
@@ -106,7 +106,7 @@ impl Propagation {
     }
 }
 
-/// Returns the flat power level of a frame that decodes, or of one that is sensed only.
+/// Returns the flat power level of a decodable frame, or of one that is only sensed.
 pub fn flat(decodes: bool) -> Power {
     Power::from_dbm(if decodes { FLAT_DECODE_DBM } else { FLAT_SENSE_DBM })
 }

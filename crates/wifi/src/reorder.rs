@@ -1,8 +1,8 @@
-//! The receiver's side of a block acknowledgement: the MPDUs passed up, and their order.
+//! The receiver's reorder buffer for block acknowledgements.
 
 use std::collections::VecDeque;
 
-/// Sequence numbers are of 12 bits.
+/// Mask of sequence numbers, which have 12 bits.
 pub(crate) const NUMBERS: u16 = 0xfff;
 
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +17,9 @@ enum Place {
 /// The reorder buffer of one link (IEEE 802.11-2020 §10.25.6.6).
 #[derive(Clone, Debug)]
 pub(crate) struct Reorder {
-    /// The number that is passed up next.
+    /// Next number to pass up.
     next: u16,
-    /// States of the numbers from `next` on, up to the last known one.
+    /// States of the numbers from `next` on, up to the highest known one.
     held: VecDeque<Place>,
 }
 
@@ -29,7 +29,8 @@ impl Reorder {
         Reorder { next: 1, held: VecDeque::new() }
     }
 
-    /// Accepts an MPDU for the first time; `up` gets number and packet of each that may be passed up.
+    /// Stores an MPDU received for the first time. `up` gets the number and packet of each MPDU
+    /// that may be passed up.
     #[inline]
     pub fn accept(&mut self, sequence: u16, packet: u32, mut up: impl FnMut(u16, u32)) {
         if self.held.is_empty() && sequence == self.next {
@@ -40,7 +41,7 @@ impl Reorder {
         self.put(sequence, Place::Packet(packet), up);
     }
 
-    /// Notes that the sender has given up a number, which no longer blocks later ones.
+    /// Records that the sender has given up a number, which then no longer blocks later ones.
     pub fn skip(&mut self, sequence: u16, up: impl FnMut(u16, u32)) {
         self.put(sequence, Place::Gone, up);
     }

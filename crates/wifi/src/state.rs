@@ -1,4 +1,4 @@
-//! The state of a station's MAC between two events, for observers.
+//! MAC state of a station between two events, for observers.
 
 use fairmesh_units::{NodeId, Time};
 
@@ -12,11 +12,11 @@ use crate::station::{NOBODY, Phase};
 pub struct MacState {
     /// End of the station's own frame.
     pub transmits_until: Time,
-    /// End of all energy that the station senses, as far as known; its own frame included.
+    /// End of all energy that the station senses, as known now, including its own frame.
     pub busy_until: Time,
     /// End of the EIFS after a frame that was not decoded, less DIFS.
     pub eifs_until: Time,
-    /// End of the NAV, as far as known.
+    /// End of the NAV, as known now.
     pub nav_until: Time,
     /// Transmitter of the frame that the station receives.
     pub receives_from: Option<NodeId>,
@@ -33,7 +33,7 @@ pub struct Backoff {
     pub until: Time,
     /// Slots left at `from`.
     pub slots: u32,
-    /// Contention window: the draw was at most this.
+    /// Contention window: the maximum of the draw.
     pub window: u32,
 }
 

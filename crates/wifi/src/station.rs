@@ -1,17 +1,17 @@
 //! One station's view of the medium and its backoff.
 //!
-//! Every condition that keeps a station from counting down is stored as an *end*: of energy on the medium, of its own
-//! frames, of the NAV, of an EIFS. The countdown starts a DIFS after the last of them, so a station needs no event
-//! while it waits: the instant of its next transmission follows from these ends, and is recomputed only when one of
-//! them moves (IEEE 802.11-2020 §10.3.4).
+//! Each condition that suspends the countdown is stored as its *end*: energy on the medium, own
+//! frames, the NAV, an EIFS. The countdown starts a DIFS after the latest end. A waiting station
+//! therefore needs no events: the instant of its next transmission is computed from these ends, and
+//! recomputed only when one of them changes (IEEE 802.11-2020 §10.3.4).
 
 use fairmesh_units::Time;
 
 use crate::neighbours::Neighbour;
 
-/// Index that stands for no station.
+/// Station index that means "no station".
 pub(crate) const NOBODY: u32 = u32::MAX;
-/// Instant that stands for never, ns.
+/// Instant that means "never", ns.
 pub(crate) const NEVER: u64 = Time::NEVER.as_nanos();
 
 /// Intervals of the DCF, in nanoseconds.
@@ -22,8 +22,8 @@ pub(crate) struct Intervals {
     pub difs: u64,
     /// EIFS − DIFS: delay of the countdown's start after a bad frame.
     pub eifs_extra: u64,
-    /// Time from the first energy of a frame until a station that was not receiving detects it (aCCATime).
-    /// A backoff that ends sooner transmits all the same.
+    /// Time from a frame's first energy until an idle station detects it (aCCATime). A backoff that
+    /// ends within this time still transmits.
     pub cca: u64,
     /// Time from the first energy of a frame to the start of its payload, if it is equal for all frames.
     pub rx_start: u64,
@@ -48,7 +48,7 @@ pub(crate) enum Phase {
     Noise,
 }
 
-/// Response that a station owes after SIFS.
+/// Response that a station has to send after SIFS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     Ack,
@@ -56,11 +56,11 @@ pub(crate) enum Answer {
     BlockAck,
 }
 
-/// The state that the medium and the exchange rules work on. Instants in nanoseconds.
+/// State of one station's medium access and frame exchange. Instants in nanoseconds.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Station {
-    // First cache line: fields that every frame of a neighbour touches.
+    // First cache line: fields that each frame of a neighbour accesses.
     /// Sum of the powers arriving here, attowatts.
     pub energy: u64,
     /// Energy above which the locked frame is lost.
@@ -71,18 +71,19 @@ pub(crate) struct Station {
     pub after_lock: u64,
     /// End of all energy and of its own frames, for the busy-time counter.
     pub busy_end: u64,
-    /// Time with energy on the medium, of others or its own.
+    /// Time with energy on the medium, from other stations or its own frames.
     pub busy_total: u64,
     /// End of its own frame on the air.
     pub tx_end: u64,
     /// Transmitter of the locked frame.
     pub lock_from: u32,
     pub phase: Phase,
-    /// True if the locked frame cannot be received any more.
+    /// True if the locked frame can no longer be received.
     pub doomed: bool,
     /// True if the locked frame is too weak to decode even alone.
     pub too_weak: bool,
-    /// True if the locked frame's beginning stood out from the energy in the air, so that a card notices a frame.
+    /// True if the start of the locked frame exceeded the energy on the air, so that hardware
+    /// detects a frame.
     pub noticed: bool,
     pub answer: Answer,
     /// True if no backoff is running, with the rules of ns-2.
@@ -96,9 +97,10 @@ pub(crate) struct Station {
     pub nav_at: u64,
     /// Station whose exchange set the NAV.
     pub nav_of: u32,
-    /// Time from the medium's end until the countdown starts, ns: DIFS, or the AIFS of the category at hand.
+    /// Time from the end of the busy medium to the start of the countdown, ns: DIFS, or the AIFS of
+    /// the active category.
     pub aifs: u32,
-    /// Instant at which a NAV set by an RTS lapses unless a reception begins; 0: none.
+    /// Instant at which a NAV set by an RTS expires unless a reception begins; 0: none.
     pub nav_reset_at: u64,
     pub slots: u32,
     pub cw: u32,
@@ -121,7 +123,7 @@ pub(crate) struct Station {
     pub short_retries: u32,
     pub long_retries: u32,
     pub sequence: u16,
-    /// End of the time that the station has won; `NEVER`: one frame.
+    /// End of the TXOP; `NEVER`: one frame.
     pub txop_end: u64,
 }
 
@@ -175,14 +177,14 @@ impl Station {
         }
     }
 
-    /// Returns the time for which the locked frame has been received at `at`, as a card's counter of reception runs.
+    /// Returns how long the locked frame has been received at `at`, as hardware counts reception.
     #[inline]
     pub fn received(&self, at: u64) -> u64 {
         if self.noticed { at.saturating_sub(self.lock_at) } else { 0 }
     }
 
-    /// Returns the end of the NAV, as far as known.
-    /// A NAV set by an RTS is expected to lapse until a reception proves that the exchange goes on.
+    /// Returns the end of the NAV as known now. A NAV set by an RTS is expected to expire until a
+    /// reception shows that the exchange continues.
     #[inline]
     pub fn nav_end(&self) -> u64 {
         if self.nav_reset_at == 0 { self.nav_at } else { self.nav_at.min(self.nav_reset_at) }
@@ -228,7 +230,8 @@ impl Station {
         }
     }
 
-    /// Handles the start of a reception at `at`: a NAV that waits for one either remains or has lapsed already.
+    /// Handles the start of a reception at `at`: a NAV set by an RTS is confirmed, or has expired
+    /// already.
     #[inline]
     pub fn settle_nav(&mut self, at: u64, rx_start: u64) {
         if self.nav_reset_at != 0 {
@@ -270,8 +273,8 @@ impl Station {
     }
 }
 
-/// Returns the instant at which a frame that finds the medium idle may be sent.
-/// It is the next boundary of the slots that began with the medium's idle period (IEEE 802.11-2020 §10.23.2.4).
+/// Returns the instant at which a frame that finds the medium idle may be sent: the next boundary
+/// of the slots that began with the idle period (IEEE 802.11-2020 §10.23.2.4).
 pub(crate) fn next_slot(start: u64, slot: u64, now: u64) -> u64 {
     if now > start && start < NEVER { start + ((now - start) / slot + 1) * slot } else { start }
 }
@@ -313,7 +316,7 @@ mod tests {
         s.idle_at = 1000 * US;
         s.count_down(1050 * US + 39 * US, &T, 0);
         assert_eq!((s.slots, s.backoff_from), (4, 1070 * US));
-        // Counting again a little later loses nothing and counts nothing twice.
+        // Counting down twice neither loses nor repeats a slot.
         s.count_down(1050 * US + 41 * US, &T, 0);
         assert_eq!((s.slots, s.backoff_from), (3, 1090 * US));
         // The medium was busy until 2 ms: the rest waits for another DIFS.

@@ -1,4 +1,4 @@
-//! Actions at a station's deadline.
+//! Events of the medium: actions at a station's deadline.
 
 use fairmesh_units::{NodeId, Time};
 
@@ -24,7 +24,8 @@ impl Air {
         }
     }
 
-    /// Separate, so that the code of 802.11a, b and g by the standard is compiled as if there were no other.
+    /// Dispatches to the other variants of the MAC. A separate function, so that the standard's
+    /// 802.11a, b and g are compiled without them.
     #[inline(never)]
     fn act_otherwise<U: Upper>(&mut self, upper: &mut U) -> Time {
         if self.ns2 {
@@ -78,8 +79,8 @@ impl Air {
         at
     }
 
-    /// Returns true if a station's MAC is busy, so that [`Air::kick`] would do nothing.
-    /// With several access categories no station counts as busy, since another category may be free.
+    /// Returns true if a station's MAC is busy, so that [`Air::kick`] has no effect. With several
+    /// access categories no station counts as busy, since another category may be idle.
     #[inline]
     pub fn is_busy(&self, node: NodeId) -> bool {
         self.categories.is_none() && self.stations[node.index()].phase != Phase::Idle

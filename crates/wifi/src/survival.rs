@@ -1,4 +1,4 @@
-//! Survival of a frame's MPDUs under noise and other frames, if signal-to-noise ratios decide.
+//! Survival of a frame's MPDUs under noise and other frames, by signal-to-noise ratio.
 
 use fairmesh_phy::Rate;
 use fairmesh_phy::frame::DELIMITER;
@@ -15,16 +15,16 @@ const TRAINING: u64 = 16_000;
 struct Received<'a> {
     errors: &'a SnrErrors,
     rate: Rate,
-    /// Its own power in this realisation, and on average, aW.
+    /// Own power in this realisation, and on average, aW.
     signal: f64,
     power: u64,
-    /// Total energy from each instant on, its own mean power included; ns and aW.
+    /// Total energy from each instant on, own mean power included; ns and aW.
     levels: &'a [(u64, u64)],
 }
 
 impl Received<'_> {
-    /// Visits the intervals of equal interference in `from..until`.
-    /// `each` gets the interference in aW, and the interval's share of the whole.
+    /// Visits the intervals of equal interference in `from..until`. `each` gets the interference in
+    /// aW and the interval's share of the whole.
     fn stretches(&self, from: u64, until: u64, mut each: impl FnMut(f64, f64)) {
         let whole = until.saturating_sub(from).max(1) as f64;
         for (k, &(at, energy)) in self.levels.iter().enumerate() {

@@ -10,34 +10,33 @@ use crate::packet::{LinkId, Outgoing, SendReport};
 
 /// The layer above the MAC of every station.
 ///
-/// Calls come synchronously while the medium works; the implementation may queue packets for the
-/// station named in the call (the MAC looks for them when the call returns), and for any other
-/// only by calling [`Air::kick`](crate::Air::kick) later.
+/// Calls are synchronous, during a step of the medium. The implementation may queue packets for the
+/// station named in the call: the MAC polls for them when the call returns. For any other station
+/// it must call [`Air::kick`](crate::Air::kick) later.
 pub trait Upper {
     /// True if [`Upper::on_air`] and [`Upper::attempted`] are to be called.
     const OBSERVE: bool = false;
     /// True if [`Upper::overheard`] and [`Upper::arriving`] are to be called.
     const OVERHEAR: bool = false;
-    /// True if frames are aggregated.
-    /// Set by the medium itself, so that other networks do not pay for aggregation; implementations do not set it.
+    /// True if frames are aggregated. Set by the medium, so that networks without aggregation do
+    /// not pay for it; implementations do not set it.
     #[doc(hidden)]
     const TODAY: bool = false;
     /// True if stations have several access categories; set by the medium like [`Upper::TODAY`].
     #[doc(hidden)]
     const EDCA: bool = false;
-    /// True if the rules of ns-2 hold; set by the medium like [`Upper::TODAY`].
+    /// True if the rules of ns-2 are in force; set by the medium like [`Upper::TODAY`].
     #[doc(hidden)]
     const NS2: bool = false;
 
-    /// Returns the next packet of an access category, if any, for the MAC of `node`, which is free.
+    /// Returns the next packet of an access category for the idle MAC of `node`, if any.
     ///
     /// The category is always [`Access::BestEffort`] unless stations have several
     /// ([`MacConfig::edca`](crate::MacConfig::edca)); each then has a separate queue.
     fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing>;
 
-    /// Fills the frame that `node` is about to send over `link`.
-    /// Takes packets of the category that wait for the same link, in their order, while they fit. Called only if frames
-    /// are aggregated.
+    /// Fills the frame that `node` is about to send over `link`. Takes packets of the category for
+    /// the same link, in queue order, while they fit. Called only if frames are aggregated.
     fn pull_more(
         &mut self,
         now: Time,
@@ -70,7 +69,7 @@ pub trait Upper {
         let _ = (now, node, from, packet);
     }
 
-    /// Handles the start of a frame, which carries these MPDUs; none if it is not data.
+    /// Handles the start of a frame and the MPDUs that it carries; none unless it is a data frame.
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         let _ = (frame, mpdus);
     }
@@ -82,14 +81,14 @@ pub trait Upper {
     }
 }
 
-/// The layer above stations of another kind than 802.11a, b and g by the standard; their code is compiled apart.
+/// Upper layer of stations with aggregation, EDCA or ns-2 rules; monomorphised separately.
 pub(crate) struct Special<'a, U, const TODAY: bool, const EDCA: bool, const NS2: bool>(&'a mut U);
 
-/// The layer above stations that aggregate frames and have one access category.
+/// Upper layer of stations with aggregation and one access category.
 pub(crate) type Aggregating<'a, U> = Special<'a, U, true, false, false>;
-/// The layer above stations that aggregate frames and have several access categories.
+/// Upper layer of stations with aggregation and several access categories.
 pub(crate) type ByCategory<'a, U> = Special<'a, U, true, true, false>;
-/// The layer above stations with the rules of ns-2.
+/// Upper layer of stations with the rules of ns-2.
 pub(crate) type Ns2<'a, U> = Special<'a, U, false, false, true>;
 
 impl<'a, U, const TODAY: bool, const EDCA: bool, const NS2: bool> Special<'a, U, TODAY, EDCA, NS2> {

@@ -1,4 +1,4 @@
-//! Access categories: when each begins, who gives way inside a station, what saturated contenders share.
+//! Access categories: timing, internal collisions, and shares of saturated contenders.
 
 use fairmesh_phy::mcs::{Generation, Mode};
 use fairmesh_phy::{Band, Modern, Phy};
@@ -12,17 +12,17 @@ const BYTES: u32 = 1000;
 const SLOT: u64 = 9_000;
 const SIFS: u64 = 16_000;
 
-/// Everybody sends to station 0.
+/// Upper layer in which all stations send to station 0.
 #[derive(Default)]
 struct Queues {
-    /// By station and category: packets left; `u64::MAX`: always.
+    /// Packets left by station and category; `u64::MAX` never runs out.
     left: Vec<[u64; 4]>,
     links: Vec<Option<LinkId>>,
     /// Start, end, transmitter, category of each data frame.
     frames: Vec<(u64, u64, u32, Access)>,
     answers: Vec<(u64, u64, Access)>,
     numbers: Vec<(Access, u16)>,
-    /// By station and category.
+    /// Arrivals by station and category.
     arrived: Vec<[u64; 4]>,
     reports: Vec<(u32, Access, SendReport)>,
     keep: bool,
@@ -140,8 +140,8 @@ fn a_category_begins_its_aifs_after_the_medium() {
     }
 }
 
-/// Two categories of a station whose countdowns end together: the higher one sends, the lower one doubles its window and
-/// has lost no frame on the air.
+/// Two categories of one station whose countdowns end together: the higher one sends; the lower one
+/// doubles its window and counts no lost frame on the air.
 #[test]
 fn the_higher_category_wins_inside_a_station() {
     let mut edca = Edca([fixed(2, 0); 4]);
@@ -153,15 +153,15 @@ fn the_higher_category_wins_inside_a_station() {
     assert_eq!(order, [Access::Voice, Access::Video]);
     let c = air.counters(NodeId(1));
     assert_eq!((c.internal_collisions, c.timeouts, c.gave_up, c.data), (1, 0, 0, 2));
-    // The window of one slot after one doubling of zero.
+    // The window after one doubling of zero is one slot.
     let gap = q.frames[1].0 - q.answers[0].1;
     assert!(gap == SIFS + 2 * SLOT || gap == SIFS + 3 * SLOT, "{gap}");
-    // Numbers are a category's own.
+    // Sequence numbers are per category.
     assert_eq!(q.numbers, [(Access::Voice, 1), (Access::Video, 1)]);
 }
 
-/// Beside a higher category that always comes first a frame is given up after as many internal collisions as a frame has
-/// attempts, without ever having been on the air (IEEE 802.11-2020 §10.23.2.12.1).
+/// Beside a saturated higher category, a frame is given up after as many internal collisions as a
+/// frame has attempts, without having been on the air (IEEE 802.11-2020 §10.23.2.12.1).
 #[test]
 fn internal_collisions_count_as_attempts() {
     let (mut air, mut q) = cell(Edca([fixed(2, 0); 4]), vec![[0; 4], [0, 0, 1, 20]], 1);
@@ -174,8 +174,8 @@ fn internal_collisions_count_as_attempts() {
     assert_eq!(q.arrived[1], [0, 0, 0, 20]);
 }
 
-/// A packet that comes while another category's exchange runs waits for the medium as if it had been busy: it draws, and
-/// does not cut in.
+/// A packet that arrives during another category's exchange contends as if the medium had been
+/// busy: it draws a backoff.
 #[test]
 fn what_comes_during_an_exchange_contends_after_it() {
     let (mut air, mut q) = cell(Edca([fixed(2, 0); 4]), vec![[0; 4], [0, 1, 0, 0]], 1);
@@ -190,9 +190,10 @@ fn what_comes_during_an_exchange_contends_after_it() {
     assert_eq!(q.frames[1].0 - q.answers[0].1, SIFS + 2 * SLOT);
 }
 
-/// Shares of two saturated contenders with fixed windows, by the chain of what is left of their backoffs. `ahead`: slots
-/// by which the first one's AIFS is shorter. `inside`: at a tie the first one sends all the same. Exact: the contenders
-/// meet anew whenever the medium has been idle for the shorter AIFS.
+/// Returns the shares of two saturated contenders with fixed windows, by the Markov chain of their
+/// remaining backoffs. `ahead`: slots by which the first one's AIFS is shorter. `inside`: the first
+/// one wins ties. Exact: the contenders meet again whenever the medium has been idle for the
+/// shorter AIFS.
 fn shares(cw: [usize; 2], ahead: usize, inside: bool) -> [f64; 2] {
     let (m, n) = (cw[0] + 1, cw[1] + 1);
     let mut p = vec![vec![1.0 / (m * n) as f64; n]; m];
@@ -234,8 +235,9 @@ fn shares(cw: [usize; 2], ahead: usize, inside: bool) -> [f64; 2] {
     won.map(|w| w / sum)
 }
 
-/// What a contender has of `arrived` is what the chain says, within 4.5 deviations of as many coin tosses. Windows and AIFS
-/// of the standard's pairs and others, between two stations and inside one.
+/// The share in `arrived` matches the chain within 4.5 standard deviations of as many coin tosses.
+/// Windows and AIFS are those of the standard's pairs and others, between two stations and inside
+/// one.
 #[test]
 fn saturated_contenders_share_as_the_chain_of_their_backoffs_says() {
     let cases = [
@@ -275,8 +277,8 @@ fn saturated_contenders_share_as_the_chain_of_their_backoffs_says() {
     }
 }
 
-/// Background starves where voice is saturated: its AIFS of seven slots begins where voice's largest first backoff, 2 + 3
-/// slots, is over.
+/// Background traffic starves beside saturated voice: its AIFS of seven slots starts after voice's
+/// largest first backoff, 2 + 3 slots, has ended.
 #[test]
 fn background_has_nothing_beside_saturated_voice() {
     let edca = Edca::standard(&Phy::dot11a());
@@ -285,12 +287,12 @@ fn background_has_nothing_beside_saturated_voice() {
     left[2][Access::Background.index()] = u64::MAX;
     let (mut air, mut q) = cell(edca, left, 3);
     run(&mut air, &mut q, Time::ZERO, Span::from_secs(5));
-    // But for what went before voice had anything to send.
+    // At most one packet, sent before voice had any.
     assert!(q.arrived[2][Access::Background.index()] <= 1, "{:?}", q.arrived);
     assert!(q.arrived[1][Access::Voice.index()] > 10_000);
 }
 
-/// Who has won keeps the medium as long as its own category may.
+/// A station keeps the medium up to the TXOP limit of the winning category.
 #[test]
 fn txop_limits_are_a_categorys_own() {
     let mut edca = Edca::standard(&Phy::dot11a());
@@ -309,7 +311,7 @@ fn txop_limits_are_a_categorys_own() {
     assert_eq!(runs(Access::BestEffort).0, 0);
     for access in [Access::Background, Access::Video, Access::Voice] {
         let (follow, exchange) = runs(access);
-        // The last exchange of a burst needs no SIFS behind it.
+        // The last exchange of a burst needs no SIFS after it.
         let burst = (edca.of(access).txop.as_nanos() + SIFS) / exchange;
         let bursts = 40_u64.div_ceil(burst);
         assert_eq!(follow as u64, 40 - bursts, "{access}: {burst} in a burst");

@@ -1,5 +1,5 @@
-//! Frames lost by signal-to-noise ratio: a lone link loses what the table says, MPDU by MPDU, and interference counts
-//! as noise for as long as it lasts.
+//! Losses by signal-to-noise ratio: a lone link loses MPDUs as the table gives, and interference
+//! counts as noise while it lasts.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const PACKET: u32 = 1498;
 /// QoS header, FCS and LLC.
 const MPDU: u32 = PACKET + 38;
 
-/// One station that always has a packet.
+/// Upper layer of one station that always has a packet.
 struct Saturated(Option<LinkId>);
 
 impl Upper for Saturated {
@@ -47,12 +47,12 @@ fn errors(phy: &Phy, dbm: f64, fading: Fading) -> SnrErrors {
     SnrErrors::new(table, Power::from_dbm(dbm), fading)
 }
 
-/// Noise of 20 MHz behind 7 dB, W.
+/// Noise of 20 MHz at a noise figure of 7 dB, W.
 fn thermal() -> f64 {
     1.380_649e-23 * 290.0 * 20e6 * Decibel(7.0).ratio()
 }
 
-/// Counters of the sender and of the receiver after some seconds.
+/// Returns the counters of sender and receiver after some seconds.
 fn run(
     (phy, rate): (Phy, Rate),
     e: &SnrErrors,
@@ -79,7 +79,7 @@ fn run(
         decodes: true,
         delay: Span::ZERO,
     };
-    // The way back is strong, so that every answer arrives.
+    // The return path is strong, so that every response arrives.
     let mut air = Air::new(Setup {
         names: &["a".to_owned(), "b".to_owned()],
         mac: &mac,
@@ -130,7 +130,7 @@ fn so_does_each_mpdu_of_an_aggregate() {
     assert_eq!(receiver.collided, 0);
 }
 
-/// Fading is one draw per frame: frames lose nearly all of their MPDUs or nearly none.
+/// Fading is drawn once per frame: a frame loses nearly all of its MPDUs or nearly none.
 #[test]
 fn a_fade_lasts_a_frame() {
     let (phy, rate) = phy(7, 65_535);
@@ -138,7 +138,7 @@ fn a_fade_lasts_a_frame() {
     let expected = 1.0 - e.delivery(MPDU, rate);
     let (sender, receiver) = run((phy, rate), &e, -60.0, &[], 20);
     let whole = sender.timeouts as f64 / sender.data as f64;
-    // With losses of their own, twenty MPDUs would hardly ever be lost together.
+    // With independent losses, twenty MPDUs would hardly ever be lost together.
     assert!(whole > 0.5 * expected && whole < expected, "{whole} {expected}");
     assert!(receiver.mpdus_missed > 0);
 }
@@ -155,7 +155,7 @@ fn source(dbm: f64, period: Span, on: Span) -> NoiseSource {
     }
 }
 
-/// Energy that never ends makes a link what it were with so much less signal.
+/// Continuous interference has the effect of an equally lower signal.
 #[test]
 fn interference_counts_as_noise() {
     for (signal, interferer) in [(-60.0, -83.5), (-55.0, -78.2), (-69.0, -101.0)] {
@@ -170,14 +170,14 @@ fn interference_counts_as_noise() {
         let forever = source(interferer, Span::from_secs(100), Span::from_secs(100));
         let (sender, receiver) = run((phy, rate), &e, signal, &[forever], 10);
         near(sender.timeouts, sender.data, expected);
-        // Who is to blame: noise alone for what it would have taken by itself.
+        // A loss counts as noise if noise alone would have caused it.
         let (sender, alone) = (sender.data, receiver.errored);
         let (p, _) = self::phy(7, 0);
         near(alone, sender, 1.0 - errors(&p, signal, Fading::None).delivery(MPDU, rate));
     }
 }
 
-/// A burst of energy takes the MPDUs that it meets and leaves the others.
+/// A burst of energy destroys only the MPDUs that it overlaps.
 #[test]
 fn a_burst_takes_the_mpdus_it_meets() {
     let (phy, rate) = phy(7, 65_535);
@@ -190,7 +190,7 @@ fn a_burst_takes_the_mpdus_it_meets() {
     let per_burst = loud.mpdus_missed as f64 / 250.0;
     assert!((1.4..2.4).contains(&per_burst), "{per_burst}");
     assert!(sender.mpdus as f64 / sender.data as f64 > 20.0);
-    // Beside the capture margin: 5 dB weaker than the signal is far too much for MCS 7 and nothing for MCS 0.
+    // With the capture margin: 5 dB below the signal is too much for MCS 7 and harmless for MCS 0.
     let (_, margin) = run((phy, rate), &e, -55.0, &burst(-62.0), 5);
     assert!((1.4..2.4).contains(&(margin.mpdus_missed as f64 / 250.0)));
     let robust = self::phy(0, 65_535);

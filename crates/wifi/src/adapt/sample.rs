@@ -17,10 +17,10 @@ const SAMPLE_EVERY: u32 = 10;
 const EXCLUDE_AFTER: u32 = 4;
 /// Attempts of a sample at its own rate.
 const SAMPLE_ATTEMPTS: u32 = 2;
-/// Upper bound and nominal PSDU size of each size class, bytes.
-/// Long frames must not be judged by the speed of short ones.
+/// Upper bound and nominal PSDU size of each size class, bytes. Classes keep the speed of short
+/// frames from affecting the rate of long ones.
 const SIZES: [u32; 2] = [250, 1600];
-/// Attempts whose duration is tabulated; further ones count as this many.
+/// Attempts whose duration is tabulated; later attempts count as this many.
 const MAX_ATTEMPTS: usize = 8;
 
 /// Statistics of one rate in one second.
@@ -67,7 +67,7 @@ struct Current {
 pub struct SampleRate {
     /// By size class, then rate.
     records: [Vec<Record>; SIZES.len()],
-    /// The second since the start of the run that the newest bucket covers.
+    /// Second since the start of the run that the newest bucket covers.
     second: u64,
     frames: u32,
     current: Option<Current>,
@@ -128,7 +128,8 @@ impl SampleRate {
         rate
     }
 
-    /// Returns the rate with the least mean time; before any delivery, the fastest one not excluded.
+    /// Returns the rate with the least mean time; without deliveries, the fastest rate not
+    /// excluded.
     fn best(&self, class: usize) -> Rate {
         let records = &self.records[class];
         let known = (0..records.len())
@@ -138,7 +139,7 @@ impl SampleRate {
         Rate(index.or_else(|| records.iter().rposition(|r| !r.excluded())).unwrap_or(0) as u8)
     }
 
-    /// Returns for every tenth frame a random one of the rates that could beat the current mean.
+    /// Returns, for every tenth frame, a random rate that could beat the current mean.
     fn sample(&self, class: usize, best: Rate, rng: &mut Stream) -> Option<Rate> {
         if !self.frames.is_multiple_of(SAMPLE_EVERY) {
             return None;
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn a_perfect_link_stays_at_the_fastest_rate() {
         let mut b = Bench::new();
-        // No slower rate could beat 11 Mbit/s, so nothing is ever sampled.
+        // No slower rate can beat 11 Mbit/s, so no rate is sampled.
         assert_eq!(b.share_of(3, 1000, [1.0; 4]), 1.0);
     }
 
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn slow_rates_that_cannot_win_are_not_sampled() {
         let mut b = Bench::new();
-        // 5.5 is perfect, 11 dead: 1 and 2 Mbit/s can never beat 5.5.
+        // 5.5 is perfect, 11 fails: 1 and 2 Mbit/s can never beat 5.5.
         let tried: Vec<Vec<u8>> = (0..2000).map(|_| b.frame(1500, [1., 1., 1., 0.])).collect();
         assert!(tried.iter().flatten().all(|&r| r >= 2));
     }
@@ -361,7 +362,7 @@ mod tests {
     #[test]
     fn a_frame_dropped_before_any_data_attempt_leaves_no_trace() {
         let mut b = Bench::new();
-        // RTS failures: rates are asked for, nothing is reported.
+        // RTS failures: rates are requested, no result is reported.
         for attempt in 0..7 {
             b.adapter.rate_for(b.now, 1500, attempt, &mut b.rng);
         }

@@ -18,12 +18,12 @@ pub(crate) use snr::{Fate, Survival};
 /// The error process of one directed link.
 #[derive(Clone, Debug, Default)]
 pub enum FrameErrors {
-    /// A perfect channel.
+    /// No errors.
     #[default]
     None,
-    /// Every frame on its own.
+    /// Independent errors.
     Independent(Independent),
-    /// Bursts: the chain of Triantafyllidou 2005 §4.5.1.
+    /// Error bursts: the chain of Triantafyllidou 2005 §4.5.1.
     ThreeState(ThreeState),
     /// By signal-to-noise ratio; with 802.11n, ac and ax other frames add to the noise.
     Snr(SnrErrors),
@@ -40,16 +40,16 @@ pub enum Independent {
     Bit(Vec<f64>),
 }
 
-/// Reason for the rejection of an error model.
+/// Reason for rejecting an error model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LossError {
     /// A probability is not in [0, 1].
     NotAProbability(f64),
     /// No bit error ratio was given.
     NoRate,
-    /// A row of the transition matrix does not sum to 1; its index.
+    /// Index of a row of the transition matrix that does not sum to 1.
     RowSum(usize),
-    /// The chain never forgets where it started, so it has no single average.
+    /// The chain has no unique limiting distribution, hence no mean error.
     NotErgodic,
     /// The chain's time step is zero.
     ZeroStep,
@@ -116,7 +116,7 @@ impl FrameErrors {
     /// Returns true if a frame of `bytes` bytes that begins at `now` and lasts `air` is lost.
     /// Calls for one link come in order of time.
     pub fn lost(&mut self, now: Time, air: Span, bytes: u32, rate: Rate, rng: &mut Stream) -> bool {
-        // The outcome depends on the state in which the frame begins, so its length plays no part.
+        // The outcome depends on the state at the frame's start, not on its length.
         let _ = air;
         match self {
             FrameErrors::None => false,
@@ -214,7 +214,7 @@ impl ThreeStateModel {
             return Err(LossError::ZeroStep);
         }
         let mut powers = vec![normalised(transitions)];
-        // A run has fewer than 2^64 steps; a chain that has not mixed by then never will.
+        // A run has fewer than 2^64 steps; a chain that has not converged by then never does.
         while powers.len() < 64 {
             let last = &powers[powers.len() - 1];
             if mixed(last) {
@@ -271,7 +271,7 @@ fn mixed(m: &Matrix) -> bool {
 #[derive(Clone, Debug)]
 pub struct ThreeState {
     model: Arc<ThreeStateModel>,
-    /// The last step observed and its state; none before the first frame.
+    /// Step and state of the last observation; `None` before the first frame.
     seen: Option<(u64, State)>,
 }
 

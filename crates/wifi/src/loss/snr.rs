@@ -20,7 +20,7 @@ const THERMAL: f64 = 1.380_649e-23 * 290.0;
 const FROM_DB: f64 = -10.0;
 const TO_DB: f64 = 60.0;
 const PER_DB: f64 = 16.0;
-/// ln of an error probability that is never observed.
+/// Natural logarithm of a probability too small to be observed.
 const NEVER_SHOWS: f64 = -700.0;
 /// The legacy preamble before the first SIGNAL symbol, ns (IEEE 802.11-2020 §17.3.3).
 const TRAINING: u32 = 16_000;
@@ -236,7 +236,7 @@ impl SnrErrors {
         SnrErrors { table, signal: signal.0 as f64, fading }
     }
 
-    /// Returns the errors of a link with another mean received power.
+    /// Returns this link's errors at another mean received power.
     pub fn heard_at(&self, signal: Power) -> Self {
         SnrErrors { signal: signal.0 as f64, ..self.clone() }
     }

@@ -1,8 +1,8 @@
-//! When a station may transmit: DIFS, backoff, post-backoff (IEEE 802.11-2020 §10.3.4).
+//! Channel access: DIFS, backoff, post-backoff (IEEE 802.11-2020 §10.3.4).
 
 use crate::testbed::*;
 
-/// Long after every station's first backoff has run out.
+/// Instant after every station's first backoff has ended.
 const T: u64 = us(10_000);
 const EXCHANGE: u64 = us(DATA + SIFS + ACK);
 
@@ -11,7 +11,7 @@ fn an_idle_medium_costs_a_difs_and_never_less() {
     let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(us(1_000_000), 0, 1).run(us(2_000_000));
     assert_eq!(w.starts(0), [T + us(DIFS), us(1_000_000 + DIFS)]);
-    // The answer comes SIFS after the data and lasts 304 µs.
+    // The response starts SIFS after the data and lasts 304 µs.
     let end = T + us(DIFS + DATA);
     assert_eq!(w.starts(1)[0], end + us(SIFS));
     assert_eq!(w.log.reports[0].0, end + us(SIFS + ACK));
@@ -51,7 +51,7 @@ fn the_post_backoff_runs_without_a_packet_and_the_rest_is_owed() {
     // Two and a half slots into the post-backoff.
     w.at(T, 0, 1).at(end + us(DIFS + 2 * SLOT + 10), 0, 1).run(us(100_000));
     assert_eq!(w.starts(0)[1], end + us(DIFS + slots * SLOT));
-    // And after it has run out, a DIFS from the packet's arrival.
+    // After the post-backoff, a frame starts a DIFS after the packet's arrival.
     let late = end + us(DIFS + slots * SLOT + 1);
     let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(late, 0, 1).run(us(100_000));
@@ -67,8 +67,8 @@ fn a_packet_that_finds_the_medium_busy_draws_a_backoff() {
     assert_eq!(w.starts(1), [end + us(DIFS + slots * SLOT)]);
 }
 
-/// Station 1 has a second packet and `slots` to wait; station 0 starts `after_us` into that wait.
-/// Returns when station 1's second frame starts, counted from the end of station 0's exchange.
+/// Returns when station 1's second frame starts, from the end of station 0's exchange. Station 1
+/// has a second packet and `slots` to wait; station 0 starts `after_us` into that wait.
 fn frozen_by_a_frame(after_us: u64) -> u64 {
     let mut w = Testbed::cell(3).build();
     let free = T + us(DIFS) + EXCHANGE + us(DIFS);
@@ -89,7 +89,7 @@ fn a_backoff_freezes_while_the_medium_is_busy_and_only_whole_slots_count() {
     assert_eq!(frozen_by_a_frame(60), left(3));
     assert_eq!(frozen_by_a_frame(61), left(3));
     assert_eq!(frozen_by_a_frame(75), left(3));
-    // A frame is noted 4 µs after its start: the slot that ends meanwhile is over.
+    // A frame is detected 4 µs after its start: the slot that ends meanwhile counts.
     assert_eq!(frozen_by_a_frame(76), left(4));
     assert_eq!(frozen_by_a_frame(80), left(4));
 }
@@ -104,8 +104,8 @@ fn a_backoff_that_ends_within_the_note_taking_time_transmits() {
     }
 }
 
-/// As in ns-3: a packet that came to an idle medium keeps its zero slots even if the medium turns
-/// busy before its DIFS is over.
+/// As in ns-3, a packet that arrived on an idle medium keeps its zero slots even if the medium
+/// turns busy before its DIFS has ended.
 #[test]
 fn a_difs_that_is_interrupted_is_taken_again_without_slots() {
     let mut w = Testbed::cell(3).build();
@@ -113,7 +113,7 @@ fn a_difs_that_is_interrupted_is_taken_again_without_slots() {
     assert_eq!(w.starts(1), [T + us(DIFS) + EXCHANGE + us(DIFS)]);
 }
 
-/// A relay whose post-backoff has run out: the packet comes at the very end of a reception, when
+/// A relay whose post-backoff has ended: the packet arrives at the very end of a reception, when
 /// the medium counts as idle, and leaves a DIFS after the relay's own ACK.
 #[test]
 fn an_idle_relay_forwards_without_backoff() {
@@ -123,14 +123,14 @@ fn an_idle_relay_forwards_without_backoff() {
     let acked = T + us(DIFS) + EXCHANGE;
     assert_eq!(w.starts(1)[..2], [acked - us(ACK), acked + us(DIFS)]);
     assert_eq!(w.arrivals()[..2], [(1, 0), (2, 150)]);
-    // The source, which owes its post-backoff, comes second: it hears the relay.
+    // The source still has its post-backoff and comes second; it senses the relay.
     assert!(w.starts(0)[1] > acked + us(DIFS + DATA));
 }
 
 #[test]
 fn a_relay_that_owes_slots_keeps_them_through_its_own_ack() {
     let slots = Dice::of(1).roll(31);
-    // The relay has just sent a packet of its own when one to forward begins to arrive.
+    // The relay has just sent its own packet when one to forward begins to arrive.
     let free = T + us(DIFS) + EXCHANGE + us(DIFS);
     let start = free + us(SLOT + 5);
     assert!(slots > 2, "pick another seed");

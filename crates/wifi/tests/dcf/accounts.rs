@@ -1,4 +1,4 @@
-//! What a run is told by: the fingerprint of its transmissions, and the fate of its frames.
+//! Accounts of a run: the fingerprint of its transmissions and the outcome of its frames.
 
 use fairmesh_phy::Phy;
 use fairmesh_units::{NodeId, Span, Stream, Time};
@@ -9,7 +9,8 @@ use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
-/// The fingerprint of one exchange at 54 Mbit/s among three stations that hear each other.
+/// Returns the fingerprint of one exchange at 54 Mbit/s among three stations in range of each
+/// other.
 fn fingerprint(start: u64, from: u32, to: u32, bytes: u32) -> u64 {
     let mut testbed = Testbed::cell(3);
     testbed.mac.phy = Phy::dot11a();
@@ -25,7 +26,7 @@ fn fingerprint(start: u64, from: u32, to: u32, bytes: u32) -> u64 {
 fn the_fingerprint_tells_when_who_to_whom_and_how_much() {
     let one = fingerprint(T, 0, 1, 1500);
     assert_eq!(one, fingerprint(T, 0, 1, 1500));
-    // 16 + 12288 + 6 bits and 32 fewer are both 57 symbols of 216: nothing but the length differs.
+    // 16 + 12288 + 6 bits and 32 fewer are both 57 symbols of 216: only the length differs.
     let others = [(T + 1, 0, 1, 1500), (T, 2, 1, 1500), (T, 0, 2, 1500), (T, 0, 1, 1496)];
     let mut all =
         others.map(|(start, from, to, bytes)| fingerprint(start, from, to, bytes)).to_vec();
@@ -35,8 +36,8 @@ fn the_fingerprint_tells_when_who_to_whom_and_how_much() {
     assert_eq!(all.len(), 5);
 }
 
-/// A channel that changes faster than frames last: the state in which a frame's first bit arrives
-/// decides about all of it (Triantafyllidou 2005 §4.5.1), and another draw about the next attempt.
+/// With a channel that changes faster than a frame lasts, the state at the frame's first bit
+/// decides its outcome (Triantafyllidou 2005 §4.5.1), and another draw decides the next attempt.
 #[test]
 fn a_frames_fate_is_that_of_its_first_bit() {
     let row = [0.4, 0.4, 0.2];

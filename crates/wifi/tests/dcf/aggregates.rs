@@ -19,7 +19,7 @@ fn data(w: &World, station: u32) -> Vec<&Seen> {
     w.frames(station).filter(|f| f.kind == FrameKind::Data).collect()
 }
 
-/// Two stations with so many packets from 0 to 1 at the first instant.
+/// Two stations with this many packets from 0 to 1 at the first instant.
 fn queued(testbed: Testbed, packets: u32) -> World {
     let mut w = testbed.build();
     (0..packets).for_each(|_| {
@@ -48,7 +48,7 @@ fn what_waits_goes_in_one_frame_under_one_answer() {
     assert_eq!((said.first, said.bitmap[0]), (1, 0b11111));
     assert_eq!(w.arrivals(), [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4)]);
     assert_eq!(w.outcomes(0), [Outcome::Sent; 5]);
-    // The frame's time and its answer's, divided among them.
+    // Medium time of the frame and its response, divided among the MPDUs.
     let airtime: Span = w.log.reports.iter().fold(Span::ZERO, |sum, r| sum + r.2.airtime);
     assert_eq!(airtime, Span::from_micros(PREAMBLE + 4 * 156 + 32));
 }
@@ -62,7 +62,7 @@ fn one_packet_goes_alone_without_a_delimiter_and_gets_an_ack() {
     assert_eq!(w.kinds(1), [FrameKind::Ack]);
 }
 
-/// When the MPDU of this place in a frame that starts at `start` is on the air, µs from 0.
+/// Middle of the MPDU at this index in a frame that starts at `start`, µs from 0.
 fn middle_of(start: Time, place: u64) -> u64 {
     let bits = 16 + 8 * u64::from(SUBFRAME) * place + 4 * u64::from(SUBFRAME);
     start.as_nanos() / 1000 + PREAMBLE + bits * 4 / 260
@@ -83,12 +83,12 @@ fn what_is_disturbed_comes_again_before_what_is_new_and_is_passed_up_in_order() 
     assert_eq!(numbers(frames[0]), [1, 2, 3, 4]);
     let said = w.frames(1).next().unwrap().block_ack.unwrap();
     assert_eq!((said.first, said.bitmap[0]), (1, 0b1101));
-    // The window of four begins with what is missing.
+    // The window of four begins with the missing MPDU.
     assert_eq!(numbers(frames[1]), [2, 5]);
     assert_eq!(frames[1].mpdus.iter().map(|m| m.retry).collect::<Vec<_>>(), [true, false]);
     assert_eq!(numbers(frames[2]), [6]);
     assert_eq!(w.arrivals().iter().map(|a| a.1).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
-    // 3 and 4 were there before 2, and waited for it.
+    // MPDUs 3 and 4 arrived before 2 and were held back.
     let at: Vec<u64> = w.log.received.iter().map(|r| r.0).collect();
     assert!(at[0] < at[1] && at[1] == at[2] && at[2] == at[3]);
     assert_eq!(w.air.counters(fairmesh_units::NodeId(1)).mpdus_missed, 1);
@@ -102,7 +102,7 @@ fn a_disturbed_header_loses_the_whole_frame() {
         w.run(us(20_000));
         w.log.frames[0].start
     };
-    // HT-SIG is between 20 and 28 µs; what is over within the first 4 µs harms nothing.
+    // HT-SIG is between 20 and 28 µs; energy that ends within the first 4 µs is harmless.
     let from = start.as_nanos() / 1000;
     for (burst, answered) in [((from + 22, 2), false), ((from + 30, 3), true), ((from, 3), true)] {
         let testbed = Testbed::today(2, 64).link(0, 1).noise(1, -60.0, burst.0, burst.1);
@@ -125,7 +125,7 @@ fn lost_answers_lose_no_packet_and_make_no_second_one() {
 
 #[test]
 fn what_is_given_up_holds_nothing_up() {
-    // Everything is lost, seven times, and then the next burst of packets.
+    // All MPDUs are lost, seven times; then the next packets arrive.
     let mut w = Testbed::today(2, 64).link(0, 1).loses(0, 1).build();
     for k in 0..4 {
         w.at(us(500_000) * (k / 2), 0, 1);
@@ -147,14 +147,14 @@ fn other_neighbours_wait_and_keep_their_turn() {
     let sent: Vec<(u32, usize)> =
         data(&w, 0).iter().map(|f| (f.to.unwrap().0, f.mpdus.len())).collect();
     assert_eq!(sent, [(1, 3), (2, 2)]);
-    // Numbers are a link's own.
+    // Sequence numbers are per link.
     assert_eq!(numbers(data(&w, 0)[1]), [1, 2]);
 }
 
 #[test]
 fn who_has_won_the_medium_keeps_it_for_a_txop() {
     let mut testbed = Testbed::today(2, 1).link(0, 1);
-    // A frame lasts 36 + 31 × 4 µs, its answer 28 µs: four exchanges in 1 ms, with SIFS between.
+    // A frame lasts 36 + 31 × 4 µs, its response 28 µs: four exchanges in 1 ms, separated by SIFS.
     testbed.mac.txop = Span::from_micros(1000);
     let mut w = queued(testbed, 6);
     w.run(us(20_000));
@@ -178,7 +178,7 @@ fn rts_goes_before_an_aggregate_by_its_size() {
     }
     w.run(us(20_000));
     assert_eq!(w.kinds(0), [FrameKind::Data, FrameKind::Rts, FrameKind::Data]);
-    // Up to the end of the block acknowledgement.
+    // Counts up to the end of the block acknowledgement.
     let frames: Vec<&Seen> =
         w.log.frames.iter().filter(|f| f.start.as_nanos() > us(9_000)).collect();
     let [rts, cts, data, answer] = frames[..] else { panic!("four frames") };

@@ -1,4 +1,5 @@
-//! A-MSDUs of 802.11n at 65 Mbit/s: several packets in one MPDU, with one fate (IEEE 802.11-2020 §9.3.2.2, §10.11).
+//! A-MSDUs of 802.11n at 65 Mbit/s: several packets in one MPDU, lost or delivered together (IEEE
+//! 802.11-2020 §9.3.2.2, §10.11).
 
 use fairmesh_units::{NodeId, Span};
 use fairmesh_wifi::{FrameKind, Outcome, Outgoing, Subframe};
@@ -53,7 +54,7 @@ fn packets_share_an_mpdu_up_to_its_limit_and_an_ack() {
     assert_eq!(frames[0].bytes, 2 * PADDED + LAST + HEADER);
     // 16 + 8 × 2992 + 6 bits in symbols of 260.
     assert_eq!(frames[0].end - frames[0].start, Span::from_micros(PREAMBLE + 4 * 93));
-    // One alone is an MPDU as ever.
+    // A single packet is an ordinary MPDU.
     assert_eq!(mpdus(frames[1]), [(2, 1, 964 + 8 + HEADER)]);
     assert!(frames[1].mpdus[0].subframe.is_none());
     assert_eq!(w.kinds(1), [FrameKind::Ack; 2]);
@@ -61,7 +62,7 @@ fn packets_share_an_mpdu_up_to_its_limit_and_an_ack() {
     assert_eq!(w.outcomes(0), [Outcome::Sent; 4]);
     let c = w.air.counters(NodeId(0));
     assert_eq!((c.data, c.mpdus), (2, 2));
-    // The frame's time and its answer's, divided among its packets to the nanosecond.
+    // Medium time of the frame and its response, divided among its packets to the nanosecond.
     let parts: Vec<Span> = w.log.reports.iter().take(3).map(|r| r.2.airtime).collect();
     assert_eq!(
         parts.iter().fold(Span::ZERO, |s, &p| s + p),
@@ -77,13 +78,13 @@ fn what_an_ampdu_of_11n_carries_is_at_most_4095_bytes_long() {
     let [frame] = data(&w, 0)[..] else { panic!("one frame") };
     let four = 3 * PADDED + LAST + HEADER;
     assert_eq!(mpdus(frame), [(1, 4, four), (2, 4, four), (3, 2, PADDED + LAST + HEADER)]);
-    // Delimiters, and padding of all but the last.
+    // Delimiters, and padding except after the last.
     let padded = (four + 4).next_multiple_of(4);
     assert_eq!(frame.bytes, 2 * padded + 4 + PADDED + LAST + HEADER);
     let answer = w.frames(1).next().unwrap();
     assert_eq!(answer.block_ack.unwrap().bitmap[0], 0b111);
     assert_eq!(order(&w), (0..10).collect::<Vec<_>>());
-    // Alone it may be as long as the limit says.
+    // Without A-MPDUs it may reach its own limit.
     let mut w = queued(Testbed::today(2, 64).link(0, 1).amsdu(7935, 0), 10);
     w.run(us(20_000));
     assert_eq!(mpdus(data(&w, 0)[0]), [(1, 8, 7 * PADDED + LAST + HEADER)]);
@@ -91,7 +92,7 @@ fn what_an_ampdu_of_11n_carries_is_at_most_4095_bytes_long() {
 
 #[test]
 fn the_frames_limit_counts_too() {
-    // Beside a first MPDU of two packets there is room for one more, not for two.
+    // A first MPDU of two packets leaves room for one more packet, not for two.
     let mut w = queued(Testbed::today(2, 64).link(0, 1).amsdu(2000, 3100), 6);
     w.run(us(20_000));
     let packets: Vec<Vec<usize>> =
@@ -107,9 +108,9 @@ fn an_amsdu_is_lost_and_sent_again_as_a_whole() {
         w.run(us(20_000));
         w.log.frames[0].start.as_nanos() / 1000
     };
-    // A burst in the first MPDU, of two packets.
+    // A burst in the first MPDU, which has two packets.
     let mut w = queued(testbed().noise(1, -60.0, start + PREAMBLE + 20, 5), 4);
-    // What comes later does not join what has been sent.
+    // Later packets do not join an MPDU that was sent.
     w.at(us(900), 0, 1);
     w.run(us(30_000));
     let frames = data(&w, 0);
@@ -118,7 +119,7 @@ fn an_amsdu_is_lost_and_sent_again_as_a_whole() {
     assert_eq!(w.frames(1).next().unwrap().block_ack.unwrap().bitmap[0], 0b10);
     assert_eq!(mpdus(frames[1])[0], (1, 2, two));
     assert!(frames[1].mpdus[0].retry && frames[1].mpdus[1].retry);
-    // The second MPDU's packets wait for the first's.
+    // The packets of the second MPDU wait for those of the first.
     assert_eq!(order(&w), [0, 1, 2, 3, 4]);
     let at: Vec<u64> = w.log.received.iter().map(|r| r.0).collect();
     assert!(at[0] == at[3]);
@@ -146,7 +147,8 @@ fn each_packet_of_what_is_given_up_is_counted() {
 
 #[test]
 fn numbers_come_again_and_others_are_for_others() {
-    // More MPDUs than there are numbers within a window, of one to three packets; every other one for station 2.
+    // More MPDUs than a window has numbers, each of one to three packets, alternating between two
+    // receivers.
     let mut w = Testbed::cell(3);
     w.mac = Testbed::today(3, 64).mac;
     let mut w = w.amsdu(3839, 16_383).build();
@@ -162,6 +164,6 @@ fn numbers_come_again_and_others_are_for_others() {
     w.run(us(3_000_000));
     assert_eq!(order(&w), (0..sent).collect::<Vec<_>>());
     assert_eq!(w.outcomes(0).len(), sent as usize);
-    // Whoever hears it learns of each packet.
+    // An overhearing station gets each packet.
     assert_eq!(w.log.overheard.len(), sent as usize);
 }

@@ -10,7 +10,8 @@ const T: u64 = us(10_000);
 
 #[test]
 fn an_ack_goes_out_whatever_the_medium_does() {
-    // 2 is 15 dB weaker at 1 and hears nobody: it does not spoil 0's frame, and outlasts it.
+    // Station 2 is 15 dB weaker at 1 and senses no station: it does not destroy 0's frame, and
+    // outlasts it.
     let testbed = Testbed::new(4).link(0, 1).hears(2, 1, LOUD - 15.0).hears(2, 3, LOUD);
     let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(4000), 2, 3).run(T + us(30_000));
@@ -22,7 +23,7 @@ fn an_ack_goes_out_whatever_the_medium_does() {
 
 #[test]
 fn a_cts_goes_out_under_energy_too_weak_to_disturb() {
-    // 2 is sensed at 1 before, during and after the RTS; only the NAV can keep a CTS back.
+    // 2 is sensed at 1 before, during and after the RTS; only the NAV can prevent a CTS.
     let testbed = Testbed::new(4).rts().reception(Reception::Sinr).link(0, 1);
     let mut w = testbed.senses(2, 1, LOUD - 15.0).hears(2, 3, LOUD).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
@@ -31,8 +32,8 @@ fn a_cts_goes_out_under_energy_too_weak_to_disturb() {
     assert_eq!(w.starts(1), [T + us(1000 + DIFS + RTS + SIFS)]);
 }
 
-/// A frame that comes in the SIFS before an answer is given up for it, without EIFS; what is left
-/// of it, and of any other that came meanwhile, keeps the medium busy.
+/// The reception of a frame that arrives in the SIFS before a response is abandoned, without EIFS;
+/// the rest of that frame, and of any other, keeps the medium busy.
 #[test]
 fn an_answer_ends_the_reception_of_a_newcomer() {
     for (second, last) in [(false, 3), (true, 9)] {

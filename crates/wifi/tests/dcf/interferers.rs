@@ -44,17 +44,17 @@ fn the_duty_cycle_is_met() {
 
 #[test]
 fn bursts_defer_and_destroy() {
-    // Heard by the sender: it waits for the end of the burst, and a DIFS and its backoff.
+    // Sensed by the sender: it waits for the end of the burst, a DIFS and its backoff.
     let mut w = Testbed::cell(2).noise(0, LOUD, T / 1000, 5000).build();
     w.at(T + us(1000), 0, 1).run(us(100_000));
     assert_eq!(w.starts(0)[0], T + us(5000 + DIFS + Dice::of(0).roll(31) * SLOT));
     assert_eq!(w.outcomes(0), [Outcome::Sent]);
-    // Heard by the receiver only, in the middle of a frame: lost there, and sent again.
+    // Sensed only by the receiver, during a frame: the frame is lost and retransmitted.
     let mut w = Testbed::cell(2).noise(1, LOUD, T / 1000 + 4000, 10).build();
     w.at(T, 0, 1).run(us(100_000));
     assert_eq!(w.starts(0).len(), 2);
     assert_eq!(w.air.counters(NodeId(1)).collided, 1);
-    // 10 dB below the frame it does nothing but keep its hearers quiet.
+    // 10 dB below the frame, its only effect is to defer the stations that sense it.
     let mut w = Testbed::cell(2).noise(1, LOUD - 10.1, T / 1000 + 4000, 10).build();
     w.at(T, 0, 1).run(us(100_000));
     assert_eq!(w.starts(0).len(), 1);
@@ -65,7 +65,7 @@ fn noise_is_no_frame() {
     // No EIFS after it, no lock on it, no NAV from it.
     let mut w = Testbed::cell(3).noise(0, LOUD, T / 1000, 700).build();
     w.at(T + us(100), 1, 0).at(T + us(100), 0, 2).run(us(100_000));
-    // 1, which does not hear it, sends at once; 0 cannot receive and goes on right after.
+    // 1 does not sense it and sends immediately; 0 cannot receive and continues right after.
     assert_eq!(w.starts(1)[0], T + us(100 + DIFS));
     assert!(w.arrivals().contains(&(0, 100)));
     assert!(w.arrivals().contains(&(2, 0)));
@@ -73,8 +73,8 @@ fn noise_is_no_frame() {
 
 #[test]
 fn noise_never_takes_a_frames_place() {
-    // Louder than the frame, 2 µs after it, and soon over: the frame is lost and followed to its
-    // end, where the EIFS begins.
+    // Stronger than the frame, 2 µs later and short: the frame is lost, but locked until its end,
+    // where the EIFS starts.
     let testbed = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD);
     let mut w = testbed.noise(1, LOUD + 5.0, T / 1000 + DIFS + 2, 100).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };

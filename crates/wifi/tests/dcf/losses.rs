@@ -25,7 +25,7 @@ fn a_hidden_terminal_is_named_at_both_links() {
 
 #[test]
 fn a_receiver_that_was_sending_is_named() {
-    // 1 sends to 2 and senses nothing of 0, which sends to 1 meanwhile.
+    // 1 sends to 2 and does not sense 0, which sends to 1 meanwhile.
     let mut w = Testbed::new(3).hears(0, 1, LOUD).link(1, 2).build();
     w.at(us(10_000), 1, 2).at(us(12_000), 0, 1).run(us(20_600));
     // The acknowledgement of 2 overlaps the frame as well.
@@ -38,7 +38,7 @@ fn frame_errors_and_lost_answers_name_no_station() {
     w.at(us(10_000), 0, 1).run(us(100_000));
     let l = losses(&w, 0, 1);
     assert_eq!((l.attempts, l.unanswered, l.clean), (3, 3, 3));
-    // The way back is too weak: every answer is lost.
+    // The return path is too weak: every response is lost.
     let mut w = Testbed::new(2).hears(0, 1, LOUD).senses(1, 0, -90.0).attempts(3, 3).build();
     w.at(us(10_000), 0, 1).run(us(100_000));
     let l = losses(&w, 0, 1);

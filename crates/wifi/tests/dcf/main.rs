@@ -1,7 +1,7 @@
-//! The DCF, slot by slot: scripted stations, every frame's start compared to the nanosecond.
+//! The DCF, slot by slot: scripted stations, the start of each frame compared to the nanosecond.
 //!
-//! Backoffs are random, but a station's stream can be drawn from twice: [`testbed::Dice`] replays what
-//! the station draws, so that even instants after a backoff are exact.
+//! Backoffs are random, but a station's stream can be replayed: [`testbed::Dice`] draws the same
+//! values, so that instants after a backoff are exact, too.
 
 mod access;
 mod accounts;

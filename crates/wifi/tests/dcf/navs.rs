@@ -9,7 +9,7 @@ const T: u64 = us(10_000);
 
 #[test]
 fn a_bystander_waits_for_the_ack_it_cannot_hear() {
-    // 2 hears the sender only.
+    // 2 receives the sender only.
     let mut w = Testbed::new(4).link(0, 1).hears(0, 2, LOUD).hears(2, 3, LOUD).build();
     w.at(T, 0, 1).at(T + us(1000), 2, 3).run(us(100_000));
     let end = T + us(DIFS + DATA + SIFS + ACK);
@@ -36,8 +36,8 @@ fn an_undecodable_frame_sets_no_nav_and_costs_an_eifs() {
 
 #[test]
 fn a_good_frame_cancels_the_eifs() {
-    // 2 loses the data but hears the ACK, which at 2 Mbit/s lasts 248 µs: 56 less than the one an
-    // EIFS makes room for.
+    // 2 loses the data but receives the ACK, which at 2 Mbit/s lasts 248 µs: 56 µs less than the
+    // ACK that the EIFS covers.
     let mut testbed = Testbed::cell(3).loses(0, 2);
     testbed.mac.phy = Phy::dot11b(Preamble::Long);
     testbed.mac.rate = testbed.mac.phy.highest();
@@ -49,7 +49,7 @@ fn a_good_frame_cancels_the_eifs() {
 
 #[test]
 fn rts_and_cts_reserve_the_whole_exchange() {
-    // 2 hears the sender, 3 the receiver; each has something for 4.
+    // 2 receives the sender, 3 the receiver; each has a frame for 4.
     let mut w = Testbed::new(5)
         .rts()
         .link(0, 1)
@@ -66,7 +66,7 @@ fn rts_and_cts_reserve_the_whole_exchange() {
 
 #[test]
 fn a_shorter_nav_does_not_replace_a_longer_one() {
-    // 2 hears 1's CTS, then a short frame of 3 for 4 whose NAV ends long before.
+    // 2 receives 1's CTS, then a short frame from 3 to 4 whose NAV ends long before.
     let mut testbed = Testbed::new(5).rts().link(0, 1).hears(1, 2, LOUD).hears(3, 2, LOUD);
     testbed.mac.rts_threshold = Some(BYTES + 36);
     let mut w = testbed.link(3, 4).hears(2, 4, LOUD).build();
@@ -77,8 +77,8 @@ fn a_shorter_nav_does_not_replace_a_longer_one() {
     assert_eq!(w.starts(2)[0], end + us(DIFS + Dice::of(2).roll(31) * SLOT));
 }
 
-/// When does station 2, which heard an RTS, transmit? The RTS gets no CTS; if `begin_us` is given,
-/// station 3 starts a frame (not for 2) so long after its end.
+/// Returns when station 2, which received an RTS, transmits. The RTS gets no CTS; with `begin_us`,
+/// station 3 starts a frame for another station this long after its end.
 fn after_a_vain_rts(begin_us: Option<u64>) -> u64 {
     let testbed = Testbed::new(5).rts().attempts(1, 1).link(0, 1).loses(0, 1).hears(0, 2, LOUD);
     let mut w = testbed.hears(2, 4, LOUD).hears(3, 2, LOUD).loses(3, 2).hears(3, 4, LOUD).build();
@@ -100,14 +100,14 @@ fn the_nav_of_an_rts_lapses_unless_the_exchange_goes_on() {
     // A reception whose payload begins by then, even an undecodable one, keeps the NAV alive.
     let nav = 3 * SIFS + CTS + DATA + ACK;
     assert_eq!(after_a_vain_rts(Some(reset - 192)), us(nav + DIFS + slots * SLOT));
-    // One that comes later finds the NAV gone: only its own end and the EIFS count.
+    // A later reception finds the NAV expired: only its own end and the EIFS count.
     let later = reset - 192 + 1;
     assert_eq!(after_a_vain_rts(Some(later)), us(later + RTS + EIFS + slots * SLOT));
 }
 
 #[test]
 fn no_cts_under_a_nav() {
-    // 0 → 1 with RTS; 2 hears only 1 and so has a NAV until the end; 3 → 2 meanwhile.
+    // 0 → 1 with RTS; 2 receives only 1, so its NAV lasts until the end; 3 → 2 meanwhile.
     let testbed = Testbed::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);
     let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(2000), 3, 2).run(T + us(60_000));
@@ -125,7 +125,7 @@ fn no_cts_under_a_nav() {
 
 #[test]
 fn a_cts_under_a_nav_by_the_rules_of_ns_3_only() {
-    // 0 → 1, 28 packets in one frame; 2 hears 1 only, and 3 asks it meanwhile.
+    // 0 → 1, 28 packets in one frame; 2 receives only 1, and 3 sends it an RTS meanwhile.
     let answer_to_first = |testbed: Testbed| {
         let mut w = testbed.rts().link(0, 1).hears(1, 2, LOUD).link(2, 3).build();
         for k in 0..28 {

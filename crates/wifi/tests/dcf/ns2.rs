@@ -1,4 +1,4 @@
-//! The rules of ns-2.35, one by one, to the nanosecond (crates/wifi/src/ns2.rs has their numbers).
+//! The rules of ns-2.35, one by one, to the nanosecond (numbered in crates/wifi/src/ns2.rs).
 
 use fairmesh_units::Distance;
 use fairmesh_wifi::propagation::two_ray_ground;
@@ -7,7 +7,7 @@ use fairmesh_wifi::{FrameKind, MacRules, Ns2Rules, Outcome, Outgoing};
 use crate::testbed::*;
 
 const T: u64 = us(10_000);
-/// Contention windows, of which a backoff is drawn from 0 to CW − 1.
+/// Contention window: a backoff is drawn from 0 to CW − 1.
 const CW: u32 = 31 - 1;
 const CW_2: u32 = 63 - 1;
 
@@ -21,7 +21,7 @@ fn with(stations: u32, rules: Ns2Rules) -> Testbed {
     testbed
 }
 
-/// ns-2's power at this distance, dBm.
+/// Power of ns-2's radio at this distance, dBm.
 fn at(metres: f64) -> f64 {
     two_ray_ground(Distance(metres)).as_dbm()
 }
@@ -35,7 +35,7 @@ fn first(station: u32) -> u64 {
     us(Dice::of(station).roll(CW) * SLOT)
 }
 
-/// Instant at which a packet has to come to a station so that its first frame begins at `start`.
+/// Instant at which a packet must arrive so that the station's first frame starts at `start`.
 fn queued_for(start: u64, station: u32) -> u64 {
     start - us(DIFS) - first(station)
 }
@@ -45,7 +45,7 @@ fn a_frame_on_an_idle_medium_draws_a_backoff() {
     let mut w = testbed(2).link(0, 1).build();
     w.at(T, 0, 1).run(T + us(20_000));
     assert_eq!(w.starts(0), [T + us(DIFS) + first(0)]);
-    // A packet that comes while the backoff after a frame runs takes what is left of it.
+    // A packet that arrives during the post-backoff waits for the rest of it.
     let mut w = testbed(2).link(0, 1).build();
     let end = T + us(DIFS + DATA + SIFS + ACK) + first(0);
     w.at(T, 0, 1).at(end + us(DIFS), 0, 1).run(T + us(40_000));
@@ -65,7 +65,7 @@ fn an_undecodable_frame_costs_an_eifs_and_a_difs() {
 
 #[test]
 fn a_nav_set_by_an_rts_does_not_lapse() {
-    // 1 decodes the RTS, to which nobody responds.
+    // 1 decodes the RTS, which gets no response.
     let mut w = testbed(4).hears(0, 1, LOUD).hears(0, 2, LOUD).hears(1, 3, LOUD).attempts(1, 1);
     w.mac.rts_threshold = Some(1000);
     let mut w = w.loses(0, 2).build();
@@ -76,9 +76,9 @@ fn a_nav_set_by_an_rts_does_not_lapse() {
     assert_eq!(w.starts(1)[0], T + us(RTS + nav + DIFS) + first(1));
 }
 
-/// 0 sends to 1 at `own` dBm; hidden stations 2, 3, … each start `later_us` after the one before, at
-/// `others` dBm. Returns whether 1 receives 0's frame, and when 1, which has a packet, begins to count
-/// down, µs after the start of 0's frame.
+/// Returns whether 1 receives 0's frame, and when 1, which has a packet, starts its countdown, in
+/// µs from the start of that frame. 0 sends to 1 at `own` dBm; hidden stations 2, 3, … each start
+/// `later_us` after the one before, at `others` dBm.
 fn overlap(own: f64, others: &[f64], later_us: u64) -> (bool, u64) {
     let n = others.len() as u32;
     let mut testbed = testbed(3 + n).hears(0, 1, own).hears(1, 2 + n, LOUD);
@@ -98,7 +98,8 @@ fn overlap(own: f64, others: &[f64], later_us: u64) -> (bool, u64) {
 
 #[test]
 fn each_frame_is_compared_with_the_one_in_reception_only() {
-    // Two interferers 12.04 dB below, 9.03 dB together: each is captured over.
+    // Two interferers, 12.04 dB below each and 9.03 dB below together: the frame captures the
+    // receiver.
     let (received, idle) = overlap(at(200.0), &[at(400.0); 2], 1000);
     assert!(received);
     // The later of them sets the NAV to its end and an EIFS.
@@ -135,7 +136,7 @@ fn a_frame_that_outlasts_an_own_one_costs_an_eifs() {
     dice.roll(CW);
     let again = T + us(4000 + DATA + EIFS + DIFS + dice.roll(CW_2) * SLOT);
     assert_eq!(w.starts(1)[1], again);
-    // One that ends before it costs nothing.
+    // A frame that ends before the own one has no effect.
     let mut w = testbed(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
     let short = Outgoing { bytes: 100, ..broadcast(0) };
     w.at(queued_for(T, 1), 1, 2).queue(queued_for(T + us(4000), 0), 0, short);
@@ -148,7 +149,8 @@ fn a_frame_that_outlasts_an_own_one_costs_an_eifs() {
 
 #[test]
 fn an_own_response_loses_the_frame_in_reception() {
-    // 2, hidden from 0, begins within SIFS of the end of 0's frame to 1, which responds all the same.
+    // 2, hidden from 0, starts within SIFS of the end of 0's frame to 1, which responds
+    // nevertheless.
     let mut w = testbed(4).link(0, 1).hears(2, 1, LOUD).hears(1, 3, LOUD).build();
     let begins = T + us(DATA + 5);
     w.at(queued_for(T, 0), 0, 1).queue(queued_for(begins, 2), 2, broadcast(200));
@@ -164,7 +166,7 @@ fn the_countdown_stops_with_the_first_energy() {
     let mut w = testbed(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
     w.queue(queued_for(T, 0), 0, broadcast(0)).at(queued_for(T + us(1), 1), 1, 2);
     w.run(T + us(20_000));
-    // A microsecond of the last slot was missing.
+    // The last slot lacked a microsecond.
     let left = if first(1) > 0 { SLOT } else { 0 };
     assert_eq!(w.starts(1)[0], T + us(DATA + DIFS + left));
 }
@@ -202,7 +204,7 @@ fn a_cts_is_sent_if_the_nav_is_over_when_it_is_due() {
 
 #[test]
 fn the_sender_of_a_cts_waits_until_the_data_are_over() {
-    // 0 does not hear the CTS.
+    // 0 does not receive the CTS.
     let mut w = testbed(3).hears(0, 1, LOUD).hears(1, 0, LOUD).hears(1, 2, LOUD).attempts(1, 1);
     w.mac.rts_threshold = Some(1000);
     let mut w = w.loses(1, 0).build();
@@ -225,7 +227,7 @@ fn a_rule_that_is_left_out_gives_way_to_the_standards() {
     let mut w = with(2, Ns2Rules { idle_backoff: false, ..all }).link(0, 1).build();
     w.at(T, 0, 1).run(T + us(20_000));
     assert_eq!(w.starts(0), [T + us(DIFS)]);
-    // 5: the rule for relays does not concern packets of the station's own.
+    // 5: the rule for relays does not apply to a station's own packets.
     let mut w = with(2, Ns2Rules { relay_backoff: false, ..all }).link(0, 1).build();
     w.at(T, 0, 1).run(T + us(20_000));
     assert_eq!(w.starts(0), [T + us(DIFS) + first(0)]);
@@ -233,7 +235,7 @@ fn a_rule_that_is_left_out_gives_way_to_the_standards() {
     let mut w = with(2, Ns2Rules { window: false, ..all }).link(0, 1).build();
     w.at(T, 0, 1).run(T + us(20_000));
     assert_eq!(w.starts(0), [T + us(DIFS + Dice::of(0).roll(CW + 1) * SLOT)]);
-    // 6: the standard's patience.
+    // 6: the standard's timeout.
     let missed = |rules| {
         let mut w = with(2, rules).hears(0, 1, LOUD).build();
         w.at(T, 0, 1).run(T + us(30_000));

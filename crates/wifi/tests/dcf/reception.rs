@@ -1,4 +1,4 @@
-//! What a receiver makes of several frames at once, under each of the three rules.
+//! Simultaneous frames at a receiver, under each of the three rules.
 
 use fairmesh_units::{Distance, NodeId, Span};
 use fairmesh_wifi::propagation::{FLAT_SENSE_DBM, Propagation, two_ray_ground};
@@ -8,13 +8,13 @@ use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
-/// ns-2's power at this distance, dBm.
+/// Power of ns-2's radio at this distance, dBm.
 fn at(metres: f64) -> f64 {
     two_ray_ground(Distance(metres)).as_dbm()
 }
 
-/// 0 sends to 1; hidden stations 2, 3, … whose frames reach 1 at `others` dBm each start `later_us`
-/// after it. Does 1 receive 0's frame?
+/// Returns true if 1 receives 0's frame. Hidden stations 2, 3, … whose frames reach 1 at `others`
+/// dBm each start `later_us` after it.
 fn survives(rule: Reception, own: f64, others: &[f64], later_us: i64) -> bool {
     let n = others.len() as u32;
     let mut testbed = Testbed::new(3 + n).reception(rule).hears(0, 1, own).hears(1, 0, own);
@@ -44,7 +44,7 @@ fn the_first_frame_survives_one_interferer_at_twice_the_distance_but_not_two() {
         assert!(survives(rule, at(200.0), &[at(400.0)], 1000), "12.04 dB");
         assert!(!survives(rule, at(200.0), &[at(400.0); 2], 1000), "9.03 dB together");
         assert!(!survives(rule, at(200.0), &[at(300.0)], 1000), "7.04 dB");
-        // The margin is 10 dB sharp: 1.7783 times the distance.
+        // The margin is exactly 10 dB: 1.7783 times the distance.
         assert!(survives(rule, at(200.0), &[at(355.7)], 1000));
         assert!(!survives(rule, at(200.0), &[at(355.6)], 1000));
     }
@@ -52,10 +52,10 @@ fn the_first_frame_survives_one_interferer_at_twice_the_distance_but_not_two() {
 
 #[test]
 fn interference_that_came_first_counts_alike_where_it_is_not_locked_on() {
-    // Sensed only: under `sinr` a newcomer is locked on over it.
+    // Sensed only: under `sinr` a later frame takes the lock.
     assert!(survives(Reception::Sinr, at(200.0), &[at(400.0)], -1000));
     assert!(!survives(Reception::Sinr, at(200.0), &[at(300.0)], -1000));
-    // Under `ns2` the receiver is busy with the weak frame: the second is never received.
+    // Under `ns2` the receiver is locked on the weak frame: the second is never received.
     assert!(!survives(Reception::Ns2, at(200.0), &[at(400.0)], -1000));
     assert!(!survives(Reception::Ns2, at(50.0), &[at(540.0)], -1000));
 }
@@ -63,7 +63,7 @@ fn interference_that_came_first_counts_alike_where_it_is_not_locked_on() {
 #[test]
 fn a_frame_that_comes_second_is_never_received_however_strong() {
     for rule in RULES {
-        // 0 is 20 dB stronger than what the receiver has locked on.
+        // 0 is 20 dB stronger than the locked frame.
         assert!(!survives(rule, at(60.0), &[at(200.0)], -1000));
         assert!(!survives(rule, at(60.0), &[at(200.0)], -5));
     }
@@ -75,7 +75,7 @@ fn of_frames_within_4_us_the_strongest_is_taken() {
         assert!(survives(rule, at(60.0), &[at(200.0)], -4));
         assert!(survives(rule, at(60.0), &[at(200.0)], 4));
         assert!(survives(rule, at(60.0), &[at(200.0)], 0));
-        // Taking it is not yet receiving it.
+        // A lock does not imply a reception.
         assert!(!survives(rule, at(150.0), &[at(200.0)], -3));
     }
 }
@@ -101,7 +101,7 @@ fn without_capture_every_overlap_destroys() {
 
 #[test]
 fn the_shortest_overlap_destroys_as_well() {
-    // The other ends, or begins, a microsecond into the frame.
+    // The other frame ends, or starts, a microsecond into the frame.
     let air = (DATA - 1) as i64;
     for rule in RULES {
         assert!(!survives(rule, LOUD, &[LOUD], air));
@@ -125,8 +125,8 @@ fn a_sensed_frame_costs_an_eifs_where_it_is_locked_on() {
     assert_eq!(wait_after_sensing(Reception::Sinr), us(DIFS) + backoff);
 }
 
-/// Station 1 locks on a broadcast of 0 and loses it to one of 2, which starts `later_us` after.
-/// How long after the end of the first does 1 begin to count its backoff down?
+/// Returns how long after the end of the first frame station 1 starts its countdown. It locks on a
+/// broadcast of 0 and loses it to one of 2, which starts `later_us` after.
 fn wait_after_a_collision(later_us: u64) -> u64 {
     let mut w = Testbed::new(4).hears(0, 1, LOUD).hears(2, 1, LOUD).hears(1, 3, LOUD).build();
     let packet = |n| Outgoing { packet: n, link: None, bytes: BYTES };
@@ -140,7 +140,7 @@ fn wait_after_a_collision(later_us: u64) -> u64 {
 fn a_collision_costs_an_eifs_from_the_end_of_the_locked_frame() {
     assert_eq!(wait_after_a_collision(100), us(EIFS));
     assert_eq!(wait_after_a_collision(314), us(EIFS));
-    // What is left of the other's energy costs a DIFS only.
+    // The rest of the other frame's energy is followed by a DIFS only.
     assert_eq!(wait_after_a_collision(315), us(315 + DIFS));
     assert_eq!(wait_after_a_collision(700), us(700 + DIFS));
 }
@@ -153,7 +153,7 @@ fn a_transmitter_is_deaf() {
     assert_eq!(w.arrivals()[0], (2, 100));
     assert!(w.arrivals().iter().all(|a| a.0 != 1));
     assert_eq!(w.air.counters(NodeId(1)).collided, 0);
-    // The energy that outlasts its own frame keeps it quiet, and no EIFS follows.
+    // Energy that outlasts its own frame defers the station, without EIFS.
     let quiet = T + us(DIFS + 4000 + DATA);
     assert_eq!(w.starts(1)[1], quiet + us(DIFS + Dice::of(1).roll(63) * SLOT));
 }
@@ -169,7 +169,7 @@ fn a_frame_after_the_own_one_is_heard_again() {
     assert_eq!(w.arrivals(), [(2, 100)], "a nanosecond earlier");
 }
 
-/// Two stations in range of each other at 550 m, out of range beyond (Jamshaid 2010 §3.1.2).
+/// Two stations in range of each other at 550 m and out of range beyond (Jamshaid 2010 §3.1.2).
 #[test]
 fn the_ranges_of_the_ns2_profile_in_time() {
     for (metres, deferred) in [(549.9, true), (550.1, false)] {

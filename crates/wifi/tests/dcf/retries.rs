@@ -7,7 +7,7 @@ use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
-/// Starts of the attempts at one packet that is never answered, given what follows each end.
+/// Starts of the attempts at one unanswered packet, given the contention windows.
 fn attempts(dice: &mut Dice, first: u64, air: u64, windows: &[u32]) -> Vec<u64> {
     let mut starts = vec![first];
     for &cw in windows {
@@ -45,7 +45,7 @@ fn seven_attempts_under_doubling_windows_then_a_fresh_start() {
 
 #[test]
 fn success_resets_the_window() {
-    // Noise at the receiver spoils the first three attempts.
+    // Noise at the receiver destroys the first three attempts.
     let mut dice = Dice::of(0);
     let mut starts = attempts(&mut dice, T + us(DIFS), DATA, &[63, 127, 255]);
     let quiet = starts[2] + us(DATA) - us(1000);
@@ -59,10 +59,10 @@ fn success_resets_the_window() {
     assert_eq!(w.air.counters(NodeId(1)).collided, 3, "locked on over the noise, and lost");
 }
 
-/// A frame at the waiting sender's ears begins `begin_us` after the end of its data. When does it
-/// try again, counted from that end?
+/// Returns the time of the retry from the end of the sender's data frame. The sender receives a
+/// foreign frame that starts `begin_us` after that end.
 fn retry_after_a_foreign_frame(begin_us: u64, good: bool) -> u64 {
-    // 0 sends to 1 in vain; 2, which hears nobody, sends to 3; 0 hears 2.
+    // 0's frames to 1 are lost; 2, which receives no station, sends to 3; 0 receives 2.
     let testbed = Testbed::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3);
     let mut w = if good { testbed } else { testbed.loses(2, 0) }.build();
     let end = T + us(DIFS + DATA);
@@ -76,7 +76,8 @@ fn a_reception_that_begins_within_30_us_holds_the_timeout_up() {
     let slots = Dice::of(0).roll(63);
     let ends = |begin_us| us(begin_us + DATA);
     for begin_us in [0, 12, 29] {
-        // The frame was for another: failure at its end, and the NAV it set covers the ACK.
+        // The frame was for another station: the attempt fails at its end, and the NAV it set
+        // covers the ACK.
         let nav = us(SIFS + ACK);
         let expected = ends(begin_us) + nav + us(DIFS + slots * SLOT);
         assert_eq!(retry_after_a_foreign_frame(begin_us, true), expected);
@@ -84,12 +85,12 @@ fn a_reception_that_begins_within_30_us_holds_the_timeout_up() {
         let expected = ends(begin_us) + us(EIFS + slots * SLOT);
         assert_eq!(retry_after_a_foreign_frame(begin_us, false), expected);
     }
-    // Later than that the timeout strikes first, while the medium is busy.
+    // A later frame does not defer the timeout, which then finds the medium busy.
     let expected = ends(31) + us(SIFS + ACK + DIFS + slots * SLOT);
     assert_eq!(retry_after_a_foreign_frame(31, true), expected);
 }
 
-/// The 400 ns by which ns-3 lets the timeout follow the reception do not delay the next backoff.
+/// The 400 ns by which ns-3 delays the timeout after the reception do not delay the next backoff.
 #[test]
 fn the_backoff_after_a_timeout_held_up_counts_from_the_reception() {
     let mut w = Testbed::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
@@ -102,7 +103,7 @@ fn the_backoff_after_a_timeout_held_up_counts_from_the_reception() {
 
 #[test]
 fn a_timeout_held_up_strikes_when_the_reception_ends() {
-    // At 30 µs the payload would begin at the very instant of the timeout.
+    // At 30 µs the payload would start at the instant of the timeout.
     for (begin_us, struck) in [(29, 29 + DATA), (31, TIMEOUT)] {
         let testbed =
             Testbed::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3).attempts(1, 1);
@@ -127,7 +128,7 @@ fn lost_acks_make_duplicates_which_are_acked_and_not_passed_up() {
     assert_eq!(w.air.counters(NodeId(0)).errored, 14);
 }
 
-/// A data frame for the waiting sender is answered, and its own attempt fails when it ends.
+/// A data frame for the waiting sender is answered, and the sender's own attempt fails at its end.
 #[test]
 fn two_that_send_to_each_other_at_once_both_fail() {
     let mut w = Testbed::cell(2).build();
@@ -137,7 +138,7 @@ fn two_that_send_to_each_other_at_once_both_fail() {
     let slots = [Dice::of(0).roll(63), Dice::of(1).roll(63)];
     assert_ne!(slots[0], slots[1], "pick another seed");
     let first = if slots[0] < slots[1] { 0 } else { 1 };
-    // Neither received anything, so there is no EIFS.
+    // Neither station received a frame, so there is no EIFS.
     let ends = [end, end + us(2)];
     let again = |i: usize| ends[i] + us(TIMEOUT + DIFS + slots[i] * SLOT);
     assert_eq!(w.starts(first as u32)[1], again(first));
@@ -145,7 +146,7 @@ fn two_that_send_to_each_other_at_once_both_fail() {
 
 #[test]
 fn data_for_a_station_that_waits_for_its_ack_is_answered() {
-    // 0 sends to 1 in vain; 2, which does not hear 0, sends to 0 within its waiting time.
+    // 0's frames to 1 are lost; 2, which does not receive 0, sends to 0 before its timeout.
     let mut w = Testbed::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
     let end = T + us(DIFS + DATA);
     w.at(T, 0, 1).at(end + us(5) - us(DIFS), 2, 0).run(end + us(9000));

@@ -62,7 +62,7 @@ fn seven_rts_without_an_answer_are_enough() {
     assert_eq!((w.log.reports[0].2.rts_attempts, w.log.reports[0].2.data_attempts), (7, 0));
 }
 
-/// Data at 11 Mbit/s never arrives, RTS at 2 Mbit/s always does.
+/// Data frames at 11 Mbit/s never arrive, RTS at 2 Mbit/s always do.
 #[test]
 fn four_data_frames_without_an_ack_are_enough() {
     let mut testbed = Testbed::cell(2).rts();
@@ -87,8 +87,8 @@ fn four_data_frames_without_an_ack_are_enough() {
     assert_eq!(w.air.counters(NodeId(0)).timeouts, 4);
 }
 
-/// Noise spoils the first and the third RTS, the link all data: with two RTS allowed, the CTS in
-/// between keeps the packet alive.
+/// Noise destroys the first and the third RTS, the link all data: with two RTS allowed, the CTS
+/// between them keeps the packet.
 #[test]
 fn a_cts_forgives_lost_rts() {
     let mut testbed = Testbed::cell(2).rts().attempts(2, 2);

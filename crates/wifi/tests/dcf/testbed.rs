@@ -1,4 +1,4 @@
-//! A testbed: stations, who hears whom, what they send and when, and everything that happened.
+//! A testbed: stations, radio paths, a script of packets, and a log of events.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -20,10 +20,10 @@ pub const EIFS: u64 = 364;
 pub const ACK: u64 = 304;
 pub const CTS: u64 = 304;
 pub const RTS: u64 = 352;
-/// Without a response having begun, an attempt has failed this long after its end.
+/// Time from the end of an attempt to its timeout, without a response, µs.
 pub const TIMEOUT: u64 = 222;
 
-/// A datagram of this many bytes makes a frame of [`DATA`] µs: 192 + 8 × (964 + 8 + 28).
+/// Datagram length that makes a frame of [`DATA`] µs: 192 + 8 × (964 + 8 + 28).
 pub const BYTES: u32 = 964;
 pub const DATA: u64 = 8192;
 
@@ -35,7 +35,7 @@ pub const fn us(us: u64) -> u64 {
     us * 1000
 }
 
-/// What is to be built.
+/// Builder of a [`World`].
 pub struct Testbed {
     pub mac: MacConfig,
     pub hearing: Vec<Hearing>,
@@ -47,7 +47,7 @@ pub struct Testbed {
 pub const SEED: u64 = 7;
 
 impl Testbed {
-    /// Stations that hear nobody yet.
+    /// Stations without radio paths.
     pub fn new(stations: u32) -> Self {
         let phy = Phy::dot11b(Preamble::Long).with_basic_rates(&[BitRate(1_000_000)]).unwrap();
         let mac = MacConfig {
@@ -65,7 +65,7 @@ impl Testbed {
         Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
     }
 
-    /// The same of 802.11n: MCS 7 at 20 MHz, 65 Mbit/s, A-MPDUs of up to so many MPDUs.
+    /// Stations of 802.11n: MCS 7 at 20 MHz, 65 Mbit/s, A-MPDUs of up to `mpdus` MPDUs.
     pub fn today(stations: u32, mpdus: u32) -> Self {
         let mode = Mode::new(Generation::Ht, 7, 1, 20, 800).unwrap();
         let modern = Modern {
@@ -84,27 +84,27 @@ impl Testbed {
         testbed
     }
 
-    /// As ns-3.37 does it where it departs from the standard.
+    /// Follows ns-3.37 where it differs from the standard.
     pub fn by_ns3(mut self) -> Self {
         let modern = self.mac.phy.as_modern().unwrap().clone();
         self.mac.phy = Phy::modern(Modern { ns3: true, ..modern });
         self
     }
 
-    /// A-MSDUs of up to so many bytes, in A-MPDUs of up to so many.
+    /// A-MSDUs and A-MPDUs of up to these lengths, bytes.
     pub fn amsdu(mut self, amsdu: u32, ampdu: u32) -> Self {
         let modern = self.mac.phy.as_modern().unwrap().clone();
         self.mac.phy = Phy::modern(Modern { amsdu, ampdu, ..modern });
         self
     }
 
-    /// Everybody hears everybody equally well, at once.
+    /// All stations receive each other at equal power, without delay.
     pub fn cell(stations: u32) -> Self {
         let pairs = (0..stations).flat_map(|a| (0..a).map(move |b| (a, b)));
         pairs.fold(Testbed::new(stations), |testbed, (a, b)| testbed.link(a, b))
     }
 
-    /// Both hear each other.
+    /// Both stations receive each other.
     pub fn link(self, a: u32, b: u32) -> Self {
         self.hears(a, b, LOUD).hears(b, a, LOUD)
     }
@@ -126,7 +126,7 @@ impl Testbed {
         self
     }
 
-    /// No frame on this link arrives.
+    /// All frames on this link are lost.
     pub fn loses(mut self, from: u32, to: u32) -> Self {
         self.errors.push((from, to, FrameErrors::per_frame(1.0).unwrap()));
         self
@@ -151,13 +151,13 @@ impl Testbed {
         self
     }
 
-    /// RTS before every frame.
+    /// RTS before each frame.
     pub fn rts(mut self) -> Self {
         self.mac.rts_threshold = Some(0);
         self
     }
 
-    /// Attempts for an RTS or a frame without, and for a frame after RTS/CTS.
+    /// Attempts for an RTS or for a frame without RTS, and for a frame after RTS/CTS.
     pub fn attempts(mut self, short: u32, long: u32) -> Self {
         self.mac.phy = self.mac.phy.with_retry_limits(short, long).unwrap();
         self
@@ -180,11 +180,11 @@ impl Testbed {
     }
 }
 
-/// Draws what a station draws.
+/// Replays a station's backoff draws.
 pub struct Dice(Stream);
 
 impl Dice {
-    /// Of a station that has drawn its first backoff, at the start, and no other.
+    /// Replays the stream of a station that has drawn its first backoff only.
     pub fn of(station: u32) -> Self {
         let mut stream = Stream::new(SEED, &format!("mac/{station}"));
         stream.below(32);
@@ -197,10 +197,10 @@ impl Dice {
     }
 }
 
-/// A packet that arrived: when (ns), where, from whom, which, by broadcast.
+/// Arrival of a packet: instant (ns), receiver, sender, packet, broadcast.
 pub type Arrival = (u64, u32, u32, u32, bool);
 
-/// A frame on the air and what it carries.
+/// A captured frame and its MPDUs.
 pub struct Seen {
     pub frame: OnAir,
     pub mpdus: Vec<OnAirMpdu>,
@@ -213,7 +213,7 @@ impl Deref for Seen {
     }
 }
 
-/// The layer above the MAC: plain queues, and a diary.
+/// The layer above the MAC: plain queues and a log.
 #[derive(Default)]
 pub struct Log {
     queues: Vec<VecDeque<Outgoing>>,
@@ -221,7 +221,7 @@ pub struct Log {
     pub received: Vec<Arrival>,
     pub overheard: Vec<Arrival>,
     pub reports: Vec<(u64, u32, SendReport)>,
-    /// Station, and what it queues for each packet it receives.
+    /// A station and the packet that it queues for each one it receives.
     pub relay: Option<(u32, Outgoing)>,
 }
 
@@ -264,7 +264,7 @@ impl Upper for Log {
 pub struct World {
     pub air: Air,
     pub log: Log,
-    /// (ns, station, packet), in order.
+    /// Packets to queue (ns, station, packet), in order.
     agenda: VecDeque<(u64, u32, Outgoing)>,
     now: u64,
 }
@@ -321,7 +321,7 @@ impl World {
         self.frames(station).map(|f| f.kind).collect()
     }
 
-    /// Who received which packet.
+    /// Receivers and packets, in order of arrival.
     pub fn arrivals(&self) -> Vec<(u32, u32)> {
         self.log.received.iter().map(|r| (r.1, r.3)).collect()
     }

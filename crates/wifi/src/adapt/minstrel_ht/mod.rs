@@ -1,8 +1,8 @@
 //! Minstrel-HT: the rate with the highest expected throughput, from results of frames and samples.
 //!
-//! Rules of Linux's mac80211 (net/mac80211/rc80211_minstrel_ht.c of 6.1 and 6.12, identical in both), reimplemented
-//! in its integers: two rates that it treats as equal are equal here. Functions in comments are that
-//! file's. docs/models/rate-adaptation.md lists the simplifications.
+//! Rules of Linux's mac80211 (net/mac80211/rc80211_minstrel_ht.c of 6.1 and 6.12, identical in
+//! both), reimplemented with its integer arithmetic, so that ties are the same. Function names in
+//! comments are from that file. docs/models/rate-adaptation.md lists the simplifications.
 
 mod samples;
 mod statistics;
@@ -25,15 +25,15 @@ const BEST: usize = 4;
 /// Number of rates that a frame has for its attempts, for drivers that take four (IEEE80211_TX_MAX_RATES).
 const PLACES: usize = 4;
 
-/// The rates with the same number of streams.
+/// Rates with the same number of streams.
 #[derive(Clone, Debug)]
 struct Group {
-    /// Their indices in the list of all rates, slowest first.
+    /// Indices of its rates in the list of all rates, slowest first.
     rates: Range<usize>,
     streams: u8,
-    /// The two best by throughput.
+    /// The two rates with the highest throughput.
     fastest: [usize; 2],
-    /// The one with the highest probability of success.
+    /// The rate with the highest probability of success.
     surest: usize,
 }
 
@@ -43,10 +43,11 @@ pub struct MinstrelHt {
     /// By streams, then speed.
     known: Vec<Known>,
     groups: Vec<Group>,
-    /// The best by throughput, best first, and the rate with the highest probability of success.
+    /// The best rates by throughput, best first, and the rate with the highest probability of
+    /// success.
     fastest: [usize; BEST],
     surest: usize,
-    /// Attempts at the three fastest and at the most reliable rate.
+    /// Attempts at the three fastest rates and at the most reliable one.
     tries: [u32; PLACES],
     /// Mean MPDUs per frame in parts of [`ONE`], and frames and MPDUs of this interval.
     length: i32,
@@ -67,8 +68,8 @@ impl MinstrelHt {
         MinstrelHt::with_interval(phy, UPDATE)
     }
 
-    /// Builds the choice with another update interval than 50 ms, as a kernel's clock has it.
-    /// It is 52 ms with 250 ticks per second.
+    /// Builds the choice with another update interval than 50 ms, as a kernel's timer has it: 52 ms
+    /// at 250 Hz.
     pub fn with_interval(phy: &Phy, interval: Span) -> Self {
         let mut known: Vec<Known> = phy.rates().filter_map(|r| Known::of(phy, r)).collect();
         known.sort_by(|a, b| {
@@ -108,9 +109,9 @@ impl MinstrelHt {
         }
     }
 
-    /// Returns the rate of the next attempt.
-    /// A frame begins with the fastest rate or a sample, goes on with the second and third fastest, and ends with the
-    /// most reliable one (minstrel_ht_update_rates, minstrel_ht_get_rate).
+    /// Returns the rate of the next attempt. A frame starts at the fastest rate or a sample,
+    /// continues at the second and third fastest, and ends at the most reliable one
+    /// (minstrel_ht_update_rates, minstrel_ht_get_rate).
     pub fn rate_for(&mut self, now: Time, rng: &mut Stream) -> Rate {
         if self.known.is_empty() {
             return Rate(0);
@@ -152,8 +153,8 @@ impl MinstrelHt {
         for place in 0..2 {
             let at = self.fastest[place];
             let k = &self.known[at];
-            // Spatial multiplexing may fail suddenly: the best, or the second best, of the next group with fewer
-            // streams (minstrel_downgrade_rate).
+            // Spatial multiplexing may fail suddenly: falls back to the best, or second best, rate
+            // of the next group with fewer streams (minstrel_downgrade_rate).
             if k.attempts > 30
                 && k.successes < k.attempts / 4
                 && let Some(below) = self.groups.iter().rposition(|g| g.streams < k.streams)
@@ -164,24 +165,24 @@ impl MinstrelHt {
         }
     }
 
-    /// Returns the rate that frames begin with.
+    /// Returns the first rate of a frame.
     pub fn fastest(&self) -> Rate {
         self.known.get(self.fastest[0]).map_or(Rate(0), |k| k.rate)
     }
 
-    /// Returns the rates that frames go on with: the second and third fastest, and the most reliable.
+    /// Returns the fallback rates: the second and third fastest, and the most reliable.
     pub fn fallbacks(&self) -> [Rate; 3] {
         let of = |at: usize| self.known.get(at).map_or(Rate(0), |k| k.rate);
         [self.fastest[1], self.fastest[2], self.surest].map(of)
     }
 
-    /// Returns the number of attempts of each of these four.
+    /// Returns the number of attempts of each of the four rates.
     pub fn tries(&self) -> [u32; 4] {
         self.tries
     }
 
-    /// Returns the expected throughput of the fastest rate.
-    /// Unit: tens of packets of 1200 bytes per second of its frames' time.
+    /// Returns the expected throughput of the fastest rate, in tens of packets of 1200 bytes per
+    /// second of medium time.
     pub fn expected_packets(&self) -> u32 {
         if self.known.is_empty() { 0 } else { self.throughput(self.fastest[0]) }
     }
@@ -200,7 +201,7 @@ impl MinstrelHt {
         (self.updated, self.started) = (now, true);
     }
 
-    /// Settles the interval's counts, and chooses the rates that are used from then on.
+    /// Ends the interval's counts and chooses the rates of the next one.
     fn choose(&mut self) {
         let mut fastest = [0; BEST];
         for g in 0..self.groups.len() {
@@ -231,7 +232,8 @@ impl MinstrelHt {
                 self.consider(at, g, &mut surest);
             }
         }
-        // Fewer streams than the fastest rate's are more robust (minstrel_ht_prob_rate_reduce_streams).
+        // Fewer streams than those of the fastest rate are more robust
+        // (minstrel_ht_prob_rate_reduce_streams).
         let streams = self.known[fastest[0]].streams;
         let mut most = 0;
         for g in self.groups.iter().filter(|g| g.streams < streams) {
@@ -253,8 +255,8 @@ impl MinstrelHt {
         }
     }
 
-    /// Updates the most reliable rate, of all and of its group, with a candidate.
-    /// Above a probability of three quarters the faster rate wins, else the more reliable
+    /// Updates the most reliable rate, overall and of its group, with a candidate. Above a
+    /// probability of three quarters the faster rate wins, otherwise the more reliable one
     /// (minstrel_ht_set_best_prob_rate).
     fn consider(&mut self, at: usize, group: usize, surest: &mut usize) {
         let (k, top) = (&self.known[at], &self.known[self.fastest[0]]);

@@ -29,9 +29,9 @@ pub(super) struct Samples {
     pub at: Time,
     turn: usize,
     waiting: [Vec<usize>; 3],
-    /// The group after which the search for the next sample of a kind starts.
+    /// Group after which the search for the next sample of each kind starts.
     group: [usize; 3],
-    /// Per group: its rates' indices in a random order, and the position reached.
+    /// Per group: the indices of its rates in random order, and the position reached.
     orders: Vec<(Vec<usize>, usize)>,
 }
 
@@ -94,8 +94,8 @@ impl Samples {
         self.waiting[kind as usize].contains(&at)
     }
 
-    /// Returns the slowest rate of the next group that is faster than `than` (minstrel_ht_next_inc_rate).
-    /// Groups take turns.
+    /// Returns the slowest rate faster than `than` of the next group, in round-robin order
+    /// (minstrel_ht_next_inc_rate).
     fn next_faster(&mut self, known: &[Known], groups: &[Group], than: u32) -> Option<usize> {
         for _ in 0..groups.len() {
             let g = self.next_group(Kind::Next);
@@ -108,7 +108,8 @@ impl Samples {
     }
 
     /// Returns the next rate, in a random order per group, that is faster than the fastest in use.
-    /// Groups take turns. Rates between those in use go to a separate list (minstrel_ht_next_jump_rate).
+    /// Groups take turns. Rates between those in use are added to a separate list
+    /// (minstrel_ht_next_jump_rate).
     fn jump(
         &mut self,
         known: &[Known],
@@ -140,8 +141,8 @@ impl Samples {
         None
     }
 
-    /// Returns the next of a group's rates, from `first` on, in a random order in which each has its turn.
-    /// The table of minstrel_ht_next_group_sample_rate has ten such orders.
+    /// Returns the next rate of a group, from `first` on, in a random order that visits each rate
+    /// once. minstrel_ht_next_group_sample_rate has a table of ten such orders.
     fn next_in_order(
         &mut self,
         group: usize,

@@ -11,16 +11,16 @@ pub(super) const LENGTH_WEIGHT: i32 = 4;
 /// Rates are compared by that duration. `BITS` is their size (MCS_NBITS).
 const PACKETS: u64 = 16;
 const BITS: u64 = PACKETS * 1200 * 8;
-/// An empty OFDM frame, and an acknowledgement, at 6 Mbit/s with SIFS before each, µs.
+/// Durations of an empty OFDM frame and of an acknowledgement at 6 Mbit/s, each with SIFS, µs.
 const EMPTY: u32 = 48;
 const ACK: u32 = 60;
-/// One attempt's medium time beside the MPDUs, µs (`overhead`, `overhead_rtscts`).
+/// Medium time of one attempt without its MPDUs, µs (`overhead`, `overhead_rtscts`).
 const OVERHEAD: u32 = EMPTY + ACK;
 const OVERHEAD_RTS: u32 = OVERHEAD + 2 * ACK;
-/// Longest series of attempts at one rate, µs, and most attempts in it if a driver gives no number.
+/// Longest series of attempts at one rate, µs, and its maximum length unless the driver sets one.
 const SEGMENT: u32 = 6000;
 const MOST_TRIES: u32 = 7;
-/// Slot, µs, and contention windows for the estimate of the attempts that fit a series.
+/// Slot, µs, and contention windows, to estimate the attempts that fit into a series.
 const SLOT: u32 = 9;
 const CW_MIN: u32 = 15;
 const CW_MAX: u32 = 1023;
@@ -39,7 +39,7 @@ pub(super) struct Known {
     pub duration: u32,
     pub attempts: u32,
     pub successes: u32,
-    /// True if it was ever tried.
+    /// True if the rate has been tried.
     pub tried: bool,
     /// Smoothed probability of success in parts of [`ONE`], and its value one interval before.
     pub probability: u32,
@@ -88,8 +88,8 @@ impl Known {
         (self.attempts, self.successes) = (0, 0);
     }
 
-    /// Returns the expected throughput in frames of this number of MPDUs.
-    /// It is zero if almost nothing arrives, and counts at most nine tenths of success, since collisions come and go
+    /// Returns the expected throughput with frames of `length` MPDUs. Zero if almost no frame
+    /// arrives. A probability above nine tenths counts as nine tenths, since collisions vary
     /// (minstrel_ht_get_tp_avg).
     pub fn throughput(&self, length: u32) -> u32 {
         if self.probability < ONE / 10 {

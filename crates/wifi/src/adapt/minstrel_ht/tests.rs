@@ -139,8 +139,8 @@ fn probabilities_go_through_the_kernels_filter() {
     assert_eq!((inherited.probability, inherited.before), (4096, 3000));
 }
 
-/// Returns the fraction of the best rate's goodput, samples included, after the rates are known.
-/// Losses grow with the rate's place; half of the MPDUs get through at `centre`.
+/// Returns the goodput as a fraction of the best rate's, samples included, after convergence.
+/// Losses grow with the rate's index; half of the MPDUs arrive at `centre`.
 fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
     let phy = phy(Generation::Vht, streams);
     let mut m = MinstrelHt::new(&phy);
@@ -148,7 +148,7 @@ fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
     let place = |r: Rate| order.iter().position(|&o| o == r).unwrap();
     let keeps = |r: Rate| {
         let place = place(r) as f64;
-        // The second stream costs three places.
+        // The second stream costs three indices.
         let need = if place >= 9.0 { place - 9.0 + 3.0 } else { place };
         (1.0 / (1.0 + libm::exp((need - centre) / width))).max(if need == 0.0 { 0.5 } else { 0.0 })
     };
@@ -159,8 +159,9 @@ fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
     had / used.len() as f64 / best
 }
 
-/// Of 4,000 such links the mean is .975; one in a hundred has less than .851, most of them frames of
-/// few MPDUs, whose noisy estimates make it change between rates of nearly equal goodput.
+/// Of 4,000 such links the mean is .975; one in a hundred is below .851. Most of those have frames
+/// of few MPDUs, whose noisy estimates make the choice alternate between rates of nearly equal
+/// goodput.
 #[test]
 fn constant_losses_lead_near_the_best_goodput() {
     let mut rng = Stream::new(7, "links");
@@ -177,7 +178,7 @@ fn constant_losses_lead_near_the_best_goodput() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// The least of 4,000 such links is .743.
+    /// The minimum over 4,000 such links is .743.
     #[test]
     fn constant_losses_never_lead_far_astray(
         centre in 0.0f64..22.0, width in 0.3f64..3.0, streams in 1u8..=2, mpdus in 1u32..32,

@@ -37,7 +37,7 @@ fn noise_of_20_mhz_behind_7_db_is_minus_94_dbm() {
     assert!((above_noise(0.0).as_dbm() + 93.97).abs() < 0.01);
 }
 
-/// Entries of the table against the closed form between them.
+/// Compares interpolated table entries with the closed form.
 #[test]
 fn the_table_keeps_the_closed_form_to_a_thousandth() {
     let phy = phy(Generation::He);
@@ -64,7 +64,7 @@ fn the_table_keeps_the_closed_form_to_a_thousandth() {
     }
 }
 
-/// The same closed form in another program: ns-3.37's points, from its own output.
+/// Compares the table with points from the output of ns-3.37, which has the same closed form.
 #[test]
 fn ns_3_says_the_same() {
     let phy = phy(Generation::He);
@@ -140,7 +140,8 @@ fn drawn_losses_have_the_told_probability_with_and_without_fading() {
 }
 
 proptest! {
-    /// More power never hurts, more bytes and a faster modulation of the same code never help.
+    /// Delivery does not fall with power, nor rise with length or with a faster modulation of the
+    /// same code.
     #[test]
     fn delivery_is_monotone(db in -5.0f64..45.0, more in 0.0f64..10.0, bytes in 1u32..4000, longer in 0u32..4000, k in 0usize..12, fades: bool) {
         let phy = phy(Generation::He);
@@ -158,7 +159,7 @@ proptest! {
         }
     }
 
-    /// One draw: the survival under all interference is never more than under noise alone.
+    /// One draw decides: survival under all interference is at most that under noise alone.
     #[test]
     fn causes_add_up(noise in -8.0f64..0.0, more in -8.0f64..0.0, seed: u64) {
         let mut rng = Stream::new(seed, "fate");
