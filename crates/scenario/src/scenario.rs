@@ -374,7 +374,7 @@ impl Scenario {
     pub fn errors_of(&self, link: &Link) -> FrameErrors {
         match FrameErrors::per_frame(1.0 - link.delivery.0) {
             Ok(FrameErrors::None) | Err(_) => match self.usual_errors(link.from) {
-                FrameErrors::Snr(snr) => FrameErrors::Snr(snr.heard_at(self.signal_of(link))),
+                FrameErrors::Snr(snr) => FrameErrors::Snr(snr.with_signal(self.signal_of(link))),
                 other => other.clone(),
             },
             Ok(own) => own,

@@ -19,7 +19,7 @@ pub(crate) struct Aggregates {
     /// True if frames are lost by signal-to-noise ratio, not by the capture margin.
     pub noise_decides: bool,
     /// True if an RTS is answered regardless of the NAV, as in ns-3.37's ad-hoc networks.
-    pub deaf_to_nav: bool,
+    pub ignores_nav: bool,
     /// Length of the window of a block acknowledgement, MPDUs.
     pub window: usize,
     /// True if a frame of one MPDU is also an A-MPDU (VHT and HE).
@@ -29,7 +29,7 @@ pub(crate) struct Aggregates {
     /// Reorder buffers at the receivers, indexed like `numbers`.
     pub reorder: Vec<Reorder>,
     /// Per station: overlaps of the locked frame with other frames.
-    pub disturbed: Vec<Disturbed>,
+    pub overlaps: Vec<Overlaps>,
     /// Packets of A-MSDUs, except the first of each.
     pub bundles: Bundles,
     pub offered: Vec<Outgoing>,
@@ -43,7 +43,7 @@ pub(crate) struct Aggregates {
 
 /// Intervals in which a locked frame overlapped others.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disturbed {
+pub(crate) struct Overlaps {
     /// Start of the present overlap, if any.
     pub since: Option<u64>,
     /// Past overlaps, from and until, ns.
@@ -52,7 +52,7 @@ pub(crate) struct Disturbed {
     pub levels: Vec<(u64, u64)>,
 }
 
-impl Disturbed {
+impl Overlaps {
     pub fn overlaps(&self, from: u64, to: u64) -> bool {
         self.past.iter().any(|&(start, end)| start < to && from < end)
     }
@@ -71,12 +71,12 @@ impl Aggregates {
             longest: modern.ampdu,
             txop,
             noise_decides,
-            deaf_to_nav: modern.ns3,
+            ignores_nav: modern.ns3,
             window: modern.window as usize,
             lone_delimiter: modern.generation != Generation::Ht,
             numbers: vec![0; links],
             reorder: vec![Reorder::new(); links],
-            disturbed: vec![Disturbed::default(); stations],
+            overlaps: vec![Overlaps::default(); stations],
             bundles: Bundles::new(modern, links),
             offered: Vec::new(),
             joined: Vec::new(),
@@ -105,7 +105,7 @@ impl Aggregates {
     /// Records that a station locks on a frame with this limit while the medium has this energy.
     #[inline]
     pub fn locked(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
-        let d = &mut self.disturbed[station];
+        let d = &mut self.overlaps[station];
         d.past.clear();
         d.since = (energy > limit).then_some(at);
         if self.noise_decides {
@@ -117,13 +117,13 @@ impl Aggregates {
     /// Records a change of the energy around a locked frame.
     #[inline]
     pub fn energy(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
-        let d = &mut self.disturbed[station];
+        let d = &mut self.overlaps[station];
         if self.noise_decides {
             d.levels.push((at, energy));
             return;
         }
-        let disturbed = energy > limit;
-        match (d.since, disturbed) {
+        let overlapped = energy > limit;
+        match (d.since, overlapped) {
             (None, true) => d.since = Some(at),
             (Some(since), false) => {
                 d.past.push((since, at));

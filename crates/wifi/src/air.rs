@@ -18,7 +18,7 @@ use crate::losses::Losses;
 use crate::mpdu::{Mpdu, Service};
 use crate::neighbours::Neighbours;
 use crate::packet::LinkId;
-use crate::station::{Intervals, NOBODY, Phase, Station};
+use crate::station::{Intervals, NO_STATION, Phase, Station};
 use crate::upper::Upper;
 
 /// Time that a station that is not receiving takes to detect a frame's energy.
@@ -79,7 +79,7 @@ pub struct Air {
     /// State of access categories, if stations have several.
     pub(crate) categories: Option<Categories>,
     /// Scratch list: MPDUs of the frame being reported.
-    told: Vec<OnAirMpdu>,
+    reported: Vec<OnAirMpdu>,
     pub(crate) neighbours: Neighbours,
     pub(crate) backoff_rng: Vec<Stream>,
     /// Per link: last sequence number accepted.
@@ -122,8 +122,8 @@ impl Air {
         let mut neighbours = Neighbours::new(stations, hearing, leaks, reception, capture);
         let links = neighbours.len();
         for source in noise {
-            let heard: Vec<_> = source.heard_by.iter().map(|&(n, p)| (n, p.0)).collect();
-            neighbours.push_noise(&heard);
+            let receivers: Vec<_> = source.heard_by.iter().map(|&(n, p)| (n, p.0)).collect();
+            neighbours.push_noise(&receivers);
         }
 
         let adapter = |rate| match mac.adaptation {
@@ -193,7 +193,7 @@ impl Air {
             nav: 0,
             air: 0,
             bytes: 0,
-            to: NOBODY,
+            to: NO_STATION,
             rate: mac.rate,
             kind: FrameKind::Noise,
             on_air: false,
@@ -214,7 +214,7 @@ impl Air {
             gone: Vec::new(),
             aggregates: Aggregates::new(&phy, mac.txop, all.len(), places, noise_decides),
             categories,
-            told: Vec::new(),
+            reported: Vec::new(),
             stations: all,
             wakes,
             backoff_rng,
@@ -260,13 +260,13 @@ impl Air {
         {
             c.count_down(i, s, now, &self.t);
         }
-        if s.lock_from != NOBODY {
+        if s.lock_from != NO_STATION {
             // A SIFS response is sent regardless of the medium: the reception is abandoned.
             self.rx_total[i] += s.received(now);
             if U::NS2 && self.rules.own_frame {
                 (s.doomed, s.too_weak, s.noticed) = (true, true, false);
             } else {
-                s.lock_from = NOBODY;
+                s.lock_from = NO_STATION;
                 s.idle_at = s.idle_at.max(s.after_lock);
             }
         }
@@ -296,13 +296,13 @@ impl Air {
             let s = &mut self.stations[r];
             s.energy += n.power;
             s.occupy(arrival, end);
-            if s.lock_from != NOBODY {
+            if s.lock_from != NO_STATION {
                 s.after_lock = s.after_lock.max(end);
                 if arrival <= s.lock_at + t.cca && n.power > s.lock_power && n.lockable() {
                     // Of frames that start within the detection time, the strongest is received.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
-                    if U::TODAY
+                    if U::AGGREGATION
                         && let Some(a) = &mut self.aggregates
                     {
                         a.locked(r, arrival, s.energy, n.limit);
@@ -313,7 +313,7 @@ impl Air {
                     }
                 } else {
                     s.doomed |= s.energy > s.lock_limit;
-                    if U::TODAY
+                    if U::AGGREGATION
                         && let Some(a) = &mut self.aggregates
                     {
                         a.energy(r, arrival, s.energy, s.lock_limit);
@@ -345,7 +345,7 @@ impl Air {
                 s.settle_nav(arrival, rx_start);
                 s.after_lock = 0;
                 s.lock(from, n, arrival, end);
-                if U::TODAY
+                if U::AGGREGATION
                     && let Some(a) = &mut self.aggregates
                 {
                     a.locked(r, arrival, s.energy, n.limit);
@@ -361,7 +361,7 @@ impl Air {
     /// Returns the time from the first energy of a frame to the start of its payload.
     #[inline]
     pub(crate) fn rx_start<U: Upper>(&self, f: &Transmission) -> u64 {
-        if U::TODAY {
+        if U::AGGREGATION {
             self.phy.info(f.rate).waveform.rx_start_delay().as_nanos()
         } else {
             self.t.rx_start
@@ -390,9 +390,9 @@ impl Air {
     }
 
     fn observe<U: Upper>(&mut self, from: u32, now: u64, f: &Transmission, upper: &mut U) {
-        self.told.clear();
+        self.reported.clear();
         if f.kind == FrameKind::Data {
-            let mut told = core::mem::take(&mut self.told);
+            let mut reported = core::mem::take(&mut self.reported);
             let v = &self.service[from as usize];
             for m in &v.mpdus[..v.aggregate] {
                 let whole = OnAirMpdu {
@@ -403,18 +403,18 @@ impl Air {
                     subframe: None,
                 };
                 match m.bundled {
-                    true => self.subframes::<U>(from, m, whole, &mut told),
-                    false => told.push(whole),
+                    true => self.subframes::<U>(from, m, whole, &mut reported),
+                    false => reported.push(whole),
                 }
             }
-            self.told = told;
+            self.reported = reported;
         }
         let frame = OnAir {
             start: Time::from_nanos(now),
             end: Time::from_nanos(f.end),
             kind: f.kind,
             from: NodeId(from),
-            to: (f.to != NOBODY).then_some(NodeId(f.to)),
+            to: (f.to != NO_STATION).then_some(NodeId(f.to)),
             rate: f.rate,
             bytes: f.bytes,
             nav: Span::from_nanos(f.nav),
@@ -424,7 +424,7 @@ impl Air {
                 FrameKind::Ack | FrameKind::BlockAck | FrameKind::Cts => self.access_of::<U>(f.to),
             },
         };
-        upper.on_air(&frame, &self.told);
+        upper.on_air(&frame, &self.reported);
     }
 
     #[inline]
@@ -465,7 +465,7 @@ impl Air {
         let ahead = |end: u64| end.saturating_sub(at);
         let occupied = s.busy_total.saturating_sub(ahead(s.busy_end));
         let transmit = self.tx_total[i].saturating_sub(ahead(s.tx_end));
-        let locked = if s.lock_from == NOBODY { 0 } else { s.received(at) };
+        let locked = if s.lock_from == NO_STATION { 0 } else { s.received(at) };
         ChannelTime {
             active: Span::from_nanos(at),
             busy: Span::from_nanos(occupied.saturating_sub(transmit)),

@@ -10,7 +10,7 @@ use fairmesh_phy::{Modulation, Rate};
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::air::Air;
-use crate::amsdu::{Msdu, hand_up};
+use crate::amsdu::{Msdu, pass_up_msdus};
 use crate::batch::{Batch, Joining};
 use crate::frame::{BlockAck, FrameKind, Transmission};
 use crate::loss::FrameErrors;
@@ -32,7 +32,7 @@ impl Air {
     }
 
     /// Assembles the frame of a station that has won the medium.
-    pub(crate) fn win<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+    pub(crate) fn assemble_frame<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let Some(a) = &self.aggregates else { return };
         let txop = match &self.categories {
             Some(c) if U::EDCA => c.parameters(station as usize).txop.as_nanos(),
@@ -45,7 +45,7 @@ impl Air {
     /// Returns true if the station continues its TXOP after a successful exchange. The next
     /// exchange must fit into the rest of the TXOP; it follows after SIFS (IEEE 802.11-2020
     /// §10.23.2.8).
-    pub(crate) fn keeps_the_medium<U: Upper>(
+    pub(crate) fn continues_txop<U: Upper>(
         &mut self,
         station: u32,
         now: u64,
@@ -61,11 +61,11 @@ impl Air {
         self.gather(station, start, upper);
         let v = &self.service[i];
         let data = self.phy.airtime(v.rate, v.psdu).as_nanos();
-        start + data + self.t.sifs + self.answer(v.rate, v.aggregate).as_nanos() <= end
+        start + data + self.t.sifs + self.response_duration(v.rate, v.aggregate).as_nanos() <= end
     }
 
     /// Returns the duration of the response to a frame of this number of MPDUs.
-    pub(crate) fn answer(&self, rate: Rate, mpdus: usize) -> Span {
+    pub(crate) fn response_duration(&self, rate: Rate, mpdus: usize) -> Span {
         let response = self.phy.response(rate);
         if mpdus > 1 { response.block_ack } else { response.ack }
     }
@@ -187,7 +187,7 @@ impl Air {
         if a.noise_decides && matches!(self.errors.get(link), Some(FrameErrors::Snr(_))) {
             return self.survives(from, to, link, now, f);
         }
-        let d = &mut a.disturbed[to as usize];
+        let d = &mut a.overlaps[to as usize];
         if let Some(since) = d.since.take() {
             d.past.push((since, now));
         }
@@ -244,7 +244,7 @@ impl Air {
     }
 
     /// Stores the good MPDUs of a data frame for this station, and passes them up in order.
-    pub(crate) fn take_in<U: Upper>(
+    pub(crate) fn accept_data<U: Upper>(
         &mut self,
         from: u32,
         to: u32,
@@ -270,7 +270,7 @@ impl Air {
             counters.received += 1;
             let bundles = &a.bundles;
             a.reorder[place].accept(m.sequence, m.packet.packet, |sequence, packet| {
-                hand_up(bundles, place, sequence, packet, &mut up);
+                pass_up_msdus(bundles, place, sequence, packet, &mut up);
             });
         }
         self.pass_up(from, to, now, &mut up, upper);
@@ -308,9 +308,9 @@ impl Air {
         }
         for m in &done {
             if m.bundled {
-                self.tell_each(station, now, m, (link, answered, rate), upper);
+                self.report_each(station, now, m, (link, answered, rate), upper);
             } else {
-                self.tell(station, now, &m.report(answered, rate, now), upper);
+                self.report_sent(station, now, &m.report(answered, rate, now), upper);
             }
         }
         if !answered {
@@ -338,7 +338,7 @@ impl Air {
         for &sequence in &self.gone {
             let bundles = &a.bundles;
             a.reorder[place].skip(sequence, |sequence, packet| {
-                hand_up(bundles, place, sequence, packet, &mut up);
+                pass_up_msdus(bundles, place, sequence, packet, &mut up);
             });
         }
         let to = self.neighbours.entry(link).to;

@@ -83,7 +83,7 @@ impl Mpdu {
 
 /// Passes up the packets of an MPDU: its own packet, and those that came with it.
 #[inline]
-pub(crate) fn hand_up(
+pub(crate) fn pass_up_msdus(
     bundles: &Bundles,
     place: usize,
     sequence: u16,

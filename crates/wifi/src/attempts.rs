@@ -27,7 +27,7 @@ impl Air {
         if U::OBSERVE {
             let by = self.losses.overlapping(station, v.to, &self.on_air);
             let outcome = match (arrived, by.is_empty()) {
-                (true, _) => AttemptOutcome::AnswerLost,
+                (true, _) => AttemptOutcome::ResponseLost,
                 (false, true) => AttemptOutcome::NotOverlapped,
                 (false, false) => AttemptOutcome::Overlapped(by),
             };
@@ -42,7 +42,7 @@ impl Air {
             let v = &self.service[station as usize];
             if v.link.is_some() {
                 let accepted = v.mpdus.iter().take(v.aggregate).filter(|m| m.accepted).count();
-                let outcome = AttemptOutcome::Answered { accepted: accepted as u16 };
+                let outcome = AttemptOutcome::Responded { accepted: accepted as u16 };
                 upper.attempted(Time::from_nanos(now), NodeId(station), NodeId(v.to), &outcome);
             }
         }

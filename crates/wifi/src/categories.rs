@@ -178,7 +178,7 @@ impl Categories {
                 first = first.min(self.start(i, a, clear) + slots * t.slot);
             }
         }
-        first.min(s.answer_at)
+        first.min(s.response_at)
     }
 
     /// Activates a category and parks the former one.

@@ -66,7 +66,7 @@ impl Air {
 
     /// Lets each category without a packet in hand take its next packet and contend. No effect
     /// while an exchange runs. `busy`: true if the medium was busy when the packets arrived.
-    pub(crate) fn take_each<U: Upper>(
+    pub(crate) fn take_per_category<U: Upper>(
         &mut self,
         station: u32,
         now: u64,
@@ -88,7 +88,7 @@ impl Air {
             if let Some(packet) = packet {
                 self.switch(station, access);
                 self.put::<U>(station, now, packet);
-                self.ask::<U>(station, now, busy);
+                self.prepare_backoff::<U>(station, now, busy);
                 any = true;
             }
         }

@@ -11,7 +11,7 @@ use crate::frame::{FrameKind, Transmission};
 use crate::mpdu::Mpdu;
 use crate::neighbours::Neighbour;
 use crate::packet::{Outgoing, SendReport};
-use crate::station::{Answer, NEVER, NOBODY, Phase, next_slot};
+use crate::station::{NEVER, NO_STATION, Phase, Response, next_slot};
 use crate::upper::Upper;
 
 /// Time from the end of a reception to the timeout that it deferred, ns.
@@ -28,21 +28,21 @@ impl Air {
         upper: &mut U,
     ) {
         if U::EDCA {
-            self.take_each(station, now, busy, upper);
+            self.take_per_category(station, now, busy, upper);
             return;
         }
         let i = station as usize;
         if self.stations[i].phase != Phase::Idle || !self.load(station, now, upper) {
             return;
         }
-        self.ask::<U>(station, now, busy);
+        self.prepare_backoff::<U>(station, now, busy);
         self.stations[i].phase = Phase::Contending;
         self.rearm::<U>(station);
     }
 
     /// Draws the backoff, if required, for a packet that arrived at an idle MAC.
     #[inline(always)]
-    pub(crate) fn ask<U: Upper>(&mut self, station: u32, now: u64, busy: bool) {
+    pub(crate) fn prepare_backoff<U: Upper>(&mut self, station: u32, now: u64, busy: bool) {
         let i = station as usize;
         let always = if self.relays { self.rules.relay_backoff } else { self.rules.idle_backoff };
         let s = &mut self.stations[i];
@@ -62,7 +62,7 @@ impl Air {
                 // backoff.
                 s.slots = self.backoff_rng[i].below(s.cw + 1);
                 s.backoff_from = now;
-            } else if U::TODAY {
+            } else if U::AGGREGATION {
                 s.backoff_from = next_slot(s.countdown_start(), self.t.slot, now);
             } else {
                 s.backoff_from = now + self.t.difs;
@@ -82,11 +82,11 @@ impl Air {
     /// Puts a packet into service.
     #[inline(always)]
     pub(crate) fn put<U: Upper>(&mut self, station: u32, now: u64, packet: Outgoing) {
-        let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
+        let to = packet.link.map_or(NO_STATION, |l| self.neighbours.entry(l.0 as usize).to);
         // With block acknowledgements, sequence numbers are per link, otherwise per station.
         let place = packet.link.map_or(0, |l| self.place::<U>(station, l.0 as usize));
         let (overhead, sequence) = match (&mut self.aggregates, packet.link) {
-            (Some(a), Some(_)) if U::TODAY => (a.overhead(), a.number(place)),
+            (Some(a), Some(_)) if U::AGGREGATION => (a.overhead(), a.number(place)),
             _ => {
                 let s = &mut self.stations[station as usize];
                 s.sequence = (s.sequence + 1) & 0xfff;
@@ -97,7 +97,7 @@ impl Air {
         let v = &mut self.service[station as usize];
         (v.link, v.to, v.psdu, v.aggregate) = (packet.link, to, bytes, 1);
         v.rate = self.phy.lowest_basic();
-        v.rts = to != NOBODY && bytes >= self.rts_threshold;
+        v.rts = to != NO_STATION && bytes >= self.rts_threshold;
         v.mpdus.push(Mpdu {
             packet,
             since: now,
@@ -132,8 +132,8 @@ impl Air {
                 &mut self.backoff_rng[i],
             );
         }
-        if U::TODAY {
-            self.win(station, now, upper);
+        if U::AGGREGATION {
+            self.assemble_frame(station, now, upper);
         }
         let v = &mut self.service[i];
         if !v.rts {
@@ -143,12 +143,13 @@ impl Air {
         v.tried(|m| &mut m.rts_attempts);
         let (to, data) = (v.to, self.phy.airtime(v.rate, v.psdu));
         let response = self.phy.response(v.rate);
-        let answer = if U::TODAY && v.aggregate > 1 { response.block_ack } else { response.ack };
+        let ack_time =
+            if U::AGGREGATION && v.aggregate > 1 { response.block_ack } else { response.ack };
         let air = response.rts.as_nanos();
         v.spent += air;
         let f = Transmission {
             end: now + air,
-            nav: self.phy.nav_rts(v.rate, data, answer).as_nanos(),
+            nav: self.phy.nav_rts(v.rate, data, ack_time).as_nanos(),
             air,
             bytes: RTS,
             to,
@@ -164,7 +165,9 @@ impl Air {
     /// Sends the packet itself, after the backoff or SIFS after a CTS.
     pub(crate) fn send_data<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
-        if U::NS2 && self.stations[i].phase == Phase::ClearToSend && self.is_held_ns2(station, now)
+        if U::NS2
+            && self.stations[i].phase == Phase::ClearToSend
+            && self.is_deferred_ns2(station, now)
         {
             let cw = self.next_cw::<U>(station, self.stations[i].cw);
             self.stations[i].cw = cw;
@@ -185,8 +188,8 @@ impl Air {
         let broadcast = v.link.is_none();
         let mpdus = v.aggregate as u64;
         let response = self.phy.response(v.rate);
-        let answer = if U::TODAY && mpdus > 1 { response.block_ack } else { response.ack };
-        let nav = if broadcast { 0 } else { self.t.sifs + answer.as_nanos() };
+        let ack_time = if U::AGGREGATION && mpdus > 1 { response.block_ack } else { response.ack };
+        let nav = if broadcast { 0 } else { self.t.sifs + ack_time.as_nanos() };
         let f = Transmission {
             end: now + air,
             nav,
@@ -209,33 +212,33 @@ impl Air {
     }
 
     /// Sends the ACK or CTS due SIFS after a frame, regardless of the medium's state.
-    pub(crate) fn send_answer<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+    pub(crate) fn send_response<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let s = &mut self.stations[i];
-        s.answer_at = NEVER;
-        if U::NS2 && s.answer == Answer::Cts && self.is_held_ns2(station, now) {
+        s.response_at = NEVER;
+        if U::NS2 && s.response == Response::Cts && self.is_deferred_ns2(station, now) {
             self.rearm::<U>(station);
             return;
         }
         let s = &self.stations[i];
-        let rate = Rate(s.answer_rate);
-        let (kind, bytes) = match s.answer {
-            Answer::Ack => (FrameKind::Ack, ACK),
-            Answer::Cts => (FrameKind::Cts, CTS),
-            Answer::BlockAck => (FrameKind::BlockAck, self.phy.block_ack_bytes()),
+        let rate = Rate(s.response_rate);
+        let (kind, bytes) = match s.response {
+            Response::Ack => (FrameKind::Ack, ACK),
+            Response::Cts => (FrameKind::Cts, CTS),
+            Response::BlockAck => (FrameKind::BlockAck, self.phy.block_ack_bytes()),
         };
-        match s.answer {
-            Answer::Ack => self.counters[i].ack += 1,
-            Answer::Cts => self.counters[i].cts += 1,
-            Answer::BlockAck => self.counters[i].block_ack += 1,
+        match s.response {
+            Response::Ack => self.counters[i].ack += 1,
+            Response::Cts => self.counters[i].cts += 1,
+            Response::BlockAck => self.counters[i].block_ack += 1,
         }
         let air = self.phy.airtime(rate, bytes).as_nanos();
         let f = Transmission {
             end: now + air,
-            nav: s.answer_nav,
+            nav: s.response_nav,
             air,
             bytes,
-            to: s.answer_to,
+            to: s.response_to,
             rate,
             kind,
             on_air: true,
@@ -259,10 +262,10 @@ impl Air {
         let to = n.to;
         let i = to as usize;
         let s = &mut self.stations[i];
-        s.lock_from = NOBODY;
+        s.lock_from = NO_STATION;
         self.rx_total[i] += s.received(now);
         let mut good = !s.doomed;
-        if U::TODAY {
+        if U::AGGREGATION {
             good = self.examine(from, to, link, now, f);
         } else if !good {
             self.counters[i].collided += u64::from(!s.too_weak);
@@ -310,20 +313,20 @@ impl Air {
         let s = &mut self.stations[i];
         match f.kind {
             FrameKind::Data => {
-                let many = U::TODAY && self.service[from as usize].aggregate > 1;
-                s.answer = if many { Answer::BlockAck } else { Answer::Ack };
-                s.answer_at = now + self.t.sifs;
-                s.answer_to = from;
-                s.answer_nav = 0;
-                s.answer_rate = self.phy.control_rate(f.rate).0;
+                let many = U::AGGREGATION && self.service[from as usize].aggregate > 1;
+                s.response = if many { Response::BlockAck } else { Response::Ack };
+                s.response_at = now + self.t.sifs;
+                s.response_to = from;
+                s.response_nav = 0;
+                s.response_rate = self.phy.control_rate(f.rate).0;
                 if U::OVERHEAR {
                     let air = Span::from_nanos(f.air);
                     let at = Time::from_nanos(now);
                     let access = self.access_of::<U>(from);
                     upper.arriving(at, NodeId(to), NodeId(from), air, access);
                 }
-                if U::TODAY {
-                    self.take_in(from, to, link, now, upper);
+                if U::AGGREGATION {
+                    self.accept_data(from, to, link, now, upper);
                     return;
                 }
                 let Some(m) = self.service[from as usize].mpdus.first_mut() else { return };
@@ -350,20 +353,20 @@ impl Air {
                 // IEEE 802.11-2020 §10.3.2.9: no CTS while the station's NAV is set, except to its
                 // TXOP holder (§10.23.2.4).
                 let holds = || {
-                    let deaf = self.aggregates.as_ref().is_some_and(|a| a.deaf_to_nav);
-                    U::TODAY && (s.nav_of == from || deaf)
+                    let ignores_nav = self.aggregates.as_ref().is_some_and(|a| a.ignores_nav);
+                    U::AGGREGATION && (s.nav_of == from || ignores_nav)
                 };
                 let takes_rts = match U::NS2 {
                     true => !matches!(s.phase, Phase::AwaitAck | Phase::AwaitCts),
                     false => s.nav_end() <= now || holds(),
                 };
                 if takes_rts {
-                    s.answer = Answer::Cts;
-                    s.answer_at = now + self.t.sifs;
-                    s.answer_to = from;
-                    s.answer_rate = f.rate.0;
+                    s.response = Response::Cts;
+                    s.response_at = now + self.t.sifs;
+                    s.response_to = from;
+                    s.response_rate = f.rate.0;
                     let spent = self.t.sifs + self.phy.airtime(f.rate, CTS).as_nanos();
-                    s.answer_nav = f.nav.saturating_sub(spent);
+                    s.response_nav = f.nav.saturating_sub(spent);
                 }
             }
             FrameKind::Cts if s.phase == Phase::AwaitCts => {
@@ -391,7 +394,7 @@ impl Air {
         upper: &mut U,
     ) {
         let s = &mut self.stations[to as usize];
-        if f.to == NOBODY {
+        if f.to == NO_STATION {
             if let Some(m) = self.service[from as usize].mpdus.first() {
                 let packet = m.packet.packet;
                 if U::OVERHEAR {
@@ -407,7 +410,7 @@ impl Air {
         let until = now + f.nav;
         if until > s.nav_at {
             s.nav_at = until;
-            if U::TODAY {
+            if U::AGGREGATION {
                 s.nav_of =
                     if matches!(f.kind, FrameKind::Rts | FrameKind::Data) { from } else { f.to };
             }
@@ -417,7 +420,7 @@ impl Air {
                 0
             };
         }
-        if U::OVERHEAR && U::TODAY && f.kind == FrameKind::Data {
+        if U::OVERHEAR && U::AGGREGATION && f.kind == FrameKind::Data {
             self.overhear(from, to, now, upper);
         } else if U::OVERHEAR
             && f.kind == FrameKind::Data
@@ -434,12 +437,12 @@ impl Air {
         let i = station as usize;
         let s = &self.stations[i];
         let rx_start = match s.lock_from {
-            NOBODY => 0,
+            NO_STATION => 0,
             from => self.rx_start::<U>(&self.on_air[from as usize]),
         };
         let s = &mut self.stations[i];
         if !(U::NS2 && self.rules.timeout)
-            && s.lock_from != NOBODY
+            && s.lock_from != NO_STATION
             && s.lock_at + rx_start <= now
             && s.lock_end > now
         {
@@ -478,7 +481,7 @@ impl Air {
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         if give_up {
-            let packets = if U::TODAY { self.packets_in_hand::<U>(station) } else { 1 };
+            let packets = if U::AGGREGATION { self.packets_in_hand::<U>(station) } else { 1 };
             self.counters[i].gave_up += packets;
             self.release(station, now, false, upper);
         } else {
@@ -489,7 +492,7 @@ impl Air {
             self.draw::<U>(station, now);
             if U::EDCA {
                 // Takes packets that arrived for other categories during the exchange.
-                self.take_each(station, now, true, upper);
+                self.take_per_category(station, now, true, upper);
             }
             self.rearm::<U>(station);
         }
@@ -523,14 +526,14 @@ impl Air {
         match &mut v.mpdus[..] {
             [m] => {
                 m.airtime += core::mem::take(&mut v.spent);
-                let told = m.report(answered, v.rate, now);
-                let gone = (U::TODAY && !answered && !m.accepted).then_some(m.sequence);
+                let report = m.report(answered, v.rate, now);
+                let gone = (U::AGGREGATION && !answered && !m.accepted).then_some(m.sequence);
                 let (link, rate, m) = (v.link, v.rate, *m);
                 v.mpdus.clear();
-                if U::TODAY && m.bundled {
-                    self.tell_each(station, now, &m, (link, answered, rate), upper);
+                if U::AGGREGATION && m.bundled {
+                    self.report_each(station, now, &m, (link, answered, rate), upper);
                 } else {
-                    self.tell(station, now, &told, upper);
+                    self.report_sent(station, now, &report, upper);
                 }
                 if let Some(number) = gone {
                     self.gone.clear();
@@ -538,7 +541,7 @@ impl Air {
                     self.skip(station, link, now, upper);
                 }
             }
-            _ if U::TODAY => self.release_many(station, now, answered, upper),
+            _ if U::AGGREGATION => self.release_many(station, now, answered, upper),
             _ => {}
         }
         let cw = self.cw_min::<U>(station);
@@ -549,25 +552,31 @@ impl Air {
         s.cw = cw;
         s.phase = Phase::Idle;
         self.draw::<U>(station, now);
-        if (U::TODAY && !self.service[i].mpdus.is_empty()) || self.load(station, now, upper) {
+        if (U::AGGREGATION && !self.service[i].mpdus.is_empty()) || self.load(station, now, upper) {
             self.stations[i].phase = Phase::Contending;
-            if U::TODAY && answered && self.keeps_the_medium(station, now, upper) {
+            if U::AGGREGATION && answered && self.continues_txop(station, now, upper) {
                 let s = &mut self.stations[i];
                 s.phase = Phase::ClearToSend;
                 s.wait_at = now + self.t.sifs;
             }
         }
         if U::EDCA {
-            self.take_each(station, now, true, upper);
+            self.take_per_category(station, now, true, upper);
         }
         self.rearm::<U>(station);
     }
 
     /// Reports the outcome of a packet.
     #[inline(always)]
-    pub(crate) fn tell<U: Upper>(&self, station: u32, now: u64, told: &SendReport, upper: &mut U) {
+    pub(crate) fn report_sent<U: Upper>(
+        &self,
+        station: u32,
+        now: u64,
+        report: &SendReport,
+        upper: &mut U,
+    ) {
         let (at, node) = (Time::from_nanos(now), NodeId(station));
-        upper.sent(at, node, told, self.access_of::<U>(station));
+        upper.sent(at, node, report, self.access_of::<U>(station));
     }
 
     /// Draws a new backoff and discards the rest of the last one (IEEE 802.11-2020 §10.3.3).

@@ -14,7 +14,7 @@ pub struct LinkLosses {
     /// Frames for which no CTS, ACK or BlockAck came in time.
     pub unanswered: u64,
     /// Unanswered frames that had arrived in this or an earlier attempt: the response was lost.
-    pub answer_lost: u64,
+    pub response_lost: u64,
     /// Unanswered frames that did not arrive although no other frame overlapped them: frame errors.
     pub clean: u64,
     /// Stations on the air at the receiver during unanswered frames that did not arrive, each with
@@ -27,12 +27,12 @@ pub struct LinkLosses {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AttemptOutcome {
     /// The response arrived.
-    Answered {
+    Responded {
         /// MPDUs that the receiver has; 0 for an RTS.
         accepted: u16,
     },
     /// The frame, or an earlier attempt of it, arrived; the response did not.
-    AnswerLost,
+    ResponseLost,
     /// The frame did not arrive; these stations were on the air at the receiver meanwhile. Indices
     /// at or above the number of stations are interferers. Includes the receiver itself if it was
     /// sending.
@@ -97,7 +97,7 @@ impl Losses {
         let of = &mut self.links[link.0 as usize];
         of.unanswered += 1;
         if arrived {
-            of.answer_lost += 1;
+            of.response_lost += 1;
             return;
         }
         let mut clean = true;

@@ -4,7 +4,7 @@ use fairmesh_phy::Rate;
 use fairmesh_units::Span;
 
 use crate::packet::{LinkId, Outcome, Outgoing, SendReport};
-use crate::station::NOBODY;
+use crate::station::NO_STATION;
 
 /// One MPDU that a station's MAC holds until it is acknowledged or dropped.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ impl Service {
             aggregate: 0,
             psdu: 0,
             link: None,
-            to: NOBODY,
+            to: NO_STATION,
             rate,
             rts: false,
             spent: 0,

@@ -15,7 +15,7 @@ impl Air {
     /// Reports the common outcome of an A-MSDU for each of its packets. Medium time is divided by
     /// length, to the nanosecond.
     #[cold]
-    pub(crate) fn tell_each<U: Upper>(
+    pub(crate) fn report_each<U: Upper>(
         &self,
         station: u32,
         now: u64,
@@ -23,7 +23,7 @@ impl Air {
         (link, answered, rate): (Option<crate::LinkId>, bool, Rate),
         upper: &mut U,
     ) {
-        let told = m.report(answered, rate, now);
+        let report = m.report(answered, rate, now);
         let place = link.map_or(0, |l| self.place::<U>(station, l.0 as usize));
         let rest = self.aggregates.as_ref().map_or(&[][..], |a| a.bundles.rest(place, m.sequence));
         let length = |p: &Outgoing| u64::from(p.bytes + self.llc_bytes + SUBFRAME_HEADER);
@@ -34,13 +34,13 @@ impl Air {
             let part = length(&msdu.packet);
             let share = (u128::from(spent) * u128::from(part) / u128::from(bytes)) as u64;
             (spent, bytes) = (spent - share, bytes - part);
-            let told = crate::SendReport {
+            let report = crate::SendReport {
                 packet: msdu.packet,
                 airtime: Span::from_nanos(share),
                 service: Span::from_nanos(now - msdu.since),
-                ..told
+                ..report
             };
-            self.tell(station, now, &told, upper);
+            self.report_sent(station, now, &report, upper);
         }
     }
 
@@ -63,14 +63,14 @@ impl Air {
         station: u32,
         m: &Mpdu,
         whole: OnAirMpdu,
-        told: &mut Vec<OnAirMpdu>,
+        reported: &mut Vec<OnAirMpdu>,
     ) {
         let link = self.service[station as usize].link;
         let place = link.map_or(0, |l| self.place::<U>(station, l.0 as usize));
         let rest = self.aggregates.as_ref().map_or(&[][..], |a| a.bundles.rest(place, m.sequence));
         let packets = core::iter::once(m.packet).chain(rest.iter().map(|r| r.packet));
         let count = 1 + rest.len() as u16;
-        told.extend(packets.enumerate().map(|(index, p)| OnAirMpdu {
+        reported.extend(packets.enumerate().map(|(index, p)| OnAirMpdu {
             packet: p.packet,
             subframe: Some(Subframe { index: index as u16, count }),
             ..whole

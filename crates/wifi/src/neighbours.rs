@@ -100,12 +100,12 @@ impl Neighbours {
         self.entries[r].binary_search_by_key(&to, |n| n.to).ok().map(|i| base + i)
     }
 
-    /// Adds an external source sensed by `heard`, after all stations; never decoded or locked on.
-    pub fn push_noise(&mut self, heard: &[(u32, u64)]) {
-        let mut heard = heard.to_vec();
-        heard.sort_unstable();
-        heard.dedup_by_key(|h| h.0);
-        for (to, power) in heard {
+    /// Adds an external source sensed by `receivers`, after all stations; never decoded or locked on.
+    pub fn push_noise(&mut self, receivers: &[(u32, u64)]) {
+        let mut receivers = receivers.to_vec();
+        receivers.sort_unstable();
+        receivers.dedup_by_key(|h| h.0);
+        for (to, power) in receivers {
             self.entries.push(Neighbour { power, limit: 0, to, packed: 0 });
         }
         self.start.push(self.entries.len() as u32);

@@ -4,7 +4,7 @@ use fairmesh_units::{Span, Time};
 
 use crate::air::Air;
 use crate::frame::{FrameKind, Transmission};
-use crate::station::NOBODY;
+use crate::station::NO_STATION;
 use crate::upper::Upper;
 
 impl Air {
@@ -15,7 +15,7 @@ impl Air {
             nav: 0,
             air: on,
             bytes: 0,
-            to: NOBODY,
+            to: NO_STATION,
             rate: self.phy.lowest(),
             kind: FrameKind::Noise,
             on_air: true,
@@ -23,7 +23,7 @@ impl Air {
         self.begin(source, now, f, upper);
     }
 
-    pub(crate) fn rest_noise(&mut self, source: u32, now: u64) {
+    pub(crate) fn schedule_noise(&mut self, source: u32, now: u64) {
         let (n, rng) = &mut self.noise[source as usize - self.service.len()];
         let period = n.period.as_secs_f64() * rng.uniform(1.0 - n.jitter, 1.0 + n.jitter);
         let rest = Span::from_secs_f64(period).saturating_sub(n.on);

@@ -33,7 +33,7 @@ use fairmesh_units::Time;
 use crate::air::Air;
 use crate::frame::{FrameKind, Transmission};
 use crate::neighbours::Neighbour;
-use crate::station::{Intervals, NOBODY, Phase, Station};
+use crate::station::{Intervals, NO_STATION, Phase, Station};
 
 /// Two propagation delays (ns-2's `DSSS_MaxPropagationDelay`), part of each timeout, ns.
 const PROPAGATION: u64 = 4_000;
@@ -41,7 +41,7 @@ const PROPAGATION: u64 = 4_000;
 impl Station {
     /// Returns true if a frame is being received at `at`.
     pub(crate) fn receives(&self, at: u64) -> bool {
-        self.lock_from != NOBODY && self.lock_at <= at && self.lock_end > at
+        self.lock_from != NO_STATION && self.lock_at <= at && self.lock_end > at
     }
 
     /// Counts down and records the end of a backoff (rule 5).
@@ -59,24 +59,24 @@ impl Station {
         self.nav_reset_at = 0;
     }
 
-    /// Starts a reception (rule 2). `transmitting`: the station transmits (rule 3); `masked`: other
+    /// Starts a reception (rule 2). `transmits`: the station transmits (rule 3); `masked`: other
     /// frames are too strong.
     fn receive(
         &mut self,
         (from, n): (u32, &Neighbour),
         arrival: u64,
         end: u64,
-        deaf: bool,
-        buried: bool,
+        transmits: bool,
+        masked: bool,
     ) {
         self.lock_from = from;
         self.lock_at = arrival;
         self.lock_end = end;
         self.lock_power = n.power;
         self.after_lock = 0;
-        self.too_weak = deaf || !n.decodes();
-        self.noticed = !deaf;
-        self.doomed = self.too_weak || buried;
+        self.too_weak = transmits || !n.decodes();
+        self.noticed = !transmits;
+        self.doomed = self.too_weak || masked;
     }
 }
 
@@ -96,8 +96,8 @@ impl Air {
             s.energy += n.power;
             s.occupy(arrival, end);
             let about_to = wake <= noticed && s.transmits_at(wake);
-            let deaf = s.tx_end > arrival || about_to;
-            if !deaf && s.lock_from == NOBODY {
+            let transmits = s.tx_end > arrival || about_to;
+            if !transmits && s.lock_from == NO_STATION {
                 if rules.backs_off() {
                     s.count_down_ns2(noticed, &t);
                 } else {
@@ -111,14 +111,14 @@ impl Air {
                 // Energy of an interferer, which ns-2 does not model, acts like a frame that is not
                 // received.
                 s.idle_at = s.idle_at.max(end);
-                s.doomed |= s.lock_from != NOBODY && !captures;
-            } else if s.lock_from == NOBODY && deaf && !rules.own_frame {
+                s.doomed |= s.lock_from != NO_STATION && !captures;
+            } else if s.lock_from == NO_STATION && transmits && !rules.own_frame {
                 s.idle_at = s.idle_at.max(end);
-            } else if s.lock_from == NOBODY {
+            } else if s.lock_from == NO_STATION {
                 s.idle_at = s.idle_at.max(end);
                 let above = (energy - n.power) as f64 * self.capture;
-                let buried = !rules.pairwise && above > n.power as f64;
-                s.receive((from, &n), arrival, end, deaf, buried);
+                let masked = !rules.pairwise && above > n.power as f64;
+                s.receive((from, &n), arrival, end, transmits, masked);
             } else if captures && rules.capture_nav {
                 s.extend_nav(end + eifs);
             } else if captures {
@@ -138,7 +138,7 @@ impl Air {
     }
 
     /// Returns true if a CTS, or the data after one, must not be sent now (rule 7).
-    pub(crate) fn is_held_ns2(&self, station: u32, now: u64) -> bool {
+    pub(crate) fn is_deferred_ns2(&self, station: u32, now: u64) -> bool {
         let s = &self.stations[station as usize];
         s.receives(now) || s.nav_at > now
     }
@@ -154,10 +154,10 @@ impl Air {
     /// Returns the time from the end of a frame until its response counts as missing (rule 6), ns.
     pub(crate) fn response_timeout_ns2(&self, f: &Transmission) -> u64 {
         let response = self.phy.response(f.rate);
-        let answer = match f.kind {
+        let response = match f.kind {
             FrameKind::Rts => self.phy.airtime(f.rate, CTS),
             _ => response.ack,
         };
-        self.t.sifs + answer.as_nanos() + PROPAGATION
+        self.t.sifs + response.as_nanos() + PROPAGATION
     }
 }

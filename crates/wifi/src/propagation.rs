@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_inclusive_and_silent_beyond() {
+    fn ranges_are_inclusive_and_nothing_is_received_beyond() {
         let p = Propagation::NS2;
         assert!(p.received(Distance(250.0)).unwrap().1);
         assert!(!p.received(Distance(250.1)).unwrap().1);

@@ -3,7 +3,7 @@
 use fairmesh_units::{NodeId, Time};
 
 use crate::air::Air;
-use crate::station::{NOBODY, Phase};
+use crate::station::{NO_STATION, Phase};
 
 /// State of a station's MAC. Instants in the past mean that the condition does not hold.
 ///
@@ -53,7 +53,7 @@ impl Air {
             busy_until: at(s.idle_at),
             eifs_until: at(s.eifs_at),
             nav_until: at(s.nav_end()),
-            receives_from: (s.lock_from != NOBODY).then_some(NodeId(s.lock_from)),
+            receives_from: (s.lock_from != NO_STATION).then_some(NodeId(s.lock_from)),
             backoff,
         }
     }

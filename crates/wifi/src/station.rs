@@ -10,7 +10,7 @@ use fairmesh_units::Time;
 use crate::neighbours::Neighbour;
 
 /// Station index that means "no station".
-pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const NO_STATION: u32 = u32::MAX;
 /// Instant that means "never", ns.
 pub(crate) const NEVER: u64 = Time::NEVER.as_nanos();
 
@@ -50,7 +50,7 @@ pub(crate) enum Phase {
 
 /// Response that a station has to send after SIFS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Ack,
     Cts,
     BlockAck,
@@ -85,7 +85,7 @@ pub(crate) struct Station {
     /// True if the start of the locked frame exceeded the energy on the air, so that hardware
     /// detects a frame.
     pub noticed: bool,
-    pub answer: Answer,
+    pub response: Response,
     /// True if no backoff is running, with the rules of ns-2.
     pub expired: bool,
 
@@ -112,13 +112,13 @@ pub(crate) struct Station {
     // Third line: own exchange.
     /// In `AwaitAck`, `AwaitCts`: the timeout; in `ClearToSend`: start of the data.
     pub wait_at: u64,
-    /// Instant at which `answer` is due; `NEVER`: nothing to send.
-    pub answer_at: u64,
+    /// Instant at which `response` is due; `NEVER`: nothing to send.
+    pub response_at: u64,
     /// Station to which the response goes, and the neighbour entry of the frame that it responds to.
-    pub answer_to: u32,
-    pub answer_rate: u8,
+    pub response_to: u32,
+    pub response_rate: u8,
     /// Duration field that the response will carry, ns.
-    pub answer_nav: u64,
+    pub response_nav: u64,
     pub rts_failures: u32,
     pub short_retries: u32,
     pub long_retries: u32,
@@ -137,17 +137,17 @@ impl Station {
             busy_end: 0,
             busy_total: 0,
             tx_end: 0,
-            lock_from: NOBODY,
+            lock_from: NO_STATION,
             phase: Phase::Idle,
             doomed: false,
             too_weak: false,
             noticed: false,
-            answer: Answer::Ack,
+            response: Response::Ack,
             expired: false,
             backoff_from: 0,
             eifs_at: 0,
             nav_at: 0,
-            nav_of: NOBODY,
+            nav_of: NO_STATION,
             aifs,
             nav_reset_at: 0,
             slots: 0,
@@ -156,10 +156,10 @@ impl Station {
             lock_end: 0,
             lock_power: 0,
             wait_at: NEVER,
-            answer_at: NEVER,
-            answer_to: NOBODY,
-            answer_rate: 0,
-            answer_nav: 0,
+            response_at: NEVER,
+            response_to: NO_STATION,
+            response_rate: 0,
+            response_nav: 0,
             rts_failures: 0,
             short_retries: 0,
             long_retries: 0,
@@ -250,13 +250,13 @@ impl Station {
             Phase::Contending => self.access_at(t),
             Phase::AwaitAck | Phase::AwaitCts | Phase::ClearToSend => self.wait_at,
         };
-        own.min(self.answer_at)
+        own.min(self.response_at)
     }
 
     /// Returns true if the station's next own action at `wake` is to transmit.
     #[inline]
     pub fn transmits_at(&self, wake: u64) -> bool {
-        self.answer_at == wake || matches!(self.phase, Phase::Contending | Phase::ClearToSend)
+        self.response_at == wake || matches!(self.phase, Phase::Contending | Phase::ClearToSend)
     }
 
     /// Starts to receive.

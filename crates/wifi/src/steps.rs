@@ -4,7 +4,7 @@ use fairmesh_units::{NodeId, Time};
 
 use crate::air::Air;
 use crate::frame::{FrameKind, Transmission};
-use crate::station::{NEVER, NOBODY, Phase};
+use crate::station::{NEVER, NO_STATION, Phase};
 use crate::upper::{Aggregating, ByCategory, Ns2, Upper};
 
 impl Air {
@@ -18,7 +18,7 @@ impl Air {
     #[inline]
     pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
         if self.aggregates.is_some() || self.ns2 {
-            self.act_otherwise(upper)
+            self.act_special(upper)
         } else {
             self.act(upper)
         }
@@ -27,7 +27,7 @@ impl Air {
     /// Dispatches to the other variants of the MAC. A separate function, so that the standard's
     /// 802.11a, b and g are compiled without them.
     #[inline(never)]
-    fn act_otherwise<U: Upper>(&mut self, upper: &mut U) -> Time {
+    fn act_special<U: Upper>(&mut self, upper: &mut U) -> Time {
         if self.ns2 {
             return self.act_ns2(upper);
         }
@@ -60,8 +60,8 @@ impl Air {
             return at;
         }
         let s = &self.stations[i];
-        if s.answer_at <= now {
-            self.send_answer(i as u32, now, upper);
+        if s.response_at <= now {
+            self.send_response(i as u32, now, upper);
             return at;
         }
         match s.phase {
@@ -93,18 +93,18 @@ impl Air {
             return;
         }
         if self.aggregates.is_some() || self.ns2 {
-            self.kick_otherwise(at, node, upper);
+            self.kick_special(at, node, upper);
         } else {
             self.take_next(node.0, at.as_nanos(), false, upper);
         }
     }
 
     #[inline(never)]
-    fn kick_otherwise<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+    fn kick_special<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
         if self.ns2 {
             self.take_next(node.0, at.as_nanos(), false, &mut Ns2::new(upper));
         } else if self.categories.is_some() {
-            self.take_each(node.0, at.as_nanos(), false, &mut ByCategory::new(upper));
+            self.take_per_category(node.0, at.as_nanos(), false, &mut ByCategory::new(upper));
         } else {
             self.take_next(node.0, at.as_nanos(), false, &mut Aggregating::new(upper));
         }
@@ -143,9 +143,9 @@ impl Air {
             let n = *self.neighbours.entry(k);
             let s = &mut self.stations[n.to as usize];
             s.energy -= n.power;
-            if U::TODAY
+            if U::AGGREGATION
                 && let Some(a) = &mut self.aggregates
-                && s.lock_from != NOBODY
+                && s.lock_from != NO_STATION
                 && s.lock_from != from
             {
                 a.energy(n.to as usize, now + n.delay(), s.energy, s.lock_limit);
@@ -156,7 +156,7 @@ impl Air {
         }
         match self.stations[i].phase {
             Phase::Broadcasting => self.succeed(from, now, upper),
-            Phase::Noise => self.rest_noise(from, now),
+            Phase::Noise => self.schedule_noise(from, now),
             _ => {}
         }
     }

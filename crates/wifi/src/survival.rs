@@ -5,7 +5,7 @@ use fairmesh_phy::frame::DELIMITER;
 
 use crate::air::Air;
 use crate::frame::{FrameKind, Transmission};
-use crate::loss::{Fate, FrameErrors, SnrErrors, Survival};
+use crate::loss::{FrameErrors, PartOutcome, SnrErrors, Survival};
 
 /// Length of the legacy training fields, ns.
 /// The receiver searches for the frame in them, and nothing is decoded.
@@ -92,16 +92,16 @@ impl Air {
         let waveform = self.phy.info(f.rate).waveform;
         let (rate, start) = (f.rate, now - f.air);
         let signal = errors.draw(rng);
-        let levels = &a.disturbed[to as usize].levels;
+        let levels = &a.overlaps[to as usize].levels;
         let frame = Received { errors, rate, signal, power: station.lock_power, levels };
         let header = frame.header(start + TRAINING, start + waveform.header().as_nanos());
-        match header.fate(rng) {
-            Fate::Good => {}
-            Fate::Errored => {
+        match header.outcome(rng) {
+            PartOutcome::Good => {}
+            PartOutcome::Errored => {
                 counters.errored += 1;
                 return false;
             }
-            Fate::Collided => {
+            PartOutcome::Collided => {
                 counters.collided += 1;
                 return false;
             }
@@ -111,11 +111,11 @@ impl Air {
         a.good.clear();
         let v = &mut self.service[from as usize];
         if f.kind != FrameKind::Data || v.aggregate <= 1 {
-            let fate = frame.payload(payload, now, f.bytes, clean).fate(rng);
-            counters.errored += u64::from(fate == Fate::Errored);
-            counters.collided += u64::from(fate == Fate::Collided);
-            a.good.push(fate == Fate::Good);
-            return fate == Fate::Good;
+            let outcome = frame.payload(payload, now, f.bytes, clean).outcome(rng);
+            counters.errored += u64::from(outcome == PartOutcome::Errored);
+            counters.collided += u64::from(outcome == PartOutcome::Collided);
+            a.good.push(outcome == PartOutcome::Good);
+            return outcome == PartOutcome::Good;
         }
         let (mut any, mut hit) = (false, false);
         let (mut bytes, mut begin) = (0, payload);
@@ -123,10 +123,10 @@ impl Air {
         for (k, m) in v.in_hand().iter().enumerate() {
             bytes = (bytes + DELIMITER + m.bytes).next_multiple_of(4);
             let end = if k == last { now } else { start + waveform.reached(bytes).as_nanos() };
-            let fate = frame.payload(begin, end, m.bytes, clean).fate(rng);
-            counters.errored += u64::from(fate == Fate::Errored);
-            hit |= fate == Fate::Collided;
-            let good = fate == Fate::Good;
+            let outcome = frame.payload(begin, end, m.bytes, clean).outcome(rng);
+            counters.errored += u64::from(outcome == PartOutcome::Errored);
+            hit |= outcome == PartOutcome::Collided;
+            let good = outcome == PartOutcome::Good;
             counters.mpdus_missed += u64::from(!good);
             any |= good;
             a.good.push(good);

@@ -21,11 +21,11 @@ pub trait Upper {
     /// True if frames are aggregated. Set by the medium, so that networks without aggregation do
     /// not pay for it; implementations do not set it.
     #[doc(hidden)]
-    const TODAY: bool = false;
-    /// True if stations have several access categories; set by the medium like [`Upper::TODAY`].
+    const AGGREGATION: bool = false;
+    /// True if stations have several access categories; set by the medium like [`Upper::AGGREGATION`].
     #[doc(hidden)]
     const EDCA: bool = false;
-    /// True if the rules of ns-2 are in force; set by the medium like [`Upper::TODAY`].
+    /// True if the rules of ns-2 are in force; set by the medium like [`Upper::AGGREGATION`].
     #[doc(hidden)]
     const NS2: bool = false;
 
@@ -82,7 +82,9 @@ pub trait Upper {
 }
 
 /// Upper layer of stations with aggregation, EDCA or ns-2 rules; monomorphised separately.
-pub(crate) struct Special<'a, U, const TODAY: bool, const EDCA: bool, const NS2: bool>(&'a mut U);
+pub(crate) struct Special<'a, U, const AGGREGATION: bool, const EDCA: bool, const NS2: bool>(
+    &'a mut U,
+);
 
 /// Upper layer of stations with aggregation and one access category.
 pub(crate) type Aggregating<'a, U> = Special<'a, U, true, false, false>;
@@ -91,7 +93,9 @@ pub(crate) type ByCategory<'a, U> = Special<'a, U, true, true, false>;
 /// Upper layer of stations with the rules of ns-2.
 pub(crate) type Ns2<'a, U> = Special<'a, U, false, false, true>;
 
-impl<'a, U, const TODAY: bool, const EDCA: bool, const NS2: bool> Special<'a, U, TODAY, EDCA, NS2> {
+impl<'a, U, const AGGREGATION: bool, const EDCA: bool, const NS2: bool>
+    Special<'a, U, AGGREGATION, EDCA, NS2>
+{
     /// Wraps the layer above.
     #[inline]
     pub fn new(upper: &'a mut U) -> Self {
@@ -99,12 +103,12 @@ impl<'a, U, const TODAY: bool, const EDCA: bool, const NS2: bool> Special<'a, U,
     }
 }
 
-impl<U: Upper, const TODAY: bool, const EDCA: bool, const NS2: bool> Upper
-    for Special<'_, U, TODAY, EDCA, NS2>
+impl<U: Upper, const AGGREGATION: bool, const EDCA: bool, const NS2: bool> Upper
+    for Special<'_, U, AGGREGATION, EDCA, NS2>
 {
     const OBSERVE: bool = U::OBSERVE;
     const OVERHEAR: bool = U::OVERHEAR;
-    const TODAY: bool = TODAY;
+    const AGGREGATION: bool = AGGREGATION;
     const EDCA: bool = EDCA;
     const NS2: bool = NS2;
 

@@ -133,9 +133,9 @@ fn a_category_begins_its_aifs_after_the_medium() {
         q.keep = true;
         run(&mut air, &mut q, Time::ZERO, Span::from_secs(1));
         assert_eq!((q.frames.len(), q.answers.len()), (5, 5));
-        for (answer, next) in q.answers.iter().zip(&q.frames[1..]) {
-            assert_eq!(next.0 - answer.1, SIFS + u64::from(aifsn) * SLOT, "{access}");
-            assert_eq!((answer.2, next.3), (access, access));
+        for (response, next) in q.answers.iter().zip(&q.frames[1..]) {
+            assert_eq!(next.0 - response.1, SIFS + u64::from(aifsn) * SLOT, "{access}");
+            assert_eq!((response.2, next.3), (access, access));
         }
     }
 }
@@ -177,7 +177,7 @@ fn internal_collisions_count_as_attempts() {
 /// A packet that arrives during another category's exchange contends as if the medium had been
 /// busy: it draws a backoff.
 #[test]
-fn what_comes_during_an_exchange_contends_after_it() {
+fn packets_that_arrive_during_an_exchange_contend_after_it() {
     let (mut air, mut q) = cell(Edca([fixed(2, 0); 4]), vec![[0; 4], [0, 1, 0, 0]], 1);
     q.keep = true;
     air.kick(Time::ZERO, NodeId(1), &mut q);
@@ -239,7 +239,7 @@ fn shares(cw: [usize; 2], ahead: usize, inside: bool) -> [f64; 2] {
 /// Windows and AIFS are those of the standard's pairs and others, between two stations and inside
 /// one.
 #[test]
-fn saturated_contenders_share_as_the_chain_of_their_backoffs_says() {
+fn saturated_contenders_share_as_the_markov_chain_predicts() {
     let cases = [
         ([15, 15], 0),
         ([7, 15], 1),
@@ -280,7 +280,7 @@ fn saturated_contenders_share_as_the_chain_of_their_backoffs_says() {
 /// Background traffic starves beside saturated voice: its AIFS of seven slots starts after voice's
 /// largest first backoff, 2 + 3 slots, has ended.
 #[test]
-fn background_has_nothing_beside_saturated_voice() {
+fn background_starves_beside_saturated_voice() {
     let edca = Edca::standard(&Phy::dot11a());
     let mut left = vec![[0; 4]; 3];
     left[1][Access::Voice.index()] = u64::MAX;
@@ -294,7 +294,7 @@ fn background_has_nothing_beside_saturated_voice() {
 
 /// A station keeps the medium up to the TXOP limit of the winning category.
 #[test]
-fn txop_limits_are_a_categorys_own() {
+fn txop_limits_are_per_category() {
     let mut edca = Edca::standard(&Phy::dot11a());
     edca.0[Access::BestEffort.index()].txop = Span::ZERO;
     let runs = |access: Access| {

@@ -107,7 +107,7 @@ fn near(found: u64, of: u64, expected: f64) {
 }
 
 #[test]
-fn a_lone_link_loses_what_the_table_says() {
+fn a_lone_link_has_the_loss_of_the_table() {
     for (mcs, dbm) in [(0, -90.2), (3, -80.3), (7, -70.0), (7, -70.6)] {
         let (phy, rate) = phy(mcs, 0);
         let e = errors(&phy, dbm, Fading::None);
@@ -120,7 +120,7 @@ fn a_lone_link_loses_what_the_table_says() {
 }
 
 #[test]
-fn so_does_each_mpdu_of_an_aggregate() {
+fn each_mpdu_of_an_aggregate_has_the_loss_of_the_table() {
     let (phy, rate) = phy(7, 65_535);
     let e = errors(&phy, -69.4, Fading::None);
     let expected = 1.0 - e.delivery(MPDU, rate);
@@ -164,7 +164,7 @@ fn interference_counts_as_noise() {
         let beside = Power::from_dbm(interferer).as_watts();
         let less = Decibel(-10.0 * ((thermal() + beside) / thermal()).log10()).ratio();
         let expected = 1.0
-            - e.heard_at(Power::from_watts(Power::from_dbm(signal).as_watts() * less))
+            - e.with_signal(Power::from_watts(Power::from_dbm(signal).as_watts() * less))
                 .delivery(MPDU, rate);
         assert!((0.01..0.99).contains(&expected), "{expected}");
         let forever = source(interferer, Span::from_secs(100), Span::from_secs(100));

@@ -105,7 +105,7 @@ pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
             to: name(l.to),
             attempts: losses.attempts,
             unanswered: losses.unanswered,
-            answer_lost: losses.answer_lost,
+            answer_lost: losses.response_lost,
             clean: losses.clean,
             overlapped_by: losses.overlapped_by.iter().map(overlap).collect(),
         })

@@ -103,7 +103,7 @@ impl Frames {
         let longest = self.list.iter().map(|f| f.end.since(f.start)).max().unwrap_or_default();
         for (at, frame) in self.list.iter().enumerate() {
             match &frame.outcome {
-                Some(AttemptOutcome::Answered { .. }) => {
+                Some(AttemptOutcome::Responded { .. }) => {
                     let response = self.list[at + 1..]
                         .iter()
                         .position(|f| Some(f.from) == frame.to && f.to == Some(frame.from));
@@ -171,7 +171,7 @@ impl Frame {
         let to = self.to.map_or("all", |to| name(scenario, to));
         let outcome = match &self.outcome {
             None => String::new(),
-            Some(AttemptOutcome::Answered { accepted }) => {
+            Some(AttemptOutcome::Responded { accepted }) => {
                 match self.mpdus - (*accepted).min(self.mpdus) {
                     lost if lost > 0 && self.kind == FrameKind::Data => {
                         format!(": {lost} of {} MPDUs lost", self.mpdus)
@@ -179,7 +179,7 @@ impl Frame {
                     _ => String::new(),
                 }
             }
-            Some(AttemptOutcome::AnswerLost) => ": response lost".into(),
+            Some(AttemptOutcome::ResponseLost) => ": response lost".into(),
             Some(AttemptOutcome::NotOverlapped) => ": no response".into(),
             Some(AttemptOutcome::Overlapped(by)) => {
                 format!(": overlapped by {}", names(scenario, by))
@@ -203,13 +203,13 @@ impl Frame {
         }
         match &self.outcome {
             None => {}
-            Some(AttemptOutcome::Answered { accepted }) => {
+            Some(AttemptOutcome::Responded { accepted }) => {
                 facts.push(DebugAnnotation::text("outcome", "answered"));
                 if self.kind == FrameKind::Data {
                     facts.push(DebugAnnotation::number("MPDUs accepted", i64::from(*accepted)));
                 }
             }
-            Some(AttemptOutcome::AnswerLost) => {
+            Some(AttemptOutcome::ResponseLost) => {
                 facts.push(DebugAnnotation::text("outcome", "arrived, response lost"));
             }
             Some(AttemptOutcome::NotOverlapped) => {

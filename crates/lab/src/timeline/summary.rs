@@ -56,8 +56,8 @@ pub(super) fn of(scenario: &Scenario, frames: &Frames, window: Window) -> Timeli
         for frame in frames {
             match &frame.outcome {
                 None => {}
-                Some(AttemptOutcome::Answered { .. }) => attempts.answered += 1,
-                Some(AttemptOutcome::AnswerLost) => attempts.response_lost += 1,
+                Some(AttemptOutcome::Responded { .. }) => attempts.answered += 1,
+                Some(AttemptOutcome::ResponseLost) => attempts.response_lost += 1,
                 Some(AttemptOutcome::NotOverlapped) => attempts.not_overlapped += 1,
                 Some(AttemptOutcome::Overlapped(by)) => {
                     attempts.overlapped += 1;

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_judged_apart() {
+    fn size_classes_are_separate() {
         let mut b = Bench::new();
         for _ in 0..200 {
             b.frame(100, [1.0; 4]);

@@ -13,7 +13,7 @@ use fairmesh_units::{Span, Stream, Time};
 use fairmesh_phy::Rate;
 
 pub use snr::{Fading, SnrErrors, SnrTable};
-pub(crate) use snr::{Fate, Survival};
+pub(crate) use snr::{PartOutcome, Survival};
 
 /// The error process of one directed link.
 #[derive(Clone, Debug, Default)]

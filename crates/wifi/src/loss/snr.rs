@@ -21,7 +21,7 @@ const FROM_DB: f64 = -10.0;
 const TO_DB: f64 = 60.0;
 const PER_DB: f64 = 16.0;
 /// Natural logarithm of a probability too small to be observed.
-const NEVER_SHOWS: f64 = -700.0;
+const LN_NEGLIGIBLE: f64 = -700.0;
 /// The legacy preamble before the first SIGNAL symbol, ns (IEEE 802.11-2020 §17.3.3).
 const TRAINING: u32 = 16_000;
 /// A SIGNAL symbol: BPSK at rate 1/2 (§17.3.4, §19.3.9.4.3).
@@ -115,7 +115,7 @@ fn tabulated(scheme: Scheme) -> Vec<f64> {
     let steps = ((TO_DB - FROM_DB) * PER_DB) as usize;
     let ln = |k: usize| {
         let snr = Decibel(FROM_DB + k as f64 / PER_DB).ratio();
-        libm::log(bit_error(scheme, snr)).max(NEVER_SHOWS)
+        libm::log(bit_error(scheme, snr)).max(LN_NEGLIGIBLE)
     };
     (0..=steps).map(ln).collect()
 }
@@ -208,7 +208,7 @@ pub(crate) struct Survival {
 
 /// Outcome of a part of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum PartOutcome {
     Good,
     /// Lost to noise.
     Errored,
@@ -218,14 +218,14 @@ pub(crate) enum Fate {
 
 impl Survival {
     /// Draws the outcome; one draw decides both causes.
-    pub fn fate(self, rng: &mut Stream) -> Fate {
+    pub fn outcome(self, rng: &mut Stream) -> PartOutcome {
         let u = rng.unit();
         if u < libm::exp(self.all) {
-            Fate::Good
+            PartOutcome::Good
         } else if u < libm::exp(self.noise) {
-            Fate::Collided
+            PartOutcome::Collided
         } else {
-            Fate::Errored
+            PartOutcome::Errored
         }
     }
 }
@@ -237,7 +237,7 @@ impl SnrErrors {
     }
 
     /// Returns this link's errors at another mean received power.
-    pub fn heard_at(&self, signal: Power) -> Self {
+    pub fn with_signal(&self, signal: Power) -> Self {
         SnrErrors { signal: signal.0 as f64, ..self.clone() }
     }
 

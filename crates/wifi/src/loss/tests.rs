@@ -11,7 +11,7 @@ fn losses(errors: &mut FrameErrors, frames: u64, gap: Span, bytes: u32, rate: Ra
 }
 
 #[test]
-fn independent_errors_have_the_asked_frequency() {
+fn independent_errors_have_the_given_frequency() {
     let gap = Span::from_millis(2);
     assert_eq!(losses(&mut FrameErrors::None, 1000, gap, 1500, Rate(0)), 0.0);
     let mut frame = FrameErrors::per_frame(0.25).unwrap();

@@ -20,8 +20,8 @@ fn an_idle_medium_costs_a_difs_and_never_less() {
 
 #[test]
 fn every_station_starts_with_a_backoff() {
-    let mut dice = fairmesh_units::Stream::new(7, "mac/0");
-    let slots = u64::from(dice.below(32));
+    let mut replay = fairmesh_units::Stream::new(7, "mac/0");
+    let slots = u64::from(replay.below(32));
     assert!(slots > 0, "pick another seed");
     let mut w = Testbed::cell(2).build();
     w.at(0, 0, 1).run(T);
@@ -32,11 +32,11 @@ fn every_station_starts_with_a_backoff() {
 fn the_next_packet_waits_for_the_post_backoff() {
     let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(T, 0, 1).at(T, 0, 1).run(us(100_000));
-    let mut dice = Dice::of(0);
+    let mut replay = BackoffReplay::of(0);
     let mut start = T + us(DIFS);
     let mut expected = vec![start];
     for _ in 0..2 {
-        start += EXCHANGE + us(DIFS + dice.roll(31) * SLOT);
+        start += EXCHANGE + us(DIFS + replay.draw(31) * SLOT);
         expected.push(start);
     }
     assert_eq!(w.starts(0), expected);
@@ -44,7 +44,7 @@ fn the_next_packet_waits_for_the_post_backoff() {
 
 #[test]
 fn the_post_backoff_runs_without_a_packet_and_the_rest_is_owed() {
-    let slots = Dice::of(0).roll(31);
+    let slots = BackoffReplay::of(0).draw(31);
     assert!(slots > 3, "pick another seed");
     let end = T + us(DIFS) + EXCHANGE;
     let mut w = Testbed::cell(2).build();
@@ -63,7 +63,7 @@ fn a_packet_that_finds_the_medium_busy_draws_a_backoff() {
     let mut w = Testbed::cell(3).build();
     w.at(T, 0, 2).at(T + us(1000), 1, 2).run(us(100_000));
     let end = T + us(DIFS) + EXCHANGE;
-    let slots = Dice::of(1).roll(31);
+    let slots = BackoffReplay::of(1).draw(31);
     assert_eq!(w.starts(1), [end + us(DIFS + slots * SLOT)]);
 }
 
@@ -80,7 +80,7 @@ fn frozen_by_a_frame(after_us: u64) -> u64 {
 
 #[test]
 fn a_backoff_freezes_while_the_medium_is_busy_and_only_whole_slots_count() {
-    let slots = Dice::of(1).roll(31);
+    let slots = BackoffReplay::of(1).draw(31);
     assert!(slots > 5, "pick another seed");
     let left = |gone: u64| us(DIFS + (slots - gone) * SLOT);
     assert_eq!(frozen_by_a_frame(15), left(0));
@@ -95,7 +95,7 @@ fn a_backoff_freezes_while_the_medium_is_busy_and_only_whole_slots_count() {
 }
 
 #[test]
-fn a_backoff_that_ends_within_the_note_taking_time_transmits() {
+fn a_backoff_that_ends_within_the_detection_time_transmits() {
     for (later_us, collides) in [(0, true), (3, true), (4, true), (5, false)] {
         let mut w = Testbed::cell(3).build();
         w.at(T, 0, 2).at(T + us(later_us), 1, 2).run(T + us(5000));
@@ -129,7 +129,7 @@ fn an_idle_relay_forwards_without_backoff() {
 
 #[test]
 fn a_relay_that_owes_slots_keeps_them_through_its_own_ack() {
-    let slots = Dice::of(1).roll(31);
+    let slots = BackoffReplay::of(1).draw(31);
     // The relay has just sent its own packet when one to forward begins to arrive.
     let free = T + us(DIFS) + EXCHANGE + us(DIFS);
     let start = free + us(SLOT + 5);
@@ -144,7 +144,8 @@ fn a_relay_that_owes_slots_keeps_them_through_its_own_ack() {
 #[test]
 fn propagation_delays_add_up() {
     // 200 m apart: 667 ns each way.
-    let mut w = Testbed::new(2).pair(0, 1, LOUD, true, 667).pair(1, 0, LOUD, true, 667).build();
+    let mut w =
+        Testbed::new(2).pair(0, 1, STRONG_DBM, true, 667).pair(1, 0, STRONG_DBM, true, 667).build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(100_000));
     let start = T + us(DIFS);
     let arrived = start + us(DATA) + 667;
@@ -152,5 +153,5 @@ fn propagation_delays_add_up() {
     assert_eq!(w.starts(1)[0], arrived + us(SIFS));
     let acked = arrived + us(SIFS + ACK) + 667;
     assert_eq!(w.log.reports[0].0, acked);
-    assert_eq!(w.starts(0)[1], acked + us(DIFS + Dice::of(0).roll(31) * SLOT));
+    assert_eq!(w.starts(0)[1], acked + us(DIFS + BackoffReplay::of(0).draw(31) * SLOT));
 }

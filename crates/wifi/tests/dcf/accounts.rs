@@ -23,7 +23,7 @@ fn fingerprint(start: u64, from: u32, to: u32, bytes: u32) -> u64 {
 }
 
 #[test]
-fn the_fingerprint_tells_when_who_to_whom_and_how_much() {
+fn the_fingerprint_covers_start_stations_and_length() {
     let one = fingerprint(T, 0, 1, 1500);
     assert_eq!(one, fingerprint(T, 0, 1, 1500));
     // 16 + 12288 + 6 bits and 32 fewer are both 57 symbols of 216: only the length differs.
@@ -39,13 +39,14 @@ fn the_fingerprint_tells_when_who_to_whom_and_how_much() {
 /// With a channel that changes faster than a frame lasts, the state at the frame's first bit
 /// decides its outcome (Triantafyllidou 2005 §4.5.1), and another draw decides the next attempt.
 #[test]
-fn a_frames_fate_is_that_of_its_first_bit() {
+fn the_state_at_a_frames_first_bit_decides_its_outcome() {
     let row = [0.4, 0.4, 0.2];
     let step = Span::from_millis(3);
     let model = ThreeStateModel::new([row; 3], [0.0, 1.0, 0.5], step).unwrap();
     let mut channel = FrameErrors::ThreeState(ThreeState::new(model.into()));
     const DELAY: u64 = 667;
-    let mut testbed = Testbed::new(2).pair(0, 1, LOUD, true, DELAY).pair(1, 0, LOUD, true, DELAY);
+    let mut testbed =
+        Testbed::new(2).pair(0, 1, STRONG_DBM, true, DELAY).pair(1, 0, STRONG_DBM, true, DELAY);
     testbed.errors.push((0, 1, channel.clone()));
     let mut w = testbed.build();
     for k in 0..40 {
@@ -58,8 +59,8 @@ fn a_frames_fate_is_that_of_its_first_bit() {
         let first_bit = f.start + Span::from_nanos(DELAY);
         let air = f.end - f.start;
         let fate = channel.lost(first_bit, air, f.bytes, f.rate, &mut draws);
-        let answer = f.end.as_nanos() + DELAY + us(SIFS);
-        let answered = w.frames(1).any(|a| a.start == Time::from_nanos(answer));
+        let response = f.end.as_nanos() + DELAY + us(SIFS);
+        let answered = w.frames(1).any(|a| a.start == Time::from_nanos(response));
         assert_eq!(answered, !fate, "the frame of {:?}", f.start);
         lost += u64::from(fate);
         sent += u64::from(!fate);

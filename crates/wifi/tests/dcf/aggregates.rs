@@ -3,7 +3,7 @@
 use fairmesh_units::{Span, Time};
 use fairmesh_wifi::{FrameKind, Outcome, Outgoing};
 
-use crate::testbed::{Seen, Testbed, World, us};
+use crate::testbed::{CapturedFrame, Testbed, World, us};
 
 /// An MPDU of the testbed's datagrams: 964 + 8 + 30 bytes, and 4 of delimiter, padded: 1008.
 const MPDU: u32 = 1002;
@@ -11,11 +11,11 @@ const SUBFRAME: u32 = 1008;
 /// HT-mixed preamble with one stream, µs.
 const PREAMBLE: u64 = 36;
 
-fn numbers(frame: &Seen) -> Vec<u16> {
+fn numbers(frame: &CapturedFrame) -> Vec<u16> {
     frame.mpdus.iter().map(|m| m.sequence).collect()
 }
 
-fn data(w: &World, station: u32) -> Vec<&Seen> {
+fn data(w: &World, station: u32) -> Vec<&CapturedFrame> {
     w.frames(station).filter(|f| f.kind == FrameKind::Data).collect()
 }
 
@@ -29,7 +29,7 @@ fn queued(testbed: Testbed, packets: u32) -> World {
 }
 
 #[test]
-fn what_waits_goes_in_one_frame_under_one_answer() {
+fn queued_packets_share_a_frame_and_a_block_ack() {
     let mut w = queued(Testbed::today(2, 64).link(0, 1), 5);
     w.run(us(20_000));
     let [frame] = data(&w, 0)[..] else { panic!("one frame") };
@@ -39,12 +39,12 @@ fn what_waits_goes_in_one_frame_under_one_answer() {
     assert_eq!(frame.bytes, 4 * SUBFRAME + MPDU + 4);
     assert_eq!(frame.end - frame.start, Span::from_micros(PREAMBLE + 4 * 156));
     assert_eq!(w.kinds(1), [FrameKind::BlockAck]);
-    let answer = w.frames(1).next().unwrap();
-    assert_eq!(answer.start - frame.end, Span::from_micros(16));
+    let response = w.frames(1).next().unwrap();
+    assert_eq!(response.start - frame.end, Span::from_micros(16));
     // 32 bytes at 24 Mbit/s: 20 + 3 × 4 µs.
-    assert_eq!(answer.end - answer.start, Span::from_micros(32));
+    assert_eq!(response.end - response.start, Span::from_micros(32));
     assert_eq!(frame.nav, Span::from_micros(16 + 32));
-    let said = answer.block_ack.unwrap();
+    let said = response.block_ack.unwrap();
     assert_eq!((said.first, said.bitmap[0]), (1, 0b11111));
     assert_eq!(w.arrivals(), [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4)]);
     assert_eq!(w.outcomes(0), [Outcome::Sent; 5]);
@@ -69,7 +69,7 @@ fn middle_of(start: Time, place: u64) -> u64 {
 }
 
 #[test]
-fn what_is_disturbed_comes_again_before_what_is_new_and_is_passed_up_in_order() {
+fn lost_mpdus_precede_new_ones_and_are_passed_up_in_order() {
     let start = {
         let mut w = queued(Testbed::today(2, 4).link(0, 1), 6);
         w.run(us(20_000));
@@ -114,7 +114,7 @@ fn a_disturbed_header_loses_the_whole_frame() {
 }
 
 #[test]
-fn lost_answers_lose_no_packet_and_make_no_second_one() {
+fn lost_responses_neither_lose_nor_duplicate_packets() {
     let mut w = queued(Testbed::today(2, 64).link(0, 1).loses(1, 0), 3);
     w.run(us(1_000_000));
     assert_eq!(data(&w, 0).len(), 7);
@@ -124,7 +124,7 @@ fn lost_answers_lose_no_packet_and_make_no_second_one() {
 }
 
 #[test]
-fn what_is_given_up_holds_nothing_up() {
+fn an_abandoned_mpdu_does_not_block_later_ones() {
     // All MPDUs are lost, seven times; then the next packets arrive.
     let mut w = Testbed::today(2, 64).link(0, 1).loses(0, 1).build();
     for k in 0..4 {
@@ -152,7 +152,7 @@ fn other_neighbours_wait_and_keep_their_turn() {
 }
 
 #[test]
-fn who_has_won_the_medium_keeps_it_for_a_txop() {
+fn a_station_keeps_the_medium_for_a_txop() {
     let mut testbed = Testbed::today(2, 1).link(0, 1);
     // A frame lasts 36 + 31 × 4 µs, its response 28 µs: four exchanges in 1 ms, separated by SIFS.
     testbed.mac.txop = Span::from_micros(1000);
@@ -179,12 +179,12 @@ fn rts_goes_before_an_aggregate_by_its_size() {
     w.run(us(20_000));
     assert_eq!(w.kinds(0), [FrameKind::Data, FrameKind::Rts, FrameKind::Data]);
     // Counts up to the end of the block acknowledgement.
-    let frames: Vec<&Seen> =
+    let frames: Vec<&CapturedFrame> =
         w.log.frames.iter().filter(|f| f.start.as_nanos() > us(9_000)).collect();
-    let [rts, cts, data, answer] = frames[..] else { panic!("four frames") };
-    assert_eq!(rts.end + rts.nav, answer.end);
-    assert_eq!(cts.end + cts.nav, answer.end);
-    assert_eq!(data.end + data.nav, answer.end);
+    let [rts, cts, data, response] = frames[..] else { panic!("four frames") };
+    assert_eq!(rts.end + rts.nav, response.end);
+    assert_eq!(cts.end + cts.nav, response.end);
+    assert_eq!(data.end + data.nav, response.end);
 }
 
 #[test]

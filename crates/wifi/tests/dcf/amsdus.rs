@@ -4,7 +4,7 @@
 use fairmesh_units::{NodeId, Span};
 use fairmesh_wifi::{FrameKind, Outcome, Outgoing, Subframe};
 
-use crate::testbed::{Seen, Testbed, World, us};
+use crate::testbed::{CapturedFrame, Testbed, World, us};
 
 /// A packet of the testbed as a subframe: 14 + 8 + 964 bytes, padded to 988.
 const LAST: u32 = 986;
@@ -14,7 +14,7 @@ const HEADER: u32 = 30;
 const PREAMBLE: u64 = 36;
 
 /// Each MPDU of a frame: number, packets in it, length.
-fn mpdus(frame: &Seen) -> Vec<(u16, usize, u32)> {
+fn mpdus(frame: &CapturedFrame) -> Vec<(u16, usize, u32)> {
     let mut all: Vec<(u16, usize, u32)> = Vec::new();
     for m in &frame.mpdus {
         match (m.subframe, all.last_mut()) {
@@ -28,7 +28,7 @@ fn mpdus(frame: &Seen) -> Vec<(u16, usize, u32)> {
     all
 }
 
-fn data(w: &World, station: u32) -> Vec<&Seen> {
+fn data(w: &World, station: u32) -> Vec<&CapturedFrame> {
     w.frames(station).filter(|f| f.kind == FrameKind::Data).collect()
 }
 
@@ -72,7 +72,7 @@ fn packets_share_an_mpdu_up_to_its_limit_and_an_ack() {
 }
 
 #[test]
-fn what_an_ampdu_of_11n_carries_is_at_most_4095_bytes_long() {
+fn mpdus_in_an_ampdu_of_11n_have_at_most_4095_bytes() {
     let mut w = queued(Testbed::today(2, 64).link(0, 1).amsdu(7935, 65_535), 10);
     w.run(us(20_000));
     let [frame] = data(&w, 0)[..] else { panic!("one frame") };
@@ -81,8 +81,8 @@ fn what_an_ampdu_of_11n_carries_is_at_most_4095_bytes_long() {
     // Delimiters, and padding except after the last.
     let padded = (four + 4).next_multiple_of(4);
     assert_eq!(frame.bytes, 2 * padded + 4 + PADDED + LAST + HEADER);
-    let answer = w.frames(1).next().unwrap();
-    assert_eq!(answer.block_ack.unwrap().bitmap[0], 0b111);
+    let response = w.frames(1).next().unwrap();
+    assert_eq!(response.block_ack.unwrap().bitmap[0], 0b111);
     assert_eq!(order(&w), (0..10).collect::<Vec<_>>());
     // Without A-MPDUs it may reach its own limit.
     let mut w = queued(Testbed::today(2, 64).link(0, 1).amsdu(7935, 0), 10);
@@ -130,7 +130,7 @@ fn an_amsdu_is_lost_and_sent_again_as_a_whole() {
 }
 
 #[test]
-fn each_packet_of_what_is_given_up_is_counted() {
+fn each_packet_of_an_abandoned_amsdu_is_counted() {
     for ampdu in [0, 65_535] {
         let mut w = queued(Testbed::today(2, 64).link(0, 1).loses(0, 1).amsdu(3839, ampdu), 3);
         w.run(us(1_000_000));
@@ -146,7 +146,7 @@ fn each_packet_of_what_is_given_up_is_counted() {
 }
 
 #[test]
-fn numbers_come_again_and_others_are_for_others() {
+fn numbers_are_reused_and_per_receiver() {
     // More MPDUs than a window has numbers, each of one to three packets, alternating between two
     // receivers.
     let mut w = Testbed::cell(3);

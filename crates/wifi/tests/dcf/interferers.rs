@@ -10,7 +10,7 @@ const T: u64 = us(10_000);
 fn source(period_ms: u64, on_ms: u64, jitter: f64, heard_by: &[u32]) -> NoiseSource {
     NoiseSource {
         name: "oven".to_owned(),
-        heard_by: heard_by.iter().map(|&n| (n, Power::from_dbm(LOUD))).collect(),
+        heard_by: heard_by.iter().map(|&n| (n, Power::from_dbm(STRONG_DBM))).collect(),
         period: Span::from_millis(period_ms),
         on: Span::from_millis(on_ms),
         jitter,
@@ -45,25 +45,25 @@ fn the_duty_cycle_is_met() {
 #[test]
 fn bursts_defer_and_destroy() {
     // Sensed by the sender: it waits for the end of the burst, a DIFS and its backoff.
-    let mut w = Testbed::cell(2).noise(0, LOUD, T / 1000, 5000).build();
+    let mut w = Testbed::cell(2).noise(0, STRONG_DBM, T / 1000, 5000).build();
     w.at(T + us(1000), 0, 1).run(us(100_000));
-    assert_eq!(w.starts(0)[0], T + us(5000 + DIFS + Dice::of(0).roll(31) * SLOT));
+    assert_eq!(w.starts(0)[0], T + us(5000 + DIFS + BackoffReplay::of(0).draw(31) * SLOT));
     assert_eq!(w.outcomes(0), [Outcome::Sent]);
     // Sensed only by the receiver, during a frame: the frame is lost and retransmitted.
-    let mut w = Testbed::cell(2).noise(1, LOUD, T / 1000 + 4000, 10).build();
+    let mut w = Testbed::cell(2).noise(1, STRONG_DBM, T / 1000 + 4000, 10).build();
     w.at(T, 0, 1).run(us(100_000));
     assert_eq!(w.starts(0).len(), 2);
     assert_eq!(w.air.counters(NodeId(1)).collided, 1);
     // 10 dB below the frame, its only effect is to defer the stations that sense it.
-    let mut w = Testbed::cell(2).noise(1, LOUD - 10.1, T / 1000 + 4000, 10).build();
+    let mut w = Testbed::cell(2).noise(1, STRONG_DBM - 10.1, T / 1000 + 4000, 10).build();
     w.at(T, 0, 1).run(us(100_000));
     assert_eq!(w.starts(0).len(), 1);
 }
 
 #[test]
-fn noise_is_no_frame() {
+fn noise_is_not_a_frame() {
     // No EIFS after it, no lock on it, no NAV from it.
-    let mut w = Testbed::cell(3).noise(0, LOUD, T / 1000, 700).build();
+    let mut w = Testbed::cell(3).noise(0, STRONG_DBM, T / 1000, 700).build();
     w.at(T + us(100), 1, 0).at(T + us(100), 0, 2).run(us(100_000));
     // 1 does not sense it and sends immediately; 0 cannot receive and continues right after.
     assert_eq!(w.starts(1)[0], T + us(100 + DIFS));
@@ -75,11 +75,11 @@ fn noise_is_no_frame() {
 fn noise_never_takes_a_frames_place() {
     // Stronger than the frame, 2 µs later and short: the frame is lost, but locked until its end,
     // where the EIFS starts.
-    let testbed = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD);
-    let mut w = testbed.noise(1, LOUD + 5.0, T / 1000 + DIFS + 2, 100).build();
+    let testbed = Testbed::new(3).decodable(0, 1, STRONG_DBM).decodable(1, 2, STRONG_DBM);
+    let mut w = testbed.noise(1, STRONG_DBM + 5.0, T / 1000 + DIFS + 2, 100).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
     w.queue(T, 0, broadcast).at(T + us(1000), 1, 2).run(T + us(20_000));
     assert_eq!(w.air.counters(NodeId(1)).collided, 1);
     let end = T + us(DIFS + DATA);
-    assert_eq!(w.starts(1)[0], end + us(EIFS + Dice::of(1).roll(31) * SLOT));
+    assert_eq!(w.starts(1)[0], end + us(EIFS + BackoffReplay::of(1).draw(31) * SLOT));
 }

@@ -8,30 +8,37 @@ use crate::testbed::*;
 const T: u64 = us(10_000);
 
 #[test]
-fn a_bystander_waits_for_the_ack_it_cannot_hear() {
+fn an_overhearing_station_waits_for_an_ack_it_cannot_receive() {
     // 2 receives the sender only.
-    let mut w = Testbed::new(4).link(0, 1).hears(0, 2, LOUD).hears(2, 3, LOUD).build();
+    let mut w =
+        Testbed::new(4).link(0, 1).decodable(0, 2, STRONG_DBM).decodable(2, 3, STRONG_DBM).build();
     w.at(T, 0, 1).at(T + us(1000), 2, 3).run(us(100_000));
     let end = T + us(DIFS + DATA + SIFS + ACK);
-    assert_eq!(w.starts(2)[0], end + us(DIFS + Dice::of(2).roll(31) * SLOT));
+    assert_eq!(w.starts(2)[0], end + us(DIFS + BackoffReplay::of(2).draw(31) * SLOT));
 }
 
 #[test]
 fn a_packet_that_comes_under_the_nav_draws_a_backoff() {
-    let mut w = Testbed::new(4).link(0, 1).hears(0, 2, LOUD).hears(2, 3, LOUD).build();
+    let mut w =
+        Testbed::new(4).link(0, 1).decodable(0, 2, STRONG_DBM).decodable(2, 3, STRONG_DBM).build();
     let end = T + us(DIFS + DATA + SIFS + ACK);
     w.at(T, 0, 1).at(end - us(1), 2, 3).run(us(100_000));
-    let slots = Dice::of(2).roll(31);
+    let slots = BackoffReplay::of(2).draw(31);
     assert!(slots > 0, "pick another seed");
     assert_eq!(w.starts(2)[0], end + us(DIFS + slots * SLOT));
 }
 
 #[test]
 fn an_undecodable_frame_sets_no_nav_and_costs_an_eifs() {
-    let mut w = Testbed::new(4).link(0, 1).hears(0, 2, LOUD).loses(0, 2).hears(2, 3, LOUD).build();
+    let mut w = Testbed::new(4)
+        .link(0, 1)
+        .decodable(0, 2, STRONG_DBM)
+        .loses(0, 2)
+        .decodable(2, 3, STRONG_DBM)
+        .build();
     w.at(T, 0, 1).at(T + us(1000), 2, 3).run(us(100_000));
     let end = T + us(DIFS + DATA);
-    assert_eq!(w.starts(2)[0], end + us(EIFS + Dice::of(2).roll(31) * SLOT));
+    assert_eq!(w.starts(2)[0], end + us(EIFS + BackoffReplay::of(2).draw(31) * SLOT));
 }
 
 #[test]
@@ -44,7 +51,7 @@ fn a_good_frame_cancels_the_eifs() {
     let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(500), 2, 1).run(us(100_000));
     let end = T + us(DIFS + 192 + 728 + SIFS + 248);
-    assert_eq!(w.starts(2)[0], end + us(DIFS + Dice::of(2).roll(31) * SLOT));
+    assert_eq!(w.starts(2)[0], end + us(DIFS + BackoffReplay::of(2).draw(31) * SLOT));
 }
 
 #[test]
@@ -53,35 +60,42 @@ fn rts_and_cts_reserve_the_whole_exchange() {
     let mut w = Testbed::new(5)
         .rts()
         .link(0, 1)
-        .hears(0, 2, LOUD)
-        .hears(1, 3, LOUD)
-        .hears(2, 4, LOUD)
-        .hears(3, 4, LOUD)
+        .decodable(0, 2, STRONG_DBM)
+        .decodable(1, 3, STRONG_DBM)
+        .decodable(2, 4, STRONG_DBM)
+        .decodable(3, 4, STRONG_DBM)
         .build();
     w.at(T, 0, 1).at(T + us(DIFS + RTS + 100), 2, 4).at(T + us(2000), 3, 4).run(T + us(12_000));
     let end = T + us(DIFS + RTS + SIFS + CTS + SIFS + DATA + SIFS + ACK);
-    assert_eq!(w.starts(2)[0], end + us(DIFS + Dice::of(2).roll(31) * SLOT));
-    assert_eq!(w.starts(3)[0], end + us(DIFS + Dice::of(3).roll(31) * SLOT));
+    assert_eq!(w.starts(2)[0], end + us(DIFS + BackoffReplay::of(2).draw(31) * SLOT));
+    assert_eq!(w.starts(3)[0], end + us(DIFS + BackoffReplay::of(3).draw(31) * SLOT));
 }
 
 #[test]
 fn a_shorter_nav_does_not_replace_a_longer_one() {
     // 2 receives 1's CTS, then a short frame from 3 to 4 whose NAV ends long before.
-    let mut testbed = Testbed::new(5).rts().link(0, 1).hears(1, 2, LOUD).hears(3, 2, LOUD);
+    let mut testbed =
+        Testbed::new(5).rts().link(0, 1).decodable(1, 2, STRONG_DBM).decodable(3, 2, STRONG_DBM);
     testbed.mac.rts_threshold = Some(BYTES + 36);
-    let mut w = testbed.link(3, 4).hears(2, 4, LOUD).build();
+    let mut w = testbed.link(3, 4).decodable(2, 4, STRONG_DBM).build();
     let short = Outgoing { bytes: 100, ..w.packet(3, 4, 0) };
     w.at(T, 0, 1).queue(T + us(2000), 3, short).at(T + us(1200), 2, 4).run(T + us(12_000));
     let end = T + us(DIFS + RTS + SIFS + CTS + SIFS + DATA + SIFS + ACK);
     assert_eq!(w.log.overheard[0].1, 2, "3's frame set a NAV");
-    assert_eq!(w.starts(2)[0], end + us(DIFS + Dice::of(2).roll(31) * SLOT));
+    assert_eq!(w.starts(2)[0], end + us(DIFS + BackoffReplay::of(2).draw(31) * SLOT));
 }
 
 /// Returns when station 2, which received an RTS, transmits. The RTS gets no CTS; with `begin_us`,
 /// station 3 starts a frame for another station this long after its end.
 fn after_a_vain_rts(begin_us: Option<u64>) -> u64 {
-    let testbed = Testbed::new(5).rts().attempts(1, 1).link(0, 1).loses(0, 1).hears(0, 2, LOUD);
-    let mut w = testbed.hears(2, 4, LOUD).hears(3, 2, LOUD).loses(3, 2).hears(3, 4, LOUD).build();
+    let testbed =
+        Testbed::new(5).rts().attempts(1, 1).link(0, 1).loses(0, 1).decodable(0, 2, STRONG_DBM);
+    let mut w = testbed
+        .decodable(2, 4, STRONG_DBM)
+        .decodable(3, 2, STRONG_DBM)
+        .loses(3, 2)
+        .decodable(3, 4, STRONG_DBM)
+        .build();
     let end = T + us(DIFS + RTS);
     w.at(T, 0, 1).at(T + us(200), 2, 4);
     if let Some(begin_us) = begin_us {
@@ -93,7 +107,7 @@ fn after_a_vain_rts(begin_us: Option<u64>) -> u64 {
 
 #[test]
 fn the_nav_of_an_rts_lapses_unless_the_exchange_goes_on() {
-    let slots = Dice::of(2).roll(31);
+    let slots = BackoffReplay::of(2).draw(31);
     // 2 SIFS + CTS + 192 + 2 slots after the RTS.
     let reset = 2 * SIFS + CTS + 192 + 2 * SLOT;
     assert_eq!(after_a_vain_rts(None), us(reset + DIFS + slots * SLOT));
@@ -108,7 +122,7 @@ fn the_nav_of_an_rts_lapses_unless_the_exchange_goes_on() {
 #[test]
 fn no_cts_under_a_nav() {
     // 0 → 1 with RTS; 2 receives only 1, so its NAV lasts until the end; 3 → 2 meanwhile.
-    let testbed = Testbed::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);
+    let testbed = Testbed::new(4).rts().link(0, 1).decodable(1, 2, STRONG_DBM).link(2, 3);
     let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(2000), 3, 2).run(T + us(60_000));
     let end = T + us(DIFS + RTS + SIFS + CTS + SIFS + DATA + SIFS + ACK);
@@ -127,7 +141,7 @@ fn no_cts_under_a_nav() {
 fn a_cts_under_a_nav_by_the_rules_of_ns_3_only() {
     // 0 → 1, 28 packets in one frame; 2 receives only 1, and 3 sends it an RTS meanwhile.
     let answer_to_first = |testbed: Testbed| {
-        let mut w = testbed.rts().link(0, 1).hears(1, 2, LOUD).link(2, 3).build();
+        let mut w = testbed.rts().link(0, 1).decodable(1, 2, STRONG_DBM).link(2, 3).build();
         for k in 0..28 {
             let packet = w.packet(0, 1, k);
             w.queue(T, 0, packet);
@@ -147,7 +161,7 @@ fn a_cts_under_a_nav_by_the_rules_of_ns_3_only() {
 #[test]
 fn an_ack_is_sent_under_a_nav() {
     // As above, but station 3 sends its data without RTS.
-    let mut testbed = Testbed::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);
+    let mut testbed = Testbed::new(4).rts().link(0, 1).decodable(1, 2, STRONG_DBM).link(2, 3);
     testbed.mac.rts_threshold = Some(BYTES + 36);
     let mut w = testbed.build();
     let small = Outgoing { bytes: 100, ..w.packet(3, 2, 0) };

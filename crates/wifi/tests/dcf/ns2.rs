@@ -32,7 +32,7 @@ fn broadcast(packet: u32) -> Outgoing {
 
 /// A station's first backoff, ns.
 fn first(station: u32) -> u64 {
-    us(Dice::of(station).roll(CW) * SLOT)
+    us(BackoffReplay::of(station).draw(CW) * SLOT)
 }
 
 /// Instant at which a packet must arrive so that the station's first frame starts at `start`.
@@ -49,14 +49,14 @@ fn a_frame_on_an_idle_medium_draws_a_backoff() {
     let mut w = testbed(2).link(0, 1).build();
     let end = T + us(DIFS + DATA + SIFS + ACK) + first(0);
     w.at(T, 0, 1).at(end + us(DIFS), 0, 1).run(T + us(40_000));
-    let mut dice = Dice::of(0);
-    dice.roll(CW);
-    assert_eq!(w.starts(0)[1], end + us(DIFS + dice.roll(CW) * SLOT));
+    let mut replay = BackoffReplay::of(0);
+    replay.draw(CW);
+    assert_eq!(w.starts(0)[1], end + us(DIFS + replay.draw(CW) * SLOT));
 }
 
 #[test]
 fn an_undecodable_frame_costs_an_eifs_and_a_difs() {
-    let mut w = testbed(3).senses(0, 1, at(400.0)).hears(1, 2, LOUD).build();
+    let mut w = testbed(3).senses(0, 1, at(400.0)).decodable(1, 2, STRONG_DBM).build();
     w.queue(queued_for(T, 0), 0, broadcast(0)).at(T + us(1000), 1, 2).run(T + us(20_000));
     assert_eq!(w.starts(0)[0], T);
     assert_eq!(w.starts(1)[0], T + us(DATA + EIFS + DIFS) + first(1));
@@ -66,7 +66,11 @@ fn an_undecodable_frame_costs_an_eifs_and_a_difs() {
 #[test]
 fn a_nav_set_by_an_rts_does_not_lapse() {
     // 1 decodes the RTS, which gets no response.
-    let mut w = testbed(4).hears(0, 1, LOUD).hears(0, 2, LOUD).hears(1, 3, LOUD).attempts(1, 1);
+    let mut w = testbed(4)
+        .decodable(0, 1, STRONG_DBM)
+        .decodable(0, 2, STRONG_DBM)
+        .decodable(1, 3, STRONG_DBM)
+        .attempts(1, 1);
     w.mac.rts_threshold = Some(1000);
     let mut w = w.loses(0, 2).build();
     let small = Outgoing { bytes: 100, ..w.packet(1, 3, 0) };
@@ -81,7 +85,7 @@ fn a_nav_set_by_an_rts_does_not_lapse() {
 /// `later_us` after the one before, at `others` dBm.
 fn overlap(own: f64, others: &[f64], later_us: u64) -> (bool, u64) {
     let n = others.len() as u32;
-    let mut testbed = testbed(3 + n).hears(0, 1, own).hears(1, 2 + n, LOUD);
+    let mut testbed = testbed(3 + n).decodable(0, 1, own).decodable(1, 2 + n, STRONG_DBM);
     for (i, &dbm) in others.iter().enumerate() {
         testbed = testbed.senses(2 + i as u32, 1, dbm);
     }
@@ -121,7 +125,7 @@ fn a_collision_lasts_as_long_as_the_longer_frame() {
 
 #[test]
 fn the_first_frame_is_taken_however_strong_the_second() {
-    let mut w = testbed(3).hears(0, 1, at(200.0)).hears(2, 1, at(60.0)).build();
+    let mut w = testbed(3).decodable(0, 1, at(200.0)).decodable(2, 1, at(60.0)).build();
     w.queue(queued_for(T, 0), 0, broadcast(0)).queue(queued_for(T + us(1), 2), 2, broadcast(200));
     w.run(T + us(20_000));
     assert!(w.log.received.is_empty(), "both are lost");
@@ -129,21 +133,21 @@ fn the_first_frame_is_taken_however_strong_the_second() {
 
 #[test]
 fn a_frame_that_outlasts_an_own_one_costs_an_eifs() {
-    let mut w = testbed(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
+    let mut w = testbed(3).decodable(0, 1, STRONG_DBM).decodable(1, 2, STRONG_DBM).build();
     w.at(queued_for(T, 1), 1, 2).queue(queued_for(T + us(4000), 0), 0, broadcast(0));
     w.run(T + us(14_000));
-    let mut dice = Dice::of(1);
-    dice.roll(CW);
-    let again = T + us(4000 + DATA + EIFS + DIFS + dice.roll(CW_2) * SLOT);
+    let mut replay = BackoffReplay::of(1);
+    replay.draw(CW);
+    let again = T + us(4000 + DATA + EIFS + DIFS + replay.draw(CW_2) * SLOT);
     assert_eq!(w.starts(1)[1], again);
     // A frame that ends before the own one has no effect.
-    let mut w = testbed(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
+    let mut w = testbed(3).decodable(0, 1, STRONG_DBM).decodable(1, 2, STRONG_DBM).build();
     let short = Outgoing { bytes: 100, ..broadcast(0) };
     w.at(queued_for(T, 1), 1, 2).queue(queued_for(T + us(4000), 0), 0, short);
     w.run(T + us(14_000));
-    let mut dice = Dice::of(1);
-    dice.roll(CW);
-    let again = T + us(DATA + SIFS + ACK + 4 + DIFS + dice.roll(CW_2) * SLOT);
+    let mut replay = BackoffReplay::of(1);
+    replay.draw(CW);
+    let again = T + us(DATA + SIFS + ACK + 4 + DIFS + replay.draw(CW_2) * SLOT);
     assert_eq!(w.starts(1)[1], again);
 }
 
@@ -151,7 +155,8 @@ fn a_frame_that_outlasts_an_own_one_costs_an_eifs() {
 fn an_own_response_loses_the_frame_in_reception() {
     // 2, hidden from 0, starts within SIFS of the end of 0's frame to 1, which responds
     // nevertheless.
-    let mut w = testbed(4).link(0, 1).hears(2, 1, LOUD).hears(1, 3, LOUD).build();
+    let mut w =
+        testbed(4).link(0, 1).decodable(2, 1, STRONG_DBM).decodable(1, 3, STRONG_DBM).build();
     let begins = T + us(DATA + 5);
     w.at(queued_for(T, 0), 0, 1).queue(queued_for(begins, 2), 2, broadcast(200));
     w.at(T + us(10), 1, 3).run(T + us(30_000));
@@ -163,7 +168,7 @@ fn an_own_response_loses_the_frame_in_reception() {
 
 #[test]
 fn the_countdown_stops_with_the_first_energy() {
-    let mut w = testbed(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
+    let mut w = testbed(3).decodable(0, 1, STRONG_DBM).decodable(1, 2, STRONG_DBM).build();
     w.queue(queued_for(T, 0), 0, broadcast(0)).at(queued_for(T + us(1), 1), 1, 2);
     w.run(T + us(20_000));
     // The last slot lacked a microsecond.
@@ -173,17 +178,17 @@ fn the_countdown_stops_with_the_first_energy() {
 
 #[test]
 fn an_answer_is_awaited_for_its_airtime() {
-    let mut w = testbed(2).hears(0, 1, LOUD).build();
+    let mut w = testbed(2).decodable(0, 1, STRONG_DBM).build();
     w.at(queued_for(T, 0), 0, 1).run(T + us(12_000));
-    let mut dice = Dice::of(0);
-    dice.roll(CW);
-    let again = T + us(DATA + SIFS + ACK + 4 + DIFS + dice.roll(CW_2) * SLOT);
+    let mut replay = BackoffReplay::of(0);
+    replay.draw(CW);
+    let again = T + us(DATA + SIFS + ACK + 4 + DIFS + replay.draw(CW_2) * SLOT);
     assert_eq!(w.starts(0)[1], again);
-    let mut w = testbed(2).hears(0, 1, LOUD).rts().build();
+    let mut w = testbed(2).decodable(0, 1, STRONG_DBM).rts().build();
     w.at(queued_for(T, 0), 0, 1).run(T + us(3000));
-    let mut dice = Dice::of(0);
-    dice.roll(CW);
-    let again = T + us(RTS + SIFS + CTS + 4 + DIFS + dice.roll(CW_2) * SLOT);
+    let mut replay = BackoffReplay::of(0);
+    replay.draw(CW);
+    let again = T + us(RTS + SIFS + CTS + 4 + DIFS + replay.draw(CW_2) * SLOT);
     assert_eq!(w.starts(0)[1], again);
 }
 
@@ -205,7 +210,11 @@ fn a_cts_is_sent_if_the_nav_is_over_when_it_is_due() {
 #[test]
 fn the_sender_of_a_cts_waits_until_the_data_are_over() {
     // 0 does not receive the CTS.
-    let mut w = testbed(3).hears(0, 1, LOUD).hears(1, 0, LOUD).hears(1, 2, LOUD).attempts(1, 1);
+    let mut w = testbed(3)
+        .decodable(0, 1, STRONG_DBM)
+        .decodable(1, 0, STRONG_DBM)
+        .decodable(1, 2, STRONG_DBM)
+        .attempts(1, 1);
     w.mac.rts_threshold = Some(1000);
     let mut w = w.loses(1, 0).build();
     let small = Outgoing { bytes: 100, ..w.packet(1, 2, 0) };
@@ -220,7 +229,7 @@ fn a_rule_that_is_left_out_gives_way_to_the_standards() {
     let all = Ns2Rules::ALL;
     // 1: the standard's EIFS in place of a NAV and a DIFS.
     let without = Ns2Rules { deferral: false, ..all };
-    let mut w = with(3, without).senses(0, 1, at(400.0)).hears(1, 2, LOUD).build();
+    let mut w = with(3, without).senses(0, 1, at(400.0)).decodable(1, 2, STRONG_DBM).build();
     w.queue(queued_for(T, 0), 0, broadcast(0)).at(T + us(1000), 1, 2).run(T + us(20_000));
     assert_eq!(w.starts(1)[0], T + us(DATA + EIFS) + first(1));
     // 5: no backoff on an idle medium.
@@ -234,10 +243,10 @@ fn a_rule_that_is_left_out_gives_way_to_the_standards() {
     // 5: a backoff from 0 to CW.
     let mut w = with(2, Ns2Rules { window: false, ..all }).link(0, 1).build();
     w.at(T, 0, 1).run(T + us(20_000));
-    assert_eq!(w.starts(0), [T + us(DIFS + Dice::of(0).roll(CW + 1) * SLOT)]);
+    assert_eq!(w.starts(0), [T + us(DIFS + BackoffReplay::of(0).draw(CW + 1) * SLOT)]);
     // 6: the standard's timeout.
     let missed = |rules| {
-        let mut w = with(2, rules).hears(0, 1, LOUD).build();
+        let mut w = with(2, rules).decodable(0, 1, STRONG_DBM).build();
         w.at(T, 0, 1).run(T + us(30_000));
         w.starts(0)[1] - w.starts(0)[0]
     };

@@ -17,15 +17,15 @@ fn at(metres: f64) -> f64 {
 /// dBm each start `later_us` after it.
 fn survives(rule: Reception, own: f64, others: &[f64], later_us: i64) -> bool {
     let n = others.len() as u32;
-    let mut testbed = Testbed::new(3 + n).reception(rule).hears(0, 1, own).hears(1, 0, own);
+    let mut testbed = Testbed::new(3 + n).reception(rule).decodable(0, 1, own).decodable(1, 0, own);
     for (i, &dbm) in others.iter().enumerate() {
         let from = 2 + i as u32;
         testbed = if dbm >= at(250.0) {
-            testbed.hears(from, 1, dbm)
+            testbed.decodable(from, 1, dbm)
         } else {
             testbed.senses(from, 1, dbm)
         };
-        testbed = testbed.hears(from, 2 + n, LOUD);
+        testbed = testbed.decodable(from, 2 + n, STRONG_DBM);
     }
     let mut w = testbed.build();
     w.at(T, 0, 1);
@@ -82,8 +82,11 @@ fn of_frames_within_4_us_the_strongest_is_taken() {
 
 #[test]
 fn a_station_that_turns_to_a_stronger_frame_waits_for_its_end() {
-    let mut w =
-        Testbed::new(4).hears(0, 1, at(200.0)).hears(2, 1, at(60.0)).hears(1, 3, LOUD).build();
+    let mut w = Testbed::new(4)
+        .decodable(0, 1, at(200.0))
+        .decodable(2, 1, at(60.0))
+        .decodable(1, 3, STRONG_DBM)
+        .build();
     let broadcast = |packet, bytes| Outgoing { packet, link: None, bytes };
     w.queue(T, 0, broadcast(0, 100)).queue(T + us(2), 2, broadcast(2, BYTES));
     w.at(T + us(20), 1, 3).run(T + us(10_000));
@@ -93,10 +96,10 @@ fn a_station_that_turns_to_a_stronger_frame_waits_for_its_end() {
 
 #[test]
 fn without_capture_every_overlap_destroys() {
-    let flat = |dbm| survives(Reception::NoCapture, LOUD, &[dbm], 1000);
-    assert!(!flat(LOUD));
+    let flat = |dbm| survives(Reception::NoCapture, STRONG_DBM, &[dbm], 1000);
+    assert!(!flat(STRONG_DBM));
     assert!(!flat(FLAT_SENSE_DBM));
-    assert!(survives(Reception::NoCapture, LOUD, &[], 0));
+    assert!(survives(Reception::NoCapture, STRONG_DBM, &[], 0));
 }
 
 #[test]
@@ -104,15 +107,16 @@ fn the_shortest_overlap_destroys_as_well() {
     // The other frame ends, or starts, a microsecond into the frame.
     let air = (DATA - 1) as i64;
     for rule in RULES {
-        assert!(!survives(rule, LOUD, &[LOUD], air));
-        assert!(survives(rule, LOUD, &[LOUD], air + 2));
+        assert!(!survives(rule, STRONG_DBM, &[STRONG_DBM], air));
+        assert!(survives(rule, STRONG_DBM, &[STRONG_DBM], air + 2));
     }
 }
 
 /// Station 1 senses station 0's frame without decoding it and has a packet of its own.
 fn wait_after_sensing(rule: Reception) -> u64 {
-    let testbed = Testbed::new(4).reception(rule).senses(0, 1, at(400.0)).hears(0, 2, LOUD);
-    let mut w = testbed.hears(1, 3, LOUD).build();
+    let testbed =
+        Testbed::new(4).reception(rule).senses(0, 1, at(400.0)).decodable(0, 2, STRONG_DBM);
+    let mut w = testbed.decodable(1, 3, STRONG_DBM).build();
     w.at(T, 0, 2).at(T + us(1000), 1, 3).run(T + us(20_000));
     assert!(w.log.overheard.is_empty());
     w.starts(1)[0] - (T + us(DIFS + DATA))
@@ -120,7 +124,7 @@ fn wait_after_sensing(rule: Reception) -> u64 {
 
 #[test]
 fn a_sensed_frame_costs_an_eifs_where_it_is_locked_on() {
-    let backoff = us(Dice::of(1).roll(31) * SLOT);
+    let backoff = us(BackoffReplay::of(1).draw(31) * SLOT);
     assert_eq!(wait_after_sensing(Reception::Ns2), us(EIFS) + backoff);
     assert_eq!(wait_after_sensing(Reception::Sinr), us(DIFS) + backoff);
 }
@@ -128,12 +132,16 @@ fn a_sensed_frame_costs_an_eifs_where_it_is_locked_on() {
 /// Returns how long after the end of the first frame station 1 starts its countdown. It locks on a
 /// broadcast of 0 and loses it to one of 2, which starts `later_us` after.
 fn wait_after_a_collision(later_us: u64) -> u64 {
-    let mut w = Testbed::new(4).hears(0, 1, LOUD).hears(2, 1, LOUD).hears(1, 3, LOUD).build();
+    let mut w = Testbed::new(4)
+        .decodable(0, 1, STRONG_DBM)
+        .decodable(2, 1, STRONG_DBM)
+        .decodable(1, 3, STRONG_DBM)
+        .build();
     let packet = |n| Outgoing { packet: n, link: None, bytes: BYTES };
     w.queue(T, 0, packet(0)).queue(T + us(later_us), 2, packet(2));
     w.at(T + us(1000), 1, 3).run(T + us(10_000));
     assert_eq!(w.air.counters(NodeId(1)).collided, 1);
-    w.starts(1)[0] - (T + us(DIFS + DATA)) - us(Dice::of(1).roll(31) * SLOT)
+    w.starts(1)[0] - (T + us(DIFS + DATA)) - us(BackoffReplay::of(1).draw(31) * SLOT)
 }
 
 #[test]
@@ -146,8 +154,8 @@ fn a_collision_costs_an_eifs_from_the_end_of_the_locked_frame() {
 }
 
 #[test]
-fn a_transmitter_is_deaf() {
-    let mut w = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
+fn a_transmitter_receives_nothing() {
+    let mut w = Testbed::new(3).decodable(0, 1, STRONG_DBM).decodable(1, 2, STRONG_DBM).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
     w.at(T, 1, 2).queue(T + us(4000), 0, broadcast).run(T + us(20_000));
     assert_eq!(w.arrivals()[0], (2, 100));
@@ -155,16 +163,21 @@ fn a_transmitter_is_deaf() {
     assert_eq!(w.air.counters(NodeId(1)).collided, 0);
     // Energy that outlasts its own frame defers the station, without EIFS.
     let quiet = T + us(DIFS + 4000 + DATA);
-    assert_eq!(w.starts(1)[1], quiet + us(DIFS + Dice::of(1).roll(63) * SLOT));
+    assert_eq!(w.starts(1)[1], quiet + us(DIFS + BackoffReplay::of(1).draw(63) * SLOT));
 }
 
 #[test]
-fn a_frame_after_the_own_one_is_heard_again() {
-    let testbed = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).attempts(1, 1);
+fn a_frame_after_an_own_one_is_received_again() {
+    let testbed =
+        Testbed::new(3).decodable(0, 1, STRONG_DBM).decodable(1, 2, STRONG_DBM).attempts(1, 1);
     let mut w = testbed.build();
     w.at(T, 1, 2).at(T + us(DATA), 0, 1).run(T + us(20_000));
     assert_eq!(w.arrivals(), [(2, 100), (1, 0)], "it began when the other ended");
-    let mut w = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).attempts(1, 1).build();
+    let mut w = Testbed::new(3)
+        .decodable(0, 1, STRONG_DBM)
+        .decodable(1, 2, STRONG_DBM)
+        .attempts(1, 1)
+        .build();
     w.at(T, 1, 2).at(T + us(DATA) - 1, 0, 1).run(T + us(20_000));
     assert_eq!(w.arrivals(), [(2, 100)], "a nanosecond earlier");
 }

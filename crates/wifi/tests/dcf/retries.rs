@@ -8,11 +8,11 @@ use crate::testbed::*;
 const T: u64 = us(10_000);
 
 /// Starts of the attempts at one unanswered packet, given the contention windows.
-fn attempts(dice: &mut Dice, first: u64, air: u64, windows: &[u32]) -> Vec<u64> {
+fn attempts(replay: &mut BackoffReplay, first: u64, air: u64, windows: &[u32]) -> Vec<u64> {
     let mut starts = vec![first];
     for &cw in windows {
         let last = starts[starts.len() - 1];
-        starts.push(last + us(air + TIMEOUT + DIFS + dice.roll(cw) * SLOT));
+        starts.push(last + us(air + TIMEOUT + DIFS + replay.draw(cw) * SLOT));
     }
     starts
 }
@@ -21,12 +21,12 @@ fn attempts(dice: &mut Dice, first: u64, air: u64, windows: &[u32]) -> Vec<u64> 
 fn seven_attempts_under_doubling_windows_then_a_fresh_start() {
     let mut w = Testbed::cell(2).loses(0, 1).build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(1_000_000));
-    let mut dice = Dice::of(0);
+    let mut replay = BackoffReplay::of(0);
     let windows = [63, 127, 255, 511, 1023, 1023];
-    let first = attempts(&mut dice, T + us(DIFS), DATA, &windows);
+    let first = attempts(&mut replay, T + us(DIFS), DATA, &windows);
     let given_up = first[6] + us(DATA + TIMEOUT);
-    let next = given_up + us(DIFS + dice.roll(31) * SLOT);
-    let second = attempts(&mut dice, next, DATA, &windows);
+    let next = given_up + us(DIFS + replay.draw(31) * SLOT);
+    let second = attempts(&mut replay, next, DATA, &windows);
     assert_eq!(w.starts(0), [first, second].concat());
     assert_eq!(w.outcomes(0), [Outcome::Lost, Outcome::Lost]);
     let report = &w.log.reports[0];
@@ -46,14 +46,14 @@ fn seven_attempts_under_doubling_windows_then_a_fresh_start() {
 #[test]
 fn success_resets_the_window() {
     // Noise at the receiver destroys the first three attempts.
-    let mut dice = Dice::of(0);
-    let mut starts = attempts(&mut dice, T + us(DIFS), DATA, &[63, 127, 255]);
+    let mut replay = BackoffReplay::of(0);
+    let mut starts = attempts(&mut replay, T + us(DIFS), DATA, &[63, 127, 255]);
     let quiet = starts[2] + us(DATA) - us(1000);
-    let testbed = Testbed::cell(2).noise(1, LOUD, T / 1000, (quiet - T) / 1000);
+    let testbed = Testbed::cell(2).noise(1, STRONG_DBM, T / 1000, (quiet - T) / 1000);
     let mut w = testbed.build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(1_000_000));
     let acked = starts[3] + us(DATA + SIFS + ACK);
-    starts.push(acked + us(DIFS + dice.roll(31) * SLOT));
+    starts.push(acked + us(DIFS + replay.draw(31) * SLOT));
     assert_eq!(w.starts(0), starts);
     assert_eq!(w.outcomes(0), [Outcome::Sent; 2]);
     assert_eq!(w.air.counters(NodeId(1)).collided, 3, "locked on over the noise, and lost");
@@ -63,7 +63,7 @@ fn success_resets_the_window() {
 /// foreign frame that starts `begin_us` after that end.
 fn retry_after_a_foreign_frame(begin_us: u64, good: bool) -> u64 {
     // 0's frames to 1 are lost; 2, which receives no station, sends to 3; 0 receives 2.
-    let testbed = Testbed::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3);
+    let testbed = Testbed::new(4).link(0, 1).loses(0, 1).decodable(2, 0, STRONG_DBM).link(2, 3);
     let mut w = if good { testbed } else { testbed.loses(2, 0) }.build();
     let end = T + us(DIFS + DATA);
     w.at(T, 0, 1).at(end + us(begin_us) - us(DIFS), 2, 3).run(end + us(20_000));
@@ -73,7 +73,7 @@ fn retry_after_a_foreign_frame(begin_us: u64, good: bool) -> u64 {
 
 #[test]
 fn a_reception_that_begins_within_30_us_holds_the_timeout_up() {
-    let slots = Dice::of(0).roll(63);
+    let slots = BackoffReplay::of(0).draw(63);
     let ends = |begin_us| us(begin_us + DATA);
     for begin_us in [0, 12, 29] {
         // The frame was for another station: the attempt fails at its end, and the NAV it set
@@ -93,11 +93,11 @@ fn a_reception_that_begins_within_30_us_holds_the_timeout_up() {
 /// The 400 ns by which ns-3 delays the timeout after the reception do not delay the next backoff.
 #[test]
 fn the_backoff_after_a_timeout_held_up_counts_from_the_reception() {
-    let mut w = Testbed::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
+    let mut w = Testbed::new(3).link(0, 1).loses(0, 1).decodable(2, 0, STRONG_DBM).build();
     let end = T + us(DIFS + DATA);
     let broadcast = Outgoing { packet: 9, link: None, bytes: BYTES };
     w.at(T, 0, 1).queue(end + us(7) - us(DIFS), 2, broadcast).run(end + us(20_000));
-    let slots = Dice::of(0).roll(63);
+    let slots = BackoffReplay::of(0).draw(63);
     assert_eq!(w.starts(0)[1], end + us(7 + DATA + DIFS + slots * SLOT));
 }
 
@@ -105,8 +105,12 @@ fn the_backoff_after_a_timeout_held_up_counts_from_the_reception() {
 fn a_timeout_held_up_strikes_when_the_reception_ends() {
     // At 30 µs the payload would start at the instant of the timeout.
     for (begin_us, struck) in [(29, 29 + DATA), (31, TIMEOUT)] {
-        let testbed =
-            Testbed::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3).attempts(1, 1);
+        let testbed = Testbed::new(4)
+            .link(0, 1)
+            .loses(0, 1)
+            .decodable(2, 0, STRONG_DBM)
+            .link(2, 3)
+            .attempts(1, 1);
         let mut w = testbed.build();
         let end = T + us(DIFS + DATA);
         w.at(T, 0, 1).at(end + us(begin_us) - us(DIFS), 2, 3).run(end + us(20_000));
@@ -130,12 +134,12 @@ fn lost_acks_make_duplicates_which_are_acked_and_not_passed_up() {
 
 /// A data frame for the waiting sender is answered, and the sender's own attempt fails at its end.
 #[test]
-fn two_that_send_to_each_other_at_once_both_fail() {
+fn two_stations_that_send_to_each_other_simultaneously_both_fail() {
     let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(T + us(2), 1, 0).run(T + us(10_000));
     assert!(w.arrivals().is_empty(), "half duplex");
     let end = T + us(DIFS + DATA);
-    let slots = [Dice::of(0).roll(63), Dice::of(1).roll(63)];
+    let slots = [BackoffReplay::of(0).draw(63), BackoffReplay::of(1).draw(63)];
     assert_ne!(slots[0], slots[1], "pick another seed");
     let first = if slots[0] < slots[1] { 0 } else { 1 };
     // Neither station received a frame, so there is no EIFS.
@@ -147,7 +151,7 @@ fn two_that_send_to_each_other_at_once_both_fail() {
 #[test]
 fn data_for_a_station_that_waits_for_its_ack_is_answered() {
     // 0's frames to 1 are lost; 2, which does not receive 0, sends to 0 before its timeout.
-    let mut w = Testbed::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
+    let mut w = Testbed::new(3).link(0, 1).loses(0, 1).decodable(2, 0, STRONG_DBM).build();
     let end = T + us(DIFS + DATA);
     w.at(T, 0, 1).at(end + us(5) - us(DIFS), 2, 0).run(end + us(9000));
     assert_eq!(w.arrivals(), [(0, 200)]);

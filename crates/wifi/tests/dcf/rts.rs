@@ -42,19 +42,19 @@ fn the_threshold_spares_short_frames() {
 }
 
 #[test]
-fn seven_rts_without_an_answer_are_enough() {
+fn seven_rts_without_a_response_drop_the_packet() {
     let mut w = Testbed::cell(2).rts().loses(0, 1).build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(1_000_000));
-    let mut dice = Dice::of(0);
+    let mut replay = BackoffReplay::of(0);
     let mut start = T + us(DIFS);
     let mut expected = vec![];
     for _ in 0..2 {
         expected.push(start);
         for cw in [63, 127, 255, 511, 1023, 1023] {
-            start += us(RTS + TIMEOUT + DIFS + dice.roll(cw) * SLOT);
+            start += us(RTS + TIMEOUT + DIFS + replay.draw(cw) * SLOT);
             expected.push(start);
         }
-        start += us(RTS + TIMEOUT + DIFS + dice.roll(31) * SLOT);
+        start += us(RTS + TIMEOUT + DIFS + replay.draw(31) * SLOT);
     }
     assert_eq!(w.starts(0), expected);
     assert_eq!(w.kinds(0), [FrameKind::Rts; 14]);
@@ -64,7 +64,7 @@ fn seven_rts_without_an_answer_are_enough() {
 
 /// Data frames at 11 Mbit/s never arrive, RTS at 2 Mbit/s always do.
 #[test]
-fn four_data_frames_without_an_ack_are_enough() {
+fn four_data_frames_without_an_ack_drop_the_packet() {
     let mut testbed = Testbed::cell(2).rts();
     testbed.mac.phy = Phy::dot11b(Preamble::Long);
     testbed.mac.rate = testbed.mac.phy.rate(BitRate(11_000_000)).unwrap();
@@ -73,13 +73,13 @@ fn four_data_frames_without_an_ack_are_enough() {
     w.at(T, 0, 1).run(us(1_000_000));
     // 272 and 248 µs at 2 Mbit/s; 1000 bytes at 11 Mbit/s: 192 + 728.
     let (rts, cts, data) = (272, 248, 920);
-    let mut dice = Dice::of(0);
+    let mut replay = BackoffReplay::of(0);
     let mut start = T + us(DIFS);
     let mut expected = vec![];
     for cw in [63, 127, 255, 31] {
         let send = start + us(rts + SIFS + cts + SIFS);
         expected.extend([start, send]);
-        start = send + us(data + TIMEOUT + DIFS + dice.roll(cw) * SLOT);
+        start = send + us(data + TIMEOUT + DIFS + replay.draw(cw) * SLOT);
     }
     assert_eq!(w.starts(0), expected);
     assert_eq!(w.outcomes(0), [Outcome::Lost]);
@@ -90,19 +90,21 @@ fn four_data_frames_without_an_ack_are_enough() {
 /// Noise destroys the first and the third RTS, the link all data: with two RTS allowed, the CTS
 /// between them keeps the packet.
 #[test]
-fn a_cts_forgives_lost_rts() {
+fn a_cts_resets_the_count_of_lost_rts() {
     let mut testbed = Testbed::cell(2).rts().attempts(2, 2);
     testbed.mac.phy = Phy::dot11b(Preamble::Long).with_retry_limits(2, 2).unwrap();
     testbed.mac.rate = testbed.mac.phy.highest();
     testbed.errors.push((0, 1, FrameErrors::per_bit(&[0.0, 0.0, 0.0, 1.0]).unwrap()));
     let (rts, cts, data) = (272, 248, 920);
-    let mut dice = Dice::of(0);
+    let mut replay = BackoffReplay::of(0);
     let first = T + us(DIFS);
-    let second = first + us(rts + TIMEOUT + DIFS + dice.roll(63) * SLOT);
+    let second = first + us(rts + TIMEOUT + DIFS + replay.draw(63) * SLOT);
     let sent = second + us(rts + SIFS + cts + SIFS);
-    let third = sent + us(data + TIMEOUT + DIFS + dice.roll(127) * SLOT);
-    let mut w =
-        testbed.noise(1, LOUD, first / 1000, 10).noise(1, LOUD, third / 1000 + 100, 10).build();
+    let third = sent + us(data + TIMEOUT + DIFS + replay.draw(127) * SLOT);
+    let mut w = testbed
+        .noise(1, STRONG_DBM, first / 1000, 10)
+        .noise(1, STRONG_DBM, third / 1000 + 100, 10)
+        .build();
     w.at(T, 0, 1).run(us(100_000));
     use FrameKind::{Data, Rts};
     assert_eq!(w.starts(0)[..4], [first, second, sent, third]);

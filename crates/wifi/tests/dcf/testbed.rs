@@ -28,7 +28,7 @@ pub const BYTES: u32 = 964;
 pub const DATA: u64 = 8192;
 
 /// Power of a good link.
-pub const LOUD: f64 = -60.0;
+pub const STRONG_DBM: f64 = -60.0;
 
 /// Nanoseconds.
 pub const fn us(us: u64) -> u64 {
@@ -106,11 +106,11 @@ impl Testbed {
 
     /// Both stations receive each other.
     pub fn link(self, a: u32, b: u32) -> Self {
-        self.hears(a, b, LOUD).hears(b, a, LOUD)
+        self.decodable(a, b, STRONG_DBM).decodable(b, a, STRONG_DBM)
     }
 
     /// `from` can be decoded at `to`, at this power in dBm.
-    pub fn hears(self, from: u32, to: u32, dbm: f64) -> Self {
+    pub fn decodable(self, from: u32, to: u32, dbm: f64) -> Self {
         self.pair(from, to, dbm, true, 0)
     }
 
@@ -181,18 +181,18 @@ impl Testbed {
 }
 
 /// Replays a station's backoff draws.
-pub struct Dice(Stream);
+pub struct BackoffReplay(Stream);
 
-impl Dice {
+impl BackoffReplay {
     /// Replays the stream of a station that has drawn its first backoff only.
     pub fn of(station: u32) -> Self {
         let mut stream = Stream::new(SEED, &format!("mac/{station}"));
         stream.below(32);
-        Dice(stream)
+        BackoffReplay(stream)
     }
 
     /// The next backoff under this window, in slots.
-    pub fn roll(&mut self, cw: u32) -> u64 {
+    pub fn draw(&mut self, cw: u32) -> u64 {
         u64::from(self.0.below(cw + 1))
     }
 }
@@ -201,12 +201,12 @@ impl Dice {
 pub type Arrival = (u64, u32, u32, u32, bool);
 
 /// A captured frame and its MPDUs.
-pub struct Seen {
+pub struct CapturedFrame {
     pub frame: OnAir,
     pub mpdus: Vec<OnAirMpdu>,
 }
 
-impl Deref for Seen {
+impl Deref for CapturedFrame {
     type Target = OnAir;
     fn deref(&self) -> &OnAir {
         &self.frame
@@ -217,7 +217,7 @@ impl Deref for Seen {
 #[derive(Default)]
 pub struct Log {
     queues: Vec<VecDeque<Outgoing>>,
-    pub frames: Vec<Seen>,
+    pub frames: Vec<CapturedFrame>,
     pub received: Vec<Arrival>,
     pub overheard: Vec<Arrival>,
     pub reports: Vec<(u64, u32, SendReport)>,
@@ -256,7 +256,7 @@ impl Upper for Log {
         self.overheard.push((now.as_nanos(), node.0, from.0, packet, false));
     }
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
-        self.frames.push(Seen { frame: *frame, mpdus: mpdus.to_vec() });
+        self.frames.push(CapturedFrame { frame: *frame, mpdus: mpdus.to_vec() });
     }
 }
 
@@ -313,7 +313,7 @@ impl World {
         self.frames(station).map(|f| f.start.as_nanos()).collect()
     }
 
-    pub fn frames(&self, station: u32) -> impl Iterator<Item = &Seen> {
+    pub fn frames(&self, station: u32) -> impl Iterator<Item = &CapturedFrame> {
         self.log.frames.iter().filter(move |f| f.from == NodeId(station))
     }
 

@@ -217,7 +217,7 @@ impl Today {
 
     /// Goodput at a signal, bit/s, as the simulator's own table of errors has it.
     fn at_signal(&self, m: &Known, dbm: f64) -> f64 {
-        let delivery = m.errors.heard_at(Power::from_dbm(dbm)).delivery(FULL, m.rate);
+        let delivery = m.errors.with_signal(Power::from_dbm(dbm)).delivery(FULL, m.rate);
         LinkModel { delivery, ..LinkModel::perfect(&self.phy, m.rate) }.capacity(&SEGMENTS)
     }
 
@@ -244,7 +244,7 @@ fn half(errors: &SnrErrors, bytes: u32, rate: Rate) -> f64 {
     let (mut low, mut high) = (-110.0, -20.0);
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
-        let delivery = errors.heard_at(Power::from_dbm(middle)).delivery(bytes, rate);
+        let delivery = errors.with_signal(Power::from_dbm(middle)).delivery(bytes, rate);
         if delivery < 0.5 { low = middle } else { high = middle }
     }
     Decibel(high).ratio()

@@ -12,7 +12,7 @@ use core::ops::Range;
 use fairmesh_units::{Span, Stream, Time};
 
 use self::samples::Samples;
-use self::statistics::{Known, LENGTH_WEIGHT, ONE, tries};
+use self::statistics::{LENGTH_WEIGHT, ONE, RateStatistics, tries};
 use super::Attempt;
 use fairmesh_phy::{Phy, Rate};
 
@@ -34,19 +34,19 @@ struct Group {
     /// The two rates with the highest throughput.
     fastest: [usize; 2],
     /// The rate with the highest probability of success.
-    surest: usize,
+    most_reliable: usize,
 }
 
 /// Rate choice by expected throughput.
 #[derive(Clone, Debug)]
 pub struct MinstrelHt {
     /// By streams, then speed.
-    known: Vec<Known>,
+    known: Vec<RateStatistics>,
     groups: Vec<Group>,
     /// The best rates by throughput, best first, and the rate with the highest probability of
     /// success.
     fastest: [usize; BEST],
-    surest: usize,
+    most_reliable: usize,
     /// Attempts at the three fastest rates and at the most reliable one.
     tries: [u32; PLACES],
     /// Mean MPDUs per frame in parts of [`ONE`], and frames and MPDUs of this interval.
@@ -71,7 +71,8 @@ impl MinstrelHt {
     /// Builds the choice with another update interval than 50 ms, as a kernel's timer has it: 52 ms
     /// at 250 Hz.
     pub fn with_interval(phy: &Phy, interval: Span) -> Self {
-        let mut known: Vec<Known> = phy.rates().filter_map(|r| Known::of(phy, r)).collect();
+        let mut known: Vec<RateStatistics> =
+            phy.rates().filter_map(|r| RateStatistics::of(phy, r)).collect();
         known.sort_by(|a, b| {
             (a.streams.cmp(&b.streams)).then(b.duration.cmp(&a.duration)).then(a.rate.cmp(&b.rate))
         });
@@ -83,7 +84,7 @@ impl MinstrelHt {
                     rates: at..at + 1,
                     streams: k.streams,
                     fastest: [at; 2],
-                    surest: at,
+                    most_reliable: at,
                 }),
             }
         }
@@ -95,7 +96,7 @@ impl MinstrelHt {
             known,
             groups,
             fastest: [0; BEST],
-            surest: 0,
+            most_reliable: 0,
             tries: [2; PLACES],
             length: ONE as i32,
             frames: 0,
@@ -134,7 +135,7 @@ impl MinstrelHt {
             }
             left -= tries;
         }
-        self.known[self.surest].rate
+        self.known[self.most_reliable].rate
     }
 
     /// Reports the result of an attempt (minstrel_ht_tx_status).
@@ -173,7 +174,7 @@ impl MinstrelHt {
     /// Returns the fallback rates: the second and third fastest, and the most reliable.
     pub fn fallbacks(&self) -> [Rate; 3] {
         let of = |at: usize| self.known.get(at).map_or(Rate(0), |k| k.rate);
-        [self.fastest[1], self.fastest[2], self.surest].map(of)
+        [self.fastest[1], self.fastest[2], self.most_reliable].map(of)
     }
 
     /// Returns the number of attempts of each of the four rates.
@@ -195,7 +196,7 @@ impl MinstrelHt {
         }
         self.choose();
         self.set_tries();
-        let used = [self.fastest[0], self.fastest[1], self.surest];
+        let used = [self.fastest[0], self.fastest[1], self.most_reliable];
         self.samples.refill(&self.known, &self.groups, used, rng);
         self.samples.at = now;
         (self.updated, self.started) = (now, true);
@@ -225,11 +226,11 @@ impl MinstrelHt {
             self.groups[g].fastest = [of_group[0], of_group[1]];
         }
         self.fastest = fastest;
-        let mut surest = 0;
+        let mut most_reliable = 0;
         for g in 0..self.groups.len() {
-            self.groups[g].surest = self.groups[g].rates.start;
+            self.groups[g].most_reliable = self.groups[g].rates.start;
             for at in self.groups[g].rates.clone() {
-                self.consider(at, g, &mut surest);
+                self.consider(at, g, &mut most_reliable);
             }
         }
         // Fewer streams than those of the fastest rate are more robust
@@ -237,11 +238,11 @@ impl MinstrelHt {
         let streams = self.known[fastest[0]].streams;
         let mut most = 0;
         for g in self.groups.iter().filter(|g| g.streams < streams) {
-            if self.throughput(g.surest) > most {
-                (most, surest) = (self.throughput(g.surest), g.surest);
+            if self.throughput(g.most_reliable) > most {
+                (most, most_reliable) = (self.throughput(g.most_reliable), g.most_reliable);
             }
         }
-        self.surest = surest;
+        self.most_reliable = most_reliable;
     }
 
     /// Inserts a rate into the list of the best; of equal rates the earlier one stays first
@@ -258,7 +259,7 @@ impl MinstrelHt {
     /// Updates the most reliable rate, overall and of its group, with a candidate. Above a
     /// probability of three quarters the faster rate wins, otherwise the more reliable one
     /// (minstrel_ht_set_best_prob_rate).
-    fn consider(&mut self, at: usize, group: usize, surest: &mut usize) {
+    fn consider(&mut self, at: usize, group: usize, most_reliable: &mut usize) {
         let (k, top) = (&self.known[at], &self.known[self.fastest[0]]);
         if top.duration > k.duration && k.probability < top.probability {
             return;
@@ -270,12 +271,12 @@ impl MinstrelHt {
                 k.probability > self.known[than].probability
             }
         };
-        let of_group = surer(self.groups[group].surest);
-        if surer(*surest) {
-            *surest = at;
+        let of_group = surer(self.groups[group].most_reliable);
+        if surer(*most_reliable) {
+            *most_reliable = at;
         }
         if of_group {
-            self.groups[group].surest = at;
+            self.groups[group].most_reliable = at;
         }
     }
 
@@ -293,7 +294,8 @@ impl MinstrelHt {
         let of = |at: usize, protected| tries(&self.known[at], length, protected);
         // Fallbacks count their attempts as if RTS went before them (minstrel_ht_set_rate).
         let [first, second, third, _] = self.fastest;
-        self.tries = [of(first, false), of(second, true), of(third, true), of(self.surest, true)];
+        self.tries =
+            [of(first, false), of(second, true), of(third, true), of(self.most_reliable, true)];
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{Stream, Time};
 
-use super::statistics::{Known, ONE};
+use super::statistics::{ONE, RateStatistics};
 use super::{Group, SAMPLE};
 
 /// Maximum number of pending samples of each kind (MINSTREL_SAMPLE_RATES).
@@ -62,7 +62,7 @@ impl Samples {
     /// (minstrel_ht_refill_sample_rates).
     pub fn refill(
         &mut self,
-        known: &[Known],
+        known: &[RateStatistics],
         groups: &[Group],
         used: [usize; 3],
         rng: &mut Stream,
@@ -96,7 +96,12 @@ impl Samples {
 
     /// Returns the slowest rate faster than `than` of the next group, in round-robin order
     /// (minstrel_ht_next_inc_rate).
-    fn next_faster(&mut self, known: &[Known], groups: &[Group], than: u32) -> Option<usize> {
+    fn next_faster(
+        &mut self,
+        known: &[RateStatistics],
+        groups: &[Group],
+        than: u32,
+    ) -> Option<usize> {
         for _ in 0..groups.len() {
             let g = self.next_group(Kind::Next);
             let found = groups[g].rates.clone().find(|&at| known[at].duration < than);
@@ -112,7 +117,7 @@ impl Samples {
     /// (minstrel_ht_next_jump_rate).
     fn jump(
         &mut self,
-        known: &[Known],
+        known: &[RateStatistics],
         groups: &[Group],
         fast: u32,
         slow: u32,

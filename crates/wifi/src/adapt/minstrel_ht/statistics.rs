@@ -19,7 +19,7 @@ const OVERHEAD: u32 = EMPTY + ACK;
 const OVERHEAD_RTS: u32 = OVERHEAD + 2 * ACK;
 /// Longest series of attempts at one rate, µs, and its maximum length unless the driver sets one.
 const SEGMENT: u32 = 6000;
-const MOST_TRIES: u32 = 7;
+const MAX_SERIES_ATTEMPTS: u32 = 7;
 /// Slot, µs, and contention windows, to estimate the attempts that fit into a series.
 const SLOT: u32 = 9;
 const CW_MIN: u32 = 15;
@@ -31,7 +31,7 @@ const FILTER_2: i32 = -0x92e;
 
 /// Statistics of a rate.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct RateStatistics {
     pub rate: Rate,
     /// Spatial streams: rates are grouped by them.
     pub streams: u8,
@@ -46,9 +46,9 @@ pub(super) struct Known {
     pub before: u32,
 }
 
-impl Known {
+impl RateStatistics {
     /// Returns empty statistics; `None` if the rate is not an MCS.
-    pub fn of(phy: &Phy, rate: Rate) -> Option<Known> {
+    pub fn of(phy: &Phy, rate: Rate) -> Option<RateStatistics> {
         let info = phy.info(rate);
         let (Modulation::Mcs(mode), Waveform::Mcs { bits_per_symbol, symbol_ns, .. }) =
             (info.modulation, info.waveform)
@@ -58,7 +58,7 @@ impl Known {
         let symbols = BITS.div_ceil(u64::from(bits_per_symbol));
         // MCS_SYMBOL_TIME: a frame at the short guard interval of 802.11n and ac is 800 ns longer.
         let more = if symbol_ns == 3_600 { 800 } else { 0 };
-        Some(Known {
+        Some(RateStatistics {
             rate,
             streams: mode.streams(),
             duration: ((symbols * u64::from(symbol_ns) + more) / PACKETS) as u32,
@@ -102,7 +102,7 @@ impl Known {
 }
 
 /// Rounds durations of a group to sixteen bits (GROUP_SHIFT).
-pub(super) fn round(group: &mut [Known]) {
+pub(super) fn round(group: &mut [RateStatistics]) {
     let longest = group.iter().map(|k| k.duration).max().unwrap_or(0);
     let shift = (u32::BITS - longest.leading_zeros()).saturating_sub(16);
     group.iter_mut().for_each(|k| k.duration = k.duration >> shift << shift);
@@ -110,7 +110,7 @@ pub(super) fn round(group: &mut [Known]) {
 
 /// Returns the number of attempts at a rate: two, and as many more as fit a series.
 /// `protected`: with the time of RTS and CTS (minstrel_calc_retransmit).
-pub(super) fn tries(k: &Known, length: u32, protected: bool) -> u32 {
+pub(super) fn tries(k: &RateStatistics, length: u32, protected: bool) -> u32 {
     if 5 * k.probability < ONE {
         return 2;
     }
@@ -134,7 +134,7 @@ pub(super) fn tries(k: &Known, length: u32, protected: bool) -> u32 {
             break;
         }
         tries[0] += 1;
-        if tries[0] >= MOST_TRIES {
+        if tries[0] >= MAX_SERIES_ATTEMPTS {
             break;
         }
     }

@@ -94,7 +94,7 @@ fn a_link_that_gets_worse_is_left_within_a_second_and_found_again() {
 }
 
 #[test]
-fn a_frame_goes_from_the_fastest_to_the_surest() {
+fn a_frame_goes_from_the_fastest_to_the_most_reliable_rate() {
     let phy = phy(Generation::Ht, 1);
     let mut m = MinstrelHt::new(&phy);
     let keeps = |r: Rate| if r.index() < 12 { 1.0 } else { 0.4 };
@@ -109,7 +109,7 @@ fn a_frame_goes_from_the_fastest_to_the_surest() {
     assert_eq!(series[0], m.known[m.fastest[0]].rate);
     let place = |r: Rate| {
         let [first, second, third, _] = m.fastest;
-        [first, second, third, m.surest].iter().position(|&at| m.known[at].rate == r)
+        [first, second, third, m.most_reliable].iter().position(|&at| m.known[at].rate == r)
     };
     let places: Vec<usize> = series.iter().map(|&r| place(r).unwrap()).collect();
     assert!(places.is_sorted(), "{places:?}");
@@ -180,7 +180,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// The minimum over 4,000 such links is .743.
     #[test]
-    fn constant_losses_never_lead_far_astray(
+    fn constant_losses_lead_to_most_of_the_best_goodput(
         centre in 0.0f64..22.0, width in 0.3f64..3.0, streams in 1u8..=2, mpdus in 1u32..32,
     ) {
         let part = part_of_the_best(centre, width, streams, mpdus);

@@ -52,13 +52,13 @@ fn the_table_keeps_the_closed_form_to_a_thousandth() {
         for k in 0..3000 {
             let db = -5.0 + 0.013 * f64::from(k);
             let noise = table.rows[rate.index()].noise;
-            let told = table.bit(rate, noise * Decibel(db).ratio(), 0.0);
+            let table = table.bit(rate, noise * Decibel(db).ratio(), 0.0);
             let formula = libm::log1p(-bit_error(scheme, Decibel(db).ratio()));
             let packets = |ln: f64| 1.0 - libm::exp(8.0 * 1500.0 * ln);
-            let (told, formula) = (packets(told), packets(formula));
+            let (table, formula) = (packets(table), packets(formula));
             assert!(
-                (told - formula).abs() < 1e-3 * formula + 1e-9,
-                "{rate:?} {db} {told} {formula}"
+                (table - formula).abs() < 1e-3 * formula + 1e-9,
+                "{rate:?} {db} {table} {formula}"
             );
         }
     }
@@ -66,16 +66,16 @@ fn the_table_keeps_the_closed_form_to_a_thousandth() {
 
 /// Compares the table with points from the output of ns-3.37, which has the same closed form.
 #[test]
-fn ns_3_says_the_same() {
+fn the_table_matches_ns_3() {
     let phy = phy(Generation::He);
     let table = table(&phy);
     let mut points = 0;
     for line in include_str!("ns3.txt").lines().filter(|l| !l.starts_with('#')) {
-        let [kind, name, db, told] = line.split(' ').collect::<Vec<_>>()[..] else {
+        let [kind, name, db, expected] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{line}")
         };
-        let (name, db, told): (u64, f64, f64) =
-            (name.parse().unwrap(), db.parse().unwrap(), told.parse().unwrap());
+        let (name, db, expected): (u64, f64, f64) =
+            (name.parse().unwrap(), db.parse().unwrap(), expected.parse().unwrap());
         let is = |&rate: &Rate| match phy.info(rate).modulation {
             Modulation::Mcs(mode) => kind == "mcs" && u64::from(mode.mcs()) == name,
             _ => kind == "ofdm" && phy.bit_rate(rate).0 == name * 1_000_000,
@@ -83,7 +83,10 @@ fn ns_3_says_the_same() {
         let rate = phy.rates().find(is).unwrap();
         let signal = table.rows[rate.index()].noise * Decibel(db).ratio();
         let ours = libm::exp(12_000.0 * table.bit(rate, signal, 0.0));
-        assert!((ours - told).abs() < 1e-9 + 1e-3 * told.min(1.0 - told), "{line}: {ours}");
+        assert!(
+            (ours - expected).abs() < 1e-9 + 1e-3 * expected.min(1.0 - expected),
+            "{line}: {ours}"
+        );
         points += 1;
     }
     assert_eq!(points, 85);
@@ -113,7 +116,7 @@ fn twice_the_width_needs_twice_the_power() {
 }
 
 #[test]
-fn drawn_losses_have_the_told_probability_with_and_without_fading() {
+fn drawn_losses_have_the_given_probability_with_and_without_fading() {
     let phy = phy(Generation::Ht);
     let table = table(&phy);
     let mut rng = Stream::new(3, "snr");
@@ -168,7 +171,7 @@ proptest! {
         for _ in 0..50 {
             let mut same = rng.clone();
             let (with, without) = (s.fate(&mut rng), alone.fate(&mut same));
-            prop_assert_eq!(with == Fate::Errored, without == Fate::Errored);
+            prop_assert_eq!(with == PartOutcome::Errored, without == PartOutcome::Errored);
         }
     }
 }

@@ -12,7 +12,8 @@ const T: u64 = us(10_000);
 fn an_ack_goes_out_whatever_the_medium_does() {
     // Station 2 is 15 dB weaker at 1 and senses no station: it does not destroy 0's frame, and
     // outlasts it.
-    let testbed = Testbed::new(4).link(0, 1).hears(2, 1, LOUD - 15.0).hears(2, 3, LOUD);
+    let testbed =
+        Testbed::new(4).link(0, 1).decodable(2, 1, STRONG_DBM - 15.0).decodable(2, 3, STRONG_DBM);
     let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(4000), 2, 3).run(T + us(30_000));
     let end = T + us(DIFS + DATA);
@@ -25,7 +26,7 @@ fn an_ack_goes_out_whatever_the_medium_does() {
 fn a_cts_goes_out_under_energy_too_weak_to_disturb() {
     // 2 is sensed at 1 before, during and after the RTS; only the NAV can prevent a CTS.
     let testbed = Testbed::new(4).rts().reception(Reception::Sinr).link(0, 1);
-    let mut w = testbed.senses(2, 1, LOUD - 15.0).hears(2, 3, LOUD).build();
+    let mut w = testbed.senses(2, 1, STRONG_DBM - 15.0).decodable(2, 3, STRONG_DBM).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
     w.queue(T, 2, broadcast).at(T + us(1000), 0, 1).run(T + us(5000));
     assert_eq!(w.kinds(1), [FrameKind::Cts]);
@@ -37,8 +38,12 @@ fn a_cts_goes_out_under_energy_too_weak_to_disturb() {
 #[test]
 fn an_answer_ends_the_reception_of_a_newcomer() {
     for (second, last) in [(false, 3), (true, 9)] {
-        let testbed = Testbed::new(5).link(0, 1).hears(2, 1, LOUD).link(2, 3).hears(1, 3, LOUD);
-        let mut w = testbed.hears(4, 1, LOUD).hears(4, 3, LOUD).build();
+        let testbed = Testbed::new(5)
+            .link(0, 1)
+            .decodable(2, 1, STRONG_DBM)
+            .link(2, 3)
+            .decodable(1, 3, STRONG_DBM);
+        let mut w = testbed.decodable(4, 1, STRONG_DBM).decodable(4, 3, STRONG_DBM).build();
         let end = T + us(DIFS + DATA);
         w.at(T, 0, 1).at(end + us(3) - us(DIFS), 2, 3).at(T + us(1000), 1, 3);
         if second {
@@ -47,7 +52,7 @@ fn an_answer_ends_the_reception_of_a_newcomer() {
         w.run(T + us(19_000));
         assert_eq!(w.starts(2)[0], end + us(3));
         assert_eq!(w.starts(1)[0], end + us(SIFS));
-        let slots = Dice::of(1).roll(31);
+        let slots = BackoffReplay::of(1).draw(31);
         assert_eq!(w.starts(1)[1], end + us(last + DATA + DIFS + slots * SLOT));
         assert_eq!(w.air.counters(NodeId(1)).collided, 0);
     }
@@ -76,7 +81,7 @@ fn a_broadcast_is_sent_once_at_the_lowest_basic_rate() {
     let packet = Outgoing { packet: 5, link: None, bytes: BYTES };
     w.queue(T, 0, packet).queue(T, 0, packet).run(T + us(30_000));
     let first = T + us(DIFS);
-    let second = first + us(DATA + DIFS + Dice::of(0).roll(31) * SLOT);
+    let second = first + us(DATA + DIFS + BackoffReplay::of(0).draw(31) * SLOT);
     assert_eq!(w.starts(0), [first, second]);
     assert!(w.frames(0).all(|f| f.to.is_none() && !f.mpdus[0].retry && f.nav.as_nanos() == 0));
     assert!(w.frames(0).all(|f| w.air.phy().bit_rate(f.rate) == BitRate(1_000_000)));
