@@ -12,7 +12,7 @@ use crate::graph::{ConflictGraph, Exclusion, Hop};
 use crate::link::Access;
 use crate::maxmin::{Allocation, Demand, Limit, max_min_above};
 
-/// Unit of the network that shares the air.
+/// Unit that occupies the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sharing {
     /// Links, both directions as one (Jamshaid 2010 §4.1.2).
@@ -27,17 +27,17 @@ pub enum Sharing {
 pub struct Network<'a, L> {
     /// The physical layer of all nodes.
     pub phy: &'a Phy,
-    /// Access with or without RTS, which gives the cost of a frame. `sharing` decides mutual exclusion.
+    /// Access with or without RTS, which determines the airtime of a frame. Mutual exclusion
+    /// follows from `sharing`.
     pub access: Access,
-    /// By node id, the nodes that each node hears.
-    /// Its decode neighbours give the model a real network can compute ("realistic"), its interference neighbours the
-    /// "omniscient" one.
+    /// By node id, the nodes in range of each node. Decode ranges give the model that a real
+    /// network can compute ("realistic"), interference ranges the "omniscient" one.
     pub hears: &'a [L],
     /// Links, at least all that flows cross.
     pub links: &'a [LinkSpec],
     /// The flows.
     pub flows: &'a [FlowSpec<'a>],
-    /// Unit that shares the air.
+    /// Unit that occupies the air.
     pub sharing: Sharing,
     /// Guaranteed rate of each flow in bit/s of payload; empty for none.
     pub minimum: &'a [f64],
@@ -70,7 +70,7 @@ impl Criterion {
         Criterion::Unweighted,
     ];
 
-    /// Criteria that need a solver, which may fail for one and not for the others.
+    /// Criteria that need a solver, which may fail for each of them separately.
     pub const SOLVED: [Criterion; 3] =
         [Criterion::Proportional, Criterion::Aggregate, Criterion::Utilisation];
 
@@ -101,16 +101,17 @@ pub struct Rates {
     pub aggregate: f64,
     /// Effective network utilisation, Σ rate × hops, bit/s (Jamshaid 2010 §2.1.5).
     pub utilisation: f64,
-    /// Utilisation over the largest one under the same model; 1 for [`Criterion::Utilisation`].
-    /// It is 1 if no flow can have a positive rate, and `None` if the largest is not known.
+    /// Utilisation divided by the largest one under the same model. 1 for
+    /// [`Criterion::Utilisation`], and if no flow can have a positive rate; `None` if the largest
+    /// is not known.
     pub utilisation_ratio: Option<f64>,
 }
 
 /// The rates under one model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ModelRates {
-    /// Sets of [`Analysis::hops`], each with one unit of air.
-    /// They are the collision domain of each, or the maximal cliques.
+    /// Sets of [`Analysis::hops`], each with one unit of air: the collision domain of each hop, or
+    /// the maximal cliques.
     pub domains: Domains,
     /// Lower bound of the sum of rates that fill a domain, bit/s ([`crate::bounds::floor`]).
     pub floor: f64,
@@ -139,8 +140,8 @@ impl ModelRates {
         solved.as_ref().map_err(|e| *e)
     }
 
-    /// Returns the members of the domain or clique that limits a flow.
-    /// They are indices into [`Analysis::hops`]; `None` if its own demand or a wire limits it.
+    /// Returns the members of the domain or clique that limits a flow, as indices into
+    /// [`Analysis::hops`]. `None` if its own demand or a wire limits it.
     pub fn bottleneck(&self, rates: &Rates, flow: usize) -> Option<&[u32]> {
         match rates.limits[flow] {
             Limit::Demand | Limit::Wire(_) => None,
@@ -152,13 +153,13 @@ impl ModelRates {
 /// Complete capacity analysis of a network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Analysis {
-    /// Units that share the air and that flows use, in order.
-    /// With [`Sharing::Links`], the smaller id comes first and stands for both directions.
+    /// Units that share the air and that flows use, in order. With [`Sharing::Links`], the smaller
+    /// id comes first and stands for both directions.
     pub hops: Vec<Hop>,
     /// Mutual exclusion between these units.
     pub graph: ConflictGraph,
-    /// By flow, the nominal capacity of each hop of its path if it were alone there.
-    /// The unit is bit/s of payload.
+    /// By flow, the nominal capacity of each hop of its path without other traffic, bit/s of
+    /// payload.
     pub capacities: Vec<Vec<f64>>,
     /// Rates under the collision-domain model; domain i is that of hop i.
     pub collision: ModelRates,
@@ -167,9 +168,8 @@ pub struct Analysis {
 }
 
 impl<L: AsRef<[NodeId]>> Network<'_, L> {
-    /// Computes the whole analysis.
-    /// A clique model that is too large is not an error, nor is a criterion that its solver does not reach: the other
-    /// results are present.
+    /// Computes the whole analysis. A clique model that is too large, or a criterion that its
+    /// solver does not reach, is not an error: the other results are present.
     ///
     /// # Errors
     /// If the network or a flow is invalid, or the minima do not fit.
@@ -202,7 +202,7 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
         Ok(Analysis { hops, graph, capacities, collision, cliques })
     }
 
-    /// Returns the unit that represents a hop among those that share the air.
+    /// Returns the air-sharing unit of a hop.
     fn unit(&self, hop: Hop) -> Hop {
         match self.sharing {
             Sharing::Links => Hop { from: hop.from.min(hop.to), to: hop.from.max(hop.to) },

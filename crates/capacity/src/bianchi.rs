@@ -21,8 +21,8 @@ pub struct Saturation {
     pub goodput: f64,
 }
 
-/// Returns the attempts per slot of a station whose attempts collide with probability `p`.
-/// It is attempts per frame over slots per frame. A stage lasts its attempt's own slot and (W_i − 1)/2 slots of
+/// Returns the attempts per slot of a station whose attempts collide with probability `p`: attempts
+/// per frame over slots per frame. A stage lasts the slot of its attempt and (W_i − 1)/2 slots of
 /// backoff.
 fn attempt_probability(t: &PhyTiming, attempts: u32, p: f64) -> f64 {
     let (mut tries, mut slots) = (0.0, 0.0);
@@ -36,17 +36,17 @@ fn attempt_probability(t: &PhyTiming, attempts: u32, p: f64) -> f64 {
     tries / slots
 }
 
-/// Returns `x` to the power `n` by libm, so that every machine rounds alike.
+/// Returns `x` to the power `n` by libm, for equal rounding on all machines.
 fn pow(x: f64, n: u32) -> f64 {
     libm::pow(x, f64::from(n))
 }
 
-/// Solves the fixed point for a number of stations.
-/// The `stations` stations send `traffic` (its forward frames) at `rate`.
+/// Solves the fixed point for `stations` stations that send the forward frames of `traffic` at
+/// `rate`.
 ///
-/// A collision occupies the channel for the data frame (or the RTS) and EIFS, which every
-/// bystander waits; the colliding stations themselves may return a little earlier, after their
-/// ACK timeout and DIFS.
+/// A collision occupies the channel for the data frame (or the RTS) and EIFS, which every other
+/// station waits. The colliding stations may return slightly earlier, after their ACK timeout and
+/// DIFS.
 pub fn saturation(
     phy: &Phy,
     rate: Rate,
@@ -55,7 +55,7 @@ pub fn saturation(
     stations: u32,
 ) -> Saturation {
     let t = phy.timing();
-    // Collisions hit RTS frames when there are any: the short limit counts both ways.
+    // With RTS, collisions hit RTS frames; without, data frames: the short limit applies to both.
     let attempts = t.short_retry_limit;
     let tau = |p| attempt_probability(t, attempts, p);
     if stations == 0 {

@@ -1,16 +1,16 @@
-//! Bounds on the aggregate rate through a gateway that knows its active routers' link rates but
-//! has no map (Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds").
+//! Bounds on the aggregate rate through a gateway that knows the link rates of its active routers
+//! but has no map (Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds").
 //!
-//! With capacities as numbers of bits on the air the bounds are those of a perfect scheduler. With
-//! nominal capacities, overhead of the MAC included ([`crate::link::LinkModel::capacity`]), they
-//! are those for 802.11; collisions are ignored.
+//! With capacities in bits on the air the bounds are those of a perfect scheduler. With nominal
+//! capacities, which include MAC overhead ([`crate::link::LinkModel::capacity`]), they are those of
+//! 802.11; collisions are ignored.
 
 use core::fmt;
 
 /// Spatial reuse of the air along a long chain.
 ///
-/// The valid value depends on the model by which rates are judged. A lone flow over many hops
-/// gets exactly this fraction, and no saturated allocation of flows on shortest paths gets less in
+/// The value depends on the model under which rates are allocated. A single flow over many hops
+/// gets exactly this fraction, and no saturated allocation of flows on shortest paths has a smaller
 /// sum: where a set of k links of each path shares one unit of air, Σ r · k ≥ W there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reuse {
@@ -22,11 +22,11 @@ pub enum Reuse {
     /// Every third link is active, in either direction, as with `Cliques(1)`.
     #[default]
     Dcf,
-    /// The clique model, with nodes that hear this many hops along a chain.
-    /// h + 2 links in a row exclude each other.
+    /// The clique model, with nodes in range up to this many hops along a chain: h + 2 consecutive
+    /// links exclude each other.
     Cliques(u32),
-    /// The collision-domain model, with nodes that hear this many hops along a chain.
-    /// The domain of a link reaches h + 1 links to either side.
+    /// The collision-domain model, with nodes in range up to this many hops along a chain: the
+    /// domain of a link reaches h + 1 links to either side.
     Domains(u32),
 }
 
@@ -42,8 +42,8 @@ impl Reuse {
     }
 }
 
-/// Returns the sharp lower bound of the aggregate for a known map.
-/// No allocation that fills the air of at least one domain has a smaller sum, by any criterion of fairness.
+/// Returns the sharp lower bound of the aggregate for a known map. No allocation that fills at
+/// least one domain has a smaller sum, under any fairness criterion.
 ///
 /// `usage[i]` lists the share of each domain that one bit/s of flow i takes
 /// ([`crate::domain::Domains::usage`]). In a full domain Σ share · r = 1, so Σ r is at least one
@@ -56,7 +56,7 @@ pub fn floor(usage: &[Vec<(u32, f64)>]) -> f64 {
 /// Bounds of a fair aggregate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AggregateBounds {
-    /// All routers far away: every flow takes the maximum airtime.
+    /// All routers far away: each flow takes the maximum airtime.
     pub lower: f64,
     /// All routers one hop from the gateway, which is always sending or receiving.
     pub upper: f64,
@@ -101,8 +101,9 @@ pub fn aggregate(capacities: &[f64], reuse: Reuse) -> Result<AggregateBounds, Bo
     Ok(AggregateBounds { lower: slowest * reuse.fraction(), upper })
 }
 
-/// Returns the aggregate of routers that are all one hop from the gateway and send a packet each in turn.
-/// `turns` gives the size of each one's packets in bits and its link's capacity in bit/s: Σ s_i / Σ (s_i / W_i).
+/// Returns the aggregate of routers that are one hop from the gateway and send one packet each in
+/// turn. `turns` gives each router's packet size in bits and link capacity in bit/s: Σ s_i / Σ (s_i
+/// / W_i).
 ///
 /// # Errors
 /// See [`BoundsError`].

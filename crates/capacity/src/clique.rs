@@ -23,7 +23,7 @@ impl Default for Budget {
     }
 }
 
-/// Error of an enumeration that was stopped: the graph is too large or too dense for the clique model.
+/// Error of an enumeration that exceeded its budget: the graph is too large or too dense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyCliques {
     /// Vertices of the graph.
@@ -50,8 +50,8 @@ impl ConflictGraph {
     /// Returns the clique model: all maximal sets of vertices that exclude each other pairwise.
     /// Sets are in lexicographic order.
     ///
-    /// Using a clique's air at most once is necessary for a schedule to exist, not
-    /// sufficient: in a ring of five each could have 1/2 by cliques, but only 2/5 by any schedule.
+    /// That no clique uses more than its air is necessary for a schedule, not sufficient: in a ring
+    /// of five, cliques allow 1/2 each, but a schedule only 2/5.
     ///
     /// # Errors
     /// If the budget is not sufficient.
@@ -66,7 +66,7 @@ impl ConflictGraph {
 struct Frame {
     /// Vertices that extend the current clique.
     candidates: FixedBitSet,
-    /// Vertices that also extend it, but all of whose cliques have been found.
+    /// Vertices that also extend it, but whose cliques have all been found.
     done: FixedBitSet,
     todo: Vec<u32>,
 }
@@ -93,7 +93,7 @@ impl<'a> Search<'a> {
             budget,
             work: 0,
         };
-        // The first level alone visits every neighbour of every vertex once. If the budget is smaller,
+        // The first level visits every neighbour of every vertex once. If that exceeds the budget,
         // the sets are not built.
         let edges: usize = (0..graph.len()).map(|v| graph.neighbours(v as u32).len()).sum();
         search.spend(graph.len() + edges)?;
@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
         while let Some(frame) = stack.last_mut() {
             let Some(v) = frame.todo.pop() else {
                 stack.pop();
-                // The first frame's own vertex is its caller's.
+                // The vertex of the first frame belongs to the caller.
                 if !stack.is_empty() {
                     self.clique.pop();
                 }
@@ -184,8 +184,8 @@ impl<'a> Search<'a> {
             }
             return Ok(None);
         }
-        // A clique that avoids the pivot must contain a vertex that is not a neighbour of it; otherwise
-        // the pivot could be added. Only such vertices are tried.
+        // A maximal clique without the pivot contains a vertex that is not a neighbour of it;
+        // otherwise the pivot could be added. Only such vertices are tried.
         let mut pivot = (0, None);
         for v in done.ones().chain(candidates.ones()) {
             self.spend(1)?;
@@ -193,7 +193,8 @@ impl<'a> Search<'a> {
             if pivot.1.is_none() || covered > pivot.0 {
                 pivot = (covered, Some(v));
             }
-            // No vertex covers itself, and no vertex of `done` can leave fewer than zero to try.
+            // The best possible pivot: no vertex covers itself, and none of `done` leaves fewer
+            // than zero to try.
             if covered == count - usize::from(candidates.contains(v)) {
                 break;
             }

@@ -1,7 +1,7 @@
 //! Collision domains: sets of links that share the air (Jamshaid 2010 §4.1.2).
 //!
-//! Two links contend if an endpoint of one hears an endpoint of the other (or is the same node).
-//! The caller defines "hears": transmission range gives the model that a real network
+//! Two links contend if they share a node, or if an endpoint of one is in range of an endpoint of
+//! the other. The caller defines the range: transmission range gives the model that a real network
 //! can compute ("realistic"), interference range the one that only a simulator can ("omniscient").
 
 use core::fmt;
@@ -27,7 +27,7 @@ impl Link {
     }
 }
 
-/// A node outside the relation in which it was looked up.
+/// A node outside the range relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownNode(pub NodeId);
 
@@ -38,14 +38,15 @@ impl fmt::Display for UnknownNode {
 }
 impl core::error::Error for UnknownNode {}
 
-/// The relation "hears", made symmetric: if either node hears the other, their links contend.
+/// Symmetric range relation: if either node is in range of the other, their links contend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contention {
     hears: Vec<Vec<NodeId>>,
 }
 
 impl Contention {
-    /// Builds the relation from the nodes that each node hears, by node id; every node hears itself.
+    /// Builds the relation from the nodes in range of each node, by node id. Each node is in range
+    /// of itself.
     ///
     /// # Errors
     /// If a list names a node beyond the last one.
@@ -64,7 +65,7 @@ impl Contention {
         Ok(Contention { hears: sets })
     }
 
-    /// Builds the relation from pairs that hear each other, among nodes `0..nodes`.
+    /// Builds the relation from pairs in range of each other, among nodes `0..nodes`.
     ///
     /// # Errors
     /// If a pair names a node beyond the last one.
@@ -76,12 +77,12 @@ impl Contention {
         Contention::new(&hears)
     }
 
-    /// Returns the nodes that `node` hears, itself included, in order.
+    /// Returns the nodes in range of `node`, itself included, in order.
     pub fn heard_by(&self, node: NodeId) -> &[NodeId] {
         &self.hears[node.index()]
     }
 
-    /// Returns true if either of two nodes hears the other, or if they are one.
+    /// Returns true if two nodes are in range of each other, or equal.
     pub fn hears(&self, one: NodeId, other: NodeId) -> bool {
         self.hears[one.index()].binary_search(&other).is_ok()
     }
@@ -101,10 +102,11 @@ pub struct Domains {
 }
 
 impl Domains {
-    /// Returns the collision domain of every link: domain i is link i and all links that contend with it.
+    /// Returns the collision domain of every link: domain i is link i and all links that contend
+    /// with it.
     ///
     /// # Errors
-    /// If a link ends at a node that `contention` does not know.
+    /// If a link ends at a node that `contention` does not contain.
     pub fn collision(contention: &Contention, links: &[Link]) -> Result<Self, UnknownNode> {
         let nodes = contention.hears.len();
         let mut incident: Vec<Vec<u32>> = vec![Vec::new(); nodes];
@@ -132,7 +134,7 @@ impl Domains {
         Domains::from_sets((0..links as u32).map(|i| vec![i]).collect(), links)
     }
 
-    /// Returns any sets of links, each in order, such as cliques.
+    /// Returns domains with the given sets of links, each in order, such as cliques.
     ///
     /// # Panics
     /// If a set names a link that is not below `links`.

@@ -10,7 +10,7 @@ use crate::graph::Hop;
 use crate::link::{Access, LinkModel, Traffic};
 use crate::maxmin::{self, Demand, Limit, MaxMinError};
 
-/// One direction of a link. If the other direction is not listed, it has the same properties.
+/// One direction of a link; applies to both directions if the other is not listed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkSpec {
     /// The sender.
@@ -23,11 +23,11 @@ pub struct LinkSpec {
     pub delivery: f64,
 }
 
-/// Usage of one direction of a wire by a flow, outside the air.
+/// A flow's use of one direction of a wire, which takes no air.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WireUse {
-    /// Index of the wire's hop on the flow's path, from 0.
-    /// `None` if its ends are not on the path: the wire of a host behind a gateway.
+    /// Index of the wire's hop on the flow's path, from 0. `None` if its ends are not on the path,
+    /// as for the wire of a host behind a gateway.
     pub hop: Option<usize>,
     /// Direction of the wire: a number chosen by the caller, from 0 without gaps.
     pub wire: u32,
@@ -40,8 +40,7 @@ pub struct WireUse {
 pub struct FlowSpec<'a> {
     /// The nodes from source to destination, both included. Reverse frames take the same path back.
     pub path: &'a [NodeId],
-    /// The wires on its path, each direction at most once.
-    /// A hop of the path that is one of them takes no air.
+    /// Wires on its path, each direction at most once. These hops of the path take no air.
     pub wires: &'a [WireUse],
     /// Traffic that each packet puts on the air.
     pub traffic: Traffic,
@@ -70,11 +69,11 @@ impl FlowSpec<'_> {
     }
 }
 
-/// Adds the flows' use of wires to their use of `domains` domains.
-/// Wire w becomes resource `domains + w`. Returns the number of all resources.
+/// Adds the flows' use of wires to their use of `domains` domains: wire w becomes resource `domains
+/// + w`. Returns the number of all resources.
 ///
-/// A wire that its flows can never fill is left empty: `most` is the maximum rate of each flow,
-/// in bit/s of payload.
+/// A wire that its flows can never fill is left empty: `most` is the maximum rate of each flow, in
+/// bit/s of payload.
 pub(crate) fn add_wires(
     flows: &[FlowSpec<'_>],
     most: &[f64],
@@ -94,7 +93,7 @@ pub(crate) fn add_wires(
     if load.iter().any(|l| *l > 1.0) { domains + wires } else { domains }
 }
 
-/// Returns a limit among `domains` domains and the wires after them.
+/// Maps a limit to a domain or to a wire, which follow the `domains` domains.
 pub(crate) fn limit(found: Limit, domains: usize) -> Limit {
     match found {
         Limit::Domain(d) if d >= domains => Limit::Wire(d - domains),
@@ -242,14 +241,14 @@ impl<'a> Directory<'a> {
         Some(LinkModel { phy, rate: l.rate, access, delivery: l.delivery, answer })
     }
 
-    /// Returns the nominal capacity of each hop of a flow's path if it were alone there.
+    /// Returns the nominal capacity of each hop of a flow's path without other traffic.
     pub(crate) fn capacities(&self, flow: &FlowSpec) -> Vec<f64> {
         let capacity = |h: Hop| Some(self.model(h.from, h.to)?.capacity(&flow.traffic));
         flow.radio_hops().filter_map(capacity).collect()
     }
 
-    /// Returns the maximum rate of each flow, bit/s of payload.
-    /// It is the demand, or the nominal capacity of the slowest hop.
+    /// Returns the maximum rate of each flow, bit/s of payload: its demand, or the nominal capacity
+    /// of its slowest hop.
     pub(crate) fn most(&self, flows: &[FlowSpec<'_>]) -> Vec<f64> {
         let slowest =
             |f: &FlowSpec<'_>| self.capacities(f).into_iter().fold(f.demand.limit, f64::min);
@@ -267,8 +266,8 @@ impl<'a> Directory<'a> {
         flows.iter().enumerate().map(cost).collect()
     }
 
-    /// Returns the seconds of air per hop and delivered payload bit.
-    /// A hop that loses packets relieves the later ones.
+    /// Returns the seconds of air per hop and delivered payload bit. Losses at a hop reduce the
+    /// load of the later ones.
     fn cost(&self, flow: &FlowSpec) -> Result<Vec<(Hop, f64)>, (NodeId, NodeId)> {
         let t = &flow.traffic;
         let mut costs = Vec::with_capacity(2 * flow.path.len());
@@ -297,9 +296,9 @@ impl<'a> Directory<'a> {
 
 /// Returns the max-min fair rates of `flows` under the collision-domain model.
 ///
-/// `hears` lists by node id the nodes that each node hears: its decode neighbours for the model that a
-/// real network can compute, its interference neighbours for the omniscient one. A link's airtime is its
-/// nominal one ([`LinkModel::frame`]): frames do not collide, and no backoffs overlap.
+/// `hears` lists by node id the nodes in range of each node: its decode neighbours for the model
+/// that a real network can compute, its interference neighbours for the omniscient one. A link's
+/// airtime is nominal ([`LinkModel::frame`]): frames do not collide, and no backoffs overlap.
 ///
 /// # Errors
 /// See [`FairError`].

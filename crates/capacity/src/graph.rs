@@ -16,24 +16,24 @@ pub struct Hop {
 }
 
 /// Rule of mutual exclusion between two transmissions, from the most lenient to the strictest.
-/// All of them exclude transmissions that share a node.
+/// Under each, transmissions that share a node exclude each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Exclusion {
-    /// A schedule without carrier sense and without ACKs.
-    /// The sender of one is heard at the receiver of the other (Jamshaid 2010 §7.5.2, "with perfect scheduling").
+    /// A schedule without carrier sense and without ACKs: the sender of one is in range of the
+    /// receiver of the other (Jamshaid 2010 §7.5.2, "with perfect scheduling").
     Scheduled,
-    /// Data and ACK after carrier sense: the sender of one hears either end of the other.
-    /// Its data would spoil the other's data at the receiver or its ACK at the sender, and silences the sender anyway.
-    /// Two receivers may be neighbours: they emit only an ACK.
+    /// Data and ACK after carrier sense: the sender of one is in range of either end of the other.
+    /// Its data would destroy the other's data at the receiver or its ACK at the sender, and it
+    /// defers to the sender anyway. Two receivers may be neighbours: they send only an ACK.
     #[default]
     Basic,
-    /// RTS and CTS: an end of one hears an end of the other.
-    /// Each end silences its neighbourhood for the whole exchange. The rule of [`Contention::contend`].
+    /// RTS and CTS: an end of one is in range of an end of the other. Each end defers its
+    /// neighbours for the whole exchange. The rule of [`Contention::contend`].
     RtsCts,
 }
 
 impl Exclusion {
-    /// Returns true if two transmissions exclude each other, given the hearing relation.
+    /// Returns true if two transmissions exclude each other, given the range relation.
     pub fn excludes(self, contention: &Contention, one: Hop, other: Hop) -> bool {
         let hears = |a, b| contention.hears(a, b);
         let sender_at_receiver = hears(one.from, other.to) || hears(other.from, one.to);
@@ -49,11 +49,11 @@ impl Exclusion {
     }
 }
 
-/// Users of the air, numbered from 0, and the pairs of them that cannot use it together.
-/// It is the "link-contention graph" of Jamshaid 2010 §4.1.2.
+/// Users of the air, numbered from 0, and the pairs that exclude each other: the "link-contention
+/// graph" of Jamshaid 2010 §4.1.2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConflictGraph {
-    /// By vertex, its neighbours in order, itself not included.
+    /// By vertex, its neighbours in order, without itself.
     neighbours: Vec<Vec<u32>>,
 }
 
@@ -74,7 +74,7 @@ impl ConflictGraph {
     /// Builds the graph of undirected links, which exclude each other if they contend.
     ///
     /// # Errors
-    /// If a link ends at a node that `contention` does not know.
+    /// If a link ends at a node that `contention` does not contain.
     pub fn of_links(contention: &Contention, links: &[Link]) -> Result<Self, UnknownNode> {
         let domains = Domains::collision(contention, links)?;
         let near = (0..links.len()).map(|i| domains.links(i).to_vec()).collect();
@@ -84,13 +84,13 @@ impl ConflictGraph {
     /// Builds the graph of directed transmissions under a rule.
     ///
     /// # Errors
-    /// If a transmission ends at a node that `contention` does not know.
+    /// If a transmission ends at a node that `contention` does not contain.
     pub fn of_hops(
         contention: &Contention,
         hops: &[Hop],
         exclusion: Exclusion,
     ) -> Result<Self, UnknownNode> {
-        // Every rule implies the undirected one, so its graph holds all candidates.
+        // Every rule implies the undirected one, so its graph has all candidates.
         let links: Vec<Link> = hops.iter().map(|h| Link::new(h.from, h.to)).collect();
         let mut graph = ConflictGraph::of_links(contention, &links)?;
         for (&hop, near) in hops.iter().zip(&mut graph.neighbours) {
@@ -142,8 +142,8 @@ impl ConflictGraph {
         Domains::from_sets((0..self.len()).map(closed).collect(), self.len())
     }
 
-    /// Returns the vertices in an order in which each has few later neighbours.
-    /// The next is always the one with the fewest neighbours left, the lowest number first among equals.
+    /// Returns the vertices in degeneracy order: each next one has the fewest remaining neighbours,
+    /// the lowest number first among equals.
     pub(crate) fn degeneracy_order(&self) -> Vec<u32> {
         let mut degree: Vec<usize> = self.neighbours.iter().map(Vec::len).collect();
         let mut left: BTreeSet<(usize, u32)> =

@@ -1,8 +1,8 @@
 //! Weighted max-min fairness by water-filling (Jamshaid 2010 §7.2.2).
 //!
-//! All rates rise together, each in proportion to its weight, until a domain is full or a flow's
-//! demand is met; the flows concerned are capped, and the others go on rising. A flow with a
-//! guaranteed minimum starts there and waits for the others to reach it.
+//! All rates rise together in proportion to their weights until a domain is full or a demand is
+//! met. The flows concerned are capped, the others continue to rise. A flow with a guaranteed
+//! minimum starts there and rises once the others have reached it.
 
 use core::fmt;
 
@@ -26,10 +26,10 @@ impl Default for Demand {
 pub enum Limit {
     /// Its demand is met.
     Demand,
-    /// This domain is full, and no flow in it has a higher rate per weight, except by guaranteed minima.
-    /// If several domains filled at the same moment, it is the one with the lowest index.
+    /// This domain is full, and no flow in it has a higher rate per weight, except by guaranteed
+    /// minima. Of several domains that fill at the same level, the lowest index.
     Domain(usize),
-    /// This wire is full, by the number it has in [`crate::fair::WireUse`].
+    /// This wire is full; its number in [`crate::fair::WireUse`].
     Wire(usize),
 }
 
@@ -61,7 +61,7 @@ pub enum MaxMinError {
     Overcommitted {
         /// The fullest domain.
         domain: usize,
-        /// Load by the minima, as a fraction of its time; more than 1.
+        /// Load of the minima, as a fraction of the domain's time; more than 1.
         load: f64,
     },
 }
@@ -88,7 +88,7 @@ impl fmt::Display for MaxMinError {
 }
 impl core::error::Error for MaxMinError {}
 
-/// Relative distance below which levels fill at the same moment: the rounding of equal fractions.
+/// Relative distance below which levels are equal: the rounding error of equal fractions.
 const TIE: f64 = 1e-12;
 
 /// Progress of a flow.
@@ -105,9 +105,9 @@ enum Progress {
 /// State of one domain while the level rises.
 #[derive(Clone, Default)]
 struct Tank {
-    /// The flows in it, and the share of it that one bit/s of theirs takes.
+    /// The flows in it, and the share of it that one bit/s of each takes.
     users: Vec<(u32, f64)>,
-    /// The level (rate per weight) at which it is full; infinite once nothing in it rises.
+    /// Level (rate per weight) at which it is full; infinite if none of its flows rises.
     full_at: f64,
 }
 
@@ -195,10 +195,11 @@ pub fn max_min(
     max_min_above(demands, &[], usage, domains)
 }
 
-/// Returns the rates of [`max_min`] with a guaranteed minimum in bit/s per flow; none if `minimum` is empty.
+/// Returns the rates of [`max_min`] with a guaranteed minimum in bit/s per flow. None if `minimum`
+/// is empty.
 ///
-/// A guarantee is not a bonus: the remaining capacity is shared so that the weighted rates of the flows
-/// above their minimum are max-min fair.
+/// A guarantee is not additional: the remaining capacity is shared so that the weighted rates of
+/// the flows above their minimum are max-min fair.
 ///
 /// # Errors
 /// See [`MaxMinError`].
@@ -225,7 +226,7 @@ pub fn max_min_above(
     tanks.iter_mut().for_each(|t| t.refill(&progress, demands));
     let mut changed: Vec<u32> = Vec::new();
     loop {
-        // The level at which a flow changes its state by itself: its minimum is reached, or its demand is met.
+        // The level at which a flow changes its own state: it reaches its minimum or its demand.
         let due = |i: usize| match progress[i] {
             Progress::Waiting(least) => least / demands[i].weight,
             Progress::Rising => demands[i].limit / demands[i].weight,
@@ -255,7 +256,8 @@ pub fn max_min_above(
                 let i = flow as usize;
                 let rate = match progress[i] {
                     Progress::Waiting(least) => least,
-                    // If released into a full domain, it may be a rounding error below its minimum.
+                    // When released into a full domain, it may be below its minimum by a rounding
+                    // error.
                     Progress::Rising => {
                         (level * demands[i].weight).max(minimum.get(i).copied().unwrap_or(0.0))
                     }
@@ -268,8 +270,8 @@ pub fn max_min_above(
                 }
             }
         }
-        // Only the domains of the flows just changed have changed. Every user of their bottleneck
-        // is capped now, so that domain is removed: progress is certain.
+        // Only the domains of the changed flows have changed. All users of the bottleneck are now
+        // capped, so that domain is removed: each round makes progress.
         let mut touched: Vec<u32> = changed
             .iter()
             .flat_map(|&i| usage[i as usize].iter().map(|&(domain, _)| domain))

@@ -81,7 +81,7 @@ fn fig_7_3_under_both_models_and_all_criteria() {
     assert_eq!(a.hops, (0..7).map(|i| hop(i, i + 1)).collect::<Vec<_>>());
     near(&a.capacities[2], &[r; 6]);
     let check = |rates: &[f64], expected: [f64; 3]| {
-        // What is nothing may be a rounding error more.
+        // A zero rate may be a rounding error above zero.
         for (rate, e) in rates.iter().zip(expected) {
             assert!((rate / r - e).abs() < 1e-6, "{rates:?} in units of {r}");
         }
@@ -122,7 +122,7 @@ fn fig_7_3_under_both_models_and_all_criteria() {
             assert!(rates.load.iter().all(|&l| l <= 1.0 + 1e-12), "{:?}", rates.load);
         }
         // §7.5.2: the fair aggregate lies between a third of the slowest link and all of it,
-        // although collision domains promise no more than a fifth.
+        // although collision domains guarantee only a fifth.
         let gateway: Vec<f64> = a.capacities.iter().map(|c| c[c.len() - 1]).collect();
         let bounds = aggregate(&gateway, Reuse::Dcf).unwrap();
         near(&[bounds.lower, bounds.upper], &[r / 3.0, r]);
@@ -134,7 +134,8 @@ fn fig_7_3_under_both_models_and_all_criteria() {
 
 #[test]
 fn directions_and_handshakes() {
-    // Away from the gateway and towards it, in two halves that meet tail to tail or head to head.
+    // Away from the gateway and towards it, in two halves with adjacent senders or adjacent
+    // receivers.
     let fig = Fig73::new();
     let udp = Traffic::udp(1500, true);
     let demand = Demand::default();
@@ -168,7 +169,7 @@ fn weights_demands_and_minima() {
     let mut flows = fig.flows(udp);
     flows[1].demand.weight = 3.0;
     let a = fig.network(&flows).analyse().unwrap();
-    // 5 (f2 + f3) = R at weights 3 and 1; f1 has what is left of domain c.
+    // 5 (f2 + f3) = R at weights 3 and 1; f1 gets the rest of domain c.
     near(&a.collision.max_min.rates, &[r / 5.0, 0.15 * r, 0.05 * r]);
     flows[1].demand = Demand { weight: 1.0, limit: 0.05 * r };
     let a = fig.network(&flows).analyse().unwrap();
@@ -226,11 +227,11 @@ fn thousand(budget: Budget) -> Analysis {
     analysis
 }
 
-/// 1,000 nodes that hear some ten others each, 300 uploads, all criteria.
+/// 1,000 nodes with about ten others in range, 300 uploads, all criteria.
 #[test]
 fn a_thousand_nodes_by_domains() {
     let a = thousand(Budget { cliques: 100, ..Budget::default() });
-    // No cliques for so little, but everything else.
+    // The budget is too small for cliques; all other results are present.
     assert_eq!(a.cliques.as_ref().unwrap_err().found, 100);
     let rates = &a.collision.max_min.rates;
     assert!(rates.iter().all(|&r| r > 0.0));
@@ -268,7 +269,7 @@ fn a_thousand_nodes_by_cliques() {
 
 #[test]
 fn wires_take_no_air_and_are_shared() {
-    // 0-1 by radio, a cable to 2, 2-3 by radio: neither link hears the other.
+    // 0-1 by radio, a cable to 2, 2-3 by radio: the links are out of range of each other.
     let mut fig = Fig73::new();
     fig.hears[2].clear();
     let udp = Traffic::udp(1500, true);
@@ -287,7 +288,7 @@ fn wires_take_no_air_and_are_shared() {
     let fair = &alone.collision.max_min;
     near(&fair.rates, &[fig.capacity(udp)]);
     near(&[fair.utilisation], &[2.0 * fig.capacity(udp)]);
-    // One of 100 kbit/s is full before the air, whatever is optimised and under either model.
+    // One of 100 kbit/s is full before the air, under any criterion and either model.
     let shared = analyse(1e-5, 2);
     for model in [&shared.collision, shared.cliques.as_ref().unwrap()] {
         for rates in Criterion::ALL.map(|c| model.by(c).unwrap()) {

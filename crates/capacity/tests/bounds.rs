@@ -13,7 +13,7 @@ fn near(value: f64, expected: f64) {
     assert!((value / expected - 1.0).abs() < 1e-12, "{value} against {expected}");
 }
 
-/// A chain of `links` links whose nodes hear `reach` hops.
+/// A chain of `links` links with nodes in range up to `reach` hops.
 fn chain(links: u32, reach: u32) -> ConflictGraph {
     let pairs: Vec<_> = (0..=links)
         .flat_map(|a| (a + 1..=links.min(a + reach)).map(move |b| (NodeId(a), NodeId(b))))
@@ -28,8 +28,8 @@ fn sum(usage: &[Vec<(u32, f64)>], domains: &Domains) -> f64 {
     fair.rates.iter().sum()
 }
 
-/// W/3 by cliques and W/5 by domains where nodes hear their neighbours; W/4 and W/7 where they
-/// hear two hops. A flow that is not long enough for its domain has more.
+/// W/3 by cliques and W/5 by domains with a range of one hop; W/4 and W/7 with two hops. A flow
+/// shorter than its domain has more.
 #[test]
 fn a_lone_flow_over_a_long_chain_attains_the_lower_bound() {
     for reach in [1, 2, 3] {
@@ -54,8 +54,8 @@ fn a_lone_flow_over_a_long_chain_attains_the_lower_bound() {
     assert_eq!(Reuse::Cliques(1).fraction(), Reuse::Dcf.fraction());
 }
 
-/// A mesh, shortest paths, links of one rate: no domain holds more than five links of a path, so
-/// fair rates sum to at least W/5, and by cliques to at least W/3.
+/// In a mesh with shortest paths and links of one rate, no domain holds more than five links of a
+/// path: fair rates sum to at least W/5, and by cliques to at least W/3.
 #[test]
 fn no_mesh_is_below_it() {
     for (nodes, range, flows) in [(60, 0.25, 30), (150, 0.15, 40)] {

@@ -19,7 +19,7 @@ fn hop(from: u32, to: u32) -> Hop {
     Hop { from: n(from), to: n(to) }
 }
 
-/// Nodes in a row, each hearing the next.
+/// A row of nodes, each in range of the next.
 fn row(nodes: u32) -> Contention {
     let pairs: Vec<_> = (1..nodes).map(|i| (n(i - 1), n(i))).collect();
     Contention::from_pairs(nodes as usize, &pairs).unwrap()
@@ -33,7 +33,7 @@ fn cliques(graph: &ConflictGraph) -> Vec<Vec<u32>> {
     sets(&graph.cliques(Budget::default()).unwrap())
 }
 
-/// Every set of vertices is tried.
+/// Tries every set of vertices.
 fn by_brute_force(graph: &ConflictGraph) -> Vec<Vec<u32>> {
     let all = 0..graph.len() as u32;
     let fits = |set: u32, v: u32| all.clone().all(|u| set >> u & 1 == 0 || graph.conflict(u, v));
@@ -61,7 +61,7 @@ proptest! {
         prop_assert_eq!(cliques(&graph), by_brute_force(&graph));
     }
 
-    /// Whatever fills a clique fills the domain of each of its members too.
+    /// Rates that fill a clique also fill the domain of each of its members.
     #[test]
     fn a_clique_is_part_of_its_members_domains(graph in graphs()) {
         let domains = graph.neighbourhoods();
@@ -73,7 +73,7 @@ proptest! {
         }
     }
 
-    /// Links make the same domains as they do without a graph, and a stricter rule excludes more.
+    /// The graph of links has the domains of the links, and a stricter rule excludes more.
     #[test]
     fn rules_are_nested(
         pairs in prop::collection::vec((0u32..8, 0u32..8), 1..20),
@@ -101,7 +101,7 @@ proptest! {
 
 #[test]
 fn which_neighbours_matter() {
-    // Two links end to end with one node's distance between the ends named: 0-1 and 2-3.
+    // Two links with one hop between them: 0-1 and 2-3.
     let contention = row(4);
     let excluded = |one, other| RULES.map(|rule| rule.excludes(&contention, one, other));
     // A sender next to a receiver.
@@ -111,10 +111,10 @@ fn which_neighbours_matter() {
     assert_eq!(excluded(hop(1, 0), hop(2, 3)), [false, true, true]);
     // Receivers side by side.
     assert_eq!(excluded(hop(0, 1), hop(3, 2)), [false, false, true]);
-    // One node more, and nothing matters.
+    // With one more node between them, no rule excludes.
     let far = row(5);
     assert!(RULES.iter().all(|rule| !rule.excludes(&far, hop(0, 1), hop(3, 4))));
-    // A node does one thing at a time, under every rule.
+    // Transmissions that share a node exclude each other under every rule.
     for (one, other) in [((0, 1), (1, 2)), ((0, 1), (1, 0)), ((1, 0), (1, 2)), ((0, 1), (2, 1))] {
         let (one, other) = (hop(one.0, one.1), hop(other.0, other.1));
         assert_eq!(excluded(one, other), [true; 3], "{one:?} {other:?}");
@@ -129,7 +129,7 @@ fn cliques_of_a_chain_are_three_links_in_a_row() {
     assert_eq!(cliques(&graph), expected);
     assert_eq!(graph.neighbourhoods().links(3), [1, 2, 3, 4, 5]);
     assert_eq!(graph.edges().count(), 6 + 5);
-    // A link that nothing excludes has its own air; nobody needs none.
+    // A link without neighbours is a clique of its own; an empty graph has none.
     assert_eq!(cliques(&ConflictGraph::from_edges(2, &[])), [[0], [1]]);
     assert!(cliques(&ConflictGraph::from_edges(0, &[])).is_empty());
 }
@@ -169,7 +169,7 @@ fn a_long_chain_carries_what_the_bounds_say() {
     near(aggregate(&[&down], Exclusion::Basic), 1.0 / 3.0);
 }
 
-/// What the clique model cannot see: in a ring of five no more than two can be active at once.
+/// A limit of the clique model: in a ring of five no more than two can be active together.
 #[test]
 fn a_ring_of_five_is_overestimated() {
     let edges: Vec<(u32, u32)> = (0..5).map(|i| (i, (i + 1) % 5)).collect();
@@ -182,7 +182,7 @@ fn a_ring_of_five_is_overestimated() {
     assert!((share(&graph.neighbourhoods()) - 1.0 / 3.0).abs() < 1e-12);
 }
 
-/// All pairs but those within groups of three: 3^(n/3) maximal cliques (Moon and Moser 1965).
+/// All pairs except those within groups of three: 3^(n/3) maximal cliques (Moon and Moser 1965).
 fn moon_moser(vertices: u32) -> ConflictGraph {
     let pairs = (0..vertices).flat_map(|a| (0..a).map(move |b| (a, b)));
     let edges: Vec<_> = pairs.filter(|(a, b)| a / 3 != b / 3).collect();
@@ -200,11 +200,11 @@ fn hopeless_graphs_are_refused() {
     assert_eq!(refused, TooManyCliques { vertices: 60, found: budget.cliques, budget });
     let text = refused.to_string();
     assert!(text.contains("50000") && text.contains("collision-domain"), "{text}");
-    // Stopped by work rather than by what was found.
+    // Stopped by the limit on work.
     let budget = Budget { cliques: usize::MAX, work: 100_000 };
     let refused = moon_moser(60).cliques(budget).unwrap_err();
     assert!(refused.found > 100 && refused.found < 100_000, "{refused:?}");
-    // Refused without looking.
+    // Refused before the search.
     let budget = Budget { cliques: usize::MAX, work: 1000 };
     assert_eq!(moon_moser(60).cliques(budget).unwrap_err().found, 0);
 }
@@ -219,7 +219,7 @@ fn one_large_cell_is_easy() {
     assert_eq!(cell.links(0).len(), vertices as usize);
 }
 
-/// The same conflicts, so the domains are never more generous: what they allow, cliques allow.
+/// Domains follow from the same conflicts, so cliques allow all that domains allow.
 #[derive(Clone, Debug)]
 struct Mesh {
     graph: ConflictGraph,

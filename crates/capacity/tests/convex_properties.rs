@@ -44,7 +44,7 @@ impl Problem {
                 .all(|(r, (d, least))| *r >= least * (1.0 - 1e-8) && *r <= d.limit)
     }
 
-    /// Feasible rates somewhere between the minima and the border.
+    /// Feasible rates between the minima and the boundary.
     fn feasible(&self) -> Vec<f64> {
         let mut extra: Vec<f64> = (0..self.other.len())
             .map(|i| self.other[i].min(self.demands[i].limit - self.minimum[i]))
@@ -88,7 +88,7 @@ fn problems() -> impl Strategy<Value = Problem> {
     })
 }
 
-/// Every flow that is not sated names a full domain that it uses.
+/// Every flow below its demand names a full domain that it uses.
 fn explained(p: &Problem, o: &Optimum) -> bool {
     (0..o.rates.len()).all(|i| match o.limits[i] {
         Limit::Demand => o.rates[i] >= p.demands[i].limit * (1.0 - 1e-6),
@@ -124,7 +124,7 @@ proptest! {
         }
     }
 
-    /// No feasible rates are worth more than the optimum, and its certificate says so.
+    /// No feasible rates exceed the optimum, and the gap proves it.
     #[test]
     fn largest_sum(p in problems()) {
         let o = p.region().maximise(&p.values).unwrap();
@@ -135,7 +135,7 @@ proptest! {
         for other in [p.feasible(), fair, proportional] {
             prop_assert!(worth(&other) <= worth(&o.rates) * (1.0 + o.gap) + 1e-9);
         }
-        // What it pays for is used up.
+        // Domains with a price are full.
         for (price, load) in o.prices.iter().zip(&o.load) {
             prop_assert!(*price == 0.0 || *load > 1.0 - 1e-4);
         }
@@ -164,8 +164,8 @@ proptest! {
         prop_assert!(near(&a.rates, &b.rates, factor), "{:?} {:?}", a, b);
     }
 
-    /// One shared domain: proportional fairness is max-min fairness of the air, whatever a bit
-    /// costs (§2.1.2 for equal costs).
+    /// With one shared domain, proportional fairness is max-min fairness of airtime, at any cost
+    /// per bit (§2.1.2 for equal costs).
     #[test]
     fn one_domain_is_shared_by_weight(
         flows in prop::collection::vec((0.2f64..4.0, 0.1f64..3.0), 1..9),
@@ -180,8 +180,8 @@ proptest! {
         }
     }
 
-    /// Bisect for the highest common level above the minima of all flows not yet fixed, then fix
-    /// those that cannot rise: slow and obviously right.
+    /// Bisects for the highest common level above the minima of all flows not yet fixed, then fixes
+    /// those that cannot rise: slow, but simple.
     #[test]
     fn minima_agree_with_bisection(p in problems()) {
         let a = max_min_above(&p.demands, &p.minimum, &p.usage, p.domains).unwrap();
@@ -230,7 +230,7 @@ fn near(value: &[f64], expected: &[f64]) {
     }
 }
 
-/// Two links in a row, a flow on each and one over both, at 1 Mbit/s.
+/// Two consecutive links, a flow on each and one over both, at 1 Mbit/s.
 fn tandem() -> Vec<Vec<(u32, f64)>> {
     vec![vec![(0, 1e-6)], vec![(1, 1e-6)], vec![(0, 1e-6), (1, 1e-6)]]
 }
@@ -248,17 +248,17 @@ fn weights_limits_and_minima_by_hand() {
         let x = w / (w + 2.0);
         near(&mbit(&o), &[1.0 - x, 1.0 - x, x]);
         assert_eq!(o.limits, [Limit::Domain(0), Limit::Domain(1), Limit::Domain(0)]);
-        // Two full links, each with a price of the weight that it bears: 1/(1 − x) per Mbit/s.
+        // Two full links, each priced at its weight: 1/(1 − x) per Mbit/s.
         near(&[o.prices[0], o.prices[1]], &[1.0 / (1.0 - x); 2]);
     }
     // A capped short flow leaves room for the long one on its link only.
     let o = solve(&[demand(1.0, 0.2e6), demand(1.0, INF), demand(1.0, INF)], &[]);
     near(&mbit(&o), &[0.2, 0.5, 0.5]);
     assert_eq!(o.limits, [Limit::Demand, Limit::Domain(1), Limit::Domain(1)]);
-    // A flow that asks for nothing does not count.
+    // A flow without demand does not count.
     let o = solve(&[demand(1.0, 0.0), demand(1.0, INF), demand(1.0, INF)], &[]);
     near(&mbit(&o), &[0.0, 0.5, 0.5]);
-    // A guarantee above its share costs the others.
+    // A guarantee above a flow's share reduces the others.
     let o = solve(&[demand(1.0, INF); 3], &[0.0, 0.0, 0.6e6]);
     near(&mbit(&o), &[0.4, 0.4, 0.6]);
 }
@@ -280,7 +280,7 @@ fn sums_with_and_without_minima_by_hand() {
     // By hops every split uses both links fully.
     let o = solve(&[1.0, 1.0, 2.0], &[]);
     assert!((o.rates[0] + o.rates[1] + 2.0 * o.rates[2] - 2e6).abs() < 1.0);
-    // Nothing is worth anything: any rates will do.
+    // With zero values any rates are optimal.
     assert_eq!(solve(&[0.0; 3], &[]).gap, 0.0);
 }
 
@@ -290,17 +290,17 @@ fn guaranteed_minima_in_max_min() {
     let run =
         |demands: &[Demand], minimum: &[f64]| max_min_above(demands, minimum, &usage, 1).unwrap();
     let all = [demand(1.0, INF); 3];
-    // A guarantee below the fair share changes nothing; one above it is paid by the others.
+    // A guarantee below the fair share has no effect; one above it reduces the others.
     near(&run(&all, &[0.2, 0.0, 0.0]).rates, &[1.0 / 3.0; 3]);
     let a = run(&all, &[0.5, 0.0, 0.0]);
     near(&a.rates, &[0.5, 0.25, 0.25]);
     assert_eq!(a.limits, [Limit::Domain(0); 3]);
-    // Minimum and limit in one: a fixed rate.
+    // Equal minimum and limit fix the rate.
     let fixed = [demand(1.0, 0.4), demand(2.0, INF), demand(1.0, INF)];
     let a = run(&fixed, &[0.4, 0.0, 0.0]);
     near(&a.rates, &[0.4, 0.4, 0.2]);
     assert_eq!(a.limits, [Limit::Demand, Limit::Domain(0), Limit::Domain(0)]);
-    // All of the air is promised.
+    // All of the air is guaranteed.
     near(&run(&all, &[0.5, 0.3, 0.2]).rates, &[0.5, 0.3, 0.2]);
 }
 

@@ -1,11 +1,11 @@
-//! GAP's fluid model: equations (1) to (10) of Mancuso 2010, where it rests and how it gets there.
+//! GAP's fluid model: equations (1) to (10) of Mancuso 2010, its equilibria and its convergence.
 
 use fairmesh_capacity::gap::trajectory::{State, uncontrolled};
 use fairmesh_capacity::gap::{Gap, GapError, Load, Regime, Stability, phase};
 use proptest::prelude::*;
 
 /// The single branch of §VI: U* of 3.37 Mbit/s, 256 kbit/s of it for signalling, a third for the
-/// neighbour; α and β per update as in §VI.D, ten updates per second.
+/// neighbour. α and β per update as in §VI.D, ten updates per second.
 fn branch() -> Gap {
     let capacity = 3.37e6;
     let steps = (0.01 * capacity, 0.9);
@@ -59,8 +59,8 @@ fn the_three_conditions_of_section_v_b() {
 
 #[test]
 fn demand_is_tracked_down_and_up_again() {
-    // Fig. 5(a): multi-hop demand falls from 1.2 Mbit/s in steps of 0.3 to nothing and rises again,
-    // 30 s each; two hops cost twice the air.
+    // Fig. 5(a): multi-hop demand falls from 1.2 Mbit/s in steps of 0.3 to zero and rises again, 30
+    // s each; two hops use twice the air.
     let g = branch();
     let steps = [1.2, 0.9, 0.6, 0.3, 0.0, 0.3, 0.6, 0.9, 1.2];
     let load = |mbit: f64| Load { single: f64::INFINITY, multi: 2.0 * mbit * 1e6 };
@@ -71,7 +71,7 @@ fn demand_is_tracked_down_and_up_again() {
         let at = moments.iter().find(|m| m.time >= end).unwrap();
         let rest = g.equilibrium(load);
         assert!(close(at.single, rest.single), "step {i}: {} {}", at.single, rest.single);
-        // What waited while the neighbours gave way is gone too.
+        // The backlog of the neighbours' limited phase is gone, too.
         assert!(close(at.multi, rest.multi), "step {i}: {} {}", at.multi, rest.multi);
     }
     assert_eq!(g.equilibrium(loads[0].1).regime, Regime::Saturated, "1.2 is more than its share");
@@ -111,7 +111,7 @@ fn arrows_point_to_where_it_rests() {
             let towards = (rest.limit - a.at.limit) * a.slope.limit;
             assert!(towards > 0.0 || (rest.limit - a.at.limit).abs() < 1.0, "{a:?}");
         } else {
-            // A backlog is served first: the neighbours give way.
+            // A backlog is served first: the neighbours' limit falls.
             assert!(a.slope.limit < 0.0 || a.at.limit <= g.guarantee(), "{a:?}");
         }
     }
@@ -134,7 +134,7 @@ fn impossible_parameters_are_refused() {
 }
 
 proptest! {
-    /// From anywhere the system comes to rest where the equilibrium says, within every load.
+    /// From every start the system converges to the equilibrium, under every load.
     #[test]
     fn every_start_ends_at_the_equilibrium(
         share in 0.05..0.8f64,

@@ -1,11 +1,10 @@
-//! Inside the crate, too, arrows point down only: modules that stand beside each other never need
-//! one another in a circle.
+//! Module layering inside the crate: siblings must not depend on each other in a cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Who uses whom, among the modules in one folder.
+/// Dependencies among the modules in one folder.
 fn uses(folder: &Path, path: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -32,7 +31,7 @@ fn uses(folder: &Path, path: &str) -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// Takes away whoever uses nobody, until nobody is left, or only circles.
+/// Removes modules without dependencies until none is left, or only cycles.
 fn circle(mut uses: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     loop {
         let free: Vec<String> =

@@ -42,8 +42,8 @@ fn feasible(p: &Problem, rates: &[f64]) -> bool {
     loads(p, rates).iter().all(|&l| l <= 1.0 + 1e-9)
 }
 
-/// Another way to the same allocation: bisect for the highest common level of all flows not yet
-/// fixed, then fix each flow that cannot rise alone. Slow and obviously right.
+/// Bisects for the highest common level of all flows not yet fixed, then fixes each flow that
+/// cannot rise alone: slow, but simple.
 fn by_bisection(p: &Problem) -> Vec<f64> {
     let count = p.demands.len();
     let mut fixed: Vec<Option<f64>> = vec![None; count];
@@ -86,7 +86,7 @@ proptest! {
         }
     }
 
-    /// No flow can have more without taking from one that has no more (per weight) than it.
+    /// No flow can increase without reducing one with at most the same rate per weight.
     #[test]
     fn every_flow_has_a_bottleneck(p in problem()) {
         let a = max_min(&p.demands, &p.usage, p.domains).unwrap();
@@ -107,7 +107,7 @@ proptest! {
         }
     }
 
-    /// Faster links by a factor, faster flows by the same factor.
+    /// Links faster by a factor give flows faster by that factor.
     #[test]
     fn scales(p in problem(), factor in 0.001f64..1e7) {
         let a = max_min(&p.demands, &p.usage, p.domains).unwrap();

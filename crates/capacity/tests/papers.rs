@@ -48,8 +48,8 @@ fn cliques(graph: &ConflictGraph) -> Domains {
     graph.cliques(Budget::default()).unwrap()
 }
 
-/// Fig 2.3: 1, 2 and 3 wired in a row, a flow over each link and one over both. Wires exclude
-/// nothing, so both models have one unit of time per link.
+/// Fig 2.3: wired nodes 1, 2 and 3 in a row, a flow over each link and one over both. Wires do not
+/// exclude each other, so both models have one unit of time per link.
 #[test]
 fn fig_2_3_three_notions_of_fairness() {
     let wires = ConflictGraph::from_edges(2, &[]);
@@ -65,12 +65,12 @@ fn fig_2_3_three_notions_of_fairness() {
     let fair = region.proportional().unwrap();
     near(&fair.rates, &[2.0 / 3.0, 2.0 / 3.0, 1.0 / 3.0]);
     assert_eq!(fair.limits, [Limit::Domain(0), Limit::Domain(1), Limit::Domain(0)]);
-    // §2.1.3: the sum is largest when the long flow gets nothing.
+    // §2.1.3: the sum is largest when the long flow gets zero.
     let most = region.maximise(&[1.0; 3]).unwrap();
     for (rate, expected) in most.rates.iter().zip([1.0, 1.0, 0.0]) {
         assert!((rate - expected).abs() < 1e-7, "{:?}", most.rates);
     }
-    // Effective utilisation: 1/2 + 1/2 + 2/2, and 2/3 + 2/3 + 2/3, are both all there is.
+    // Effective utilisation: 1/2 + 1/2 + 2/2, and 2/3 + 2/3 + 2/3, are both the maximum.
     let hops = [1.0, 1.0, 2.0];
     let widest = region.maximise(&hops).unwrap();
     let worth = |rates: &[f64]| rates.iter().zip(hops).map(|(r, h)| r * h).sum::<f64>();
@@ -89,7 +89,7 @@ fn fig_7_1_wired() {
 }
 
 /// Fig 7.2: 1-GW-2-3-4-5-6 with links a to f; f1 crosses a, f2 crosses f to b. All links have 2R
-/// but one, which has R.
+/// except one, which has R.
 #[test]
 fn fig_7_2_position_of_the_slow_link() {
     let (c, d) = (2, 3);
@@ -112,8 +112,8 @@ fn fig_7_2_position_of_the_slow_link() {
     assert!(a.load[d] < 0.99, "d is no bottleneck when a is slow");
 }
 
-/// The same by cliques, for which the thesis gives no values: three links in a row share the air,
-/// so a slow link holds back f1 only if it is within reach of link a.
+/// The same by cliques, for which the thesis gives no values: three consecutive links share the
+/// air, so a slow link limits f1 only within reach of link a.
 #[test]
 fn fig_7_2_by_cliques() {
     let domains = cliques(&wireless_graph(6));
@@ -159,11 +159,11 @@ fn weights_and_demands() {
     let a = max_min(&d, &usage, 1).unwrap();
     near(&a.rates, &[0.3, 0.6, 0.1]);
     assert_eq!(a.limits, [Limit::Domain(0), Limit::Domain(0), Limit::Demand]);
-    // Nobody asks for more than there is.
+    // All demands fit.
     let a = max_min(&[demand(1.0, 0.2); 3], &usage, 1).unwrap();
     near(&a.rates, &[0.2; 3]);
     assert_eq!(a.limits, [Limit::Demand; 3]);
-    // A flow that asks for nothing gets nothing and takes nothing.
+    // A flow without demand gets zero and uses no air.
     let d = [demand(1.0, 0.0), demand(1.0, inf), demand(1.0, inf)];
     near(&max_min(&d, &usage, 1).unwrap().rates, &[0.0, 0.5, 0.5]);
 }
@@ -211,7 +211,7 @@ fn up(from: u32) -> Vec<NodeId> {
 }
 
 /// The ns-3 anchor, 3-hop chain with uploads of 1500-byte datagrams at 1 Mb/s: 150 kb/s each pass
-/// unharmed, and no split carries more than 452 kb/s together.
+/// without loss, and no split carries more than 452 kb/s in sum.
 #[test]
 fn three_hop_chain_in_kbit_per_second() {
     let row = Row::new(4, Rate(0), 1.0);
@@ -224,7 +224,7 @@ fn three_hop_chain_in_kbit_per_second() {
     }
 }
 
-/// Jamshaid 2010 §7.3: with 1 Mb/s links Fig 7.3 comes to 160, 80 and 80 kb/s, 320 together.
+/// Jamshaid 2010 §7.3: with 1 Mb/s links Fig 7.3 gives 160, 80 and 80 kb/s, 320 in sum.
 #[test]
 fn fig_7_3_in_kbit_per_second() {
     // GW is node 1 of the row 0-1-…-7; downloads and uploads cost the same.
@@ -253,7 +253,7 @@ fn tcp_counts_its_acknowledgments_on_the_way_back() {
 
 #[test]
 fn a_lossy_first_hop_spares_the_second() {
-    // 30 % delivery: 8 % of the datagrams are lost at the first hop and never burden the second.
+    // 30 % delivery: 8 % of the datagrams are lost at the first hop and do not load the second.
     let lossy = 0.3;
     let mut row = Row::new(3, Rate(0), 1.0);
     row.links[1].delivery = lossy;

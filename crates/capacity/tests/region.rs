@@ -79,8 +79,8 @@ fn tcp() -> Traffic {
     Traffic::tcp(512, 0, 1.0, true)
 }
 
-/// The simulator's own boundary for equal rates, in kb/s, without a limit of retries: TCP of limited
-/// rate, 97 % delivered. The model keeps within 10 % of it.
+/// Boundary for equal rates measured in the simulator, in kb/s, without retry limit: rate-limited
+/// TCP, 97 % delivered. The model is within 10 % of it.
 #[test]
 fn the_four_topologies_as_the_simulator_has_them() {
     for (t, rts, basic) in
@@ -94,15 +94,15 @@ fn the_four_topologies_as_the_simulator_has_them() {
             }
         }
     }
-    // Chain-Cross: 6 → 7 goes on where the others stop (Rangwala 2008 §4.2: 420 and 255), and the
-    // simulator carries it.
+    // Chain-Cross: 6 → 7 continues to rise where the others stop (Rangwala 2008 §4.2: 420 and 255),
+    // and the simulator carries it.
     let rates = max_min(&CHAIN_CROSS, Access::RtsCts, tcp());
     assert!(rates[..4].iter().all(|r| (0.9..1.1).contains(&(r / 222e3))), "{rates:?}");
     assert!((350e3..520e3).contains(&rates[4]), "{rates:?}");
 }
 
-/// What a link suffers, beside the counters of the simulator: Half-Diamond, 255 kb/s each way of
-/// every flow as paced datagrams, 60 s. Attempts per frame, and lost data frames.
+/// Attempts per frame and lost data frames of each link, compared with the simulator's counters:
+/// Half-Diamond, 255 kb/s each way of every flow as paced datagrams, 60 s.
 #[test]
 fn the_links_as_the_simulator_has_them() {
     let counted = [
@@ -164,7 +164,7 @@ fn the_stack_as_the_paper_has_it() {
     assert_eq!(r.achievable(&outside), Ok(false));
 }
 
-/// Fig 2: the region is not convex; where the outer flows stop, the middle one has them all.
+/// Fig 2: the region is not convex; when the outer flows stop, the middle one gets the whole link.
 #[test]
 fn the_stacks_region_is_not_convex() {
     let mut r = region(&STACK, Access::RtsCts, tcp());
@@ -173,14 +173,14 @@ fn the_stacks_region_is_not_convex() {
     assert!((alone / middle - 1.0).abs() < 0.01, "a lone flow is a lone flow");
     let (x, y) = points[2];
     assert!(x / alone + y / middle < 1.0, "{points:?}");
-    // U and losses shrink it.
+    // A smaller U and losses shrink it.
     let fair = r.max_min().unwrap().rates[1];
     let point = r.proportional().unwrap().rates;
     let worth = |p: &[f64]| p.iter().map(|r| r.ln()).sum::<f64>();
     assert!(worth(&point) >= worth(&[fair; 3]) - 1e-3);
 }
 
-/// One link is one link: the closed form of the lone saturated sender, losses included.
+/// One link: the closed form of the lone saturated sender, including losses.
 #[test]
 fn a_lone_link_is_the_closed_form() {
     let phy = Phy::dot11b(Preamble::Long);
@@ -215,7 +215,7 @@ fn a_lone_link_is_the_closed_form() {
 #[test]
 fn channel_losses_demands_and_settings() {
     let lossless = max_min(&STACK, Access::RtsCts, tcp())[1];
-    // 10 % loss on each link takes about 10 % of the rates (§4.3, Fig 13).
+    // 10 % loss on each link costs about 10 % of the rates (§4.3, Fig 13).
     let mut lossy = region_with(&STACK, Access::RtsCts, tcp(), 0.9, Settings::default()).unwrap();
     let rate = lossy.max_min().unwrap().rates[1];
     assert!((0.75..0.98).contains(&(rate / lossless)), "{rate} of {lossless}");
@@ -230,7 +230,7 @@ fn channel_losses_demands_and_settings() {
     }
 }
 
-/// The entry for those who know links and loads instead of flows gives what the flows give.
+/// Queries with links and loads give the results of queries with flows.
 #[test]
 fn links_with_loads_are_the_same_question() {
     let phy = Phy::dot11b(Preamble::Long);
@@ -239,7 +239,7 @@ fn links_with_loads_are_the_same_question() {
     for &(a, b) in STACK.links {
         hears[a as usize].push(NodeId(b));
     }
-    // Data there and acknowledgments back, flow by flow.
+    // Data forward and acknowledgments backward, flow by flow.
     let (mut links, mut streams, mut loads) = (Vec::new(), Vec::new(), Vec::new());
     for path in STACK.paths {
         let back: Vec<u32> = path.iter().rev().copied().collect();
@@ -268,7 +268,7 @@ fn links_with_loads_are_the_same_question() {
     let mut flows = region_with(&STACK, Access::RtsCts, traffic, 1.0, settings).unwrap();
     let rate = flows.max_min().unwrap().rates[1];
     assert!((most / rate - 1.0).abs() < 0.01, "{most}, {rate}");
-    // Too much of a base: a negative step; and an absurd one.
+    // A base beyond the boundary needs a negative step; the last step is out of range.
     let heavy: Vec<Load> = loads.iter().map(|l| Load { frames: 80.0, ..*l }).collect();
     let less = r.reach(&heavy, &vec![1.0; loads.len()], -80.0..=80.0, 0.01).unwrap();
     assert!((80.0 + less - most / 4096.0).abs() < 0.1, "{less}");
@@ -279,7 +279,7 @@ fn links_with_loads_are_the_same_question() {
     assert_eq!(refused.err(), Some(RegionError::BadStream(0)));
 }
 
-/// A draw below `n`, from a stream of its own.
+/// Random numbers below `n`, from a separate stream.
 fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |n| {
@@ -288,7 +288,8 @@ fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// A mesh of nodes on a square that hear each other up to a distance, and streams over random paths.
+/// A mesh of nodes on a square, in range of each other up to a distance, and streams over random
+/// paths.
 fn random_mesh(
     draw: &mut impl FnMut(u64) -> u64,
 ) -> (Vec<Vec<NodeId>>, Vec<LinkSpec>, Vec<Stream>) {
@@ -321,8 +322,8 @@ fn random_mesh(
     (hears, links, streams)
 }
 
-/// One question after another, each from the last answer on, against each from the beginning: on 60
-/// random networks, with loads that wander up and down, jump, and go beyond what can be carried.
+/// Compares warm starts with cold starts over sequences of queries: on 60 random networks, with
+/// loads that drift, jump, and exceed the boundary.
 #[test]
 fn warm_answers_are_the_cold_ones() {
     let phy = Phy::dot11b(Preamble::Long);
@@ -364,9 +365,9 @@ fn warm_answers_are_the_cold_ones() {
     assert!(asked == 1500 && beyond > 50 && beyond < 750, "{beyond} of {asked}");
 }
 
-/// Two senders that do not hear each other and have one receiver, without RTS/CTS: frames that last most
-/// of the largest window meet again and again. That is said, and no boundary; shorter ones have one, and so do
-/// long ones after RTS/CTS.
+/// Two senders out of range of each other and one receiver, without RTS/CTS: frames that last most
+/// of the largest window collide repeatedly, which is reported as an error instead of a boundary.
+/// Shorter frames have a boundary, and so do long ones after RTS/CTS.
 #[test]
 fn what_the_model_does_not_hold_for_is_said_and_no_boundary() {
     let phy = Phy::dot11b(Preamble::Long);
@@ -399,7 +400,7 @@ fn what_the_model_does_not_hold_for_is_said_and_no_boundary() {
         panic!("{refused:?}");
     };
     assert_eq!((one.from, other.from), (NodeId(0), NodeId(2)));
-    // 12.5 ms beside a window of 20.5 ms: 1 − (1 − 0.61)².
+    // 12.5 ms of a window of 20.5 ms: 1 − (1 − 0.61)².
     assert!((again - 0.85).abs() < 0.02 && again > MEET_AGAIN, "{again}");
     let line = refused.to_string();
     assert!(!line.contains('\n') && line.contains("meet again with probability 0.8"), "{line}");
@@ -410,7 +411,7 @@ fn what_the_model_does_not_hold_for_is_said_and_no_boundary() {
     }
 }
 
-/// What all frames need one after the other: the lone link's capacity, whoever hears whom.
+/// Airtime of all frames in sequence: the lone link's capacity, for any range relation.
 #[test]
 fn airtime_is_the_frames_one_after_the_other() {
     let phy = Phy::dot11b(Preamble::Long);
@@ -432,7 +433,7 @@ fn airtime_is_the_frames_one_after_the_other() {
         let region = LinkRegion::new(&mesh).unwrap();
         let one = LinkModel { access, ..LinkModel::perfect(&phy, Rate(1)) }.capacity(&traffic);
         let frames = one / 8000.0 / 4.0;
-        // A quarter of what a perfect link carries, on two that lose half: all of the time.
+        // A quarter of a perfect link's capacity, on two links that lose half: all of the time.
         let airtime = region.airtime(&[Load { frames, psdu: traffic.psdu }; 2]);
         assert!((airtime - 1.0).abs() < 0.01, "{access:?}: {airtime}");
     }

@@ -1,5 +1,5 @@
-//! Networks that are hard for the solvers: tens of flows over links that lose
-//! anything from nothing to nearly all, so that what a bit costs differs by orders of magnitude.
+//! Networks that are hard for the solvers: tens of flows over links with losses between zero and
+//! nearly all, so that the cost of a bit differs by orders of magnitude.
 
 use std::collections::VecDeque;
 
@@ -81,7 +81,7 @@ fn random(seed: u64) -> Random {
     Random { decodes, senses, links, paths, traffic, demands }
 }
 
-/// How many criteria of how many have no proven optimum.
+/// Number of criteria without a proven optimum, and number of all criteria.
 fn unsolved(seed: u64) -> (usize, usize) {
     let r = random(seed);
     let flows: Vec<FlowSpec<'_>> = r
@@ -114,8 +114,8 @@ fn unsolved(seed: u64) -> (usize, usize) {
     (missing, all)
 }
 
-/// Out of 6000 such networks, those where a conic interior-point solver (Clarabel 0.11) stops short of a
-/// sum by some 10⁻⁵, or of proportional fairness by more than the rates themselves.
+/// Of 6000 such networks, those on which a conic interior-point solver (Clarabel 0.11) misses a sum
+/// by about 10⁻⁵, or proportional fairness by more than the rates themselves.
 #[test]
 fn hard_networks_are_solved() {
     for seed in [661, 1319, 1404, 1661, 3816, 4001, 4661, 4755] {

@@ -1,19 +1,20 @@
-//! Prices of a proportionally fair allocation by a barrier method: slower than the solver, but reliable.
+//! Prices of a proportionally fair allocation by a barrier method: slower than the solver, but
+//! reliable.
 //!
-//! The dual problem, min Σ price + Σ max (w ln r − cost · r), is convex. With −μ Σ ln price added it
-//! is strictly so and has its minimum where each domain is used except for μ / price (Boyd and
-//! Vandenberghe, Convex Optimization, §11.2); μ falls until idle capacity is negligible.
+//! The dual problem, min Σ price + Σ max (w ln r − cost · r), is convex. With −μ Σ ln price added
+//! it is strictly convex, and at its minimum each domain is used except for μ / price (Boyd and
+//! Vandenberghe, Convex Optimization, §11.2). μ falls until idle capacity is negligible.
 
 use super::polish::{Elastic, costs, curvature, rates, solve_positive};
 
-/// Final μ, as a share of all weights and per domain: the gap that it leaves.
+/// Final μ, relative to the sum of weights and per domain: the remaining gap.
 const END: f64 = 1e-9;
 /// Factor by which μ falls per stage.
 const FALL: f64 = 0.2;
-/// Maximum number of steps of Newton's method at one μ, and the final decrement in units of μ.
+/// Maximum number of Newton steps at one μ, and the final decrement in units of μ.
 const STEPS: usize = 60;
 const NEAR: f64 = 1e-3;
-/// Fraction of the promised decrease that a step must keep, and the allowed rounding.
+/// Minimum fraction of the predicted decrease that a step must reach, and the rounding allowed.
 const KEPT: f64 = 0.1;
 const ROUNDING: f64 = 1e-14;
 
@@ -48,7 +49,7 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
             if decrement < NEAR * mu {
                 break;
             }
-            // Prices stay positive, and the objective never rises.
+            // Keeps prices positive and the objective decreasing.
             let fall = step.iter().zip(&prices).map(|(s, p)| -s / p).fold(0.0, f64::max);
             let mut part = if fall > 0.9 { 0.9 / fall } else { 1.0 };
             let before = worth(&prices);
@@ -80,8 +81,9 @@ mod tests {
 
     #[test]
     fn domains_of_very_different_sizes() {
-        // A flow on each of two domains and one on both, whose shares differ by a million; the third
-        // domain duplicates the first, the fourth is never full, the last flow has a limit.
+        // One flow on each of two domains and one on both, with shares that differ by a million.
+        // The third domain duplicates the first, the fourth is never full, the last flow has a
+        // limit.
         let free = Elastic { weight: 1.0, least: 0.0, limit: f64::INFINITY };
         let flows = [free, free, free, Elastic { limit: 0.1, ..free }];
         let domains: [&[(u32, f64)]; 4] = [

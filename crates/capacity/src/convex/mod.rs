@@ -1,11 +1,10 @@
-//! Optima over all rates that a network can carry.
-//! They are proportional fairness (Jamshaid 2010 §2.1.2), the largest aggregate and the largest effective network
-//! utilisation (§2.1.5).
+//! Optima over all feasible rates: proportional fairness (Jamshaid 2010 §2.1.2), the largest
+//! aggregate and the largest effective network utilisation (§2.1.5).
 //!
-//! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method the proportionally
-//! fair rates. The prices of each answer prove the maximum distance of its rates from the optimum; an answer that is
-//! too far is an error. Unlike everything else in this crate, the last digits of such an answer may differ from machine
-//! to machine.
+//! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method
+//! the proportionally fair rates. The prices of each result prove the maximum distance of its rates
+//! from the optimum; a result with a larger distance than allowed is an error. Unlike the rest of
+//! this crate, the last digits of a result may differ between machines.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -33,22 +32,22 @@ pub struct Region<'a> {
     pub domains: usize,
 }
 
-/// The best rates in a [`Region`] by some measure.
+/// The best rates in a [`Region`] under an objective.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Optimum {
     /// Rate per flow, in the unit of the shares' inverse (bit/s).
     /// Rounding may reduce a guaranteed minimum by a millionth.
     pub rates: Vec<f64>,
-    /// Limit of each flow: its demand, or the domain that makes up most of its price.
-    /// Among equal domains it is the one with the lowest index. It is the demand too if a higher rate has no value.
+    /// Limit of each flow: its demand, or the domain that makes up most of its price, the lowest
+    /// index among equal ones. Also its demand if a higher rate has no value.
     pub limits: Vec<Limit>,
     /// Fraction of each domain that is used, between 0 and 1.
     pub load: Vec<f64>,
-    /// By domain, growth of the optimum per unit of its air: positive only in full domains.
+    /// By domain, growth of the optimum per unit of its air; positive only in full domains.
     pub prices: Vec<f64>,
-    /// Upper bound of the relative advantage of any feasible rates.
-    /// For the largest Σ value · rate, it is relative to that sum. For proportional fairness, it is an upper bound on
-    /// Σ weight · (r* − r) / r over Σ weight, which is 0 by definition at the optimum.
+    /// Upper bound of the relative advantage of any feasible rates. For the largest Σ value · rate
+    /// it is relative to that sum. For proportional fairness it bounds Σ weight · (r* − r) / r over
+    /// Σ weight, which is 0 at the optimum.
     pub gap: f64,
 }
 
@@ -84,9 +83,10 @@ impl From<MaxMinError> for ConvexError {
 
 /// Largest relative gap that is accepted as an optimum.
 const GOOD_ENOUGH: f64 = 1e-6;
-/// Load from which a domain that the solver has not used matters.
+/// Load above which a domain left out by the solver has to be included.
 const OVERFULL: f64 = 1.0 + 1e-9;
-/// Level below which parts of a price, and rates in units of the largest possible, are rounding.
+/// Level below which parts of a price, and rates relative to the largest possible, are rounding
+/// errors.
 const NOISE: f64 = 1e-7;
 
 /// Objective to be maximised over the flows' rates.
@@ -107,9 +107,8 @@ impl Region<'_> {
         self.solve(&Objective::Logarithm)
     }
 
-    /// Returns rates that maximise Σ value · rate.
-    /// Values of 1 give the aggregate, numbers of hops the effective network utilisation. If the maximum is not unique,
-    /// any of them is returned.
+    /// Returns rates that maximise Σ value · rate. Values of 1 give the aggregate, hop counts the
+    /// effective network utilisation. If the maximum is not unique, any of them is returned.
     ///
     /// # Errors
     /// See [`ConvexError`].
@@ -127,7 +126,7 @@ impl Region<'_> {
         Ok(maxmin::check(self.demands, self.minimum, self.usage, self.domains)?)
     }
 
-    /// Returns the maximum rate of each flow if it were alone.
+    /// Returns the maximum rate of each flow without the others.
     fn ceilings(&self) -> Vec<f64> {
         let alone = |shares: &[(u32, f64)]| {
             let most = shares.iter().map(|s| s.1).fold(0.0, f64::max);
@@ -154,7 +153,7 @@ impl Region<'_> {
             different.fold(a.users.len().cmp(&b.users.len()), |o, next| o.then(next))
         };
         rows.retain(|r| !r.users.is_empty());
-        // Stable sort, so indices of equal domains stay in order.
+        // Stable sort keeps equal domains in order of their indices.
         rows.sort_by(order);
         rows.dedup_by(|next, kept| {
             let same = next.users == kept.users;
@@ -167,9 +166,8 @@ impl Region<'_> {
         rows
     }
 
-    /// Maximises an objective.
-    /// Few of the domains matter in the end, so the solver gets only those: first the limits of max-min rates, then the
-    /// domains that its rates overfill, until there are none.
+    /// Maximises an objective. Few domains bind, so the solver gets only the limits of the max-min
+    /// rates at first, then the domains that its rates overfill, until there are none.
     fn solve(&self, objective: &Objective) -> Result<Optimum, ConvexError> {
         self.check()?;
         let start = maxmin::max_min(self.demands, self.usage, self.domains)?;
@@ -179,7 +177,7 @@ impl Region<'_> {
         for (k, row) in rows.iter().enumerate() {
             row.alike.iter().for_each(|&d| row_of[d as usize] = k);
         }
-        // Every flow without its own limit is in one of these, so the first answer is finite.
+        // Every flow without its own limit is in one of these, so the first result is finite.
         let limiting = start.limits.iter().filter_map(|l| match l {
             Limit::Domain(d) => Some(row_of[*d]),
             Limit::Demand | Limit::Wire(_) => None,
@@ -212,7 +210,7 @@ impl Region<'_> {
         }
     }
 
-    /// Makes the solver's answer feasible and proves its gap.
+    /// Makes the solver's result feasible and bounds its gap.
     fn finish(
         &self,
         mut rates: Vec<f64>,
@@ -220,7 +218,7 @@ impl Region<'_> {
         prices: Vec<f64>,
         objective: &Objective,
     ) -> Result<Optimum, ConvexError> {
-        // The answer may slightly exceed the available air.
+        // The result may slightly exceed the available air.
         let excess = load.iter().copied().fold(1.0, f64::max);
         if excess > 1.0 + GOOD_ENOUGH {
             return Err(ConvexError::Unsolved(excess - 1.0));
@@ -230,7 +228,7 @@ impl Region<'_> {
             load = maxmin::loads(&rates, self.usage, self.domains);
         }
         let optimum = self.judge(rates, load, prices, objective);
-        // Not a number is not a proof either.
+        // The comparison also rejects NaN.
         if optimum.gap <= GOOD_ENOUGH {
             Ok(optimum)
         } else {
@@ -238,9 +236,8 @@ impl Region<'_> {
         }
     }
 
-    /// Judges rates by weak duality.
-    /// For any prices, no feasible rates r* have a larger Σ gain · r* than Σ price + Σ (gain − cost) · r* with each r*
-    /// at the better end of its range.
+    /// Bounds the gap of rates by weak duality. For any prices, no feasible rates r* have a larger
+    /// Σ gain · r* than Σ price + Σ (gain − cost) · r* with each r* at the better end of its range.
     fn judge(
         &self,
         rates: Vec<f64>,
@@ -265,8 +262,8 @@ impl Region<'_> {
         Optimum { rates, limits, load, prices, gap }
     }
 
-    /// Returns an upper bound of the relative advantage of any feasible rates.
-    /// It follows from the sum of all prices and the cost of a unit of each flow's rate.
+    /// Returns an upper bound of the relative advantage of any feasible rates, from the sum of all
+    /// prices and the cost per unit of each flow's rate.
     fn gap(&self, rates: &[f64], prices: f64, costs: &[f64], objective: &Objective) -> f64 {
         let ceilings = self.ceilings();
         let (mut most, mut have) = (prices, 0.0);

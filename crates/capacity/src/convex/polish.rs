@@ -1,10 +1,10 @@
 //! Newton's method on the prices of a proportionally fair allocation.
 //!
 //! A logarithm is flat near its maximum: rates whose objective is exact to 10⁻¹⁰ may be off by
-//! 10⁻⁵. Prices that fill their domains exactly are the same optimum without that weakness, and
-//! only a few steps from the solver's prices.
+//! 10⁻⁵. Prices that fill their domains exactly define the same optimum without this weakness, and
+//! are only a few steps from the solver's prices.
 
-/// One flow as a function of its price: weight / price, between `least` and `limit`.
+/// Rate of one flow as a function of its price: weight / price, between `least` and `limit`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elastic {
     pub weight: f64,
@@ -14,8 +14,8 @@ pub(super) struct Elastic {
 
 /// Maximum number of steps; each doubles the number of exact digits.
 const STEPS: usize = 12;
-/// Relative amount added to the diagonal.
-/// Domains whose users are linearly dependent have no unique prices, and any will do.
+/// Relative amount added to the diagonal. Domains with linearly dependent users have no unique
+/// prices; any of them is valid.
 const RIDGE: f64 = 1e-12;
 
 /// Improves `prices` in place and returns the rate of each flow at them.
@@ -34,7 +34,7 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
         if active.iter().all(|&d| excess[d].abs() < 1e-14) {
             break;
         }
-        // Decrease of a rate per unit of price: zero at either end of its range.
+        // Decrease of a rate per unit of price; zero at both ends of its range.
         let slopes: Vec<f64> = (0..flows.len())
             .map(|i| {
                 let inside = rates[i] > flows[i].least && rates[i] < flows[i].limit;
@@ -44,7 +44,7 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
         let mut steps: Vec<f64> = active.iter().map(|&d| excess[d]).collect();
         let mut matrix = curvature(&active, domains, &slopes);
         for a in 0..active.len() {
-            // A domain that no price can empty: its price is not changed.
+            // A domain without elastic flows keeps its price.
             let d = &mut matrix[a * active.len() + a];
             *d = if *d > 0.0 { *d * (1.0 + RIDGE) } else { f64::INFINITY };
         }
@@ -56,7 +56,7 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
     rates(flows, &costs(flows.len(), domains, prices))
 }
 
-/// Returns the cost of a unit of each flow's rate.
+/// Returns the cost per unit of each flow's rate.
 pub(super) fn costs(flows: usize, domains: &[&[(u32, f64)]], prices: &[f64]) -> Vec<f64> {
     let mut costs = vec![0.0; flows];
     for (users, price) in domains.iter().zip(prices) {
@@ -65,7 +65,7 @@ pub(super) fn costs(flows: usize, domains: &[&[(u32, f64)]], prices: &[f64]) -> 
     costs
 }
 
-/// Returns the rate of each flow at the cost of a unit of it.
+/// Returns the rate of each flow at its cost per unit.
 pub(super) fn rates(flows: &[Elastic], costs: &[f64]) -> Vec<f64> {
     let rate = |(f, cost): (&Elastic, &f64)| (f.weight / cost).clamp(f.least, f.limit);
     flows.iter().zip(costs).map(rate).collect()
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_few_steps_from_far_away() {
-        // Two links in a row, a flow on each and one over both: 2/3, 2/3, 1/3 at prices 3/2.
+        // Two consecutive links, a flow on each and one over both: 2/3, 2/3, 1/3 at prices 3/2.
         let domains: [&[(u32, f64)]; 2] = [&[(0, 1.0), (2, 1.0)], &[(1, 1.0), (2, 1.0)]];
         let mut prices = [1.3, 1.6];
         let rates = polish(&[FREE; 3], &domains, &mut prices);

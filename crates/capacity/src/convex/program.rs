@@ -4,10 +4,10 @@ use super::polish::{Elastic, costs, polish, rates};
 use super::{GOOD_ENOUGH, Objective, Region, barrier, simplex};
 use crate::maxmin::Demand;
 
-/// Idle air above which a domain has no price.
+/// Idle share above which a domain has no price.
 const SLACK: f64 = 1e-5;
 
-/// Domains that all flows use equally; the solver treats them as one.
+/// Domains with the same users and shares; the solver treats them as one.
 pub(super) struct Row {
     /// Their indices in order.
     pub alike: Vec<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Program<'a> {
     objective: &'a Objective<'a>,
     /// Flows that can have a positive rate; the others are not part of the program.
     flows: Vec<usize>,
-    /// By flow, its unit in the simplex method: the maximum that it can have alone.
+    /// By flow, its unit in the simplex method: its maximum rate without the others.
     units: Vec<f64>,
 }
 
@@ -64,8 +64,8 @@ impl<'a> Program<'a> {
         (0..self.units.len()).map(|i| self.region.least(i)).collect()
     }
 
-    /// Returns the distance of an answer from feasibility or from the optimum under these domains.
-    /// It is infinite if the answer is not a number.
+    /// Returns the distance of a result from feasibility or from the optimum under these domains;
+    /// infinite if the result is not a number.
     fn missed_by(&self, domains: &[&Row], (rates, prices): &Answer) -> f64 {
         let excess = domains.iter().map(|row| row.load(rates) - 1.0).fold(0.0, f64::max);
         let users: Vec<&[(u32, f64)]> = domains.iter().map(|row| row.users.as_slice()).collect();
@@ -116,8 +116,8 @@ impl<'a> Program<'a> {
         Some((rates, prices))
     }
 
-    /// Sets the price of domains with idle air to zero and solves for prices that fill the others exactly.
-    /// Applies if a few steps reach them.
+    /// Sets the price of domains with idle air to zero and solves for prices that fill the others
+    /// exactly; applied only if a few steps reach them.
     fn polished(&self, domains: &[&Row], rates: Vec<f64>, mut prices: Vec<f64>) -> Answer {
         for (price, row) in prices.iter_mut().zip(domains) {
             if row.load(&rates) < 1.0 - SLACK {
@@ -128,7 +128,7 @@ impl<'a> Program<'a> {
         let flows: Vec<Elastic> = (0..rates.len()).map(|i| self.elastic(i)).collect();
         let users: Vec<&[(u32, f64)]> = domains.iter().map(|r| r.users.as_slice()).collect();
         let polished = polish(&flows, &users, &mut exact);
-        // No number fits if a price has diverged.
+        // NaN, after a diverged price, fails the comparison.
         if domains.iter().all(|row| row.load(&polished) <= 1.0 + GOOD_ENOUGH) {
             return (polished, exact);
         }
@@ -140,7 +140,7 @@ impl<'a> Program<'a> {
         Elastic { weight, least: self.region.least(flow), limit }
     }
 
-    /// Returns the users of a domain, by their place in `flows`.
+    /// Returns the users of a domain, by their index in `flows`.
     fn users(&self, row: &Row) -> Vec<(u32, f64)> {
         let place = |&(i, share): &(u32, f64)| {
             self.flows.binary_search(&(i as usize)).ok().map(|k| (k as u32, share))

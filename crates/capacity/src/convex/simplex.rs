@@ -1,5 +1,5 @@
-//! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3), for sums that the solver
-//! misses. It ends on a vertex, exact except for rounding, at the cost of a dense table.
+//! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3), for sums. It ends on a
+//! vertex, exact except for rounding, at the cost of a dense table.
 
 /// Magnitude that counts as zero in a table whose entries are about 1.
 const NOTHING: f64 = 1e-11;
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// The steepest ascent cycles here forever (Chvátal ch. 3).
+    /// The steepest ascent cycles here without end (Chvátal ch. 3).
     #[test]
     fn circles_are_left() {
         let rows = [

@@ -1,17 +1,18 @@
-//! GAP's fluid model: a gateway as a server with two priorities, and a limit on the first
-//! (Mancuso 2010 §V).
+//! GAP's fluid model: a gateway as a server with two priorities, and a limit on the first (Mancuso
+//! 2010 §V).
 //!
-//! Traffic of the gateway's neighbours has strict priority, multi-hop traffic gets the remainder, and
-//! a limit `R_S` on the former follows one bit: is more than `(1 − γ) U*` of the gateway used? The
-//! model keeps priority, threshold and control by proxy, and nothing else of a wireless mesh.
+//! Traffic of the gateway's neighbours has strict priority, multi-hop traffic gets the remainder. A
+//! limit `R_S` on the former follows one bit: whether more than `(1 − γ) U*` of the gateway is
+//! used. The model has priority, threshold and control by proxy, and no other property of a
+//! wireless mesh.
 //!
 //! - [`Gap`]: the parameters, checked; the target limit (1) and the signalling bandwidth that stays
 //!   free (2); [`Gap::equilibrium`], with its convergence speed from either side;
 //! - `flow`: equations (3) to (10) in time, for loads that change in steps;
-//! - [`phase`]: the direction field over limit and multi-hop backlog, for pictures.
+//! - [`phase`]: the direction field over limit and multi-hop backlog, for plots.
 //!
-//! All rates are shares of one bandwidth, that of the gateway's air, in bit/s: multi-hop traffic
-//! counts once per transmission that the gateway receives, so a two-hop flow of 1 Mbit/s is a load of 2 Mbit/s.
+//! All rates are shares of the gateway's air, in bit/s: multi-hop traffic counts once per
+//! transmission that the gateway receives, so a two-hop flow of 1 Mbit/s is a load of 2 Mbit/s.
 //! docs/models/gap-fluid.md has the equations and the agreement with the packet simulator.
 
 use core::fmt;
@@ -45,8 +46,8 @@ pub enum Regime {
     Light,
     /// (b): their demand is higher, and all demands below the threshold are met.
     Unsaturated,
-    /// The border of (b): the neighbours fill the capacity below the threshold.
-    /// The whole signalling bandwidth stays free. First line of (1).
+    /// The border of (b): the neighbours fill the capacity below the threshold, and the whole
+    /// signalling bandwidth stays free. First line of (1).
     Threshold,
     /// (c): the others use the signalling bandwidth, and the neighbours have their guarantee.
     /// Second line of (1).
@@ -68,14 +69,14 @@ impl Regime {
 /// Effect of a small disturbance of the limit (Theorems 1 and 2).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Stability {
-    /// Limits on this side do not bind: throughputs are unchanged, and the limit stays.
+    /// The limit does not bind: throughputs and limit stay unchanged.
     Neutral,
-    /// The limit returns at this speed, in bit/s per second, and arrives in finite time.
+    /// The limit returns at this speed, in bit/s per second, in finite time.
     Linear(f64),
-    /// The distance to 0 shrinks by this fraction per second, so the limit also returns in finite time.
-    /// `R(t) = R(0) exp(−β t)` down to its equilibrium.
+    /// The distance to 0 shrinks by this fraction per second, so the limit also returns in finite
+    /// time: `R(t) = R(0) exp(−β t)` down to its equilibrium.
     Exponential(f64),
-    /// This side does not exist: the limit is never below the guarantee.
+    /// Not applicable: the limit is never below the guarantee.
     Floor,
 }
 
@@ -102,7 +103,8 @@ impl Equilibrium {
         self.single + self.multi
     }
 
-    /// Returns true if the stability criterion of Definition 1 holds on both sides: no disturbance grows.
+    /// Returns true if the stability criterion of Definition 1 holds on both sides: no disturbance
+    /// grows.
     pub fn is_stable(&self) -> bool {
         let holds = |s: Stability| match s {
             Stability::Neutral | Stability::Floor => true,
@@ -224,7 +226,7 @@ impl Gap {
         self.gamma * self.capacity
     }
 
-    /// Returns (1 − γ) U*: above it the bit is set.
+    /// Returns (1 − γ) U*, above which the bit is set.
     pub fn threshold(&self) -> f64 {
         (1.0 - self.gamma) * self.capacity
     }
@@ -238,7 +240,7 @@ impl Gap {
         }
     }
 
-    /// Returns the part of the signalling bandwidth that then stays free, equation (2).
+    /// Returns the free part of the signalling bandwidth at that limit, equation (2).
     pub fn free_signalling(&self, multi: f64) -> f64 {
         if multi <= self.multi_share() - self.signalling() {
             self.signalling()
@@ -284,15 +286,14 @@ impl Gap {
         }
     }
 
-    /// Returns t_rise (§VI.C), s.
-    /// It is the time from the guarantee to the threshold once all multi-hop load has ended.
+    /// Returns t_rise (§VI.C), s: the time from the guarantee to the threshold once all multi-hop
+    /// load has ended.
     pub fn rise_time(&self) -> f64 {
         (self.threshold() - self.guarantee) / self.increase
     }
 
-    /// Returns t_decay (§VI.C), s.
-    /// It is the time from the threshold to the guarantee once multi-hop nodes are backlogged; infinite without a
-    /// guarantee, which an exponential only approaches.
+    /// Returns t_decay (§VI.C), s: the time from the threshold to the guarantee once multi-hop
+    /// nodes are backlogged. Infinite without a guarantee, which an exponential only approaches.
     pub fn decay_time(&self) -> f64 {
         libm::log(self.threshold() / self.guarantee) / self.decrease
     }

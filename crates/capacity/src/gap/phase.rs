@@ -1,9 +1,9 @@
-//! The direction field of GAP's fluid model, for phase pictures.
+//! Direction field of GAP's fluid model, for phase plots.
 
 use super::trajectory::{Slope, State};
 use super::{Gap, Load};
 
-/// One arrow of a phase picture.
+/// One arrow of a phase plot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arrow {
     /// Its position: R_S in bit/s, q_M in bit.
@@ -12,9 +12,9 @@ pub struct Arrow {
     pub slope: Slope,
 }
 
-/// Returns arrows over R_S from the guarantee to U* and q_M from 0 to `backlog` bits.
-/// There are `columns` × `rows` of them, row by row from an empty queue up. The neighbours' buffer is assumed full if
-/// their demand exceeds the limit, else empty.
+/// Returns arrows over R_S from the guarantee to U* and q_M from 0 to `backlog` bits. There are
+/// `columns` × `rows` of them, row by row from an empty queue up. The neighbours' buffer is full if
+/// their demand exceeds the limit, otherwise empty.
 pub fn field(gap: &Gap, load: Load, backlog: f64, columns: u32, rows: u32) -> Vec<Arrow> {
     let part = |i: u32, n: u32| if n > 1 { f64::from(i) / f64::from(n - 1) } else { 0.0 };
     let mut arrows = Vec::with_capacity(columns as usize * rows as usize);

@@ -1,8 +1,8 @@
-//! Equations (3) to (10) of Mancuso 2010 in time.
+//! Equations (3) to (10) of Mancuso 2010 over time.
 //!
 //! The right-hand side of (10) jumps where U crosses the threshold and where R_S meets the demand
-//! or the guarantee. Between jumps it is a straight line or an exponential, which a step
-//! follows; a step that would cross a jump ends on it, so that the system slides along the
+//! or the guarantee. Between jumps the solution is a straight line or an exponential, which a step
+//! follows. A step that would cross a jump ends on it, so that the system slides along the
 //! threshold instead of oscillating across it.
 
 use super::{Gap, Load};
@@ -88,7 +88,7 @@ impl Gap {
         if slope(far) * now > 0.0 {
             return far;
         }
-        // A jump lies between: search for it.
+        // Bisects for the jump in between.
         let (mut inside, mut beyond) = (state.limit, far);
         for _ in 0..60 {
             let middle = (inside + beyond) / 2.0;
@@ -98,7 +98,7 @@ impl Gap {
                 beyond = middle;
             }
         }
-        // On the jump if the slope is zero there, else just before it.
+        // On the jump if the slope is zero there, otherwise just before it.
         if slope(beyond) == 0.0 { beyond } else { inside }
     }
 

@@ -1,7 +1,7 @@
 //! Cost of a frame in A-MPDUs that lose some of their MPDUs.
 //!
-//! A sender may send only a window beyond its oldest unacknowledged MPDU, so that one which is lost repeatedly
-//! holds the window: losses also shorten frames, beside the retransmissions.
+//! A sender may send only one window beyond its oldest unacknowledged MPDU, so an MPDU that is lost
+//! repeatedly blocks the window: losses also shorten frames, in addition to the retransmissions.
 
 use fairmesh_units::Span;
 
@@ -9,13 +9,13 @@ use super::{FrameCost, LinkModel};
 
 /// Length of the delimiter before each MPDU, bytes (IEEE 802.11-2020 §9.7.1).
 const DELIMITER: u32 = 4;
-/// Factor of the window's progress per exchange, relative to windows that start one after the other.
-/// Found by simulation of the window alone: 1.18 to 1.27 for losses of 1 to 90 %.
+/// Factor of the window's progress per exchange, relative to consecutive windows. From a simulation
+/// of the window alone: 1.18 to 1.27 for losses of 1 to 90 %.
 const OVERLAP: f64 = 1.24;
 /// Sharpness of the transition between the window's limit and the frame's.
 const SHARPNESS: f64 = 12.0;
 
-/// Returns the cost of a frame of `psdu` bytes in A-MPDUs of at most `most` of them.
+/// Returns the cost of a frame of `psdu` bytes in A-MPDUs of at most `most` frames.
 pub(super) fn frame(
     link: &LinkModel<'_>,
     psdu: u32,
@@ -26,7 +26,7 @@ pub(super) fn frame(
     let (t, r) = (link.phy.timing(), link.phy.response(link.rate));
     let window = link.phy.as_modern().map_or(most, |m| m.window);
     let (lost, answered) = (1.0 - link.delivery, link.answer);
-    // MPDUs that arrived in a frame whose response was lost are not lost again.
+    // MPDUs that arrived in a frame with a lost response are not lost again.
     let lost = answered * lost / (1.0 - (1.0 - answered) * lost);
     let moved = advance(window, most, lost);
     let mpdus = (moved / (1.0 - lost).max(1e-12)).clamp(1.0, f64::from(most));
@@ -57,23 +57,23 @@ pub(super) fn frame(
     }
 }
 
-/// Returns the number of MPDUs by which the window moves per acknowledged exchange.
-/// It is at most the arrivals of a full frame, and at most the throughput of a window of this length, each of whose
-/// MPDUs is sent until it arrives.
+/// Returns the number of MPDUs by which the window moves per acknowledged exchange. It is at most
+/// the arrivals of a full frame, and at most the throughput of a window of this length in which
+/// each MPDU is sent until it arrives.
 fn advance(window: u32, most: u32, lost: f64) -> f64 {
     let frames = f64::from(most) * (1.0 - lost);
     let through = OVERLAP * f64::from(window) / longest(window, lost);
     libm::pow(libm::pow(frames, -SHARPNESS) + libm::pow(through, -SHARPNESS), -1.0 / SHARPNESS)
 }
 
-/// Returns the mean of the largest of this many geometric numbers of attempts.
+/// Returns the mean of the largest of `count` geometric numbers of attempts.
 fn longest(count: u32, lost: f64) -> f64 {
     if lost <= 0.0 {
         return 1.0;
     }
     let n = f64::from(count);
     if lost > 0.9 {
-        // As for exponential ones, with Euler's constant.
+        // As for exponential variables, with Euler's constant.
         let ln = libm::log(n) + 0.577_215_664_9 + 0.5 / n;
         return ln / -libm::log(lost) + 0.5;
     }
@@ -89,7 +89,7 @@ fn longest(count: u32, lost: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Simulates the window alone, MPDU by MPDU; returns its progress per exchange.
+    /// Simulates the window alone, MPDU by MPDU, and returns its progress per exchange.
     fn simulated(window: usize, most: usize, lost: f64) -> f64 {
         let mut rng = fairmesh_units::Stream::new(7, "window");
         let (mut waiting, mut next, mut arrived) = (std::collections::VecDeque::new(), 0, 0);

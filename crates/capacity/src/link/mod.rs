@@ -25,21 +25,22 @@ pub enum Access {
     RtsCts,
 }
 
-/// Frames that one application packet puts on each link of its path.
+/// Frames of one application packet on each link of its path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Traffic {
     /// Bytes that count as goodput.
     pub payload: u32,
     /// PSDU of the frame that carries them.
     pub psdu: u32,
-    /// PSDU of a frame sent the other way for it (a TCP acknowledgment).
+    /// PSDU of the frame sent the other way in response (a TCP acknowledgment).
     pub reverse_psdu: u32,
     /// Reverse frames per packet: 0 without any, 1/2 with delayed acknowledgments.
     pub reverse_per_packet: f64,
 }
 
 impl Traffic {
-    /// Returns UDP datagrams with this payload in bytes; `llc`: true if IP is carried on LLC/SNAP (ns-2: no).
+    /// Returns UDP datagrams with this payload in bytes. `llc`: true if IP is carried on LLC/SNAP
+    /// (ns-2: no).
     pub const fn udp(payload: u32, llc: bool) -> Self {
         Traffic {
             payload,
@@ -82,11 +83,11 @@ pub struct LinkModel<'a> {
     pub answer: f64,
 }
 
-/// Cost of sending one frame, retries included.
+/// Cost of sending one frame, including retries.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FrameCost {
-    /// Expected seconds of channel time per frame offered to the MAC.
-    /// They count from the DIFS before the first attempt to the end of the last one.
+    /// Expected seconds of channel time per frame offered to the MAC, from the DIFS before the
+    /// first attempt to the end of the last one.
     pub seconds: f64,
     /// Expected number of attempts at the data frame.
     pub attempts: f64,
@@ -94,9 +95,9 @@ pub struct FrameCost {
     pub delivered: f64,
 }
 
-/// Returns the exact mean time between frames of a lone saturated sender on a perfect channel.
-/// It is DIFS + CWmin/2 slots + the exchange. If frames are aggregated, it is that of a full A-MPDU or A-MSDU divided
-/// by its packets.
+/// Returns the exact mean time between frames of a lone saturated sender on a perfect channel: DIFS
+/// + CWmin/2 slots + the exchange. With aggregation, it is the time of a full A-MPDU or A-MSDU
+/// divided by its packets.
 pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span {
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.
@@ -131,12 +132,12 @@ impl<'a> LinkModel<'a> {
     /// Attempt i happens with probability (1 − d)^i and costs DIFS, CW_i/2 slots, and either the
     /// whole exchange or, if the data frame is lost, everything up to the ACK timeout.
     pub fn frame(&self, psdu: u32) -> FrameCost {
-        // Without losses an A-MPDU is assumed full; each MPDU then costs its part.
+        // Without losses an A-MPDU is assumed full; each MPDU then costs its share.
         self.cost(psdu, FullFrame::of(self.phy, self.rate, psdu))
     }
 
-    /// Returns the cost of a frame of `psdu` bytes if `packets` of them go together, at most as many as fit.
-    /// A fraction means that some frames have one packet more.
+    /// Returns the cost of a frame of `psdu` bytes if `packets` of them are sent together, at most
+    /// as many as fit. A fraction means that some frames have one packet more.
     fn together(&self, psdu: u32, packets: f64) -> FrameCost {
         let few = libm::floor(packets.max(1.0));
         let more = (packets - few).max(0.0);
@@ -158,11 +159,12 @@ impl<'a> LinkModel<'a> {
         }
     }
 
-    /// Returns the cost of a packet of `traffic` on this link, and that of a reverse frame on `back`.
-    /// `back` is the same link in the other direction.
+    /// Returns the cost of a packet of `traffic` on this link, and that of a reverse frame on
+    /// `back`, the same link in the other direction.
     ///
-    /// If frames carry one packet, each has the cost of a lone one. If they carry many, a frame back has the
-    /// acknowledgements of the data that came since the last one (`turns`), and the two sometimes collide.
+    /// If frames carry one packet, each has the cost of a single frame. If they carry many, a
+    /// reverse frame has the acknowledgements of the data that arrived since the last one
+    /// (`turns`), and the two sometimes collide.
     pub fn both_ways(&self, traffic: &Traffic, back: &LinkModel<'_>) -> (FrameCost, FrameCost) {
         let replies = traffic.reverse_per_packet;
         let full = FullFrame::of(self.phy, self.rate, traffic.psdu);
@@ -175,7 +177,7 @@ impl<'a> LinkModel<'a> {
         let made = f64::from(full.packets) * replies;
         let turns = turns::turns(t.cw_min, made / f64::from(most), full.mpdus > 1);
         let reverse = back.together(traffic.reverse_psdu, made / turns.back);
-        // Each of the two was counted with a backoff of its own.
+        // Both costs include a separate backoff.
         let apart = (1.0 + turns.back) * f64::from(t.cw_min) / 2.0;
         let first = match self.access {
             Access::Basic => self.phy.airtime(self.rate, full.psdu),
@@ -187,7 +189,7 @@ impl<'a> LinkModel<'a> {
         (data, reverse)
     }
 
-    /// Returns the cost per packet of a frame with `full` of packets that are `psdu` bytes each as an MPDU.
+    /// Returns the cost per packet of a frame `full` of packets of `psdu` bytes as an MPDU each.
     fn cost(&self, psdu: u32, full: FullFrame) -> FrameCost {
         let t = self.phy.timing();
         let r = self.phy.response(self.rate);
@@ -196,7 +198,7 @@ impl<'a> LinkModel<'a> {
             Access::RtsCts => (r.rts + r.cts + t.sifs * 2, t.long_retry_limit),
         };
         let mpdus = full.mpdus;
-        // An A-MSDU is as long as its packets together, and lost as often as one of them would be.
+        // An A-MSDU is as long as its packets together, and lost as often as one of them.
         let per_mpdu = f64::from(full.packets) / f64::from(mpdus);
         let delivery =
             if per_mpdu > 1.0 { libm::pow(self.delivery, per_mpdu) } else { self.delivery };
@@ -227,8 +229,8 @@ impl<'a> LinkModel<'a> {
         cost
     }
 
-    /// Returns the nominal capacity in bit/s of payload, reverse frames included.
-    /// They cross the same link at the same rate and wait for their own backoff. Zero on a dead link.
+    /// Returns the nominal capacity in bit/s of payload, including reverse frames. These cross the
+    /// same link at the same rate, each with its own backoff. Zero on a dead link.
     pub fn capacity(&self, traffic: &Traffic) -> f64 {
         let (data, reverse) = self.both_ways(traffic, self);
         // A dropped packet causes no reverse frame.
@@ -260,7 +262,7 @@ mod tests {
         near(saturated_goodput(&phy, Rate(0), &udp, Access::Basic), 896.9e3, 0.005);
         near(saturated_goodput(&phy, Rate(3), &udp, Access::Basic), 6156e3, 0.005);
         near(saturated_goodput(&phy, Rate(3), &udp, Access::RtsCts), 4819e3, 0.005);
-        // Worked by hand: 50 + 310 + 12704 + 10 + 304 µs for 12000 bits.
+        // By hand: 50 + 310 + 12704 + 10 + 304 µs for 12000 bits.
         assert_eq!(
             saturated_cycle(&phy, Rate(0), udp.psdu, Access::Basic),
             Span::from_micros(13_378)
@@ -316,7 +318,7 @@ mod tests {
         let c = half.frame(1564);
         near(c.attempts, 2.0 * (1.0 - 0.5_f64.powi(7)), 1e-12);
         near(c.delivered, 1.0 - 0.5_f64.powi(7), 1e-12);
-        // By hand for two attempts only: 1 ok, or 1 failed and a second with CW 63.
+        // By hand for two attempts: one success, or one failure and a second attempt with CW 63.
         let two = b().with_retry_limits(2, 2).unwrap();
         let c = LinkModel { delivery: 0.5, ..LinkModel::perfect(&two, Rate(0)) }.frame(1564);
         let (ok, failed) = (12_704.0 + 314.0, 12_704.0 + 222.0);

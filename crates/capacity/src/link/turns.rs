@@ -1,11 +1,11 @@
-//! Turns of a sender of data and the receiver that acknowledges them (TCP's acknowledgements, a reply of QUIC) on a
-//! link whose frames carry many packets.
+//! Turns between a sender of data and the receiver that acknowledges them (TCP acknowledgements,
+//! QUIC replies) on a link with many packets per frame.
 //!
-//! Acknowledgements are caused by data that arrive, so a frame back holds those of the one or two frames of data before
-//! it, regardless of the number that would fit. The receiver's frequency of sending follows from the two backoffs: it
-//! wins the medium before the sender's next frame, or after it.
+//! Acknowledgements are caused by data that arrive, so a reverse frame carries those of the one or
+//! two data frames before it, regardless of the number that would fit. Its frequency follows from
+//! the two backoffs: the receiver wins the medium before the sender's next frame, or after it.
 
-/// Events per frame of data.
+/// Events per data frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Turns {
     /// Frames of acknowledgements.
@@ -16,21 +16,21 @@ pub(super) struct Turns {
     pub collisions: f64,
 }
 
-/// Returns the turns with the contention window `cw`.
-/// A frame of acknowledgements covers those of `1 / needed` frames of data at most. `aggregate`: true if data come as
-/// several MPDUs.
+/// Returns the turns with contention window `cw`. A frame of acknowledgements covers those of at
+/// most `1 / needed` data frames. `aggregate`: true if data frames have several MPDUs.
 pub(super) fn turns(cw: u32, needed: f64, aggregate: bool) -> Turns {
     let values = f64::from(cw) + 1.0;
-    // Two contenders, one of which has a frame to send only after the other one has sent; by simulation (`simulated`).
-    // If data come as several MPDUs, their acknowledgements are created while the medium is busy, and draw a backoff of
-    // their own; those of a single MPDU are created when the medium is idle again (IEEE 802.11-2020 §10.23.2.4).
+    // Two contenders, one of which has a frame only after the other has sent; by simulation
+    // (`simulated`). If data frames have several MPDUs, their acknowledgements are created while
+    // the medium is busy and draw their own backoff; those of a single MPDU are created when the
+    // medium is idle again (IEEE 802.11-2020 §10.23.2.4).
     let own = if aggregate { 0.64 - 0.9 / values } else { 0.8 - 0.85 / values };
     let back = needed.clamp(own, 1.0);
-    // At 1 both always have a frame to send, and collide twice as often.
+    // At 1 both are backlogged and collide twice as often.
     let busy = (back - own) / (1.0 - own);
     let collisions = (1.0 + busy) / values;
-    // The sender always has a frame to send: every idle slot is one of its backoffs, each collision is followed by
-    // one of twice the window, or two.
+    // The sender is backlogged: every idle slot belongs to one of its backoffs, and each collision
+    // is followed by one with twice the window, or two.
     let idle = f64::from(cw) / 2.0 + collisions * (f64::from(cw) + 1.5);
     Turns { back, idle, collisions }
 }
@@ -40,7 +40,8 @@ mod tests {
     use super::*;
     use fairmesh_units::Stream;
 
-    /// Simulates the two backoffs slot by slot; the receiver has a frame once data have come, or always.
+    /// Simulates the two backoffs slot by slot. The receiver has a frame after data have arrived,
+    /// or always.
     fn simulated(cw: u32, aggregate: bool, always: bool) -> Turns {
         const FRAMES: u32 = 200_000;
         let mut rng = Stream::new(3, "turns");
@@ -90,7 +91,7 @@ mod tests {
                 assert!(close, "{cw}, {needed}, {aggregate}: {found:?} for {wanted:?}");
             }
         }
-        // Packets that do not fit into one frame wait for the next.
+        // Packets that do not fit into one frame are sent in the next.
         assert!((turns(15, 0.8, true).back - 0.8).abs() < 1e-12);
     }
 }

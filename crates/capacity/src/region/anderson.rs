@@ -1,16 +1,16 @@
-//! Anderson's acceleration of the fixed point (Walker and Ni, SIAM J. Numer. Anal. 49 (2011) 1715):
-//! the inputs and outcomes of earlier rounds predict the outcome of a combination of them, and so the
-//! combination that the map would not change.
+//! Anderson acceleration of the fixed point (Walker and Ni, SIAM J. Numer. Anal. 49 (2011) 1715):
+//! inputs and outcomes of earlier rounds predict the outcome of their linear combinations, and so
+//! the combination that the map would leave unchanged.
 
 use super::retry_chain::Collisions;
 use super::unknowns::Link;
 
 /// Number of earlier rounds that are combined.
 const DEPTH: usize = 3;
-/// Numbers per link; the first of them are probabilities that decide the combination.
+/// Variables per link. The first are probabilities, which determine the combination.
 const NUMBERS: usize = 13;
 const DECIDE: usize = 5;
-/// Fraction of the residuals' size that keeps the combination small.
+/// Regularisation relative to the residuals' size, which keeps the combination small.
 const RIDGE: f64 = 1e-10;
 
 type Numbers = [f64; NUMBERS];
@@ -18,14 +18,14 @@ type Numbers = [f64; NUMBERS];
 /// The earlier rounds, as differences.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Anderson {
-    /// Input of the last round, its outcome and the change between them.
+    /// Input of the last round, its outcome and their difference.
     given: Vec<Numbers>,
     made: Vec<Numbers>,
     residual: Vec<f64>,
     /// By earlier round: differences of its outcome and its residual from the next one's.
     outcomes: [Vec<Numbers>; DEPTH],
     residuals: [Vec<f64>; DEPTH],
-    /// Number of stored rounds; true if there was an earlier round at all.
+    /// Number of stored rounds, and true if there was an earlier round.
     kept: usize,
     begun: bool,
 }
@@ -79,7 +79,7 @@ impl Anderson {
         }
     }
 
-    /// Returns the part of each earlier change to be undone for the smallest residual.
+    /// Returns the part of each earlier change to undo for the smallest residual.
     fn weights(&self) -> Option<[f64; DEPTH]> {
         let n = self.kept;
         if n == 0 {
@@ -95,7 +95,7 @@ impl Anderson {
         }
         let ridge = RIDGE * (0..n).map(|i| a[i][i]).sum::<f64>();
         (0..n).for_each(|i| a[i][i] += ridge);
-        // Symmetric and positive: no pivoting is needed.
+        // Symmetric and positive definite: no pivoting is needed.
         for i in 0..n {
             if a[i][i] <= 0.0 {
                 return None;
@@ -115,7 +115,7 @@ impl Anderson {
     }
 }
 
-/// Returns the numbers of a link.
+/// Returns the variables of a link.
 fn numbers(o: &Collisions) -> Numbers {
     [
         o.idle,
@@ -134,7 +134,7 @@ fn numbers(o: &Collisions) -> Numbers {
     ]
 }
 
-/// Sets the numbers of a link, each within its bounds.
+/// Sets the variables of a link, each within its bounds.
 fn set(o: &mut Collisions, n: &Numbers) {
     let share = |x: f64| x.clamp(0.0, 1.0);
     o.idle = n[0].clamp(1e-3, 1.0);

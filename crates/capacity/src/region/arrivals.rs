@@ -1,5 +1,6 @@
-//! Effects of loads on links before collisions: frames, their durations, and the share of them that follows
-//! other stations' frames at once. They change with the loads only, not from round to round.
+//! Effects of loads on links before collisions: frames, their durations, and the share that
+//! immediately follows frames of other stations. They depend on the loads only and are constant
+//! over the rounds.
 
 use super::interference::Model;
 use super::timing::{Times, secs};
@@ -39,7 +40,7 @@ pub(super) fn arrive(m: &Model, f: &mut FixedPoint) {
     }
 }
 
-/// Returns the share of a link's frames that come over a user of the air among `known`.
+/// Returns the share of a link's frames that arrive over one of the air users in `known`.
 fn follows(m: &Model, link: usize, f: &FixedPoint, known: u128) -> f64 {
     let frames = f.links[link].arrivals;
     let follows = |&&(s, _): &&(usize, _)| {
@@ -51,7 +52,8 @@ fn follows(m: &Model, link: usize, f: &FixedPoint, known: u128) -> f64 {
     if frames > 0.0 { sum / frames } else { 0.0 }
 }
 
-/// Returns the share of the traffic hidden from a link's sender that is due to frames that passed it before.
+/// Returns the share of the traffic hidden from a link's sender that consists of frames which
+/// crossed the link before.
 fn caused(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let (mut own, mut all) = (0.0, 0.0);
     for &(s, passed) in &m.interference[h].beyond {

@@ -13,12 +13,12 @@ pub struct Point {
 /// The boundary between two groups of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Section {
-    /// Rate of each flow of the first group and of each of the second, bit/s.
-    /// Points go from the first group alone to the second alone.
+    /// Rate of each flow of the first group and of the second, bit/s, from the first group alone to
+    /// the second alone.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Maximum share of their rates that others give up for a flow that goes on rising.
+/// Maximum share of their rates that other flows give up for a flow that continues to rise.
 pub const YIELD: f64 = 0.02;
 /// Minimum gain of that flow, as a share of its rate.
 pub const GAIN: f64 = 0.2;
@@ -26,8 +26,8 @@ pub const GAIN: f64 = 0.2;
 const FINE: f64 = 1e-4;
 
 impl Region {
-    /// Returns the largest factor of `direction` that can be added to `base`.
-    /// It is 0 if `base` itself is not achievable.
+    /// Returns the largest factor of `direction` that can be added to `base`. 0 if `base` itself is
+    /// not achievable.
     ///
     /// # Errors
     /// If the state of a queried point is unknown: then the boundary is unknown.
@@ -39,7 +39,7 @@ impl Region {
             return Ok(0.0);
         }
         let Some(mut inside) = self.decide(None, base)? else { return Ok(0.0) };
-        // No rate is above the PHY's fastest rate.
+        // No rate exceeds the PHY's fastest rate.
         let fastest = self.links.fastest();
         let (mut low, mut high) = (0.0, fastest / steepest);
         while high - low > FINE * high {
@@ -52,14 +52,14 @@ impl Region {
         Ok(low)
     }
 
-    /// Returns the weighted max-min fair point.
-    /// All rates rise in proportion to their weights; those that cannot, stop (Rangwala 2008 §4.1).
+    /// Returns the weighted max-min fair point. All rates rise in proportion to their weights;
+    /// those that cannot rise stop (Rangwala 2008 §4.1).
     ///
-    /// Under the DCF every flow costs every other a little, across any distance, so that strictly
-    /// no flow could rise once any flow has stopped. Here a flow goes on rising if it can gain
-    /// [`GAIN`] of its rate while the others give up [`YIELD`] of theirs. If several could, but not all
-    /// of them at once, those stop that could gain less than twice the least. The point
-    /// returned is on the boundary.
+    /// Under the DCF every flow costs every other a little, at any distance, so strictly no flow
+    /// could rise once any flow has stopped. Here a flow continues to rise if it can gain [`GAIN`]
+    /// of its rate while the others give up [`YIELD`] of theirs. If several could, but not all
+    /// together, those stop that could gain less than twice the least. The returned point is on the
+    /// boundary.
     ///
     /// # Errors
     /// See [`Region::reach`].
@@ -72,7 +72,7 @@ impl Region {
             let direction: Vec<f64> =
                 (0..flows).map(|i| if rising[i] { self.weights[i] } else { 0.0 }).collect();
             let reach = self.reach(&rates, &direction)?;
-            // A demand may end a rise earlier.
+            // A demand may end the rise earlier.
             let room = |i: usize| (self.limits[i] - rates[i]) / self.weights[i];
             let sated = (0..flows).filter(|&i| rising[i]).map(room).fold(f64::INFINITY, f64::min);
             for (rate, direction) in rates.iter_mut().zip(&direction) {
@@ -84,7 +84,7 @@ impl Region {
                 }
                 continue;
             }
-            // The boundary: room for a trade, and the flows that can make one.
+            // At the boundary: makes room for a trade and finds the flows that can use it.
             for rate in &mut rates {
                 *rate *= 1.0 - YIELD;
             }
@@ -109,7 +109,7 @@ impl Region {
                 }
             }
         }
-        // Restores rates that were given up without effect.
+        // Restores rates that were reduced without effect.
         let more = self.reach(&zero, &rates)?;
         for (rate, limit) in rates.iter_mut().zip(&self.limits) {
             *rate = (*rate * more).min(*limit);
@@ -117,9 +117,9 @@ impl Region {
         Ok(Point { rates })
     }
 
-    /// Returns the (weighted) proportionally fair point, max Σ w ln r.
-    /// It raises one flow's share of the way to the boundary at a time, since the region need not be convex (Rangwala
-    /// 2008 §2). A local optimum, found from the max-min point.
+    /// Returns the (weighted) proportionally fair point, max Σ w ln r. Each step moves one flow
+    /// part of the way to the boundary, since the region need not be convex (Rangwala 2008 §2). The
+    /// result is a local optimum, searched from the max-min point.
     ///
     /// # Errors
     /// See [`Region::reach`].
@@ -153,8 +153,8 @@ impl Region {
         Ok(Point { rates })
     }
 
-    /// Returns the boundary between two groups of flows, each of whose flows have one rate.
-    /// It has `steps` + 1 points (Rangwala 2008 Fig 2).
+    /// Returns the boundary between two groups of flows with one rate per group, as `steps` + 1
+    /// points (Rangwala 2008 Fig 2).
     ///
     /// # Errors
     /// See [`Region::reach`].

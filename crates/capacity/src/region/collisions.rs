@@ -1,5 +1,5 @@
-//! Collisions of an attempt: hidden exchanges, frames that begin at the wrong moment, bystanders that
-//! missed the CTS.
+//! Collisions of an attempt: hidden exchanges, frames that start in its vulnerable period, and
+//! stations that missed the CTS.
 
 use super::independent_sets::{Silence, bits};
 use super::interference::{Bystander, Model, Refusal, Rival};
@@ -7,8 +7,8 @@ use super::retry_chain::Collisions;
 use super::timing::Spans;
 use super::unknowns::{FixedPoint, Link};
 
-/// Returns the collisions of an attempt on a link whose sender found the medium idle.
-/// `idle` and its related fields are not set. Records the rivals that it meets.
+/// Returns the collisions of an attempt on a link whose sender found the medium idle, and records
+/// the rivals that it collides with. `idle` and its related fields are not set.
 pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
     let (hidden, span) = hidden(m, h, f);
     let link = &f.links[h];
@@ -30,8 +30,8 @@ pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions 
     collisions
 }
 
-/// Returns P(the receiver is occupied by traffic hidden from the sender | the sender finds the medium idle).
-/// Also returns the mean length of the trains that occupy it.
+/// Returns P(the receiver is occupied by traffic hidden from the sender | the sender finds the
+/// medium idle), and the mean length of the trains that occupy it.
 fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     let (interference, link) = (&m.interference[h], &f.links[h]);
     let (mut with, mut bare, mut starts) = (0.0, 0.0, 0.0);
@@ -39,8 +39,8 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     for &(u, around, all) in &interference.trains {
         with += f.with[u];
         bare += f.bare[u];
-        // Frames passed on at once prolong an active train instead of starting one, and so does
-        // any frame that begins during one.
+        // Frames forwarded immediately prolong an active train instead of starting one, as does any
+        // frame that starts during one.
         let alone = m.sets.silent(all) / m.sets.silent(around).max(1e-12);
         let anew = |(&o, &follows): (&usize, &f64)| {
             let (l, s) = (&f.links[o], &f.links[o].service);
@@ -50,15 +50,15 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
         let members = m.network.members[u].len();
         starts += follow.by_ref().take(members).map(anew).sum::<f64>() * alone;
     }
-    // Less the pauses that follow exchanges.
+    // Subtracts the pauses that follow exchanges.
     let share = if with > 0.0 { bare / with } else { 0.0 };
     let on = (1.0 - link.clear / link.open).max(0.0) * share;
-    // While the sender senses other traffic, trains continue and begin all the same.
+    // Trains also continue and start while the sender senses other traffic.
     let (open, clear) = (m.sets.silent(interference.idle), m.sets.silent(interference.clear));
     let heard = if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
     let trains = (1.0 - m.sets.silent(interference.unhidden)) * heard * share;
     let span = if starts > 0.0 { trains / starts } else { 1e-3 };
-    // Refused attempts of others occupy the receiver too.
+    // Refused attempts of other links occupy the receiver, too.
     let vain: f64 = interference
         .heard_by_receiver
         .iter()
@@ -68,15 +68,15 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     ((on + (1.0 - on) * held).min(0.999), span.max(1e-5))
 }
 
-/// Returns the attempts per second on a link that are refused because of exchanges hidden from its sender.
-/// Only attempts while the hearer's medium is otherwise quiet count: they keep the hearers from counting down, and
-/// nothing else does. No node can decode attempts that are refused because frames collided.
+/// Returns the attempts per second on a link that are refused because of exchanges hidden from its
+/// sender. Only attempts while the receiving station's medium is otherwise idle count: only they
+/// suspend its countdown. Attempts refused because frames collided are not decodable.
 pub(super) fn vain(m: &Model, r: &Refusal, f: &FixedPoint) -> f64 {
     let quiet = m.sets.silent(r.open) - m.sets.silent(r.clear);
     f.links[r.link].attempt_rates.1 * quiet.max(0.0)
 }
 
-/// Returns the expected frames of others that collide with the opening frame or with the data.
+/// Returns the expected frames of other links that collide with the opening frame or with the data.
 fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
     let Spans { slot, difs, sifs, .. } = m.network.spans;
     let interference = &m.interference[h];
@@ -93,7 +93,7 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
         }
         let (free, vain) = attempt_rates(m, rival, f, clear);
         let rate = free + vain;
-        // Of those not refused by hidden traffic, this many become exchanges.
+        // Share of those not refused by hidden traffic that become exchanges.
         let served =
             (other.service.data / (other.service.attempts - other.service.hidden)).min(1.0) * free
                 / rate.max(1e-9);
@@ -107,10 +107,10 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
         if trouble.overtaken {
             window += other.times.opening();
         }
-        // An idle relay passes a frame on a DIFS after its arrival. If that arrival
-        // keeps this link off the air too, the two can collide only in that pause.
+        // An idle relay forwards a frame a DIFS after its arrival. If that arrival also defers this
+        // link, the two can collide only in that pause.
         let at_once = at_once(other, f.links[h].rivals_follow[at]);
-        // Attempts that follow closer than that collide with the same frame.
+        // Attempts closer than that collide with the same frame.
         let again = 1.0 - 1.0 / other.service.attempts;
         let own = 1.0 - again * (1.0 - (apart(other) / window.max(1e-9)).min(1.0));
         let expected = rate * (at_once * window.min(difs) + (1.0 - at_once) * own * window);
@@ -118,7 +118,7 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
             *meets = expected;
             met += expected;
             mutual += expected;
-            // Either may begin first: closer than half of that.
+            // Either may start first: within half of the window.
             weighted += expected * 0.5 * window;
         } else {
             onset += expected * served;
@@ -147,9 +147,9 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
     collisions.window = if mutual > 0.0 { weighted / mutual } else { 0.0 };
 }
 
-/// Returns a rival's attempts per second while an attempt on a link finds everything idle.
-/// Its retries after a collision of the two do not count: they are in the chain. Attempts during traffic hidden from it
-/// are returned separately.
+/// Returns a rival's attempts per second while an attempt on a link finds the medium idle. Retries
+/// after a collision of the two do not count: the chain contains them. Attempts during traffic
+/// hidden from the rival are returned separately.
 fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, f64) {
     let other = &f.links[rival.link];
     let (free, vain) = other.attempt_rates;
@@ -163,15 +163,15 @@ fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, 
     (free * first * off / clear, vain * beside / clear)
 }
 
-/// Returns the expected frames of a bystander that collide with a link's data frame after a lost CTS.
-/// The CTS that should have silenced it was lost there: to an exchange that ends before the data frame does, or
-/// to a refused RTS.
+/// Returns the expected frames of a bystander that collide with a link's data frame after a lost
+/// CTS. The bystander lost the CTS to an exchange that ends before the data frame does, or to a
+/// refused RTS.
 fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> f64 {
     let near = m.sets.silent(bystander.near).max(1e-9);
     let times = &f.links[h].times;
     let Spans { slot, sifs, difs, eifs, second } = m.network.spans;
-    // Traffic beside the link destroys the CTS only while a frame of it is on the air there: of an
-    // exchange whose receiver alone is heard, CTS and ACK.
+    // Traffic beside the link destroys the CTS only while one of its frames is on the air there:
+    // CTS and ACK, if only the exchange's receiver is in range.
     let (mut taken, mut heard, mut long) = (0.0, 0.0, 0.0);
     for &(o, sender, receiver) in &bystander.others {
         let (link, t) = (&f.links[o], &f.links[o].times);
@@ -190,8 +190,8 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
     let on = (1.0 - m.sets.silent(bystander.quiet) / near).max(0.0);
     let on = if taken > 0.0 { on * heard / taken } else { 0.0 };
     let length = if heard > 0.0 { long / heard } else { 1.0 };
-    // The rest of the data frame when the RTS that destroyed the CTS ends, plus or minus half of the
-    // overlap.
+    // Rest of the data frame at the end of the RTS that destroyed the CTS, plus or minus half of
+    // the overlap.
     let spread = 0.5 * (times.cts + times.rts);
     let after = |late: f64| left_over(times.data - late, spread);
     let own = waits(bystander, follow, f);
@@ -201,7 +201,7 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
     };
     let drowned: f64 = bystander.answers.iter().chain(&bystander.drowners).map(drowns).sum();
     let mut late = on * own.beside(times.data - difs, length) + drowned * own.within(after(eifs));
-    // A response follows: an RTS comes first.
+    // A response is preceded by an RTS.
     let rts = times.rts + sifs;
     for answer in &bystander.answers {
         let link = &f.links[answer.0];
@@ -211,8 +211,8 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
         let mine = drowns(answer);
         late += on * tries.beside(times.data - rts, length);
         late += (drowned - mine) * tries.within(after(rts));
-        // The sender whose RTS was lost with the CTS retries, at a uniform time in its next window, which may be
-        // long by then.
+        // The sender of the RTS that destroyed the CTS retries at a uniform time in its next
+        // window, which may be long by then.
         let backoff = (2.0 * retry(link)).max(second * slot / link.collisions.idle_beside);
         let again = after(rts + link.times.refused - link.times.rts) / backoff;
         late += mine * again.min(1.0);
@@ -231,18 +231,17 @@ fn apart(link: &Link) -> f64 {
     retry(link) + link.times.refused
 }
 
-/// Timing of a sender's attempts.
-/// A sender with a frame attempts at a rate until it has attempted; one without a frame does not.
+/// Timing of a sender's attempts: a constant rate while it has a frame, until the first attempt.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tries {
-    /// Attempts per second, with or without a frame.
+    /// Attempts per second while it has a frame.
     rate: f64,
     /// Probability that it has a frame.
     has: f64,
 }
 
 impl Tries {
-    /// Returns a sender's attempts on a link: one after the other, a backoff apart, while it has a frame.
+    /// Returns a sender's attempts on a link: consecutive, a backoff apart, while it has a frame.
     fn of(link: &Link, rate: f64, room: f64) -> Self {
         let s = &link.service;
         let apart = s.backoff / s.attempts.max(1e-9) + link.times.refused;
@@ -255,7 +254,8 @@ impl Tries {
         self.has * (1.0 - libm::exp(-some))
     }
 
-    /// Returns that probability within the rest of `window` after an exchange of a length that ends at any time.
+    /// Returns that probability within the rest of `window` after an exchange of this length that
+    /// ends at any time.
     fn beside(self, window: f64, length: f64) -> f64 {
         let window = window.max(0.0);
         let rate = self.rate / self.has.max(1e-9);
@@ -268,7 +268,8 @@ impl Tries {
     }
 }
 
-/// Returns a bystander's own attempts: its waiting frames, since none arrives while the link is active.
+/// Returns a bystander's own attempts, for frames that already wait: none arrives while the link is
+/// active.
 fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> Tries {
     let mut all = Tries::default();
     for (&o, &follows) in bystander.own.iter().zip(follow) {
@@ -281,8 +282,8 @@ fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> Tries {
     all
 }
 
-/// Returns the share of a link's frames that are passed on at once after an exchange.
-/// The exchange kept the hidden stations silent too.
+/// Returns the share of a link's frames that are forwarded immediately after an exchange which also
+/// deferred the hidden stations.
 fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let link = &f.links[h];
     let on = link.open - link.clear;
@@ -297,8 +298,9 @@ fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }
 }
 
-/// Returns the probability that the previous frame blocks the receiver at a waiting frame's first attempt.
-/// That frame was passed on at once over a hop which the sender senses, and at once again over a hidden one.
+/// Returns the probability that the previous frame blocks the receiver at a waiting frame's first
+/// attempt: it was forwarded immediately over a hop that the sender senses, and again over a hidden
+/// one.
 fn chase(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let link = &f.links[h];
     let all: f64 = m.interference[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
@@ -311,13 +313,13 @@ fn chase(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
 }
 
-/// Returns the share of a link's attempts that follow their cause at once.
-/// `follows` is the share of its frames whose cause matters.
+/// Returns the share of a link's attempts that follow the arrival of their frame immediately.
+/// `follows` is the share of its frames to consider.
 fn at_once(link: &Link, follows: f64) -> f64 {
     follows * (1.0 - link.found) / link.service.attempts
 }
 
-/// Returns the mean rest of a window that is shortened or lengthened by up to `spread`.
+/// Returns the mean rest of a window that varies by up to `spread`.
 fn left_over(window: f64, spread: f64) -> f64 {
     if window > spread {
         return window;

@@ -9,30 +9,31 @@ use super::types::{LinkState, Load, MEET_AGAIN, NoState, NodeState, Outside, Ret
 use super::unknowns::FixedPoint;
 use crate::link::Access;
 
-/// Maximum number of rounds of the fixed point: whole or combined ones, and damped ones.
-/// Damped ones are many close to loads without a fixed point.
+/// Maximum number of rounds: full or combined, and damped. Loads near the limit of existence need
+/// many damped ones.
 const ROUNDS: usize = 250;
 const DAMPED_ROUNDS: usize = 4000;
 /// Change of a probability that is negligible.
 const SETTLED: f64 = 1e-5;
-/// Accuracy of the fitted shares of time, as a fraction of the previous round's change, within bounds.
+/// Accuracy of the fitted shares of time, as a fraction of the previous round's change, within
+/// bounds.
 const FITTING: f64 = 0.03;
 const FITTED: f64 = 1e-6;
 const ROUGH: f64 = 1e-3;
-/// Utilisation from which the iteration does not recover.
+/// Utilisation above which the iteration does not recover.
 const HOPELESS: f64 = 2.0;
-/// Ratio of a round's change to the previous one's above which it is a setback.
-/// Rounds are combined if probabilities change by less than `CALM`, and damped after `SETBACKS` setbacks.
+/// Ratio of a round's change to the previous one above which it is a setback. Rounds are combined
+/// if probabilities change by less than `CALM`, and damped after `SETBACKS` setbacks.
 const SLOWING: f64 = 0.8;
 const CALM: f64 = 0.1;
 const SETBACKS: u32 = 4;
 
-/// Rule by which a round's outcome becomes the input of the next one.
+/// Rule that maps a round's outcome to the next input.
 #[derive(Clone, Copy, Debug)]
 struct Relaxation {
-    /// Share of the outcome.
+    /// Weight of the outcome.
     part: f64,
-    /// True if it is combined with those of earlier rounds.
+    /// True if it is combined with earlier rounds.
     combined: bool,
 }
 
@@ -52,7 +53,7 @@ impl Relaxation {
 /// Writes the load of every stream, given the share of frames that each link drops.
 pub(super) type Spread<'a> = dyn FnMut(&dyn Fn(usize) -> f64, &mut [Load]) + 'a;
 
-/// Moves a value by a part of the distance; returns the whole distance.
+/// Moves a value by a fraction of the distance; returns the whole distance.
 fn mix(old: &mut f64, new: f64, part: f64) -> f64 {
     let moved = (new - *old).abs();
     *old += part * (new - *old);
@@ -76,9 +77,9 @@ impl Solver {
         Solver { model, anderson: Anderson::default() }
     }
 
-    /// Finds the fixed point. `loads` writes the load of every stream, given the frames that each link drops.
-    /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from the state
-    /// without collisions.
+    /// Finds the fixed point. `loads` writes the load of every stream, given the frames that each
+    /// link drops. Probabilities rise towards it from `from`, the fixed point of smaller loads, or
+    /// from the state without collisions.
     ///
     /// # Errors
     /// Beyond the boundary, not settled, or outside the model.
@@ -94,9 +95,8 @@ impl Solver {
             Err(outside @ NoState::Outside(_)) => return Err(outside),
             Err(failed) => failed,
         };
-        // Whole and combined rounds may leap past a fixed point that is close to the limit of existence,
-        // particularly from far away, or oscillate around it. Damped ones approach it slowly, or pass the
-        // place at which it would be.
+        // Full and combined rounds may overshoot a fixed point near its limit of existence,
+        // particularly from far away, or oscillate around it. Damped ones approach it slowly.
         let mut f = from.cloned().unwrap_or_else(|| FixedPoint::start(&self.model));
         match self.settle_by(&mut f, Acceleration::Never, loads) {
             Ok(()) => Ok(f),
@@ -127,7 +127,7 @@ impl Solver {
         };
         self.anderson.reset();
         for round in 0..rounds {
-            // Dropped frames are the only change of loads from round to round.
+            // Only drops change the loads from round to round.
             if round == 0 || self.model.network.settings.retries == Retries::Mac {
                 let links = &f.links;
                 loads(&|h| links[h].service.dropped, &mut f.streams);
@@ -140,7 +140,7 @@ impl Solver {
             let fine = (FITTING * moved).clamp(FITTED, ROUGH);
             let now = self.round(f, fine, relaxation).ok_or(NoState::Beyond)?;
             if now > SLOWING * moved {
-                // Earlier rounds are not valid here.
+                // The history is not valid after a restart.
                 self.anderson.reset();
                 setbacks += 1;
             }
@@ -154,7 +154,7 @@ impl Solver {
                 f.factor.copy_from_slice(&self.model.sets.factor);
                 return Ok(());
             }
-            // Attempts grow without bound.
+            // Attempts diverge.
             if f.links.iter().any(|l| l.used > HOPELESS) {
                 return Err(NoState::Beyond);
             }
@@ -170,14 +170,14 @@ impl Solver {
         let t = self.model.network.phy.timing();
         let window = f64::from(t.cw_max) * self.model.network.spans.slot;
         for (h, link) in f.links.iter().enumerate().filter(|l| l.1.arrivals > 0.0) {
-            // For senders that sense each other a slot decides.
+            // Senders that sense each other collide only within a slot.
             let meets = |r: &&Rival| r.trouble.mutual && r.trouble.overtakes;
             for rival in self.model.interference[h].rivals.iter().filter(meets) {
                 let other = &f.links[rival.link];
                 if other.arrivals <= 0.0 {
                     continue;
                 }
-                // Both draw from it: see `retry_chain`.
+                // Both draw from this window: see `retry_chain`.
                 let near = 0.5 * (link.times.data + other.times.data) / window;
                 let apart = (1.0 - near).max(0.0);
                 let again = 1.0 - apart * apart;
@@ -199,13 +199,13 @@ impl Solver {
     /// Runs one round, with shares of time to `fine`; returns the largest change of a probability.
     fn round(&mut self, f: &mut FixedPoint, fine: f64, relaxation: Relaxation) -> Option<f64> {
         let part = relaxation.part;
-        // After each exchange bystanders wait DIFS and lose the current slot.
+        // After each exchange other stations wait DIFS and lose the current slot.
         let tail = self.model.network.spans.difs;
         f.with.fill(0.0);
         f.bare.fill(0.0);
         f.begun.fill(0.0);
         for (link, &u) in f.links.iter().zip(&self.model.network.user) {
-            // With RTS the medium is occupied once the CTS is sent; without, by every attempt.
+            // With RTS the medium is occupied from the CTS on; without, by every attempt.
             let exchanges = link.arrivals * link.service.data;
             f.with[u as usize] += exchanges * (link.times.exchange + tail);
             f.bare[u as usize] += exchanges * link.times.exchange;
@@ -278,7 +278,7 @@ impl Solver {
             let (used, load) = self.busy(h, f);
             f.links[h].used = used;
             moved = moved.max(mix(&mut f.links[h].load, load, part));
-            // Nothing arrives while it transmits.
+            // No frame arrives while the node transmits.
             let siblings = self.model.interference[h].siblings.iter();
             let sends: f64 = siblings.map(|&o| f.links[o].arrivals * f.links[o].sending).sum();
             let load = f.links[h].load;
@@ -287,8 +287,8 @@ impl Solver {
         Some(moved)
     }
 
-    /// Returns the share of time in which a link's sender senses no other station.
-    /// Also returns the share in which its receiver does not either.
+    /// Returns the share of time in which a link's sender senses no other station, and the share in
+    /// which its receiver does not either.
     fn silence(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let interference = &self.model.interference[h];
         let sifs = self.model.network.spans.sifs;
@@ -306,8 +306,8 @@ impl Solver {
         (open, clear)
     }
 
-    /// Returns the share of time in which a link's sender finds the medium idle.
-    /// It is a share of the time without own transmissions.
+    /// Returns the share of time without own transmissions in which a link's sender finds the
+    /// medium idle.
     fn idle(&self, h: usize, f: &FixedPoint, tail: f64) -> Option<f64> {
         let interference = &self.model.interference[h];
         let (mut sends, mut counted) = (0.0, 0.0);
@@ -330,16 +330,17 @@ impl Solver {
         Some(still * libm::exp(-refusals / still) / rest)
     }
 
-    /// Returns that share while an exchange hidden from it is active.
+    /// Returns the idle share while an exchange hidden from the sender is active.
     fn beside(&self, h: usize, f: &FixedPoint) -> f64 {
         let interference = &self.model.interference[h];
         let on = 1.0 - self.model.sets.silent(interference.unhidden);
         if on > 1e-9 { (f.links[h].open - f.links[h].clear) / on } else { 1.0 }
     }
 
-    /// Returns Σ λ E\[S\] of a link's sender, and the share of time in which its queue is not empty.
-    /// The sum charges every frame a backoff. A frame that finds the queue empty and the medium idle is sent without a
-    /// backoff. For a frame that has just arrived over the air the medium is idle.
+    /// Returns Σ λ E\[S\] of a link's sender, and the share of time in which its queue is not
+    /// empty. The sum charges every frame a backoff. A frame that finds the queue empty and the
+    /// medium idle is sent without one; the medium is idle for a frame that has just arrived over
+    /// the air.
     fn busy(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let (mut all, mut spared) = (0.0, 0.0);
         for &o in &self.model.interference[h].siblings {
@@ -363,7 +364,7 @@ impl Solver {
         f.links[h].sending + f.links[h].service.backoff
     }
 
-    /// Computes the seconds of sending per packet, the DIFS after each attempt included.
+    /// Computes the transmission time per packet, including the DIFS after each attempt.
     fn send(&self, f: &mut FixedPoint) {
         for link in &mut f.links {
             let (s, times) = (&link.service, &link.times);

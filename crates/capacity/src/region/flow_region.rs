@@ -19,10 +19,10 @@ pub struct Mesh<'a, L> {
     pub phy: &'a Phy,
     /// With or without RTS/CTS.
     pub access: Access,
-    /// By node id, the nodes that it hears: it senses their frames, which spoil its receptions.
+    /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
     pub hears: &'a [L],
-    /// The links, at least all that flows cross.
-    /// `delivery` is the probability that an attempt at a data frame survives the channel, collisions apart.
+    /// The links, at least all that flows cross. `delivery` is the probability that an attempt at a
+    /// data frame survives the channel, without collisions.
     pub links: &'a [LinkSpec],
     /// The flows; reverse frames (TCP acknowledgments) take the same path back.
     pub flows: &'a [FlowSpec<'a>],
@@ -30,12 +30,12 @@ pub struct Mesh<'a, L> {
     pub settings: Settings,
 }
 
-/// Packets that a flow puts on a hop: the relation of a [`Stream`] to the rate of its flow.
+/// Packets of a flow on a hop: the relation of a [`Stream`] to the rate of its flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Share {
     flow: u32,
     hop: u32,
-    /// Hops between the packet's source and this one's end, for losses on the way.
+    /// Hops between the packet's source and the start of this one, for losses on the path.
     position: u32,
     psdu: u32,
     /// Frames per data packet of the flow.
@@ -48,7 +48,7 @@ struct Share {
 #[derive(Clone, Debug)]
 pub struct Region {
     pub(super) links: LinkRegion,
-    /// In the order of the flows, then along the path forward, then back; one stream each.
+    /// In the order of the flows, then along the path forward, then backward; one stream each.
     shares: Vec<Share>,
     /// Application bits of a packet, by flow.
     pub(super) bits: Vec<f64>,
@@ -93,7 +93,7 @@ impl Region {
     /// Returns the network's state if every flow delivers its rate, in bit/s of payload.
     ///
     /// # Errors
-    /// The reason for its absence.
+    /// The reason for which there is none.
     pub fn state(&mut self, rates: &[f64]) -> Result<State, NoState> {
         let (f, loss) = self.solve(None, rates)?;
         Ok(State { loss, ..self.links.report(&f) })
@@ -107,7 +107,7 @@ impl Region {
         Ok(self.decide(None, rates)?.is_some())
     }
 
-    /// Returns the fixed point of rates that are achievable; `from` is that of lower ones.
+    /// Returns the fixed point of achievable rates; `from` is that of lower ones.
     pub(super) fn decide(
         &mut self,
         from: Option<&FixedPoint>,
@@ -135,7 +135,7 @@ impl Region {
     }
 }
 
-/// Returns the loads that rates put on the links, and the loss of each flow on its path.
+/// Writes the loads that rates put on the links, and returns the loss of each flow on its path.
 /// Each hop drops a share `dropped` of its frames.
 fn spread(
     shares: &[Share],
@@ -164,7 +164,7 @@ fn spread(
     loss.iter_mut().zip(arrive).for_each(|(l, a)| *l = 1.0 - a);
 }
 
-/// The links in use, and for every hop of a flow's packets its load per rate and its predecessor.
+/// The links in use, and per hop of a flow's packets its share and its stream.
 type Hops = (Vec<LinkSpec>, Vec<Share>, Vec<Stream>);
 
 /// Returns the hops that flows use, in both directions if frames go both ways, and their users.

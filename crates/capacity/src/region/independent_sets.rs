@@ -1,48 +1,49 @@
-//! Links that are on the air at the same time (Rangwala 2008 §3.2): links that interfere never are, and
-//! links that do not are independent of each other while every link that interferes with both is
-//! off.
-//! One distribution has this property for every pair: each set of links that do not interfere has
-//! a weight that is a product over its links. Its factors are found from the shares of time. For
-//! the networks of the paper it is the paper's formula; where interferers of two links overlap
-//! among themselves, the formula is an approximation of it.
+//! Joint distribution of the links on the air (Rangwala 2008 §3.2).
+//!
+//! Links that interfere are never on the air together. Links that do not interfere are independent
+//! of each other while all common interferers are off. One distribution has this property for every
+//! pair: the weight of a set of links that do not interfere is a product over its links. Its
+//! factors are fitted to the shares of time. For the networks of the paper it equals the paper's
+//! formula, which is an approximation of it where interferers of two links overlap among
+//! themselves.
 //!
 //! The sets are not enumerated. The sum of weights over the sets within some links is a polynomial
-//! in the factors, Z(M) = Z(M − v) + f·Z(M − v and all that interfere with v), and the product of
-//! its parts if M is disconnected. All sums that are needed are written once as one
-//! list of such steps that share their common parts; an evaluation is a walk along that list.
+//! in the factors, Z(M) = Z(M − v) + f·Z(M − v and all that interfere with v), and the product over
+//! its parts if M is disconnected. All sums needed are stored as one list of such steps with common
+//! subexpressions; an evaluation is one pass over the list.
 
 use std::collections::BTreeMap;
 
-/// Maximum number of links: sets of them are bits of a word.
+/// Maximum number of links: sets are bits of a word.
 pub(super) const MAX_LINKS: usize = 128;
-/// Maximum number of steps of the list.
+/// Maximum number of steps in the list.
 pub(super) const MAX_STEPS: usize = 50_000;
 /// Maximum number of rounds of a fit.
 const ROUNDS: usize = 400;
 
-/// One step of the list, over earlier ones.
+/// One step of the list, in terms of earlier ones.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The empty set alone.
     One,
-    /// Without the link, and with it: the remaining links in either case.
+    /// Without the link, and with it: the remaining links in each case.
     Branch { link: u8, without: u32, with: u32 },
     /// Two parts that do not interfere.
     Product(u32, u32),
 }
 
-/// The distribution over all sets of links that can be on the air together.
+/// Joint distribution over all sets of links that can be on the air together.
 #[derive(Clone, Debug)]
 pub(super) struct IndependentSets {
-    /// By link, itself and all that interfere with it.
+    /// By link, itself and all links that interfere with it.
     near: Vec<u128>,
     steps: Vec<Step>,
     /// Value of each step.
     value: Vec<f64>,
     /// Step of the sum over the sets within some links.
     index: BTreeMap<u128, u32>,
-    /// Step of all sets; by link, step of those in which it and all that interfere with it are off.
-    /// These come first: a fit needs the steps up to `fitted`.
+    /// Step of all sets; by link, step of the sets without it and all that interfere with it. These
+    /// come first: a fit needs the steps up to `fitted`.
     all: u32,
     free: Vec<u32>,
     fitted: usize,
@@ -52,11 +53,11 @@ pub(super) struct IndependentSets {
     full: bool,
 }
 
-/// A set of links; [`IndependentSets::silent`] returns the probability that all are off.
+/// A set of links whose common off-probability [`IndependentSets::silent`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Silence(u32);
 
-/// More steps than [`MAX_STEPS`], or more links than [`MAX_LINKS`].
+/// Error: more than [`MAX_STEPS`] steps or [`MAX_LINKS`] links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooMany;
 
@@ -92,7 +93,7 @@ impl IndependentSets {
         (0..self.near.len()).fold(0, |m, l| m | 1 << l)
     }
 
-    /// Returns true if more was requested than the list holds: then its values are not valid.
+    /// Returns true if the requests exceeded the list's capacity, so that its values are invalid.
     pub fn full(&self) -> bool {
         self.full
     }
@@ -110,7 +111,7 @@ impl IndependentSets {
         }
         let part = self.part(within);
         let step = if part == within {
-            // Removing the link with the most interferers disconnects the rest soonest.
+            // Removing the link with the most interferers disconnects the rest earliest.
             let crowd = |&l: &usize| (self.near[l] & within).count_ones();
             let link = bits(within).max_by_key(crowd).unwrap_or(0);
             let without = self.write(within & !(1 << link));
@@ -125,7 +126,7 @@ impl IndependentSets {
         at
     }
 
-    /// Returns the links among some that interfere with the first of them, directly or through others.
+    /// Returns the connected component of the first link among these links.
     fn part(&self, within: u128) -> u128 {
         let mut part = within & within.wrapping_neg();
         let mut fresh = part;
@@ -137,15 +138,15 @@ impl IndependentSets {
         part
     }
 
-    /// Requests the probability that none of these links is on.
-    /// It is available from the next [`IndependentSets::evaluate`].
+    /// Requests the probability that none of these links is on, valid after the next
+    /// [`IndependentSets::evaluate`].
     pub fn silence_of(&mut self, links: u128) -> Silence {
         let at = self.write(self.everything() & !links);
         self.value.resize(self.steps.len(), 1.0);
         Silence(at)
     }
 
-    /// Returns the probability that none of the links of such a set is on.
+    /// Returns the probability that none of the set's links is on.
     pub fn silent(&self, of: Silence) -> f64 {
         self.value[of.0 as usize] / self.value[self.all as usize]
     }
@@ -169,8 +170,8 @@ impl IndependentSets {
         }
     }
 
-    /// Finds the distribution in which each link is on for its share of the time, to `fine` of it.
-    /// Returns false if there is none: the shares exceed every schedule.
+    /// Finds the distribution in which each link is on for its share of the time, with relative
+    /// accuracy `fine`. Returns false if there is none: the shares exceed every schedule.
     pub fn fit(&mut self, shares: &[f64], fine: f64) -> bool {
         let found = self.approach(shares, fine);
         if !found {
@@ -216,7 +217,7 @@ impl IndependentSets {
     }
 }
 
-/// Returns the positions of the bits that are set.
+/// Returns the indices of the set bits.
 pub(super) fn bits(mut set: u128) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         (set != 0).then(|| {
@@ -253,7 +254,7 @@ mod tests {
         assert!((1.0 - idle(&mut sets, 0b010) - b).abs() < 1e-5);
     }
 
-    /// The list of steps against all sets, one by one.
+    /// Compares the list of steps with an enumeration of all sets.
     #[test]
     fn sums_are_those_over_all_sets() {
         let mut state = 7u64;
@@ -288,7 +289,7 @@ mod tests {
         let mut sets = IndependentSets::new(3, |_, _| true).unwrap();
         assert!(sets.fit(&[0.3, 0.3, 0.3], FINE));
         assert!(!sets.fit(&[0.5, 0.3, 0.3], FINE));
-        // A fit after that starts again from the beginning.
+        // A fit after a failed one starts from the initial state.
         let mut ring =
             IndependentSets::new(5, |a, b| (a + 1) % 5 == b || (b + 1) % 5 == a).unwrap();
         assert!(ring.fit(&[0.3; 5], FINE));
@@ -297,11 +298,11 @@ mod tests {
 
     #[test]
     fn too_long_a_list_is_refused() {
-        // Without interference the list is as long as there are links, for any number of sets.
+        // Without interference the list is as long as the number of links.
         assert!(IndependentSets::new(128, |_, _| false).is_ok());
         assert!(IndependentSets::new(128, |_, _| true).is_ok());
         assert_eq!(IndependentSets::new(129, |_, _| true).err(), Some(TooMany));
-        // Without any order among the interferers it is not.
+        // Unstructured interference exceeds it.
         let mixed = |a: usize, b: usize| (a.min(b) * 7919 + a.max(b) * 104_729) % 101 < 8;
         assert_eq!(IndependentSets::new(128, mixed).err(), Some(TooMany));
     }

@@ -1,5 +1,5 @@
-//! Each link's view of the others: all properties of the graph that the fixed point needs,
-//! computed once.
+//! Interference relations of each link: all graph properties that the fixed point needs, computed
+//! once.
 
 use fairmesh_units::NodeId;
 
@@ -9,63 +9,63 @@ use super::pair::{self, Trouble};
 use super::types::RegionError;
 use crate::link::Access;
 
-/// Another link that may destroy this one's frames.
+/// Another link that may destroy this link's frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
     pub link: usize,
     pub trouble: Trouble,
-    /// Silence of all links that both this link's ends and the rival's sender sense.
+    /// Off-set of all links that both this link's ends and the rival's sender sense.
     pub open: Silence,
-    /// Silence of the links hidden from the rival's sender as well.
+    /// Off-set that adds the links hidden from the rival's sender.
     pub clear: Silence,
-    /// The position of this link among the rival's rivals.
+    /// Index of this link among the rival's rivals.
     pub back: Option<usize>,
 }
 
-/// Another link whose refused attempts are heard.
+/// Another link whose refused attempts are received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal {
     pub link: usize,
-    /// Silence of the links that the hearer and that link's sender sense.
+    /// Off-set of the links that the receiving station and that link's sender sense.
     pub open: Silence,
-    /// Silence of the links hidden from that sender as well.
+    /// Off-set that adds the links hidden from that sender.
     pub clear: Silence,
 }
 
-/// A node that a link's CTS should silence, and may not reach.
+/// A node that a link's CTS should defer, and may not reach.
 #[derive(Clone, Debug)]
 pub(super) struct Bystander {
-    /// Links that may be active beside it and destroy its CTS there.
-    /// The flags are true if the node hears the frames of the sender, and of the receiver.
+    /// Links that may be active beside it and destroy its CTS there. The flags are true if the node
+    /// is in range of the sender, and of the receiver.
     pub others: Vec<(usize, bool, bool)>,
-    /// Silence of the link's rivals, and of `others` as well.
+    /// Off-sets: of the link's rivals, and of `others` as well.
     pub near: Silence,
     pub quiet: Silence,
     /// The links on which the node sends.
     pub own: Vec<usize>,
-    /// The links on which it responds to senders that do not hear this link's receiver either.
-    /// Each has the silence of its rivals and of all links that such a sender senses.
+    /// Links on which the node responds to senders that are also out of range of this link's
+    /// receiver. Each has the off-set of its rivals and of all links that such a sender senses.
     pub answers: Vec<(usize, Silence)>,
-    /// The links to receivers that also hear this link's receiver, whose senders the node hears.
-    /// Their RTS, without success, destroys the CTS here as well. With the same silence.
+    /// Links to receivers in range of this link's receiver, from senders in range of the node.
+    /// Their failed RTS destroy the CTS, too. Each with the off-set as in `answers`.
     pub drowners: Vec<(usize, Silence)>,
 }
 
-/// Another link whose CTS a link hears, but not its RTS.
-/// While that RTS is on the air, the medium still seems idle.
+/// Another link of which only the CTS is received, not the RTS: during that RTS the medium still
+/// seems idle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unheard {
     pub link: usize,
-    /// Silence of all that interferes with that link.
-    /// The others are with the links that the sender senses, and with the hidden ones as well.
+    /// Off-sets: of all links that interfere with that link; these with the links that the sender
+    /// senses; these with the hidden ones as well.
     pub near: Silence,
     pub open: Silence,
     pub clear: Silence,
-    /// True if the sender senses it, not only the receiver.
+    /// True if the sender senses it; false if only the receiver does.
     pub seen: bool,
 }
 
-/// The surroundings of one link.
+/// Interference relations of one link.
 #[derive(Clone, Debug)]
 pub(super) struct Interference {
     /// Users of the air that its sender senses, and those that only its receiver senses.
@@ -73,31 +73,32 @@ pub(super) struct Interference {
     pub hidden: u128,
     pub idle: Silence,
     pub clear: Silence,
-    /// Silence of the hidden users.
+    /// Off-set of the hidden users.
     pub unhidden: Silence,
-    /// By user in `hidden`: silence of all that excludes that user; with all other hidden ones.
+    /// By user in `hidden`: off-set of all users that exclude it, and the same with all other
+    /// hidden ones.
     pub trains: Vec<(usize, Silence, Silence)>,
-    /// The links of these users, one user's after the other's.
+    /// The links of these users, grouped by user.
     pub members: Vec<usize>,
     pub rivals: Vec<Rival>,
     pub unheard: Vec<Unheard>,
-    /// Refused attempts that its sender hears, and those that only its receiver hears.
+    /// Refused attempts that its sender receives, and those that only its receiver does.
     pub heard_by_sender: Vec<Refusal>,
     pub heard_by_receiver: Vec<Refusal>,
     pub bystanders: Vec<Bystander>,
-    /// Indices of the streams over it.
-    /// If a stream follows another, with the silence of the view and of the hidden links that the other's hop silences.
+    /// Indices of the streams over it. With the off-set of the sensed links and of the hidden links
+    /// that the previous hop defers, if the stream follows another.
     pub streams: Vec<(usize, Option<Silence>)>,
-    /// Streams over hidden links; true if their frames came over this link before.
+    /// Streams over hidden links; true if their frames crossed this link before.
     pub beyond: Vec<(usize, bool)>,
-    /// Streams over it whose frames next cross a link that the sender senses, and then a hidden one.
-    /// Each entry is the stream and those two links.
+    /// Streams over it whose frames next cross a link that the sender senses, and then a hidden
+    /// one: the stream and these two links.
     pub chased: Vec<(usize, usize, usize)>,
     /// Links of the same sender, this one included.
     pub siblings: Vec<usize>,
 }
 
-/// A network, each link's view of the others, and the joint distribution of activity.
+/// A network, the interference relations of each link, and the joint distribution of activity.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub network: Network,
@@ -108,7 +109,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Finds the surroundings of every link.
+    /// Finds the interference relations of every link.
     pub fn new(network: Network) -> Result<Self, RegionError> {
         let mut sets = network.independent_sets()?;
         let interference = Survey { network: &network, sets: &mut sets }.links();
@@ -120,7 +121,7 @@ impl Model {
     }
 }
 
-/// The search for it, which records every silence that will be needed.
+/// Construction state; records each off-set that will be needed.
 struct Survey<'a> {
     network: &'a Network,
     sets: &'a mut IndependentSets,
@@ -230,7 +231,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the links that silence an end of a link although that end does not hear their RTS.
+    /// Returns the links that defer an end of a link although that end does not receive their RTS.
     fn unheard(&mut self, e: usize, view: u128, hidden: u128) -> Vec<Unheard> {
         if self.network.access == Access::Basic {
             return Vec::new();
@@ -257,7 +258,7 @@ impl Survey<'_> {
         out
     }
 
-    /// Returns the nodes that hear a link's receiver and not its sender.
+    /// Returns the nodes in range of a link's receiver but not of its sender.
     fn bystanders(&mut self, e: usize, view: &[u128]) -> Vec<Bystander> {
         if self.network.access == Access::Basic {
             return Vec::new();
@@ -303,7 +304,7 @@ impl Survey<'_> {
         out
     }
 
-    /// Returns the streams that chase a link's sender: see [`Interference::chased`].
+    /// Returns the streams described at [`Interference::chased`].
     fn chased(&self, e: usize, view: u128, hidden: u128) -> Vec<(usize, usize, usize)> {
         let within = |set: u128, stream: usize| {
             set >> self.network.user[self.network.streams[stream].link] & 1 == 1
@@ -327,7 +328,7 @@ impl Survey<'_> {
         out
     }
 
-    /// Returns true if a stream's frames crossed a link before.
+    /// Returns true if a stream's frames have crossed a link before.
     fn passed(&self, stream: usize, link: usize) -> bool {
         let mut at = self.network.streams[stream].after;
         while let Some(s) = at {

@@ -1,4 +1,4 @@
-//! The decision procedure on links with loads, without flows: the queries available to a node that knows its
+//! Achievability of loads on links, without flows: the queries available to a node that knows its
 //! neighbourhood (Rangwala 2008 §3.2, "Estimating available bandwidth").
 
 use fairmesh_units::NodeId;
@@ -12,7 +12,7 @@ use super::types::{LinkMesh, Load, NoState, RegionError, Settings, State, Stream
 use super::unknowns::FixedPoint;
 use crate::graph::Hop;
 
-/// Maps rates beyond the boundary to a known result: not achievable.
+/// Maps rates beyond the boundary to `None`: not achievable.
 pub(super) fn settled<T>(found: Result<T, NoState>) -> Result<Option<T>, NoState> {
     match found {
         Ok(f) => Ok(Some(f)),
@@ -21,8 +21,8 @@ pub(super) fn settled<T>(found: Result<T, NoState>) -> Result<Option<T>, NoState
     }
 }
 
-/// A network of links, prepared for queries with many loads.
-/// Everything that depends on the graph only is computed once, here.
+/// A network of links, prepared for queries with many loads. Graph properties are computed once,
+/// here.
 #[derive(Clone, Debug)]
 pub struct LinkRegion {
     solver: Solver,
@@ -55,23 +55,22 @@ impl LinkRegion {
     /// Returns the network's state under these loads, one per stream. `loss` is empty.
     ///
     /// # Errors
-    /// The reason for its absence.
+    /// The reason for which there is none.
     pub fn state(&mut self, loads: &[Load]) -> Result<State, NoState> {
         let f = self.solver.solve(None, &mut |_, to| to.copy_from_slice(loads))?;
         Ok(self.solver.report(&f))
     }
 
-    /// Returns the largest Σ λ E\[S\] of a node.
-    /// It equals that of [`LinkRegion::state`], to the solver's tolerance, but starts from the last result: for
-    /// successive queries with similar loads.
+    /// Returns the largest Σ λ E\[S\] of a node. Equals that of [`LinkRegion::state`] to the
+    /// solver's tolerance, but starts from the last result: for sequences of similar loads.
     ///
     /// # Errors
-    /// The reason for its absence.
+    /// The reason for which there is none.
     pub fn busiest(&mut self, loads: &[Load]) -> Result<f64, NoState> {
         let mut given = |_: &dyn Fn(usize) -> f64, to: &mut [Load]| to.copy_from_slice(loads);
         let warm = self.last.take();
         let warm = warm.and_then(|mut f| self.solver.settle(&mut f, &mut given).ok().map(|()| f));
-        // From elsewhere the iteration may pass loads that cannot be carried.
+        // From another start the iteration may pass loads beyond the boundary.
         let f = match warm {
             Some(f) => f,
             None => self.solver.solve(None, &mut given)?,
@@ -99,10 +98,9 @@ impl LinkRegion {
         Ok(settled(found)?.filter(|f| Solver::stable(f, utilisation)))
     }
 
-    /// Returns the airtime of all frames if no two links are ever active at once, seconds per second.
-    /// It is Σ of their backoffs and exchanges without collisions. At most 1 can be carried if the links share one
-    /// channel.
-    /// It is valid for any hearing relation: a fallback if the model has no result.
+    /// Returns the airtime of all frames if no two links are ever active together, seconds per
+    /// second: Σ of their backoffs and exchanges without collisions. At most 1 can be carried on
+    /// one channel. Valid for any range relation: a fallback if the model has no result.
     pub fn airtime(&self, loads: &[Load]) -> f64 {
         let network = &self.solver.model.network;
         let of = |(stream, load): (&Stream, &Load)| {
@@ -115,10 +113,10 @@ impl LinkRegion {
         network.streams.iter().zip(loads).map(of).sum()
     }
 
-    /// Returns the largest δ in `range` with `base` + δ · `step` frames/s achievable.
-    /// Found by bisection to `accuracy` in the unit of δ: WCPCap's query (Rangwala 2008 Fig 4). No step may be
-    /// negative.
-    /// Loads below zero count as zero; the result is the range's lower end if nothing in it is achievable.
+    /// Returns the largest δ in `range` with `base` + δ · `step` frames/s achievable, by bisection
+    /// to `accuracy` in the unit of δ: WCPCap's query (Rangwala 2008 Fig 4). Steps must not be
+    /// negative. Loads below zero count as zero; the result is the lower end of the range if no δ
+    /// in it is achievable.
     ///
     /// # Errors
     /// If the state of queried loads is unknown.

@@ -1,4 +1,4 @@
-//! The network of a region, checked once: everything that does not change between queries.
+//! The checked network of a region: all that is constant between queries.
 
 use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
@@ -12,7 +12,7 @@ use crate::fair::{FairError, LinkSpec};
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// Links in use and the hearing relation.
+/// Links in use and the range relation.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub phy: Phy,
@@ -21,7 +21,7 @@ pub(super) struct Network {
     pub links: Vec<LinkSpec>,
     pub streams: Vec<Stream>,
     pub contention: Contention,
-    /// By link, the user of the air to which it belongs: with RTS/CTS both directions of a link are one.
+    /// By link, its user of the air: with RTS/CTS both directions of a link are one user.
     pub user: Vec<u32>,
     /// The links of each user.
     pub members: Vec<Vec<usize>>,
@@ -91,8 +91,8 @@ fn members(user: &[u32], of: usize) -> Vec<usize> {
     (0..user.len()).filter(|&h| user[h] as usize == of).collect()
 }
 
-/// Returns the users of the air.
-/// With RTS/CTS the two directions of a link silence the same nodes, so they are one user.
+/// Returns the users of the air. With RTS/CTS the two directions of a link defer the same nodes, so
+/// they are one user.
 fn users(links: &[LinkSpec], access: Access) -> Vec<u32> {
     let mut keys: Vec<(NodeId, NodeId)> = Vec::new();
     let key = |l: &LinkSpec| match access {

@@ -4,21 +4,21 @@ use crate::domain::Contention;
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// Mutual visibility of two links that may interfere. T and R are their transmitters and receivers.
+/// Mutual visibility of two links that may interfere, by their transmitters T and receivers R.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairClass {
-    /// The transmitters hear each other (or are one).
+    /// The transmitters are in range of each other, or equal.
     Coordinated,
-    /// They do not, but each hears the other's receiver.
+    /// The transmitters are not, but each is in range of the other's receiver.
     NearHidden,
-    /// One transmitter hears the other's receiver, but not vice versa.
+    /// One transmitter is in range of the other's receiver, but not vice versa.
     Asymmetric {
-        /// True if the first link's transmitter is the one that does not hear the other link.
+        /// True if the first link's transmitter is the one out of range of the other link.
         first_unaware: bool,
     },
-    /// Only the receivers hear each other.
+    /// Only the receivers are in range of each other.
     FarHidden,
-    /// No node of one link hears a node of the other.
+    /// No node of one link is in range of a node of the other.
     Independent,
 }
 
@@ -41,9 +41,9 @@ impl PairClass {
     }
 }
 
-/// Returns true if two links never carry exchanges at once.
-/// With RTS/CTS both ends silence every node that hears them; without, only senders do, and senders that do not hear
-/// each other overlap and collide.
+/// Returns true if two links never carry exchanges together. With RTS/CTS both ends defer every
+/// node in range; without, only senders do, and senders out of range of each other overlap and
+/// collide.
 pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> bool {
     let senders = c.hears(one.from, other.from);
     match access {
@@ -57,21 +57,23 @@ pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> b
 pub(super) struct Trouble {
     /// True if the first's sender detects an exchange on the second: its medium is busy.
     pub seen: bool,
-    /// True if only the first's receiver detects it: the sender attempts, and fails.
+    /// True if only the first's receiver detects it: attempts of the sender fail.
     pub hidden: bool,
     /// True if both senders may begin in the same slot, and the first's frame is lost.
     pub same_slot: bool,
     /// True if the second's sender may begin during the first's opening frame and destroy it.
     /// The opening frame is the RTS, or data without RTS.
     pub overtakes: bool,
-    /// True if the second may be in its RTS, which the first's sender does not detect until the CTS.
+    /// True if the second may be in its RTS, which the first's sender does not detect until the
+    /// CTS.
     pub overtaken: bool,
-    /// True if the second's sender may begin at the moment of the CTS that should silence it.
-    /// Then it destroys the data frame.
+    /// True if the second's sender may start at the moment of the CTS that should defer it, and
+    /// destroy the data frame.
     pub misses_cts: bool,
-    /// True if the second's CTS, which only the first's receiver hears, may begin during the first's RTS.
+    /// True if the second's CTS, which reaches only the first's receiver, may start during the
+    /// first's RTS.
     pub cts: bool,
-    /// True if the frame that destroys the first's opening frame is lost too, so that both retry.
+    /// True if the frame that destroys the first's opening frame is lost, too, so that both retry.
     pub mutual: bool,
     /// True if, without RTS, the second's ACK may destroy the first's data frame.
     pub acks: bool,
@@ -94,7 +96,7 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
     let sender_hears_receiver = c.hears(one.from, other.to);
     let receiver_hears_sender = c.hears(one.to, other.from);
     let receiver_hears_receiver = c.hears(one.to, other.to);
-    // A sender's own other links are in its own queue, so they are never unexpected.
+    // Other links of the same sender share its queue, so they never collide.
     if one.from == other.from {
         return Trouble { seen: true, ..Trouble::default() };
     }
@@ -112,10 +114,12 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
             t.cts = t.hidden && !receiver_hears_sender;
         }
         Access::Basic => {
-            // The Duration field of a data frame covers its ACK, so hearing the sender is enough.
+            // The Duration field of a data frame covers its ACK: being in range of the sender
+            // suffices.
             t.seen = sender_hears_sender || one.from == other.to;
             t.overtakes = hears_frames;
-            // If both destroy each other, no exchange is active during the other: their frames collide.
+            // If both destroy each other, no exchange is active during the other: their frames
+            // collide.
             t.hidden = hears_frames && !t.seen && !t.mutual;
             t.overtaken = hears_frames && !t.hidden;
             t.acks = !t.seen && receiver_hears_receiver && !receiver_hears_sender;
@@ -157,7 +161,7 @@ mod tests {
     fn what_the_middle_of_the_stack_suffers() {
         let c = stack();
         let of = |one, other| trouble(&c, Access::RtsCts, one, other);
-        // 4 does not hear the outer flows, 5 does.
+        // 4 is out of range of the outer flows, 5 is in range.
         for other in [hop(1, 2), hop(2, 3), hop(3, 2), hop(8, 9)] {
             let t = of(hop(4, 5), other);
             assert!(t.hidden && !t.seen, "{other:?}");

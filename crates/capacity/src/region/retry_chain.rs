@@ -1,6 +1,6 @@
-//! One packet at the head of a queue: an absorbing Markov chain over its attempts
-//! (Rangwala 2008 §3.2). Its states store the reason of the last attempt's failure, since the next one
-//! follows within about the time that the reason lasts.
+//! One packet at the head of a queue: an absorbing Markov chain over its attempts (Rangwala 2008
+//! §3.2). Its states store the cause of the last failure, since the next attempt follows within
+//! about the duration of that cause.
 
 use fairmesh_phy::{Phy, PhyTiming};
 
@@ -12,7 +12,7 @@ use crate::link::Access;
 pub(super) struct Collisions {
     /// Probability that an exchange hidden from the sender occupies the receiver, at a random time.
     pub hidden: f64,
-    /// Probability that such an exchange begins during the opening frame and continues.
+    /// Probability that such an exchange starts during the opening frame and continues.
     pub onset: f64,
     /// Mean time for which such an exchange, or a train of them, occupies the receiver, s.
     pub span: f64,
@@ -20,17 +20,18 @@ pub(super) struct Collisions {
     pub met: f64,
     /// Distance of the starts of two opening frames below which they collide, s.
     pub window: f64,
-    /// Exchanges that the sender detects, which free the receiver too, per idle second.
+    /// Exchanges per idle second that the sender detects and that also free the receiver.
     pub resets: f64,
-    /// Probability that the packet was waiting when the sender's last exchange ended.
-    /// Then the receiver was free a backoff ago.
+    /// Probability that the packet was waiting when the sender's last exchange ended: the receiver
+    /// was free a backoff ago.
     pub waiting: f64,
-    /// Probability that it is passed on at once, a DIFS after an exchange that kept the receiver free.
+    /// Probability that it is forwarded immediately, a DIFS after an exchange that kept the
+    /// receiver free.
     pub relayed: f64,
-    /// The share of `hidden` that is due to frames which passed this hop before.
-    /// While the sender attempts without success, no more of them come.
+    /// The share of `hidden` due to frames that crossed this hop before. No further ones arrive
+    /// while the sender's attempts fail.
     pub caused: f64,
-    /// Probability that it is passed on at once: then frames that passed this hop before are gone.
+    /// Probability that it is forwarded immediately: frames that crossed this hop before are gone.
     pub at_once: f64,
     /// Probability that the previous frame blocks the receiver at a first attempt.
     pub chased: f64,
@@ -38,8 +39,9 @@ pub(super) struct Collisions {
     pub struck: f64,
     /// Probability that the channel destroys the data frame.
     pub faded: f64,
-    /// Share of time in which the sender finds the medium idle; `idle_beside` is that during a hidden exchange.
-    /// The stations that exclude the hidden exchange may keep the sender's neighbours silent too.
+    /// Share of time in which the sender finds the medium idle. `idle_beside` is that during a
+    /// hidden exchange: stations that exclude the hidden exchange may also defer the sender's
+    /// neighbours.
     pub idle: f64,
     /// See `idle`.
     pub idle_beside: f64,
@@ -66,16 +68,17 @@ pub(super) struct Service {
     pub dropped: f64,
 }
 
-/// Minimum probability of success of an attempt; below it, a link is dead.
+/// Minimum probability of success of an attempt; a link below it is dead.
 const LEAST: f64 = 1.0 / 4000.0;
 
-/// Reason of the last attempt's failure: no lasting reason (or no attempt before).
-/// The others are a hidden exchange, and another sender that retries too.
+/// Causes of the last attempt's failure. `PLAIN`: no lasting cause, or no attempt before; the
+/// others: a hidden exchange, and another sender that also retries.
 const PLAIN: usize = 0;
 const HIDDEN: usize = 1;
 const MET: usize = 2;
 
-/// Packets with these counts of lost RTS in a row and lost data frames, by the last reason of failure.
+/// Packets with these counts of consecutive lost RTS and lost data frames, by cause of the last
+/// failure.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     short: u32,
@@ -83,11 +86,11 @@ struct Tally {
     mass: [f64; 3],
 }
 
-/// Outcome of one attempt, by the reason of the previous failure.
+/// Outcome of one attempt, by the cause of the previous failure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Attempt {
-    /// Probabilities of failure; the rest succeeds.
-    /// Causes are a hidden exchange, another sender's frame, a collision after the CTS, or the channel.
+    /// Probabilities of failure by cause: a hidden exchange, another sender's frame, a collision
+    /// after the CTS, the channel. The rest succeeds.
     hidden: f64,
     met: f64,
     struck: f64,
@@ -96,7 +99,7 @@ struct Attempt {
     backoff: f64,
 }
 
-/// The chain of one link: everything that does not change from attempt to attempt.
+/// The chain of one link: all that is constant over the attempts.
 struct Chain<'a> {
     collisions: &'a Collisions,
     slot: f64,
@@ -104,7 +107,7 @@ struct Chain<'a> {
     basic: bool,
 }
 
-/// Maximum number of attempts, by the product of both limits, followed one by one if they are all alike.
+/// Product of both limits up to which identical attempts are followed one by one.
 const WALKED: u32 = 64;
 
 /// Follows a packet to its end; returns its means.
@@ -124,8 +127,9 @@ pub(super) fn service(
 }
 
 impl Chain<'_> {
-    /// Follows a packet that is dropped after these numbers of lost RTS in a row, or lost data frames.
-    /// Limits whose product is above `walked` are not followed to their end attempt by attempt.
+    /// Follows a packet that is dropped after these numbers of consecutive lost RTS, or of lost
+    /// data frames. Limits with a product above `walked` use the closed form once attempts are
+    /// identical.
     fn limited(&self, t: &PhyTiming, limits: (u32, u32), walked: u32) -> Service {
         let mut out = Service::default();
         let mut cw = t.cw_min;
@@ -153,15 +157,16 @@ impl Chain<'_> {
         }
     }
 
-    /// Follows packets to their end if every attempt is like the one before.
-    /// The attempts at one count of lost data frames are a geometric series, truncated by the limit of lost RTS.
+    /// Follows packets to their end if all attempts are identical. The attempts at one count of
+    /// lost data frames are a geometric series, truncated by the limit of lost RTS.
     fn alike(&self, step: &[Attempt; 3], at: &[Tally], out: &mut Service, limits: (u32, u32)) {
         let (most_short, most_long) = limits;
         let (opening, data) = matrices(step);
         let (again, levels) =
             if self.basic { (sum(&opening, &data), 1) } else { (opening, most_long) };
         let whole = series(&again, most_short);
-        // Packets that reach this count of lost data frames from the one below, no RTS lost yet.
+        // Packets that reach this count of lost data frames from the one below, without a lost RTS
+        // yet.
         let mut fresh = [0.0; 3];
         for long in 0..levels {
             let mut tried = apply(&whole.0, &fresh);
@@ -178,7 +183,7 @@ impl Chain<'_> {
         out.dropped += fresh.iter().sum::<f64>();
     }
 
-    /// Follows a packet that is never dropped: then only the last failure matters.
+    /// Follows a packet that is never dropped: only the last failure matters.
     fn endless(&self, t: &PhyTiming) -> Service {
         let mut out = Service::default();
         let mut cw = t.cw_min;
@@ -188,7 +193,7 @@ impl Chain<'_> {
         loop {
             let next = t.next_cw(cw);
             if next == cw {
-                // From here every attempt is like the one before: a geometric series.
+                // From here on attempts are identical: a geometric series.
                 self.count(&step, &settle(&step, mass), &mut out);
                 return out;
             }
@@ -205,8 +210,8 @@ impl Chain<'_> {
         self.collisions.hidden / (self.collisions.span * (1.0 - self.collisions.hidden).max(1e-3))
     }
 
-    /// Returns the outcome if a hidden exchange is active with probability `on`.
-    /// Another sender's frame is met with probability `met`.
+    /// Returns the outcome if a hidden exchange is active with probability `on` and another
+    /// sender's frame collides with probability `met`.
     fn outcome(&self, on: f64, met: f64, backoff: f64) -> Attempt {
         let o = self.collisions;
         let onset = (1.0 - on) * (1.0 - met) * o.onset;
@@ -239,14 +244,14 @@ impl Chain<'_> {
         let plain = counted / o.idle;
         match why {
             HIDDEN => {
-                // An exchange that is met at a random time has half of its length left.
+                // An exchange encountered at a random time has half of its length left.
                 let rest = 0.5 * o.span;
                 let beside = rest * (1.0 - libm::exp(-plain / rest));
                 let backoff = plain - beside * (1.0 - o.idle / o.idle_beside);
                 let gap = o.after + backoff;
                 let (begin, end) = (self.begin(), 1.0 / rest);
                 let memory = libm::exp(-(end + begin + o.resets) * gap);
-                // The next train has not begun by then.
+                // The next train has not started by then.
                 let soon = begin / (begin + end) / o.hidden.max(1e-12);
                 let dip = (1.0 - soon).max(0.0) * libm::exp(-gap / o.span);
                 let left = o.hidden * (1.0 - o.caused) * (1.0 - dip);
@@ -273,7 +278,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Moves on the packets whose attempt failed, or drops them.
+    /// Advances the packets whose attempt failed, or drops them.
     fn fail(
         &self,
         step: &[Attempt; 3],
@@ -305,7 +310,7 @@ impl Chain<'_> {
     }
 }
 
-/// Returns the packets whose opening frame failed, and whose data frame failed, by reason.
+/// Returns the packets with a failed opening frame, and those with a failed data frame, by cause.
 fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
     let (mut opening, mut data) = ([0.0; 3], [0.0; 3]);
     for (s, m) in step.iter().zip(mass) {
@@ -317,7 +322,7 @@ fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
     (opening, data)
 }
 
-/// Transitions from the reason of the previous failure (columns) to that of this one (rows).
+/// Transitions from the cause of the previous failure (columns) to that of this one (rows).
 type Matrix = [[f64; 3]; 3];
 
 /// Returns [`failed`] as two matrices.
@@ -363,7 +368,7 @@ fn series(a: &Matrix, n: u32) -> (Matrix, Matrix) {
     (terms, power)
 }
 
-/// Returns the total attempts by the previous reason, if all are alike: (I − P)ᵀ x = mass.
+/// Returns the total attempts by previous cause, if all are identical: (I − P)ᵀ x = mass.
 fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
     let mut a = [[0.0; 4]; 3];
     for i in 0..3 {
@@ -376,7 +381,7 @@ fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
         a[i][i] += 1.0;
         a[i][3] = mass[i];
     }
-    // Columns sum to the probability of success, which is above zero: no pivoting is needed.
+    // Columns sum to less than one: no pivoting is needed.
     for i in 0..3 {
         for j in i + 1..3 {
             let factor = a[j][i] / a[i][i];
@@ -392,7 +397,7 @@ fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
     x
 }
 
-/// Returns the limits of lost RTS (or of data frames sent without) and of data frames after RTS/CTS.
+/// Returns the limits of lost RTS (or data frames without RTS) and of data frames after RTS/CTS.
 fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
     match retries {
         Retries::Unlimited => None,
@@ -428,7 +433,7 @@ mod tests {
         [s.attempts, s.hidden, s.met, s.data, s.backoff, s.dropped]
     }
 
-    /// The closed form against the attempts one by one.
+    /// Compares the closed form with the attempts one by one.
     #[test]
     fn series_of_attempts_are_what_they_sum_up() {
         for limits in [(1, 1), (2, 9), (7, 4), (9, 7), (30, 1), (1, 30), (12, 20)] {

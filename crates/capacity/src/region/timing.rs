@@ -6,7 +6,7 @@ use fairmesh_units::Span;
 use crate::fair::LinkSpec;
 use crate::link::Access;
 
-/// The PHY's spans that every round needs, s.
+/// PHY durations that every round needs, s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spans {
     pub slot: f64,
@@ -44,10 +44,10 @@ pub(super) struct Times {
     pub refused: f64,
     /// Cost of a lost data frame to its sender, DIFS included.
     pub lost: f64,
-    /// Time for which a refused attempt keeps the stations that heard it from counting down.
+    /// Time for which a refused attempt suspends the countdown of stations that receive it.
     pub refused_seen: f64,
-    /// Time for which it keeps a node that heard it from responding to others.
-    /// The next frame's preamble has to end after the NAV was reset.
+    /// Time for which it keeps a receiving station from responding to others: the next frame's
+    /// preamble must end after the NAV reset.
     pub refused_held: f64,
 }
 
@@ -85,7 +85,7 @@ impl Times {
         }
     }
 
-    /// Returns the duration of the frame with which an attempt begins.
+    /// Returns the duration of an attempt's first frame.
     pub fn opening(&self) -> f64 {
         if self.rts > 0.0 { self.rts } else { self.data }
     }

@@ -14,11 +14,12 @@ use crate::link::Access;
 /// Number of attempts at a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Retries {
-    /// Until it arrives, as in the region of the paper (Rangwala 2008 §4.3).
-    /// Nothing is lost, and the boundary is where queues grow without end.
+    /// Until it arrives, as in the paper (Rangwala 2008 §4.3). No frame is lost, and the boundary
+    /// is where queues grow without limit.
     #[default]
     Unlimited,
-    /// Up to the MAC's limits: packets are dropped, so queues last longer and less arrives.
+    /// Up to the MAC's limits: packets are dropped, so queues stay stable longer and fewer packets
+    /// arrive.
     Mac,
 }
 
@@ -39,17 +40,17 @@ impl Default for Settings {
     }
 }
 
-/// Links in use, the hearing relation, and the frames that cross the links.
+/// Links in use, the range relation, and the frames that cross the links.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkMesh<'a, L> {
     /// The physical layer of all nodes: its MAC constants are the model's.
     pub phy: &'a Phy,
     /// With or without RTS/CTS.
     pub access: Access,
-    /// By node id, the nodes that it hears: it senses their frames, which spoil its receptions.
+    /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
     pub hears: &'a [L],
-    /// The links in use, one direction each.
-    /// `delivery` is the probability that an attempt at a data frame survives the channel, collisions apart.
+    /// The links in use, one direction each. `delivery` is the probability that an attempt at a
+    /// data frame survives the channel, without collisions.
     pub links: &'a [LinkSpec],
     /// Frames that cross them: at least one stream for each link with a load.
     pub streams: &'a [Stream],
@@ -62,8 +63,8 @@ pub struct LinkMesh<'a, L> {
 pub struct Stream {
     /// The index of the link.
     pub link: usize,
-    /// The stream (an earlier one) whose received frames are sent here.
-    /// It is the hop before, or for acknowledgments the data's last hop. `None` if it is not known, or at a source.
+    /// Index of the earlier stream whose received frames are sent here: the previous hop, or for
+    /// acknowledgments the data's last hop. `None` if unknown, or at a source.
     pub after: Option<usize>,
 }
 
@@ -76,12 +77,12 @@ pub struct Load {
     pub psdu: u32,
 }
 
-/// A link under some rates.
+/// A link under the given rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkState {
     /// Frames that arrive at its queue, 1/s.
     pub arrivals: f64,
-    /// Share of the attempts that get no CTS, or that collide without RTS/CTS.
+    /// Share of attempts that get no CTS, or that collide without RTS/CTS.
     pub refused: f64,
     /// Probability that a data frame is lost although its receiver was ready.
     pub lost: f64,
@@ -93,7 +94,7 @@ pub struct LinkState {
     pub dropped: f64,
 }
 
-/// A sending node under some rates.
+/// A sending node under the given rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NodeState {
     /// The node.
@@ -104,7 +105,7 @@ pub struct NodeState {
     pub utilisation: f64,
 }
 
-/// The network under some rates.
+/// The network under the given rates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
     /// By link, in the order of [`super::Region::hops`].
@@ -122,20 +123,19 @@ impl State {
     }
 }
 
-/// Reason for the absence of a state under some rates.
+/// Reason for the absence of a state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum NoState {
-    /// They are beyond the boundary.
-    /// No schedule carries the frames, or attempts grow until a queue would be needed for more than twice the available
-    /// time.
+    /// The rates are beyond the boundary. No schedule carries the frames, or attempts grow until a
+    /// queue would need more than twice the available time.
     Beyond,
-    /// The equations neither converge nor diverge: the state of these rates is unknown.
+    /// The equations neither converge nor diverge: the state is unknown.
     NotSettled {
         /// Number of rounds that were run.
         rounds: usize,
-        /// The largest change of a probability in the last one.
+        /// Largest change of a probability in the last round.
         moved: f64,
-        /// The largest Σ λ E\[S\] at that point.
+        /// Largest Σ λ E\[S\] in the last round.
         utilisation: f64,
     },
     /// An assumption of the model does not hold on this network.
@@ -146,14 +146,14 @@ pub enum NoState {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outside {
     /// Without RTS/CTS: frames of two mutually hidden senders are too long for the largest window.
-    /// Once they have collided, they collide again and again. Then both queues fill together, and processes that the
-    /// model treats as independent are one process.
+    /// Once they have collided, they collide repeatedly, both queues fill together, and processes
+    /// that the model treats as independent are not.
     LongFrames {
         /// One of the two links.
         one: Hop,
         /// The other.
         other: Hop,
-        /// Probability that they collide again from the largest window.
+        /// Probability that they collide again with the largest window.
         again: f64,
     },
 }
@@ -178,9 +178,9 @@ impl fmt::Display for NoState {
 }
 impl core::error::Error for NoState {}
 
-/// Maximum probability that frames of hidden senders collide again from the largest window.
-/// Above it a collision lasts longer than the time until the next frame, and the model is wrong by factors
-/// (docs/models/region-validation.md).
+/// Maximum probability that frames of hidden senders collide again with the largest window. Above
+/// it a collision lasts longer than the time until the next frame, and the model is wrong by
+/// factors (docs/models/region-validation.md).
 pub const MEET_AGAIN: f64 = 0.5;
 
 /// Reason for the absence of a region.

@@ -1,6 +1,6 @@
 //! A random mesh of realistic size.
 
-// Each test file uses its own part.
+// Each test file uses a part of this module.
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ pub struct Mesh {
     pub paths: Vec<Vec<NodeId>>,
 }
 
-/// Nodes on a unit square that hear each other within `range`, over links of all four 802.11b
-/// rates; the first `flows` nodes that can reach node 0, in the middle, upload to it.
+/// Nodes on a unit square, in range of each other within `range`, with links of all four 802.11b
+/// rates. The first `flows` nodes that can reach node 0, in the middle, upload to it.
 pub fn mesh(nodes: usize, range: f64, flows: usize) -> Mesh {
     let mut rng = Stream::new(1, "test");
     let mut place: Vec<(f64, f64)> = (0..nodes).map(|_| (rng.unit(), rng.unit())).collect();
