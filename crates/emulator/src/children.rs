@@ -9,7 +9,7 @@ use crate::error::EmulatorError;
 use crate::network::Network;
 use crate::options::{EmulateOptions, Routing};
 
-/// Processes that were started. Dropping it ends them.
+/// Child processes; dropping it ends them.
 #[derive(Debug, Default)]
 pub struct Children {
     others: Vec<Child>,
@@ -32,7 +32,7 @@ impl Children {
                 let own = network.plan.interfaces.iter().filter(|i| i.node.index() == n);
                 let names: Vec<&str> = own.map(|i| i.name.as_str()).collect();
                 let mut daemon = node.command("babeld");
-                // No pid file and no state: both would be the host's.
+                // No pid file and no state file: both would be the host's.
                 daemon.args(["-I", "", "-S", "", "-d", "0", "-L", "/dev/null"]).args(names);
                 all.others.push(spawn(&mut daemon, "babeld")?);
             }
@@ -55,12 +55,12 @@ impl Children {
         Ok(all)
     }
 
-    /// True if there was a shell and it has ended.
+    /// Returns true if there was a shell and it has ended.
     pub fn shell_ended(&mut self) -> bool {
         self.shell.as_mut().is_some_and(|s| !matches!(s.try_wait(), Ok(None)))
     }
 
-    /// True if a program is installed.
+    /// Returns true if a program is installed.
     pub fn finds(program: &str) -> bool {
         let found = Command::new(program)
             .arg("-V")
@@ -72,7 +72,7 @@ impl Children {
     }
 }
 
-/// Starts a command; its output goes to our standard error, because our standard output is for the result.
+/// Starts a command with its output on our standard error: our standard output carries the result.
 fn spawn(command: &mut Command, what: &str) -> Result<Child, EmulatorError> {
     let own = || {
         use std::os::fd::AsFd;
@@ -90,8 +90,7 @@ fn spawn(command: &mut Command, what: &str) -> Result<Child, EmulatorError> {
 impl Drop for Children {
     fn drop(&mut self) {
         for child in self.others.iter_mut().chain(&mut self.shell) {
-            // `ip netns exec` has become the command; what it started in turn ends with the
-            // namespace.
+            // `ip netns exec` has become the command; its own children end with the namespace.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,7 +1,7 @@
-//! Radio time: the monotonic clock, less the time for which the engine did not run.
+//! Radio time: the monotonic clock minus the time for which the engine did not run.
 //!
-//! The engine sets a horizon up to which radio time may go before it looks again. If it looks later than that,
-//! radio time has stood still at the horizon: no thread's clock passed it, and the time lost is a stall.
+//! The engine sets a horizon, the latest radio time until its next turn. If that turn is late,
+//! radio time stops at the horizon: no thread's clock passes it, and the time lost is a stall.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,15 +10,15 @@ use fairmesh_units::{Span, Time};
 
 use crate::stalls::Stalls;
 
-/// A thread that waits for radio time while it stands still looks again after this long, ns.
+/// Polling interval of a thread that waits for radio time during a stall, ns.
 const LOOK: u64 = 200_000;
 
-/// Radio time as every thread reads it.
+/// Radio time, readable from every thread.
 #[derive(Debug)]
 pub struct RadioClock {
     /// Reading of the monotonic clock at time zero, ns.
     epoch: u64,
-    /// Total time for which radio time has stood still, ns.
+    /// Total time of all stalls, ns.
     stalled: AtomicU64,
     /// Latest radio time that the engine has allowed, ns.
     horizon: AtomicU64,
@@ -35,9 +35,9 @@ impl RadioClock {
         RadioClock { epoch, stalled: zero(), horizon: zero(), latest: zero(), long: zero() }
     }
 
-    /// Radio time. It never goes back, and never past what the engine has allowed.
+    /// Returns radio time, which is monotonic and never beyond the horizon.
     pub fn now(&self) -> Time {
-        // In this order: with the horizon of after a stall comes the stall.
+        // In this order: a horizon set after a stall implies that the stall is visible, too.
         let horizon = self.horizon.load(Ordering::Acquire);
         let now = self.raw(realtime::now()).min(horizon);
         Time::from_nanos(self.latest.fetch_max(now, Ordering::AcqRel).max(now))
@@ -47,8 +47,8 @@ impl RadioClock {
         monotonic.saturating_sub(self.epoch).saturating_sub(self.stalled.load(Ordering::Acquire))
     }
 
-    /// The monotonic clock's reading at which to look whether it is `at`, ns. A stall may come in
-    /// between: then it is not yet.
+    /// Returns the reading of the monotonic clock at which to check for radio time `at`, ns. After
+    /// a stall in between, radio time is then still earlier.
     pub fn reading(&self, at: Time) -> u64 {
         let stalled = self.stalled.load(Ordering::Acquire);
         let reading = at.as_nanos().saturating_add(self.epoch).saturating_add(stalled);
@@ -56,7 +56,7 @@ impl RadioClock {
         if reading <= monotonic && self.now() < at { monotonic + LOOK } else { reading }
     }
 
-    /// Stalls so far in which a timer of the kernel's may have fired without need.
+    /// Returns the number of stalls after which a kernel timer may have fired spuriously.
     pub fn long_stalls(&self) -> u64 {
         self.long.load(Ordering::Acquire)
     }
@@ -67,23 +67,23 @@ impl RadioClock {
     }
 }
 
-/// The engine's side of the clock: it alone moves it.
+/// The engine's side of the clock, which alone advances it.
 #[derive(Debug)]
 pub struct Keeper<'a> {
     clock: &'a RadioClock,
-    /// Greatest lateness of the engine before radio time stands still.
+    /// Maximum lateness of the engine before radio time stops.
     slack: Span,
-    /// Time lost while radio time stood still.
+    /// Stalls of radio time.
     pub stalls: Stalls,
 }
 
 impl<'a> Keeper<'a> {
-    /// The keeper of a clock, where retransmission timers run for at least `timer`.
+    /// Creates the keeper of a clock; `timer` is the least retransmission timer.
     pub fn new(clock: &'a RadioClock, slack: Span, timer: Span) -> Self {
         Keeper { clock, slack, stalls: Stalls::new(timer) }
     }
 
-    /// Radio time after at most what was allowed.
+    /// Returns radio time, at most the horizon, and records a stall if the engine is late.
     pub fn tick(&mut self) -> Time {
         self.tick_at(realtime::now())
     }
@@ -100,7 +100,7 @@ impl<'a> Keeper<'a> {
         Time::from_nanos(raw.min(horizon))
     }
 
-    /// Lets radio time, which is `now`, go on until `next`, and as much further as the engine may be late.
+    /// Sets the horizon to `next` plus the allowed lateness, and not before `now`.
     pub fn allow(&self, now: Time, next: Time) {
         let horizon = now.max(next + self.slack).as_nanos();
         self.clock.horizon.store(horizon, Ordering::Release);
@@ -130,14 +130,14 @@ mod tests {
         assert_eq!(keeper.tick_at(1120 * MS), ms(20));
         assert_eq!(keeper.stalls.sum(), Span::from_millis(100));
         assert_eq!(clock.long_stalls(), 1);
-        // An event that is overdue holds the clock, and does not turn it back.
+        // An overdue event stops the clock, but does not turn it back.
         keeper.allow(ms(20), ms(15));
         assert_eq!(keeper.tick_at(1121 * MS), ms(20));
     }
 
     #[test]
     fn others_never_see_time_that_is_lost_later() {
-        // Far in the past: the monotonic clock is beyond whatever is allowed.
+        // Epoch in the distant past: the monotonic clock is beyond any horizon.
         let clock = RadioClock::new(0);
         let mut keeper = Keeper::new(&clock, Span::ZERO, Span::from_millis(200));
         let mut last = Time::ZERO;

@@ -1,4 +1,4 @@
-//! The engine's thread: events when they are due, frames when they come.
+//! The engine's thread: events at their due times, frames on arrival.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,14 +13,15 @@ use crate::stalls::Stalls;
 use crate::switch::{Input, Switch, SwitchCounters};
 use crate::traffic::Meter;
 
-/// Frames that are read of one interface at a time: a flood must not keep the engine from its
+/// Maximum number of frames read from one interface in a row, so that a flood does not delay
 /// events.
 const BATCH: usize = 64;
 
-/// The engine looks at least this often: a frame that comes while it does not run waits no longer unseen.
+/// Maximum interval between turns of the engine, so that a frame that arrives meanwhile is not left
+/// waiting.
 const LOOK: Span = Span::from_millis(5);
 
-/// A waiter that knows every interface by its number.
+/// Returns a waiter that watches every interface by its index.
 pub(crate) fn watch_all(network: &Network) -> std::io::Result<Waiter> {
     let waiter = Waiter::new()?;
     for (i, tap) in network.taps.iter().enumerate() {
@@ -36,7 +37,7 @@ pub(crate) struct Engine<'a> {
     pub waiter: Waiter,
     pub preferred: Preferred,
     pub clock: &'a RadioClock,
-    /// Greatest lateness of an event before radio time stands still.
+    /// Maximum lateness of an event before radio time stops.
     pub slack: Span,
     /// The least retransmission timer of the namespaces.
     pub timer: Span,
@@ -74,7 +75,7 @@ impl<'a> Engine<'a> {
         let mut keeper = Keeper::new(clock, self.slack, self.timer);
         clock.wait_for_zero();
         let mut buffer = vec![0u8; 1 << 16];
-        // Interfaces that may have frames which the engine has not yet had room for.
+        // Interfaces with frames for which the engine had no room yet.
         let mut held: Vec<usize> = (0..taps.len()).collect();
         let (mut ready, mut answers) = (Vec::new(), Vec::new());
         let mut next_sample = Time::ZERO + self.sample;
@@ -86,7 +87,7 @@ impl<'a> Engine<'a> {
             let now = keeper.tick();
             let end = Time::from_nanos(self.end.load(Ordering::Relaxed));
             let due = self.switch.next_deadline();
-            // What was taken in may be due sooner.
+            // The frames taken in may be due earlier.
             keeper.allow(now, due.min(now + LOOK));
             if now >= next_sample && next_sample <= end {
                 self.take_sample(next_sample, &mut sampled);
@@ -97,14 +98,14 @@ impl<'a> Engine<'a> {
             }
             if due <= now {
                 self.switch.step(|interface, at, frame| {
-                    // An interface that is down loses it, as a real one would.
+                    // An interface that is down loses the frame, as a real one does.
                     let _ = taps[interface].write(frame);
                     if !self.kernel_time {
                         answers.push((interface, at));
                     }
                 });
                 self.take_answers(&mut answers, &mut buffer)?;
-                // Until the kernel has what arrived.
+                // Includes the time until the kernel has the frames that arrived.
                 self.lateness.record(keeper.tick() - due);
                 self.transmissions.store(self.switch.world().transmissions(), Ordering::Relaxed);
                 continue;
@@ -135,8 +136,8 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Takes from the kernel what the engine has room for; tells whether there is more of it. An
-    /// interface leaves `held` when it has no more frames; the waiter tells when it has.
+    /// Takes frames from the kernel while the engine has room; returns true if there are more. An
+    /// interface leaves `held` when it has no more frames; the waiter reports new ones.
     fn refill(&mut self, held: &mut Vec<usize>, buffer: &mut [u8]) -> std::io::Result<bool> {
         let (mut k, mut taken, mut more) = (0, 0, false);
         while k < held.len() {
@@ -151,7 +152,7 @@ impl<'a> Engine<'a> {
                 Some(n) => {
                     taken += 1;
                     let now = self.clock.now();
-                    // Never past an event that is due: it comes first, a little late.
+                    // Not beyond an event that is due: the event is processed first, slightly late.
                     let at = now.min(self.switch.next_deadline()).max(self.switch.now());
                     self.switch.accept(at, i, &buffer[..n]);
                 }
@@ -165,9 +166,9 @@ impl<'a> Engine<'a> {
         Ok(more)
     }
 
-    /// Takes what nodes sent while they were given a frame: forwarded packets, acknowledgements.
-    /// They enter at the instant at which the frame arrived, as in the simulator, so that the
-    /// kernel's work takes no emulated time.
+    /// Takes the frames that nodes sent in response to a received frame: forwarded packets,
+    /// acknowledgements. They enter at the arrival of that frame, as in the simulator, so that
+    /// kernel processing takes no emulated time.
     fn take_answers(
         &mut self,
         answers: &mut Vec<(usize, Time)>,
@@ -176,7 +177,7 @@ impl<'a> Engine<'a> {
         for (interface, at) in answers.drain(..) {
             let all = &self.network.plan.interfaces;
             let node = all[interface].node;
-            // Interfaces of one node are together.
+            // Interfaces of one node are contiguous.
             let first = all[..interface].iter().rposition(|i| i.node != node).map_or(0, |i| i + 1);
             for i in (first..all.len()).take_while(|i| all[*i].node == node) {
                 for _ in 0..BATCH {

@@ -6,10 +6,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmulatorError {
-    /// Not the superuser.
+    /// Root privileges are missing.
     #[error("needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) to make network namespaces; try sudo")]
     NotRoot,
-    /// An operation of the emulator or its system that failed.
+    /// A failed operation of the emulator or its system.
     #[error("{what}: {problem}")]
     System {
         /// The operation that failed.
@@ -37,29 +37,29 @@ pub enum EmulatorError {
         "flow[{flow}].transport.tcp: the kernel has no \"{name}\"; expected newreno, cubic or bbr, or one of them for all"
     )]
     Congestion {
-        /// Its place in the scenario, from 0.
+        /// Index of the flow in the scenario, from 0.
         flow: usize,
-        /// The scenario's name of it.
+        /// Its name in the scenario.
         name: &'static str,
     },
     /// A transport that the kernel does not have.
     #[error("flow[{flow}].transport.quic: the kernel has no QUIC; expected tcp or udp")]
     Quic {
-        /// Its place in the scenario, from 0.
+        /// Index of the flow in the scenario, from 0.
         flow: usize,
     },
-    /// More nodes than namespaces are made for.
+    /// More nodes than namespaces are supported.
     #[error("{0} nodes; expected at most 1000, each is a namespace")]
     TooLarge(usize),
-    /// A path crosses a gap.
+    /// A path crosses nodes without a link.
     #[error("no link or wire from \"{from}\" to \"{to}\"")]
     NoLink {
-        /// Before the gap.
+        /// Node before the missing link.
         from: String,
-        /// After it.
+        /// Node after the missing link.
         to: String,
     },
-    /// Two flows between one pair of nodes take different ways.
+    /// Two flows between one pair of nodes take different paths.
     #[error(
         "two flows from \"{from}\" to \"{to}\" take different paths; the kernel routes by addresses, \
          so expected one path per pair of nodes"
@@ -70,7 +70,7 @@ pub enum EmulatorError {
         /// Last node.
         to: String,
     },
-    /// A name that the scenario does not have.
+    /// A node name that is not in the scenario.
     #[error("there is no node \"{0}\"; expected a node of the scenario")]
     NoNode(String),
     /// The routing is not available here.
@@ -82,7 +82,7 @@ pub enum EmulatorError {
 }
 
 impl EmulatorError {
-    /// Something that the system refused.
+    /// Wraps a system error with the operation that failed.
     pub fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |problem| EmulatorError::System { what, problem }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use fairmesh_transport::quic::Ecn;
 
-/// Bytes of an Ethernet header, which does not go on the air: 802.11 has its own.
+/// Bytes of an Ethernet header, which is not sent on the air: 802.11 has its own.
 pub const HEADER: usize = fairmesh_linux::tap::ETHERNET;
 
 /// A hardware address.
@@ -27,7 +27,7 @@ impl Mac {
         Mac([a, b, c, 1 + b_end as u8, (wire >> 8) as u8, wire as u8])
     }
 
-    /// The node whose radio has this address.
+    /// Returns the node whose radio has this address.
     pub fn node(self) -> Option<u16> {
         match self.0 {
             [a, b, c, 0, high, low] if [a, b, c] == OURS => Some(u16::from_be_bytes([high, low])),
@@ -35,7 +35,7 @@ impl Mac {
         }
     }
 
-    /// True for a broadcast or multicast address: every receiver accepts the frame.
+    /// Returns true for a broadcast or multicast address, which every receiver accepts.
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -55,7 +55,7 @@ pub fn parse(frame: &[u8]) -> Option<(Mac, u32)> {
     Some((Mac(to), payload as u32))
 }
 
-/// The IPv4 header of a frame that has one.
+/// Returns the IPv4 header of a frame, if it has one.
 fn ipv4(frame: &[u8]) -> Option<&[u8]> {
     let ip = frame.get(HEADER..HEADER + 20)?;
     (frame[12..HEADER] == [0x08, 0x00] && ip[0] >> 4 == 4).then_some(ip)
@@ -85,14 +85,14 @@ pub fn mark(frame: &mut [u8]) {
     frame[HEADER + 10..HEADER + 12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
 }
 
-/// The content of frames that are in the engine, by the engine's number.
+/// Contents of the frames in the engine, by the engine's number.
 #[derive(Debug, Default)]
 pub struct Frames {
     slots: Vec<Vec<u8>>,
 }
 
 impl Frames {
-    /// Keeps a frame's content; the place is used again when the number is.
+    /// Stores a frame's content; the entry is reused when the number is.
     pub fn put(&mut self, number: u32, content: &[u8]) {
         let i = number as usize;
         if self.slots.len() <= i {
@@ -109,7 +109,7 @@ impl Frames {
         }
     }
 
-    /// A frame's content.
+    /// Returns a frame's content.
     pub fn get(&self, number: u32) -> &[u8] {
         self.slots.get(number as usize).map_or(&[], Vec::as_slice)
     }

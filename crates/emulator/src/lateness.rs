@@ -1,16 +1,16 @@
-//! Lateness of events, and its interpretation.
+//! Lateness of events, and the bound at which radio time stops.
 
 use fairmesh_engine::record::LatenessRecord;
 use fairmesh_units::Span;
 use hdrhistogram::Histogram;
 
-/// Lateness of events, ns, to three digits.
+/// Histogram of the lateness of events, ns, to three digits.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     histogram: Histogram<u64>,
 }
 
-/// Upper bound of the histogram; greater lateness is recorded as this.
+/// Upper bound of the histogram; higher lateness is recorded as this value.
 const MOST: Span = Span::from_secs(60);
 
 impl Default for Lateness {
@@ -22,12 +22,12 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// An event ran this much after its time.
+    /// Records the lateness of an event.
     pub fn record(&mut self, late: Span) {
         self.histogram.saturating_record(late.as_nanos());
     }
 
-    /// The distribution.
+    /// Returns the distribution.
     pub fn summary(&self) -> LatenessRecord {
         let at = |q| self.histogram.value_at_quantile(q) as f64 * 1e-9;
         LatenessRecord {
@@ -41,9 +41,9 @@ impl Lateness {
     }
 }
 
-/// The lateness of an event at which radio time stands still: a twelfth of the time
-/// that a frame of 1500 bytes takes at the data rate, which is 1 ms at 1 Mbit/s; but never below
-/// 100 µs, the least that a general-purpose kernel keeps.
+/// Returns the lateness of an event at which radio time stops. It is a twelfth of the time of a
+/// 1500-byte frame at the data rate, which is 1 ms at 1 Mbit/s, but at least 100 µs, the best that
+/// a general-purpose kernel guarantees.
 pub fn bound(frame: Span) -> Span {
     Span::from_nanos((frame.as_nanos() / 12).max(100_000))
 }

@@ -1,11 +1,11 @@
 //! The emulator: real Linux network stacks over the simulator's radio, in real time.
 //!
-//! [`emulate`] makes one network namespace per node, joins each to the engine by TAP devices and
-//! runs the engine by the clock. Forwarding, queues below the applications and TCP are the
-//! kernel's; who may transmit when, and what arrives, is decided by the code that
-//! `fairmesh run` runs. docs/emulator.md says what differs.
+//! [`emulate`] creates one network namespace per node, connects each to the engine by TAP devices,
+//! and runs the engine in real time. Forwarding, queues below the applications and TCP are the
+//! kernel's; medium access and reception are simulated by the same code as in `fairmesh run`.
+//! docs/emulator.md lists the differences.
 
-// The rest of the workspace takes time as an argument; here is where it comes from.
+// The rest of the workspace takes time as an argument; this crate provides it.
 #![allow(clippy::disallowed_methods)]
 
 mod children;

@@ -17,12 +17,12 @@ use crate::settings::{self, TcpSettings};
 /// Directory of the locks of running emulations.
 const LOCKS: &str = "/run/fairmesh-emulator";
 
-/// Options for setting up namespaces.
+/// Options of the namespaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NetworkOptions {
-    /// Install the plan's routes; without, a routing daemon does.
+    /// Install the plan's routes; otherwise a routing daemon does.
     pub static_routes: bool,
-    /// Let the kernel resolve hardware addresses over the air instead of knowing them.
+    /// Let the kernel resolve hardware addresses over the air instead of configuring them.
     pub arp: bool,
     /// Settings of TCP.
     pub tcp: TcpSettings,
@@ -30,7 +30,7 @@ pub struct NetworkOptions {
     pub congestion: &'static str,
 }
 
-/// Namespaces, joined to this process by TAP devices. Dropping it removes them.
+/// Namespaces, connected to this process by TAP devices; dropping it removes them.
 #[derive(Debug)]
 pub struct Network {
     /// The plan that was built.
@@ -39,14 +39,14 @@ pub struct Network {
     pub namespaces: Vec<Namespace>,
     /// Per interface.
     pub taps: Vec<Tap>,
-    /// Settings that were applied, and those that this kernel lacks; one line each.
+    /// Settings applied, and settings that this kernel lacks, one line each.
     pub notes: Vec<String>,
     _lock: Flock<File>,
     lock_path: PathBuf,
 }
 
 impl Network {
-    /// Builds the network. What was built is removed again if it fails.
+    /// Builds the network; removes what was built if a step fails.
     ///
     /// # Errors
     /// Returns an error without the required privileges, or if the kernel refuses an operation.
@@ -77,7 +77,7 @@ impl Network {
             let ns = Namespace::create(name).map_err(failed("namespace"))?;
             let found = ns.sysctl(&self.parameters(options)).map_err(failed("parameters of"))?;
             missing.extend(found);
-            // Our own sockets ask for it by name, which root may.
+            // Our own sockets set it explicitly, which root may.
             if ns.sysctl(&settings::congestion(options.congestion)).is_err() {
                 default_refused = true;
             }
@@ -119,7 +119,7 @@ impl Network {
         let own = plan.nodes[node.index()].address;
         let mut out = String::from("link set dev lo up\n");
         for (_, i) in plan.interfaces_of(node) {
-            // One segment at a time, so that each packet leaves as it goes on the air.
+            // No segmentation offload, so that each packet leaves as it is sent on the air.
             let _ = writeln!(
                 out,
                 "link set dev {0} address {1} mtu {2} txqueuelen {3} gso_max_segs 1\n\
@@ -167,10 +167,10 @@ impl Network {
         out
     }
 
-    /// Frames that the kernel dropped because an interface's queue was full.
+    /// Returns the number of frames that the kernel dropped because an interface's queue was full.
     ///
     /// # Errors
-    /// If the interface is gone.
+    /// If the interface no longer exists.
     pub fn queue_drops(&self, interface: usize) -> io::Result<u64> {
         let i = &self.plan.interfaces[interface];
         tap::send_drops(&self.namespaces[i.node.index()], &i.name)

@@ -27,9 +27,9 @@ pub struct EmulateOptions {
     pub exec: Vec<(String, String)>,
     /// A shell at this node; the run ends when it does.
     pub shell: Option<String>,
-    /// Let the time that the kernel takes to forward or answer a frame pass on the air, too.
+    /// Let the kernel's forwarding and processing time pass on the air, too.
     pub kernel_time: bool,
-    /// Keep everything that enters the engine.
+    /// Record all frames that enter the engine.
     pub log: bool,
 }
 
@@ -52,10 +52,11 @@ impl Default for EmulateOptions {
 }
 
 impl EmulateOptions {
-    /// Refuses flows whose congestion control the kernel does not have, unless one is named for all.
+    /// Checks that the kernel has each flow's congestion control, unless one is named for all.
     ///
     /// # Errors
-    /// [`EmulatorError::Congestion`] with the first of them, or [`EmulatorError::Quic`] with the first QUIC flow.
+    /// [`EmulatorError::Congestion`] with the first flow that fails, or [`EmulatorError::Quic`]
+    /// with the first QUIC flow.
     pub fn check_congestion(&self, scenario: &Scenario) -> Result<(), EmulatorError> {
         let quic = |f: &Flow| matches!(f.transport, Transport::Quic(_));
         if let Some(flow) = scenario.flows().iter().position(quic) {
@@ -70,12 +71,13 @@ impl EmulateOptions {
         }
     }
 
-    /// The congestion control of this flow's connections; reno's where [`EmulateOptions::check_congestion`] refuses.
+    /// Returns the congestion control of this flow's connections. Reno where
+    /// [`EmulateOptions::check_congestion`] fails.
     pub fn congestion_of(&self, flow: &Flow) -> KernelCongestion {
         self.congestion.or(KernelCongestion::of(flow)).unwrap_or(KernelCongestion::Reno)
     }
 
-    /// The names of those that the scenario's connections have, each once; "reno" without any.
+    /// Returns the names of the congestion controls in use, each once; "reno" if there are none.
     pub fn congestions(&self, scenario: &Scenario) -> Vec<&'static str> {
         let tcp = scenario.flows().iter().filter(|f| matches!(f.transport, Transport::Tcp(_)));
         let mut names = Vec::new();
@@ -91,7 +93,7 @@ impl EmulateOptions {
     }
 }
 
-/// Source of the routes.
+/// Source of routes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routing {
     /// The scenario's routes.

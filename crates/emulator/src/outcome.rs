@@ -18,9 +18,9 @@ use crate::traffic::FlowOutcome;
 /// Result of an emulation.
 #[derive(Debug)]
 pub struct Outcome {
-    /// As a simulated run's, with `emulation` filled in.
+    /// Record as of a simulated run, with `emulation` filled in.
     pub record: RunRecord,
-    /// Frames that entered the engine, if they were kept.
+    /// Frames that entered the engine, if recorded.
     pub inputs: Vec<Input>,
     /// Hash of the transmissions.
     pub air_fingerprint: u64,
@@ -156,8 +156,8 @@ impl Done {
     }
 }
 
-/// Part of the measured time in which an application had a transfer under way, by the times of
-/// those that were completed; 1 where none was, and for traffic without transfers.
+/// Returns the fraction of the measured time in which an application had a transfer in progress,
+/// from the completed transfers. 1 without completed transfers, and for traffic without transfers.
 fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     match transfers {
         Some(t) if t.completed > 0 && measured_s > 0.0 => {
@@ -167,15 +167,16 @@ fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     }
 }
 
-/// Returns the least retransmission timer of the namespaces: that of routes, or the kernel's `TCP_RTO_MIN`.
+/// Returns the least retransmission timer of the namespaces: that of their routes, or the kernel's
+/// `TCP_RTO_MIN`.
 pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {
     const KERNEL: Span = Span::from_millis(200);
     let told = network.plan.tcp.as_ref().filter(|_| options.tcp == TcpSettings::Scenario);
-    // Programs may have connections of their own over other routes.
+    // Other programs may have connections over other routes.
     told.map_or(KERNEL, |t| t.min_rto).min(KERNEL)
 }
 
-/// Describes the reason why a run with such stalls is invalid.
+/// Describes why a run with such stalls is invalid.
 fn bent(s: &StallRecord) -> String {
     format!(
         "the radio stood still {} times, {:.2} s in all, while the kernel's timers went on and fired in {}: \
@@ -188,7 +189,7 @@ fn bent(s: &StallRecord) -> String {
     )
 }
 
-/// The lateness that a scenario's frames allow before radio time stands still.
+/// Returns the lateness allowed before radio time stops, for a scenario's frames.
 pub(crate) fn slack(scenario: &Scenario) -> Span {
     let mac = scenario.mac();
     let own = scenario.links().iter().filter_map(|l| l.rate);

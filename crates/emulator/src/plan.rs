@@ -1,4 +1,4 @@
-//! Plan of the network: names, addresses, interfaces, routes. Computed from the scenario alone.
+//! Plan of the network: names, addresses, interfaces, routes. Derived from the scenario alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -15,19 +15,19 @@ use crate::frame::Mac;
 /// Prefix of the names of the emulator's namespaces.
 pub(crate) const PREFIX: &str = "fairmesh-";
 
-/// The largest IP datagram in an 802.11 frame without fragments: 2304 bytes of MSDU (IEEE
-/// 802.11-2020 Table 9-25) less 8 of LLC.
+/// Largest IP datagram in an unfragmented 802.11 frame: 2304 bytes of MSDU (IEEE 802.11-2020 Table
+/// 9-25) less 8 of LLC.
 const LARGEST: u32 = 2296;
 
-/// The longest queue that a TAP device keeps exactly: from 32 places on the kernel gives them back
-/// in batches of 16 (`__ptr_ring_set_size` in `linux/ptr_ring.h`), so that between 0 and 15 of them
-/// are missing.
+/// Longest queue that a TAP device keeps exactly. From 32 entries on the kernel releases them in
+/// batches of 16 (`__ptr_ring_set_size` in `linux/ptr_ring.h`), so that 0 to 15 of them are
+/// missing.
 const RING: u32 = 31;
 
-/// Length of the kernel's queue where the engine has the node's queue itself.
+/// Length of the kernel's queue if the engine implements the node's queue.
 const STAGING: u32 = 1000;
 
-/// One interface of one node.
+/// An interface of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfacePlan {
     /// Its node.
@@ -36,71 +36,71 @@ pub struct InterfacePlan {
     pub name: String,
     /// Hardware address.
     pub mac: Mac,
-    /// Medium that it leads to.
+    /// Medium that it connects to.
     pub side: Side,
-    /// Packets that wait in the kernel.
+    /// Length of the kernel's queue, packets.
     pub queue: u32,
-    /// Packets that the engine takes ahead of the one its MAC works on, as a driver does; the
-    /// kernel's queue fills once they are there, and drops. `None`: the engine takes everything,
-    /// and drops by itself.
+    /// Packets that the engine takes ahead of the one in the MAC, as a driver does. When they are
+    /// taken, the kernel's queue fills and drops. `None`: the engine takes all packets and drops by
+    /// itself.
     pub ahead: Option<u32>,
 }
 
-/// Medium that an interface leads to.
+/// Medium of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The radio.
     Radio,
-    /// One end of a wire: its number in the scenario, and whether it is end `b`.
+    /// One end of a wire.
     Wire {
-        /// Number.
+        /// Index of the wire in the scenario.
         wire: usize,
-        /// End.
+        /// True for end `b`.
         b: bool,
     },
 }
 
-/// One node.
+/// Plan of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePlan {
     /// Name of the namespace.
     pub namespace: String,
-    /// Its address, the same on all its interfaces.
+    /// Its address, equal on all its interfaces.
     pub address: Ipv4Addr,
-    /// The next hop to every other node that can be reached: destination, interface, neighbour.
+    /// The next hop to every other reachable node: destination, interface, neighbour.
     pub routes: Vec<RoutePlan>,
 }
 
 /// A route of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoutePlan {
-    /// To this node.
+    /// Destination.
     pub to: NodeId,
-    /// Only for packets from this node, where flows to one node take different ways.
+    /// Source of the packets that use it; set only where flows to one node take different paths.
     pub from: Option<NodeId>,
-    /// Over this neighbour.
+    /// Next hop.
     pub via: NodeId,
     /// Index of the interface.
     pub interface: usize,
 }
 
-/// The whole network.
+/// Plan of the whole network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Per node of the scenario.
     pub nodes: Vec<NodePlan>,
-    /// All interfaces; those of one node are together.
+    /// All interfaces, grouped by node.
     pub interfaces: Vec<InterfacePlan>,
     /// Largest IP datagram.
     pub mtu: u32,
-    /// Settings of TCP that the kernel can be given.
+    /// TCP settings that the kernel supports.
     pub tcp: Option<TcpConfig>,
     /// Differences from the simulator, one line each.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Plans a scenario; `run` distinguishes this run's namespaces from those of others.
+    /// Plans a scenario; `run` makes the names of this run's namespaces unique.
     ///
     /// # Errors
     /// A scenario that cannot be emulated.
@@ -151,7 +151,7 @@ impl Plan {
         self.interfaces.iter().enumerate().filter(move |(_, i)| i.node == node)
     }
 
-    /// The name of the interface at the other end of a hop, and its hardware address.
+    /// Returns the interface at the other end of a hop.
     pub fn peer(&self, from: usize, to: NodeId) -> Option<&InterfacePlan> {
         let same = |i: &&InterfacePlan| match (self.interfaces[from].side, i.side) {
             (Side::Radio, Side::Radio) => true,
@@ -162,10 +162,10 @@ impl Plan {
     }
 }
 
-/// Nodes that fit; every one is a namespace with a device.
+/// Maximum number of nodes; each has a namespace with a device.
 const MAX_NODES: usize = 1000;
 
-/// 10.66.x.y, from 10.66.0.1 on.
+/// Returns 10.66.x.y, from 10.66.0.1 on.
 pub fn address(node: usize) -> Ipv4Addr {
     let n = node as u32 + 1;
     Ipv4Addr::new(10, 66, (n >> 8) as u8, n as u8)
@@ -179,7 +179,7 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
             let queue = node.queue.as_ref().unwrap_or(scenario.queue());
             let (queue, ahead) = match (&queue.discipline, queue.device) {
                 (DisciplineSpec::DropTail(Limit::Packets(n)), 0) => {
-                    // One is in service, and one is ready to follow it.
+                    // One packet is in service, and one is ready to follow it.
                     let ring = n.saturating_sub(2).clamp(1, RING);
                     (ring, Some(n.saturating_sub(ring + 1).max(1)))
                 }
@@ -208,9 +208,9 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
     all
 }
 
-/// The interface that leads from one node to its neighbour.
+/// Returns the interface from one node to its neighbour.
 fn toward(scenario: &Scenario, all: &[InterfacePlan], from: NodeId, to: NodeId) -> Option<usize> {
-    // Where two nodes share a wire and a link, the wire is used.
+    // If two nodes share a wire and a link, the wire is used.
     let radio = scenario.wire(from, to).is_none() && scenario.link(from, to).is_some();
     all.iter().position(|i| {
         i.node == from
@@ -224,7 +224,8 @@ fn toward(scenario: &Scenario, all: &[InterfacePlan], from: NodeId, to: NodeId) 
     })
 }
 
-/// Per node, its routes: the ways of the flows, both directions, and shortest ways for all else.
+/// Returns the routes of each node: the paths of the flows, in both directions, and shortest paths
+/// for all other pairs.
 fn routes(
     scenario: &Scenario,
     interfaces: &[InterfacePlan],
@@ -245,7 +246,7 @@ fn routes(
             paths.insert(ends, path);
         }
     }
-    // Where paths to one node part, the first keeps the ordinary route.
+    // Where paths to one node diverge, the first keeps the ordinary route.
     let mut next: Vec<BTreeMap<NodeId, NodeId>> = vec![BTreeMap::new(); n];
     let mut special: Vec<BTreeMap<(NodeId, NodeId), NodeId>> = vec![BTreeMap::new(); n];
     for ((from, to), path) in &paths {
@@ -256,8 +257,8 @@ fn routes(
             }
         }
     }
-    // Everything else goes the shortest way. A node without a route of a flow's leads one step
-    // nearer, so either the destination or a flow's path is reached.
+    // All other pairs use shortest paths. A node without a flow's route leads one hop nearer, so
+    // that packets reach the destination or a flow's path.
     let edges = neighbours(scenario);
     for to in 0..n as u32 {
         let mut distance = vec![u32::MAX; n];
@@ -308,7 +309,7 @@ fn neighbours(scenario: &Scenario) -> Vec<Vec<u32>> {
     edges
 }
 
-/// 1500, or what the largest packet of the traffic needs.
+/// Returns 1500, or the length of the largest packet of the traffic if it is more.
 fn mtu(scenario: &Scenario, notes: &mut Vec<String>) -> u32 {
     let needs = scenario.flows().iter().map(|f| match (&f.transport, f.traffic) {
         (Transport::Tcp(tcp), _) => tcp.mss + 40,
@@ -325,7 +326,7 @@ fn mtu(scenario: &Scenario, notes: &mut Vec<String>) -> u32 {
     wanted.min(LARGEST)
 }
 
-/// The TCP settings of the flows, if they agree.
+/// Returns the TCP settings of the flows, if they agree.
 fn tcp(scenario: &Scenario, notes: &mut Vec<String>) -> Option<TcpConfig> {
     let mut all = scenario.flows().iter().filter_map(|f| match f.transport {
         Transport::Tcp(tcp) => Some(tcp),
@@ -345,7 +346,7 @@ mod tests {
 
     use super::*;
 
-    /// A file without what the kernel's side has no part for, and the same with it.
+    /// A file without settings that the kernel does not support, and the same with each of them.
     #[test]
     fn what_cannot_be_emulated_is_refused_by_name() {
         let text = |radio: &str, flow: &str| {

@@ -1,4 +1,4 @@
-//! An emulation from beginning to end.
+//! An emulation from start to end.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ const TRAFFIC_PRIORITY: i32 = 10;
 /// Time from the end of the preparations to time zero, ns, in which the traffic's threads wake up.
 const LEAD: u64 = 200_000_000;
 
-/// Emulations of this process so far, to tell their namespaces apart.
+/// Number of emulations of this process so far, to make names of namespaces unique.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
 /// Progress of a running emulation.
@@ -43,10 +43,10 @@ pub struct Progress {
 }
 
 /// Emulates a scenario in real time. `watch` is called a few times a second; `ready` once, when the
-/// namespaces are there. When `stop` becomes true the run is given up.
+/// namespaces exist. The run is aborted when `stop` becomes true.
 ///
 /// # Errors
-/// Returns the system's error, or [`EmulatorError::Interrupted`]. Nothing is left behind.
+/// Returns the system's error, or [`EmulatorError::Interrupted`]. All namespaces are removed.
 pub fn emulate(
     scenario: &Scenario,
     options: &EmulateOptions,
@@ -58,7 +58,7 @@ pub fn emulate(
     let fair = fair_rates(scenario)?;
     let run = format!("{}.{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     let plan = Plan::new(scenario, &run)?;
-    // The engine runs in its own thread; here it only checks that it accepts the scenario.
+    // The engine runs in its own thread; this one only checks that it accepts the scenario.
     drop(Switch::new(scenario, &plan, options.seed, options.log)?);
     let network = Network::build(
         plan,
@@ -72,7 +72,7 @@ pub fn emulate(
     let mut children = Children::start(scenario, &network, options)?;
     ready(&network);
 
-    // Radio time: the engine's thread lets it begin when it is ready to be on time.
+    // Radio time: starts when the engine's thread is ready.
     let clock: OnceLock<RadioClock> = OnceLock::new();
     let measure_from = Time::ZERO + scenario.warmup();
     let meters: Vec<Meter> = scenario.flows().iter().map(|_| Meter::default()).collect();
@@ -115,7 +115,7 @@ pub fn emulate(
                 Ok((switch, waiter, preferred))
             };
             let prepared = prepare();
-            // Also if that failed: others wait for it.
+            // Also after a failure: other threads wait for it.
             let clock = began.get_or_init(|| RadioClock::new(realtime::now() + LEAD));
             let (switch, waiter, preferred) = prepared?;
             let engine = Engine {

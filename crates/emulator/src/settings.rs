@@ -11,12 +11,12 @@ pub enum KernelCongestion {
     Reno,
     /// RFC 9438.
     Cubic,
-    /// BBR as the kernel has it.
+    /// BBR of the kernel.
     Bbr,
 }
 
 impl KernelCongestion {
-    /// The kernel's name for it.
+    /// Returns the kernel's name for it.
     pub const fn name(self) -> &'static str {
         match self {
             KernelCongestion::Reno => "reno",
@@ -25,7 +25,8 @@ impl KernelCongestion {
         }
     }
 
-    /// The flow's own, if the kernel has it; [`KernelCongestion::Reno`] for UDP, which has none.
+    /// Returns the flow's own, if the kernel has it. [`KernelCongestion::Reno`] for UDP, which has
+    /// none.
     pub const fn of(flow: &Flow) -> Option<Self> {
         let Transport::Tcp(TcpConfig { congestion, .. }) = flow.transport else {
             return Some(KernelCongestion::Reno);
@@ -48,13 +49,13 @@ pub enum TcpSettings {
     Kernel,
 }
 
-/// The congestion control that programs in a namespace get unless they ask for another.
+/// Returns the kernel parameters that set a namespace's default congestion control.
 pub fn congestion(name: &str) -> Vec<(&'static str, String)> {
     vec![("ipv4/tcp_congestion_control", name.to_owned())]
 }
 
-/// Kernel parameters of every namespace: it forwards, and sends no redirects although packets
-/// leave where they came in.
+/// Returns the kernel parameters of every namespace: forwarding on, and no redirects although
+/// packets leave through the interface by which they arrived.
 pub fn forwarding() -> Vec<(&'static str, String)> {
     [
         ("ipv4/ip_forward", "1"),
@@ -72,13 +73,13 @@ pub fn forwarding() -> Vec<(&'static str, String)> {
     .to_vec()
 }
 
-/// Kernel parameters that bring the kernel's TCP to the scenario's.
+/// Returns the kernel parameters that approximate the scenario's TCP.
 ///
-/// Off, because the simulator's TCP and the RFCs it follows have none: time stamps (12 bytes in
-/// every segment), RACK and tail loss probes (RFC 8985; on where the scenario's TCP has `rack`), F-RTO (RFC 5682), duplicate SACKs,
-/// what was learnt from earlier connections; and acknowledgements held back for up to 1 ms while
-/// segments arrive out of order, which over several hops moves them away from the frames they
-/// would have collided with.
+/// Disabled, because the simulator's TCP and the RFCs it follows lack them: time stamps (12 bytes
+/// in every segment), RACK and tail loss probes (RFC 8985; enabled if the scenario's TCP has
+/// `rack`), F-RTO (RFC 5682), duplicate SACKs and cached metrics of earlier connections. Also
+/// disabled is the delay of acknowledgements by up to 1 ms while segments arrive out of order: over
+/// several hops it separates them from the frames they would have collided with.
 pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
     let on = |b: bool| u8::from(b).to_string();
     vec![
@@ -96,8 +97,8 @@ pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Attributes of routes that bring the kernel's TCP to the scenario's. The kernel's delayed
-/// acknowledgements come after 40 to 200 ms, as it judges; they can only be turned off.
+/// Returns the route attributes that approximate the scenario's TCP. The kernel's delayed
+/// acknowledgements are sent after 40 to 200 ms, by its own estimate; they can only be disabled.
 pub fn route_attributes(config: &TcpConfig) -> String {
     let mut out = format!(
         " advmss {} initcwnd {} rto_min {}ms",

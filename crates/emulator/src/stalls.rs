@@ -3,38 +3,39 @@
 use fairmesh_engine::record::StallRecord;
 use fairmesh_units::{Span, Time};
 
-/// Stalls so near to each other in radio time are one: the kernel's timers had no time between them.
+/// Stalls closer than this in radio time count as one: the kernel's timers had no time between
+/// them.
 const JOINED: Span = Span::from_millis(1);
 
-/// Greatest cost to a connection of a spurious retransmission timeout: the connection restarts with
+/// Maximum cost to a connection of a spurious retransmission timeout. The connection restarts with
 /// one segment (RFC 5681 §3.1), and a second is several round trips here.
 const RECOVERY: Span = Span::from_secs(1);
 
-/// Greatest valid part of a run's time that stalls may affect.
+/// Maximum fraction of a valid run's time that stalls may affect.
 pub const BOUND: f64 = 0.1;
 
-/// Time lost while radio time stood still.
+/// Stalls of radio time.
 #[derive(Clone, Debug)]
 pub struct Stalls {
     lengths: Vec<Span>,
     end: Time,
-    /// A stall of this length is long.
+    /// Minimum length of a long stall.
     long_from: Span,
 }
 
 impl Stalls {
-    /// Creates an empty record for retransmission timers of at least `timer`.
+    /// Creates an empty record; `timer` is the least retransmission timer.
     ///
-    /// The kernel's timers go on while the radio stands still. One is at least `timer` beyond the round
-    /// trip that it expects (RFC 6298 §2; Linux adds it to the smoothed round trip), so a stall below
-    /// half of that fires none that was not nearly due: it only lets the kernel's clocks run ahead, by
-    /// its length. A longer one may fire one without need.
+    /// The kernel's timers continue while radio time is stopped. A timer exceeds the expected round
+    /// trip by at least `timer` (RFC 6298 §2; Linux adds it to the smoothed round trip). A stall
+    /// shorter than half of that fires no timer that was not nearly due: it only advances the
+    /// kernel's clocks by its length. A longer one may fire a timer spuriously.
     pub fn new(timer: Span) -> Self {
         let long_from = Span::from_nanos(timer.as_nanos() / 2);
         Stalls { lengths: Vec::new(), end: Time::ZERO, long_from }
     }
 
-    /// Radio time stood still at `at`, for this long.
+    /// Records a stall of radio time at `at`, of this length.
     pub fn record(&mut self, at: Time, lost: Span) {
         match self.lengths.last_mut() {
             Some(last) if at - self.end <= JOINED => *last += lost,
@@ -43,7 +44,7 @@ impl Stalls {
         self.end = at;
     }
 
-    /// Real time lost.
+    /// Returns the real time lost.
     pub fn sum(&self) -> Span {
         self.lengths.iter().fold(Span::ZERO, |a, b| a + *b)
     }
@@ -53,7 +54,8 @@ impl Stalls {
         self.lengths.iter().filter(|s| **s >= self.long_from).count() as u64
     }
 
-    /// Summarises the stalls of a run that ended at `end`, where `felt` long ones affected connections.
+    /// Summarises the stalls of a run that ended at `end`, where `felt` long ones affected
+    /// connections.
     ///
     /// If `felt` is `None` (unknown), every long stall counts.
     pub fn summary(&self, end: Time, felt: Option<u64>) -> StallRecord {
@@ -115,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_stall_as_long_as_timers_costs_more_than_its_length() {
-        // One late event ends no run of a minute; the same in a short one, or again and again, does.
+        // One late event does not invalidate a run of a minute; in a short run, or repeatedly, it
+        // does.
         let once = after(&[(5_000_000, 300_000)], 60);
         assert!(once.long == 1 && (once.bent - 1.3 / 60.3).abs() < 1e-12, "{once:?}");
         // No timer fired: only the length counts.
@@ -125,7 +128,7 @@ mod tests {
         assert!(once.bent < BOUND && after(&[(5_000_000, 300_000)], 4).bent > BOUND);
         let often: Vec<_> = (1..=10).map(|i| (i * 5_000_000, 300_000)).collect();
         assert!(after(&often, 60).bent > BOUND);
-        // As much in small pieces does not: 3 s in pieces of 10 ms.
+        // The same total in short stalls is valid: 3 s in stalls of 10 ms.
         let small: Vec<_> = (1..=300).map(|i| (i * 150_000, 10_000)).collect();
         assert!(after(&small, 60).bent < BOUND);
     }

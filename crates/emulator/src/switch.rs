@@ -1,6 +1,6 @@
 //! Switch between interfaces and the engine: frames enter by their destination and leave at a node.
 //!
-//! No clock and no files: the same code runs in real time and over recorded input.
+//! Uses neither clock nor files: the same code runs in real time and over recorded input.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct SwitchCounters {
     pub unreachable: u64,
 }
 
-/// The engine with its interfaces.
+/// The engine and the interfaces of its nodes.
 pub struct Switch {
     world: ExternalWorld,
     interfaces: Vec<InterfacePlan>,
@@ -56,7 +56,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates an idle engine at time zero. With `log` every frame that enters is kept.
+    /// Creates an idle engine at time zero. With `log`, records every frame that enters.
     ///
     /// # Errors
     /// Returns an error if the engine rejects the scenario.
@@ -92,15 +92,16 @@ impl Switch {
         })
     }
 
-    /// True if the engine takes a frame of this interface now.
+    /// Returns true if the engine takes a frame of this interface now.
     ///
-    /// A node's kernel keeps its frames while the MAC's queue holds as many as the engine takes ahead.
+    /// A node's kernel keeps its frames while the MAC's queue holds as many as the engine takes
+    /// ahead.
     pub fn has_room(&self, interface: usize) -> bool {
         let i = &self.interfaces[interface];
         i.ahead.is_none_or(|ahead| self.world.waiting(i.node) < ahead)
     }
 
-    /// A frame that a namespace sent through an interface enters the engine.
+    /// Passes a frame that a namespace sent through an interface to the engine.
     pub fn accept(&mut self, at: Time, interface: usize, content: &[u8]) {
         let Some((to, bytes)) = frame::parse(content) else { return };
         let i = &self.interfaces[interface];
@@ -136,7 +137,7 @@ impl Switch {
         self.world.next_deadline()
     }
 
-    /// Lets the engine's next event happen; `deliver` gets what arrived: interface, instant and
+    /// Processes the engine's next event; `deliver` gets each arrival: interface, instant and
     /// content.
     pub fn step(&mut self, mut deliver: impl FnMut(usize, Time, &[u8])) {
         self.world.step();
@@ -154,28 +155,28 @@ impl Switch {
         }
     }
 
-    /// Time of the latest event or frame.
+    /// Returns the time of the latest event or frame.
     pub fn now(&self) -> Time {
         self.world.now()
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn world(&self) -> &ExternalWorld {
         &self.world
     }
 
-    /// Counters of an interface.
+    /// Returns the counters of an interface.
     pub fn counters(&self, interface: usize) -> SwitchCounters {
         self.counters[interface]
     }
 
-    /// The engine, and everything that entered if it was kept.
+    /// Returns the engine, and the recorded input.
     pub fn into_parts(self) -> (ExternalWorld, Vec<Input>) {
         (self.world, self.log.unwrap_or_default())
     }
 }
 
-/// Runs recorded input under a virtual clock, to `end`; returns the engine.
+/// Runs recorded input under a virtual clock until `end`; returns the engine.
 ///
 /// # Errors
 /// Returns an error if the engine rejects the scenario.

@@ -1,4 +1,4 @@
-//! The scenario's traffic over real sockets: one thread per flow, both ends of it.
+//! The scenario's traffic over real sockets: one thread per flow with both of its ends.
 //!
 //! The application is the simulator's own ([`Source`]); connections and datagrams are the kernel's.
 
@@ -19,19 +19,19 @@ use socket2::{Domain, Socket, Type};
 use crate::clock::RadioClock;
 use crate::settings::KernelCongestion;
 
-/// The port of the first flow's server; each has its own.
+/// Port of the first flow's server; later flows use the following ports.
 const FIRST_PORT: u16 = 5001;
 
-/// Threads look at least this often whether the run is over.
+/// Maximum interval between checks for the end of the run.
 const PATIENCE: Span = Span::from_millis(100);
 
-/// Waits this long before it tries again to connect where the network did not let it.
+/// Delay before the next attempt to connect after a failed one.
 const RETRY: Span = Span::from_millis(500);
 
 /// Live counters of a flow, readable by other threads while it runs.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// Application bytes delivered, whole run.
+    /// Application bytes delivered in the whole run.
     pub delivered: AtomicU64,
     /// Congestion window at the origin, bytes.
     pub cwnd: AtomicU64,
@@ -48,21 +48,21 @@ pub struct FlowOutcome {
     pub packets_delivered: u64,
     /// One-way delays of datagrams.
     pub delay: Delays,
-    /// TCP, both ends: data segments, retransmissions, time-outs.
+    /// TCP, both ends: data segments, retransmissions, timeouts.
     pub tcp: Option<(u64, u64, u64)>,
-    /// Long stalls of the radio about which a retransmission timer fired.
+    /// Long stalls of the radio during which a retransmission timer fired.
     pub felt: u64,
-    /// Durations of completed transfers, if there are such.
+    /// Durations of completed transfers; `None` for traffic without transfers.
     pub transfers: Option<Delays>,
     /// Error message, if the flow could not run.
     pub problem: Option<String>,
 }
 
-/// One flow and the namespaces of its ends.
+/// A flow and the namespaces of its ends.
 pub struct Job<'a> {
     /// The flow.
     pub flow: &'a Flow,
-    /// Its number.
+    /// Its index.
     pub index: usize,
     /// Namespaces of origin and destination.
     pub at: [&'a Namespace; 2],
@@ -89,7 +89,7 @@ impl Job<'_> {
         FIRST_PORT + self.index as u16
     }
 
-    /// The simulator's source of this flow, with the same random numbers.
+    /// Returns the simulator's source of this flow, with the same random numbers.
     fn source(&self) -> Source {
         let mut rng = Stream::new(self.seed, &format!("flow/{}", self.flow.name));
         let late = self.flow.start_jitter.as_secs_f64() * rng.unit();
@@ -108,16 +108,16 @@ impl Job<'_> {
     }
 }
 
-/// A flow while it runs.
+/// State of a running flow.
 struct State<'j> {
     job: &'j Job<'j>,
     source: Source,
     outcome: FlowOutcome,
-    /// The end that connects.
+    /// Index of the end that connects.
     client: usize,
     /// Bytes to write at each end.
     pending: [u64; 2],
-    /// Timeouts of the connection and long stalls when last looked at.
+    /// Timeouts of the connection and long stalls at the last check.
     fired: (u32, u64),
 }
 
@@ -291,7 +291,7 @@ impl<'j> State<'j> {
                 if broken {
                     self.count(stream);
                     ends[e] = None;
-                    // A connection that could not be made, or was lost: the client tries again.
+                    // The connection could not be established, or was lost: the client retries.
                     if e == self.client && self.pending[e] == u64::MAX {
                         retry = self.job.now() + RETRY;
                     }
@@ -362,7 +362,7 @@ impl<'j> State<'j> {
         Ok(())
     }
 
-    /// Application bytes have arrived in order at one end.
+    /// Processes application bytes that arrived in order at one end.
     fn delivered(&mut self, end: usize, bytes: u64, said: &mut Vec<Do>) {
         let now = self.job.now();
         let measuring = self.measuring(now);
@@ -381,7 +381,7 @@ impl<'j> State<'j> {
         }
     }
 
-    /// Adds the counters of a connection that ends.
+    /// Adds the counters of a closed connection.
     fn count(&mut self, stream: &TcpStream) {
         let Ok(info) = tcp::info(stream) else { return };
         if let Some((segments, retransmits, timeouts)) = &mut self.outcome.tcp {
@@ -410,7 +410,7 @@ fn drain(mut stream: &TcpStream, buffer: &mut [u8]) -> (u64, bool) {
     }
 }
 
-/// `EINPROGRESS`: a connection is being made.
+/// `EINPROGRESS`: the connection is being established.
 const IN_PROGRESS: i32 = nix::errno::Errno::EINPROGRESS as i32;
 
 fn is_not_yet(e: &io::Error) -> bool {
@@ -422,7 +422,7 @@ fn is_unreachable(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable)
 }
 
-/// Writes number and time of sending into a datagram, where they fit.
+/// Writes number and sending time into a datagram, if they fit.
 fn stamp(datagram: &mut [u8], number: u64, at: Time) {
     if let Some(head) = datagram.get_mut(..16) {
         head[..8].copy_from_slice(&number.to_le_bytes());
@@ -430,7 +430,7 @@ fn stamp(datagram: &mut [u8], number: u64, at: Time) {
     }
 }
 
-/// The time of sending, ns.
+/// Returns the sending time, ns.
 fn stamped(datagram: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(datagram.get(8..16)?.try_into().ok()?))
 }

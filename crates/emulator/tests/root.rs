@@ -1,5 +1,5 @@
-//! What the emulator must show against the simulator, with real Linux stacks. Needs root; without,
-//! each test says that it was skipped.
+//! Emulation compared with simulation, with real Linux stacks. Needs root; without it each test
+//! reports that it was skipped.
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,8 @@ use fairmesh_units::Span;
 fn root(test: &str) -> bool {
     let is = nix::unistd::geteuid().is_root();
     if !is {
-        // Past the capture of the test harness: a skipped test should not look like a passed one.
+        // Bypasses the output capture of the test harness, so that a skipped test does not look
+        // like a passed one.
         let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs root for network namespaces");
         assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
     }
@@ -26,8 +27,7 @@ fn scenario(text: &str) -> Scenario {
     parse("test.toml", text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
-/// Emulates, beside whatever else the machine does; again only if it stood still for so long that the
-/// kernel's timers tell nothing.
+/// Emulates a scenario on a possibly loaded machine. Repeats the run if stalls made it invalid.
 fn emulated(scenario: &Scenario, options: &EmulateOptions) -> Outcome {
     let stop = AtomicBool::new(false);
     for attempt in 1..=6 {
@@ -59,7 +59,7 @@ fn means(records: &[RunRecord]) -> Vec<f64> {
     (0..records[0].flows.len()).map(of).collect()
 }
 
-/// Means of emulated runs (one per seed, beside each other) and of simulated ones.
+/// Means of emulated runs (one per seed, in parallel) and of simulated runs.
 fn both(scenario: &Scenario, seeds: u64, simulations: u64) -> (Vec<f64>, Vec<f64>) {
     let emulate_one = |seed| {
         let options = EmulateOptions { seed, ..EmulateOptions::default() };
@@ -88,8 +88,8 @@ fn chain(hops: u32, (warmup, seconds): (u32, u32), traffic: &str) -> Scenario {
     ))
 }
 
-/// The TCP that the kernel can be brought to: the RFCs' with the kernel's least timeout, its
-/// acknowledgements not delayed (the kernel's own delays have no counterpart).
+/// TCP as close to the kernel's as possible: the RFCs' with the kernel's least timeout, without
+/// delayed acknowledgements (the kernel's own delays have no counterpart).
 const RENO: &str = "traffic = \"bulk\"\ntransport = { tcp = \"newreno\", preset = \"rfc\", \
                     min_rto = \"200 ms\", delayed_ack = false, initial_window = 2 }";
 
@@ -118,15 +118,16 @@ fn kernel_reno_is_our_newreno_over_one_to_four_hops() {
     if !root("kernel_reno_is_our_newreno_over_one_to_four_hops") {
         return;
     }
-    // In scripts/kernel's machine, whose processor is emulated, less of the same.
+    // The virtual machine of scripts/kernel emulates its processor: fewer runs.
     let (most, simulations) =
         if std::env::var_os("FAIRMESH_VM").is_some() { (2, 4) } else { (4, 10) };
     std::thread::scope(|threads| {
         for hops in 1..=most {
             threads.spawn(move || {
                 let seeds = if hops < 3 { 1 } else { 6 };
-                // From the start: without SACK, what slow start lost is repaired a round trip each, until
-                // anywhere between 8 and 16 s, and what waits for it is delivered then, all at once.
+                // Measured from the start: without SACK, the losses of slow start are repaired one
+                // per round trip until between 8 and 16 s, and the data behind them are delivered
+                // then, all at once.
                 let times = (0, 50);
                 let (emulated, simulated) = both(&chain(hops, times, RENO), seeds, simulations);
                 close(&format!("reno, {hops} hops"), emulated[0], simulated[0], 0.1);
@@ -168,10 +169,10 @@ fn the_three_hop_upload_starves_with_real_tcp() {
     let scenario = scenario(include_str!("../../../scenarios/chain-3-up.toml"));
     let (duration, warmup) = (Span::from_secs(40), Span::from_secs(5));
     let scenario = scenario.with_times(duration, warmup).unwrap();
-    // One run of eight ends above the bound by chance; the mean of seven lies 3.7 deviations below it.
+    // One run of eight exceeds the bound by chance; the mean of seven is 3.7 deviations below it.
     let (emulated, simulated) = both(&scenario, 7, 10);
     println!("3-hop upload: simulated {simulated:.0?}, emulated {emulated:.0?} kbit/s");
-    // Jamshaid 2010 §3.2: the farther the node, the less it gets; all could have the same.
+    // Jamshaid 2010 §3.2: goodput falls with the distance, although equal shares are feasible.
     assert!(emulated[2] < 0.6 * emulated[0], "{emulated:?}");
 }
 
@@ -189,12 +190,12 @@ fn the_middle_of_the_stack_starves_with_real_tcp() {
     let expected: Vec<RunRecord> = (1..=5).map(|seed| simulated(&scenario, seed)).collect();
     let expected = means(&expected);
     println!("stack: simulated {expected:.0?}, emulated {rates:.0?} kbit/s");
-    // Rangwala 2008 Fig. 1 and §1: the outer flows share everything.
+    // Rangwala 2008 Fig. 1 and §1: the outer flows take nearly all.
     assert!(rates[1] < 0.1 * rates[0].min(rates[2]), "{rates:?}");
     for outer in [0, 2] {
         close("outer flow of the stack", rates[outer], expected[outer], 0.1);
     }
-    // What entered the engine, entered again under a virtual clock, gives the same transmissions.
+    // Recorded input, replayed under a virtual clock, gives the same transmissions.
     let again = replay(&scenario, 1, &outcome.inputs, outcome.end).unwrap();
     assert!(outcome.inputs.len() > 1000);
     assert_eq!(again.air_fingerprint(), outcome.air_fingerprint);
@@ -226,9 +227,9 @@ fn cubic_and_bbr_broadcasts_wires_and_other_peoples_namespaces() {
             EmulateOptions { congestion: Some(congestion), arp: true, ..EmulateOptions::default() };
         let record = emulated(&scenario, &options).record;
         let rate = means(std::slice::from_ref(&record))[0];
-        // 770 kbit/s are to be had; what slow start loses has not been repaired for long.
+        // The capacity is 770 kbit/s; the losses of slow start are repaired late.
         assert!(rate > 300.0 && rate < 800.0, "{congestion:?}: {rate} kbit/s");
-        // Hardware addresses were asked for over the air.
+        // Hardware addresses were resolved over the air.
         assert!(record.totals.mac.broadcast > 0);
         let e = record.emulation.unwrap();
         assert!(e.interfaces.iter().any(|i| i.node == "server" && i.to_kernel > 100), "{e:?}");

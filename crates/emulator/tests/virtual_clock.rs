@@ -1,5 +1,5 @@
-//! The emulator under a virtual clock is the engine: with a forwarder in place of the kernel, a
-//! run gives the fingerprint of the simulator, transmission by transmission.
+//! The emulator under a virtual clock equals the engine: with a forwarder in place of the kernel, a
+//! run has the fingerprint of the simulator, transmission by transmission.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ fn scenario(text: &str) -> Scenario {
     parse("test.toml", text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
-/// One flow as an application and a forwarder see it.
+/// A flow as seen by an application and a forwarder.
 struct Talker {
     source: Source,
     path: Vec<NodeId>,
@@ -39,7 +39,7 @@ fn talkers(scenario: &Scenario, seed: u64) -> Vec<Talker> {
     scenario.flows().iter().map(talker).collect()
 }
 
-/// A frame for the next hop of a flow's packet: its number and place are its content.
+/// Returns a frame for the next hop of a flow's packet, with its number and place as content.
 fn frame(to: NodeId, flow: usize, place: usize, datagram: u32) -> Vec<u8> {
     let mut f = vec![0; HEADER + 28 + datagram as usize];
     f[..6].copy_from_slice(&Mac::radio(to.0 as u16).0);
@@ -48,7 +48,8 @@ fn frame(to: NodeId, flow: usize, place: usize, datagram: u32) -> Vec<u8> {
     f
 }
 
-/// Runs the scenario through the switch; returns its fingerprint and, replayed, the air's.
+/// Runs the scenario through the switch. Returns its fingerprint and the air fingerprints of the
+/// run and its replay.
 fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
     let plan = Plan::new(scenario, "test").unwrap();
     let mut switch = Switch::new(scenario, &plan, seed, true).unwrap();
@@ -159,7 +160,7 @@ fn across_a_wire() {
     );
 }
 
-/// An overloaded queue that marks: datagrams that can be marked come out marked, others as they were.
+/// An overloaded queue that marks: ECN-capable datagrams leave marked, others unchanged.
 #[test]
 fn what_a_queue_marks_is_marked_in_the_header() {
     let scenario = scenario(
@@ -192,7 +193,7 @@ fn what_a_queue_marks_is_marked_in_the_header() {
     let (ce, all) = marked(0b10);
     assert!(ce > all / 2, "{ce} of {all}");
     assert_eq!(marked(0b00).0, 0);
-    // What comes in marked stays so.
+    // A marked datagram stays marked.
     let (ce, all) = marked(0b11);
     assert_eq!(ce, all);
 }

@@ -6,7 +6,7 @@ use crate::frame::CTS;
 use crate::phy::Phy;
 use crate::rates::Rate;
 
-/// Duration fields (NAV) and total lengths of a frame exchange.
+/// Duration fields (NAV) and total lengths of frame exchanges.
 impl Phy {
     /// Returns the Duration field of a data frame sent without RTS: SIFS and the ACK.
     pub fn nav_data(&self, rate: Rate) -> Span {
@@ -24,8 +24,8 @@ impl Phy {
         nav_rts.saturating_sub(self.sifs() + self.response(rate).cts)
     }
 
-    /// Returns the time after which a station may reset the NAV set by an overheard RTS.
-    /// It counts from the end of the RTS, sent at `rts_rate`, if no frame has begun: 2 SIFS + CTS + aRxPHYStartDelay +
+    /// Returns the time after which a station may reset the NAV set by an overheard RTS, from the
+    /// end of the RTS at `rts_rate`, if no frame has begun. It is 2 SIFS + CTS + aRxPHYStartDelay +
     /// 2 slots (IEEE 802.11-2020 §10.3.2.4).
     pub fn nav_reset(&self, rts_rate: Rate) -> Span {
         let start = self.info(rts_rate).waveform.rx_start_delay();
@@ -93,7 +93,7 @@ mod tests {
         let data = phy.airtime(r11, 1564);
         let nav = phy.nav_rts(r11, data, phy.response(r11).ack);
         assert_eq!(nav, US(30 + 248 + 1330 + 248));
-        // The remaining time after SIFS and the CTS: SIFS, data, SIFS, ACK.
+        // The time left after SIFS and the CTS: SIFS, data, SIFS, ACK.
         assert_eq!(phy.nav_cts(r11, nav), US(20 + 1330 + 248));
         assert_eq!(phy.nav_reset(Rate(1)), US(20 + 248 + 192 + 40));
         assert_eq!(phy.exchange(r11, 1564, false), US(1330 + 10 + 248));
@@ -121,7 +121,7 @@ mod tests {
             };
             for r in phy.rates() {
                 prop_assert!(phy.airtime(r, bytes) <= phy.airtime(r, bytes + 1));
-                // Never faster than the nominal rate.
+                // Not below the nominal duration.
                 let ideal = phy.bit_rate(r).time_for(u64::from(bytes));
                 prop_assert!(phy.airtime(r, bytes) >= ideal);
             }

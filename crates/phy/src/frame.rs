@@ -25,15 +25,16 @@ pub const LONGEST_MPDU_IN_HT_AMPDU: u32 = 4095;
 
 /// Returns the length of an A-MPDU of `bytes` bytes with one more MPDU of `mpdu` bytes.
 ///
-/// Every subframe but the last is padded to a multiple of four (IEEE 802.11-2020 §9.7.1).
+/// Every subframe except the last is padded to a multiple of four (IEEE 802.11-2020 §9.7.1).
 #[inline]
 pub const fn extended_ampdu(bytes: u32, mpdu: u32) -> u32 {
     bytes.next_multiple_of(4) + DELIMITER + mpdu
 }
 
-/// Returns the length of an A-MSDU of `body` bytes with one more packet of `msdu` bytes, LLC header included.
+/// Returns the length of an A-MSDU of `body` bytes with one more packet of `msdu` bytes, LLC header
+/// included.
 ///
-/// Every subframe but the last is padded to a multiple of four (IEEE 802.11-2020 §9.3.2.2.2).
+/// Every subframe except the last is padded to a multiple of four (IEEE 802.11-2020 §9.3.2.2.2).
 #[inline]
 pub const fn extended_amsdu(body: u32, msdu: u32) -> u32 {
     body.next_multiple_of(4) + SUBFRAME_HEADER + msdu

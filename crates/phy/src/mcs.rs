@@ -121,7 +121,7 @@ const SCHEMES: [(u64, (u64, u64), u64); 12] = [
     (10, (5, 6), 54),
 ];
 
-/// A modulation and coding scheme with everything that its duration depends on.
+/// A modulation and coding scheme with all parameters of its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mode {
     mcs: u8,
@@ -130,7 +130,7 @@ pub struct Mode {
     guard_ns: u32,
 }
 
-/// Reason for the rejection of a mode.
+/// Reason for rejecting a mode.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ModeError {
     /// No such MCS.
@@ -254,8 +254,8 @@ impl Mode {
         (bits as u32, code)
     }
 
-    /// Returns the rate of the non-HT table with the same modulation and code rate.
-    /// Control responses are chosen by it (IEEE 802.11-2020 Table 10-10).
+    /// Returns the rate of the non-HT table with the same modulation and code rate, which
+    /// determines control responses (IEEE 802.11-2020 Table 10-10).
     pub const fn reference_rate(self) -> BitRate {
         BitRate(SCHEMES[self.mcs as usize].2 * 1_000_000)
     }
@@ -271,8 +271,8 @@ impl Mode {
         self.coded_bits(g) * over / under
     }
 
-    /// Returns N_ES of 802.11ac: an encoder for each 600 Mbit/s at the short guard interval.
-    /// IEEE 802.11-2020 §21.5; one more where the tables depart from that rule.
+    /// Returns N_ES of 802.11ac: an encoder for each 600 Mbit/s at the short guard interval (IEEE
+    /// 802.11-2020 §21.5), and one more where the tables differ from that rule.
     fn encoders(self) -> u64 {
         if (self.width_mhz, self.streams, self.mcs) == (160, 4, 7) {
             return 6;
@@ -322,7 +322,8 @@ impl Mode {
             bits_per_symbol: self.data_bits(g) as u32,
             tail_bits,
             symbol_ns,
-            // IEEE 802.11-2020 §19.4.3, §21.4.3: short symbols fill up to a whole long one.
+            // IEEE 802.11-2020 §19.4.3, §21.4.3: short symbols are filled up to a multiple of the
+            // long one.
             unit_ns: if self.guard_ns == 400 && !ns3 { 4000 } else { symbol_ns },
             preamble_ns,
             header_ns,
@@ -371,7 +372,7 @@ mod tests {
         assert_eq!(mbps(He, 11, 2, 160, 3200), 2041.6);
     }
 
-    /// IEEE 802.11-2020 §21.5: the combinations without a row of one to four streams.
+    /// IEEE 802.11-2020 §21.5: the combinations without a row, for one to four streams.
     #[test]
     fn excluded_modes_of_vht() {
         let mut missing = vec![];

@@ -17,8 +17,8 @@ use crate::waveform::LONGEST_PPDU;
 pub enum Compatibility {
     /// ERP-OFDM rates only, 9 µs slots, CWmin 15.
     Pure,
-    /// DSSS rates too and all of them basic, 20 µs slots, CWmin 31. Protection (CTS to self)
-    /// is not sent.
+    /// Also DSSS rates, all of them basic; 20 µs slots, CWmin 31. Protection (CTS to self) is not
+    /// sent.
     WithB(Preamble),
 }
 
@@ -44,17 +44,17 @@ pub struct Modern {
     pub ampdu: u32,
     /// Longest A-MSDU, bytes with its subframes' headers and padding; 0: every packet is a separate MPDU.
     pub amsdu: u32,
-    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window.
-    /// It is at most 64, or at most 256 with a longer BlockAck.
+    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window. At
+    /// most 64, or 256 with a longer BlockAck.
     pub window: u32,
-    /// True for ns-3.37's deviations from the standard.
-    /// They are preambles ([`Mode`]), control rates by the bit rate of one stream at 20 MHz, RTS at the highest basic
-    /// rate, and a CTS for every RTS, regardless of the NAV.
+    /// True for ns-3.37's deviations from the standard: preambles ([`Mode`]), control rates by the
+    /// bit rate of one stream at 20 MHz, RTS at the highest basic rate, and a CTS for every RTS,
+    /// regardless of the NAV.
     pub ns3: bool,
 }
 
 impl Modern {
-    /// Returns the length of the longest MPDU that holds an A-MSDU, bytes.
+    /// Returns the length of the longest MPDU that carries an A-MSDU, bytes.
     pub const fn longest_mpdu_with_amsdu(&self) -> u32 {
         match self.generation {
             Generation::Ht if self.ampdu > 0 => LONGEST_MPDU_IN_HT_AMPDU,
@@ -72,7 +72,7 @@ pub struct Phy {
     modern: Option<Modern>,
 }
 
-/// Reason for the rejection of a PHY's configuration.
+/// Reason for rejecting a PHY's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhyError {
     /// The PHY has no such rate.
@@ -108,7 +108,7 @@ impl core::error::Error for PhyError {}
 /// Returns the rate with which ns-3.37 compares control rates: the mode's at 20 MHz with one stream.
 fn one_stream_rate(g: Generation, mode: Mode) -> BitRate {
     let guard = if g == Generation::He { 800 } else { mode.guard_ns() };
-    // 802.11ac has no MCS 9 there; by then the response has the highest basic rate anyway.
+    // 802.11ac has no MCS 9 there; the response already uses the highest basic rate.
     let mcs = if g == Generation::Vht { mode.mcs().min(8) } else { mode.mcs() };
     Mode::new(g, mcs, 1, 20, guard).map_or(mode.reference_rate(), |m| m.bit_rate(g))
 }
@@ -221,7 +221,8 @@ impl Phy {
     fn refresh(&mut self) {
         self.responses = self.rates().map(|r| self.response_to(r)).collect();
         let t = &self.timing;
-        // IEEE 802.11-2020 §10.3.2.3.7; the lowest basic rate stands for the lowest mandatory one.
+        // IEEE 802.11-2020 §10.3.2.3.7, with the lowest basic rate in place of the lowest mandatory
+        // one.
         self.timing.eifs = t.sifs + self.airtime(self.lowest_basic(), ACK) + t.difs;
     }
 
@@ -343,7 +344,7 @@ impl Phy {
     /// Returns the row of a rate.
     ///
     /// # Panics
-    /// If `rate` is not one of this PHY's; so do all the methods that take a rate.
+    /// If `rate` is not one of this PHY's, as all methods that take a rate.
     pub fn info(&self, rate: Rate) -> &RateInfo {
         &self.rates[rate.index()]
     }
@@ -372,7 +373,7 @@ impl Phy {
     pub fn control_rate(&self, data: Rate) -> Rate {
         self.response(data).rate
     }
-    /// Returns the control frames that go with data at this rate.
+    /// Returns the control frames for data at this rate.
     pub fn response(&self, data: Rate) -> &Response {
         &self.responses[data.index()]
     }

@@ -1,20 +1,21 @@
-//! Channels, and the power that a radio on one of them leaks into the receivers of another.
+//! Channels, and the power that a radio on one of them leaks into receivers on another.
 //!
-//! A transmitter is assumed to be as bad as its standard allows: its power follows the transmit
-//! spectral mask, up to the frequency at which the mask ends its fall, and is zero beyond. A
-//! receiver takes the power within its own width.
+//! A transmitter is assumed to use all that its standard permits: its power follows the transmit
+//! spectral mask up to the frequency at which the mask ends, and is zero beyond. A receiver takes
+//! the power within its own width.
 //!
-//! Sources: IEEE 802.11-2020 §15.4.4.5 (DSSS), §16.3.7.4 (HR/DSSS), §17.3.9.3 (OFDM), §19.3.18.1 (HT),
-//! §21.3.17.1 (VHT); IEEE 802.11ax-2021 §27.3.19.1 (HE). The masks of 40 MHz and more are that of 20 MHz, stretched.
+//! Sources: IEEE 802.11-2020 §15.4.4.5 (DSSS), §16.3.7.4 (HR/DSSS), §17.3.9.3 (OFDM), §19.3.18.1
+//! (HT), §21.3.17.1 (VHT); IEEE 802.11ax-2021 §27.3.19.1 (HE). The masks of 40 MHz and more are
+//! scaled from that of 20 MHz.
 
-/// A channel as a radio occupies it.
+/// Band occupied by a radio's channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Occupied {
     /// Centre of the occupied band, MHz.
     pub middle_mhz: u32,
     /// Width, MHz.
     pub width_mhz: u32,
-    /// True if spread by a chip sequence (802.11b), false for OFDM.
+    /// True for DSSS (802.11b), false for OFDM.
     pub spread: bool,
 }
 
@@ -54,7 +55,7 @@ impl Occupied {
         Some(Occupied { middle_mhz, width_mhz, spread })
     }
 
-    /// Returns the mask `offset` MHz from the centre, dB below its top; `None` beyond its fall.
+    /// Returns the mask `offset` MHz from the centre, dB below its top; `None` beyond its end.
     fn mask(&self, offset: f64) -> Option<f64> {
         let offset = libm::fabs(offset);
         if self.spread {
@@ -127,13 +128,14 @@ mod tests {
         assert!(leak(36, 36, 20).unwrap() < 0.1);
         let steps: Vec<f64> = (1..=8).map(|n| leak(1, n, 20).unwrap()).collect();
         assert!(steps.windows(2).all(|w| w[0] < w[1]), "{steps:?}");
-        // 5 MHz apart three quarters are common: 1.2 dB; 20 MHz apart little more than the mask at 20 dB.
+        // 5 MHz apart three quarters overlap: 1.2 dB; 20 MHz apart little more than the mask at 20
+        // dB.
         assert!((steps[1] - 1.2).abs() < 0.15, "{steps:?}");
         let next = leak(36, 40, 20).unwrap();
         assert!((22.0..27.0).contains(&next), "{next}");
-        // Beyond one and a half widths no power is left: 1 and 11, 36 and 48.
+        // Beyond one and a half widths no power remains: 1 and 11, 36 and 48.
         assert_eq!((leak(1, 11, 20), leak(36, 48, 20), leak(36, 149, 20)), (None, None, None));
-        // 802.11b: 1 and 6 are 25 MHz apart, the main lobes apart and the side lobes not.
+        // 802.11b: 1 and 6 are 25 MHz apart: main lobes do not overlap, side lobes do.
         let b = |n| Occupied::of(n, 20, true).unwrap();
         assert!(b(1).leak(&b(6)).unwrap() > 30.0);
         assert_eq!(b(1).leak(&b(11)), None);

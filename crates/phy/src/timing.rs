@@ -33,31 +33,32 @@ impl PhyTiming {
     }
 }
 
-/// The control frames that go with data at one rate, computed once.
+/// Control frames for data at one rate, precomputed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response {
-    /// The rate of the ACK, of the BlockAck, and of the CTS.
+    /// Rate of the ACK, the BlockAck and the CTS.
     pub rate: Rate,
-    /// The rate of the RTS: the same, by the same rule.
+    /// Rate of the RTS, by the same rule.
     pub rts_rate: Rate,
     /// Duration of an ACK.
     pub ack: Span,
     /// Duration of a BlockAck.
     pub block_ack: Span,
-    /// The longest PSDU, bytes, whose frame lasts no longer than 5.484 ms at an MCS; 0 at other rates.
+    /// Longest PSDU whose frame lasts at most 5.484 ms at an MCS, bytes; 0 at other rates.
     pub longest_psdu: u32,
     /// Duration of the CTS that responds to the RTS.
     pub cts: Span,
     /// Duration of an RTS.
     pub rts: Span,
-    /// Time for which a sender waits for the start of the ACK, from the end of its frame.
+    /// Time from the end of a frame until the sender gives up waiting for the start of the ACK.
     /// SIFS + slot + aRxPHYStartDelay (IEEE 802.11-2020 §10.3.2.11).
     ///
-    /// 222 µs for 802.11b with the long preamble, for an ACK at 1 or at 2 Mbit/s,
-    /// because only its preamble and header (192 µs) count. If no reception has begun by then the
-    /// attempt has failed, and the next backoff may begin a DIFS after the timeout: 272 µs after
-    /// the end of the frame, while stations that sensed the same collision wait EIFS (364 µs).
+    /// 222 µs for 802.11b with the long preamble, for an ACK at 1 or at 2 Mbit/s, because only its
+    /// preamble and header (192 µs) count. If no reception has begun by then, the attempt has
+    /// failed, and the next backoff may begin a DIFS after the timeout: 272 µs after the end of the
+    /// frame, while stations that sensed the same collision wait EIFS (364 µs).
     pub ack_timeout: Span,
-    /// Time for which a sender waits for the start of a CTS, from the end of the RTS; as long as `ack_timeout`.
+    /// Time from the end of the RTS until the sender gives up waiting for a CTS. Equals
+    /// `ack_timeout`.
     pub cts_timeout: Span,
 }

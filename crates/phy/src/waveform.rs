@@ -10,7 +10,7 @@ pub const LONGEST_PPDU: Span = Span::from_micros(5484);
 pub enum Waveform {
     /// DSSS and HR/DSSS (IEEE 802.11-2020 clauses 15 and 16).
     Dsss {
-        /// Bits sent in two microseconds: 2, 4, 11 or 22 (5.5 Mbit/s is not whole in one).
+        /// Bits sent in two microseconds: 2, 4, 11 or 22 (5.5 Mbit/s is not an integer in one).
         bits_per_2us: u32,
         /// PLCP preamble and header in microseconds: 192 long, 96 short.
         plcp_us: u32,
@@ -30,11 +30,11 @@ pub enum Waveform {
         tail_bits: u32,
         /// One symbol with its guard interval, ns.
         symbol_ns: u32,
-        /// Unit of which the payload fills a multiple, ns.
+        /// Unit that the payload duration is a multiple of, ns.
         unit_ns: u32,
-        /// Length of everything before the payload, ns.
+        /// Length of the preamble and header before the payload, ns.
         preamble_ns: u32,
-        /// Part of the preamble up to the end of HT-SIG or SIG-A, without which nothing can be received, ns.
+        /// Part of the preamble up to the end of HT-SIG or SIG-A, required for any reception, ns.
         header_ns: u32,
         /// Idle time after the frame that counts as part of it: 6 µs at 2.4 GHz, else 0.
         extension_us: u32,
@@ -74,8 +74,8 @@ impl Waveform {
         Span::from_micros(us)
     }
 
-    /// Returns aRxPHYStartDelay.
-    /// It is the time from the first bit of a frame on the air to the indication that a reception has begun.
+    /// Returns aRxPHYStartDelay: the time from a frame's first bit on the air to the indication of
+    /// a reception.
     pub const fn rx_start_delay(self) -> Span {
         Span::from_micros(match self {
             Waveform::Dsss { plcp_us, .. } => plcp_us as u64,
@@ -84,7 +84,7 @@ impl Waveform {
         })
     }
 
-    /// Returns the part of the preamble that must be received for the frame to be received at all.
+    /// Returns the part of the preamble that is required for any reception.
     pub const fn header(self) -> Span {
         match self {
             Waveform::Mcs { header_ns, .. } => Span::from_nanos(header_ns as u64),
@@ -111,7 +111,7 @@ impl Waveform {
         )
     }
 
-    /// Returns the longest PSDU whose frame lasts no longer than `most`; 0 if none is that short.
+    /// Returns the longest PSDU whose frame lasts at most `most`; 0 if there is none.
     pub const fn longest_within(self, most: Span) -> u32 {
         // No PSDU is longer than 6 500 631 bytes.
         let (mut low, mut high) = (0u32, 1u32 << 23);
