@@ -32,7 +32,7 @@ pub struct Network<'a, L> {
     pub access: Access,
     /// By node id, the nodes in range of each node. Decode ranges give the model that a real
     /// network can compute ("realistic"), interference ranges the "omniscient" one.
-    pub hears: &'a [L],
+    pub in_range: &'a [L],
     /// Links, at least all that flows cross.
     pub links: &'a [LinkSpec],
     /// The flows.
@@ -174,7 +174,7 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
     /// # Errors
     /// If the network or a flow is invalid, or the minima do not fit.
     pub fn analyse(&self) -> Result<Analysis, FairError> {
-        let contention = Contention::new(self.hears)?;
+        let contention = Contention::new(self.in_range)?;
         let directory = Directory::new(self.phy, self.access, self.links)?;
         let costs = directory.costs(self.flows)?;
         let mut hops: Vec<Hop> = costs.iter().flatten().map(|c| self.unit(c.0)).collect();

@@ -25,15 +25,15 @@ pub struct Saturation {
 /// per frame over slots per frame. A stage lasts the slot of its attempt and (W_i − 1)/2 slots of
 /// backoff.
 fn attempt_probability(t: &PhyTiming, attempts: u32, p: f64) -> f64 {
-    let (mut tries, mut slots) = (0.0, 0.0);
+    let (mut timing, mut slots) = (0.0, 0.0);
     let (mut reached, mut cw) = (1.0, t.cw_min);
     for _ in 0..attempts {
-        tries += reached;
+        timing += reached;
         slots += reached * (1.0 + f64::from(cw) / 2.0);
         reached *= p;
         cw = t.next_cw(cw);
     }
-    tries / slots
+    timing / slots
 }
 
 /// Returns `x` to the power `n` by libm, for equal rounding on all machines.
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn rts_pays_off_in_crowds_only() {
+    fn rts_pays_off_in_large_cells_only() {
         let gain = |n| kbps(R1, Access::RtsCts, n) / kbps(R1, Access::Basic, n);
         assert!(gain(1) < 1.0);
         assert!(gain(50) > 1.2);
     }
 
     #[test]
-    fn the_fixed_point_is_one() {
+    fn the_fixed_point_is_unique() {
         let phy = Phy::dot11b(Preamble::Long);
         for n in [2, 3, 10, 100, 1000] {
             let s = saturation(&phy, R1, &Traffic::udp(1500, true), Access::Basic, n);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_parameters_are_refused() {
         assert_eq!(aggregate(&[], Reuse::Dcf), Err(BoundsError::NoRouter));
         assert_eq!(aggregate(&[W, 0.0], Reuse::Dcf), Err(BoundsError::BadRouter(1)));
         assert_eq!(aggregate(&[f64::NAN], Reuse::Dcf), Err(BoundsError::BadRouter(0)));

@@ -41,7 +41,7 @@ impl core::error::Error for UnknownNode {}
 /// Symmetric range relation: if either node is in range of the other, their links contend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contention {
-    hears: Vec<Vec<NodeId>>,
+    in_range: Vec<Vec<NodeId>>,
 }
 
 impl Contention {
@@ -50,9 +50,10 @@ impl Contention {
     ///
     /// # Errors
     /// If a list names a node beyond the last one.
-    pub fn new<L: AsRef<[NodeId]>>(hears: &[L]) -> Result<Self, UnknownNode> {
-        let mut sets: Vec<Vec<NodeId>> = (0..hears.len() as u32).map(|i| vec![NodeId(i)]).collect();
-        for (i, list) in hears.iter().enumerate() {
+    pub fn new<L: AsRef<[NodeId]>>(in_range: &[L]) -> Result<Self, UnknownNode> {
+        let mut sets: Vec<Vec<NodeId>> =
+            (0..in_range.len() as u32).map(|i| vec![NodeId(i)]).collect();
+        for (i, list) in in_range.iter().enumerate() {
             for &other in list.as_ref() {
                 sets.get_mut(other.index()).ok_or(UnknownNode(other))?.push(NodeId(i as u32));
                 sets[i].push(other);
@@ -62,7 +63,7 @@ impl Contention {
             set.sort_unstable();
             set.dedup();
         }
-        Ok(Contention { hears: sets })
+        Ok(Contention { in_range: sets })
     }
 
     /// Builds the relation from pairs in range of each other, among nodes `0..nodes`.
@@ -70,26 +71,26 @@ impl Contention {
     /// # Errors
     /// If a pair names a node beyond the last one.
     pub fn from_pairs(nodes: usize, pairs: &[(NodeId, NodeId)]) -> Result<Self, UnknownNode> {
-        let mut hears = vec![Vec::new(); nodes];
+        let mut in_range = vec![Vec::new(); nodes];
         for &(a, b) in pairs {
-            hears.get_mut(a.index()).ok_or(UnknownNode(a))?.push(b);
+            in_range.get_mut(a.index()).ok_or(UnknownNode(a))?.push(b);
         }
-        Contention::new(&hears)
+        Contention::new(&in_range)
     }
 
     /// Returns the nodes in range of `node`, itself included, in order.
-    pub fn heard_by(&self, node: NodeId) -> &[NodeId] {
-        &self.hears[node.index()]
+    pub fn in_range_of(&self, node: NodeId) -> &[NodeId] {
+        &self.in_range[node.index()]
     }
 
     /// Returns true if two nodes are in range of each other, or equal.
-    pub fn hears(&self, one: NodeId, other: NodeId) -> bool {
-        self.hears[one.index()].binary_search(&other).is_ok()
+    pub fn in_range(&self, one: NodeId, other: NodeId) -> bool {
+        self.in_range[one.index()].binary_search(&other).is_ok()
     }
 
     /// Returns true if two links cannot be used at the same time.
     pub fn contend(&self, one: Link, other: Link) -> bool {
-        one.ends().into_iter().any(|a| other.ends().into_iter().any(|b| self.hears(a, b)))
+        one.ends().into_iter().any(|a| other.ends().into_iter().any(|b| self.in_range(a, b)))
     }
 }
 
@@ -108,7 +109,7 @@ impl Domains {
     /// # Errors
     /// If a link ends at a node that `contention` does not contain.
     pub fn collision(contention: &Contention, links: &[Link]) -> Result<Self, UnknownNode> {
-        let nodes = contention.hears.len();
+        let nodes = contention.in_range.len();
         let mut incident: Vec<Vec<u32>> = vec![Vec::new(); nodes];
         for (i, link) in links.iter().enumerate() {
             for end in link.ends() {
@@ -118,9 +119,9 @@ impl Domains {
         let members = links
             .iter()
             .map(|link| {
-                let heard = link.ends().into_iter().flat_map(|e| contention.heard_by(e));
+                let in_range = link.ends().into_iter().flat_map(|e| contention.in_range_of(e));
                 let mut set: Vec<u32> =
-                    heard.flat_map(|n| incident[n.index()].iter().copied()).collect();
+                    in_range.flat_map(|n| incident[n.index()].iter().copied()).collect();
                 set.sort_unstable();
                 set.dedup();
                 set
@@ -212,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn hearing_one_way_is_enough() {
+    fn one_way_range_is_enough() {
         let one_way = Contention::new(&[vec![n(1)], vec![], vec![]]).unwrap();
-        assert_eq!(one_way.heard_by(n(1)), [n(0), n(1)]);
-        assert_eq!(one_way.heard_by(n(2)), [n(2)]);
+        assert_eq!(one_way.in_range_of(n(1)), [n(0), n(1)]);
+        assert_eq!(one_way.in_range_of(n(2)), [n(2)]);
     }
 
     #[test]

@@ -296,7 +296,7 @@ impl<'a> Directory<'a> {
 
 /// Returns the max-min fair rates of `flows` under the collision-domain model.
 ///
-/// `hears` lists by node id the nodes in range of each node: its decode neighbours for the model
+/// `in_range` lists by node id the nodes in range of each node: its decode neighbours for the model
 /// that a real network can compute, its interference neighbours for the omniscient one. A link's
 /// airtime is nominal ([`LinkModel::frame`]): frames do not collide, and no backoffs overlap.
 ///
@@ -305,11 +305,11 @@ impl<'a> Directory<'a> {
 pub fn fair_allocation<L: AsRef<[NodeId]>>(
     phy: &Phy,
     access: Access,
-    hears: &[L],
+    in_range: &[L],
     links: &[LinkSpec],
     flows: &[FlowSpec<'_>],
 ) -> Result<FairAllocation, FairError> {
-    fair_allocation_above(phy, access, hears, links, flows, &[])
+    fair_allocation_above(phy, access, in_range, links, flows, &[])
 }
 
 /// Returns the rates of [`fair_allocation`] with a guaranteed minimum for each flow.
@@ -320,12 +320,12 @@ pub fn fair_allocation<L: AsRef<[NodeId]>>(
 pub fn fair_allocation_above<'a, L: AsRef<[NodeId]>>(
     radios: impl Into<Radios<'a>>,
     access: Access,
-    hears: &[L],
+    in_range: &[L],
     links: &[LinkSpec],
     flows: &[FlowSpec<'_>],
     minimum: &[f64],
 ) -> Result<FairAllocation, FairError> {
-    let contention = Contention::new(hears)?;
+    let contention = Contention::new(in_range)?;
     let directory = Directory::new(radios, access, links)?;
     let costs = directory.costs(flows)?;
     let link = |hop: &Hop| Link::new(hop.from, hop.to);

@@ -35,10 +35,10 @@ pub enum Exclusion {
 impl Exclusion {
     /// Returns true if two transmissions exclude each other, given the range relation.
     pub fn excludes(self, contention: &Contention, one: Hop, other: Hop) -> bool {
-        let hears = |a, b| contention.hears(a, b);
-        let sender_at_receiver = hears(one.from, other.to) || hears(other.from, one.to);
-        let senders = hears(one.from, other.from);
-        let receivers = hears(one.to, other.to);
+        let in_range = |a, b| contention.in_range(a, b);
+        let sender_at_receiver = in_range(one.from, other.to) || in_range(other.from, one.to);
+        let senders = in_range(one.from, other.from);
+        let receivers = in_range(one.to, other.to);
         match self {
             Exclusion::Scheduled => {
                 sender_at_receiver || one.from == other.from || one.to == other.to

@@ -104,14 +104,14 @@ enum Progress {
 
 /// State of one domain while the level rises.
 #[derive(Clone, Default)]
-struct Tank {
+struct DomainState {
     /// The flows in it, and the share of it that one bit/s of each takes.
     users: Vec<(u32, f64)>,
     /// Level (rate per weight) at which it is full; infinite if none of its flows rises.
     full_at: f64,
 }
 
-impl Tank {
+impl DomainState {
     fn refill(&mut self, progress: &[Progress], demands: &[Demand]) {
         let (mut fixed, mut rising) = (0.0, 0.0);
         for &(flow, cost) in &self.users {
@@ -210,10 +210,10 @@ pub fn max_min_above(
     domains: usize,
 ) -> Result<Allocation, MaxMinError> {
     check(demands, minimum, usage, domains)?;
-    let mut tanks = vec![Tank::default(); domains];
+    let mut states = vec![DomainState::default(); domains];
     for (i, shares) in usage.iter().enumerate() {
         for &(domain, cost) in shares {
-            tanks[domain as usize].users.push((i as u32, cost));
+            states[domain as usize].users.push((i as u32, cost));
         }
     }
     let start = |i: usize| match minimum.get(i) {
@@ -223,7 +223,7 @@ pub fn max_min_above(
     };
     let mut progress: Vec<Progress> = (0..demands.len()).map(start).collect();
     let mut limits = vec![Limit::Demand; demands.len()];
-    tanks.iter_mut().for_each(|t| t.refill(&progress, demands));
+    states.iter_mut().for_each(|t| t.refill(&progress, demands));
     let mut changed: Vec<u32> = Vec::new();
     loop {
         // The level at which a flow changes its own state: it reaches its minimum or its demand.
@@ -233,7 +233,7 @@ pub fn max_min_above(
             Progress::Capped(_) => f64::INFINITY,
         };
         let first_due = (0..demands.len()).map(due).fold(f64::INFINITY, f64::min);
-        let level = tanks.iter().map(|t| t.full_at).fold(first_due, f64::min);
+        let level = states.iter().map(|t| t.full_at).fold(first_due, f64::min);
         if level.is_infinite() {
             break;
         }
@@ -248,11 +248,11 @@ pub fn max_min_above(
                 _ => Progress::Capped(demands[i].limit),
             };
         }
-        for (domain, tank) in tanks.iter().enumerate() {
-            if tank.full_at > reached {
+        for (domain, state) in states.iter().enumerate() {
+            if state.full_at > reached {
                 continue;
             }
-            for &(flow, cost) in &tank.users {
+            for &(flow, cost) in &state.users {
                 let i = flow as usize;
                 let rate = match progress[i] {
                     Progress::Waiting(least) => least,
@@ -279,7 +279,7 @@ pub fn max_min_above(
         touched.sort_unstable();
         touched.dedup();
         for &domain in &touched {
-            tanks[domain as usize].refill(&progress, demands);
+            states[domain as usize].refill(&progress, demands);
         }
     }
 

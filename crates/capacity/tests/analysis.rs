@@ -30,7 +30,7 @@ fn near(value: &[f64], expected: &[f64]) {
 /// Jamshaid 2010 Fig 7.3 at 1 Mb/s: 0-1-2-…-7 with the gateway at 1, and flows from 0, 6 and 7.
 struct Fig73 {
     phy: Phy,
-    hears: Vec<Vec<NodeId>>,
+    in_range: Vec<Vec<NodeId>>,
     links: Vec<LinkSpec>,
     paths: [Vec<NodeId>; 3],
 }
@@ -42,7 +42,7 @@ impl Fig73 {
             (1..8).map(|i| LinkSpec { from: n(i - 1), to: n(i), rate: Rate(0), delivery: 1.0 });
         Fig73 {
             phy: Phy::dot11b(Preamble::Long),
-            hears: (0..8u32).map(|i| if i > 0 { vec![n(i - 1)] } else { vec![] }).collect(),
+            in_range: (0..8u32).map(|i| if i > 0 { vec![n(i - 1)] } else { vec![] }).collect(),
             links: links.collect(),
             paths: [vec![n(0), n(1)], to_gateway(6), to_gateway(7)],
         }
@@ -57,7 +57,7 @@ impl Fig73 {
         Network {
             phy: &self.phy,
             access: Access::Basic,
-            hears: &self.hears,
+            in_range: &self.in_range,
             links: &self.links,
             flows,
             sharing: Sharing::Links,
@@ -195,7 +195,7 @@ fn weights_demands_and_minima() {
 }
 
 #[test]
-fn errors_name_what_is_wrong() {
+fn errors_name_the_parameter() {
     let fig = Fig73::new();
     let flows = fig.flows(Traffic::udp(1500, true));
     let missing = Network { links: &fig.links[..5], ..fig.network(&flows) }.analyse().unwrap_err();
@@ -212,7 +212,7 @@ fn thousand(budget: Budget) -> Analysis {
     let network = Network {
         phy: &phy,
         access: Access::Basic,
-        hears: &mesh.hears,
+        in_range: &mesh.in_range,
         links: &mesh.links,
         flows: &flows,
         sharing: Sharing::Links,
@@ -220,7 +220,7 @@ fn thousand(budget: Budget) -> Analysis {
         budget,
     };
     let analysis = network.analyse().unwrap();
-    let alone = fair_allocation(&phy, Access::Basic, &mesh.hears, &mesh.links, &flows).unwrap();
+    let alone = fair_allocation(&phy, Access::Basic, &mesh.in_range, &mesh.links, &flows).unwrap();
     let fair = &analysis.collision.max_min;
     assert_eq!((&fair.rates, &fair.limits), (&alone.rates, &alone.limits));
     assert_eq!(fair.utilisation, alone.utilisation);
@@ -271,7 +271,7 @@ fn a_thousand_nodes_by_cliques() {
 fn wires_take_no_air_and_are_shared() {
     // 0-1 by radio, a cable to 2, 2-3 by radio: the links are out of range of each other.
     let mut fig = Fig73::new();
-    fig.hears[2].clear();
+    fig.in_range[2].clear();
     let udp = Traffic::udp(1500, true);
     let demand = Demand::default();
     let path: Vec<NodeId> = (0..4).map(n).collect();

@@ -60,7 +60,7 @@ fn a_lone_flow_over_a_long_chain_attains_the_lower_bound() {
 fn no_mesh_is_below_it() {
     for (nodes, range, flows) in [(60, 0.25, 30), (150, 0.15, 40)] {
         let mesh = common::mesh(nodes, range, flows);
-        let contention = Contention::new(&mesh.hears).unwrap();
+        let contention = Contention::new(&mesh.in_range).unwrap();
         let hops = |p: &Vec<NodeId>| p.windows(2).map(|h| Link::new(h[0], h[1])).collect();
         let paths: Vec<Vec<Link>> = mesh.paths.iter().map(hops).collect();
         let mut links = paths.concat();

@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn which_neighbours_matter() {
+fn exclusion_depends_on_range_between_ends() {
     // Two links with one hop between them: 0-1 and 2-3.
     let contention = row(4);
     let excluded = |one, other| RULES.map(|rule| rule.excludes(&contention, one, other));
@@ -137,7 +137,7 @@ fn cliques_of_a_chain_are_three_links_in_a_row() {
 /// Jamshaid 2010 §7.5.2: a long chain with perfect scheduling carries W/2 when half of the traffic
 /// flows each way and W/3 in one direction; with the exchange of 802.11 W/3 either way.
 #[test]
-fn a_long_chain_carries_what_the_bounds_say() {
+fn a_long_chain_attains_the_bounds() {
     let nodes = 10;
     let contention = row(nodes);
     let up: Vec<Hop> = (1..nodes).rev().map(|i| hop(i, i - 1)).collect();
@@ -183,7 +183,7 @@ fn a_ring_of_five_is_overestimated() {
 }
 
 /// All pairs except those within groups of three: 3^(n/3) maximal cliques (Moon and Moser 1965).
-fn moon_moser(vertices: u32) -> ConflictGraph {
+fn moon_moser_graph(vertices: u32) -> ConflictGraph {
     let pairs = (0..vertices).flat_map(|a| (0..a).map(move |b| (a, b)));
     let edges: Vec<_> = pairs.filter(|(a, b)| a / 3 != b / 3).collect();
     ConflictGraph::from_edges(vertices as usize, &edges)
@@ -191,26 +191,26 @@ fn moon_moser(vertices: u32) -> ConflictGraph {
 
 #[test]
 fn hopeless_graphs_are_refused() {
-    assert_eq!(cliques(&moon_moser(15)).len(), 243);
+    assert_eq!(cliques(&moon_moser_graph(15)).len(), 243);
     let few = Budget { cliques: 243, ..Budget::default() };
-    assert!(moon_moser(15).cliques(few).is_ok());
+    assert!(moon_moser_graph(15).cliques(few).is_ok());
     // 3^20 of them.
     let budget = Budget::default();
-    let refused = moon_moser(60).cliques(budget).unwrap_err();
+    let refused = moon_moser_graph(60).cliques(budget).unwrap_err();
     assert_eq!(refused, TooManyCliques { vertices: 60, found: budget.cliques, budget });
     let text = refused.to_string();
     assert!(text.contains("50000") && text.contains("collision-domain"), "{text}");
     // Stopped by the limit on work.
     let budget = Budget { cliques: usize::MAX, work: 100_000 };
-    let refused = moon_moser(60).cliques(budget).unwrap_err();
+    let refused = moon_moser_graph(60).cliques(budget).unwrap_err();
     assert!(refused.found > 100 && refused.found < 100_000, "{refused:?}");
     // Refused before the search.
     let budget = Budget { cliques: usize::MAX, work: 1000 };
-    assert_eq!(moon_moser(60).cliques(budget).unwrap_err().found, 0);
+    assert_eq!(moon_moser_graph(60).cliques(budget).unwrap_err().found, 0);
 }
 
 #[test]
-fn one_large_cell_is_easy() {
+fn one_large_cell_is_one_clique() {
     let vertices = 1500u32;
     let edges: Vec<_> = (0..vertices).flat_map(|a| (0..a).map(move |b| (a, b))).collect();
     let graph = ConflictGraph::from_edges(vertices as usize, &edges);
@@ -242,7 +242,7 @@ fn meshes() -> impl Strategy<Value = Mesh> {
 
 proptest! {
     #[test]
-    fn domains_are_never_more_generous(mesh in meshes()) {
+    fn domains_never_allow_more_than_cliques(mesh in meshes()) {
         let Mesh { graph, costs, demands } = mesh;
         let models = [graph.neighbourhoods(), graph.cliques(Budget::default()).unwrap()];
         let usage = models.clone().map(|m| costs.iter().map(|c| m.usage(c)).collect::<Vec<_>>());

@@ -332,8 +332,8 @@ fn refusals() {
     assert_eq!(region.maximise(&[1.0, f64::NAN, 1.0]), Err(ConvexError::BadValue(1)));
     let unbounded = Region { usage: &[vec![]], demands: &demands[..1], ..region };
     assert_eq!(unbounded.proportional(), Err(ConvexError::Region(MaxMinError::Unbounded(0))));
-    let nobody = Region { usage: &[], demands: &[], minimum: &[], domains: 0 };
-    assert!(nobody.proportional().unwrap().rates.is_empty());
-    assert!(nobody.maximise(&[]).unwrap().rates.is_empty());
+    let no_flow = Region { usage: &[], demands: &[], minimum: &[], domains: 0 };
+    assert!(no_flow.proportional().unwrap().rates.is_empty());
+    assert!(no_flow.maximise(&[]).unwrap().rates.is_empty());
     assert!(max_min(&[], &[], 0).unwrap().rates.is_empty());
 }

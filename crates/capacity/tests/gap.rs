@@ -80,9 +80,9 @@ fn demand_is_tracked_down_and_up_again() {
 #[test]
 fn rise_and_decay_take_as_long_as_predicted() {
     let g = branch();
-    let silent = Load { single: f64::INFINITY, multi: 0.0 };
+    let probability_off = Load { single: f64::INFINITY, multi: 0.0 };
     let low = State { limit: g.guarantee(), waiting: 1.0, backlog: 0.0 };
-    let rise = g.follow(low, &[(60.0, silent)], 0.001);
+    let rise = g.follow(low, &[(60.0, probability_off)], 0.001);
     let there = rise.iter().find(|m| m.single >= g.threshold() * (1.0 - 1e-9)).unwrap();
     assert!((there.time - g.rise_time()).abs() < 0.01, "{} {}", there.time, g.rise_time());
     let full = Load { single: f64::INFINITY, multi: f64::INFINITY };
@@ -100,7 +100,7 @@ fn eight_neighbours_rise_eight_times_as_fast() {
 }
 
 #[test]
-fn arrows_point_to_where_it_rests() {
+fn arrows_point_to_the_equilibrium() {
     let g = branch();
     let load = Load { single: f64::INFINITY, multi: 1e6 };
     let rest = g.equilibrium(load);

@@ -32,7 +32,7 @@ fn uses(folder: &Path, path: &str) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Removes modules without dependencies until none is left, or only cycles.
-fn circle(mut uses: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+fn cycle(mut uses: BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     loop {
         let free: Vec<String> =
             uses.iter().filter(|u| u.1.is_empty()).map(|u| u.0.clone()).collect();
@@ -51,8 +51,8 @@ fn modules_use_those_below_them_only() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let region = uses(&source.join("region"), "super");
     assert!(region["fixed_point"].contains("collisions"), "the test reads nothing: {region:?}");
-    assert_eq!(circle(region), [""; 0]);
+    assert_eq!(cycle(region), [""; 0]);
     let all = uses(&source, "crate");
     assert!(all["region"].contains("fair"), "the test reads nothing: {all:?}");
-    assert_eq!(circle(all), [""; 0]);
+    assert_eq!(cycle(all), [""; 0]);
 }

@@ -145,11 +145,11 @@ proptest! {
         let domains = Domains::collision(&contention, &links).unwrap();
         for i in 0..links.len() {
             for j in 0..links.len() {
-                let hears = |a: NodeId, b: NodeId| {
+                let in_range = |a: NodeId, b: NodeId| {
                     a == b || pairs.iter().any(|&p| p == (a, b) || p == (b, a))
                 };
                 let contend =
-                    links[i].ends().iter().any(|&a| links[j].ends().iter().any(|&b| hears(a, b)));
+                    links[i].ends().iter().any(|&a| links[j].ends().iter().any(|&b| in_range(a, b)));
                 prop_assert_eq!(domains.links(i).contains(&(j as u32)), contend);
             }
         }

@@ -186,23 +186,25 @@ fn max_min_refusals() {
 /// A network of nodes in a row, 802.11b at one rate.
 struct Row {
     phy: Phy,
-    hears: Vec<Vec<NodeId>>,
+    in_range: Vec<Vec<NodeId>>,
     links: Vec<LinkSpec>,
 }
 
 impl Row {
     fn new(nodes: u32, rate: Rate, delivery: f64) -> Self {
-        let hears = (0..nodes).map(|i| if i > 0 { vec![n(i - 1)] } else { vec![] }).collect();
+        let in_range = (0..nodes).map(|i| if i > 0 { vec![n(i - 1)] } else { vec![] }).collect();
         let links =
             (1..nodes).map(|i| LinkSpec { from: n(i - 1), to: n(i), rate, delivery }).collect();
-        Row { phy: Phy::dot11b(Preamble::Long), hears, links }
+        Row { phy: Phy::dot11b(Preamble::Long), in_range, links }
     }
 
     fn rates(&self, paths: &[Vec<NodeId>], traffic: Traffic) -> Vec<f64> {
         let demand = Demand::default();
         let flows: Vec<_> =
             paths.iter().map(|path| FlowSpec { path, wires: &[], traffic, demand }).collect();
-        fair_allocation(&self.phy, Access::Basic, &self.hears, &self.links, &flows).unwrap().rates
+        fair_allocation(&self.phy, Access::Basic, &self.in_range, &self.links, &flows)
+            .unwrap()
+            .rates
     }
 }
 
@@ -274,7 +276,7 @@ fn utilisation_and_bottlenecks() {
     let demand = Demand::default();
     let (a, b) = (up(1), up(3));
     let flows = [&a, &b].map(|path| FlowSpec { path, wires: &[], traffic, demand });
-    let f = fair_allocation(&row.phy, Access::RtsCts, &row.hears, &row.links, &flows).unwrap();
+    let f = fair_allocation(&row.phy, Access::RtsCts, &row.in_range, &row.links, &flows).unwrap();
     let nominal = saturated_goodput(&row.phy, Rate(3), &traffic, Access::RtsCts);
     assert!((f.utilisation / nominal - 1.0).abs() < 1e-9, "one medium, always in use");
     assert!((f.aggregate() / (nominal / 2.0) - 1.0).abs() < 1e-9);
@@ -289,7 +291,7 @@ fn fair_allocation_refusals() {
     let demand = Demand::default();
     let run = |row: &Row, path: &[NodeId]| {
         let flow = FlowSpec { path, wires: &[], traffic, demand };
-        fair_allocation(&row.phy, Access::Basic, &row.hears, &row.links, &[flow]).unwrap_err()
+        fair_allocation(&row.phy, Access::Basic, &row.in_range, &row.links, &[flow]).unwrap_err()
     };
     assert_eq!(run(&row, &[n(1)]), FairError::NoPath(0));
     assert_eq!(run(&row, &[n(0), n(2)]), FairError::NoLink { flow: 0, from: n(0), to: n(2) });

@@ -37,22 +37,22 @@ fn region(t: &Topology, access: Access, traffic: Traffic) -> Region {
 }
 
 struct Parts {
-    hears: Vec<Vec<NodeId>>,
+    in_range: Vec<Vec<NodeId>>,
     links: Vec<LinkSpec>,
     paths: Vec<Vec<NodeId>>,
 }
 
 fn parts(t: &Topology, delivery: f64) -> Parts {
-    let mut hears = vec![Vec::new(); 12];
+    let mut in_range = vec![Vec::new(); 12];
     let mut links = Vec::new();
     for &(a, b) in t.links {
         for (a, b) in [(a, b), (b, a)] {
-            hears[b as usize].push(NodeId(a));
+            in_range[b as usize].push(NodeId(a));
             links.push(LinkSpec { from: NodeId(a), to: NodeId(b), rate: Rate(3), delivery });
         }
     }
     let paths = t.paths.iter().map(|p| p.iter().map(|&n| NodeId(n)).collect()).collect();
-    Parts { hears, links, paths }
+    Parts { in_range, links, paths }
 }
 
 fn region_with(
@@ -63,12 +63,19 @@ fn region_with(
     settings: Settings,
 ) -> Result<Region, RegionError> {
     let phy = Phy::dot11b(Preamble::Long);
-    let Parts { hears, links, paths } = parts(t, delivery);
+    let Parts { in_range, links, paths } = parts(t, delivery);
     let flows: Vec<FlowSpec<'_>> = paths
         .iter()
         .map(|path| FlowSpec { path, wires: &[], traffic, demand: Demand::default() })
         .collect();
-    Region::new(&Mesh { phy: &phy, access, hears: &hears, links: &links, flows: &flows, settings })
+    Region::new(&Mesh {
+        phy: &phy,
+        access,
+        in_range: &in_range,
+        links: &links,
+        flows: &flows,
+        settings,
+    })
 }
 
 fn max_min(t: &Topology, access: Access, traffic: Traffic) -> Vec<f64> {
@@ -82,7 +89,7 @@ fn tcp() -> Traffic {
 /// Boundary for equal rates measured in the simulator, in kb/s, without retry limit: rate-limited
 /// TCP, 97 % delivered. The model is within 10 % of it.
 #[test]
-fn the_four_topologies_as_the_simulator_has_them() {
+fn boundaries_of_the_four_topologies_match_the_simulator() {
     for (t, rts, basic) in
         [(&STACK, 277.0, 397.0), (&DIAMOND, 259.0, 361.0), (&HALF_DIAMOND, 292.0, 423.0)]
     {
@@ -104,7 +111,7 @@ fn the_four_topologies_as_the_simulator_has_them() {
 /// Attempts per frame and lost data frames of each link, compared with the simulator's counters:
 /// Half-Diamond, 255 kb/s each way of every flow as paced datagrams, 60 s.
 #[test]
-fn the_links_as_the_simulator_has_them() {
+fn attempts_and_losses_match_the_simulator() {
     let counted = [
         (1, 2, 2.21, 0.050),
         (3, 2, 2.17, 0.009),
@@ -134,7 +141,7 @@ fn the_links_as_the_simulator_has_them() {
     let mut r = Region::new(&Mesh {
         phy: &Phy::dot11b(Preamble::Long),
         access: Access::RtsCts,
-        hears: &mesh.hears,
+        in_range: &mesh.in_range,
         links: &mesh.links,
         flows: &flows,
         settings: Settings::default(),
@@ -151,7 +158,7 @@ fn the_links_as_the_simulator_has_them() {
 
 /// Rangwala 2008 §4.2: 300 kb/s each on the Stack, and 4 → 5 is the congested link.
 #[test]
-fn the_stack_as_the_paper_has_it() {
+fn the_stack_matches_the_paper() {
     let mut r = region(&STACK, Access::RtsCts, tcp());
     let rates = r.max_min().unwrap().rates;
     assert!(rates.iter().all(|r| (r / 300e3 - 1.0).abs() < 0.2), "{rates:?}");
@@ -185,7 +192,7 @@ fn the_stacks_region_is_not_convex() {
 fn a_lone_link_is_the_closed_form() {
     let phy = Phy::dot11b(Preamble::Long);
     let path = [NodeId(0), NodeId(1)];
-    let hears = [vec![NodeId(1)], vec![NodeId(0)]];
+    let in_range = [vec![NodeId(1)], vec![NodeId(0)]];
     for access in [Access::Basic, Access::RtsCts] {
         for delivery in [1.0, 0.9] {
             for utilisation in [1.0, 0.7] {
@@ -196,7 +203,7 @@ fn a_lone_link_is_the_closed_form() {
                 let mut r = Region::new(&Mesh {
                     phy: &phy,
                     access,
-                    hears: &hears,
+                    in_range: &in_range,
                     links: &[link],
                     flows: &[flow],
                     settings,
@@ -232,12 +239,12 @@ fn channel_losses_demands_and_settings() {
 
 /// Queries with links and loads give the results of queries with flows.
 #[test]
-fn links_with_loads_are_the_same_question() {
+fn queries_by_links_and_by_flows_agree() {
     let phy = Phy::dot11b(Preamble::Long);
     let traffic = tcp();
-    let mut hears = vec![Vec::new(); 12];
+    let mut in_range = vec![Vec::new(); 12];
     for &(a, b) in STACK.links {
-        hears[a as usize].push(NodeId(b));
+        in_range[a as usize].push(NodeId(b));
     }
     // Data forward and acknowledgments backward, flow by flow.
     let (mut links, mut streams, mut loads) = (Vec::new(), Vec::new(), Vec::new());
@@ -258,7 +265,7 @@ fn links_with_loads_are_the_same_question() {
     let mesh = LinkMesh {
         phy: &phy,
         access: Access::RtsCts,
-        hears: &hears,
+        in_range: &in_range,
         links: &links,
         streams: &streams,
         settings,
@@ -298,14 +305,15 @@ fn random_mesh(
     let near = |a: usize, b: usize| {
         a != b && (at[a].0 - at[b].0).pow(2) + (at[a].1 - at[b].1).pow(2) < 40 * 40
     };
-    let hears: Vec<Vec<NodeId>> = (0..n)
+    let in_range: Vec<Vec<NodeId>> = (0..n)
         .map(|a| (0..n).filter(|&b| near(a, b)).map(|b| NodeId(b as u32)).collect())
         .collect();
     let (mut links, mut streams): (Vec<LinkSpec>, Vec<Stream>) = (Vec::new(), Vec::new());
     for _ in 0..2 + draw(4) {
         let (mut node, mut after) = (draw(n as u64) as usize, None);
         for _ in 0..1 + draw(4) {
-            let Some(&next) = hears[node].get(draw(1 + hears[node].len() as u64) as usize) else {
+            let Some(&next) = in_range[node].get(draw(1 + in_range[node].len() as u64) as usize)
+            else {
                 break;
             };
             let (from, to) = (NodeId(node as u32), next);
@@ -319,22 +327,22 @@ fn random_mesh(
             (node, after) = (next.index(), Some(streams.len() - 1));
         }
     }
-    (hears, links, streams)
+    (in_range, links, streams)
 }
 
 /// Compares warm starts with cold starts over sequences of queries: on 60 random networks, with
 /// loads that drift, jump, and exceed the boundary.
 #[test]
-fn warm_answers_are_the_cold_ones() {
+fn warm_starts_give_the_results_of_cold_starts() {
     let phy = Phy::dot11b(Preamble::Long);
     let (mut draw, mut asked, mut beyond) = (draws(11), 0, 0);
     for network in 0..60 {
         let access = if network % 3 == 0 { Access::Basic } else { Access::RtsCts };
-        let (hears, links, streams) = random_mesh(&mut draw);
+        let (in_range, links, streams) = random_mesh(&mut draw);
         let mesh = LinkMesh {
             phy: &phy,
             access,
-            hears: &hears,
+            in_range: &in_range,
             links: &links,
             streams: &streams,
             settings: Settings::default(),
@@ -369,10 +377,10 @@ fn warm_answers_are_the_cold_ones() {
 /// of the largest window collide repeatedly, which is reported as an error instead of a boundary.
 /// Shorter frames have a boundary, and so do long ones after RTS/CTS.
 #[test]
-fn what_the_model_does_not_hold_for_is_said_and_no_boundary() {
+fn networks_outside_the_model_are_an_error_without_a_boundary() {
     let phy = Phy::dot11b(Preamble::Long);
     let paths = [[NodeId(0), NodeId(1)], [NodeId(2), NodeId(1)]];
-    let hears = [vec![NodeId(1)], vec![NodeId(0), NodeId(2)], vec![NodeId(1)]];
+    let in_range = [vec![NodeId(1)], vec![NodeId(0), NodeId(2)], vec![NodeId(1)]];
     let reach = |access, rate, bytes| {
         let links: Vec<LinkSpec> = paths
             .iter()
@@ -387,7 +395,7 @@ fn what_the_model_does_not_hold_for_is_said_and_no_boundary() {
         Region::new(&Mesh {
             phy: &phy,
             access,
-            hears: &hears,
+            in_range: &in_range,
             links: &links,
             flows: &flows,
             settings,
@@ -413,19 +421,19 @@ fn what_the_model_does_not_hold_for_is_said_and_no_boundary() {
 
 /// Airtime of all frames in sequence: the lone link's capacity, for any range relation.
 #[test]
-fn airtime_is_the_frames_one_after_the_other() {
+fn airtime_is_that_of_frames_in_sequence() {
     let phy = Phy::dot11b(Preamble::Long);
     for access in [Access::Basic, Access::RtsCts] {
         let traffic = Traffic::udp(1000, true);
         let ends = [(0, 1), (2, 3)].map(|(a, b)| (NodeId(a), NodeId(b)));
         let links = ends.map(|(from, to)| LinkSpec { from, to, rate: Rate(1), delivery: 0.5 });
-        let hears: [Vec<NodeId>; 4] = [(); 4].map(|()| Vec::new());
+        let in_range: [Vec<NodeId>; 4] = [(); 4].map(|()| Vec::new());
         let streams = [0, 1].map(|link| Stream { link, after: None });
         let settings = Settings::default();
         let mesh = LinkMesh {
             phy: &phy,
             access,
-            hears: &hears,
+            in_range: &in_range,
             links: &links,
             streams: &streams,
             settings,

@@ -92,11 +92,11 @@ fn unsolved(seed: u64) -> (usize, usize) {
         .collect();
     let phy = Phy::dot11b(Preamble::Long);
     let (mut missing, mut all) = (0, 0);
-    for hears in [&r.decodes, &r.senses] {
+    for in_range in [&r.decodes, &r.senses] {
         let network = Network {
             phy: &phy,
             access: Access::Basic,
-            hears,
+            in_range,
             links: &r.links,
             flows: &flows,
             sharing: Sharing::Links,

@@ -88,7 +88,7 @@ impl LinkModel for Dcf {
         let region = LinkRegion::new(&LinkMesh {
             phy: &self.phy,
             access: self.access,
-            hears: &heard,
+            in_range: &heard,
             links: &links,
             streams: &streams,
             settings: Settings::default(),

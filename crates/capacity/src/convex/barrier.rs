@@ -8,14 +8,14 @@
 use super::polish::{Elastic, costs, curvature, rates, solve_positive};
 
 /// Final μ, relative to the sum of weights and per domain: the remaining gap.
-const END: f64 = 1e-9;
+const FINAL_MU: f64 = 1e-9;
 /// Factor by which μ falls per stage.
-const FALL: f64 = 0.2;
+const MU_FACTOR: f64 = 0.2;
 /// Maximum number of Newton steps at one μ, and the final decrement in units of μ.
 const STEPS: usize = 60;
 const NEAR: f64 = 1e-3;
 /// Minimum fraction of the predicted decrease that a step must reach, and the rounding allowed.
-const KEPT: f64 = 0.1;
+const SUFFICIENT_DECREASE: f64 = 0.1;
 const ROUNDING: f64 = 1e-14;
 
 /// Returns the price of each domain.
@@ -25,9 +25,9 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
     let all: Vec<usize> = (0..domains.len()).collect();
     let each = weights / domains.len() as f64;
     let (mut prices, mut mu) = (vec![each; domains.len()], each);
-    while mu > END * each {
-        mu *= FALL;
-        let worth = |prices: &[f64]| worth(flows, domains, prices, mu);
+    while mu > FINAL_MU * each {
+        mu *= MU_FACTOR;
+        let objective = |prices: &[f64]| objective(flows, domains, prices, mu);
         for _ in 0..STEPS {
             let costs = costs(flows.len(), domains, &prices);
             let rates = rates(flows, &costs);
@@ -52,12 +52,14 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
             // Keeps prices positive and the objective decreasing.
             let fall = step.iter().zip(&prices).map(|(s, p)| -s / p).fold(0.0, f64::max);
             let mut part = if fall > 0.9 { 0.9 / fall } else { 1.0 };
-            let before = worth(&prices);
+            let before = objective(&prices);
             let moved = |part: f64| -> Vec<f64> {
                 prices.iter().zip(&step).map(|(p, s)| p + part * s).collect()
             };
-            let enough = |part: f64| before - KEPT * part * decrement + ROUNDING * before.abs();
-            while part > 1e-9 && worth(&moved(part)) > enough(part) {
+            let enough = |part: f64| {
+                before - SUFFICIENT_DECREASE * part * decrement + ROUNDING * before.abs()
+            };
+            while part > 1e-9 && objective(&moved(part)) > enough(part) {
                 part *= 0.5;
             }
             prices = moved(part);
@@ -67,7 +69,7 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
 }
 
 /// Returns the objective that is minimised.
-fn worth(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &[f64], mu: f64) -> f64 {
+fn objective(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &[f64], mu: f64) -> f64 {
     let costs = costs(flows.len(), domains, prices);
     let rates = rates(flows, &costs);
     let surplus = |(f, (r, c)): (&Elastic, (&f64, &f64))| f.weight * libm::log(*r) - c * r;

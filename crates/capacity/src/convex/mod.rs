@@ -227,7 +227,7 @@ impl Region<'_> {
             rates.iter_mut().for_each(|r| *r /= excess);
             load = maxmin::loads(&rates, self.usage, self.domains);
         }
-        let optimum = self.judge(rates, load, prices, objective);
+        let optimum = self.bound_gap(rates, load, prices, objective);
         // The comparison also rejects NaN.
         if optimum.gap <= GOOD_ENOUGH {
             Ok(optimum)
@@ -238,7 +238,7 @@ impl Region<'_> {
 
     /// Bounds the gap of rates by weak duality. For any prices, no feasible rates r* have a larger
     /// Σ gain · r* than Σ price + Σ (gain − cost) · r* with each r* at the better end of its range.
-    fn judge(
+    fn bound_gap(
         &self,
         rates: Vec<f64>,
         load: Vec<f64>,
@@ -252,9 +252,9 @@ impl Region<'_> {
             costs.push(parts().map(|p| p.1).sum());
             let dearest = parts().map(|p| p.1).fold(0.0, f64::max);
             let domain = parts().find(|p| p.1 > 0.0 && p.1 >= dearest * (1.0 - NOISE));
-            let sated = rates[i] >= self.demands[i].limit * (1.0 - NOISE);
+            let satisfied = rates[i] >= self.demands[i].limit * (1.0 - NOISE);
             limits.push(match domain {
-                Some((d, _)) if !sated => Limit::Domain(d as usize),
+                Some((d, _)) if !satisfied => Limit::Domain(d as usize),
                 _ => Limit::Demand,
             });
         }

@@ -114,7 +114,7 @@ mod tests {
     const FREE: Elastic = Elastic { weight: 1.0, least: 0.0, limit: f64::INFINITY };
 
     #[test]
-    fn a_few_steps_from_far_away() {
+    fn a_few_steps_converge_from_far_away() {
         // Two consecutive links, a flow on each and one over both: 2/3, 2/3, 1/3 at prices 3/2.
         let domains: [&[(u32, f64)]; 2] = [&[(0, 1.0), (2, 1.0)], &[(1, 1.0), (2, 1.0)]];
         let mut prices = [1.3, 1.6];
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn elimination() {
+    fn elimination_solves_a_small_system() {
         let mut matrix = [4.0, 2.0, 0.0, 2.0, 5.0, 3.0, 0.0, 3.0, 6.0];
         let mut right = [8.0, 21.0, 24.0];
         solve_positive(&mut matrix, &mut right);

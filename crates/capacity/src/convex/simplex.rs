@@ -2,7 +2,7 @@
 //! vertex, exact except for rounding, at the cost of a dense table.
 
 /// Magnitude that counts as zero in a table whose entries are about 1.
-const NOTHING: f64 = 1e-11;
+const ZERO: f64 = 1e-11;
 
 /// A dictionary: basic variables in terms of the others.
 /// Variables are those of the problem, then one slack per row.
@@ -54,7 +54,7 @@ impl Dictionary {
     /// Returns the column of a variable whose increase raises the objective.
     fn enters(&self, smallest: bool) -> Option<usize> {
         let objective = &self.table[self.basic.len()];
-        let worth = (0..self.free.len()).filter(|&c| objective[c] < -NOTHING);
+        let worth = (0..self.free.len()).filter(|&c| objective[c] < -ZERO);
         if smallest {
             return worth.min_by_key(|&c| self.free[c]);
         }
@@ -65,7 +65,7 @@ impl Dictionary {
     fn leaves(&self, column: usize) -> Option<usize> {
         let constant = self.free.len();
         let ratio = |r: usize| self.table[r][constant].max(0.0) / self.table[r][column];
-        let falls = (0..self.basic.len()).filter(|&r| self.table[r][column] > NOTHING);
+        let falls = (0..self.basic.len()).filter(|&r| self.table[r][column] > ZERO);
         falls.min_by(|&a, &b| ratio(a).total_cmp(&ratio(b)).then(self.basic[a].cmp(&self.basic[b])))
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     /// The steepest ascent cycles here without end (Chvátal ch. 3).
     #[test]
-    fn circles_are_left() {
+    fn cycles_are_left() {
         let rows = [
             vec![(0, 0.5), (1, -5.5), (2, -2.5), (3, 9.0)],
             vec![(0, 0.5), (1, -1.5), (2, -0.5), (3, 1.0)],
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_refused() {
+    fn unbounded_demands_are_refused() {
         assert_eq!(maximise(&[1.0, 1.0], &[vec![(0, 1.0)]], &[1.0]), None);
     }
 }

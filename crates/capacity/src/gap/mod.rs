@@ -156,7 +156,7 @@ impl fmt::Display for GapError {
 impl core::error::Error for GapError {}
 
 /// Relative distance below which two rates are equal.
-const SAME: f64 = 1e-9;
+const RELATIVE_TOLERANCE: f64 = 1e-9;
 
 impl Gap {
     /// Builds the model.
@@ -275,7 +275,7 @@ impl Gap {
             };
         }
         let limit = self.target_limit(multi);
-        let saturated = limit <= self.guarantee * (1.0 + SAME);
+        let saturated = limit <= self.guarantee * (1.0 + RELATIVE_TOLERANCE);
         Equilibrium {
             regime: if saturated { Regime::Saturated } else { Regime::Threshold },
             limit,

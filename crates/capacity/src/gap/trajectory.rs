@@ -20,7 +20,7 @@ pub struct State {
 
 /// The system at one instant, with its throughput.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Moment {
+pub struct Sample {
     /// Seconds from the start.
     pub time: f64,
     /// Its state.
@@ -107,7 +107,7 @@ impl Gap {
     ///
     /// # Panics
     /// If `step` is not positive.
-    pub fn follow(&self, start: State, loads: &[(f64, Load)], step: f64) -> Vec<Moment> {
+    pub fn follow(&self, start: State, loads: &[(f64, Load)], step: f64) -> Vec<Sample> {
         assert!(step > 0.0, "a step takes time");
         let mut state = start;
         let mut moments = Vec::new();
@@ -116,7 +116,7 @@ impl Gap {
             end += lasts;
             while time < end {
                 let (single, multi) = self.carried(state, load);
-                moments.push(Moment { time, state, single, multi });
+                moments.push(Sample { time, state, single, multi });
                 let slope = self.slope(state, load);
                 let left = (end - time).min(step);
                 let queue = |q: f64, slope: f64| {
@@ -137,7 +137,7 @@ impl Gap {
         }
         if let Some(&(_, load)) = loads.last() {
             let (single, multi) = self.carried(state, load);
-            moments.push(Moment { time, state, single, multi });
+            moments.push(Sample { time, state, single, multi });
         }
         moments
     }

@@ -25,9 +25,9 @@ pub(super) fn frame(
 ) -> FrameCost {
     let (t, r) = (link.phy.timing(), link.phy.response(link.rate));
     let window = link.phy.as_modern().map_or(most, |m| m.window);
-    let (lost, answered) = (1.0 - link.delivery, link.answer);
+    let (lost, block_acked) = (1.0 - link.delivery, link.answer);
     // MPDUs that arrived in a frame with a lost response are not lost again.
-    let lost = answered * lost / (1.0 - (1.0 - answered) * lost);
+    let lost = block_acked * lost / (1.0 - (1.0 - block_acked) * lost);
     let moved = advance(window, most, lost);
     let mpdus = (moved / (1.0 - lost).max(1e-12)).clamp(1.0, f64::from(most));
     // In a frame that gets a response, at least one MPDU arrived.
@@ -39,7 +39,7 @@ pub(super) fn frame(
     let ok = (data + t.sifs + r.block_ack).as_secs_f64();
     let failed = (data + r.ack_timeout).as_secs_f64();
     let (difs, slot) = (t.difs.as_secs_f64(), t.slot.as_secs_f64());
-    let good = answered * arrived;
+    let good = block_acked * arrived;
     let (mut seconds, mut exchanges, mut reached, mut cw) = (0.0, 0.0, 1.0, t.cw_min);
     for _ in 0..limit {
         let backoff = f64::from(cw) / 2.0 * slot;

@@ -122,7 +122,7 @@ fn numbers(o: &Collisions) -> Numbers {
         o.hidden,
         o.met,
         o.onset,
-        o.struck,
+        o.data_collision,
         o.span,
         o.window,
         o.resets,
@@ -139,7 +139,7 @@ fn set(o: &mut Collisions, n: &Numbers) {
     let share = |x: f64| x.clamp(0.0, 1.0);
     o.idle = n[0].clamp(1e-3, 1.0);
     o.hidden = n[1].clamp(0.0, 0.999);
-    (o.met, o.onset, o.struck) = (share(n[2]), share(n[3]), share(n[4]));
+    (o.met, o.onset, o.data_collision) = (share(n[2]), share(n[3]), share(n[4]));
     o.span = n[5].max(1e-5);
     (o.window, o.resets) = (n[6].max(0.0), n[7].max(0.0));
     (o.waiting, o.relayed, o.at_once, o.chased) =

@@ -74,11 +74,12 @@ impl Region {
             let reach = self.reach(&rates, &direction)?;
             // A demand may end the rise earlier.
             let room = |i: usize| (self.limits[i] - rates[i]) / self.weights[i];
-            let sated = (0..flows).filter(|&i| rising[i]).map(room).fold(f64::INFINITY, f64::min);
+            let satisfied =
+                (0..flows).filter(|&i| rising[i]).map(room).fold(f64::INFINITY, f64::min);
             for (rate, direction) in rates.iter_mut().zip(&direction) {
-                *rate += reach.min(sated) * direction;
+                *rate += reach.min(satisfied) * direction;
             }
-            if sated <= reach {
+            if satisfied <= reach {
                 for i in 0..flows {
                     rising[i] &= rates[i] < self.limits[i] * (1.0 - 1e-9);
                 }

@@ -1,8 +1,8 @@
 //! Collisions of an attempt: hidden exchanges, frames that start in its vulnerable period, and
 //! stations that missed the CTS.
 
-use super::independent_sets::{Silence, bits};
-use super::interference::{Bystander, Model, Refusal, Rival};
+use super::independent_sets::{OffSet, bits};
+use super::interference::{Bystander, Model, RefusedLink, Rival};
 use super::retry_chain::Collisions;
 use super::timing::Spans;
 use super::unknowns::{FixedPoint, Link};
@@ -13,11 +13,11 @@ pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions 
     let (hidden, span) = hidden(m, h, f);
     let link = &f.links[h];
     let via = link.via;
-    let heard = bits(m.interference[h].view).map(|u| f.begun[u]).sum::<f64>();
+    let sensed = bits(m.interference[h].view).map(|u| f.begun[u]).sum::<f64>();
     let mut collisions = Collisions {
         hidden,
         span,
-        resets: heard / link.open.max(1e-9),
+        resets: sensed / link.open.max(1e-9),
         waiting: via * link.found + (1.0 - via) * link.load,
         relayed: relayed(m, h, f),
         caused: link.caused,
@@ -26,7 +26,7 @@ pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions 
         after: link.times.refused - link.times.rts,
         ..Collisions::default()
     };
-    meet(m, h, f, &mut collisions);
+    opening_collisions(m, h, f, &mut collisions);
     collisions
 }
 
@@ -41,70 +41,72 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
         bare += f.bare[u];
         // Frames forwarded immediately prolong an active train instead of starting one, as does any
         // frame that starts during one.
-        let alone = m.sets.silent(all) / m.sets.silent(around).max(1e-12);
-        let anew = |(&o, &follows): (&usize, &f64)| {
+        let alone = m.sets.probability_off(all) / m.sets.probability_off(around).max(1e-12);
+        let starts_of = |(&o, &follows): (&usize, &f64)| {
             let (l, s) = (&f.links[o], &f.links[o].service);
             let at_once = at_once(l, follows) * s.attempts;
             l.arrivals * s.data * (1.0 - at_once)
         };
         let members = m.network.members[u].len();
-        starts += follow.by_ref().take(members).map(anew).sum::<f64>() * alone;
+        starts += follow.by_ref().take(members).map(starts_of).sum::<f64>() * alone;
     }
     // Subtracts the pauses that follow exchanges.
     let share = if with > 0.0 { bare / with } else { 0.0 };
     let on = (1.0 - link.clear / link.open).max(0.0) * share;
     // Trains also continue and start while the sender senses other traffic.
-    let (open, clear) = (m.sets.silent(interference.idle), m.sets.silent(interference.clear));
-    let heard = if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
-    let trains = (1.0 - m.sets.silent(interference.unhidden)) * heard * share;
+    let (open, clear) =
+        (m.sets.probability_off(interference.idle), m.sets.probability_off(interference.clear));
+    let sensed =
+        if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
+    let trains = (1.0 - m.sets.probability_off(interference.unhidden)) * sensed * share;
     let span = if starts > 0.0 { trains / starts } else { 1e-3 };
     // Refused attempts of other links occupy the receiver, too.
-    let vain: f64 = interference
-        .heard_by_receiver
+    let refused_rate: f64 = interference
+        .received_by_receiver
         .iter()
-        .map(|r| vain(m, r, f) * f.links[r.link].times.refused_held)
+        .map(|r| refused_rate(m, r, f) * f.links[r.link].times.refused_held)
         .sum();
-    let held = 1.0 - libm::exp(-vain / link.clear.max(1e-9));
+    let held = 1.0 - libm::exp(-refused_rate / link.clear.max(1e-9));
     ((on + (1.0 - on) * held).min(0.999), span.max(1e-5))
 }
 
 /// Returns the attempts per second on a link that are refused because of exchanges hidden from its
 /// sender. Only attempts while the receiving station's medium is otherwise idle count: only they
 /// suspend its countdown. Attempts refused because frames collided are not decodable.
-pub(super) fn vain(m: &Model, r: &Refusal, f: &FixedPoint) -> f64 {
-    let quiet = m.sets.silent(r.open) - m.sets.silent(r.clear);
+pub(super) fn refused_rate(m: &Model, r: &RefusedLink, f: &FixedPoint) -> f64 {
+    let quiet = m.sets.probability_off(r.open) - m.sets.probability_off(r.clear);
     f.links[r.link].attempt_rates.1 * quiet.max(0.0)
 }
 
 /// Returns the expected frames of other links that collide with the opening frame or with the data.
-fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
+fn opening_collisions(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
     let Spans { slot, difs, sifs, .. } = m.network.spans;
     let interference = &m.interference[h];
     let times = f.links[h].times;
-    let clear = m.sets.silent(interference.clear).max(1e-9);
+    let clear = m.sets.probability_off(interference.clear).max(1e-9);
     let (mut met, mut onset, mut late) = (0.0, 0.0, 0.0);
     let (mut weighted, mut mutual) = (0.0, 0.0);
     let mut meets = core::mem::take(&mut f.links[h].meets);
     for (at, (rival, meets)) in interference.rivals.iter().zip(&mut meets).enumerate() {
-        let (o, trouble) = (rival.link, rival.trouble);
+        let (o, effects) = (rival.link, rival.effects);
         let other = &f.links[o];
         if other.arrivals <= 0.0 {
             continue;
         }
-        let (free, vain) = attempt_rates(m, rival, f, clear);
-        let rate = free + vain;
+        let (free, refused_rate) = attempt_rates(m, rival, f, clear);
+        let rate = free + refused_rate;
         // Share of those not refused by hidden traffic that become exchanges.
         let served =
             (other.service.data / (other.service.attempts - other.service.hidden)).min(1.0) * free
                 / rate.max(1e-9);
         let mut window = 0.0;
-        if trouble.same_slot {
+        if effects.same_slot {
             window += slot;
         }
-        if trouble.overtakes {
+        if effects.overtakes {
             window += times.opening();
         }
-        if trouble.overtaken {
+        if effects.overtaken {
             window += other.times.opening();
         }
         // An idle relay forwards a frame a DIFS after its arrival. If that arrival also defers this
@@ -114,7 +116,7 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
         let again = 1.0 - 1.0 / other.service.attempts;
         let own = 1.0 - again * (1.0 - (apart(other) / window.max(1e-9)).min(1.0));
         let expected = rate * (at_once * window.min(difs) + (1.0 - at_once) * own * window);
-        if trouble.mutual {
+        if effects.mutual {
             *meets = expected;
             met += expected;
             mutual += expected;
@@ -124,26 +126,26 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
             onset += expected * served;
             met += expected * (1.0 - served);
         }
-        if trouble.cts {
+        if effects.cts {
             onset += rate * served * times.rts;
         }
-        if trouble.misses_cts {
+        if effects.misses_cts {
             late += rate * (1.0 - at_once) * (sifs + slot);
         }
-        if trouble.acks {
+        if effects.acks {
             late += other.arrivals * (times.data + other.times.ack);
         }
     }
     let mut follow = f.links[h].bystanders_follow.as_slice();
     for bystander in &interference.bystanders {
-        late += strike(m, h, bystander, follow, f);
+        late += data_collisions(m, h, bystander, follow, f);
         follow = &follow[bystander.own.len()..];
     }
     f.links[h].meets = meets;
     f.links[h].met = met;
     collisions.met = 1.0 - libm::exp(-met);
     collisions.onset = 1.0 - libm::exp(-onset);
-    collisions.struck = 1.0 - libm::exp(-late);
+    collisions.data_collision = 1.0 - libm::exp(-late);
     collisions.window = if mutual > 0.0 { weighted / mutual } else { 0.0 };
 }
 
@@ -152,27 +154,33 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
 /// hidden from the rival are returned separately.
 fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, f64) {
     let other = &f.links[rival.link];
-    let (free, vain) = other.attempt_rates;
+    let (free, refused_rate) = other.attempt_rates;
     let mine = rival.back.map_or(0.0, |at| other.meets[at]);
     let share = if other.met > 0.0 { mine / other.met } else { 0.0 };
     let again = other.service.met * share;
     let first = (other.service.attempts - other.service.hidden - again).max(0.0)
         / (other.service.attempts - other.service.hidden).max(1e-9);
-    let off = m.sets.silent(rival.clear);
-    let beside = (m.sets.silent(rival.open) - off).max(0.0);
-    (free * first * off / clear, vain * beside / clear)
+    let off = m.sets.probability_off(rival.clear);
+    let beside = (m.sets.probability_off(rival.open) - off).max(0.0);
+    (free * first * off / clear, refused_rate * beside / clear)
 }
 
 /// Returns the expected frames of a bystander that collide with a link's data frame after a lost
 /// CTS. The bystander lost the CTS to an exchange that ends before the data frame does, or to a
 /// refused RTS.
-fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> f64 {
-    let near = m.sets.silent(bystander.near).max(1e-9);
+fn data_collisions(
+    m: &Model,
+    h: usize,
+    bystander: &Bystander,
+    follow: &[f64],
+    f: &FixedPoint,
+) -> f64 {
+    let near = m.sets.probability_off(bystander.near).max(1e-9);
     let times = &f.links[h].times;
     let Spans { slot, sifs, difs, eifs, second } = m.network.spans;
     // Traffic beside the link destroys the CTS only while one of its frames is on the air there:
     // CTS and ACK, if only the exchange's receiver is in range.
-    let (mut taken, mut heard, mut long) = (0.0, 0.0, 0.0);
+    let (mut taken, mut sensed, mut long) = (0.0, 0.0, 0.0);
     for &(o, sender, receiver) in &bystander.others {
         let (link, t) = (&f.links[o], &f.links[o].times);
         let (mut on, begun) = (0.0, link.arrivals * link.service.data);
@@ -184,33 +192,34 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
         }
         let on = begun * on.min(t.exchange);
         taken += begun * t.exchange;
-        heard += on;
+        sensed += on;
         long += on * t.exchange;
     }
-    let on = (1.0 - m.sets.silent(bystander.quiet) / near).max(0.0);
-    let on = if taken > 0.0 { on * heard / taken } else { 0.0 };
-    let length = if heard > 0.0 { long / heard } else { 1.0 };
+    let on = (1.0 - m.sets.probability_off(bystander.quiet) / near).max(0.0);
+    let on = if taken > 0.0 { on * sensed / taken } else { 0.0 };
+    let length = if sensed > 0.0 { long / sensed } else { 1.0 };
     // Rest of the data frame at the end of the RTS that destroyed the CTS, plus or minus half of
     // the overlap.
     let spread = 0.5 * (times.cts + times.rts);
     let after = |late: f64| left_over(times.data - late, spread);
     let own = waits(bystander, follow, f);
-    let room = |silent: Silence| (m.sets.silent(silent) / near).min(1.0);
-    let drowns = |&(o, silent): &(usize, Silence)| {
-        room(silent) * f.links[o].attempt_rates.0 * (times.cts + f.links[o].times.rts)
+    let room = |probability_off: OffSet| (m.sets.probability_off(probability_off) / near).min(1.0);
+    let destroys = |&(o, probability_off): &(usize, OffSet)| {
+        room(probability_off) * f.links[o].attempt_rates.0 * (times.cts + f.links[o].times.rts)
     };
-    let drowned: f64 = bystander.answers.iter().chain(&bystander.drowners).map(drowns).sum();
-    let mut late = on * own.beside(times.data - difs, length) + drowned * own.within(after(eifs));
+    let destroyed: f64 =
+        bystander.responds.iter().chain(&bystander.rts_interferers).map(destroys).sum();
+    let mut late = on * own.beside(times.data - difs, length) + destroyed * own.within(after(eifs));
     // A response is preceded by an RTS.
     let rts = times.rts + sifs;
-    for answer in &bystander.answers {
+    for answer in &bystander.responds {
         let link = &f.links[answer.0];
         let room = room(answer.1);
         let rate = room * link.arrivals * link.service.attempts / link.open.max(1e-9);
-        let tries = Tries::of(link, rate, room);
-        let mine = drowns(answer);
-        late += on * tries.beside(times.data - rts, length);
-        late += (drowned - mine) * tries.within(after(rts));
+        let timing = AttemptTiming::of(link, rate, room);
+        let mine = destroys(answer);
+        late += on * timing.beside(times.data - rts, length);
+        late += (destroyed - mine) * timing.within(after(rts));
         // The sender of the RTS that destroyed the CTS retries at a uniform time in its next
         // window, which may be long by then.
         let backoff = (2.0 * retry(link)).max(second * slot / link.collisions.idle_beside);
@@ -233,19 +242,19 @@ fn apart(link: &Link) -> f64 {
 
 /// Timing of a sender's attempts: a constant rate while it has a frame, until the first attempt.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tries {
+struct AttemptTiming {
     /// Attempts per second while it has a frame.
     rate: f64,
     /// Probability that it has a frame.
     has: f64,
 }
 
-impl Tries {
+impl AttemptTiming {
     /// Returns a sender's attempts on a link: consecutive, a backoff apart, while it has a frame.
     fn of(link: &Link, rate: f64, room: f64) -> Self {
         let s = &link.service;
         let apart = s.backoff / s.attempts.max(1e-9) + link.times.refused;
-        Tries { rate, has: (rate * apart).min(room).max(1e-9) }
+        AttemptTiming { rate, has: (rate * apart).min(room).max(1e-9) }
     }
 
     /// Returns the probability of an attempt within a time, s.
@@ -270,14 +279,14 @@ impl Tries {
 
 /// Returns a bystander's own attempts, for frames that already wait: none arrives while the link is
 /// active.
-fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> Tries {
-    let mut all = Tries::default();
+fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> AttemptTiming {
+    let mut all = AttemptTiming::default();
     for (&o, &follows) in bystander.own.iter().zip(follow) {
         let link = &f.links[o];
         let waits = 1.0 - at_once(link, follows);
         let rate = link.arrivals * link.service.attempts * waits / link.open.max(1e-9);
-        let one = Tries::of(link, rate, 1.0);
-        all = Tries { rate: all.rate + one.rate, has: (all.has + one.has).min(1.0) };
+        let one = AttemptTiming::of(link, rate, 1.0);
+        all = AttemptTiming { rate: all.rate + one.rate, has: (all.has + one.has).min(1.0) };
     }
     all
 }
@@ -292,7 +301,7 @@ fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
         let frames = f.streams[s].frames;
         all += frames;
         if let Some(covered) = covered.filter(|_| on > 1e-12) {
-            kept += frames * (link.open - m.sets.silent(covered)) / on;
+            kept += frames * (link.open - m.sets.probability_off(covered)) / on;
         }
     }
     if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }

@@ -2,7 +2,7 @@
 
 use super::anderson::Anderson;
 use super::arrivals::arrive;
-use super::collisions::{collisions, vain};
+use super::collisions::{collisions, refused_rate};
 use super::interference::{Model, Rival};
 use super::retry_chain::{Collisions, service};
 use super::types::{LinkState, Load, MEET_AGAIN, NoState, NodeState, Outside, Retries, State};
@@ -21,7 +21,7 @@ const FITTING: f64 = 0.03;
 const FITTED: f64 = 1e-6;
 const ROUGH: f64 = 1e-3;
 /// Utilisation above which the iteration does not recover.
-const HOPELESS: f64 = 2.0;
+const DIVERGED: f64 = 2.0;
 /// Ratio of a round's change to the previous one above which it is a setback. Rounds are combined
 /// if probabilities change by less than `CALM`, and damped after `SETBACKS` setbacks.
 const SLOWING: f64 = 0.8;
@@ -155,7 +155,7 @@ impl Solver {
                 return Ok(());
             }
             // Attempts diverge.
-            if f.links.iter().any(|l| l.used > HOPELESS) {
+            if f.links.iter().any(|l| l.used > DIVERGED) {
                 return Err(NoState::Beyond);
             }
         }
@@ -171,7 +171,7 @@ impl Solver {
         let window = f64::from(t.cw_max) * self.model.network.spans.slot;
         for (h, link) in f.links.iter().enumerate().filter(|l| l.1.arrivals > 0.0) {
             // Senders that sense each other collide only within a slot.
-            let meets = |r: &&Rival| r.trouble.mutual && r.trouble.overtakes;
+            let meets = |r: &&Rival| r.effects.mutual && r.effects.overtakes;
             for rival in self.model.interference[h].rivals.iter().filter(meets) {
                 let other = &f.links[rival.link];
                 if other.arrivals <= 0.0 {
@@ -223,10 +223,10 @@ impl Solver {
         for h in 0..f.links.len() {
             let link = &f.links[h];
             let (s, beside) = (&link.service, (link.open - link.clear).max(0.0));
-            let (free, vain) = (s.attempts - s.hidden, s.hidden);
+            let (free, refused_rate) = (s.attempts - s.hidden, s.hidden);
             let per =
                 |n: f64, share: f64| if share > 1e-9 { link.arrivals * n / share } else { 0.0 };
-            f.links[h].attempt_rates = (per(free, link.clear), per(vain, beside));
+            f.links[h].attempt_rates = (per(free, link.clear), per(refused_rate, beside));
         }
         let mut moved = 0.0f64;
         if relaxation.combined {
@@ -246,17 +246,17 @@ impl Solver {
                 collisions.onset,
                 part,
             ));
-            moved = moved.max(mix(&mut o.struck, collisions.struck, part));
+            moved = moved.max(mix(&mut o.data_collision, collisions.data_collision, part));
             let beside = self.beside(h, f);
             let o = &mut f.links[h].collisions;
             *o = Collisions {
                 hidden: o.hidden,
                 met: o.met,
                 onset: o.onset,
-                struck: o.struck,
+                data_collision: o.data_collision,
                 idle: o.idle,
                 idle_beside: beside.max(o.idle),
-                faded: o.faded,
+                channel_loss: o.channel_loss,
                 ..collisions
             };
         }
@@ -292,16 +292,18 @@ impl Solver {
     fn silence(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let interference = &self.model.interference[h];
         let sifs = self.model.network.spans.sifs;
-        let (mut open, mut clear) =
-            (self.model.sets.silent(interference.idle), self.model.sets.silent(interference.clear));
-        for u in &interference.unheard {
+        let (mut open, mut clear) = (
+            self.model.sets.probability_off(interference.idle),
+            self.model.sets.probability_off(interference.clear),
+        );
+        for u in &interference.cts_only {
             let link = &f.links[u.link];
-            let near = self.model.sets.silent(u.near).max(1e-9);
+            let near = self.model.sets.probability_off(u.near).max(1e-9);
             let rts = link.arrivals * link.service.data * (link.times.rts + sifs) / near;
             if u.seen {
-                open += rts * self.model.sets.silent(u.open);
+                open += rts * self.model.sets.probability_off(u.open);
             }
-            clear += rts * self.model.sets.silent(u.clear);
+            clear += rts * self.model.sets.probability_off(u.clear);
         }
         (open, clear)
     }
@@ -323,9 +325,9 @@ impl Solver {
             return None;
         }
         let refusals: f64 = interference
-            .heard_by_sender
+            .received_by_sender
             .iter()
-            .map(|r| vain(&self.model, r, f) * (f.links[r.link].times.refused_seen + tail))
+            .map(|r| refused_rate(&self.model, r, f) * (f.links[r.link].times.refused_seen + tail))
             .sum();
         Some(still * libm::exp(-refusals / still) / rest)
     }
@@ -333,7 +335,7 @@ impl Solver {
     /// Returns the idle share while an exchange hidden from the sender is active.
     fn beside(&self, h: usize, f: &FixedPoint) -> f64 {
         let interference = &self.model.interference[h];
-        let on = 1.0 - self.model.sets.silent(interference.unhidden);
+        let on = 1.0 - self.model.sets.probability_off(interference.unhidden);
         if on > 1e-9 { (f.links[h].open - f.links[h].clear) / on } else { 1.0 }
     }
 
@@ -389,7 +391,8 @@ impl Solver {
             links.push(LinkState {
                 arrivals: link.arrivals,
                 refused: (s.hidden + s.met) / s.attempts.max(1e-9),
-                lost: 1.0 - (1.0 - link.collisions.struck) * (1.0 - link.collisions.faded),
+                lost: 1.0
+                    - (1.0 - link.collisions.data_collision) * (1.0 - link.collisions.channel_loss),
                 attempts: s.attempts,
                 service,
                 dropped: s.dropped,

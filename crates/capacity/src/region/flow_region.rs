@@ -20,7 +20,7 @@ pub struct Mesh<'a, L> {
     /// With or without RTS/CTS.
     pub access: Access,
     /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
-    pub hears: &'a [L],
+    pub in_range: &'a [L],
     /// The links, at least all that flows cross. `delivery` is the probability that an attempt at a
     /// data frame survives the channel, without collisions.
     pub links: &'a [LinkSpec],
@@ -66,7 +66,7 @@ impl Region {
         let links = LinkRegion::new(&LinkMesh {
             phy: mesh.phy,
             access: mesh.access,
-            hears: mesh.hears,
+            in_range: mesh.in_range,
             links: &links,
             streams: &streams,
             settings: mesh.settings,

@@ -53,9 +53,9 @@ pub(super) struct IndependentSets {
     full: bool,
 }
 
-/// A set of links whose common off-probability [`IndependentSets::silent`] returns.
+/// A set of links whose common off-probability [`IndependentSets::probability_off`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Silence(u32);
+pub(super) struct OffSet(u32);
 
 /// Error: more than [`MAX_STEPS`] steps or [`MAX_LINKS`] links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,8 +112,8 @@ impl IndependentSets {
         let part = self.part(within);
         let step = if part == within {
             // Removing the link with the most interferers disconnects the rest earliest.
-            let crowd = |&l: &usize| (self.near[l] & within).count_ones();
-            let link = bits(within).max_by_key(crowd).unwrap_or(0);
+            let interferers = |&l: &usize| (self.near[l] & within).count_ones();
+            let link = bits(within).max_by_key(interferers).unwrap_or(0);
             let without = self.write(within & !(1 << link));
             let with = self.write(within & !self.near[link]);
             Step::Branch { link: link as u8, without, with }
@@ -140,14 +140,14 @@ impl IndependentSets {
 
     /// Requests the probability that none of these links is on, valid after the next
     /// [`IndependentSets::evaluate`].
-    pub fn silence_of(&mut self, links: u128) -> Silence {
+    pub fn off_set(&mut self, links: u128) -> OffSet {
         let at = self.write(self.everything() & !links);
         self.value.resize(self.steps.len(), 1.0);
-        Silence(at)
+        OffSet(at)
     }
 
     /// Returns the probability that none of the set's links is on.
-    pub fn silent(&self, of: Silence) -> f64 {
+    pub fn probability_off(&self, of: OffSet) -> f64 {
         self.value[of.0 as usize] / self.value[self.all as usize]
     }
 
@@ -235,15 +235,15 @@ mod tests {
     const FINE: f64 = 1e-6;
 
     fn idle(sets: &mut IndependentSets, links: u128) -> f64 {
-        let silence = sets.silence_of(links);
+        let silence = sets.off_set(links);
         sets.evaluate();
-        sets.silent(silence)
+        sets.probability_off(silence)
     }
 
     /// The Stack seen from 4 → 5: two outer regions, each of which excludes the middle one. The
     /// paper's formula: P(A ∩ C) = P(A) P(C) / (1 − P(B)).
     #[test]
-    fn the_papers_rule_where_it_is_exact() {
+    fn the_papers_formula_holds_where_it_is_exact() {
         let mut sets = IndependentSets::new(3, |a, b| a.abs_diff(b) == 1).unwrap();
         let (a, b, c) = (0.3, 0.25, 0.2);
         assert!(sets.fit(&[a, b, c], FINE));
@@ -268,19 +268,22 @@ mod tests {
             let interfere = |a: usize, b: usize| pairs[a.min(b) * n + a.max(b)];
             let mut sets = IndependentSets::new(n, interfere).unwrap();
             let watched = u128::from(draw()) & ((1 << n) - 1);
-            let silence = sets.silence_of(watched);
+            let silence = sets.off_set(watched);
             sets.factor = (0..n).map(|_| f64::from(draw() % 1000) / 300.0).collect();
             sets.evaluate();
-            let (mut silent, mut total) = (0.0, 0.0);
+            let (mut probability_off, mut total) = (0.0, 0.0);
             for set in 0..1u128 << n {
                 let apart = |a: usize| bits(set).all(|b| a == b || !interfere(a, b));
                 if bits(set).all(apart) {
                     let weight: f64 = bits(set).map(|l| sets.factor[l]).product();
                     total += weight;
-                    silent += if set & watched == 0 { weight } else { 0.0 };
+                    probability_off += if set & watched == 0 { weight } else { 0.0 };
                 }
             }
-            assert!((sets.silent(silence) - silent / total).abs() < 1e-12, "{n} links");
+            assert!(
+                (sets.probability_off(silence) - probability_off / total).abs() < 1e-12,
+                "{n} links"
+            );
         }
     }
 

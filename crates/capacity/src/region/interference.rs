@@ -3,9 +3,9 @@
 
 use fairmesh_units::NodeId;
 
-use super::independent_sets::{IndependentSets, Silence, bits};
+use super::independent_sets::{IndependentSets, OffSet, bits};
 use super::network::Network;
-use super::pair::{self, Trouble};
+use super::pair::{self, PairEffects};
 use super::types::RegionError;
 use crate::link::Access;
 
@@ -13,23 +13,23 @@ use crate::link::Access;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
     pub link: usize,
-    pub trouble: Trouble,
+    pub effects: PairEffects,
     /// Off-set of all links that both this link's ends and the rival's sender sense.
-    pub open: Silence,
+    pub open: OffSet,
     /// Off-set that adds the links hidden from the rival's sender.
-    pub clear: Silence,
+    pub clear: OffSet,
     /// Index of this link among the rival's rivals.
     pub back: Option<usize>,
 }
 
 /// Another link whose refused attempts are received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
+pub(super) struct RefusedLink {
     pub link: usize,
     /// Off-set of the links that the receiving station and that link's sender sense.
-    pub open: Silence,
+    pub open: OffSet,
     /// Off-set that adds the links hidden from that sender.
-    pub clear: Silence,
+    pub clear: OffSet,
 }
 
 /// A node that a link's CTS should defer, and may not reach.
@@ -39,28 +39,28 @@ pub(super) struct Bystander {
     /// is in range of the sender, and of the receiver.
     pub others: Vec<(usize, bool, bool)>,
     /// Off-sets: of the link's rivals, and of `others` as well.
-    pub near: Silence,
-    pub quiet: Silence,
+    pub near: OffSet,
+    pub quiet: OffSet,
     /// The links on which the node sends.
     pub own: Vec<usize>,
     /// Links on which the node responds to senders that are also out of range of this link's
     /// receiver. Each has the off-set of its rivals and of all links that such a sender senses.
-    pub answers: Vec<(usize, Silence)>,
+    pub responds: Vec<(usize, OffSet)>,
     /// Links to receivers in range of this link's receiver, from senders in range of the node.
-    /// Their failed RTS destroy the CTS, too. Each with the off-set as in `answers`.
-    pub drowners: Vec<(usize, Silence)>,
+    /// Their failed RTS destroy the CTS, too. Each with the off-set as in `responds`.
+    pub rts_interferers: Vec<(usize, OffSet)>,
 }
 
 /// Another link of which only the CTS is received, not the RTS: during that RTS the medium still
 /// seems idle.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unheard {
+pub(super) struct CtsOnly {
     pub link: usize,
     /// Off-sets: of all links that interfere with that link; these with the links that the sender
     /// senses; these with the hidden ones as well.
-    pub near: Silence,
-    pub open: Silence,
-    pub clear: Silence,
+    pub near: OffSet,
+    pub open: OffSet,
+    pub clear: OffSet,
     /// True if the sender senses it; false if only the receiver does.
     pub seen: bool,
 }
@@ -71,24 +71,24 @@ pub(super) struct Interference {
     /// Users of the air that its sender senses, and those that only its receiver senses.
     pub view: u128,
     pub hidden: u128,
-    pub idle: Silence,
-    pub clear: Silence,
+    pub idle: OffSet,
+    pub clear: OffSet,
     /// Off-set of the hidden users.
-    pub unhidden: Silence,
+    pub unhidden: OffSet,
     /// By user in `hidden`: off-set of all users that exclude it, and the same with all other
     /// hidden ones.
-    pub trains: Vec<(usize, Silence, Silence)>,
+    pub trains: Vec<(usize, OffSet, OffSet)>,
     /// The links of these users, grouped by user.
     pub members: Vec<usize>,
     pub rivals: Vec<Rival>,
-    pub unheard: Vec<Unheard>,
+    pub cts_only: Vec<CtsOnly>,
     /// Refused attempts that its sender receives, and those that only its receiver does.
-    pub heard_by_sender: Vec<Refusal>,
-    pub heard_by_receiver: Vec<Refusal>,
+    pub received_by_sender: Vec<RefusedLink>,
+    pub received_by_receiver: Vec<RefusedLink>,
     pub bystanders: Vec<Bystander>,
     /// Indices of the streams over it. With the off-set of the sensed links and of the hidden links
     /// that the previous hop defers, if the stream follows another.
-    pub streams: Vec<(usize, Option<Silence>)>,
+    pub streams: Vec<(usize, Option<OffSet>)>,
     /// Streams over hidden links; true if their frames crossed this link before.
     pub beyond: Vec<(usize, bool)>,
     /// Streams over it whose frames next cross a link that the sender senses, and then a hidden
@@ -134,7 +134,7 @@ impl Survey<'_> {
         for e in 0..n {
             view[e] = 1 << self.network.user[e];
             for o in (0..n).filter(|&o| o != e) {
-                let t = self.trouble(e, o);
+                let t = self.effects(e, o);
                 if t.seen {
                     view[e] |= 1 << self.network.user[o];
                 } else if t.hidden {
@@ -155,8 +155,8 @@ impl Survey<'_> {
         all
     }
 
-    fn trouble(&self, one: usize, other: usize) -> Trouble {
-        pair::trouble(
+    fn effects(&self, one: usize, other: usize) -> PairEffects {
+        pair::effects(
             &self.network.contention,
             self.network.access,
             self.network.hop(one),
@@ -169,33 +169,33 @@ impl Survey<'_> {
         let (v, h) = (view[e], hidden[e]);
         let (from, to) = (self.network.links[e].from, self.network.links[e].to);
         let mut rivals = Vec::new();
-        let (mut heard_by_sender, mut heard_by_receiver) = (Vec::new(), Vec::new());
+        let (mut received_by_sender, mut received_by_receiver) = (Vec::new(), Vec::new());
         for o in (0..n).filter(|&o| o != e) {
-            let trouble = self.trouble(e, o);
-            if trouble.collides() {
-                let open = self.sets.silence_of(v | h | view[o]);
-                let clear = self.sets.silence_of(v | h | view[o] | hidden[o]);
-                rivals.push(Rival { link: o, trouble, open, clear, back: None });
+            let effects = self.effects(e, o);
+            if effects.collides() {
+                let open = self.sets.off_set(v | h | view[o]);
+                let clear = self.sets.off_set(v | h | view[o] | hidden[o]);
+                rivals.push(Rival { link: o, effects, open, clear, back: None });
             }
             let sender = self.network.links[o].from;
             if sender == from {
                 continue;
             }
-            let mut refusal = |known: u128| Refusal {
+            let mut refusal = |known: u128| RefusedLink {
                 link: o,
-                open: self.sets.silence_of(known | view[o]),
-                clear: self.sets.silence_of(known | view[o] | hidden[o]),
+                open: self.sets.off_set(known | view[o]),
+                clear: self.sets.off_set(known | view[o] | hidden[o]),
             };
-            if self.network.contention.hears(from, sender) {
-                heard_by_sender.push(refusal(v));
-            } else if sender != to && self.network.contention.hears(to, sender) {
-                heard_by_receiver.push(refusal(v | h));
+            if self.network.contention.in_range(from, sender) {
+                received_by_sender.push(refusal(v));
+            } else if sender != to && self.network.contention.in_range(to, sender) {
+                received_by_receiver.push(refusal(v | h));
             }
         }
         let trains = bits(h)
             .map(|u| {
                 let around = self.sets.near(u);
-                (u, self.sets.silence_of(around), self.sets.silence_of(around | h))
+                (u, self.sets.off_set(around), self.sets.off_set(around | h))
             })
             .collect();
         let streams = (0..self.network.streams.len())
@@ -204,7 +204,7 @@ impl Survey<'_> {
                 let cause = self.network.streams[s]
                     .after
                     .map(|a| self.network.user[self.network.streams[a].link] as usize);
-                (s, cause.map(|c| self.sets.silence_of(v | (h & self.sets.near(c)))))
+                (s, cause.map(|c| self.sets.off_set(v | (h & self.sets.near(c)))))
             })
             .collect();
         let beyond = (0..self.network.streams.len())
@@ -214,15 +214,15 @@ impl Survey<'_> {
         Interference {
             view: v,
             hidden: h,
-            idle: self.sets.silence_of(v),
-            clear: self.sets.silence_of(v | h),
-            unhidden: self.sets.silence_of(h),
+            idle: self.sets.off_set(v),
+            clear: self.sets.off_set(v | h),
+            unhidden: self.sets.off_set(h),
             trains,
             members: bits(h).flat_map(|u| self.network.members[u].iter().copied()).collect(),
             rivals,
-            heard_by_sender,
-            heard_by_receiver,
-            unheard: self.unheard(e, v, h),
+            received_by_sender,
+            received_by_receiver,
+            cts_only: self.cts_only(e, v, h),
             bystanders: self.bystanders(e, view),
             chased: self.chased(e, v, h),
             streams,
@@ -232,7 +232,7 @@ impl Survey<'_> {
     }
 
     /// Returns the links that defer an end of a link although that end does not receive their RTS.
-    fn unheard(&mut self, e: usize, view: u128, hidden: u128) -> Vec<Unheard> {
+    fn cts_only(&mut self, e: usize, view: u128, hidden: u128) -> Vec<CtsOnly> {
         if self.network.access == Access::Basic {
             return Vec::new();
         }
@@ -241,16 +241,17 @@ impl Survey<'_> {
             let sender = self.network.links[o].from;
             let seen = view >> self.network.user[o] & 1 == 1;
             let receiver_only = hidden >> self.network.user[o] & 1 == 1;
-            let heard = self.network.contention.hears(self.network.links[e].from, sender)
-                || (receiver_only
-                    && self.network.contention.hears(self.network.links[e].to, sender));
-            if (seen || receiver_only) && !heard {
+            let sender_in_range =
+                self.network.contention.in_range(self.network.links[e].from, sender)
+                    || (receiver_only
+                        && self.network.contention.in_range(self.network.links[e].to, sender));
+            if (seen || receiver_only) && !sender_in_range {
                 let near = self.sets.near(self.network.user[o] as usize);
-                out.push(Unheard {
+                out.push(CtsOnly {
                     link: o,
-                    near: self.sets.silence_of(near),
-                    open: self.sets.silence_of(near | view),
-                    clear: self.sets.silence_of(near | view | hidden),
+                    near: self.sets.off_set(near),
+                    open: self.sets.off_set(near | view),
+                    clear: self.sets.off_set(near | view | hidden),
                     seen,
                 });
             }
@@ -267,39 +268,39 @@ impl Survey<'_> {
         let (from, to) = (self.network.links[e].from, self.network.links[e].to);
         let near = self.sets.near(self.network.user[e] as usize);
         let mut out = Vec::new();
-        let nodes: Vec<NodeId> = self.network.contention.heard_by(to).to_vec();
+        let nodes: Vec<NodeId> = self.network.contention.in_range_of(to).to_vec();
         for x in nodes {
-            if x == to || x == from || self.network.contention.hears(x, from) {
+            if x == to || x == from || self.network.contention.in_range(x, from) {
                 continue;
             }
             let own: Vec<usize> = (0..n).filter(|&o| self.network.links[o].from == x).collect();
-            let (mut answers, mut drowners) = (Vec::new(), Vec::new());
+            let (mut responds, mut rts_interferers) = (Vec::new(), Vec::new());
             for (o, link) in self.network.links.iter().enumerate() {
                 let (y, z) = (link.from, link.to);
-                let hears = |a, b| self.network.contention.hears(a, b);
-                if y == x || !hears(x, y) || hears(y, to) || hears(y, from) {
+                let in_range = |a, b| self.network.contention.in_range(a, b);
+                if y == x || !in_range(x, y) || in_range(y, to) || in_range(y, from) {
                     continue;
                 }
                 if z == x {
-                    answers.push((o, self.sets.silence_of(near | view[o])));
-                } else if hears(z, to) {
-                    drowners.push((o, self.sets.silence_of(near | view[o])));
+                    responds.push((o, self.sets.off_set(near | view[o])));
+                } else if in_range(z, to) {
+                    rts_interferers.push((o, self.sets.off_set(near | view[o])));
                 }
             }
             let (mut users, mut others) = (0u128, Vec::new());
             for o in (0..n).filter(|&o| near >> self.network.user[o] & 1 == 0) {
                 let l = &self.network.links[o];
-                let hears = |end| x == end || self.network.contention.hears(x, end);
-                if hears(l.from) || hears(l.to) {
+                let in_range = |end| x == end || self.network.contention.in_range(x, end);
+                if in_range(l.from) || in_range(l.to) {
                     users |= 1 << self.network.user[o];
-                    others.push((o, hears(l.from), hears(l.to)));
+                    others.push((o, in_range(l.from), in_range(l.to)));
                 }
             }
-            if own.is_empty() && answers.is_empty() {
+            if own.is_empty() && responds.is_empty() {
                 continue;
             }
-            let (near, quiet) = (self.sets.silence_of(near), self.sets.silence_of(near | users));
-            out.push(Bystander { others, near, quiet, own, answers, drowners });
+            let (near, quiet) = (self.sets.off_set(near), self.sets.off_set(near | users));
+            out.push(Bystander { others, near, quiet, own, responds, rts_interferers });
         }
         out
     }

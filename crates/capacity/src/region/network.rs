@@ -40,7 +40,7 @@ impl Network {
         if let Some(l) = mesh.links.iter().find(|l| bad(l)) {
             return Err(FairError::BadLink { from: l.from, to: l.to }.into());
         }
-        let nodes = mesh.hears.len();
+        let nodes = mesh.in_range.len();
         let unknown = |n: &NodeId| n.index() >= nodes;
         if let Some(node) = mesh.links.iter().flat_map(|l| [l.from, l.to]).find(unknown) {
             return Err(UnknownNode(node).into());
@@ -58,7 +58,7 @@ impl Network {
             access: mesh.access,
             settings: s,
             streams: mesh.streams.to_vec(),
-            contention: Contention::new(mesh.hears)?,
+            contention: Contention::new(mesh.in_range)?,
             spans: Spans::of(mesh.phy),
             members: (0..count).map(|u| members(&user, u)).collect(),
             user,

@@ -25,15 +25,15 @@ pub enum PairClass {
 impl PairClass {
     /// Returns the class of two links.
     pub fn of(c: &Contention, one: Hop, other: Hop) -> Self {
-        let first_aware = c.hears(one.from, other.to);
-        let second_aware = c.hears(other.from, one.to);
-        if c.hears(one.from, other.from) {
+        let first_aware = c.in_range(one.from, other.to);
+        let second_aware = c.in_range(other.from, one.to);
+        if c.in_range(one.from, other.from) {
             PairClass::Coordinated
         } else if first_aware && second_aware {
             PairClass::NearHidden
         } else if first_aware || second_aware {
             PairClass::Asymmetric { first_unaware: !first_aware }
-        } else if c.hears(one.to, other.to) {
+        } else if c.in_range(one.to, other.to) {
             PairClass::FarHidden
         } else {
             PairClass::Independent
@@ -45,7 +45,7 @@ impl PairClass {
 /// node in range; without, only senders do, and senders out of range of each other overlap and
 /// collide.
 pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> bool {
-    let senders = c.hears(one.from, other.from);
+    let senders = c.in_range(one.from, other.from);
     match access {
         Access::RtsCts => PairClass::of(c, one, other) != PairClass::Independent,
         Access::Basic => senders || one.from == other.to || one.to == other.from,
@@ -54,7 +54,7 @@ pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> b
 
 /// Effects of a second link on a first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct PairEffects {
     /// True if the first's sender detects an exchange on the second: its medium is busy.
     pub seen: bool,
     /// True if only the first's receiver detects it: attempts of the sender fail.
@@ -79,7 +79,7 @@ pub(super) struct Trouble {
     pub acks: bool,
 }
 
-impl Trouble {
+impl PairEffects {
     pub fn collides(&self) -> bool {
         self.same_slot
             || self.overtakes
@@ -91,38 +91,40 @@ impl Trouble {
 }
 
 /// Returns the effects of `other` on `one`.
-pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> Trouble {
-    let sender_hears_sender = c.hears(one.from, other.from);
-    let sender_hears_receiver = c.hears(one.from, other.to);
-    let receiver_hears_sender = c.hears(one.to, other.from);
-    let receiver_hears_receiver = c.hears(one.to, other.to);
+pub(super) fn effects(c: &Contention, access: Access, one: Hop, other: Hop) -> PairEffects {
+    let senders_in_range = c.in_range(one.from, other.from);
+    let sender_in_range_of_receiver = c.in_range(one.from, other.to);
+    let receiver_in_range_of_sender = c.in_range(one.to, other.from);
+    let receivers_in_range = c.in_range(one.to, other.to);
     // Other links of the same sender share its queue, so they never collide.
     if one.from == other.from {
-        return Trouble { seen: true, ..Trouble::default() };
+        return PairEffects { seen: true, ..PairEffects::default() };
     }
-    let mut t =
-        Trouble { same_slot: sender_hears_sender && receiver_hears_sender, ..Trouble::default() };
-    let hears_frames = !sender_hears_sender && receiver_hears_sender;
-    t.mutual = sender_hears_receiver && receiver_hears_sender;
+    let mut t = PairEffects {
+        same_slot: senders_in_range && receiver_in_range_of_sender,
+        ..PairEffects::default()
+    };
+    let receives_frames = !senders_in_range && receiver_in_range_of_sender;
+    t.mutual = sender_in_range_of_receiver && receiver_in_range_of_sender;
     match access {
         Access::RtsCts => {
-            t.seen = sender_hears_sender || sender_hears_receiver;
-            t.hidden = !t.seen && (receiver_hears_sender || receiver_hears_receiver);
-            t.overtakes = hears_frames;
-            t.overtaken = hears_frames && sender_hears_receiver;
-            t.misses_cts = hears_frames;
-            t.cts = t.hidden && !receiver_hears_sender;
+            t.seen = senders_in_range || sender_in_range_of_receiver;
+            t.hidden = !t.seen && (receiver_in_range_of_sender || receivers_in_range);
+            t.overtakes = receives_frames;
+            t.overtaken = receives_frames && sender_in_range_of_receiver;
+            t.misses_cts = receives_frames;
+            t.cts = t.hidden && !receiver_in_range_of_sender;
         }
         Access::Basic => {
             // The Duration field of a data frame covers its ACK: being in range of the sender
             // suffices.
-            t.seen = sender_hears_sender || one.from == other.to;
-            t.overtakes = hears_frames;
+            t.seen = senders_in_range || one.from == other.to;
+            t.overtakes = receives_frames;
             // If both destroy each other, no exchange is active during the other: their frames
             // collide.
-            t.hidden = hears_frames && !t.seen && !t.mutual;
-            t.overtaken = hears_frames && !t.hidden;
-            t.acks = !t.seen && receiver_hears_receiver && !receiver_hears_sender;
+            t.hidden = receives_frames && !t.seen && !t.mutual;
+            t.overtaken = receives_frames && !t.hidden;
+            t.acks = !t.seen && receivers_in_range && !receiver_in_range_of_sender;
         }
     }
     t
@@ -158,9 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_middle_of_the_stack_suffers() {
+    fn collisions_of_the_middle_flow_of_the_stack() {
         let c = stack();
-        let of = |one, other| trouble(&c, Access::RtsCts, one, other);
+        let of = |one, other| effects(&c, Access::RtsCts, one, other);
         // 4 is out of range of the outer flows, 5 is in range.
         for other in [hop(1, 2), hop(2, 3), hop(3, 2), hop(8, 9)] {
             let t = of(hop(4, 5), other);

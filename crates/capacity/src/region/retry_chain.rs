@@ -36,9 +36,9 @@ pub(super) struct Collisions {
     /// Probability that the previous frame blocks the receiver at a first attempt.
     pub chased: f64,
     /// Probability that the data frame is lost in a collision although the receiver was ready.
-    pub struck: f64,
+    pub data_collision: f64,
     /// Probability that the channel destroys the data frame.
-    pub faded: f64,
+    pub channel_loss: f64,
     /// Share of time in which the sender finds the medium idle. `idle_beside` is that during a
     /// hidden exchange: stations that exclude the hidden exchange may also defer the sender's
     /// neighbours.
@@ -69,7 +69,7 @@ pub(super) struct Service {
 }
 
 /// Minimum probability of success of an attempt; a link below it is dead.
-const LEAST: f64 = 1.0 / 4000.0;
+const MIN_SUCCESS: f64 = 1.0 / 4000.0;
 
 /// Causes of the last attempt's failure. `PLAIN`: no lasting cause, or no attempt before; the
 /// others: a hidden exchange, and another sender that also retries.
@@ -93,8 +93,8 @@ struct Attempt {
     /// after the CTS, the channel. The rest succeeds.
     hidden: f64,
     met: f64,
-    struck: f64,
-    faded: f64,
+    data_collision: f64,
+    channel_loss: f64,
     /// Seconds of backoff before it.
     backoff: f64,
 }
@@ -108,7 +108,7 @@ struct Chain<'a> {
 }
 
 /// Product of both limits up to which identical attempts are followed one by one.
-const WALKED: u32 = 64;
+const STEPWISE_LIMIT: u32 = 64;
 
 /// Follows a packet to its end; returns its means.
 pub(super) fn service(
@@ -122,7 +122,7 @@ pub(super) fn service(
     let chain = Chain { collisions, slot, difs, basic: access == Access::Basic };
     match limits(t, retries) {
         None => chain.endless(t),
-        Some(limits) => chain.limited(t, limits, WALKED),
+        Some(limits) => chain.limited(t, limits, STEPWISE_LIMIT),
     }
 }
 
@@ -218,11 +218,17 @@ impl Chain<'_> {
         let (hidden, met) = (on + onset, (1.0 - on) * met);
         let through = 1.0 - hidden - met;
         // An attempt always has some probability of success.
-        let shrink = if through < LEAST { (1.0 - LEAST) / (hidden + met) } else { 1.0 };
-        let through = through.max(LEAST);
-        let struck = (through * o.struck).min(through - 0.5 * LEAST);
-        let faded = (through - struck) * o.faded;
-        Attempt { hidden: hidden * shrink, met: met * shrink, struck, faded, backoff }
+        let shrink = if through < MIN_SUCCESS { (1.0 - MIN_SUCCESS) / (hidden + met) } else { 1.0 };
+        let through = through.max(MIN_SUCCESS);
+        let data_collision = (through * o.data_collision).min(through - 0.5 * MIN_SUCCESS);
+        let channel_loss = (through - data_collision) * o.channel_loss;
+        Attempt {
+            hidden: hidden * shrink,
+            met: met * shrink,
+            data_collision,
+            channel_loss,
+            backoff,
+        }
     }
 
     fn first(&self, cw: u32) -> Attempt {
@@ -316,8 +322,8 @@ fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
     for (s, m) in step.iter().zip(mass) {
         opening[HIDDEN] += m * s.hidden;
         opening[MET] += m * s.met;
-        data[HIDDEN] += m * s.struck;
-        data[PLAIN] += m * s.faded;
+        data[HIDDEN] += m * s.data_collision;
+        data[PLAIN] += m * s.channel_loss;
     }
     (opening, data)
 }
@@ -331,8 +337,8 @@ fn matrices(step: &[Attempt; 3]) -> (Matrix, Matrix) {
     for (why, s) in step.iter().enumerate() {
         opening[HIDDEN][why] = s.hidden;
         opening[MET][why] = s.met;
-        data[HIDDEN][why] = s.struck;
-        data[PLAIN][why] = s.faded;
+        data[HIDDEN][why] = s.data_collision;
+        data[PLAIN][why] = s.channel_loss;
     }
     (opening, data)
 }
@@ -373,8 +379,8 @@ fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
     let mut a = [[0.0; 4]; 3];
     for i in 0..3 {
         let s = &step[i];
-        a[PLAIN][i] = -s.faded;
-        a[HIDDEN][i] = -s.hidden - s.struck;
+        a[PLAIN][i] = -s.channel_loss;
+        a[HIDDEN][i] = -s.hidden - s.data_collision;
         a[MET][i] = -s.met;
     }
     for i in 0..3 {
@@ -416,8 +422,8 @@ mod tests {
             span: 3e-3,
             met: 0.2,
             window: 4e-4,
-            struck: 0.15,
-            faded: 0.3,
+            data_collision: 0.15,
+            channel_loss: 0.3,
             idle: 0.6,
             idle_beside: 0.8,
             ..Collisions::default()
@@ -435,7 +441,7 @@ mod tests {
 
     /// Compares the closed form with the attempts one by one.
     #[test]
-    fn series_of_attempts_are_what_they_sum_up() {
+    fn the_closed_form_equals_the_sum_over_attempts() {
         for limits in [(1, 1), (2, 9), (7, 4), (9, 7), (30, 1), (1, 30), (12, 20)] {
             for basic in [false, true] {
                 let (summed, walked) =
@@ -452,7 +458,7 @@ mod tests {
 
     /// The largest limits drop so few packets that they are nearly unlimited.
     #[test]
-    fn the_largest_limits_are_nearly_none() {
+    fn the_largest_limits_are_nearly_unlimited() {
         let phy = Phy::dot11b(Preamble::Long).with_retry_limits(255, 255).unwrap();
         for access in [Access::RtsCts, Access::Basic] {
             let of = |retries| service(&phy, access, retries, &lossy());

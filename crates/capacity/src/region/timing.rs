@@ -57,7 +57,7 @@ impl Times {
         let r = phy.response(link.rate);
         let t = Spans::of(phy);
         let (rts, cts, ack) = (secs(r.rts), secs(r.cts), secs(r.ack));
-        let answered = data + t.sifs + ack;
+        let block_acked = data + t.sifs + ack;
         let rx_start = secs(phy.info(r.rate).waveform.rx_start_delay());
         match access {
             Access::RtsCts => Times {
@@ -65,7 +65,7 @@ impl Times {
                 rts,
                 cts,
                 ack,
-                exchange: rts + cts + 2.0 * t.sifs + answered,
+                exchange: rts + cts + 2.0 * t.sifs + block_acked,
                 refused: rts + secs(r.cts_timeout) + t.difs,
                 lost: rts + cts + 2.0 * t.sifs + data + secs(r.ack_timeout) + t.difs,
                 refused_seen: rts + secs(phy.nav_reset(r.rate)),
@@ -76,11 +76,11 @@ impl Times {
                 rts: 0.0,
                 cts: 0.0,
                 ack,
-                exchange: answered,
+                exchange: block_acked,
                 refused: data + secs(r.ack_timeout) + t.difs,
                 lost: data + secs(r.ack_timeout) + t.difs,
-                refused_seen: answered,
-                refused_held: answered,
+                refused_seen: block_acked,
+                refused_held: block_acked,
             },
         }
     }

@@ -48,7 +48,7 @@ pub struct LinkMesh<'a, L> {
     /// With or without RTS/CTS.
     pub access: Access,
     /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
-    pub hears: &'a [L],
+    pub in_range: &'a [L],
     /// The links in use, one direction each. `delivery` is the probability that an attempt at a
     /// data frame survives the channel, without collisions.
     pub links: &'a [LinkSpec],

@@ -70,7 +70,7 @@ impl FixedPoint {
                 span: 1e-3,
                 idle: 1.0,
                 idle_beside: 1.0,
-                faded: 1.0 - l.delivery,
+                channel_loss: 1.0 - l.delivery,
                 ..Collisions::default()
             },
             service: Service { attempts: 1.0, data: 1.0, ..Service::default() },

@@ -10,7 +10,7 @@ use fairmesh_phy::Rate;
 use fairmesh_units::{NodeId, Stream};
 
 pub struct Mesh {
-    pub hears: Vec<Vec<NodeId>>,
+    pub in_range: Vec<Vec<NodeId>>,
     pub links: Vec<LinkSpec>,
     /// Shortest paths to the node in the middle.
     pub paths: Vec<Vec<NodeId>>,
@@ -26,13 +26,13 @@ pub fn mesh(nodes: usize, range: f64, flows: usize) -> Mesh {
         let (dx, dy) = (place[a].0 - place[b].0, place[a].1 - place[b].1);
         a != b && dx * dx + dy * dy < range * range
     };
-    let hears: Vec<Vec<NodeId>> = (0..nodes)
+    let in_range: Vec<Vec<NodeId>> = (0..nodes)
         .map(|a| (0..nodes).filter(|&b| near(a, b)).map(|b| NodeId(b as u32)).collect())
         .collect();
     let mut parent = vec![None; nodes];
     let mut queue = VecDeque::from([0usize]);
     while let Some(a) = queue.pop_front() {
-        for b in &hears[a] {
+        for b in &in_range[a] {
             if b.index() != 0 && parent[b.index()].is_none() {
                 parent[b.index()] = Some(a);
                 queue.push_back(b.index());
@@ -49,7 +49,7 @@ pub fn mesh(nodes: usize, range: f64, flows: usize) -> Mesh {
         .collect();
     assert_eq!(paths.len(), flows);
     let links: Vec<LinkSpec> = (0..nodes)
-        .flat_map(|a| hears[a].iter().map(move |&b| (NodeId(a as u32), b)))
+        .flat_map(|a| in_range[a].iter().map(move |&b| (NodeId(a as u32), b)))
         .map(|(from, to)| LinkSpec {
             from,
             to,
@@ -57,5 +57,5 @@ pub fn mesh(nodes: usize, range: f64, flows: usize) -> Mesh {
             delivery: 0.9,
         })
         .collect();
-    Mesh { hears, links, paths }
+    Mesh { in_range, links, paths }
 }

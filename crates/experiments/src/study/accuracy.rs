@@ -235,7 +235,7 @@ fn first_bottlenecks(scenario: &Scenario) -> Result<(Bottleneck, Option<Bottlene
         let network = Network {
             phy: &scenario.mac().phy,
             access,
-            hears,
+            in_range: hears,
             links: &model.links,
             flows: &flows,
             sharing: Sharing::Links,

@@ -158,7 +158,7 @@ fn case(settings: &Settings, number: u32) -> Result<Case, LabError> {
     let mut region = Region::new(&Mesh {
         phy: &scenario.mac().phy,
         access: model.access,
-        hears: &model.senses,
+        in_range: &model.senses,
         links: &model.links,
         flows: &flows,
         settings: RegionSettings::default(),

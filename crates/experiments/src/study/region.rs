@@ -312,7 +312,7 @@ fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, 
     let mut region = Region::new(&Mesh {
         phy: &scenario.mac().phy,
         access: model.access,
-        hears: &model.senses,
+        in_range: &model.senses,
         links: &model.links,
         flows: &flows,
         settings: Settings { retries, loss: 1.0 - SERVED, ..Settings::default() },

@@ -71,7 +71,7 @@ fn region(scenario: &Scenario) -> Result<Region, LabError> {
     Region::new(&Mesh {
         phy: &scenario.mac().phy,
         access: model.access,
-        hears: &model.senses,
+        in_range: &model.senses,
         links: &model.links,
         flows: &flows,
         settings: RegionSettings::default(),

@@ -215,7 +215,7 @@ impl Capacity {
             let network = Network {
                 phy: &scenario.mac().phy,
                 access,
-                hears: match hears {
+                in_range: match hears {
                     Hears::Decode => &model.decodes,
                     Hears::Sense => &model.senses,
                 },
@@ -404,7 +404,7 @@ mod tests {
         let network = Network {
             phy: &scenario.mac().phy,
             access: model.access,
-            hears: &model.decodes,
+            in_range: &model.decodes,
             links: &model.links,
             flows: &flows,
             sharing: Sharing::Links,

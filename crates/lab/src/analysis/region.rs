@@ -123,7 +123,7 @@ impl RegionReport {
         let mut region = Region::new(&Mesh {
             phy: &scenario.mac().phy,
             access: model.access,
-            hears: &model.senses,
+            in_range: &model.senses,
             links: &model.links,
             flows: &specs,
             settings,

@@ -170,7 +170,7 @@ proptest! {
         let alone = Survival { noise, all: noise };
         for _ in 0..50 {
             let mut same = rng.clone();
-            let (with, without) = (s.fate(&mut rng), alone.fate(&mut same));
+            let (with, without) = (s.outcome(&mut rng), alone.outcome(&mut same));
             prop_assert_eq!(with == PartOutcome::Errored, without == PartOutcome::Errored);
         }
     }
