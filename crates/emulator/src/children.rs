@@ -61,7 +61,7 @@ impl Children {
     }
 
     /// Returns true if a program is installed.
-    pub fn finds(program: &str) -> bool {
+    pub fn is_installed(program: &str) -> bool {
         let found = Command::new(program)
             .arg("-V")
             .stdin(Stdio::null())

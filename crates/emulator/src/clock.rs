@@ -11,7 +11,7 @@ use fairmesh_units::{Span, Time};
 use crate::stalls::Stalls;
 
 /// Polling interval of a thread that waits for radio time during a stall, ns.
-const LOOK: u64 = 200_000;
+const POLL_INTERVAL: u64 = 200_000;
 
 /// Radio time, readable from every thread.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl RadioClock {
         let stalled = self.stalled.load(Ordering::Acquire);
         let reading = at.as_nanos().saturating_add(self.epoch).saturating_add(stalled);
         let monotonic = realtime::now();
-        if reading <= monotonic && self.now() < at { monotonic + LOOK } else { reading }
+        if reading <= monotonic && self.now() < at { monotonic + POLL_INTERVAL } else { reading }
     }
 
     /// Returns the number of stalls after which a kernel timer may have fired spuriously.
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn radio_time_stands_still_where_the_engine_looks_late() {
+    fn radio_time_stops_when_the_engine_is_late() {
         let clock = RadioClock::new(1000 * MS);
         let mut keeper = Keeper::new(&clock, Span::from_millis(1), Span::from_millis(200));
         keeper.allow(Time::ZERO, ms(10));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn others_never_see_time_that_is_lost_later() {
+    fn lost_time_is_never_visible_to_other_threads() {
         // Epoch in the distant past: the monotonic clock is beyond any horizon.
         let clock = RadioClock::new(0);
         let mut keeper = Keeper::new(&clock, Span::ZERO, Span::from_millis(200));
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_time_that_stands_still_does_not_spin() {
+    fn waiting_during_a_stall_does_not_spin() {
         let clock = RadioClock::new(0);
-        assert!(clock.reading(ms(1)) >= realtime::now() + LOOK / 2);
+        assert!(clock.reading(ms(1)) >= realtime::now() + POLL_INTERVAL / 2);
     }
 }

@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 
 /// Maximum interval between turns of the engine, so that a frame that arrives meanwhile is not left
 /// waiting.
-const LOOK: Span = Span::from_millis(5);
+const POLL_INTERVAL: Span = Span::from_millis(5);
 
 /// Returns a waiter that watches every interface by its index.
 pub(crate) fn watch_all(network: &Network) -> std::io::Result<Waiter> {
@@ -77,18 +77,18 @@ impl<'a> Engine<'a> {
         let mut buffer = vec![0u8; 1 << 16];
         // Interfaces with frames for which the engine had no room yet.
         let mut held: Vec<usize> = (0..taps.len()).collect();
-        let (mut ready, mut answers) = (Vec::new(), Vec::new());
+        let (mut ready, mut responses) = (Vec::new(), Vec::new());
         let mut next_sample = Time::ZERO + self.sample;
         let mut sampled = (Time::ZERO, vec![0; self.meters.len()]);
         let end = loop {
             let now = keeper.tick();
-            keeper.allow(now, self.switch.next_deadline().min(now + LOOK));
+            keeper.allow(now, self.switch.next_deadline().min(now + POLL_INTERVAL));
             let more = self.refill(&mut held, &mut buffer)?;
             let now = keeper.tick();
             let end = Time::from_nanos(self.end.load(Ordering::Relaxed));
             let due = self.switch.next_deadline();
             // The frames taken in may be due earlier.
-            keeper.allow(now, due.min(now + LOOK));
+            keeper.allow(now, due.min(now + POLL_INTERVAL));
             if now >= next_sample && next_sample <= end {
                 self.take_sample(next_sample, &mut sampled);
                 next_sample += self.sample;
@@ -101,10 +101,10 @@ impl<'a> Engine<'a> {
                     // An interface that is down loses the frame, as a real one does.
                     let _ = taps[interface].write(frame);
                     if !self.kernel_time {
-                        answers.push((interface, at));
+                        responses.push((interface, at));
                     }
                 });
-                self.take_answers(&mut answers, &mut buffer)?;
+                self.take_responses(&mut responses, &mut buffer)?;
                 // Includes the time until the kernel has the frames that arrived.
                 self.lateness.record(keeper.tick() - due);
                 self.transmissions.store(self.switch.world().transmissions(), Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl<'a> Engine<'a> {
             if more {
                 continue;
             }
-            let until = due.min(end).min(next_sample).min(now + LOOK);
+            let until = due.min(end).min(next_sample).min(now + POLL_INTERVAL);
             keeper.allow(now, until);
             self.waiter.wait(clock.reading(until), &mut ready)?;
             held.extend(ready.drain(..).map(|i| i as usize));
@@ -169,12 +169,12 @@ impl<'a> Engine<'a> {
     /// Takes the frames that nodes sent in response to a received frame: forwarded packets,
     /// acknowledgements. They enter at the arrival of that frame, as in the simulator, so that
     /// kernel processing takes no emulated time.
-    fn take_answers(
+    fn take_responses(
         &mut self,
-        answers: &mut Vec<(usize, Time)>,
+        responses: &mut Vec<(usize, Time)>,
         buffer: &mut [u8],
     ) -> std::io::Result<()> {
-        for (interface, at) in answers.drain(..) {
+        for (interface, at) in responses.drain(..) {
             let all = &self.network.plan.interfaces;
             let node = all[interface].node;
             // Interfaces of one node are contiguous.

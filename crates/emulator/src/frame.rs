@@ -12,25 +12,25 @@ pub const HEADER: usize = fairmesh_linux::tap::ETHERNET;
 pub struct Mac(pub [u8; 6]);
 
 /// Prefix of the emulator's addresses: locally administered, then "fm".
-const OURS: [u8; 3] = [0x02, 0x66, 0x6d];
+const PREFIX: [u8; 3] = [0x02, 0x66, 0x6d];
 
 impl Mac {
     /// Returns the address of a node's radio.
     pub const fn radio(node: u16) -> Self {
-        let [a, b, c] = OURS;
+        let [a, b, c] = PREFIX;
         Mac([a, b, c, 0, (node >> 8) as u8, node as u8])
     }
 
     /// Returns the address of one end of a wire.
     pub const fn wire(wire: u16, b_end: bool) -> Self {
-        let [a, b, c] = OURS;
+        let [a, b, c] = PREFIX;
         Mac([a, b, c, 1 + b_end as u8, (wire >> 8) as u8, wire as u8])
     }
 
     /// Returns the node whose radio has this address.
     pub fn node(self) -> Option<u16> {
         match self.0 {
-            [a, b, c, 0, high, low] if [a, b, c] == OURS => Some(u16::from_be_bytes([high, low])),
+            [a, b, c, 0, high, low] if [a, b, c] == PREFIX => Some(u16::from_be_bytes([high, low])),
             _ => None,
         }
     }

@@ -11,11 +11,11 @@ pub struct Lateness {
 }
 
 /// Upper bound of the histogram; higher lateness is recorded as this value.
-const MOST: Span = Span::from_secs(60);
+const MAX_LATENESS: Span = Span::from_secs(60);
 
 impl Default for Lateness {
     fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, MOST.as_nanos(), 3);
+        let histogram = Histogram::new_with_bounds(1, MAX_LATENESS.as_nanos(), 3);
         // Constant bounds, and 3 significant digits are in 0..=5.
         Lateness { histogram: histogram.expect("bounds and digits make a histogram") }
     }

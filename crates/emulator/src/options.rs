@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_not_is_refused_unless_one_is_named_for_all() {
+    fn unknown_congestion_controls_are_refused_unless_one_is_named_for_all() {
         let text = "duration = \"2 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[topology]\nchain = { hops = 2 }\n\
             [[flow]]\nfrom = 1\nto = 0\ntraffic = \"bulk\"\ntransport = { tcp = \"cubic\" }\n\
             [[flow]]\nfrom = 2\nto = 0\ntraffic = \"bulk\"\ntransport = { tcp = \"bbr3\" }\n";

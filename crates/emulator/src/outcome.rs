@@ -134,7 +134,7 @@ impl Done {
         let own = options.exec.is_empty() && options.shell.is_none() && options.traffic;
         let stalls = stalls.summary(end, own.then_some(felt));
         if stalls.bent > stalls.bent_bound {
-            problems.insert(0, bent(&stalls));
+            problems.insert(0, describe_stalls(&stalls));
         }
         let mut traffic = network.notes.clone();
         if !preferred.fifo {
@@ -171,13 +171,13 @@ fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
 /// `TCP_RTO_MIN`.
 pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {
     const KERNEL: Span = Span::from_millis(200);
-    let told = network.plan.tcp.as_ref().filter(|_| options.tcp == TcpSettings::Scenario);
+    let attributes = network.plan.tcp.as_ref().filter(|_| options.tcp == TcpSettings::Scenario);
     // Other programs may have connections over other routes.
-    told.map_or(KERNEL, |t| t.min_rto).min(KERNEL)
+    attributes.map_or(KERNEL, |t| t.min_rto).min(KERNEL)
 }
 
 /// Describes why a run with such stalls is invalid.
-fn bent(s: &StallRecord) -> String {
+fn describe_stalls(s: &StallRecord) -> String {
     format!(
         "the radio stood still {} times, {:.2} s in all, while the kernel's timers went on and fired in {}: \
          {:.0} % of the run is bent; the bound is {:.0} %",

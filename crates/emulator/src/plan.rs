@@ -17,12 +17,12 @@ pub(crate) const PREFIX: &str = "fairmesh-";
 
 /// Largest IP datagram in an unfragmented 802.11 frame: 2304 bytes of MSDU (IEEE 802.11-2020 Table
 /// 9-25) less 8 of LLC.
-const LARGEST: u32 = 2296;
+const MAX_DATAGRAM: u32 = 2296;
 
 /// Longest queue that a TAP device keeps exactly. From 32 entries on the kernel releases them in
 /// batches of 16 (`__ptr_ring_set_size` in `linux/ptr_ring.h`), so that 0 to 15 of them are
 /// missing.
-const RING: u32 = 31;
+const MAX_RING: u32 = 31;
 
 /// Length of the kernel's queue if the engine implements the node's queue.
 const STAGING: u32 = 1000;
@@ -180,7 +180,7 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
             let (queue, ahead) = match (&queue.discipline, queue.device) {
                 (DisciplineSpec::DropTail(Limit::Packets(n)), 0) => {
                     // One packet is in service, and one is ready to follow it.
-                    let ring = n.saturating_sub(2).clamp(1, RING);
+                    let ring = n.saturating_sub(2).clamp(1, MAX_RING);
                     (ring, Some(n.saturating_sub(ring + 1).max(1)))
                 }
                 _ => (STAGING, None),
@@ -318,12 +318,12 @@ fn mtu(scenario: &Scenario, notes: &mut Vec<String>) -> u32 {
         (Transport::Udp, _) => 1500,
     });
     let wanted = needs.max().unwrap_or(1500).max(1500);
-    if wanted > LARGEST {
+    if wanted > MAX_DATAGRAM {
         notes.push(format!(
-            "packets of {wanted} B are larger than {LARGEST} B; the kernel fragments them"
+            "packets of {wanted} B are larger than {MAX_DATAGRAM} B; the kernel fragments them"
         ));
     }
-    wanted.min(LARGEST)
+    wanted.min(MAX_DATAGRAM)
 }
 
 /// Returns the TCP settings of the flows, if they agree.
@@ -348,7 +348,7 @@ mod tests {
 
     /// A file without settings that the kernel does not support, and the same with each of them.
     #[test]
-    fn what_cannot_be_emulated_is_refused_by_name() {
+    fn unsupported_settings_are_refused_by_name() {
         let text = |radio: &str, flow: &str| {
             format!(
                 "duration = \"2 s\"\n[radio]\nphy = \"802.11n\"\nmcs = 3\n{radio}\n[topology]\n\

@@ -26,7 +26,7 @@ const ENGINE_PRIORITY: i32 = 50;
 const TRAFFIC_PRIORITY: i32 = 10;
 
 /// Time from the end of the preparations to time zero, ns, in which the traffic's threads wake up.
-const LEAD: u64 = 200_000_000;
+const STARTUP_DELAY: u64 = 200_000_000;
 
 /// Number of emulations of this process so far, to make names of namespaces unique.
 static RUNS: AtomicU64 = AtomicU64::new(0);
@@ -116,7 +116,7 @@ pub fn emulate(
             };
             let prepared = prepare();
             // Also after a failure: other threads wait for it.
-            let clock = began.get_or_init(|| RadioClock::new(realtime::now() + LEAD));
+            let clock = began.get_or_init(|| RadioClock::new(realtime::now() + STARTUP_DELAY));
             let (switch, waiter, preferred) = prepared?;
             let engine = Engine {
                 switch,
@@ -182,7 +182,7 @@ pub fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), Emulat
     options.check_congestion(scenario)?;
     match options.routing {
         Routing::Static => {}
-        Routing::Babeld if Children::finds("babeld") => {}
+        Routing::Babeld if Children::is_installed("babeld") => {}
         Routing::Babeld => {
             return Err(EmulatorError::Routing(
                 "babeld is not installed (Debian: apt install babeld)".into(),

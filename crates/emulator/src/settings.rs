@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_are_found_as_the_scenario_does() {
+    fn losses_are_detected_as_in_the_scenario() {
         let of = |config: &TcpConfig, key: &str| {
             tcp(config).into_iter().find(|s| s.0 == key).map(|s| s.1)
         };
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_in_the_words_of_ip_route() {
+    fn a_scenario_as_ip_route_commands() {
         assert_eq!(
             route_attributes(&TcpConfig::ns3()),
             " advmss 1460 initcwnd 2 rto_min 200ms quickack 1"

@@ -86,10 +86,10 @@ mod tests {
     const TIMER: Span = Span::from_millis(200);
 
     fn after(stalls: &[(u64, u64)], seconds: u64) -> StallRecord {
-        told(stalls, seconds, None)
+        summary_of(stalls, seconds, None)
     }
 
-    fn told(stalls: &[(u64, u64)], seconds: u64, felt: Option<u64>) -> StallRecord {
+    fn summary_of(stalls: &[(u64, u64)], seconds: u64, felt: Option<u64>) -> StallRecord {
         let mut all = Stalls::new(TIMER);
         for (at, lost) in stalls {
             all.record(Time::ZERO + Span::from_micros(*at), Span::from_micros(*lost));
@@ -116,15 +116,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_as_long_as_timers_costs_more_than_its_length() {
+    fn a_stall_as_long_as_timers_counts_more_than_its_length() {
         // One late event does not invalidate a run of a minute; in a short run, or repeatedly, it
         // does.
         let once = after(&[(5_000_000, 300_000)], 60);
         assert!(once.long == 1 && (once.bent - 1.3 / 60.3).abs() < 1e-12, "{once:?}");
         // No timer fired: only the length counts.
-        let unfelt = told(&[(1_000_000, 300_000)], 4, Some(0));
+        let unfelt = summary_of(&[(1_000_000, 300_000)], 4, Some(0));
         assert!((unfelt.long, unfelt.felt) == (1, 0) && unfelt.bent < BOUND, "{unfelt:?}");
-        assert!(told(&[(1_000_000, 300_000)], 4, Some(1)).bent > BOUND);
+        assert!(summary_of(&[(1_000_000, 300_000)], 4, Some(1)).bent > BOUND);
         assert!(once.bent < BOUND && after(&[(5_000_000, 300_000)], 4).bent > BOUND);
         let often: Vec<_> = (1..=10).map(|i| (i * 5_000_000, 300_000)).collect();
         assert!(after(&often, 60).bent > BOUND);

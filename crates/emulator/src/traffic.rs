@@ -23,7 +23,7 @@ use crate::settings::KernelCongestion;
 const FIRST_PORT: u16 = 5001;
 
 /// Maximum interval between checks for the end of the run.
-const PATIENCE: Span = Span::from_millis(100);
+const POLL_INTERVAL: Span = Span::from_millis(100);
 
 /// Delay before the next attempt to connect after a failed one.
 const RETRY: Span = Span::from_millis(500);
@@ -185,7 +185,7 @@ impl<'j> State<'j> {
                 }
                 continue;
             }
-            let until = self.source.next_deadline().min(now + PATIENCE);
+            let until = self.source.next_deadline().min(now + POLL_INTERVAL);
             let wanted = Wanted { read: true, write: false };
             realtime::poll_until(&[(receiver.as_fd(), wanted)], self.job.clock.reading(until))?;
             while let Ok(n) = receiver.recv(&mut buffer) {
@@ -222,9 +222,9 @@ impl<'j> State<'j> {
             let now = self.job.now();
             let mut connect = retry <= now;
             if self.source.next_deadline() <= now {
-                let mut said = Vec::new();
-                self.source.on_deadline(now, &mut |what| said.push(what));
-                self.obey(&said, &mut connect, &mut closing);
+                let mut actions = Vec::new();
+                self.source.on_deadline(now, &mut |what| actions.push(what));
+                self.execute(&actions, &mut connect, &mut closing);
             }
             if connect {
                 self.retire(&mut ends);
@@ -235,7 +235,7 @@ impl<'j> State<'j> {
                     Err(e) => return Err(e),
                 }
             }
-            if now >= told + PATIENCE {
+            if now >= told + POLL_INTERVAL {
                 told = now;
                 if let Some(info) = ends[0].as_ref().and_then(|s| tcp::info(s).ok()) {
                     let cwnd = u64::from(info.cwnd) * u64::from(info.mss);
@@ -249,7 +249,7 @@ impl<'j> State<'j> {
                     self.fired = (fired, long);
                 }
             }
-            let until = self.source.next_deadline().min(retry).min(now + PATIENCE);
+            let until = self.source.next_deadline().min(retry).min(now + POLL_INTERVAL);
             let mut files = vec![(listener.as_fd(), Wanted { read: true, write: false })];
             let mut whose = Vec::with_capacity(2);
             for (e, end) in ends.iter().enumerate() {
@@ -267,7 +267,7 @@ impl<'j> State<'j> {
                 stream.set_nodelay(true)?;
                 ends[server] = Some(stream);
             }
-            let mut said = Vec::new();
+            let mut actions = Vec::new();
             for (e, ready) in whose.into_iter().zip(&ready[1..]) {
                 let Some(stream) = &ends[e] else { continue };
                 let mut broken = false;
@@ -284,7 +284,7 @@ impl<'j> State<'j> {
                 if ready.read && !broken {
                     let (bytes, open) = drain(stream, &mut buffer);
                     if bytes > 0 {
-                        self.delivered(e, bytes, &mut said);
+                        self.delivered(e, bytes, &mut actions);
                     }
                     broken = !open;
                 }
@@ -298,7 +298,7 @@ impl<'j> State<'j> {
                 }
             }
             let mut connect = false;
-            self.obey(&said, &mut connect, &mut closing);
+            self.execute(&actions, &mut connect, &mut closing);
             if connect {
                 retry = Time::ZERO;
             }
@@ -308,8 +308,8 @@ impl<'j> State<'j> {
     }
 
     /// Executes the application's actions.
-    fn obey(&mut self, said: &[Do], connect: &mut bool, closing: &mut bool) {
-        for what in said {
+    fn execute(&mut self, actions: &[Do], connect: &mut bool, closing: &mut bool) {
+        for what in actions {
             match *what {
                 Do::Connect => {
                     *connect = true;
@@ -363,7 +363,7 @@ impl<'j> State<'j> {
     }
 
     /// Processes application bytes that arrived in order at one end.
-    fn delivered(&mut self, end: usize, bytes: u64, said: &mut Vec<Do>) {
+    fn delivered(&mut self, end: usize, bytes: u64, actions: &mut Vec<Do>) {
         let now = self.job.now();
         let measuring = self.measuring(now);
         if end == 1 {
@@ -373,7 +373,7 @@ impl<'j> State<'j> {
             }
         }
         let side = if end == self.client { Side::Client } else { Side::Server };
-        self.source.on_delivered(now, side, bytes, &mut |what| said.push(what));
+        self.source.on_delivered(now, side, bytes, &mut |what| actions.push(what));
         while let Some(since) = self.source.completed() {
             if let Some(transfers) = self.outcome.transfers.as_mut().filter(|_| measuring) {
                 transfers.record((now - since).as_nanos());

@@ -202,8 +202,8 @@ fn the_middle_of_the_stack_starves_with_real_tcp() {
 }
 
 #[test]
-fn cubic_and_bbr_broadcasts_wires_and_other_peoples_namespaces() {
-    if !root("cubic_and_bbr_broadcasts_wires_and_other_peoples_namespaces") {
+fn cubic_and_bbr_broadcasts_wires_and_foreign_namespaces() {
+    if !root("cubic_and_bbr_broadcasts_wires_and_foreign_namespaces") {
         return;
     }
     let foreign = format!("not-ours-{}", std::process::id());

@@ -16,20 +16,20 @@ fn scenario(text: &str) -> Scenario {
 }
 
 /// A flow as seen by an application and a forwarder.
-struct Talker {
+struct Endpoint {
     source: Source,
     path: Vec<NodeId>,
     delivered: (u64, u64),
     datagram: u32,
 }
 
-fn talkers(scenario: &Scenario, seed: u64) -> Vec<Talker> {
+fn endpoints(scenario: &Scenario, seed: u64) -> Vec<Endpoint> {
     let talker = |flow: &fairmesh_scenario::Flow| {
         let mut rng = Stream::new(seed, &format!("flow/{}", flow.name));
         let late = Span::from_secs_f64(flow.start_jitter.as_secs_f64() * rng.unit());
         let start = Time::ZERO + flow.start + late;
         let TrafficSpec::Cbr { datagram, .. } = flow.traffic else { panic!("only UDP here") };
-        Talker {
+        Endpoint {
             source: Source::new(&flow.traffic, start, Time::NEVER, rng),
             path: flow.path.clone(),
             delivered: (0, 0),
@@ -53,7 +53,7 @@ fn frame(to: NodeId, flow: usize, place: usize, datagram: u32) -> Vec<u8> {
 fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
     let plan = Plan::new(scenario, "test").unwrap();
     let mut switch = Switch::new(scenario, &plan, seed, true).unwrap();
-    let mut talkers = talkers(scenario, seed);
+    let mut endpoints = endpoints(scenario, seed);
     let end = Time::ZERO + scenario.duration();
     let interface = |node: NodeId, wired_to: Option<NodeId>| {
         let leads = |side: Side| match (side, wired_to) {
@@ -66,7 +66,7 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
         };
         plan.interfaces.iter().position(|i| i.node == node && leads(i.side)).unwrap()
     };
-    let hop = |t: &Talker, flow: usize, place: usize| {
+    let hop = |t: &Endpoint, flow: usize, place: usize| {
         let (at, to) = (t.path[place], t.path[place + 1]);
         let wired = scenario.link(at, to).is_none().then_some(to);
         (interface(at, wired), frame(to, flow, place + 1, t.datagram))
@@ -74,7 +74,7 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
     let mut arrived: VecDeque<(Time, Vec<u8>)> = VecDeque::new();
     loop {
         let radio = switch.next_deadline();
-        let next = talkers.iter().map(|t| t.source.next_deadline()).min().unwrap();
+        let next = endpoints.iter().map(|t| t.source.next_deadline()).min().unwrap();
         if radio.min(next) >= end {
             break;
         }
@@ -82,7 +82,7 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
             switch.step(|_, at, content| arrived.push_back((at, content.to_vec())));
             while let Some((at, content)) = arrived.pop_front() {
                 let (flow, place) = (content[HEADER] as usize, content[HEADER + 1] as usize);
-                let t = &mut talkers[flow];
+                let t = &mut endpoints[flow];
                 if place + 1 == t.path.len() {
                     t.delivered.0 += u64::from(t.datagram);
                     t.delivered.1 += 1;
@@ -92,18 +92,18 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
                 }
             }
         } else {
-            let flow = talkers.iter().position(|t| t.source.next_deadline() == next).unwrap();
-            let mut said = 0;
-            talkers[flow].source.on_deadline(next, &mut |what| {
-                said += u32::from(matches!(what, Do::Datagram { .. }));
+            let flow = endpoints.iter().position(|t| t.source.next_deadline() == next).unwrap();
+            let mut actions = 0;
+            endpoints[flow].source.on_deadline(next, &mut |what| {
+                actions += u32::from(matches!(what, Do::Datagram { .. }));
             });
-            for _ in 0..said {
-                let (interface, content) = hop(&talkers[flow], flow, 0);
+            for _ in 0..actions {
+                let (interface, content) = hop(&endpoints[flow], flow, 0);
                 switch.accept(next, interface, &content);
             }
         }
     }
-    let delivered: Vec<(u64, u64)> = talkers.iter().map(|t| t.delivered).collect();
+    let delivered: Vec<(u64, u64)> = endpoints.iter().map(|t| t.delivered).collect();
     let (live, inputs) = switch.into_parts();
     let air = live.air_fingerprint();
     assert!(live.transmissions() > 1000);
@@ -132,7 +132,7 @@ fn one_link_overloaded() {
 }
 
 #[test]
-fn forwarding_over_three_hops_with_everybody_sending() {
+fn forwarding_over_three_hops_with_all_nodes_sending() {
     same(
         "duration = \"20 s\"\nwarmup = \"0 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[topology]\nchain = { hops = 3 }\n\
          gateway = 0\n[traffic]\nflows = \"up\"\n\
@@ -162,7 +162,7 @@ fn across_a_wire() {
 
 /// An overloaded queue that marks: ECN-capable datagrams leave marked, others unchanged.
 #[test]
-fn what_a_queue_marks_is_marked_in_the_header() {
+fn packets_marked_by_a_queue_are_marked_in_the_header() {
     let scenario = scenario(
         "duration = \"10 s\"\n[radio]\nrate = \"1 Mbit/s\"\nqueue = { kind = \"mark\", packets = 50, threshold = 4 }\n\
          [topology]\nchain = { hops = 1 }\ngateway = 0\n[traffic]\nflows = \"up\"\n\

@@ -14,9 +14,9 @@ impl Phy {
     }
 
     /// Returns the Duration field of the RTS before a data frame that lasts `data`.
-    /// The response lasts `answer`; the field covers CTS, data, response and three SIFS (IEEE 802.11-2020 §9.2.5.2).
-    pub fn nav_rts(&self, rate: Rate, data: Span, answer: Span) -> Span {
-        self.sifs() * 3 + self.response(rate).cts + data + answer
+    /// The response lasts `response`; the field covers CTS, data, response and three SIFS (IEEE 802.11-2020 §9.2.5.2).
+    pub fn nav_rts(&self, rate: Rate, data: Span, response: Span) -> Span {
+        self.sifs() * 3 + self.response(rate).cts + data + response
     }
 
     /// Returns the Duration field of the CTS that responds to an RTS whose field was `nav_rts`.

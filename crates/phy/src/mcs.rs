@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_generation_has_not_is_refused_with_what_it_has() {
+    fn unsupported_modes_are_refused_with_the_supported_values() {
         let refused = |g, mcs, streams, width, guard| {
             let e = Mode::new(g, mcs, streams, width, guard).unwrap_err();
             format!("{e}; expected {}", e.expected())

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_lie_where_the_standard_puts_them() {
+    fn channel_centres_follow_the_standard() {
         let middle = |n, w| Occupied::of(n, w, false).map(|o| o.middle_mhz);
         // Annex E: channel centre frequency indices 42, 50, 58, 106, 155; channel 6 is 2437 MHz.
         assert_eq!(middle(6, 20), Some(2437));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaks_falls_with_the_distance_and_ends() {
+    fn leakage_falls_with_channel_distance_to_zero() {
         // All of the power, except for the part outside its own width.
         assert!(leak(36, 36, 20).unwrap() < 0.1);
         let steps: Vec<f64> = (1..=8).map(|n| leak(1, n, 20).unwrap()).collect();
