@@ -17,7 +17,7 @@ enum Idle {
     No,
     /// Instant at which the last packet left for service.
     Emptied(Time),
-    /// Instant at which a dequeue found nothing: the true start of the idle period.
+    /// Instant of a dequeue that found no packet: the true start of the idle period.
     Since(Time),
 }
 
@@ -26,9 +26,8 @@ impl Average {
         Average { value: 0.0, weight, slot, idle: Idle::Since(Time::ZERO) }
     }
 
-    /// Adds one sample of the queue.
-    /// An empty queue after an idle period counts as the number of empty samples whose typical packets would have
-    /// fitted into the period.
+    /// Adds one sample of the queue. An idle period counts as the number of samples of an empty
+    /// queue for which it has room.
     pub fn arrival(&mut self, now: Time, size: f64) {
         match self.idle {
             Idle::No => self.sample(size),
@@ -45,13 +44,13 @@ impl Average {
         self.value += self.weight * (size - self.value);
     }
 
-    /// Discards the state after the queue was drained without being served.
+    /// Discards the state after the queue was drained without service.
     pub fn reset(&mut self) {
         self.value = 0.0;
         self.idle = Idle::Since(Time::ZERO);
     }
 
-    /// Notes a dequeue: `found` is true if there was a packet, `left` is the number left.
+    /// Records a dequeue: `found` is true if there was a packet, `left` is the number left.
     pub fn asked(&mut self, now: Time, found: bool, left: u32) {
         match self.idle {
             Idle::Emptied(_) if !found => self.idle = Idle::Since(now),

@@ -2,8 +2,7 @@
 
 use fairmesh_units::{BitRate, Bytes, Span, Time};
 
-/// Tokens per byte: 8 × 10⁹ bit-nanoseconds per second.
-/// In this unit `rate × elapsed` is an integer.
+/// Tokens per byte, 8 × 10⁹ bit-nanoseconds per second, so that `rate × elapsed` is an integer.
 const PER_BYTE: i64 = 8_000_000_000;
 
 /// Largest burst of a bucket, bytes; larger ones are reduced to it.
@@ -11,8 +10,8 @@ pub(crate) const MAX_BURST: Bytes = Bytes(512 * 1024 * 1024);
 
 /// A token bucket: fills at `rate`, holds at most `burst`, may go into debt.
 ///
-/// The arithmetic is exact: regardless of the number of calls, after `t` seconds it has gained exactly
-/// `rate × t` bits, with nothing lost to rounding.
+/// The arithmetic is exact: after `t` seconds it has gained exactly `rate × t` bits, regardless of
+/// the number of calls.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: u64,
@@ -33,13 +32,13 @@ impl TokenBucket {
         BitRate(self.rate)
     }
 
-    /// Returns the bucket's size.
+    /// Returns the size of the bucket.
     pub fn burst(&self) -> Bytes {
         Bytes((self.cap / PER_BYTE) as u64)
     }
 
-    /// Changes rate and size from `now` on.
-    /// Tokens gained until now stay; a level above the new size is reduced to it.
+    /// Changes rate and size from `now` on. Tokens gained so far stay; a level above the new size
+    /// is reduced to it.
     pub fn set(&mut self, now: Time, rate: BitRate, burst: Bytes) {
         self.refill(now);
         self.rate = rate.0;
@@ -58,8 +57,8 @@ impl TokenBucket {
         self.level_at(now) >= i64::from(bytes) * PER_BYTE
     }
 
-    /// Returns the first instant, `now` or later, at which `bytes` are available.
-    /// It is never if they exceed the burst or the rate is zero.
+    /// Returns the earliest instant from `now` on at which `bytes` are available. [`Time::NEVER`]
+    /// if they exceed the burst or the rate is zero.
     pub fn ready_at(&self, now: Time, bytes: u32) -> Time {
         let want = i64::from(bytes) * PER_BYTE;
         let missing = want.saturating_sub(self.level_at(now));

@@ -1,5 +1,5 @@
-//! The essential parts of CAKE: a shaper, flows in turns within hosts in turns, an eight-way hash, COBALT
-//! (Høiland-Jørgensen, Täht, Morton, *Piece of CAKE*, LANMAN 2018; Linux `sch_cake`).
+//! The main parts of CAKE: a shaper, round robin of hosts and their flows, an eight-way hash,
+//! COBALT (Høiland-Jørgensen, Täht, Morton, *Piece of CAKE*, LANMAN 2018; Linux `sch_cake`).
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,13 @@ use crate::flow_queues::mix;
 use crate::{Backlog, DropCause, Item, Late, Queue, Verdict};
 
 const NIL: u32 = u32::MAX;
-/// Number of queues among which a hash may choose.
+/// Number of queues in a set of the hash.
 const WAYS: u32 = 8;
-/// Length of an Ethernet frame without its checksum, bytes; the times are adjusted to it.
+/// Length of an Ethernet frame without its checksum, bytes. Lower bound of the CoDel target, in
+/// transmission times.
 const MTU: u32 = 1514;
 
-/// Hosts that share fairly before their flows do.
+/// Hosts among which capacity is shared fairly before their flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostFairness {
     /// No hosts: flows only (`flows`).
@@ -34,13 +35,14 @@ pub enum HostFairness {
 pub struct CakeSpec {
     /// Shaping rate; `None`: unlimited.
     pub rate: Option<BitRate>,
-    /// Bytes of all flows together; `None`: four intervals at the rate, at least 4 MiB, 32 MiB without a rate.
+    /// Bytes of all flows together. `None`: four intervals at the rate, at least 4 MiB, or 32 MiB
+    /// without a rate.
     pub memory: Option<Bytes>,
     /// Queues, in sets of eight.
     pub flows: u32,
-    /// Waiting time that causes no drop; longer at rates at which a packet takes longer.
+    /// Waiting time without drops; longer at rates at which a packet takes longer.
     pub target: Span,
-    /// Round trip.
+    /// Expected round trip.
     pub interval: Span,
     /// Hosts that share fairly.
     pub hosts: HostFairness,
@@ -63,7 +65,7 @@ impl Default for CakeSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum List {
     None,
-    /// New, or using less than its share.
+    /// New, or below its share.
     Sparse,
     Bulk,
 }
@@ -88,13 +90,13 @@ pub struct Cake {
     quantum: i64,
     memory: u64,
     flows: Vec<Flow>,
-    /// Flow of each place of the hash; `NIL` if there is none yet.
+    /// Flow of each place in the hash; `NIL` if there is none.
     places: Vec<u32>,
     sparse: VecDeque<u32>,
     bulk: VecDeque<u32>,
-    /// Sender and receiver of each flow number; (0, 0) beyond it.
+    /// Sender and receiver of each flow number; (0, 0) for higher numbers.
     hosts: Vec<(u16, u16)>,
-    /// Bulk flows of each host as a sender, and as a receiver.
+    /// Bulk flows per host as sender, and as receiver.
     sending: Vec<u32>,
     receiving: Vec<u32>,
     backlog: Backlog,
@@ -165,7 +167,7 @@ impl Cake {
         let i = set.clone().find(|&i| free(self.places[i], self));
         let i = i.or_else(|| set.clone().find(|&i| self.places[i] == NIL));
         let Some(i) = i else {
-            // The set has eight flows: the ninth shares with one of them.
+            // All eight flows of the set are taken: the flow shares the queue of one of them.
             return self.places[from + (hash >> 32) as usize % WAYS as usize];
         };
         if self.places[i] == NIL {
@@ -209,7 +211,8 @@ impl Cake {
         }
     }
 
-    /// Returns a flow's gain per turn: its host's quantum, divided among the host's bulk flows.
+    /// Returns a flow's gain per turn: its host's quantum divided by the number of the host's bulk
+    /// flows.
     fn gain(&self, f: u32) -> i64 {
         let Some((from, to)) = self.flows[f as usize].counted else { return self.quantum };
         let (from, to) = (self.sending[usize::from(from)], self.receiving[usize::from(to)]);
@@ -246,7 +249,7 @@ impl Cake {
         }
     }
 
-    /// Returns the next packet of a flow that COBALT lets pass. The last one is never dropped.
+    /// Returns the next packet of a flow that COBALT does not drop. The last one is never dropped.
     fn draw(&mut self, now: Time, f: u32) -> Option<Item> {
         loop {
             let entry = self.take_first(f)?;
@@ -305,7 +308,7 @@ impl Queue for Cake {
                 let item = self.draw(now, f)?;
                 self.flows[f as usize].deficit -= i64::from(item.bytes);
                 if let Some(rate) = self.spec.rate {
-                    // Without a burst: unused capacity is lost.
+                    // No burst: unused capacity is lost.
                     self.next = self.next.max(now) + rate.time_for(u64::from(item.bytes));
                 }
                 return Some(item);
@@ -323,7 +326,8 @@ impl Queue for Cake {
                 self.count(f, false);
                 continue;
             }
-            // Above its share it is a bulk flow. An emptied sparse one waits a turn, uncounted.
+            // Above its share a flow becomes a bulk flow. An emptied sparse one waits a turn,
+            // uncounted.
             if !empty {
                 self.count(f, true);
                 let gain = self.gain(f);

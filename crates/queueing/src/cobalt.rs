@@ -1,10 +1,11 @@
-//! COBALT, CAKE's queue management: CoDel whose count falls as it rose, and BLUE for unresponsive flows
-//! (Høiland-Jørgensen, Täht, Morton, *Piece of CAKE*, LANMAN 2018, §II-B; Palmei et al. 2019).
+//! COBALT, CAKE's queue management: CoDel with a gradually falling count, and BLUE for unresponsive
+//! flows (Høiland-Jørgensen, Täht, Morton, *Piece of CAKE*, LANMAN 2018, §II-B; Palmei et al.
+//! 2019).
 
 use fairmesh_units::{Span, Time};
 
-/// Increase of BLUE's probability when the queue overflows; it falls by less when it is empty.
-/// Linux: 1/256 and 1/4096.
+/// Increase of BLUE's probability when the queue overflows, and its decrease when it is empty
+/// (Linux: 1/256 and 1/4096).
 const RISE: f64 = 1.0 / 256.0;
 const FALL: f64 = 1.0 / 4096.0;
 
@@ -32,7 +33,7 @@ impl Cobalt {
         t + Span::from_nanos(step as u64)
     }
 
-    /// Decides the outcome for a packet that has waited this long. `chance` is uniform in 0..1.
+    /// Returns the outcome for a packet that has waited for this time. `chance` is uniform in 0..1.
     pub fn judge(
         &mut self,
         now: Time,
@@ -57,7 +58,7 @@ impl Cobalt {
             self.count = self.count.saturating_add(1);
             self.drop_next = self.step(self.drop_next, interval);
         } else {
-            // While waits are short the count falls at the pace at which it rose.
+            // While waits are short, the count falls at the rate at which it rose.
             while due {
                 self.count -= 1;
                 self.drop_next = self.step(self.drop_next, interval);
@@ -67,7 +68,7 @@ impl Cobalt {
         if self.probability > 0.0 && chance < self.probability { Fate::Drop } else { fate }
     }
 
-    /// Notes an overflow of the buffer that cost this flow a packet.
+    /// Records a buffer overflow that cost this flow a packet.
     pub fn full(&mut self, now: Time, target: Span) {
         if now.since(self.blue_at) > target {
             self.probability = (self.probability + RISE).min(1.0);
@@ -78,7 +79,7 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
-    /// Notes that the flow has nothing to send.
+    /// Records that the flow has no packets.
     pub fn empty(&mut self, now: Time, (target, interval): (Span, Span)) {
         if self.probability > 0.0 && now.since(self.blue_at) > target {
             self.probability = (self.probability - FALL).max(0.0);
@@ -107,7 +108,7 @@ mod tests {
         let long = Span::from_millis(50);
         let drops: Vec<u64> =
             (0..400).filter(|&t| c.judge(ms(t), long, TIMES, false, 0.9) == Fate::Drop).collect();
-        // First after an interval, then after 100/√2, 100/√3 ms, …: worked by hand.
+        // First after an interval, then after 100/√2, 100/√3 ms, …: by hand.
         assert_eq!(drops, [100, 171, 229, 279, 324, 364]);
         assert_eq!(c.judge(ms(403), long, TIMES, true, 0.9), Fate::Mark);
         let high = c.count;

@@ -9,18 +9,18 @@ use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
 /// The control law's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodelSpec {
-    /// Waiting time that causes no drop (TARGET). RFC 8289 §4.3
+    /// Waiting time without drops (TARGET). RFC 8289 §4.3
     pub target: Span,
     /// Time for which the waiting time must exceed the target (INTERVAL). RFC 8289 §4.2
     pub interval: Span,
     /// True to mark packets of ECN-capable transports instead of dropping them.
     pub ecn: bool,
-    /// Waiting time above which every ECN-capable packet is marked, regardless of the control law.
-    /// It is the shallow threshold of L4S senders (Linux `ce_threshold`).
+    /// Waiting time above which each ECN-capable packet is marked, regardless of the control law:
+    /// the shallow threshold of L4S senders (Linux `ce_threshold`).
     pub ce_threshold: Option<Span>,
     /// True to mark only packets with ECT(1) (Linux `ce_threshold_selector 1/1`).
     pub ce_ect1: bool,
-    /// Backlog at or below which nothing is dropped, bytes (the RFC's `maxpacket`).
+    /// Backlog up to which no packet is dropped, bytes (the RFC's `maxpacket`).
     pub mtu: u32,
 }
 
@@ -49,14 +49,15 @@ pub(crate) struct Entry {
 pub(crate) trait Source {
     /// Takes the oldest packet.
     fn take(&mut self) -> Option<Entry>;
-    /// Returns the bytes that are left.
+    /// Returns the remaining bytes.
     fn bytes(&self) -> u64;
 }
 
 /// State of the control law for one queue. RFC 8289 §5.3
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// Instant at which the waiting time will have been above the target for an interval; zero if it is not.
+    /// Instant at which the waiting time will have exceeded the target for an interval. Zero if it
+    /// does not.
     first_above: Time,
     /// Instant of the next drop, while dropping.
     drop_next: Time,
@@ -65,20 +66,21 @@ pub(crate) struct Control {
     dropping: bool,
 }
 
-/// Returns the instant of the drop after `t`, as the `count`-th in a row. RFC 8289 §5.1
+/// Returns the instant of the `count`-th consecutive drop, the previous one being at `t`. RFC 8289
+/// §5.1
 fn control_law(t: Time, interval: Span, count: u32) -> Time {
     let step = interval.as_nanos() as f64 / libm::sqrt(f64::from(count.max(1)));
     t + Span::from_nanos(step as u64)
 }
 
 impl Control {
-    /// Counts drops that did not come from the control law as if they had.
-    /// RFC 8290 §4.1.1 after Linux: the overflow of a flow is not ignored.
+    /// Counts drops outside the control law as its own, so that the overflow of a flow has an
+    /// effect (Linux's addition to RFC 8290 §4.1.1).
     pub fn count_drops(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
     }
 
-    /// Returns true if this packet has waited above the target for long enough. RFC 8289 §5.5
+    /// Returns true if packets have waited above the target for at least an interval. RFC 8289 §5.5
     fn ok_to_drop(&mut self, now: Time, entry: Option<Entry>, left: u64, spec: &CodelSpec) -> bool {
         let Some(entry) = entry else {
             self.first_above = Time::ZERO;
@@ -95,7 +97,7 @@ impl Control {
         now >= self.first_above
     }
 
-    /// Returns the next packet; packets that it drops or marks go to `late`. RFC 8289 §5.6
+    /// Returns the next packet; dropped and marked packets go to `late`. RFC 8289 §5.6
     pub fn dequeue(
         &mut self,
         now: Time,
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_control_law_in_numbers() {
-        // 100 ms / sqrt(1, 2, 3, 4): worked by hand.
+        // 100 ms / sqrt(1, 2, 3, 4): by hand.
         let steps = [100_000_000, 70_710_678, 57_735_026, 50_000_000];
         for (n, step) in (1..).zip(steps) {
             let at = control_law(ms(7), Span::from_millis(100), n);
@@ -242,8 +244,9 @@ mod tests {
         }
     }
 
-    /// Runs one packet of 1000 bytes per millisecond in and out, 50 waiting from the start: each waits 50 ms.
-    /// Returns the instants of the drops and marks. `ect`: 0 for none, 1 for ECT(0), 2 for ECT(1).
+    /// Returns the instants of the drops and marks. One packet of 1000 bytes per millisecond enters
+    /// and leaves, with 50 waiting from the start: each waits 50 ms. `ect`: 0 for none, 1 for
+    /// ECT(0), 2 for ECT(1).
     fn standing(spec: CodelSpec, ect: u8) -> (Vec<f64>, Vec<f64>) {
         let mut q = Codel::new(Limit::Packets(2000), spec);
         let mut rng = Stream::new(1, "codel");
@@ -309,7 +312,7 @@ mod tests {
         let item =
             |n| Item { handle: n, bytes: 1500, flow: 0, ect: false, ect1: false, station: 0 };
         let mut q = Codel::new(Limit::Packets(100), CodelSpec::default());
-        // Two packets that wait very long: one packet is left after the first, no more.
+        // Two packets that wait very long: the last one is never dropped.
         for t in 0..50 {
             q.enqueue(ms(1000 * t), item(1), Backlog::NONE, &mut rng);
             q.enqueue(ms(1000 * t), item(2), Backlog::NONE, &mut rng);

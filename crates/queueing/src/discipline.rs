@@ -28,7 +28,7 @@ pub enum Discipline {
     FqCodel(Box<FqCodel>),
     /// A shaper, flows within hosts, COBALT.
     Cake(Box<Cake>),
-    /// A queue for L4S and one for the rest, coupled.
+    /// An L4S queue and a classic queue, coupled.
     DualPi2(Box<DualPi2>),
     /// A set of flows per neighbour, as in mac80211.
     Stations(Box<Stations>),
@@ -56,8 +56,8 @@ macro_rules! each {
 }
 
 impl Discipline {
-    /// Takes all packets out, regardless of the rates and without counting them as sent.
-    /// The order within each flow is kept, so that feeding the items to another discipline swaps them without loss or
+    /// Removes all packets, regardless of rates and without counting them as sent. The order within
+    /// each flow is kept, so that the items can be moved to another discipline without loss or
     /// reordering. Items that the iterator has not yielded stay queued.
     pub fn drain(&mut self) -> impl Iterator<Item = Item> + '_ {
         std::iter::from_fn(|| self.pop())
@@ -67,7 +67,7 @@ impl Discipline {
         each!(self, q => q.pop())
     }
 
-    /// Returns true if it may change packets after accepting them, or distinguishes neighbours.
+    /// Returns true if it may drop or mark accepted packets, or distinguishes neighbours.
     pub fn is_modern(&self) -> bool {
         use Discipline::{Cake, Codel, DualPi2, FqCodel, Stations};
         matches!(self, Codel(_) | FqCodel(_) | Cake(_) | DualPi2(_) | Stations(_))

@@ -16,7 +16,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Returns true if `item` fits beside `queued` and `held`.
+    /// Returns true if `item` fits in addition to `queued` and `held`.
     #[inline]
     pub fn admits(self, queued: Backlog, held: Backlog, item: Item) -> bool {
         self.has_room(queued, held, item.bytes)
@@ -30,7 +30,7 @@ impl Limit {
         }
     }
 
-    /// Returns true if nothing fits.
+    /// Returns true if it admits no packet.
     pub fn is_zero(self) -> bool {
         matches!(self, Limit::Packets(0) | Limit::Bytes(0))
     }
@@ -63,7 +63,7 @@ impl DropTail {
         self.limit
     }
 
-    /// Returns true if a packet of this length would be accepted beside `held`.
+    /// Returns true if a packet of this length would be accepted in addition to `held`.
     #[inline]
     pub fn has_room(&self, held: Backlog, bytes: u32) -> bool {
         self.limit.has_room(self.backlog(), held, bytes)

@@ -11,10 +11,11 @@ const NIL: u32 = u32::MAX;
 pub struct FairSpec {
     /// Buffer of each flow; arrivals beyond it are dropped.
     pub per_flow: Limit,
-    /// Maximum number of packets of all flows; beyond it the flow with most bytes loses its oldest packet.
+    /// Maximum number of packets of all flows. Above it the flow with most bytes loses its oldest
+    /// packet.
     pub total: Option<u32>,
-    /// Bytes that a flow may send per round.
-    /// It should be at least the largest packet; otherwise some rounds send nothing.
+    /// Bytes that a flow may send per round, at least the largest packet. With less, some rounds
+    /// send nothing.
     pub quantum: u32,
     /// Bytes per round of individual buckets, by number; those beyond its end have `quantum`.
     pub quanta: Vec<u32>,
@@ -29,9 +30,9 @@ impl FairSpec {
     }
 }
 
-/// Per-flow queueing with deficit round robin (Shreedhar & Varghese 1995).
-/// Jamshaid 2010 §6.2.1 uses it at the gateway. Each flow has its own buffer, so one flow's burst costs no other flow a
-/// packet.
+/// Per-flow queueing with deficit round robin (Shreedhar & Varghese 1995), as Jamshaid 2010 §6.2.1
+/// uses it at the gateway. Separate buffers keep one flow's burst from dropping another flow's
+/// packets.
 #[derive(Clone, Debug)]
 pub struct Fair {
     spec: FairSpec,
@@ -88,7 +89,8 @@ impl Fair {
                 flow.deficit -= bytes;
                 return Some(self.take_first(slot));
             }
-            // Its turn is over: it gets a quantum for the next one, and the flow behind it is next.
+            // End of its turn: it gets a quantum for the next one, and the next flow in the ring
+            // follows.
             flow.deficit = flow.deficit.saturating_add(quantum);
             self.tail = slot;
         }
@@ -193,7 +195,7 @@ impl Queue for Fair {
         if self.tail == NIL {
             return Verdict::Dropped(DropCause::Full);
         }
-        // The flow that holds most of the buffer loses a packet; an arrival counts as held by its flow.
+        // The flow with most of the buffer loses a packet; the arrival counts for its own flow.
         let longest = self.longest();
         let arriving = mine.bytes + u64::from(item.bytes);
         let victim = if self.flows[longest as usize].backlog.bytes > arriving {

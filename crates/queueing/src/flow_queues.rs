@@ -1,6 +1,6 @@
-//! Queues per flow under deficit round robin with a list of new flows, CoDel in each (RFC 8290
-//! §4). [`FqCodel`](crate::FqCodel) and [`Stations`](crate::Stations) are built from it: the former has
-//! a single set of flows, the latter one for each station (a *tin*, as mac80211 calls it).
+//! Queues per flow under deficit round robin with a list of new flows, CoDel in each (RFC 8290 §4).
+//! Basis of [`FqCodel`](crate::FqCodel), with a single set of flows, and of
+//! [`Stations`](crate::Stations), with one set per station (a *tin* in mac80211).
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ struct Flow {
     packets: Fifo,
     control: Control,
     deficit: i64,
-    /// Tin whose list it is in; `NIL` if it is in none.
+    /// Tin whose list contains it; `NIL` if none.
     tin: u32,
     /// Its index among the flows that have packets.
     place: u32,
@@ -49,7 +49,6 @@ pub(crate) struct FlowQueues {
 }
 
 /// Mixes 64 bits bijectively (the finalizer of `SplitMix64`), to spread flows over buckets.
-/// It serves as a good hash.
 pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -97,8 +96,8 @@ impl FlowQueues {
 
     /// Returns the queue of a flow number within a tin.
     fn flow_of(&mut self, tin: usize, number: u32, rng: &mut Stream) -> u32 {
-        // While the spare queue has packets of the flow, the rest waits behind them; the kernel lets it
-        // overtake.
+        // While the overflow queue has packets of the flow, later ones wait behind them; the kernel
+        // lets them overtake.
         let spare = self.tins[tin].overflow;
         if let Some(flow) = self.flows.get(spare as usize)
             && flow.packets.ring.iter().any(|e| e.item.flow == number)
@@ -179,7 +178,8 @@ impl FlowQueues {
             self.account(tin, f, gone);
             let t = &mut self.tins[tin];
             let Some(item) = item else {
-                // An emptied new flow passes through the old ones once; otherwise it would stay new forever.
+                // An emptied new flow passes through the old ones once; otherwise it would stay
+                // new.
                 if is_new {
                     t.new.pop_front();
                     t.old.push_back(f);
@@ -194,7 +194,7 @@ impl FlowQueues {
         }
     }
 
-    /// Notes that data has left a flow.
+    /// Records that data has left a flow.
     fn account(&mut self, tin: usize, f: u32, gone: Backlog) {
         for backlog in [&mut self.backlog, &mut self.tins[tin].backlog] {
             backlog.packets -= gone.packets;
@@ -219,8 +219,8 @@ impl FlowQueues {
         Some(item)
     }
 
-    /// Drops from the head of the flow with most bytes (RFC 8290 §4.1).
-    /// Drops at most `most` packets and half of its bytes.
+    /// Drops from the head of the flow with most bytes (RFC 8290 §4.1): at most `most` packets and
+    /// half of its bytes.
     pub fn drop_from_fattest(&mut self, most: u32, late: &mut VecDeque<Late>) {
         let bytes = |f: &&u32| self.flows[**f as usize].packets.bytes;
         // The first among equals.

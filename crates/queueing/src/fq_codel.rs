@@ -26,8 +26,8 @@ pub struct FqCodelSpec {
 }
 
 impl Default for FqCodelSpec {
-    /// Returns 10 240 packets, 32 MiB, 1024 flows, turns of 1514 bytes, batches of 64, marks.
-    /// RFC 8290 §5.2; Linux marks unless `noecn` is set.
+    /// Returns 10 240 packets, 32 MiB, 1024 flows, turns of 1514 bytes, batches of 64, marks (RFC
+    /// 8290 §5.2; Linux marks unless `noecn` is set).
     fn default() -> Self {
         FqCodelSpec {
             packets: 10_240,
@@ -61,8 +61,8 @@ impl FqCodel {
 }
 
 impl Queue for FqCodel {
-    /// Accepts every packet; packets dropped because of a limit are returned by [`Queue::late`].
-    /// The new packet may be among them.
+    /// Accepts each packet. Packets dropped because of a limit, possibly the new one, are returned
+    /// by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         self.flows.enqueue(now, 0, item, rng);
         let all = self.flows.backlog().plus(held);

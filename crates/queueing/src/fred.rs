@@ -11,7 +11,7 @@ use crate::{Backlog, DropCause, DropTail, Item, Limit, Queue, Verdict};
 pub struct FredSpec {
     /// Hard limit in packets.
     pub limit: u32,
-    /// Average queue below which nothing is dropped at random (`min_th`).
+    /// Average queue below which no packet is dropped at random (`min_th`).
     pub min: f64,
     /// Average queue from which arrivals are dropped (`max_th`).
     pub max: f64,
@@ -23,8 +23,8 @@ pub struct FredSpec {
     pub min_q: u32,
     /// Packets that no flow may exceed (`max_q`).
     pub max_q: u32,
-    /// True to let each flow keep two packets above `max` instead of dropping everything.
-    /// It is the paper's extension for many flows.
+    /// True to let each flow keep two packets above `max` instead of dropping all arrivals: the
+    /// paper's extension for many flows.
     pub many_flows: bool,
     /// Time to send a typical packet: ages the average over idle periods.
     pub packet_time: Span,
@@ -111,7 +111,7 @@ impl Fred {
         let flow = &mut self.flows[slot];
         flow.queued -= 1;
         if flow.queued == 0 {
-            // A flow without packets is removed, its strikes included.
+            // A flow without packets is removed, including its strikes.
             flow.strikes = 0;
             self.active -= 1;
         }
@@ -152,7 +152,8 @@ impl Queue for Fred {
             self.count = -1;
         } else if !above {
             self.count += 1;
-            // Only flows with more than a few packets, and more than their share, are at risk.
+            // Only flows with several packets, and more than their share, are subject to random
+            // drops.
             if queued >= share.max(f64::from(self.spec.min_q)) {
                 let p_b = self.spec.max_p * (avg - self.spec.min) / (self.spec.max - self.spec.min);
                 if rng.chance(spread(p_b, self.count)) {

@@ -1,11 +1,11 @@
 //! Queue disciplines with the semantics of their Linux namesakes.
 //!
-//! A discipline stores [`Item`]s (a handle to a packet kept elsewhere, its size and its flow), returns
-//! the outcome of each arrival ([`Verdict`]) and releases packets when it may
-//! ([`Queue::dequeue`]). It never reads a clock: `now` comes in with every call and must not go
-//! backwards. [`DisciplineSpec`] describes a discipline as plain data and builds it.
+//! A discipline stores [`Item`]s (a handle of a packet stored elsewhere, its size and its flow),
+//! returns the outcome of each arrival ([`Verdict`]) and releases packets when they are due
+//! ([`Queue::dequeue`]). It does not read a clock: each call passes `now`, which must not decrease.
+//! [`DisciplineSpec`] describes a discipline as plain data and builds it.
 //!
-//! Equations, sources and deviations: `docs/models/queueing.md`.
+//! Equations, sources and differences: `docs/models/queueing.md`.
 
 mod average;
 mod bucket;
@@ -48,7 +48,7 @@ use fairmesh_units::{Stream, Time};
 /// One packet in a queue, with the properties that a discipline needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// The caller's handle of the packet; opaque here.
+    /// The caller's handle of the packet; opaque to the queue.
     pub handle: u32,
     /// Size of the IP packet in bytes.
     pub bytes: u32,
@@ -58,7 +58,7 @@ pub struct Item {
     pub ect: bool,
     /// True if ECN-capable by ECT(1): a sender that responds to many small marks (RFC 9331 §4.1).
     pub ect1: bool,
-    /// Neighbour that is the next hop, for queues that distinguish stations: a small dense number.
+    /// Next hop, for queues that distinguish stations: a small dense number.
     pub station: u16,
 }
 
@@ -101,13 +101,13 @@ pub enum DropCause {
     Full,
     /// The flow's own share of the buffer is full.
     FlowFull,
-    /// RED or FRED chose it at random while the average queue was between the thresholds.
+    /// RED or FRED dropped it at random while the average queue was between the thresholds.
     Early,
     /// The average queue is above the upper threshold.
     Forced,
     /// FRED found the flow unresponsive to drops.
     Unresponsive,
-    /// It has waited too long, by CoDel's control law.
+    /// It waited too long, by CoDel's control law.
     Waited,
     /// Larger than a token bucket's burst: it could never be sent.
     TooBig,
@@ -122,7 +122,7 @@ pub enum Verdict {
     Marked,
     /// It was refused; the caller still owns it.
     Dropped(DropCause),
-    /// It waits in the queue, and this other packet was pushed out and returns to the caller.
+    /// It is queued; another packet was evicted and returns to the caller.
     Evicted(Item, DropCause),
 }
 
@@ -135,28 +135,27 @@ pub enum Late {
     Marked(Item),
 }
 
-/// A queue discipline. `now` must not go backwards from call to call.
+/// A queue discipline. `now` must not decrease from call to call.
 pub trait Queue {
     /// Offers a packet.
     ///
-    /// `held` is the data that was dequeued earlier and still occupies the buffer (the frame in service
-    /// counts against ns-2's interface queue); pass [`Backlog::NONE`] if there is none. It counts
-    /// against hard limits only, never in averages or rates.
+    /// `held` is the data that was dequeued earlier and still occupies the buffer (the frame in
+    /// service counts against ns-2's interface queue); pass [`Backlog::NONE`] if there is none. It
+    /// counts against hard limits only, not in averages or rates.
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict;
 
-    /// Takes the next packet, if one may leave now.
+    /// Removes the next packet, if one may leave now.
     fn dequeue(&mut self, now: Time) -> Option<Item>;
 
-    /// Returns the earliest time at which `dequeue` can succeed if nothing arrives.
-    /// It is `now` if it would succeed at once, [`Time::NEVER`] if the queue is empty.
+    /// Returns the earliest time at which `dequeue` can succeed without an arrival. `now` if it
+    /// would succeed immediately, [`Time::NEVER`] if the queue is empty.
     fn next_ready(&self, now: Time) -> Time;
 
-    /// Returns the waiting data.
+    /// Returns the queued data.
     fn backlog(&self) -> Backlog;
 
-    /// Returns an outcome of earlier calls for a packet that waits, or waited, here.
-    /// Must be called after every `enqueue` and `dequeue` until it returns nothing, before the packet that left is
-    /// passed on.
+    /// Returns a later outcome for an accepted packet. Must be called after every `enqueue` and
+    /// `dequeue` until it returns `None`, before the dequeued packet is passed on.
     fn late(&mut self) -> Option<Late> {
         None
     }

@@ -10,7 +10,7 @@ use crate::{Backlog, DropCause, DropTail, Item, Limit, Queue, Verdict};
 pub struct RedSpec {
     /// Hard limit; its unit makes this RED in packets or in bytes.
     pub limit: Limit,
-    /// Average queue below which nothing is dropped (`min_th`).
+    /// Average queue below which no packet is dropped (`min_th`).
     pub min: f64,
     /// Average queue at which the drop probability has risen to `max_p` (`max_th`).
     pub max: f64,
@@ -56,7 +56,7 @@ pub struct Red {
     count: i64,
 }
 
-/// Action for the present average queue.
+/// Action for the current average queue.
 enum Zone {
     Calm,
     Random(f64),
@@ -133,7 +133,7 @@ impl Queue for Red {
                     marked = true;
                 }
             }
-            // RFC 3168 §7: above the upper threshold ECN-capable packets are dropped too
+            // RFC 3168 §7: above the upper threshold ECN-capable packets are dropped, too
             Zone::Forced => {
                 self.count = 0;
                 return Verdict::Dropped(DropCause::Forced);

@@ -30,7 +30,7 @@ pub enum DisciplineSpec {
     FqCodel(FqCodelSpec),
     /// A shaper, flows within hosts, COBALT.
     Cake(CakeSpec),
-    /// A queue for L4S and one for the rest, coupled.
+    /// An L4S queue and a classic queue, coupled.
     DualPi2(DualPi2Spec),
     /// A set of flows per neighbour, as in mac80211.
     Stations(StationsSpec),
@@ -38,7 +38,7 @@ pub enum DisciplineSpec {
     Htb(HtbSpec),
 }
 
-/// Reason for the rejection of a description.
+/// Reason for rejecting a description.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -70,7 +70,7 @@ pub enum SpecError {
         /// The interval.
         interval: Span,
     },
-    /// A limit of pending airtime above that for a lightly loaded card.
+    /// An AQL limit for a lightly loaded card below that for a heavily loaded one.
     #[error("aql_low must not be above aql_high, but is {low} to {high}")]
     Pending {
         /// Limit while the card is heavily loaded.
@@ -95,10 +95,10 @@ pub enum SpecError {
     /// A class that does not exist.
     #[error("class {0} does not exist")]
     UnknownClass(ClassId),
-    /// A parent that has a queue of its own.
+    /// A parent that is a leaf.
     #[error("class {0} has a queue, so it cannot have child classes")]
     LeafParent(ClassId),
-    /// Flows sent to a class that has no queue.
+    /// Flows assigned to an inner class.
     #[error("class {0} has no queue, so flows cannot be sent to it")]
     InnerTarget(ClassId),
     /// A ceiling below the guaranteed rate.
@@ -152,7 +152,7 @@ fn limit(limit: Limit) -> Result<(), SpecError> {
 }
 
 fn thresholds(min: f64, max: f64) -> Result<(), SpecError> {
-    // Written so that NaN fails too.
+    // NaN fails as well.
     if min > 0.0 && min < max && max.is_finite() {
         Ok(())
     } else {
@@ -170,7 +170,7 @@ impl DisciplineSpec {
         DisciplineSpec::DropTail(Limit::Packets(packets))
     }
 
-    /// Returns a token bucket in front of `inner`, Linux `tbf`: a tree of one class, of number 1.
+    /// Returns a token bucket in front of `inner`, as Linux `tbf`: a tree with one class, number 1.
     pub fn shaped(rate: BitRate, burst: Bytes, inner: DisciplineSpec) -> Self {
         let rates = ClassRates { rate, ceil: rate, burst, cburst: burst };
         let only = ClassSpec::leaf(1, None, rates, inner);
@@ -182,8 +182,8 @@ impl DisciplineSpec {
         })
     }
 
-    /// Returns true if it cannot be a leaf of a class tree.
-    /// A leaf must decide the outcome for a packet at once.
+    /// Returns true if it cannot be a leaf of a class tree, which must decide about a packet
+    /// immediately.
     pub(crate) fn holds_back(&self) -> bool {
         use DisciplineSpec::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
         matches!(self, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | DualPi2(_) | Stations(_))

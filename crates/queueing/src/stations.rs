@@ -1,8 +1,9 @@
-//! The queues of mac80211: for every station its own flows under fair queueing and CoDel, stations in
-//! turns of equal airtime, and a limit of the data that the card may hold of each (AQL).
+//! The queues of mac80211: fair queueing and CoDel per station, stations in turns of equal airtime,
+//! and a limit of the data that the card may hold for each (AQL).
 //!
-//! Høiland-Jørgensen, Kazior, Täht, Hurtig, Brunstrom, *Ending the Anomaly*, USENIX ATC 2017: Algorithms
-//! 1 to 3; numbers from Linux (net/mac80211, include/net/cfg80211.h), where AQL came in 2019.
+//! Høiland-Jørgensen, Kazior, Täht, Hurtig, Brunstrom, *Ending the Anomaly*, USENIX ATC 2017:
+//! Algorithms 1 to 3; numbers from Linux (net/mac80211, include/net/cfg80211.h), where AQL was
+//! added in 2019.
 
 use std::collections::VecDeque;
 
@@ -33,14 +34,14 @@ pub struct StationsSpec {
     pub aql: Option<AqlSpec>,
 }
 
-/// CoDel's times for slow stations, so that a burst of theirs does not count as a standing queue.
+/// CoDel's times for slow stations, so that one of their bursts does not count as a standing queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowSpec {
-    /// A station is slow if it carries less than this times the number of stations.
+    /// Rate times the number of stations below which a station is slow.
     pub below: BitRate,
-    /// TARGET for it.
+    /// TARGET of slow stations.
     pub target: Span,
-    /// INTERVAL for it.
+    /// INTERVAL of slow stations.
     pub interval: Span,
 }
 
@@ -51,7 +52,7 @@ pub struct AqlSpec {
     pub low: Span,
     /// Limit of one station's airtime in the card otherwise.
     pub high: Span,
-    /// Total airtime in the card from which it counts as heavily loaded.
+    /// Total airtime in the card above which it counts as heavily loaded.
     pub total: Span,
 }
 
@@ -64,7 +65,7 @@ impl Default for AqlSpec {
 }
 
 impl Default for SlowSpec {
-    /// Returns: below 6 Mbit/s, 50 ms and 300 ms.
+    /// Returns 6 Mbit/s, 50 ms and 300 ms.
     fn default() -> Self {
         let ms = Span::from_millis;
         SlowSpec { below: BitRate(6_000_000), target: ms(50), interval: ms(300) }
@@ -72,9 +73,8 @@ impl Default for SlowSpec {
 }
 
 impl Default for StationsSpec {
-    /// Returns mac80211's defaults for 802.11ac.
-    /// They are 8192 packets, 16 MiB, 4096 flows, turns of 300 bytes, CoDel at 20 and 100 ms with marks, airtime turns
-    /// of 256 µs, AQL.
+    /// Returns mac80211's defaults for 802.11ac: 8192 packets, 16 MiB, 4096 flows, turns of 300
+    /// bytes, CoDel at 20 and 100 ms with marks, airtime turns of 256 µs, AQL.
     fn default() -> Self {
         StationsSpec {
             packets: 8192,
@@ -89,8 +89,8 @@ impl Default for StationsSpec {
     }
 }
 
-/// Airtime assumed for a packet while its station's rate is unknown, ns.
-/// As in Linux it is the smallest amount that counts.
+/// Airtime assumed for a packet while its station's rate is unknown, ns. The smallest amount that
+/// counts, as in Linux.
 const UNKNOWN: u64 = 4_000;
 
 /// List in which a station waits for its turn.
@@ -104,7 +104,7 @@ enum List {
 #[derive(Clone, Debug)]
 struct Station {
     tin: usize,
-    /// Its oldest packet, dequeued for a frame that had no room for it.
+    /// Its oldest packet, dequeued for a frame without room for it.
     head: Option<Item>,
     list: List,
     /// Remaining airtime of its turn, ns.
@@ -183,13 +183,13 @@ impl Stations {
         self.stations[s].gain = ((quantum * weight) as i64).max(1);
     }
 
-    /// Returns the next packet for the same station, regardless of turns: its frame has room.
+    /// Returns the next packet for the same station, regardless of turns, to fill its frame.
     pub fn dequeue_for(&mut self, now: Time, station: u16) -> Option<Item> {
         let s = self.station(station);
         self.take(now, s)
     }
 
-    /// Puts back a packet that was taken last for its station.
+    /// Puts back the packet that was last taken for its station.
     pub fn put_back(&mut self, item: Item) {
         let s = self.station(item.station);
         debug_assert!(self.stations[s].head.is_none());
@@ -202,14 +202,14 @@ impl Stations {
         }
     }
 
-    /// Notes that the card has finished a packet of a station, which has cost this much airtime.
+    /// Records that the card has finished a packet of a station at this cost in airtime.
     pub fn settle(&mut self, station: u16, bytes: u32, airtime: Span) {
         let s = self.station(station);
         let st = &mut self.stations[s];
         st.pending.packets = st.pending.packets.saturating_sub(1);
         st.pending.bytes = st.pending.bytes.saturating_sub(u64::from(bytes));
         let cost = airtime.as_nanos() as f64 / f64::from(bytes.max(1));
-        // A mean over some aggregates, from the first packet on.
+        // A mean over several aggregates; the first packet sets it.
         st.cost = if st.cost == 0.0 { cost } else { st.cost + (cost - st.cost) / 32.0 };
         self.charge(station, airtime);
     }
@@ -295,13 +295,13 @@ impl Stations {
 }
 
 impl Queue for Stations {
-    /// Accepts every packet; packets dropped because of a limit are returned by [`Queue::late`].
-    /// The new packet may be among them.
+    /// Accepts each packet. Packets dropped because of a limit, possibly the new one, are returned
+    /// by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let s = self.station(item.station);
         let st = &mut self.stations[s];
         if st.list == List::None {
-            // Sparse stations go first, once: Ending the Anomaly §3.2.
+            // A sparse station is served first, once: Ending the Anomaly §3.2.
             st.list = List::New;
             st.deficit = st.gain;
             self.new.push_back(s);
@@ -326,7 +326,7 @@ impl Queue for Stations {
                 continue;
             }
             let st = &mut self.stations[s];
-            // The data in the card will be charged, so it counts already (Linux since 2022).
+            // Data in the card counts although it is charged later (Linux since 2022).
             let held = if self.spec.aql.is_some() { st.pending_ns() as i64 } else { 0 };
             if self.spec.airtime.is_some() && st.deficit - held <= 0 {
                 st.deficit += st.gain;

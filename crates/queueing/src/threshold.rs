@@ -1,5 +1,5 @@
-//! Marks while the average queue is above a threshold, and drops nothing before the buffer is full
-//! (Rangwala 2008 §3.1, §4.1: congestion detection under TCP there).
+//! Marks above a threshold of the average queue, without early drops (Rangwala 2008 §3.1, §4.1: its
+//! congestion detection for TCP).
 
 use fairmesh_units::{Span, Stream, Time};
 
@@ -27,8 +27,8 @@ impl ThresholdSpec {
     }
 }
 
-/// A queue that marks above a threshold of its average.
-/// Unlike RED, it passes packets that cannot be marked, such as TCP's acknowledgements.
+/// A queue that marks above a threshold of its average. Unlike RED, it does not drop packets that
+/// cannot be marked, such as TCP acknowledgements.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     spec: ThresholdSpec,

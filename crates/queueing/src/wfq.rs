@@ -29,12 +29,13 @@ impl WfqSpec {
     }
 }
 
-/// Weighted fair queueing (Demers, Keshav, Shenker 1989; Parekh & Gallager 1993), Jamshaid 2010 §6.2.1.
+/// Weighted fair queueing (Demers, Keshav, Shenker 1989. Parekh & Gallager 1993), as in Jamshaid
+/// 2010 §6.2.1.
 ///
-/// A packet of `L` bytes of a flow of weight `w` has the finish tag `max(V, F) + L / w`: `V` is the virtual time at its
-/// arrival, `F` the flow's previous tag. The packet with the least tag leaves first. Virtual time advances by the bytes
-/// that left, divided by the weights of the flows that the fluid reference still serves, so a link whose rate varies
-/// needs no nominal rate.
+/// A packet of `L` bytes of a flow of weight `w` has the finish tag `max(V, F) + L / w`: `V` is the
+/// virtual time at its arrival, `F` the flow's previous tag. The packet with the least tag leaves
+/// first. Virtual time advances by the bytes sent, divided by the weights of the flows that the
+/// fluid reference still serves, so a link of variable rate needs no nominal rate.
 #[derive(Clone, Debug)]
 pub struct Wfq {
     spec: WfqSpec,
@@ -48,7 +49,7 @@ pub struct Wfq {
     weights: f64,
     /// Number of these flows.
     served: u32,
-    /// Number of packets accepted so far; decides between equal tags.
+    /// Number of packets accepted so far, which orders equal tags.
     accepted: u64,
     backlog: Backlog,
 }
@@ -62,7 +63,7 @@ struct Flow {
     backlog: Backlog,
 }
 
-/// A value in order of its finish tag, and of its arrival among equal tags.
+/// A value ordered by finish tag, then by arrival.
 #[derive(Clone, Copy, Debug)]
 struct Tagged<T> {
     tag: f64,

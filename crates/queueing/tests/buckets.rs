@@ -1,5 +1,5 @@
-//! The tree with whole packets, which is what shapes in the simulator, against token buckets that know
-//! nothing of each other: the same packets at the same nanoseconds.
+//! A tree with `Release::Whole`, the simulator's shaper, compared with independent token buckets:
+//! the same packets at the same nanoseconds.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0u32..5, 40u32..1700).prop_map(|(class, bytes)| Step::Arrive { class, bytes }),
         1 => (0u32..5, prop_oneof![Just(0), Just(8_000_000), 1_000u64..50_000_000])
             .prop_map(|(class, rate)| Step::Rate { class, rate }),
-        // Whole milliseconds, so that several are due at once.
+        // Whole milliseconds make several buckets due together.
         3 => prop_oneof![(0u64..9).prop_map(|ms| ms * 1_000_000), 0u64..3_000_000]
             .prop_map(Step::Wait),
     ];
@@ -89,7 +89,7 @@ proptest! {
                 }
                 Step::Wait(ns) => until = now + Span::from_nanos(ns),
             }
-            // Whatever may leave until then leaves when it may.
+            // Packets due before the step leave at their times.
             loop {
                 let due = alone.iter().map(|a| a.ready(now)).min().unwrap();
                 prop_assert_eq!(tree.next_ready(now), due);
@@ -100,7 +100,7 @@ proptest! {
                     break;
                 }
                 now = due;
-                // Of several the first.
+                // The first of several.
                 let first = alone.iter_mut().find(|a| a.ready(now) == now).unwrap();
                 let it = first.waiting.pop_front().unwrap();
                 first.bucket.take(now, it.bytes);

@@ -1,4 +1,4 @@
-//! What every discipline promises: nothing is lost, invented or reordered within a flow.
+//! Invariants of all disciplines: no packet is lost, created, or reordered within a flow.
 
 mod common;
 
@@ -127,7 +127,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-/// The packets inside, as the caller's own books have them.
+/// Expected content, tracked by the caller.
 #[derive(Default)]
 struct Books {
     flows: BTreeMap<u32, Vec<Item>>,
@@ -137,17 +137,17 @@ impl Books {
     fn enter(&mut self, it: Item) {
         self.flows.entry(it.flow).or_default().push(it);
     }
-    /// Any packet of the flow may be pushed out.
+    /// Removes an evicted packet, which may be any of the flow.
     fn evict(&mut self, it: Item) -> bool {
         let q = self.flows.entry(it.flow).or_default();
         q.iter().position(|x| *x == it).map(|at| q.remove(at)).is_some()
     }
-    /// Only the oldest packet of the flow may leave.
+    /// Removes a packet that left, which must be the oldest of its flow.
     fn leave(&mut self, it: Item) -> bool {
         let q = self.flows.entry(it.flow).or_default();
         !q.is_empty() && q.remove(0) == it
     }
-    /// What the queue did to packets that it had let in.
+    /// Applies the queue's later outcomes for accepted packets.
     fn settle(&mut self, q: &mut Discipline, left: Option<Item>) -> Result<(), TestCaseError> {
         while let Some(late) = q.late() {
             match late {
@@ -205,7 +205,7 @@ proptest! {
             prop_assert_eq!(q.backlog(), books.backlog());
             prop_assert_eq!(q.next_ready(now) == Time::NEVER, q.backlog().packets == 0);
         }
-        // Half leaves by being ready, one after another; the rest moves to another discipline.
+        // Half of the packets leave when due; the rest moves to another discipline.
         let half = q.backlog().packets / 2;
         while q.backlog().packets > half {
             now = q.next_ready(now);
@@ -228,7 +228,7 @@ proptest! {
         prop_assert_eq!(q.backlog(), Backlog::NONE);
         prop_assert_eq!(q.next_ready(now), Time::NEVER);
         prop_assert_eq!(to.backlog(), rest.backlog());
-        // A drained queue is as good as new.
+        // A drained queue works like a new one.
         common::put(&mut q, now + ms(60_000), item(9999, 100, 0));
         prop_assert_eq!(q.backlog().packets, 1);
         let again = q.next_ready(now + ms(60_000));

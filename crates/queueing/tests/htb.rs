@@ -28,7 +28,7 @@ fn tree_of(release: Release, classes: Vec<ClassSpec>) -> Htb {
     let flows = leaves.map(|c| (c.id.0, c.id)).collect();
     Htb::new(&HtbSpec { classes, flows, release, ..HtbSpec::default() }).unwrap()
 }
-/// The same as the kernel serves it.
+/// Returns a tree with the kernel's rule.
 fn tree(classes: Vec<ClassSpec>) -> Htb {
     tree_of(Release::Debt, classes)
 }
@@ -47,7 +47,7 @@ fn close(got: &[f64], want: &[f64], tolerance: f64) {
 
 #[test]
 fn each_class_gets_its_rate_and_the_rest_goes_by_quantum() {
-    // 1 Mbit/s: 100 + 200 + 300 guaranteed, 400 left, shared 1 : 2 : 1.
+    // 1 Mbit/s: 100 + 200 + 300 guaranteed, the remaining 400 shared 1 : 2 : 1.
     let quantum = |c: ClassSpec, quantum| ClassSpec { quantum: Some(quantum), ..c };
     let mut q = tree(vec![
         inner(1, 0, 1_000_000, 1_000_000),
@@ -85,7 +85,7 @@ fn what_one_class_leaves_another_may_borrow() {
     assert_eq!(c.borrows + c.lends, c.packets);
     let lent = q.counters(ClassId(1)).unwrap();
     assert_eq!((lent.lends, lent.packets), (c.borrows, c.packets));
-    // The other is held at its ceiling, though the root has more to lend.
+    // The other class is limited by its ceiling, although the root has more to lend.
     let mut q = tree(vec![
         inner(1, 0, 1_000_000, 1_000_000),
         leaf(10, 1, 500_000, 1_000_000),
@@ -110,8 +110,8 @@ fn a_lower_prio_number_borrows_first() {
 
 #[test]
 fn the_nearest_ancestor_lends_first() {
-    // Class 30 goes first wherever both borrow from the root, yet the 400 of class 2 are for its
-    // own children alone.
+    // Class 30 precedes the others when they borrow from the root, but the 400 of class 2 are for
+    // its own children only.
     let mut q = tree(vec![
         inner(1, 0, 1_000_000, 1_000_000),
         inner(2, 1, 400_000, 1_000_000),
@@ -123,8 +123,8 @@ fn the_nearest_ancestor_lends_first() {
     close(&kbits(&sent, 21_000, &[21, 30]), &[400.0, 600.0], 0.02);
 }
 
-/// A ring has one turn for all levels: 21, which moves its parent's turn when it borrows from the
-/// parent, thereby misses turns at the root. Fair turns at the root would give 6.5 and 3.5 Mbit/s;
+/// A ring has one turn for all levels: class 21, which advances its parent's turn when it borrows
+/// from the parent, loses turns at the root. Fair turns at the root would give 6.5 and 3.5 Mbit/s;
 /// Linux 6.18 with this tree on a veth pair gave 6.02 and 4.01.
 #[test]
 fn borrowing_near_costs_turns_far_as_in_the_kernel() {
@@ -155,7 +155,7 @@ fn a_parents_ceiling_binds_its_children_together() {
 
 #[test]
 fn guarantees_hold_even_where_the_parent_has_promised_too_much() {
-    // As in the kernel, a class within its own rate never asks its parent.
+    // As in the kernel, a class within its own rate does not use its parent.
     let mut q = tree(vec![
         inner(1, 0, 300_000, 300_000),
         leaf(10, 1, 300_000, 300_000),
@@ -223,7 +223,7 @@ fn classes_come_and_go() {
     assert_eq!(waiting.iter().map(|it| it.handle).collect::<Vec<_>>(), [1, 3, 5]);
     assert_eq!(q.backlog(), Backlog { packets: 3, bytes: 3000 });
     assert_eq!(q.counters(ClassId(11)), None);
-    // Its flow now passes directly; another class may take the number.
+    // Its flow now passes directly; the number can be reused.
     put(&mut q, T0, item(7, 1000, 11));
     assert_eq!(q.dequeue(T0).unwrap().handle, 7);
     q.add_class(&leaf(11, 0, 100_000, 1_000_000)).unwrap();
@@ -317,9 +317,9 @@ fn shapes() -> impl Strategy<Value = Shape> {
     prop::collection::vec(group, 1..4).prop_map(|groups| Shape { groups })
 }
 
-/// Checks that whenever the link of `saturate` idled, each leaf was above a ceiling, its own or one
-/// of an ancestor: token buckets beside the tree's, filled from what left. Sums over the run would
-/// not do, as a full bucket loses tokens while the others have their turn.
+/// Checks that whenever the link of `saturate` was idle, each leaf was limited by a ceiling, its
+/// own or an ancestor's, with separate token buckets filled from the packets sent. Sums over the
+/// run would not show this, since a full bucket loses tokens during other turns.
 fn waits_only_for_ceilings(
     classes: &[ClassSpec],
     release: Release,
@@ -344,7 +344,7 @@ fn waits_only_for_ceilings(
         }
         then = one.at;
         for (leaf, way) in leaves.iter().filter(|_| idle) {
-            // A microsecond ago, less rounding.
+            // A microsecond ago, minus rounding.
             let short = |id: &ClassId| {
                 let whole = release == Release::Whole && id == leaf;
                 let ceil = classes.iter().find(|c| c.id == *id).unwrap().rates.ceil.0;
@@ -376,20 +376,20 @@ proptest! {
         let until = at_ms(4000);
         let sent = saturate(&mut q, T0, until, FAST, &flows);
 
-        // No leaf exceeds ceil × t + cburst + one packet over any interval. Of an inner class the
-        // same holds but for what its children may send from their own full buckets at once.
+        // No leaf exceeds ceil × t + cburst + one packet over any interval; nor does an inner
+        // class, apart from the bursts of its children's own full buckets.
         for class in &classes {
             let group = class.id.0;
             let below = |id: u32| group == 1 || id == group || id / 10 == group;
             let part: Vec<Sent> = sent.iter().filter(|s| below(s.item.flow)).copied().collect();
             let children = classes.iter().filter(|c| c.id.0 != group && below(c.id.0));
             let bursts: u64 = children.map(|c| c.rates.burst.0 + u64::from(bytes)).sum();
-            // Nor the packet, where all of it must be covered.
+            // Without the packet, if its tokens must cover all of it.
             let debt = if release == Release::Debt { u64::from(bytes) } else { 0 };
             let burst = class.rates.cburst.0 + debt + bursts;
             prop_assert_eq!(within(&part, class.rates.ceil, burst), Ok(()), "{:?}", class);
         }
-        // Every leaf gets its rate, less a few packets.
+        // Each leaf gets its rate, minus a few packets.
         for class in &leaves {
             let got: u64 = sent
                 .iter()
@@ -399,11 +399,11 @@ proptest! {
             let promised = class.rates.rate.0 * 4 / 8;
             prop_assert!(got + 3000 >= promised, "{:?}: {} of {}", class.id, got, promised);
         }
-        // Work-conserving: nothing waits while the ceilings on its way to the root let it go.
+        // Work-conserving: no packet waits while the ceilings on its path to the root permit it.
         prop_assert_eq!(waits_only_for_ceilings(&classes, release, bytes, &sent), Ok(()));
     }
 
-    /// Changes at random moments lose nothing and leave no class behind that never sends.
+    /// Changes at random times lose no packet and leave no class that cannot send.
     #[test]
     fn survives_changes_while_running(
         shape in shapes(),

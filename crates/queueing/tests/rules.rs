@@ -1,4 +1,4 @@
-//! The rules of the plain disciplines, one by one.
+//! The rules of the basic disciplines, one by one.
 
 mod common;
 
@@ -87,11 +87,11 @@ fn a_full_fair_queue_takes_from_whoever_holds_most() {
     put(&mut q, T0, item(3, 1000, 1));
     let verdict = offer(&mut q, item(4, 1000, 2));
     assert_eq!(verdict, Verdict::Evicted(item(0, 1000, 0), DropCause::Full));
-    // Now 0 and 1 and 2 hold 2, 1, 1; an arrival of 0 finds that 0 itself holds most.
+    // Flows 0, 1 and 2 have 2, 1 and 1 packets; an arrival of flow 0 makes flow 0 the longest.
     let verdict = offer(&mut q, item(5, 1000, 0));
     assert_eq!(verdict, Verdict::Evicted(item(1, 1000, 0), DropCause::Full));
     assert_eq!(handles(&mut q), [2, 3, 4, 5]);
-    // Where flows would draw level, the one that asks for more pays.
+    // On a tie, the arriving flow loses a packet.
     for n in [10, 11, 12, 13] {
         put(&mut q, T0, item(n, 1000, n / 12));
     }
@@ -106,7 +106,7 @@ fn a_full_fair_queue_takes_from_whoever_holds_most() {
         Verdict::Evicted(item(15, 500, 2), DropCause::Full)
     );
     while q.dequeue(T0).is_some() {}
-    // With every place held elsewhere there is nobody to take from.
+    // With all places held elsewhere there is no packet to evict.
     let held = Backlog { packets: 4, bytes: 6000 };
     let verdict = q.enqueue(T0, item(6, 1000, 0), held, &mut stream());
     assert_eq!(verdict, Verdict::Dropped(DropCause::Full));
@@ -129,7 +129,7 @@ proptest! {
         }
         for a in 0..3 {
             for b in 0..3 {
-                // Deficit round robin: ahead by at most a quantum and a packet each.
+                // Deficit round robin: at most a quantum and a packet ahead.
                 let ahead = f64::from(sent[a]) / f64::from(weights[a]) - f64::from(sent[b]) / f64::from(weights[b]);
                 let bound = 0.2 + 1.0 / f64::from(weights[a]) + 1.0 / f64::from(weights[b]);
                 prop_assert!(ahead.abs() <= bound, "{sent:?} by {weights:?}");
@@ -167,8 +167,8 @@ proptest! {
         }
     }
 
-    /// Over any interval no more than rate × time + burst leaves a shaper, and a backlogged one
-    /// falls behind that by less than one packet.
+    /// Over any interval at most rate × time + burst leaves a shaper. A backlogged one is late by
+    /// less than one packet.
     #[test]
     fn a_shaper_keeps_its_rate(
         rate in 10_000u64..5_000_000, burst in 1500u64..6000,
@@ -213,7 +213,7 @@ fn a_shaper_changes_rate_in_place() {
     assert_eq!(q.next_ready(T0), at_ms(10));
     assert_eq!(q.dequeue(at_ms(9)), None);
     assert_eq!(q.dequeue(at_ms(10)).unwrap().handle, 1);
-    // A burst below the waiting packet must not block it for ever.
+    // A burst below the waiting packet must not block it.
     q.as_htb_mut().unwrap().set_rates(at_ms(10), ClassId(1), only(500)).unwrap();
     assert_eq!(q.dequeue(q.next_ready(at_ms(10))).unwrap().handle, 2);
     let verdict = q.enqueue(at_ms(100), item(3, 501, 0), Backlog::NONE, &mut stream());
@@ -229,7 +229,7 @@ fn a_shapers_head_fills_a_place_of_its_buffer() {
 }
 
 fn red(max_p: f64, gentle: bool, ecn: bool) -> Discipline {
-    // Weight 1: the average is the queue itself, so that every zone can be entered at will.
+    // Weight 1: the average equals the queue, so that each zone can be set directly.
     let spec = RedSpec {
         min: 2.0,
         max: 4.0,
@@ -289,7 +289,7 @@ fn red_marks_what_can_be_marked() {
     assert_eq!(marks, 0.0);
 }
 
-/// Rangwala 2008 §4.1: nothing is dropped for the average, and only what can be marked is.
+/// Rangwala 2008 §4.1: the average causes no drops, and only ECN-capable packets are marked.
 #[test]
 fn a_threshold_marks_above_it_and_drops_only_what_has_no_room() {
     let spec = ThresholdSpec { threshold: 2.0, weight: 1.0, ..ThresholdSpec::packets(5, ms(1)) };
@@ -334,7 +334,7 @@ fn red_average(q: &Discipline) -> f64 {
 
 #[test]
 fn red_above_max_drops_all() {
-    // A probability so small that the way up to max is free.
+    // A negligible probability, so that the queue can grow to max.
     let mut q = red(1e-9, false, true);
     while q.backlog().packets < 4 {
         put(&mut q, T0, item(0, 1000, 0));
@@ -392,7 +392,8 @@ fn red_in_bytes_drops_large_packets_sooner() {
         let mut rng = stream();
         let mut drops = 0;
         for n in 0..40_000 {
-            // Every second arrival is a probe of this size against 5000 bytes of others.
+            // Every second arrival is a probe of this size, with 5000 bytes of other packets
+            // queued.
             while q.backlog().bytes < 5000 {
                 q.enqueue(T0, item(n, 500, 0), Backlog::NONE, &mut rng);
             }
@@ -420,13 +421,13 @@ fn fred_caps_a_greedy_flow_at_max_q() {
     let drops: Vec<_> = (0..12).map(|n| drop_of(offer(&mut q, item(n, 1000, 0)))).collect();
     assert_eq!(drops[..10], [None; 10], "max_q is a quarter of the buffer");
     assert_eq!(drops[10..], [Some(DropCause::Unresponsive); 2]);
-    // Once struck twice, the flow may not exceed the average flow (here one packet) any more.
+    // After two strikes, the flow may not exceed the average flow (here one packet).
     while q.backlog().packets > 1 {
         q.dequeue(T0);
     }
     assert_eq!(drop_of(offer(&mut q, item(20, 1000, 0))), Some(DropCause::Unresponsive));
     assert_eq!(offer(&mut q, item(21, 1000, 1)), Verdict::Queued, "others are free");
-    // A flow that has drained is forgotten.
+    // The state of a drained flow is removed.
     while q.dequeue(T0).is_some() {}
     put(&mut q, T0, item(22, 1000, 0));
     put(&mut q, T0, item(23, 1000, 0));
@@ -434,7 +435,8 @@ fn fred_caps_a_greedy_flow_at_max_q() {
 
 #[test]
 fn fred_spares_flows_with_few_packets() {
-    // About 15 packets, between 10 and 20, half of them one flow's: it is at risk, the others not.
+    // About 15 packets, between 10 and 20, half of them of one flow, which alone is subject to
+    // drops.
     let mut q = fred(1.0, true);
     let mut rng = stream();
     let mut put = |q: &mut Discipline, flow| {

@@ -1,4 +1,4 @@
-//! The queues of today's kernels: rules and bounds.
+//! Queues of current kernels: rules and bounds.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn a_new_flow_goes_before_those_that_wait() {
     }
     assert_eq!(q.dequeue(at_ms(0)).unwrap().handle, 0);
     assert_eq!(q.dequeue(at_ms(0)).unwrap().handle, 1, "a quantum is a little above a packet");
-    // A sparse flow's packet comes next, for the busy flow has used up its turn; a second one at once does not.
+    // A sparse flow's packet is next, because the busy flow has used its turn; a second one is not.
     offer(&mut q, at_ms(1), item(100, 100, 2));
     assert_eq!(q.dequeue(at_ms(1)).unwrap().handle, 100);
     assert_eq!(q.dequeue(at_ms(1)).unwrap().handle, 2);
@@ -65,11 +65,11 @@ fn the_fattest_flow_pays_in_batches() {
     // 64, since half of 190 is more; from the head.
     let lost: Vec<u32> = losses(&mut q).iter().map(|it| it.handle).collect();
     assert_eq!(lost, (0..64).collect::<Vec<_>>());
-    // Half of what the flow has, if that is less.
+    // Half of the flow's packets, if that is less.
     let mut q = fq(FqCodelSpec { packets: 20, ..FqCodelSpec::default() });
     (0..21).for_each(|n| offer(&mut q, at_ms(0), item(n, 1000, 1)));
     assert_eq!(losses(&mut q).len(), 11);
-    // Bytes count as well.
+    // Bytes count, too.
     let mut q = fq(FqCodelSpec { memory: 5000, drop_batch: 1, ..FqCodelSpec::default() });
     (0..6).for_each(|n| offer(&mut q, at_ms(0), item(n, 1000, 1)));
     assert_eq!(losses(&mut q).len(), 1);
@@ -99,7 +99,7 @@ fn one_unresponsive_flow_costs_another_nothing() {
     assert!(worst <= Span::from_millis(2), "{worst}");
 }
 
-/// Saturated stations whose packets cost so much airtime each, for 20 s: airtime of each.
+/// Airtime of saturated stations with these airtimes per packet, over 20 s.
 fn airtimes(spec: StationsSpec, costs: &[u64], weights: &[f64]) -> Vec<f64> {
     let mut q = build(spec);
     for (s, w) in weights.iter().enumerate() {
@@ -138,8 +138,8 @@ fn stations_share_airtime_by_weight_or_take_turns() {
 }
 
 proptest! {
-    /// The bound of deficit round robin in airtime: two stations that always wait differ by at most a turn
-    /// and a packet of each.
+    /// Deficit round robin in airtime: two backlogged stations differ by at most a turn and a
+    /// packet of each.
     #[test]
     fn airtime_is_shared_within_a_turn_and_a_packet(a in 50u64..5000, b in 50u64..5000) {
         let spec = StationsSpec { aql: None, ..StationsSpec::default() };
@@ -148,7 +148,7 @@ proptest! {
         prop_assert!((used[0] - used[1]).abs() <= most, "{used:?} {most}");
     }
 
-    /// The same of fq_codel in bytes.
+    /// The bound of fq_codel, in bytes.
     #[test]
     fn bytes_are_shared_within_a_turn_and_a_packet(a in 60u32..1514, b in 60u32..1514) {
         let mut q = fq(FqCodelSpec::default());
@@ -179,7 +179,7 @@ fn a_frame_is_filled_from_its_own_station() {
     let back = q.dequeue_for(at_ms(0), 1).unwrap();
     q.put_back(back);
     assert_eq!(q.backlog().packets, 18);
-    // It goes first of its station, but at its station's turn.
+    // It is first within its station, at its station's turn.
     q.settle(1, 1500, Span::from_millis(1));
     q.settle(1, 1500, Span::from_millis(1));
     assert_eq!(q.dequeue(at_ms(0)).unwrap().handle, 100);
@@ -197,7 +197,7 @@ fn a_sparse_station_goes_first() {
         q.settle(1, 1500, Span::from_micros(cost));
     }
     offer(&mut q, at_ms(1), to(2, 100));
-    // Station 1 has airtime left, but the new one comes before it.
+    // Station 1 has airtime left, but the new station is first.
     assert_eq!(q.dequeue(at_ms(1)).unwrap().handle, 100);
 }
 
@@ -205,7 +205,7 @@ fn a_sparse_station_goes_first() {
 fn aql_keeps_the_card_short() {
     let aql = AqlSpec::default();
     let mut q = build(StationsSpec { airtime: None, ..StationsSpec::default() });
-    // A packet of either has cost 1 ms.
+    // A packet of either station has cost 1 ms.
     for s in [1, 2] {
         offer(&mut q, at_ms(0), to(s, 0));
         q.dequeue(at_ms(0)).unwrap();
@@ -216,10 +216,10 @@ fn aql_keeps_the_card_short() {
     while let Some(it) = q.dequeue(at_ms(0)) {
         taken[usize::from(it.station)] += 1;
     }
-    // 12 ms each, since both together are not above 24.
+    // 12 ms each, since both together do not exceed 24.
     assert_eq!(taken, [0, 12, 12]);
     assert_eq!(q.next_ready(at_ms(0)), Time::NEVER);
-    // The total is reached: down to 5 ms before one may have another.
+    // The total is reached: each must fall to 5 ms first.
     for _ in 0..7 {
         q.settle(1, 1500, Span::from_millis(1));
     }
@@ -232,7 +232,7 @@ fn aql_keeps_the_card_short() {
 
 #[test]
 fn flows_that_meet_another_stations_bucket_keep_their_order() {
-    // One bucket for all: the second station's packets go to its own spare queue.
+    // One bucket for all: the second station's packets go to its overflow queue.
     let mut q = build(StationsSpec { flows: 1, aql: None, ..StationsSpec::default() });
     for n in 0..5 {
         offer(&mut q, at_ms(0), to(1, n));
@@ -274,7 +274,7 @@ fn cake(spec: CakeSpec, hosts: Vec<(u16, u16)>) -> Cake {
     }
 }
 
-/// Bytes that each flow sends of so many packets of 1000 bytes, all always backlogged.
+/// Bytes that each flow sends within this number of packets of 1000 bytes, all backlogged.
 fn served(q: &mut Cake, flows: u32, packets: usize) -> Vec<u64> {
     let mut sent = vec![0; flows as usize];
     for f in 0..flows {
@@ -290,7 +290,7 @@ fn served(q: &mut Cake, flows: u32, packets: usize) -> Vec<u64> {
 
 #[test]
 fn cake_shares_among_hosts_first() {
-    // Host 1 sends eight flows, host 2 one; all to different hosts.
+    // Host 1 sends eight flows, host 2 one; all receivers differ.
     let hosts: Vec<(u16, u16)> = (0..9).map(|f| (if f < 8 { 1 } else { 2 }, 10 + f)).collect();
     for (fairness, share) in [
         (HostFairness::Sources, 0.5),
@@ -309,12 +309,12 @@ fn cake_shares_among_hosts_first() {
 
 #[test]
 fn cakes_hash_keeps_eight_flows_of_a_set_apart() {
-    // One set: eight flows have queues of their own, where one queue for all would serve them by arrival.
+    // One set: eight flows have separate queues; a common queue would serve them by arrival.
     let mut q =
         cake(CakeSpec { flows: 8, hosts: HostFairness::None, ..CakeSpec::default() }, vec![]);
     let sent = served(&mut q, 8, 800);
     assert!(sent.iter().all(|&s| (97_000..=103_000).contains(&s)), "{sent:?}");
-    // A ninth shares with one of them, and nothing is lost.
+    // A ninth shares the queue of another, without loss.
     let sent = served(&mut q, 9, 900);
     assert!(sent.iter().all(|&s| s > 0), "{sent:?}");
 }
@@ -335,7 +335,7 @@ fn cake_shapes_without_bursts() {
     }
     let expected: Vec<Time> = (0..50).map(at_ms).collect();
     assert_eq!(left, expected);
-    // After a silence there is no credit.
+    // An idle period gives no credit.
     let mut q = cake(CakeSpec { rate, ..CakeSpec::default() }, vec![]);
     (0..2).for_each(|n| offer(&mut q, at_ms(500), item(n, 1000, 0)));
     assert!(q.dequeue(at_ms(500)).is_some());

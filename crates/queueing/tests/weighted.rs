@@ -1,4 +1,4 @@
-//! Weighted fair queueing against its definition: shares by weight, and a fluid server that this file implements.
+//! Weighted fair queueing compared with its definition: shares by weight, and a fluid server.
 
 mod common;
 
@@ -79,7 +79,8 @@ fn weights() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec((1u32..40).prop_map(|w| f64::from(w) / 4.0), 2..6)
 }
 
-/// A fluid server: serves every backlogged flow at once, by weight. The clock is the number of bytes served.
+/// A fluid server, which serves all backlogged flows simultaneously by weight. Its clock is the
+/// number of bytes served.
 struct Fluid {
     weights: Vec<f64>,
     /// Unserved bytes of each packet.
@@ -149,7 +150,8 @@ proptest! {
         }
     }
 
-    /// Parekh & Gallager 1993, Theorem 1: no packet ends later than under the fluid server by more than one packet.
+    /// Parekh & Gallager 1993, Theorem 1: no packet ends later than under the fluid server by more
+    /// than one packet.
     #[test]
     fn no_packet_is_later_than_the_fluid_server_by_more_than_a_packet(
         weights in weights(),
@@ -160,7 +162,7 @@ proptest! {
         let mut fluid = Fluid { waiting: vec![VecDeque::new(); flows], weights, clock: 0.0, ends: Vec::new() };
         let mut ends = Vec::new();
         let mut clock = 0.0;
-        // Nothing arrives after the steps: all that waits leaves.
+        // Without further arrivals, all queued packets leave.
         let steps = steps.into_iter().chain(std::iter::repeat_n(None, 400));
         for step in steps {
             if let Some((flow, bytes)) = step {

@@ -1,4 +1,5 @@
-//! The dual queue coupled AQM with PI² (RFC 9332): a shallow queue for L4S, a deep one for the rest, one capacity.
+//! The dual-queue coupled AQM with PI² (RFC 9332): a shallow L4S queue and a deep classic queue
+//! with common capacity.
 
 use std::collections::VecDeque;
 
@@ -24,7 +25,7 @@ pub struct DualPi2Spec {
     pub coupling: f64,
     /// Waiting time above which L4S packets are marked with some probability.
     pub min_threshold: Span,
-    /// Additional waiting time from which every L4S packet is marked.
+    /// Additional waiting time above which each L4S packet is marked.
     pub range: Span,
     /// The classic queue's share while both have packets, in (0, 1).
     pub classic_share: f64,
@@ -33,9 +34,9 @@ pub struct DualPi2Spec {
 }
 
 impl Default for DualPi2Spec {
-    /// Returns the defaults of Linux's `sch_dualpi2`.
-    /// They are 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue; marks from
-    /// .8 to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
+    /// Returns the defaults of Linux's `sch_dualpi2`: 10 000 packets, 15 ms, every 16 ms, .16 and
+    /// 3.2 Hz, k = 2 and a tenth for the classic queue. Marks from .8 to 1.2 ms (RFC 9332 Appendix
+    /// A.1; Linux: all from 1 ms on).
     fn default() -> Self {
         DualPi2Spec {
             limit: Limit::Packets(10_000),
@@ -52,7 +53,8 @@ impl Default for DualPi2Spec {
     }
 }
 
-/// Selects packets with a likelihood, evenly: every fourth with a quarter. RFC 9332 Appendix A.1, `recur`
+/// Selects packets with a likelihood at regular distances, for example every fourth with a quarter.
+/// RFC 9332 Appendix A.1, `recur`
 #[derive(Clone, Copy, Debug, Default)]
 struct Recur(f64);
 
@@ -75,15 +77,15 @@ pub struct DualPi2 {
     classic: Fifo,
     /// p′ of §2.1: its square is the classic queue's likelihood, k times it the L4S queue's.
     base: f64,
-    /// Wait of the longest-waiting packet at the last adjustment.
+    /// Waiting time of the longest-waiting packet at the last adjustment.
     before: Span,
     /// Instant of the next adjustment.
     next: Time,
     marks: Recur,
     drops: Recur,
     overload: Recur,
-    /// Bytes that the classic queue may still send before the L4S queue, in parts of its share.
-    /// Below zero it has exceeded its share.
+    /// Bytes that the classic queue may send before the L4S queue, relative to its share. Negative
+    /// after it has exceeded its share.
     credit: f64,
     late: VecDeque<Late>,
 }
@@ -109,7 +111,7 @@ impl DualPi2 {
         self.l4s.take().or_else(|| self.classic.take()).map(|e| e.item)
     }
 
-    /// Returns the highest p′: the classic queue loses at most 1/k² (p_Cmax, Appendix A.2).
+    /// Returns the maximum p′: the classic queue loses at most 1/k² (p_Cmax, Appendix A.2).
     fn most(&self) -> f64 {
         (1.0 / self.spec.coupling).min(1.0)
     }
@@ -119,13 +121,13 @@ impl DualPi2 {
         queue.ring.front().map_or(Span::ZERO, |e| now.since(e.since))
     }
 
-    /// Performs the adjustments due since the last call.
-    /// RFC 9332 Appendix A.1, `dualpi2_update`; by the longer of both waits, as in A.2.
+    /// Performs the adjustments due since the last call, by the longer of both waits (RFC 9332
+    /// Appendix A.1, `dualpi2_update`, and A.2).
     fn adjust(&mut self, now: Time) {
         let (target, seconds) = (self.spec.target.as_secs_f64(), Span::as_secs_f64);
         while self.next <= now {
             if self.base <= 0.0 && self.classic.ring.is_empty() && self.l4s.ring.is_empty() {
-                // Nothing changes until a packet arrives.
+                // No changes until a packet arrives.
                 self.before = Span::ZERO;
                 self.next = now + self.spec.update;
                 return;
@@ -141,8 +143,8 @@ impl DualPi2 {
         }
     }
 
-    /// Returns true if the L4S queue is next. RFC 9332 §4.2.2 If both have packets the shares decide; otherwise the
-    /// queue with packets is next.
+    /// Returns true if the L4S queue is next. If both have packets, the shares decide. RFC 9332
+    /// §4.2.2
     fn l4s_is_next(&self) -> bool {
         match (self.l4s.ring.is_empty(), self.classic.ring.is_empty()) {
             (false, false) => self.credit <= 0.0,
@@ -150,8 +152,8 @@ impl DualPi2 {
         }
     }
 
-    /// Returns the L4S queue's own marking probability. RFC 9332 Appendix A.1, `laqm`
-    /// It is zero below the threshold, and one above threshold plus range.
+    /// Returns the L4S queue's own marking probability: zero below the threshold, one above
+    /// threshold plus range. RFC 9332 Appendix A.1, `laqm`
     fn native(&self, waited: Span) -> f64 {
         let above = waited.saturating_sub(self.spec.min_threshold);
         if self.l4s.ring.is_empty() || above == Span::ZERO {
@@ -168,7 +170,7 @@ impl DualPi2 {
     fn leave_l4s(&mut self, now: Time, entry: Entry) -> Option<Item> {
         let coupled = (self.spec.coupling * self.base).min(1.0);
         if self.base >= self.most() && self.overload.chooses(self.base * self.base) {
-            // Marks are no longer sufficient: both queues lose alike. RFC 9332 §4.2.3, Appendix A.2
+            // Marks are not sufficient: both queues lose packets. RFC 9332 §4.2.3, Appendix A.2
             self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
             return None;
         }
@@ -216,7 +218,7 @@ impl Queue for DualPi2 {
                 (self.leave_l4s(now, entry), share)
             } else {
                 let Some(entry) = self.classic.take() else {
-                    // Debts end with the backlog.
+                    // Credit ends with the backlog.
                     self.credit = 0.0;
                     return None;
                 };

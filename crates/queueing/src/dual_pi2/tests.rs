@@ -11,7 +11,7 @@ fn packet(handle: u32, ect1: bool) -> Item {
     Item { handle, bytes: BYTES, flow: 0, ect: ect1, ect1, station: 0 }
 }
 
-/// Outcome for the packets of each kind.
+/// Counts of one kind of packet.
 #[derive(Default, Debug)]
 struct Seen {
     sent: u32,
@@ -28,9 +28,9 @@ impl Seen {
     }
 }
 
-/// Runs a link that sends a packet every 120 µs (100 Mbit/s), offered `l4s` and `classic` times that.
-/// Counts from 20 s on, to 40 s. `hold`: arrivals of this kind stop while this many packets of it wait, as with a
-/// window-limited sender.
+/// Runs a link that sends a packet every 120 µs (100 Mbit/s), offered `l4s` and `classic` times
+/// that. Counts from 20 s to 40 s. `hold`: arrivals of a kind pause while this many of its packets
+/// wait, as with a window-limited sender.
 fn link(q: &mut DualPi2, l4s: f64, classic: f64, hold: [u32; 2]) -> [Seen; 2] {
     const STEP: u64 = 120;
     let mut rng = Stream::new(1, "dualpi2");
@@ -98,7 +98,7 @@ fn likelihoods_are_coupled_by_the_square() {
     for base in [0.01, 0.05, 0.1, 0.3, 0.45] {
         let mut q = queue(DualPi2Spec { alpha: 0.0, beta: 0.0, ..DualPi2Spec::default() });
         q.base = base;
-        // Neither queue stands long enough for marks of its own.
+        // Neither queue stands long enough for native marks.
         let [l4s, classic] = link(&mut q, 0.5, 0.49, [2, 4]);
         let (marks, drops) = (l4s.rate(l4s.marked), classic.rate(classic.dropped));
         assert!((marks / (2.0 * base) - 1.0).abs() < 0.02, "{base}: {marks}");
@@ -107,7 +107,7 @@ fn likelihoods_are_coupled_by_the_square() {
     }
 }
 
-/// A classic load whose rate falls with √p settles at the target (the purpose of PI²); L4S packets hardly wait.
+/// A classic load whose rate falls with √p converges to the target; L4S packets hardly wait.
 #[test]
 fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
     // Offered .3 of L4S and a classic overload of 4 %: dropping 4 to 8 % of it holds the queue.
@@ -138,7 +138,8 @@ fn l4s_packets_are_marked_by_their_own_wait() {
     }
 }
 
-/// §4.2.2: an L4S flood leaves the classic queue its share, and either may use capacity that the other leaves.
+/// §4.2.2: an L4S flood leaves the classic queue its share, and each may use capacity that the
+/// other leaves.
 #[test]
 fn neither_starves_the_other() {
     let mut q = queue(DualPi2Spec { limit: Limit::Packets(200), ..DualPi2Spec::default() });
@@ -150,7 +151,8 @@ fn neither_starves_the_other() {
     assert_eq!((l4s.sent, classic.dropped, classic.marked), (0, 0, 0));
 }
 
-/// §4.2.3: if marks and drops have no effect, both lose, and L4S is not limited by the buffer alone.
+/// §4.2.3: if marks and drops have no effect, both queues lose packets, and L4S is limited before
+/// its buffer is full.
 #[test]
 fn overload_is_dropped_from_both() {
     let mut q = queue(DualPi2Spec::default());

@@ -20,8 +20,8 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     queue: Discipline,
-    /// With [`Release::Whole`], the next packet to leave, already taken from `queue`.
-    /// Only its size determines the instant at which it may leave.
+    /// With [`Release::Whole`], the next packet, already taken from `queue`: its size determines
+    /// its release.
     head: Option<Item>,
     release: Release,
     pub quantum: u32,
@@ -31,14 +31,14 @@ pub(crate) struct Leaf {
 impl Leaf {
     /// Puts a packet into the leaf. `most`: the largest packet that the buckets can ever cover.
     pub fn enqueue(&mut self, now: Time, item: Item, most: u64, rng: &mut Stream) -> Verdict {
-        // The class of a frame in service is not known here, so no leaf is charged for it.
+        // The class of a frame in service is unknown here, so no leaf is charged for it.
         if self.release == Release::Debt {
             return self.queue.enqueue(now, item, Backlog::NONE, rng);
         }
         if u64::from(item.bytes) > most {
             return Verdict::Dropped(DropCause::TooBig);
         }
-        // The head still occupies a place of the buffer.
+        // The head still occupies the buffer.
         let mut held = Backlog::NONE;
         self.head.into_iter().for_each(|head| held.add(head));
         let verdict = self.queue.enqueue(now, item, held, rng);
@@ -59,7 +59,7 @@ impl Leaf {
         &self.queue
     }
 
-    /// Takes the next packet out, regardless of the buckets.
+    /// Removes the next packet, regardless of the buckets.
     pub fn pop(&mut self) -> Option<Item> {
         self.head.take().or_else(|| self.queue.pop())
     }
@@ -76,7 +76,7 @@ pub(crate) enum Kind {
     Leaf(Box<Leaf>),
     /// Children that want to borrow, by priority.
     Inner(Box<[Ring; PRIOS]>),
-    /// A removed class; its place is free.
+    /// A removed class; its index is free.
     Vacant,
 }
 
@@ -144,9 +144,8 @@ impl Class {
         }
     }
 
-    /// Returns the bytes that a bucket must hold before the class may send.
-    /// A packet that a later, smaller burst can no longer cover leaves from a full bucket: it must not block the class
-    /// forever.
+    /// Returns the bytes that a bucket must hold before the class may send. A packet that a reduced
+    /// burst no longer covers leaves from a full bucket: it must not block the class.
     fn need(&self, bucket: &TokenBucket) -> u32 {
         match &self.kind {
             Kind::Leaf(leaf) => {
@@ -161,7 +160,7 @@ impl Class {
         self.ceil.ready_at(now, self.need(&self.ceil))
     }
 
-    /// Returns the instant at which it has tokens of its own.
+    /// Returns the instant at which it has own tokens.
     pub fn funded_at(&self, now: Time) -> Time {
         self.rate.ready_at(now, self.need(&self.rate))
     }

@@ -20,7 +20,7 @@ impl std::fmt::Display for ClassId {
 pub struct ClassRates {
     /// Guaranteed rate.
     pub rate: BitRate,
-    /// Rate never to be exceeded, own and borrowed together.
+    /// Maximum rate, own and borrowed together.
     pub ceil: BitRate,
     /// Bytes sent back to back at `rate`.
     pub burst: Bytes,
@@ -29,13 +29,14 @@ pub struct ClassRates {
 }
 
 impl ClassRates {
-    /// Returns the rates of a class that cannot borrow.
-    /// Ceiling and rate are equal, bursts as `tc` chooses them (one packet).
+    /// Returns the rates of a class that cannot borrow: equal ceiling and rate, bursts as `tc`
+    /// chooses them (one packet).
     pub fn fixed(rate: BitRate) -> Self {
         ClassRates::between(rate, rate)
     }
 
-    /// Returns the rates of a class guaranteed `rate` that may borrow up to `ceil`, bursts as `tc` chooses them.
+    /// Returns the rates of a class that may borrow from `rate` up to `ceil`, bursts as `tc`
+    /// chooses them.
     pub fn between(rate: BitRate, ceil: BitRate) -> Self {
         ClassRates { rate, ceil, burst: Bytes(1600), cburst: Bytes(1600) }
     }
@@ -62,8 +63,8 @@ pub struct ClassSpec {
     pub rates: ClassRates,
     /// 0 (first) to 7 (last), among classes that send from the same level. Leaves only.
     pub prio: u8,
-    /// Bytes per round when sharing with classes of the same priority.
-    /// `None`: the rate in bytes per second divided by the tree's `r2q`, between 1000 and 200 000.
+    /// Bytes per round among classes of equal priority. `None`: the rate in bytes per second
+    /// divided by the tree's `r2q`, between 1000 and 200 000.
     pub quantum: Option<u32>,
     /// The leaf's queue; `None` makes an inner class.
     pub leaf: Option<DisciplineSpec>,
@@ -86,17 +87,16 @@ impl ClassSpec {
     }
 }
 
-/// Rule by which a leaf releases its next packet.
+/// Rule for the release of a leaf's next packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Release {
-    /// As Linux HTB: while its buckets are not in debt; the packet may bring them into debt. Several
-    /// leaves within their rates take turns, by quantum.
+    /// As Linux HTB: while its buckets are not in debt; the packet may cause a debt. Leaves within
+    /// their rates take turns, by quantum.
     #[default]
     Debt,
     /// As Linux `tbf`, and the token buckets of papers: once its buckets cover the whole packet, so
-    /// that over any interval `t` no more than `rate × t + burst` leaves. Packets larger than the
-    /// burst are dropped on arrival. Of several leaves that are due at one instant, the lowest number
-    /// is first.
+    /// that over any interval `t` at most `rate × t + burst` leaves. Packets larger than the burst
+    /// are dropped on arrival. Of leaves due at the same instant, the lowest number is first.
     Whole,
 }
 
@@ -107,11 +107,11 @@ pub struct HtbSpec {
     pub classes: Vec<ClassSpec>,
     /// Assignment of flows to classes.
     pub flows: Vec<(u32, ClassId)>,
-    /// The class of all other flows; `None` sends them at once, ahead of every class.
+    /// Class of all other flows; `None` sends them immediately, ahead of every class.
     pub default: Option<ClassId>,
     /// Buffer for flows outside all classes.
     pub direct: Limit,
-    /// Divides a rate in bytes per second to give its quantum; `tc` has 10.
+    /// Divisor of a rate in bytes per second that gives its quantum; `tc` has 10.
     pub r2q: u32,
     /// Rule by which leaves release packets.
     pub release: Release,
@@ -131,7 +131,7 @@ impl Default for HtbSpec {
     }
 }
 
-/// Reason for the rejection of a change to a class tree.
+/// Reason for rejecting a change to a class tree.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HtbError {
@@ -154,7 +154,7 @@ pub struct ClassCounters {
     pub drops: u64,
     /// Number of times that the class became unable to send, even by borrowing.
     pub overlimits: u64,
-    /// Packets sent from tokens of the class itself, its own or a borrower's.
+    /// Packets sent from tokens of the class itself, for itself or a borrower.
     pub lends: u64,
     /// Packets sent from an ancestor's tokens.
     pub borrows: u64,

@@ -1,9 +1,9 @@
 //! A class tree with the semantics of Linux HTB (Devera 2002; `sch_htb`).
 //!
-//! - A leaf sends from its own tokens (`rate`) while it has any; beyond that it borrows from the
-//!   nearest ancestor that has tokens, but never beyond its own or a lower ancestor's `ceil`.
-//! - Levels are served bottom up: a class within its rate goes before any class that borrows, and
-//!   one that borrows near before one that borrows far.
+//! - A leaf sends from its own tokens (`rate`) while it has any. Then it borrows from the nearest
+//!   ancestor that has tokens, up to its own and each lower ancestor's `ceil`.
+//! - Levels are served bottom up: a class within its rate precedes any class that borrows, and one
+//!   that borrows from a near ancestor precedes one that borrows from a far one.
 //! - Within a level, lower `prio` first; among equals deficit round robin by `quantum`.
 //!
 //! With [`Release::Whole`] its leaves are token buckets as in Linux `tbf`.
@@ -133,9 +133,8 @@ impl Htb {
         Ok(())
     }
 
-    /// Changes a class's rates in place.
-    /// Queued packets stay, tokens gained so far stay, the quantum follows the rate unless it was given. With
-    /// [`Release::Whole`] a rate of zero stops the class.
+    /// Changes a class's rates in place. Queued packets and tokens stay; the quantum follows the
+    /// rate unless it was given. With [`Release::Whole`] a rate of zero stops the class.
     ///
     /// # Errors
     /// Unknown class or invalid rates; then nothing changes.
@@ -168,8 +167,8 @@ impl Htb {
         })
     }
 
-    /// Removes a class and returns the packets that waited in it, oldest first per flow.
-    /// Its flows go to the default class from now on.
+    /// Removes a class and returns its queued packets, oldest first per flow. Its flows go to the
+    /// default class from now on.
     ///
     /// # Errors
     /// Unknown class, or one with children.
@@ -201,7 +200,7 @@ impl Htb {
         Ok(waiting)
     }
 
-    /// Sends a flow's packets to a leaf from now on; those queued elsewhere stay there.
+    /// Assigns a flow to a leaf from now on; packets queued elsewhere stay there.
     ///
     /// # Errors
     /// Unknown class, or an inner one.
@@ -214,7 +213,7 @@ impl Htb {
         Ok(())
     }
 
-    /// Sends a flow's packets to the default class from now on.
+    /// Assigns a flow to the default class from now on.
     pub fn unassign(&mut self, flow: u32) {
         if let Some(entry) = self.flows.get_mut(flow as usize) {
             *entry = NONE;
@@ -274,7 +273,7 @@ impl Htb {
         Some(item)
     }
 
-    /// Returns the queue of a leaf, from which the next packet may already be taken.
+    /// Returns the queue of a leaf; the next packet may already be taken from it.
     pub fn queue_of(&self, id: ClassId) -> Option<&Discipline> {
         match &self.classes[self.find(id)? as usize].kind {
             Kind::Leaf(leaf) => Some(leaf.queue()),
@@ -282,8 +281,8 @@ impl Htb {
         }
     }
 
-    /// Returns the instant at which a leaf's own tokens release its next packet, regardless of turns.
-    /// It is never if the leaf has no packet.
+    /// Returns the instant at which a leaf's own tokens release its next packet, regardless of
+    /// turns. [`Time::NEVER`] without a packet.
     pub fn next_ready_of(&self, now: Time, id: ClassId) -> Time {
         let class = self.find(id).map(|index| &self.classes[index as usize]);
         class
@@ -389,7 +388,7 @@ mod tests {
     use crate::DisciplineSpec;
     use fairmesh_units::BitRate;
 
-    /// Returns the classes visited per packet, with this number of classes that all have packets.
+    /// Returns the classes visited per packet, with this number of backlogged classes.
     fn visits(classes: u32, release: Release, parent: bool) -> f64 {
         let root = ClassSpec::inner(u32::MAX, None, ClassRates::fixed(BitRate(1 << 40)));
         let rates = ClassRates::fixed(BitRate(100_000));
@@ -409,7 +408,7 @@ mod tests {
             let item = Item { handle: 0, bytes: 1500, flow, ect: false, ect1: false, station: 0 };
             assert_eq!(tree.enqueue(now, item, Backlog::NONE, &mut rng), Verdict::Queued);
         };
-        // Starts are staggered; otherwise all would wake at once.
+        // Staggered starts, so that classes do not wake together.
         let at = |k: u32| Time::from_nanos(u64::from(k) * 7_919);
         (0..4 * classes).for_each(|k| put(&mut tree, at(k), k % classes));
         let (mut now, mut served) = (at(4 * classes), 0);

@@ -1,6 +1,6 @@
 //! A ring of classes that take turns, in the order of their numbers.
 
-/// Index that stands for no class.
+/// Index that means "no class".
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// A round-robin ring that keeps its position when members come and go.
@@ -8,8 +8,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Ring {
     /// Class numbers and indices, ascending by number.
     members: Vec<(u32, u32)>,
-    /// Number of the member whose turn it is, or the next higher one if it was removed.
-    /// `None` past the right end.
+    /// Number of the member whose turn it is, or the next higher one if it was removed. `None`
+    /// after the last member.
     turn: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Ring {
         self.members.first().map_or(NONE, |m| m.1)
     }
 
-    /// Returns the index of the class whose turn it is; NONE past the right end.
+    /// Returns the index of the class whose turn it is; NONE after the last member.
     pub fn current(&mut self) -> u32 {
         let Some(id) = self.turn else { return NONE };
         match self.members.get(self.position(id)) {
@@ -56,7 +56,7 @@ impl Ring {
         }
     }
 
-    /// Advances the turn; past the right end after the last member.
+    /// Advances the turn; to the end after the last member.
     pub fn advance(&mut self) {
         let Some(id) = self.turn else { return };
         let at = self.members.partition_point(|m| m.0 <= id);

@@ -10,18 +10,19 @@ use super::ring::Ring;
 use super::{LEVELS, PRIOS, Release};
 use crate::Item;
 
-/// Refilling time that limits a debt, s; larger debts are reduced to it (`mbuffer` in the kernel).
+/// Time of refilling that bounds a debt, s. Larger debts are reduced to it (`mbuffer` in the
+/// kernel).
 const MAX_DEBT_SECONDS: u64 = 60;
 
-/// The scheduler's state beside the classes themselves.
+/// State of the scheduler, without the classes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
-    /// Classes that can send from their own tokens and have data to send, by level and priority.
-    /// Classes that lend to a class with data to send are included.
+    /// Classes that send from their own tokens, by level and priority: backlogged leaves, and
+    /// classes that lend to one.
     rows: [[Ring; PRIOS]; LEVELS],
     /// Priorities (bits) with members, by level.
     row_mask: [u8; LEVELS],
-    /// By level: classes that cannot send on their own, with the instant of the next check, soonest first.
+    /// By level: classes that cannot send on their own, by the instant of the next check.
     waiting: [BTreeSet<(Time, u32)>; LEVELS],
     /// Leaves that have data to send.
     active: Vec<u32>,
@@ -33,7 +34,7 @@ pub(crate) struct Schedule {
     pub visits: u64,
 }
 
-/// Yields the priorities in a mask, first ones first.
+/// Yields the priorities in a mask, the first ones first.
 fn prios(mut mask: u8) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if mask == 0 {
@@ -50,7 +51,7 @@ impl Schedule {
         Schedule { release, ..Schedule::default() }
     }
 
-    /// Activates a leaf that has got its first packet.
+    /// Activates a leaf that has its first packet.
     pub fn activate(&mut self, classes: &mut [Class], index: u32) {
         let class = &mut classes[index as usize];
         class.activity = 1 << class.prio;
@@ -73,8 +74,8 @@ impl Schedule {
         }
     }
 
-    /// Enters an active class into the rings in which its mode lets it send.
-    /// These are its level's row, or its parent's ring and, if that ring was empty, the parent in turn.
+    /// Enters an active class into the rings from which its mode lets it send: its level's row, or
+    /// its parent's ring and, if that ring was empty, recursively the parent's.
     fn join(&mut self, classes: &mut [Class], index: u32) {
         let mut at = index;
         let mut mask = classes[at as usize].activity;
@@ -110,7 +111,7 @@ impl Schedule {
         }
     }
 
-    /// Reverses `join`; to be called with the mode still unchanged.
+    /// Reverses `join`; must be called before the mode changes.
     fn leave(&mut self, classes: &mut [Class], index: u32) {
         let mut at = index;
         let mut mask = classes[at as usize].activity;
@@ -158,10 +159,11 @@ impl Schedule {
         }
         let class = &classes[index as usize];
         let (mode, wake) = class.judge(now);
-        // If a packet waits for all of its tokens, its instant is known, and is the tree's.
+        // If a packet waits for all of its tokens, its release is known, and determines that of the
+        // tree.
         let early = self.release == Release::Debt;
         if mode == class.mode && early && class.wake > now && class.wake <= wake {
-            // It will be checked again in time; moving the entry at every packet would be wasteful.
+            // A later check suffices; moving the entry at every packet would be costly.
             return;
         }
         self.set_wake(classes, index, wake);
@@ -221,9 +223,9 @@ impl Schedule {
         None
     }
 
-    /// Sends the packet whose turn it is in a row that has members.
+    /// Sends the next packet of a row that has members.
     fn send(&mut self, classes: &mut [Class], now: Time, level: usize, prio: usize) -> Item {
-        // Independent buckets take no turns.
+        // Independent buckets do not take turns.
         let turns = level > 0 || self.release == Release::Debt;
         let index =
             if turns { self.turn(classes, level, prio) } else { self.rows[0][prio].first() };
@@ -252,7 +254,7 @@ impl Schedule {
         item
     }
 
-    /// Follows the rings' turns down from a row to a leaf.
+    /// Follows the turns of the rings from a row down to a leaf.
     fn turn(&mut self, classes: &mut [Class], level: usize, prio: usize) -> u32 {
         let mut path = [NONE; LEVELS + 1];
         let mut depth = 0;
@@ -260,7 +262,8 @@ impl Schedule {
             let ring = self.ring(classes, path[depth], level, prio);
             let index = ring.current();
             if index == NONE {
-                // A round has ended: start the next; on the level above it is another class's turn.
+                // End of a round: starts the next; on the level above, the turn passes to another
+                // class.
                 ring.rewind();
                 if depth > 0 {
                     depth -= 1;
@@ -286,8 +289,8 @@ impl Schedule {
         if owner == NONE { &mut self.rows[level][prio] } else { classes[owner as usize].ring(prio) }
     }
 
-    /// Charges a packet sent from the tokens of the ancestor at `level`.
-    /// Every class up to the root is charged at its ceiling; the lender and those above it at their rate too.
+    /// Charges a packet sent from the tokens of the ancestor at `level`. Each class up to the root
+    /// is charged at its ceiling; the lender and those above it also at their rate.
     fn charge(&mut self, classes: &mut [Class], now: Time, leaf: u32, level: usize, bytes: u32) {
         let mut at = leaf;
         while at != NONE {
@@ -330,7 +333,7 @@ impl Schedule {
             if !borrows && leaf.wake >= best {
                 continue;
             }
-            // The first lender on the way up, once every ceiling below it allows.
+            // The nearest lender, once each ceiling below it allows.
             let mut allowed = now;
             let mut class = leaf;
             loop {

@@ -37,7 +37,7 @@ pub struct Sent {
 }
 
 /// Serves `q` from `from` to `until` at `link` while `flows` (number, packet bytes) always have
-/// four packets waiting. Panics if the queue is not ready when it said it would be.
+/// four packets waiting. Panics if the queue is not ready when `next_ready` predicted it.
 pub fn saturate<Q: Queue>(
     q: &mut Q,
     from: Time,
@@ -70,7 +70,7 @@ pub fn saturate<Q: Queue>(
     }
 }
 
-/// Rate of the packets that `select` picks, over `[from, until)`.
+/// Rate of the packets selected by `select`, over `[from, until)`.
 pub fn rate(sent: &[Sent], from: Time, until: Time, select: impl Fn(&Sent) -> bool) -> f64 {
     let bytes: u64 = sent
         .iter()
@@ -80,7 +80,7 @@ pub fn rate(sent: &[Sent], from: Time, until: Time, select: impl Fn(&Sent) -> bo
     bytes as f64 * 8.0 / until.since(from).as_secs_f64()
 }
 
-/// Checks that over every interval no more than `rate × t + burst` left.
+/// Checks that over every interval at most `rate × t + burst` left.
 pub fn within(sent: &[Sent], rate: BitRate, burst: u64) -> Result<(), String> {
     for (i, first) in sent.iter().enumerate() {
         let mut bytes = 0u64;
