@@ -13,8 +13,7 @@ use crate::{Backlog, DropCause, Item, Late, Queue, Verdict};
 const NIL: u32 = u32::MAX;
 /// Number of queues in a set of the hash.
 const WAYS: u32 = 8;
-/// Length of an Ethernet frame without its checksum, bytes. Lower bound of the CoDel target, in
-/// transmission times.
+/// Length of an Ethernet frame without its checksum, bytes. Times and quantum are adjusted to it.
 const MTU: u32 = 1514;
 
 /// Hosts among which capacity is shared fairly before their flows.

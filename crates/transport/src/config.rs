@@ -13,9 +13,10 @@ pub enum Congestion {
     Cubic,
     /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of bandwidth and round trip.
     Bbr,
-    /// BBR version 3 (draft-ietf-ccwg-bbr-06): the model has bounds that losses and marks set.
+    /// BBR version 3 (draft-ietf-ccwg-bbr-06): losses and marks bound the model.
     Bbr3,
-    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04): a cut by the fraction of marked data.
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04): reduces by the fraction of marked
+    /// data.
     Prague,
 }
 
@@ -37,7 +38,7 @@ impl Congestion {
     }
 }
 
-/// An endpoint's choices where the RFCs leave freedom, or where ns-3 deviates from them.
+/// Choices of an endpoint where the RFCs leave freedom, or where ns-3 differs from them.
 ///
 /// `docs/models/transport.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,13 +62,13 @@ pub struct TcpConfig {
     pub sack: bool,
     /// True to negotiate explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// True if data carries ECT(1) instead of ECT(0).
-    /// RFC 9331 reserves ECT(1) for senders that expect many small marks: [`Congestion::Prague`] here. Other
-    /// controllers respond as to ECT(0), which RFC 3168 §5 had allowed.
+    /// True if data carries ECT(1) instead of ECT(0). RFC 9331 reserves ECT(1) for senders that
+    /// expect many small marks: [`Congestion::Prague`] here. Other controllers respond as to
+    /// ECT(0), as RFC 3168 §5 permitted.
     pub ect1: bool,
-    /// True if the wait caused by a mark at a window of one segment doubles from mark to mark, as in ns-2.
-    /// RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3 the window
-    /// never falls below two segments.
+    /// True if the wait after a mark at a window of one segment doubles from mark to mark, as in
+    /// ns-2. RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3 the
+    /// window never falls below two segments.
     pub ecn_backoff: bool,
     /// Initial congestion window, segments.
     pub initial_window: u32,
@@ -75,7 +76,7 @@ pub struct TcpConfig {
     pub initial_rto: Span,
     /// Smallest retransmission timeout (RFC 6298 §2.4 specifies 1 s; simulators and Linux use 0.2 s).
     pub min_rto: Span,
-    /// Largest retransmission timeout, also of a backed-off one (RFC 6298 §2.5).
+    /// Largest retransmission timeout, backed off or not (RFC 6298 §2.5).
     pub max_rto: Span,
     /// Clock granularity G of RFC 6298 §2: lower bound of the variance term.
     pub clock_granularity: Span,
@@ -84,9 +85,10 @@ pub struct TcpConfig {
     pub delayed_ack: Option<Span>,
     /// Maximum number of outstanding segments; `None`: no limit.
     pub max_window: Option<u32>,
-    /// Time before the first retransmission of a SYN or SYN-ACK; it doubles each time, without end.
+    /// Time before the first retransmission of a SYN or SYN-ACK. It doubles each time, without
+    /// limit.
     pub syn_timeout: Span,
-    /// True to send new data on the first two duplicate ACKs (RFC 3042). With SACK this always happens.
+    /// True to send new data on the first two duplicate ACKs (RFC 3042); always done with SACK.
     pub limited_transmit: bool,
     /// True to time one segment per round trip (RFC 6298 §3), as ns-2 does, instead of each.
     pub one_rtt_sample: bool,
@@ -94,25 +96,25 @@ pub struct TcpConfig {
     pub validate_window: bool,
     /// True to fall back to the initial window after one idle timeout (RFC 5681 §4.1).
     pub idle_restart: bool,
-    /// True to spread each window over a round trip instead of sending it in bursts.
-    /// New data leaves `srtt × segment / cwnd` apart (Aggarwal, Savage, Anderson 2000; Jamshaid 2010 §5.2.1).
+    /// True to spread each window over a round trip instead of sending bursts. New data leaves
+    /// `srtt × segment / cwnd` apart (Aggarwal, Savage, Anderson 2000; Jamshaid 2010 §5.2.1).
     /// [`Connection::pace`](crate::Connection::pace) sets another spacing.
     pub pacing: bool,
-    /// Segments that leave at once if data is paced, as a card's segmentation offload sends them.
-    /// BBR sets its own value.
+    /// Segments per burst of paced data, as segmentation offload sends them. BBR sets its own
+    /// value.
     pub burst: u32,
     /// True to end the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
-    /// True to find losses by time, and to probe for a lost tail (RACK-TLP, RFC 8985). Needs `sack`.
+    /// True to detect losses by time and to probe for a lost tail (RACK-TLP, RFC 8985). Requires
+    /// `sack`.
     pub rack: bool,
     /// Choices where the RFCs leave freedom.
     pub dialect: Dialect,
 }
 
 impl TcpConfig {
-    /// Returns settings comparable with the TCP of ns-3.37.
-    /// They are NewReno, 1460-byte segments, no SACK, no delayed ACK, no limited transmit, initial window 2, timeouts
-    /// between 0.2 s and 60 s.
+    /// Returns settings comparable with the TCP of ns-3.37: NewReno, 1460-byte segments, no SACK,
+    /// no delayed ACK, no limited transmit, initial window 2, timeouts between 0.2 s and 60 s.
     pub const fn ns3() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -141,13 +143,13 @@ impl TcpConfig {
         }
     }
 
-    /// Returns settings comparable with the one-way TCP of ns-2.34 in its default settings.
-    /// The papers' simulations used it: NewReno, every segment acknowledged, at most 20 segments outstanding,
-    /// limited transmit, first timeout after 3 s.
+    /// Returns settings comparable with the one-way TCP of ns-2.34 in its default settings, which
+    /// the papers' simulations used. NewReno, every segment acknowledged, at most 20 segments
+    /// outstanding, limited transmit, first timeout after 3 s.
     ///
-    /// Unlike ns-3 it keeps Karn's rule: a backed-off timeout stays until a segment that was sent
-    /// once is acknowledged. Without that rule a flow whose packets wait for longer than its
-    /// timeout, as they do in a gateway's limiter, permanently sends each of them several times.
+    /// Unlike ns-3 it applies Karn's rule: a backed-off timeout stays until a segment that was sent
+    /// once is acknowledged. Without this rule a flow whose packets wait for longer than its
+    /// timeout, as they do in a gateway's limiter, continuously sends each of them several times.
     pub const fn ns2() -> Self {
         TcpConfig {
             initial_rto: Span::from_secs(3),
@@ -161,9 +163,8 @@ impl TcpConfig {
         }
     }
 
-    /// Returns the settings that the RFCs recommend to a modern host.
-    /// They are NewReno with SACK, delayed ACKs after 200 ms, limited transmit, initial window 10 (RFC 6928), timeouts
-    /// of at least 1 s.
+    /// Returns the settings that the RFCs recommend to a modern host: NewReno with SACK, delayed
+    /// ACKs after 200 ms, limited transmit, initial window 10 (RFC 6928), timeouts of at least 1 s.
     pub const fn rfc() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -192,16 +193,16 @@ impl TcpConfig {
         }
     }
 
-    /// Returns settings comparable with a modern Linux host.
-    /// They are CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by 40 ms, timeouts 200 ms above
-    /// the round trip, ECN if requested. Linux has the HyStart of 2008 in place of RFC 9406's, and proportional rate
+    /// Returns settings comparable with a modern Linux host: CUBIC with HyStart++, SACK, RACK-TLP,
+    /// initial window 10, ACKs delayed by 40 ms, timeouts 200 ms above the round trip, ECN if
+    /// requested. Linux has the HyStart of 2008 in place of RFC 9406's, and proportional rate
     /// reduction (docs/models/transport.md).
     pub const fn linux() -> Self {
         TcpConfig {
             congestion: Congestion::Cubic,
             min_rto: Span::from_millis(200),
             max_rto: Span::from_secs(120),
-            // The variance never adds less than the smallest timeout.
+            // The variance term is at least the smallest timeout.
             clock_granularity: Span::from_millis(200),
             delayed_ack: Some(Span::from_millis(40)),
             hystart: true,
@@ -213,7 +214,7 @@ impl TcpConfig {
     /// Checks that an endpoint can work with these settings.
     ///
     /// # Errors
-    /// The first setting that is zero and must not be, or out of order.
+    /// The first setting that is zero or out of order.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let zero = |what, is_zero| if is_zero { Err(ConfigError::Zero(what)) } else { Ok(()) };
         zero("mss", self.mss == 0)?;
@@ -245,16 +246,16 @@ impl Default for TcpConfig {
     }
 }
 
-/// Reason for the rejection of [`TcpConfig::validate`].
+/// Reason for rejecting settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConfigError {
     /// This setting must not be zero.
     Zero(&'static str),
     /// The segment does not fit an IPv4 datagram (65,495 bytes of payload at most).
     SegmentTooLarge(u32),
-    /// RACK needs selective acknowledgements.
+    /// RACK requires selective acknowledgements.
     RackWithoutSack,
-    /// Prague needs marks of ECT(1).
+    /// Prague requires ECT(1).
     PragueWithoutEct1,
     /// The smallest timeout is larger than the largest.
     RtoOrder {

@@ -26,8 +26,8 @@ enum State {
 /// [`poll_transmit`](Connection::poll_transmit) until it returns none, then reads
 /// [`next_deadline`](Connection::next_deadline).
 ///
-/// An end responds to its peer's FIN with its own as soon as everything written is sent. The receive
-/// window never limits: applications read at once.
+/// An end responds to its peer's FIN with its own when all written data is sent. The receive window
+/// never limits: applications read immediately.
 #[derive(Clone, Debug)]
 pub struct Connection {
     state: State,
@@ -50,7 +50,7 @@ pub struct Connection {
     bytes_delivered: u64,
 }
 
-/// Effects of a received segment.
+/// Effects of a received segment or packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Received {
     /// Application bytes that are now in order at this end.
@@ -63,7 +63,7 @@ pub struct Received {
     pub established: bool,
     /// True if the peer's last byte and its FIN are now in order.
     pub finished: bool,
-    /// Own packets that it reports as marked, if the transport counts them (QUIC).
+    /// Own packets newly reported as marked, if the transport counts them (QUIC).
     pub marks: u64,
 }
 
@@ -88,7 +88,7 @@ pub struct TcpStats {
     pub retransmitted: u64,
     /// Retransmission timeouts of data.
     pub timeouts: u64,
-    /// Times fast recovery was entered.
+    /// Number of fast recoveries.
     pub fast_recoveries: u64,
     /// Window reductions for congestion marks.
     pub ecn_reductions: u64,
@@ -108,7 +108,7 @@ impl Connection {
         Connection::new(cfg, State::Idle)
     }
 
-    /// Returns the end that waits for the other. `cfg` must be valid ([`TcpConfig::validate`]).
+    /// Returns the end that accepts the connection. `cfg` must be valid ([`TcpConfig::validate`]).
     pub fn server(cfg: &TcpConfig) -> Self {
         Connection::new(cfg, State::Listen)
     }
@@ -142,7 +142,7 @@ impl Connection {
     }
 
     /// Writes `bytes` of application data; `u64::MAX` is an endless source. Ignored after
-    /// [`close`](Connection::close). May come before the connection is established.
+    /// [`close`](Connection::close). Possible before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.write(bytes);
     }
@@ -153,18 +153,18 @@ impl Connection {
         self.sender.close();
     }
 
-    /// Sends new data at least this far apart from now on, regardless of the window.
-    /// `None` restores the configuration. Retransmissions are not delayed.
+    /// Spaces new data by at least this interval from now on, regardless of the window. `None`
+    /// restores the configuration. Retransmissions are not delayed.
     ///
-    /// With `window` false the interval replaces the congestion window: a rate-based
-    /// transport with TCP's recovery, timeouts and flow control (Rangwala 2008 §3.1). Then
-    /// retransmissions are spaced like new data, and at most 64 KiB are in the network.
+    /// With `window` false the interval replaces the congestion window: a rate-based transport with
+    /// TCP's recovery, timeouts and flow control (Rangwala 2008 §3.1). Then retransmissions are
+    /// spaced like new data, and at most 64 KiB are in the network.
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.sender.pace(interval, window);
     }
 
-    /// Returns true if both directions have ended and nothing is left to send.
-    /// An end whose peer is not closed yet must stay: it may have to repeat its last ACK.
+    /// Returns true if both directions have ended and nothing is left to send. An end must stay
+    /// until its peer is closed, too: it may have to repeat its last ACK.
     pub fn is_closed(&self) -> bool {
         self.sender.finished() && self.receiver.finished() && !self.receiver.due()
     }
@@ -186,7 +186,7 @@ impl Connection {
             State::Idle => return received,
             State::Listen => {
                 if seg.flags.has(Flags::SYN) && !seg.flags.has(Flags::ACK) {
-                    // RFC 3168 §6.1.1: a SYN with ECE and CWR asks for ECN
+                    // RFC 3168 §6.1.1: a SYN with ECE and CWR requests ECN
                     self.ecn = self.ecn_wanted && seg.flags.has(Flags::ECE | Flags::CWR);
                     self.receiver.on_syn();
                     self.state = State::SynReceived;

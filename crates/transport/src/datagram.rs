@@ -34,7 +34,7 @@ pub struct DatagramSink {
 }
 
 impl DatagramSink {
-    /// Counts a datagram; the network must not duplicate. Returns its one-way delay.
+    /// Counts a datagram, which must not be a duplicate. Returns its one-way delay.
     #[inline]
     pub fn on_datagram(&mut self, now: Time, datagram: &Datagram) -> Span {
         self.received += 1;
@@ -63,11 +63,11 @@ impl DatagramSink {
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Returns the number of datagrams missing below the highest number seen.
+    /// Returns the number of datagrams missing below the highest number received.
     pub const fn lost(&self) -> u64 {
         self.expected - self.received
     }
-    /// Returns the number of datagrams that came after a later one.
+    /// Returns the number of datagrams that arrived after a later one.
     pub const fn reordered(&self) -> u64 {
         self.late
     }

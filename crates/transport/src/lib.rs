@@ -1,9 +1,9 @@
 //! Sans-IO TCP, QUIC and UDP endpoints and the traffic that drives them.
 //!
-//! Nothing here reads a clock or sends a packet. A [`Connection`] takes segments and the time as input,
-//! and returns segments and its next deadline; a [`traffic::Source`] decides when an application
-//! connects, writes and closes. The host (simulator or emulator) carries the segments between two
-//! connections and calls back when a deadline passes:
+//! This crate neither reads a clock nor sends a packet. A [`Connection`] takes segments and the
+//! time as input, and returns segments and its next deadline; a [`traffic::Source`] decides when an
+//! application connects, writes and closes. The host (simulator or emulator) carries the segments
+//! between two connections and calls back when a deadline passes:
 //!
 //! ```
 //! use fairmesh_transport::{Connection, TcpConfig};
@@ -27,7 +27,7 @@
 //! assert_eq!(received, 10_000);
 //! ```
 //!
-//! Bytes are counted, not carried: a simulated payload has a length and no content.
+//! Bytes are counted, not stored: a simulated payload has a length and no content.
 
 mod config;
 mod congestion;

@@ -10,7 +10,7 @@ use crate::segment::{Flags, SackBlocks, Segment};
 struct Range {
     start: u64,
     end: u64,
-    /// Order of its last change; larger is later.
+    /// Sequence of its last change; larger is later.
     stamp: u64,
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct Receiver {
     unacked: u32,
     /// True if an ACK is due; data may carry it.
     due: bool,
-    /// Number of ACKs due that must be sent without data: a duplicate ACK on data would not count as one.
+    /// Number of ACKs that must be sent without data: an ACK on data does not count as a duplicate.
     due_alone: u32,
     delayed_until: Time,
     /// True to echo congestion until the sender confirms its reduction.
     echo: bool,
-    /// True if marks are counted instead.
+    /// True if marks are counted instead of echoed.
     exact: bool,
     marks: u32,
 }
@@ -48,7 +48,7 @@ impl Receiver {
             fin_at: u64::MAX,
             delay: cfg.delayed_ack,
             sack: cfg.sack,
-            // The first segment is acknowledged at once.
+            // The first segment is acknowledged immediately.
             unacked: 1,
             due: false,
             due_alone: 0,
@@ -59,7 +59,7 @@ impl Receiver {
         }
     }
 
-    /// Notes the arrival of the peer's SYN.
+    /// Records the peer's SYN.
     pub(crate) fn on_syn(&mut self) {
         self.next = 1;
     }
@@ -68,7 +68,7 @@ impl Receiver {
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
-    /// Returns true if everything including the peer's FIN has arrived.
+    /// Returns true if all data and the peer's FIN have arrived.
     pub(crate) const fn finished(&self) -> bool {
         self.next > self.fin_at
     }
@@ -94,10 +94,10 @@ impl Receiver {
         self.due = true;
     }
 
-    /// Processes a segment with payload or FIN; returns the application bytes that are now in order.
-    /// `ce`: true if it was marked on the way (only if ECN was negotiated).
+    /// Processes a segment with payload or FIN. Returns the application bytes that are now in
+    /// order. `ce`: true if it was marked on the path (only if ECN was negotiated).
     pub(crate) fn on_data(&mut self, now: Time, seg: &Segment, ce: bool) -> u64 {
-        // RFC 3168 §6.1.3: CWR first, for this segment may itself be marked
+        // RFC 3168 §6.1.3: CWR first, because this segment may itself be marked
         if seg.flags.has(Flags::CWR) {
             self.echo = false;
         }
@@ -108,7 +108,7 @@ impl Receiver {
             self.fin_at = end - 1;
         }
         if end <= self.next || seg.seq > self.next {
-            // RFC 5681 §4.2: out of order, or seen before: acknowledge at once
+            // RFC 5681 §4.2: acknowledges immediately if it is out of order or a duplicate
             if seg.seq > self.next {
                 self.insert(seg.seq, end);
             }
@@ -122,7 +122,7 @@ impl Receiver {
             self.absorb();
         }
         self.unacked += 1;
-        // RFC 5681 §4.2: at once when a gap was filled; otherwise every second segment
+        // RFC 5681 §4.2: immediately when a gap was filled; otherwise every second segment
         let now_due = had_gap || self.finished() || self.unacked >= 2;
         match self.delay {
             Some(delay) if !now_due => {
@@ -135,7 +135,7 @@ impl Receiver {
         self.next - before - u64::from(self.finished() && before <= self.fin_at)
     }
 
-    /// Stores `start..end`, which lies above `next`.
+    /// Stores `start..end`, which is above `next`.
     fn insert(&mut self, mut start: u64, mut end: u64) {
         self.stamp += 1;
         // Merges the ranges that overlap or touch it.
@@ -151,7 +151,7 @@ impl Receiver {
         }
     }
 
-    /// Moves `next` over the ranges it has reached.
+    /// Advances `next` over the ranges that it has reached.
     fn absorb(&mut self) {
         let reached = self.ranges.partition_point(|r| r.start <= self.next);
         if let Some(last) = self.ranges[..reached].last() {
@@ -160,7 +160,7 @@ impl Receiver {
         }
     }
 
-    /// Notes that an ACK was sent; `alone` if without data.
+    /// Records that an ACK was sent; `alone` if without data.
     pub(crate) fn on_ack_sent(&mut self, alone: bool) {
         if alone && self.due_alone > 0 {
             self.due_alone -= 1;
@@ -170,7 +170,7 @@ impl Receiver {
         self.delayed_until = Time::NEVER;
     }
 
-    /// Returns the marked datagrams that have arrived, if they are counted.
+    /// Returns the number of marked datagrams received, if they are counted.
     pub(crate) const fn marks(&self) -> u32 {
         self.marks
     }
@@ -180,7 +180,7 @@ impl Receiver {
         Flags::NONE.with(Flags::ECE, self.echo)
     }
 
-    /// Returns the SACK option: the range that changed last first, then those before it (RFC 2018 §4).
+    /// Returns the SACK option: the most recently changed range first (RFC 2018 §4).
     pub(crate) fn blocks(&self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         if !self.sack || self.ranges.is_empty() {

@@ -1,4 +1,4 @@
-//! BBR version 3 from outside: alone, beside others, behind queues that are short and long.
+//! BBR version 3 over simulated links: alone, beside other flows, with short and long queues.
 
 mod support;
 
@@ -15,11 +15,12 @@ fn linux(congestion: Congestion) -> TcpConfig {
     TcpConfig { congestion, ..TcpConfig::linux() }
 }
 
-/// 20 Mbit/s and 40 ms hold this many datagrams.
+/// Bandwidth-delay product of 20 Mbit/s and 40 ms, datagrams.
 const BDP: f64 = 66.7;
 const ONE_WAY: Span = Span::from_millis(20);
 
-/// Shares of who came first and who came 3 s later, from 30 to 120 s, behind so many bandwidth-delay products; and drops.
+/// Returns the shares of a first flow and of a second one that starts 3 s later, from 30 to 120 s,
+/// with a buffer in bandwidth-delay products; and the drops.
 fn beside(first: Congestion, second: Congestion, buffer: f64) -> ([f64; 2], u64) {
     let mut net = Shared::new(20_000_000, (buffer * BDP) as usize);
     net.add(&linux(first), ONE_WAY);
@@ -78,7 +79,7 @@ fn random_losses_below_the_threshold_cost_little_and_above_it_much() {
     ];
     println!("{half} {eight}, CUBIC {cubic}, version 1 {first}");
     assert!(half > 0.85 && half > cubic, "{half} {cubic}");
-    // Version 1 hardly minds 8 %; this one takes it for congestion.
+    // Version 1 hardly responds to 8 %; version 3 takes it as congestion.
     assert!(eight < 0.6 * first, "{eight} {first}");
 }
 
@@ -113,8 +114,9 @@ fn two_of_it_converge_behind_any_queue() {
     }
 }
 
-/// What version 3 is for: behind short queues version 1 starves who goes by losses, and drops much (the kernel's
-/// announcement of version 3 names both; draft-ietf-ccwg-bbr-06 §5.3.3.8 has the aim).
+/// The purpose of version 3: with short queues, version 1 starves loss-based flows and causes many
+/// drops (the kernel's announcement of version 3 names both; draft-ietf-ccwg-bbr-06 §5.3.3.8 has
+/// the aim).
 #[test]
 fn behind_a_short_queue_others_live_and_little_is_dropped() {
     for other in [Congestion::Cubic, Congestion::NewReno] {

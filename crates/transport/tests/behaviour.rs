@@ -1,5 +1,4 @@
-//! What can be seen from outside: timing of handshakes and ACKs, use of a link, reaction to loss
-//! and marks.
+//! External behaviour: timing of handshakes and ACKs, use of a link, response to loss and marks.
 
 mod support;
 
@@ -13,7 +12,7 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Span::from_millis(ms)
 }
 
-/// Delivers everything after 10 ms.
+/// Delivers all segments after 10 ms.
 fn perfect(_: usize, now: Time, _: &Segment, out: &mut Vec<Arrival>) {
     out.push(Arrival { at: now + DELAY, ce: false });
 }
@@ -43,7 +42,7 @@ fn syn_is_repeated_without_end() {
     assert!(world.log.iter().all(|(_, _, s)| s.flags == Flags::SYN && s.ip_bytes() == 40));
 }
 
-/// A transfer whose first two SYN-ACKs are lost; the client's smoothed round trip at the end.
+/// Returns the client's smoothed round trip at the end of a transfer with two lost SYN-ACKs.
 fn round_trip_after_lost_syn_acks(dialect: Dialect) -> Option<Span> {
     let mut lost = 2;
     let net = move |from: usize, now: Time, _: &Segment, out: &mut Vec<Arrival>| {
@@ -63,9 +62,9 @@ fn round_trip_after_lost_syn_acks(dialect: Dialect) -> Option<Span> {
 
 #[test]
 fn syn_ack_is_repeated_until_it_arrives() {
-    // RFC 6298 §3: no sample from a repeated SYN, so the one sample is the data segment's.
+    // RFC 6298 §3: no sample from a repeated SYN, so the only sample is the data segment's.
     assert_eq!(round_trip_after_lost_syn_acks(Dialect::Rfc), Some(DELAY * 2));
-    // ns-3 counts from the first SYN: seconds, of which the data's sample takes off an eighth.
+    // ns-3 counts from the first SYN: seconds, reduced by an eighth through the data's sample.
     assert!(round_trip_after_lost_syn_acks(Dialect::Ns3) > Some(Span::from_secs(2)));
 }
 
@@ -163,7 +162,7 @@ fn delayed_acks() {
         .filter(|(_, end, s)| *end == SERVER && s.is_pure_ack())
         .map(|(t, _, s)| (*t, s.ack))
         .collect();
-    // The first at once, then every second, and the last alone after the delay.
+    // The first immediately, then every second, and the last one after the delay.
     let arrived = at(30);
     assert_eq!(acks, [(arrived, 1001), (arrived, 3001), (arrived, 5001), (arrived + delay, 6001)]);
 }
@@ -192,15 +191,15 @@ fn gaps_are_acknowledged_at_once() {
         acks,
         [(1001, vec![]), hole(2000), hole(3000), hole(4000), hole(5000), (6001, vec![])]
     );
-    // The retransmission left on the third duplicate and nobody waited for a timer.
+    // The retransmission was sent on the third duplicate, without a timer.
     assert_eq!(world.ends[CLIENT].stats().timeouts, 0);
     assert_eq!(world.ends[CLIENT].stats().retransmitted, 1);
 }
 
 #[test]
 fn sack_repairs_many_losses_in_one_round_trip() {
-    // Six of a window of 30 are lost. With SACK they are repaired within two round trips of the
-    // first duplicate; without, one per round trip.
+    // Six segments of a window of 30 are lost. With SACK they are repaired within two round trips
+    // of the first duplicate; without, one per round trip.
     const LOST: &[u64] = &[20, 22, 25, 30, 31, 40];
     let finish = |sack: bool| {
         let cfg = TcpConfig { sack, initial_window: 50, mss: 1000, ..TcpConfig::ns3() };
@@ -215,7 +214,7 @@ fn sack_repairs_many_losses_in_one_round_trip() {
         assert_eq!(stats.retransmitted, LOST.len() as u64);
         world.now
     };
-    // Data leaves at 20 ms, duplicates are back at 40, the repairs arrive at 50.
+    // Data is sent at 20 ms, duplicates return at 40, the repairs arrive at 50.
     assert_eq!(finish(true), at(50));
     // NewReno: the first at 50, then five more round trips of 20 ms.
     assert_eq!(finish(false), at(150));
@@ -232,7 +231,7 @@ fn a_clean_link_is_filled() {
             world.connect();
             world.run_until(at(10_000));
             let before = world.delivered[SERVER];
-            // The overshoot of the first slow start may need a timeout; nothing after it does.
+            // The overshoot of the first slow start may need a timeout; later losses do not.
             let timeouts = world.ends[CLIENT].stats().timeouts;
             world.run_until(at(40_000));
             let rate = (world.delivered[SERVER] - before) as f64 * 8.0 / 30.0;
@@ -255,8 +254,8 @@ fn marks_replace_losses() {
     let stats = world.ends[CLIENT].stats();
     assert_eq!((stats.retransmitted, stats.timeouts), (0, 0));
     assert!(stats.ecn_reductions > 5);
-    // Never two reductions within a round trip: with a queue of 20 to 40 segments in front, one
-    // takes at least 20 ms.
+    // At most one reduction per round trip, which takes at least 20 ms with a queue of 20 to 40
+    // segments.
     assert!(stats.ecn_reductions < 30_000 / 20);
     let share = world.delivered[SERVER] as f64 * 8.0 / 30.0 / (10e6 * 1460.0 / 1500.0);
     assert!(share > 0.95, "{share}");
@@ -265,8 +264,8 @@ fn marks_replace_losses() {
 #[test]
 fn the_window_saws_between_half_and_full() {
     // Congestion avoidance on a fixed pipe loses one segment per tooth: the window grows from P/2
-    // to P by one per round trip (3/8 P² segments), P more leave before the loss shows, and P/2
-    // during the recovery.
+    // to P by one per round trip (3/8 P² segments), P more are sent before the loss is detected,
+    // and P/2 during the recovery.
     let mut world = World::new(&TcpConfig::ns3(), Bottleneck::new(2_000_000, DELAY, 20));
     world.write(CLIENT, u64::MAX);
     world.connect();
@@ -276,7 +275,7 @@ fn the_window_saws_between_half_and_full() {
     let after = world.ends[CLIENT].stats();
     let sent = (after.segments_sent - before.segments_sent) as f64;
     let losses = (after.fast_recoveries - before.fast_recoveries) as f64;
-    // The pipe: 20 in the queue and the 20 ms of 2 Mbit/s in flight; one more is too many.
+    // The pipe: 20 in the queue and the 20 ms of 2 Mbit/s in flight; one more is lost.
     let peak = 20.0 + 20e-3 * 2e6 / 12_000.0 + 1.0;
     let expected = 1.0 / (3.0 / 8.0 * peak * peak + 1.5 * peak);
     let ratio = losses / sent / expected;
@@ -296,7 +295,7 @@ fn both_ends_close_and_rest() {
         assert!(end.is_closed());
         assert_eq!(end.next_deadline(), Time::NEVER);
     }
-    // The FIN rides on the last data segment.
+    // The FIN is on the last data segment.
     let fins: Vec<u32> = world
         .log
         .iter()
@@ -319,7 +318,7 @@ fn an_endless_source_stops_where_it_is() {
     assert_eq!(world.delivered[SERVER], world.ends[CLIENT].stats().bytes_acked);
 }
 
-/// Instants at which new data left, ms.
+/// Instants at which new data was sent, ms.
 fn departures<N: Network>(world: &World<N>) -> Vec<f64> {
     let mut top = 0;
     let new = |(at, from, seg): &(Time, usize, Segment)| {
@@ -360,7 +359,7 @@ fn a_clock_takes_the_place_of_the_congestion_window() {
     let data = |(_, from, seg): &&(Time, usize, Segment)| *from == CLIENT && seg.len > 0;
     let left: Vec<f64> =
         world.log.iter().filter(data).map(|(t, _, _)| t.as_secs_f64() * 1e3).collect();
-    // From the first segment on and through the losses, repeated segments included.
+    // From the first segment on, through losses and including repeated segments.
     assert!(left.windows(2).all(|w| (w[1] - w[0] - 2.0).abs() < 1e-6), "{left:?}");
 }
 
@@ -375,7 +374,7 @@ fn spacing_ends_when_it_is_lifted() {
     world.run_until(at(1000));
     let left = departures(&world);
     assert_eq!(left[..3], [20.0, 120.0, 220.0]);
-    // The segment that was waiting leaves at its time at the latest; the rest by the window.
+    // The waiting segment is sent at its time at the latest; the rest by the window.
     assert_eq!((left.len(), world.delivered[SERVER]), (10, 10 * 1460));
     assert!(left[9] < 450.0, "{left:?}");
 }
@@ -407,8 +406,8 @@ fn pacing_by_the_window_spreads_it_over_a_round_trip() {
     world.connect();
     world.run_until(at(5000));
     let left = departures(&world);
-    // Round trip 20 ms; once the window has grown far beyond ten segments ten leave per round trip,
-    // as bursts without pacing would, but apart.
+    // Round trip 20 ms; when the window has grown far beyond ten segments, ten are sent per round
+    // trip: in bursts without pacing, separated with it.
     let rest = &left[300..];
     let together = rest.windows(2).filter(|w| w[1] - w[0] < 0.05).count();
     assert!(together == 0, "{together} of {} back to back", rest.len());

@@ -1,4 +1,4 @@
-//! TCP delivers each byte once, in order, and comes to an end, whatever the network does.
+//! TCP delivers each byte once, in order, and terminates, over any network.
 
 mod support;
 
@@ -48,7 +48,7 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
     )
 }
 
-/// Probabilities of a bad thing happening to a segment, and the spread of its delay.
+/// Probabilities of impairments of a segment, and the spread of its delay.
 #[derive(Clone, Copy, Debug)]
 struct Badness {
     drop: f64,
@@ -114,14 +114,14 @@ proptest! {
         }
     }
 
-    /// On a network that loses nothing and keeps the order, nothing is sent twice.
+    /// On a network without loss and reordering, no segment is sent twice.
     #[test]
     fn nothing_is_resent_without_cause(cfg in any_config(), up in 0u64..300_000) {
-        // A round trip of 10 ms; the timeout must exceed it and the peer's ACK delay.
+        // A round trip of 10 ms; the timeout must exceed it plus the peer's ACK delay.
         let cfg = TcpConfig {
             min_rto: cfg.min_rto.max(Span::from_millis(20) + cfg.delayed_ack.unwrap_or(Span::ZERO)),
             max_rto: Span::from_secs(60),
-            // A probe takes a delayed ACK of several segments for a lost tail (RFC 8985 §7.2), as it may.
+            // A probe may take a delayed ACK of several segments for a lost tail (RFC 8985 §7.2).
             rack: cfg.rack && cfg.delayed_ack.is_none(),
             ..cfg
         };

@@ -1,9 +1,9 @@
-//! Segment for segment as ns-3.37 sends them.
+//! Comparison with ns-3.37, segment by segment.
 //!
-//! `ns3/*.txt` are traces of ns-3.37 (NewReno without SACK, classic recovery, the guessed
-//! "Reno SACK" marks cleared on leaving recovery) on a point-to-point link with a drop-tail
-//! queue, a list of segments lost in each direction, and the settings of `TcpConfig::ns3`. The same
-//! link here must produce the same segments at the same microsecond.
+//! `ns3/*.txt` are traces of ns-3.37 (NewReno without SACK, classic recovery, the guessed "Reno
+//! SACK" marks cleared on leaving recovery) on a point-to-point link with a drop-tail queue, a list
+//! of segments lost in each direction, and the settings of `TcpConfig::ns3`. The same link here
+//! must produce the same segments at the same microsecond.
 
 mod support;
 

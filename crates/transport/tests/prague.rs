@@ -1,4 +1,5 @@
-//! Prague from outside: its sawtooth under a step threshold, its queue, and what it does where nothing marks.
+//! Prague over simulated links: its sawtooth under a step threshold, its queue, and its behaviour
+//! without marks.
 
 mod support;
 
@@ -19,7 +20,8 @@ fn linux(congestion: Congestion) -> TcpConfig {
     TcpConfig { congestion, ecn: l4s, ect1: l4s, ..TcpConfig::linux() }
 }
 
-/// Two flows from 30 to 90 s, the second 2 s after the first, with such one-way delays: shares, and the mean wait.
+/// Returns the shares of two flows from 30 to 90 s with these one-way delays, and the mean wait;
+/// the second starts 2 s after the first.
 fn two(mut net: Shared, flows: [(Congestion, u64); 2]) -> ([f64; 2], f64) {
     net.add(&linux(flows[0].0), ms(flows[0].1));
     net.run_until(at(2_000));
@@ -30,15 +32,15 @@ fn two(mut net: Shared, flows: [(Congestion, u64); 2]) -> ([f64; 2], f64) {
     ([parts[0], parts[1]], wait)
 }
 
-/// A queue of 40 Mbit/s that marks from 1 ms of waiting on.
+/// A queue of 40 Mbit/s that marks above 1 ms of waiting.
 fn marking() -> Shared {
     let mut net = Shared::new(40_000_000, 2000);
     net.queue.mark_at = ms(1);
     net
 }
 
-/// DCTCP's steady state (Alizadeh et al. 2010, §3.3): a window that meets the threshold at W segments has
-/// α² (1 − α/4) = (2W + 1)/(W + 1)², and falls by (W + 1) α/2.
+/// DCTCP's steady state (Alizadeh et al. 2010, §3.3): a window that reaches the threshold at W
+/// segments has α² (1 − α/4) = (2W + 1)/(W + 1)², and falls by (W + 1) α/2.
 #[test]
 fn the_sawtooth_under_a_step_threshold_is_dctcps() {
     for (rate, one_way, threshold) in
@@ -66,9 +68,10 @@ fn the_sawtooth_under_a_step_threshold_is_dctcps() {
         let depth = (most - least) as f64 / 1460.0;
         let expected = (w + 1.0) * alpha / 2.0;
         println!("W {w}: marked {marked:.4} of {alpha:.4}, depth {depth:.2} of {expected:.2}");
-        // The marked part is what α averages.
+        // The marked fraction is the mean of α.
         assert!((marked / alpha - 1.0).abs() < 0.1, "{marked} {alpha}");
-        // The average is lowest when the next marks come, so the cut is less deep than by its mean.
+        // The average is lowest when the next marks arrive, so reductions are smaller than by its
+        // mean.
         assert!((0.75..=1.0).contains(&(depth / expected)), "{depth} {expected}");
         assert!((most as f64 / 1460.0 / w - 1.0).abs() < 0.05, "{most}");
         assert_eq!((net.queue.drops, net.sender(0).stats().retransmitted), (0, 0));
@@ -85,7 +88,7 @@ fn marks_keep_the_queue_at_the_threshold_and_the_link_busy() {
 
 #[test]
 fn below_25_ms_the_round_trip_hardly_matters() {
-    // 4 and 24 ms: by windows that grow alike the rates would be six to one.
+    // 4 and 24 ms: with equal growth of windows the rates would be six to one.
     let ([short, long], _) = two(marking(), [(Congestion::Prague, 2), (Congestion::Prague, 12)]);
     assert!(short > long / 2.0 && long > short / 2.0, "{short} {long}");
 }

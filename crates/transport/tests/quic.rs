@@ -1,4 +1,5 @@
-//! QUIC from outside: alone, beside TCP with the same controller, under random losses, and what it tells of holes.
+//! QUIC over simulated links: alone, beside TCP with the same controller, under random losses, and
+//! its reports of holes.
 
 mod support;
 
@@ -12,14 +13,14 @@ use support::{Arrival, Bottleneck, CLIENT, SERVER, World};
 const ALL: [Congestion; 5] =
     [Congestion::NewReno, Congestion::Cubic, Congestion::Bbr, Congestion::Bbr3, Congestion::Prague];
 
-/// What a full packet of QUIC carries of what a full segment of TCP does, in the same 1500 bytes.
+/// Payload of a full QUIC packet relative to that of a full TCP segment, in the same 1500 bytes.
 const PAYLOAD: f64 = 1439.0 / 1460.0;
 
 fn at(ms: u64) -> Time {
     Time::ZERO + Span::from_millis(ms)
 }
 
-/// TCP as a host of today has it, with what QUIC has by default of HyStart++ and marks.
+/// TCP of a modern host, with QUIC's defaults for HyStart++ and marks.
 fn tcp(congestion: Congestion) -> TcpConfig {
     let l4s = congestion == Congestion::Prague;
     let hystart = congestion == Congestion::Cubic;
@@ -37,7 +38,7 @@ fn alone_it_fills_a_link() {
             net.run_until(at(5_000));
             let (parts, _) = net.shares(at(25_000));
             println!("{congestion:?} {rate}: {parts:?}");
-            // Of what its headers leave: 95 % at least; BBR 3's gains alone take 3 (tests/bbr3.rs).
+            // At least 95 % of the rate after headers; BBR 3's gains alone cost 3 (tests/bbr3.rs).
             assert!((0.95..=1.001).contains(&(parts[0] / PAYLOAD)), "{congestion:?}: {parts:?}");
         }
     }
@@ -51,7 +52,8 @@ fn beside_tcp_with_the_same_controller_neither_starves() {
                 let delay = Span::from_millis(20);
                 let mut net = Shared::new(20_000_000, buffer);
                 let (quic, tcp) = (Config::new(congestion), tcp(congestion));
-                // RFC 5681's growth by ACKs is half of RFC 9002's by bytes where every second segment is acknowledged.
+                // RFC 5681's growth by ACKs is half of RFC 9002's by bytes if every second segment
+                // is acknowledged.
                 let tcp = TcpConfig { delayed_ack: None, ..tcp };
                 let of_quic = if first { net.add(&quic, delay) } else { net.add(&tcp, delay) };
                 net.run_until(at(3_000));
@@ -65,7 +67,7 @@ fn beside_tcp_with_the_same_controller_neither_starves() {
                 let of_quic = if first { of_quic } else { 1 };
                 let (ours, theirs) = (parts[of_quic], parts[1 - of_quic]);
                 println!("{congestion:?} {buffer} {first}: QUIC {ours:.3}, TCP {theirs:.3}");
-                // Within a factor of two, which is what a flow may have by being first, or paced.
+                // Within a factor of two, which a flow may gain by being first, or by pacing.
                 assert!(ours < 2.0 * theirs && theirs < 2.0 * ours, "{congestion:?} {parts:?}");
                 assert!(ours + theirs > 0.9, "{parts:?}");
             }
@@ -109,9 +111,10 @@ fn lossy(congestion: Congestion, loss: f64) -> (f64, f64) {
     (rate(quic), rate(of_tcp))
 }
 
-/// QUIC has no less than TCP with the same controller, but for what its headers take and for its loss epochs: it
-/// reduces its window in every round trip that loses something, TCP once until all is repaired (RFC 9002 §4.4). At 2 %
-/// loss that is 7 % more cuts, by which the square-root law leaves 3.5 % less; the rest are seeds.
+/// QUIC has no less than TCP with the same controller, except for its headers and loss epochs: it
+/// reduces its window in every round trip with a loss, TCP once until all are repaired (RFC 9002
+/// §4.4). At 2 % loss that is 7 % more reductions, which by the square-root law cost 3.5 %; the
+/// rest is variation between seeds.
 #[test]
 fn random_losses_cost_it_no_more_than_tcp() {
     for (congestion, loss) in [
@@ -128,17 +131,17 @@ fn random_losses_cost_it_no_more_than_tcp() {
     }
 }
 
-/// Above 2 % BBR 3 takes every loss of a probe for a sign that too much is in flight (its draft's `LossThresh`), so
-/// losses below that are what it can be held to; and of the 35 packets of this path a lone one is 2.9 %, so even
-/// then most probes end early, in TCP as here.
+/// Above 2 % BBR 3 takes every loss during a probe as a sign that too much is in flight (its
+/// draft's `LossThresh`), so the test uses losses below that. A single packet of this path's 35 is
+/// 2.9 %, so even then most probes end early, in TCP as here.
 #[test]
 fn bbr3_lives_with_losses_below_its_threshold() {
     let (quic, tcp) = lossy(Congestion::Bbr3, 0.002);
     assert!(quic > 0.95 * PAYLOAD * tcp, "{quic} {tcp}");
 }
 
-/// A receiver that only acknowledges asks now and then for an acknowledgement, so that the holes that it tells are
-/// those of about a round trip, not of the whole connection. RFC 9000 §13.2.4
+/// A receiver that only acknowledges sometimes elicits an acknowledgement, so that it reports the
+/// holes of about a round trip, not of the whole connection. RFC 9000 §13.2.4
 #[test]
 fn holes_are_told_for_about_a_round_trip() {
     let mut b = Bottleneck::new(10_000_000, Span::from_millis(20), 100);
@@ -161,13 +164,14 @@ fn holes_are_told_for_about_a_round_trip() {
     let pings = acks.iter().filter(|p| p.ping).count();
     println!("{} lost, {most} ranges at most, {pings} PINGs in {} ACKs", stats.lost, acks.len());
     assert!(stats.lost > 200, "{stats:?}");
-    // 33 a second, for a round trip (120 ms while the queue is full), the peer's delay and the next PING.
+    // 33 a second, for a round trip (120 ms while the queue is full), the peer's delay and the next
+    // PING.
     assert!(most <= 12, "{most}");
     // One per round trip of 40 ms at most.
     assert!(pings > 100 && pings < 20_000 / 40, "{pings}");
 }
 
-/// ECN-capable packets that a path drops, bleaches or marks.
+/// ECN-capable packets on a path that drops, bleaches or marks them.
 fn path(ecn_of: impl Fn(Ecn) -> Option<Ecn> + 'static) -> Stats {
     let mut b = Bottleneck::new(10_000_000, Span::from_millis(20), 100);
     let net = move |from: usize, now: Time, p: &Packet, out: &mut Vec<(Time, Ecn)>| {
@@ -190,7 +194,7 @@ fn a_path_that_does_not_carry_ecn_is_noticed() {
     assert!(!honest.ecn_failed && honest.marks == 0);
     let bleached = path(|_| Some(Ecn::NotEct));
     assert!(bleached.ecn_failed);
-    // RFC 9000 §13.4.2: ten of them are tried, and the data arrives all the same.
+    // RFC 9000 §13.4.2: ten of them are tried, and the data arrives nevertheless.
     let black_hole = path(|ecn| (ecn == Ecn::NotEct).then_some(ecn));
     assert!(black_hole.ecn_failed, "{black_hole:?}");
 }

@@ -1,4 +1,4 @@
-//! QUIC delivers each byte once, in order, and comes to an end, whatever the network does.
+//! QUIC delivers each byte once, in order, and terminates, over any network.
 
 mod support;
 
@@ -29,13 +29,13 @@ fn any_config() -> impl Strategy<Value = Config> {
     })
 }
 
-/// Probabilities of a bad thing happening to a packet, and the spread of its delay.
+/// Probabilities of impairments of a packet, and the spread of its delay.
 #[derive(Clone, Copy, Debug)]
 struct Badness {
     drop: f64,
     duplicate: f64,
     mark: f64,
-    /// The mark, or the codepoint, is taken away.
+    /// Probability that the mark, or the codepoint, is removed.
     bleach: f64,
     spread_ms: f64,
 }
@@ -104,7 +104,7 @@ proptest! {
             steps += 1;
             prop_assert!(steps < 200_000, "livelock at {:?}: {:?}", world.now, world.ends[0].stats());
         }
-        // And then it becomes quiet.
+        // Then the connection becomes idle.
         while world.step() {
             steps += 1;
             prop_assert!(steps < 200_000, "no rest at {:?}: {:?}", world.now, world.ends[0].stats());
@@ -120,7 +120,8 @@ proptest! {
         }
     }
 
-    /// On a network that loses nothing and keeps the order, nothing is sent twice, and nothing taken for congestion.
+    /// On a network without loss and reordering, no packet is sent twice, and no event counts as
+    /// congestion.
     #[test]
     fn nothing_is_resent_without_cause(cfg in any_config(), up in 0u64..300_000) {
         let mut world = QuicWorld::new(&cfg, perfect(Span::from_millis(5)));

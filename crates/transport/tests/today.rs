@@ -1,4 +1,4 @@
-//! Transports of today from outside: BBR, RACK-TLP, HyStart++, bursts.
+//! Current transports over simulated links: BBR, RACK-TLP, HyStart++, bursts.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn linux(congestion: Congestion) -> TcpConfig {
     TcpConfig { congestion, ..TcpConfig::linux() }
 }
 
-/// A bottleneck that loses this part of the data beside what its queue refuses.
+/// A bottleneck with random loss of this fraction of the data, in addition to drops of its queue.
 fn lossy(mut net: Bottleneck, loss: f64) -> impl Network {
     let mut rng = Stream::new(1, "loss");
     move |from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>| {
@@ -27,7 +27,8 @@ fn lossy(mut net: Bottleneck, loss: f64) -> impl Network {
     }
 }
 
-/// Share of the bottleneck between 5 and 35 s, smoothed round trip at the end, segments sent again.
+/// Returns the share of the bottleneck between 5 and 35 s, the smoothed round trip at the end, and
+/// the number of retransmissions.
 fn endless(cfg: &TcpConfig, net: impl Network, rate: f64) -> (f64, Span, u64) {
     let mut world = World::new(cfg, net);
     world.write(CLIENT, u64::MAX);
@@ -47,7 +48,7 @@ fn bbr_fills_a_path_without_filling_its_queue() {
     let (share, srtt, again) = endless(&linux(Congestion::Bbr), net(), 10e6);
     println!("bbr {share} {srtt} {again}");
     assert!((0.9..=1.0).contains(&share), "{share}");
-    // About a bandwidth-delay product waits at most: inflight is 2 BDP and three bursts.
+    // At most about a bandwidth-delay product waits: inflight is 2 BDP and three bursts.
     assert!(srtt < Span::from_millis(60), "{srtt}");
     assert_eq!(again, 0);
     let (share, srtt, _) = endless(&linux(Congestion::Cubic), net(), 10e6);
@@ -87,7 +88,7 @@ fn bbr_finds_more_and_less_bandwidth() {
     assert!(shares.iter().all(|s| (0.85..1.0).contains(s)), "{shares:?}");
 }
 
-/// Loses the transmissions of data with these numbers, in the order in which they leave.
+/// Loses the transmissions of data with these numbers, in sending order.
 fn losing(lost: &'static [u64]) -> impl Network {
     let mut count = 0;
     move |from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>| {
@@ -101,7 +102,7 @@ fn losing(lost: &'static [u64]) -> impl Network {
     }
 }
 
-/// How long it takes to deliver so many segments, and timeouts.
+/// Returns the time to deliver this many segments, the timeouts, and the retransmissions.
 fn transfer(rack: bool, lost: &'static [u64], segments: u64) -> (f64, u64, u64) {
     let cfg = TcpConfig {
         congestion: Congestion::NewReno,
@@ -123,9 +124,10 @@ fn transfer(rack: bool, lost: &'static [u64], segments: u64) -> (f64, u64, u64) 
 
 #[test]
 fn a_lost_tail_is_probed() {
-    // The last two of twenty: nothing comes back for them.
+    // The last two of twenty: no later acknowledgement reports them.
     let (with, timeouts, again) = transfer(true, &[18, 19], 20);
-    // Data leaves at 20 ms, the last ACK is back at 40, the probe leaves 2 SRTT later, its answer tells the other.
+    // Data is sent at 20 ms, the last ACK returns at 40, the probe is sent 2 SRTT later, and its
+    // response reports the other loss.
     assert_eq!((timeouts, again), (0, 2));
     assert!(with < 130.0, "{with}");
     let (without, timeouts, _) = transfer(false, &[18, 19], 20);
@@ -135,7 +137,7 @@ fn a_lost_tail_is_probed() {
 
 #[test]
 fn a_lost_repair_is_repaired_without_a_timeout() {
-    // Segment 5 is lost, and so is its first repair: of 60 the 26th or so transmission.
+    // Segment 5 is lost, and so is its first repair: about the 26th transmission of 60.
     let repair: &[u64] = &[5, 28];
     let (_, timeouts, again) = transfer(true, repair, 60);
     assert_eq!(timeouts, 0);
@@ -153,7 +155,7 @@ fn a_lost_repair_is_repaired_without_a_timeout() {
 
 #[test]
 fn reordering_within_a_quarter_of_a_round_trip_is_no_loss() {
-    // Every tenth segment is 4 ms late; others come 0.3 ms apart.
+    // Every tenth segment is 4 ms late; the others arrive 0.3 ms apart.
     let mut count = 0u64;
     let mut free = Time::ZERO;
     let net = move |from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>| {
@@ -177,15 +179,15 @@ fn reordering_within_a_quarter_of_a_round_trip_is_no_loss() {
     let early = world.ends[CLIENT].stats().retransmitted;
     world.run_until(at(10_000));
     let stats = world.ends[CLIENT].stats();
-    // Once it has seen that segments overtake one another, it waits.
+    // After detecting reordering, it waits.
     assert_eq!(stats.retransmitted, early, "{stats:?}");
     assert!(stats.segments_sent > 5_000);
 }
 
 #[test]
 fn hystart_leaves_before_the_queue_is_full() {
-    // 20 Mbit/s, 40 ms (67 segments), a queue of 1000: longer round trips show a round after the path is full, at some
-    // 240 segments, and conservative slow start grows threefold.
+    // 20 Mbit/s, 40 ms (67 segments), a queue of 1000. Longer round trips appear a round after the
+    // path is full, at about 240 segments, and conservative slow start grows threefold.
     let first = |hystart: bool| {
         let cfg = TcpConfig { hystart, ..linux(Congestion::Cubic) };
         let net = Bottleneck::new(20_000_000, Span::from_millis(20), 1000);
@@ -201,8 +203,8 @@ fn hystart_leaves_before_the_queue_is_full() {
     assert!(without > 40, "{without}");
 }
 
-/// The overshoot of a slow start is repaired once: what is out beyond the window, since so much of it has arrived,
-/// is no measure of the path.
+/// The overshoot of a slow start is repaired once: data outstanding beyond the window, after so
+/// much was delivered, is not a measure of the path.
 #[test]
 fn an_overshoot_does_not_feed_itself() {
     let cfg = linux(Congestion::Cubic);

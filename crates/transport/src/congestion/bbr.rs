@@ -1,5 +1,5 @@
-//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of the path, bottleneck
-//! bandwidth and round-trip propagation time, instead of losses.
+//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of the path, by
+//! bottleneck bandwidth and round-trip propagation time, instead of losses.
 
 use fairmesh_units::{Span, Time};
 
@@ -44,15 +44,15 @@ pub(crate) struct Bbr {
     full_rounds: u32,
     phase: usize,
     phase_from: Time,
-    /// End of `ProbeRTT`; `None` while the window is not down yet.
+    /// End of `ProbeRTT`; `None` until the window has been reduced.
     probe_until: Option<Time>,
     probe_round: bool,
     /// Window before recovery or `ProbeRTT`.
     prior: u64,
     recovering: bool,
-    /// Round in which recovery began; packets are conserved until it ends.
+    /// Round in which recovery began; packet conservation applies until it ends.
     conserve_until: Option<u64>,
-    /// True if a loss was found since the phase began.
+    /// True if a loss was detected since the phase began.
     lost: bool,
     initial: u64,
     pacing: f64,
@@ -96,7 +96,8 @@ impl Bbr {
         }
     }
 
-    /// Returns the bytes that fill the path `gain` times, with room for bursts at both ends. §4.2.3.2
+    /// Returns the bytes that fill the path `gain` times, with room for bursts at both ends.
+    /// §4.2.3.2
     fn inflight(&self, gain: f64, window: &Window) -> u64 {
         match self.propagation {
             Some(rtt) if self.rate() > 0.0 => {
@@ -144,7 +145,7 @@ impl Bbr {
 
     fn enter_probe_bandwidth(&mut self, now: Time) {
         self.state = State::ProbeBandwidth;
-        // Any phase except the draining one; the clock's last digits serve as a random number.
+        // Any phase except the draining one; the low digits of the clock serve as a random number.
         let any = (now.as_nanos() / 1000 % 7) as usize;
         self.phase = if any == 0 { 0 } else { any + 1 };
         self.phase_from = now;
@@ -238,7 +239,7 @@ impl Model for Bbr {
         self.pacing
     }
 
-    /// Returns the bytes that leave at once. §4.2.2
+    /// Returns the bytes per burst. §4.2.2
     fn quantum(&self, mss: u64) -> u64 {
         let bits = self.pacing * 8.0;
         if bits < 1.2e6 {
@@ -281,7 +282,7 @@ impl Model for Bbr {
         self.set_window(window, p, sample.now, sample.total);
     }
 
-    /// Handles a loss: a round trip of packet conservation. §4.2.3.4
+    /// Handles a loss: one round trip of packet conservation. §4.2.3.4
     fn enter_recovery(&mut self, window: &mut Window, in_flight: u64) {
         self.prior = self.prior_window(window.cwnd);
         self.recovering = true;
@@ -290,7 +291,7 @@ impl Model for Bbr {
         self.conserve_until = Some(self.round);
     }
 
-    /// Handles the repair of the losses.
+    /// Handles the end of the repair.
     fn leave_recovery(&mut self, window: &mut Window) {
         if core::mem::take(&mut self.recovering) {
             self.conserve_until = None;

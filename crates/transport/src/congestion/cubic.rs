@@ -16,7 +16,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// State of CUBIC; windows are in segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
-    /// The plateau the curve returns to.
+    /// Plateau of the curve.
     w_max: f64,
     /// Window just before the last cut.
     cwnd_prior: f64,
@@ -27,11 +27,11 @@ pub(crate) struct Cubic {
     fraction: f64,
 }
 
-/// One stretch of congestion avoidance.
+/// A period of congestion avoidance.
 #[derive(Clone, Debug)]
 struct Epoch {
     start: Time,
-    /// Last ACK, for excluding application-limited time.
+    /// Last ACK, to exclude application-limited time.
     last: Time,
     /// Seconds until the curve reaches the plateau.
     k: f64,
@@ -102,7 +102,7 @@ impl CongestionControl for Cubic {
     fn reduce(&mut self, window: &Window, flight: u64) -> u64 {
         let cwnd = window.cwnd as f64 / window.mss as f64;
         self.cwnd_prior = cwnd;
-        // RFC 9438 §4.7: fast convergence gives up room to newcomers
+        // RFC 9438 §4.7: fast convergence releases capacity for new flows
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.epoch = None;
         self.fraction = 0.0;
@@ -215,7 +215,8 @@ mod tests {
         cubic.on_ack(&mut w, ack(1000, false));
         let before = w.cwnd;
         cubic.on_ack(&mut w, ack(1000, true));
-        // As if no time had passed: the curve at 0.1 s is 7.3 segments above 700, one ACK moves 1/100.
+        // As if no time had passed: the curve at 0.1 s is 7.3 segments above 700, one ACK moves
+        // 1/100.
         assert!(w.cwnd - before < 20, "{}", w.cwnd - before);
     }
 }

@@ -4,7 +4,7 @@ use fairmesh_units::{Span, Time};
 
 use super::window::RateSample;
 
-/// Last departure of a segment and the data delivered by then.
+/// Last transmission of a segment and the data delivered by then.
 /// draft-cheng-iccrg-delivery-rate-estimation-00 §3.2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
@@ -38,7 +38,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Returns the stamp of a departing segment; `idle`: nothing was in the network.
+    /// Returns the stamp of a departing segment; `idle`: the network was empty.
     pub(crate) fn stamp(&mut self, now: Time, idle: bool) -> Stamp {
         if idle {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -64,12 +64,13 @@ impl Delivery {
         self.delivered
     }
 
-    /// Notes that the application has no more data while the window has room.
+    /// Records that the application has no more data while the window has room.
     pub(crate) fn starved(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// Returns the delivery sample of an ACK; `None` if it delivered nothing. `lost`: total bytes declared lost.
+    /// Returns the delivery sample of an ACK; `None` if it delivered no data. `lost`: total bytes
+    /// declared lost.
     pub(crate) fn on_ack(
         &mut self,
         now: Time,
@@ -81,7 +82,7 @@ impl Delivery {
         for d in news {
             self.delivered += u64::from(d.len);
             self.delivered_at = now;
-            // The segment that was sent last is the most recent sample.
+            // The segment sent last is the most recent sample.
             if latest.is_none_or(|l| (d.stamp.delivered, d.end) >= (l.stamp.delivered, l.end)) {
                 latest = Some(d);
                 self.first_sent = d.stamp.sent;
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn a_steady_stream_is_measured_and_a_burst_of_acks_is_not_believed() {
         let mut d = Delivery::default();
-        // A segment of 1000 bytes each ms, 10 ms on its way: 1 MB/s.
+        // A segment of 1000 bytes each ms, 10 ms in transit: 1 MB/s.
         let stamps: Vec<Stamp> = Vec::new();
         let mut stamps = stamps;
         for t in 0..30u64 {
@@ -136,7 +137,7 @@ mod tests {
             }
             stamps.push(d.stamp(ms(t), t == 0));
         }
-        // The next ten ACKs come at one instant, 10 ms late.
+        // The next ten ACKs arrive together, 10 ms late.
         let news: Vec<Delivered> = (20..30)
             .map(|t| Delivered {
                 end: 1000 * (t + 1),

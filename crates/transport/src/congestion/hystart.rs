@@ -21,7 +21,8 @@ const L: u64 = 8;
 /// State of HyStart++ in one connection's first slow start.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
-    /// True if pacing spreads the data that an acknowledgement releases, so that it may be any amount.
+    /// True if pacing spreads the data that an acknowledgement releases, so that its growth is
+    /// unlimited.
     paced: bool,
     /// Sequence number whose acknowledgement ends the round.
     window_end: u64,
@@ -72,7 +73,7 @@ impl HyStart {
                         self.css_rounds = 0;
                     }
                 }
-                // The growth was transient: slow start goes on.
+                // The growth was transient: slow start continues.
                 Some(baseline) if current < baseline => self.css = None,
                 Some(_) => {}
             }
@@ -102,7 +103,7 @@ mod tests {
         let segments = w.cwnd / MSS;
         for _ in 0..segments {
             *una += MSS;
-            // The data that will have been sent one whole window later.
+            // The data sent one window later.
             let next = *una + w.cwnd;
             let rtt = Some(Span::from_millis(rtt_ms));
             let p =
@@ -144,7 +145,7 @@ mod tests {
             rounds += 1;
             assert!(rounds < 20);
         }
-        // Growth by a quarter per round, five times, and the growth before the eighth sample.
+        // Growth by a quarter per round, five times, plus the growth before the eighth sample.
         let grown = w.cwnd as f64 / before as f64;
         assert!((2.4..3.9).contains(&grown), "{grown}");
         assert!((5..=7).contains(&rounds), "{rounds}");

@@ -1,7 +1,7 @@
 //! The congestion controllers, which TCP and QUIC share.
 //!
-//! A new one is one file that implements [`CongestionControl`], one variant of [`Controller`] and
-//! one of [`crate::Congestion`].
+//! A new controller is a file that implements [`CongestionControl`], a variant of [`Controller`]
+//! and one of [`crate::Congestion`].
 
 mod bbr;
 mod bbr3;
@@ -34,7 +34,7 @@ pub(crate) struct Setup {
     pub(crate) spill: bool,
 }
 
-/// The controllers, chosen at run time without a virtual call.
+/// The controllers, with static dispatch.
 #[derive(Clone, Debug)]
 pub(crate) enum Controller {
     NewReno(NewReno),
@@ -97,7 +97,7 @@ impl CongestionControl for Controller {
             Controller::NewReno(c) => c.on_ack(window, progress),
             Controller::Cubic(c) => c.on_ack(window, progress),
             Controller::Prague(c) => c.on_ack(window, progress),
-            // It receives every ACK, in recovery too: `Model::on_ack`.
+            // It receives every ACK, also in recovery: `Model::on_ack`.
             Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
     }

@@ -2,12 +2,12 @@
 
 use super::window::{CongestionControl, Progress, Window};
 
-/// Slow start and congestion avoidance: of RFC 5681 by acknowledgements, of RFC 9002 by bytes.
+/// Slow start and congestion avoidance, of RFC 5681 by acknowledgements or of RFC 9002 by bytes.
 /// The transport implements recovery.
 #[derive(Clone, Debug)]
 pub(crate) struct NewReno {
-    /// True for ns-3's rule: when slow start ends within an ACK of several segments, the rest of it counts for
-    /// congestion avoidance.
+    /// True for ns-3's rule: when slow start ends within an ACK of several segments, the rest of
+    /// them counts for congestion avoidance.
     spill: bool,
     /// Bytes acknowledged since the window last grew, if bytes count.
     acked: u64,
@@ -48,7 +48,7 @@ impl CongestionControl for NewReno {
             if p.by_bytes {
                 return self.avoid_by_bytes(window, left);
             }
-            // RFC 5681 §3.1 (3), rounded down but never to nothing
+            // RFC 5681 §3.1 (3), rounded down, at least one byte
             window.cwnd += (window.mss * window.mss / window.cwnd).max(1);
         }
     }
@@ -77,7 +77,7 @@ mod tests {
             reno.on_ack(&mut w, ack(1000));
         }
         assert_eq!(w.cwnd, 4000);
-        // One ACK of four segments still counts for one.
+        // An ACK of four segments still counts as one.
         reno.on_ack(&mut w, ack(4000));
         assert_eq!(w.cwnd, 5000);
         w.cwnd = 8000;
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(w.cwnd, 20_000);
         reno.on_ack(&mut w, by_bytes(10_000));
         assert_eq!(w.cwnd, 30_000);
-        // RFC 9002 §7.3.3: a segment per window, however it is acknowledged.
+        // RFC 9002 §7.3.3: a segment per window, in any number of acknowledgements.
         for _ in 0..14 {
             reno.on_ack(&mut w, by_bytes(2000));
         }

@@ -1,31 +1,31 @@
-//! Spacing of new data. Retransmissions are never delayed, as in TCP-AP's released code, unless a
+//! Pacing of new data. Retransmissions are not delayed, as in TCP-AP's released code, unless a
 //! model of the path sets the rate.
 
 use fairmesh_units::{Span, Time};
 
-/// State that decides the departure of the next segment of new data.
+/// Pacing state: the departure of the next segment of new data.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacing {
     /// True to space by the window: `srtt × segment / cwnd`.
     by_window: bool,
-    /// Interval set from outside; has priority over `by_window`.
+    /// Interval set by a control; has priority over `by_window`.
     interval: Option<Span>,
     /// Instant from which new data may leave.
     from: Time,
-    /// `from` while a segment waits for it, else never.
+    /// `from` while a segment waits for it; otherwise never.
     due: Time,
     /// Rate set by a model of the path, bytes per second; 0 if not known yet.
     rate: f64,
-    /// Bytes that leave at once (GSO), and the number that have left.
+    /// Bytes per burst (GSO), and the number sent of the present one.
     quantum: u64,
     spent: u64,
-    /// True if `quantum` is the size of a bucket instead.
-    /// The bucket fills while departures are blocked for another reason.
+    /// True if `quantum` is the size of a bucket that also fills while sending is blocked for
+    /// another reason.
     bucket: bool,
 }
 
 impl Pacing {
-    /// Builds the spacing. `burst`: bytes that leave at once.
+    /// Builds the pacing. `burst`: bytes per burst.
     pub(crate) fn new(by_window: bool, burst: u64) -> Self {
         Pacing {
             by_window,
@@ -39,7 +39,7 @@ impl Pacing {
         }
     }
 
-    /// Builds pacing by the window, from a bucket of this many bytes. RFC 9002 §7.7
+    /// Builds pacing by the window with a bucket of this many bytes. RFC 9002 §7.7
     pub(crate) fn leaky_bucket(burst: u64) -> Self {
         Pacing { bucket: true, ..Pacing::new(true, burst) }
     }
@@ -48,7 +48,7 @@ impl Pacing {
         self.interval = interval;
     }
 
-    /// Sets a model's rate, bytes per second, and the bytes that leave at once.
+    /// Sets a model's rate, bytes per second, and its bytes per burst.
     pub(crate) fn set_rate(&mut self, rate: f64, quantum: u64) {
         (self.rate, self.quantum) = (rate, quantum);
     }
@@ -76,15 +76,15 @@ impl Pacing {
         may
     }
 
-    /// Notes that a segment of `len` bytes of new data has left.
+    /// Records that a segment of `len` bytes of new data was sent.
     pub(crate) fn sent(&mut self, now: Time, len: u32, cwnd: u64, srtt: Option<Span>) {
-        // A control and a model space packets by their own rules.
+        // Controls and models have their own spacing.
         let bucket = self.bucket && self.interval.is_none() && self.rate == 0.0;
         let bytes = if self.interval.is_some() || bucket {
             u64::from(len)
         } else {
             self.spent += u64::from(len);
-            // The wait for a burst's bytes starts when the burst is complete.
+            // The pause for a burst starts when the burst is complete.
             if self.spent < self.quantum {
                 return;
             }
@@ -94,7 +94,7 @@ impl Pacing {
             if self.rate > 0.0 {
                 return Some(Span::from_secs_f64(bytes as f64 / self.rate));
             }
-            // Before the first sample there is nothing to spread over.
+            // Without a round-trip sample there is no interval to spread over.
             let srtt = u128::from(srtt?.as_nanos());
             Some(Span::from_nanos((srtt * u128::from(bytes) / u128::from(cwnd.max(1))) as u64))
         });
@@ -103,8 +103,9 @@ impl Pacing {
         self.from = since + spacing;
     }
 
-    /// Returns the instant from which the bucket has been filling.
-    /// A sender that was blocked for another reason catches up, by at most the bucket's content beside this packet.
+    /// Returns the instant from which the bucket has been filling. After sending was blocked for
+    /// another reason, the sender catches up by at most the bucket's content in addition to this
+    /// packet.
     fn filled(&self, now: Time, spacing: Span, bytes: u64) -> Time {
         let more = u128::from(self.quantum.saturating_sub(bytes));
         let most = u128::from(spacing.as_nanos()) * more / u128::from(bytes.max(1));
@@ -117,7 +118,7 @@ impl Pacing {
 mod tests {
     use super::*;
 
-    /// Sends as much as it may at each of these instants, in ms; ten packets of 1000 bytes in 100 ms.
+    /// Sends all it may at each of these instants, in ms; ten packets of 1000 bytes in 100 ms.
     fn run(mut pacing: Pacing, at: &[u64]) -> Vec<u32> {
         let (cwnd, srtt) = (10_000, Some(Span::from_millis(100)));
         let mut all = Vec::new();
@@ -136,11 +137,11 @@ mod tests {
     #[test]
     fn a_bucket_gives_back_what_was_not_used_and_no_more_than_it_holds() {
         let at = [1000, 1005, 1010, 1020, 1030, 1045, 1050, 2000, 2005, 2010];
-        // One packet per 10 ms, and 5 ms late once made up for.
+        // One packet per 10 ms; a delay of 5 ms is recovered once.
         let bucket = Pacing::leaky_bucket(2000);
         assert_eq!(run(bucket, &at), [2, 0, 1, 1, 1, 1, 1, 2, 0, 1]);
         assert_eq!(run(Pacing::leaky_bucket(5000), &at)[..3], [5, 0, 1]);
-        // Without one, a late packet holds up the next.
+        // Without a bucket, a late packet delays the next.
         assert_eq!(run(Pacing::new(true, 1000), &at), [1, 0, 1, 1, 1, 1, 0, 1, 0, 1]);
     }
 }

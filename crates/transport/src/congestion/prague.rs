@@ -1,5 +1,5 @@
-//! Prague (draft-briscoe-iccrg-prague-congestion-control-04): many small marks, each answered in proportion to the
-//! fraction of marked data, as in DCTCP (RFC 8257); losses as in Reno.
+//! Prague (draft-briscoe-iccrg-prague-congestion-control-04): reduces in proportion to the fraction
+//! of marked data, as DCTCP (RFC 8257); losses as Reno.
 
 use fairmesh_units::{Span, Time};
 
@@ -10,7 +10,7 @@ use super::window::{CongestionControl, Progress, Window};
 const GAIN: f64 = 1.0 / 16.0;
 /// Minimum round trip used for growth and averaging of flows with shorter ones. §2.4.4
 const VIRTUAL_RTT: Span = Span::from_millis(25);
-/// Number of round trips after slow start before that minimum applies, as in the Linux implementation.
+/// Round trips after slow start until that minimum applies, as in the Linux implementation.
 const TRANSITION: u32 = 4;
 /// Minimum window after a mark, segments.
 const LEAST: u64 = 2;
@@ -23,7 +23,7 @@ pub(crate) struct Prague {
     /// Bytes acknowledged in this round, and marked bytes among them.
     acked: u64,
     marked: u64,
-    /// Marked bytes according to the present acknowledgement.
+    /// Marked bytes of the present acknowledgement.
     marked_now: u64,
     round_end: u64,
     averaged_at: Time,
@@ -62,8 +62,8 @@ impl Prague {
         }
     }
 
-    /// Reduces the window by half of the marked fraction.
-    /// The caller ensures that this happens once per round trip. §2.4.2
+    /// Reduces the window by half of the marked fraction. The caller ensures that this happens once
+    /// per round trip. §2.4.2
     pub(crate) fn on_mark(&mut self, window: &mut Window) {
         self.before = window.cwnd;
         let alpha = self.alpha.unwrap_or(1.0);
@@ -72,14 +72,14 @@ impl Prague {
         window.ssthresh = window.cwnd;
     }
 
-    /// Returns the window after a loss in a round trip that had a mark.
-    /// Both together cut no deeper than the loss alone.
+    /// Returns the window after a loss in a round trip that had a mark: both reduce it by no more
+    /// than the loss alone.
     pub(crate) fn loss_after_mark(&self) -> u64 {
         self.before / 2
     }
 
-    /// Returns the window's growth per round trip, segments.
-    /// It is smaller for short round trips, so that the rate grows as fast as at 25 ms. §2.4.4
+    /// Returns the window's growth per round trip, segments. Smaller for short round trips, so that
+    /// the rate grows as fast as at 25 ms. §2.4.4
     fn increase(&self, srtt: Option<Span>) -> f64 {
         let Some(srtt) = srtt.filter(|_| self.rounds >= TRANSITION) else { return 1.0 };
         let ratio = srtt.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
@@ -120,7 +120,8 @@ mod tests {
         Window { cwnd: segments * MSS, ssthresh: 10 * MSS, mss: MSS }
     }
 
-    /// Runs a round trip of `ms` with a window in one acknowledgement and a marked fraction of `part`.
+    /// Runs a round trip of `ms`: a window in one acknowledgement, with a marked fraction of
+    /// `part`.
     fn round(p: &mut Prague, w: &mut Window, now: &mut Time, part: f64, ms: u64) {
         *now += Span::from_millis(ms);
         let una = p.round_end + w.cwnd;
@@ -143,7 +144,7 @@ mod tests {
         let mut w = window(100);
         round(&mut p, &mut w, &mut now, 0.0, 40);
         assert_eq!(p.alpha, None);
-        // From one on, at the first mark.
+        // Starts at one with the first mark.
         for n in 1..=60 {
             w.cwnd = 100 * MSS;
             round(&mut p, &mut w, &mut now, 0.25, 40);

@@ -15,8 +15,8 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn new(cfg: &TcpConfig) -> Self {
         let mss = u64::from(cfg.mss);
-        // RFC 5681 §3.1: the initial ssthresh is arbitrarily high, or the largest window that
-        // there can be (as in ns-2).
+        // RFC 5681 §3.1: the initial ssthresh is arbitrarily high, or the largest possible window
+        // (as in ns-2).
         let ssthresh = cfg.max_window.map_or(u64::MAX, |most| mss * u64::from(most));
         Window { cwnd: mss * u64::from(cfg.initial_window), ssthresh, mss }
     }
@@ -43,7 +43,7 @@ pub(crate) struct Progress {
     pub(crate) next: u64,
     /// Bytes in the network, this ACK included.
     pub(crate) in_flight: u64,
-    /// True if the window was full when this ACK came.
+    /// True if the window was full when this ACK arrived.
     pub(crate) full: bool,
     /// True if an acknowledgement counts by its bytes (RFC 9002 §7.3), not as one segment (RFC 5681 §3.1).
     pub(crate) by_bytes: bool,
@@ -62,7 +62,7 @@ pub(crate) struct RateSample {
     pub(crate) now: u64,
     /// True if the application limited the rate meanwhile.
     pub(crate) app_limited: bool,
-    /// The round trip of the latest segment that was acknowledged, if it was sent once.
+    /// Round trip of the latest acknowledged segment, unless it was retransmitted.
     pub(crate) rtt: Option<Span>,
     /// Interval over which the rate was measured.
     pub(crate) interval: Span,
@@ -90,7 +90,7 @@ pub(crate) trait CongestionControl {
     /// Grows `window.cwnd`.
     fn on_ack(&mut self, window: &mut Window, progress: Progress);
 
-    /// Returns the reduced amount for a loss or mark that was found with `flight` bytes in the network.
+    /// Returns the reduced amount after a loss or mark detected with `flight` bytes in the network.
     /// The caller sets threshold and window from it, and enforces their minima.
     fn reduce(&mut self, window: &Window, flight: u64) -> u64;
 
@@ -98,21 +98,22 @@ pub(crate) trait CongestionControl {
     fn on_timeout(&mut self) {}
 }
 
-/// A controller with a model of the path: it sets the window and paces everything, retransmissions too.
+/// A controller with a model of the path: it sets the window and paces all segments, also
+/// retransmissions.
 pub(crate) trait Model {
     /// Returns the rate at which segments leave, bytes per second; 0 if not known yet.
     fn pacing_rate(&self) -> f64;
 
-    /// Returns the bytes that leave at once.
+    /// Returns the bytes per burst.
     fn quantum(&self, mss: u64) -> u64;
 
     /// Handles the end of the handshake; `rtt`: its round trip, unless a SYN was retransmitted.
     fn start(&mut self, _now: Time, _window: &Window, _rtt: Option<Span>) {}
 
-    /// Handles data that leaves after an idle period, `delivered` bytes having arrived in total.
+    /// Handles data sent after an idle period, with `delivered` bytes delivered in total.
     fn restart(&mut self, _now: Time, _window: &mut Window, _delivered: u64) {}
 
-    /// Handles a segment that was declared lost, `delivered` bytes having arrived in total.
+    /// Handles a segment declared lost, with `delivered` bytes delivered in total.
     fn on_lost(&mut self, _now: Time, _window: &mut Window, _loss: &Loss, _delivered: u64) {}
 
     /// Handles a mark at the receiver, at most once per window; `flight`: the outstanding bytes.
@@ -126,12 +127,12 @@ pub(crate) trait Model {
     /// Processes an acknowledgement that delivered data.
     fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample);
 
-    /// Returns true if data sent now is no sample of the path's rate.
+    /// Returns true if data sent now is not a sample of the path's rate.
     fn hides_samples(&self) -> bool {
         false
     }
 
-    /// Handles a loss that is being repaired; `in_flight`: bytes in the network.
+    /// Handles the start of a repair; `in_flight`: bytes in the network.
     fn enter_recovery(&mut self, window: &mut Window, in_flight: u64);
 
     /// Handles the end of the repair.

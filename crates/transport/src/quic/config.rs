@@ -24,9 +24,9 @@ pub struct Config {
     pub initial_window: u32,
     /// Maximum delay of an acknowledgement (RFC 9000 §18.2).
     pub max_ack_delay: Span,
-    /// Size of the pacing bucket, datagrams: the maximum number that leaves at once (RFC 9002 §7.7).
-    /// Segmentation offload causes such bursts; BBR sets its own value. An ACK releases two: with a smaller bucket, one
-    /// of them waits.
+    /// Size of the pacing bucket, datagrams: the maximum number sent together (RFC 9002 §7.7).
+    /// Segmentation offload causes such bursts; BBR sets its own value. An ACK releases two; with a
+    /// smaller bucket, one of them waits.
     pub burst: u32,
     /// True to end the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
@@ -40,9 +40,9 @@ const MOST_DATAGRAM: u32 = 65_507;
 const MOST_ACK_DELAY: Span = Span::from_millis(1 << 14);
 
 impl Config {
-    /// Returns settings of RFC 9000 and RFC 9002 with this controller.
-    /// Datagrams have 1472 bytes, which fill 1500 of IPv4; acknowledgements come after 25 ms at most. CUBIC has
-    /// HyStart++ (RFC 9438 §4.10 recommends it); Prague marks with ECT(1). The spin bit is not set, as with most
+    /// Returns settings of RFC 9000 and RFC 9002 with this controller. Datagrams have 1472 bytes,
+    /// which fill 1500 of IPv4; acknowledgements are delayed by at most 25 ms. CUBIC has HyStart++
+    /// (RFC 9438 §4.10 recommends it); Prague uses ECT(1). The spin bit is off, as in most
     /// implementations on the internet.
     pub const fn new(congestion: Congestion) -> Self {
         let prague = matches!(congestion, Congestion::Prague);
@@ -88,13 +88,13 @@ impl Config {
         (u64::from(self.initial_window) * datagram).min((2 * datagram).max(14_720))
     }
 
-    /// Returns the stream bytes of a full packet far into its stream, and its IPv4 length, bytes.
+    /// Returns the stream bytes of a full packet at a large offset, and its IPv4 length, bytes.
     pub fn full_packet(&self) -> (u32, u32) {
         (self.datagram - super::packet::OVERHEAD - super::packet::STREAM_HEADER, self.datagram + 28)
     }
 }
 
-/// Reason for the rejection of [`Config::validate`].
+/// Reason for rejecting settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConfigError {
     /// This setting must not be zero.
@@ -103,7 +103,7 @@ pub enum ConfigError {
     Datagram(u32),
     /// The acknowledgement delay is too long.
     AckDelay(Span),
-    /// Prague needs marks of ECT(1).
+    /// Prague requires ECT(1).
     PragueWithoutEct1,
 }
 

@@ -11,18 +11,19 @@ enum State {
     Off,
     /// The first packets test the path.
     Testing,
-    /// They have left, and the result is not known yet.
+    /// The test packets have been sent; the result is not known yet.
     Unknown,
     Capable,
     Failed,
 }
 
-/// One end's view of its path.
+/// ECN state of one direction of a path.
 #[derive(Clone, Debug)]
 pub(super) struct EcnPath {
     state: State,
     codepoint: Ecn,
-    /// Packets sent ECN-capable; of them, those acknowledged, and those lost before any was acknowledged.
+    /// Packets sent ECN-capable. Of those, packets acknowledged, and packets lost before any was
+    /// acknowledged.
     sent: u64,
     lost: u64,
     told: EcnCounts,
@@ -44,7 +45,7 @@ impl EcnPath {
         }
     }
 
-    /// Notes that a packet has left with [`EcnPath::codepoint`].
+    /// Records that a packet was sent with [`EcnPath::codepoint`].
     pub(super) fn on_sent(&mut self, ecn: Ecn) {
         self.sent += u64::from(ecn != Ecn::NotEct);
         if self.state == State::Testing && self.sent >= TESTING_PACKETS {
@@ -52,7 +53,8 @@ impl EcnPath {
         }
     }
 
-    /// Notes the loss of an ECN-capable packet. If all test packets are lost, the path drops them.
+    /// Records the loss of an ECN-capable packet. If all test packets are lost, the path drops
+    /// them.
     pub(super) fn on_lost(&mut self) {
         self.lost += 1;
         if self.state == State::Unknown && self.lost >= self.sent {
@@ -118,7 +120,7 @@ mod tests {
         assert_eq!((p.sent, p.codepoint()), (10, Ecn::NotEct));
         assert_eq!(p.on_ack(2, counts(2, 0)), 0);
         assert_eq!(p.codepoint(), Ecn::Ect0);
-        // Marks stand in for ECT(0).
+        // Marks replace ECT(0).
         assert_eq!(p.on_ack(3, counts(3, 2)), 2);
         assert_eq!(p.on_ack(2, counts(5, 2)), 0);
         assert!(!p.failed());
@@ -126,7 +128,7 @@ mod tests {
 
     #[test]
     fn counts_that_cannot_be_end_it() {
-        // None at all; too few; more than were sent; another codepoint; less than before.
+        // No counts; too few; more than were sent; another codepoint; decreasing counts.
         let swapped = Some(EcnCounts { ect0: 0, ect1: 2, ce: 0 });
         for told in [None, counts(1, 0), counts(9, 2), swapped] {
             let mut p = path(10);

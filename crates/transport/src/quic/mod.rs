@@ -1,8 +1,8 @@
-//! A QUIC transport: the parts of RFC 9000's packets, acknowledgements and streams that decide the content and timing
-//! of packets, and RFC 9002's loss detection and congestion control.
+//! A QUIC transport: RFC 9000's packets, acknowledgements and streams as far as they determine
+//! content and timing of packets, and RFC 9002's loss detection and congestion control.
 //!
-//! One stream each way, one packet per datagram, one packet number space; the handshake is a datagram each way.
-//! Payload is counted, not carried. docs/models/quic.md lists the omissions.
+//! One stream each way, one packet per datagram, one packet number space; the handshake is a
+//! datagram each way. Payload is counted, not stored. docs/models/quic.md lists the omissions.
 
 mod config;
 mod ecn;
@@ -25,8 +25,7 @@ use self::send::Sender;
 use self::stream::Incoming;
 use crate::connection::Received;
 
-/// First timeout, RFC 9002 §6.2.2: twice the initial round trip without a measurement.
-/// The variation adds as much again.
+/// First timeout, RFC 9002 §6.2.2: twice the assumed initial round trip plus its variation.
 const FIRST_TIMEOUT: Span = Span::from_millis(999);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +43,7 @@ enum State {
 
 /// One end of a QUIC connection, with the same methods as TCP's [`crate::Connection`].
 ///
-/// Flow control never limits: applications read at once. Connections never give up.
+/// Flow control never limits: applications read immediately. Connections never give up.
 #[derive(Clone, Debug)]
 pub struct Connection {
     state: State,
@@ -59,9 +58,9 @@ pub struct Connection {
     hello_times: Vec<Time>,
     /// The client's attempt to which the server responds.
     attempt: u32,
-    /// True if the client's first packet must be ack-eliciting, whatever its content: it ends the handshake.
+    /// True if the client's first packet must be ack-eliciting, because it ends the handshake.
     finish_due: bool,
-    /// True if data came since a PING last left.
+    /// True if data was received since the last PING.
     ping_worth: bool,
     pinged: Time,
     acks_sent: u64,
@@ -81,7 +80,8 @@ struct Spin {
 }
 
 impl Spin {
-    /// Updates the bit: a server returns that of the packet with the largest number, a client inverts it.
+    /// Updates the bit: a server returns that of the packet with the largest number, a client
+    /// inverts it.
     fn arrived(&mut self, number: u64, bit: bool) {
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
@@ -115,15 +115,15 @@ pub struct Stats {
     pub spurious: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
-    /// Reductions of the window, for losses or marks, at most one per loss epoch.
+    /// Reductions of the window, by losses or marks, at most one per loss epoch.
     pub congestion_events: u64,
-    /// Number of times that congestion was persistent.
+    /// Number of persistent congestions.
     pub persistent_congestions: u64,
-    /// Own packets that the peer has reported as marked.
+    /// Own packets reported as marked by the peer.
     pub marks: u64,
     /// True if the path failed ECN validation.
     pub ecn_failed: bool,
-    /// Packets sent that were only an ACK, with a PING or without.
+    /// Packets with only an ACK, possibly with a PING.
     pub acks_sent: u64,
     /// Datagrams of the handshake that were sent.
     pub handshakes_sent: u32,
@@ -139,7 +139,7 @@ impl Connection {
         Connection::new(cfg, State::Idle)
     }
 
-    /// Returns the end that waits for the other. `cfg` must be valid ([`Config::validate`]).
+    /// Returns the end that accepts the connection. `cfg` must be valid ([`Config::validate`]).
     pub fn server(cfg: &Config) -> Self {
         Connection::new(cfg, State::Listen)
     }
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     /// Writes `bytes` of application data; `u64::MAX` is an endless source. Ignored after
-    /// [`close`](Connection::close). May come before the connection is established.
+    /// [`close`](Connection::close). Possible before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.stream.write(bytes);
     }
@@ -185,8 +185,8 @@ impl Connection {
         self.sender.stream.close();
     }
 
-    /// Sends packets at least this far apart from now on; `None`: by the window.
-    /// With `window` false the interval replaces the congestion window, as in TCP's [`crate::Connection::pace`].
+    /// Spaces packets by at least this interval from now on; `None`: by the window. With `window`
+    /// false the interval replaces the congestion window, as in TCP's [`crate::Connection::pace`].
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.sender.pace(interval, window);
     }
@@ -210,7 +210,7 @@ impl Connection {
     pub fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn) -> Received {
         match (packet.kind, self.state) {
             (Kind::Initial { attempt }, State::Listen | State::Answering) => {
-                // The client retries only when its timer has expired; so does this end.
+                // The client retries only when its timer has expired; so does the server.
                 let first = self.state == State::Listen;
                 self.state = State::Answering;
                 self.attempt = self.attempt.max(attempt);
@@ -222,7 +222,7 @@ impl Connection {
                 Received::default()
             }
             (Kind::Handshake { attempt }, State::Connecting) => {
-                // The response names the attempt that it answers, so this is a sample even if there were several.
+                // The response names its attempt, so this is a sample even after several attempts.
                 let sent = self.hello_times.get(attempt as usize);
                 let rtt = sent.map(|&sent| now - sent);
                 self.establish(now, rtt);
@@ -230,7 +230,7 @@ impl Connection {
                 Received { established: true, rtt, ..Received::default() }
             }
             (Kind::Handshake { .. }, State::Established) => {
-                // The server does not know that the handshake is complete.
+                // The server has not received the end of the handshake.
                 self.finish_due = true;
                 Received::default()
             }
@@ -295,7 +295,7 @@ impl Connection {
             return None;
         }
         let arrivals = &mut self.arrivals;
-        // RFC 9000 §13.2.1: an ACK frame is added to a packet that leaves anyway
+        // RFC 9000 §13.2.1: an ACK frame is added to a packet that is sent for another reason
         let bundle = || if arrivals.waits() { arrivals.ack(now) } else { None };
         if let Some(packet) = self.sender.poll(now, bundle) {
             self.finish_due = false;
@@ -313,8 +313,8 @@ impl Connection {
         Some(self.sender.acknowledge(now, ack, ping))
     }
 
-    /// Returns true if an ACK carries a PING, so that its holes need not be reported forever.
-    /// This happens once per round trip in which data came. RFC 9000 §13.2.4
+    /// Returns true if an ACK must carry a PING, so that the report of its holes can end: once per
+    /// round trip with received data. RFC 9000 §13.2.4
     fn wants_ping(&self, now: Time) -> bool {
         let round = self.sender.rtt.smoothed();
         self.arrivals.has_holes() && self.ping_worth && now - self.pinged >= round
@@ -362,9 +362,9 @@ impl Connection {
         }
     }
 
-    /// Sends a datagram of the handshake, which is repeated after a timeout that doubles.
-    /// It is in no window, and its loss is no sign of congestion: its keys are discarded, and with them its packets
-    /// (RFC 9002 §6.4).
+    /// Sends a datagram of the handshake, repeated after a doubling timeout. It is outside the
+    /// window, and its loss is not a sign of congestion: its keys are discarded, and its packets
+    /// with them (RFC 9002 §6.4).
     fn hello(&mut self, now: Time) {
         self.hello_due = true;
         self.hello_times.push(now);

@@ -12,7 +12,8 @@ pub(super) const OVERHEAD: u32 = 1 + 8 + 2 + 16;
 /// Bytes of type, stream ID and an offset of 4 bytes.
 /// The frame ends with the packet, and has no length (RFC 9000 §19.8).
 pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
-/// Length of the IPv4 datagram of a lone ACK frame without holes, far into a connection, bytes.
+/// Length of the IPv4 datagram of a single ACK frame without holes, at a large packet number,
+/// bytes.
 pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
 /// Length of a handshake datagram, bytes: both sides pad it (RFC 9000 §14.1).
 const HANDSHAKE_DATAGRAM: u32 = LEAST_DATAGRAM;
@@ -31,7 +32,7 @@ pub enum Ecn {
     Ce,
 }
 
-/// A part of the stream; with `fin` the stream's end follows.
+/// A part of the stream, and its end if `fin` is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamFrame {
     /// Offset of its first byte.
@@ -43,13 +44,13 @@ pub struct StreamFrame {
 }
 
 impl StreamFrame {
-    /// Returns the offset after its last byte, the end of the stream counted as one.
+    /// Returns the offset after its last byte; the end of the stream counts as one byte.
     pub(super) const fn end(&self) -> u64 {
         self.offset + self.len as u64 + self.fin as u64
     }
 }
 
-/// Total datagrams that have arrived, by their ECN field. RFC 9000 §19.3.2
+/// Total datagrams received, by ECN field. RFC 9000 §19.3.2
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
     /// ECT(0).
@@ -65,7 +66,7 @@ pub struct EcnCounts {
 pub struct Ack {
     /// Packet numbers that arrived, ascending: (first, last), at least one range.
     pub ranges: Vec<(u64, u64)>,
-    /// Time for which the largest of them has waited for this frame.
+    /// Time between the arrival of the largest of them and this frame.
     pub delay: Span,
     /// Counts of arrived ECN-capable packets, if any.
     pub ecn: Option<EcnCounts>,
@@ -170,7 +171,7 @@ impl Packet {
         IP_UDP + self.udp_bytes()
     }
 
-    /// Returns the stream bytes from this offset on that fit beside its other frames.
+    /// Returns the stream bytes from this offset on that fit in addition to its other frames.
     pub(super) fn room(&self, datagram: u32, offset: u64) -> u32 {
         datagram.saturating_sub(self.udp_bytes() + stream_header(offset))
     }
@@ -212,7 +213,7 @@ mod tests {
         let ack = |ranges: &[(u64, u64)]| Ack { ranges: ranges.to_vec(), delay, ecn: None };
         let with = |ack: Ack| Packet { ack: Some(ack), ..one_rtt() }.udp_bytes() - OVERHEAD;
         assert_eq!(with(ack(&[(0, 100)])), 8);
-        // And a gap and a length of a byte each for one more.
+        // A gap and a length of one byte each for a further range.
         assert_eq!(with(ack(&[(0, 9), (11, 100)])), 8 + 2);
         let counts = Some(EcnCounts { ect0: 100, ect1: 0, ce: 3 });
         assert_eq!(with(Ack { ecn: counts, ..ack(&[(0, 100)]) }), 8 + 4);

@@ -1,6 +1,7 @@
-//! Sets of numbers as sorted ranges: received packet numbers, and stream bytes that arrived or are to be resent.
+//! Sets of numbers as sorted ranges: received packet numbers, and stream bytes received or to be
+//! resent.
 
-/// Disjoint ranges that do not touch, ascending, each from its first number to its end, exclusive.
+/// Disjoint ranges that do not touch, ascending, each as (first, end), end exclusive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges(Vec<(u64, u64)>);
 
@@ -25,7 +26,7 @@ impl Ranges {
         self.0.last().copied()
     }
 
-    /// Returns the range that holds `n`.
+    /// Returns the range that contains `n`.
     pub(super) fn around(&self, n: u64) -> Option<(u64, u64)> {
         let i = self.0.partition_point(|r| r.1 <= n);
         self.0.get(i).copied().filter(|r| r.0 <= n)
@@ -65,7 +66,7 @@ impl Ranges {
         self.0.splice(i..j, left.into_iter().chain(right));
     }
 
-    /// Removes everything below `n`.
+    /// Removes all numbers below `n`.
     pub(super) fn remove_below(&mut self, n: u64) {
         self.remove(0, n);
     }

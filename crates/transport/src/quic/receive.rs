@@ -5,12 +5,12 @@ use fairmesh_units::{Span, Time};
 use super::packet::{Ack, Ecn, EcnCounts};
 use super::ranges::Ranges;
 
-/// Maximum number of ranges that are stored and reported; older packets are forgotten (RFC 9000 §13.2.3).
+/// Maximum number of ranges stored and reported. Older packets are discarded (RFC 9000 §13.2.3).
 const MOST_RANGES: usize = 32;
-/// Number of ack-eliciting packets after which an acknowledgement leaves at once. RFC 9000 §13.2.2
+/// Number of ack-eliciting packets that causes an immediate acknowledgement. RFC 9000 §13.2.2
 const ACK_EVERY: u32 = 2;
 
-/// The received packet numbers of one end's peer.
+/// Packet numbers received from the peer.
 #[derive(Clone, Debug)]
 pub(super) struct Received {
     numbers: Ranges,
@@ -43,7 +43,7 @@ impl Received {
         }
     }
 
-    /// Notes the arrival of a packet; returns true if it is new. RFC 9000 §12.3
+    /// Records the arrival of a packet; returns true if it is new. RFC 9000 §12.3
     pub(super) fn on_packet(&mut self, now: Time, number: u64, eliciting: bool, ecn: Ecn) -> bool {
         if number < self.floor || self.numbers.around(number).is_some() {
             return false;
@@ -71,7 +71,7 @@ impl Received {
     }
 
     fn ask(&mut self, now: Time, number: u64, marked: bool) {
-        // RFC 9000 §13.2.1: at once when it is out of order, on either side of a gap
+        // RFC 9000 §13.2.1: immediately when it is out of order, on either side of a gap
         let next = self.largest_eliciting.map_or(0, |l| l + 1);
         let in_order = number >= next && self.numbers.around(number).is_some_and(|r| r.0 <= next);
         self.largest_eliciting = self.largest_eliciting.max(Some(number));
@@ -99,7 +99,7 @@ impl Received {
         self.due && !self.numbers.is_empty()
     }
 
-    /// Returns true if there is anything to acknowledge, now or later.
+    /// Returns true if there are unacknowledged ack-eliciting packets.
     pub(super) const fn waits(&self) -> bool {
         self.due || self.waiting > 0
     }
@@ -109,7 +109,7 @@ impl Received {
         self.numbers.len() > 1
     }
 
-    /// Returns the present ACK frame; what was due counts as sent.
+    /// Returns the present ACK frame, and records it as sent.
     pub(super) fn ack(&mut self, now: Time) -> Option<Ack> {
         self.numbers.last()?;
         self.due = false;
@@ -122,10 +122,10 @@ impl Received {
         Some(Ack { ranges, delay, ecn: counted.then_some(self.counts) })
     }
 
-    /// Notes that the peer has received an ACK frame whose largest number is this one.
-    /// It need not be reported again. RFC 9000 §13.2.4
+    /// Records that the peer has received an ACK frame with this largest number, which need not be
+    /// reported again. RFC 9000 §13.2.4
     pub(super) fn forget(&mut self, largest: u64) {
-        // The range that reaches it stays, so that the next packet is recognised as in order.
+        // The range that contains it stays, so that the next packet is recognised as in order.
         let keep = self.numbers.around(largest).map_or(largest + 1, |r| r.0);
         self.floor = self.floor.max(keep);
         self.numbers.remove_below(keep);
@@ -159,7 +159,7 @@ mod tests {
         r.on_deadline(ms(27));
         assert!(r.due());
         assert_eq!(r.ack(ms(27)).unwrap().delay, Span::from_millis(25));
-        // A packet that is not ack-eliciting gets no acknowledgement.
+        // A packet that is not ack-eliciting is not acknowledged.
         r.on_packet(ms(30), 3, false, Ecn::NotEct);
         r.on_packet(ms(30), 4, false, Ecn::NotEct);
         assert!(!r.due() && r.deadline() == Time::NEVER);
@@ -172,10 +172,10 @@ mod tests {
         r.on_packet(ms(0), 2, true, Ecn::NotEct);
         assert!(r.due());
         assert_eq!(r.ack(ms(0)).unwrap().ranges, [(0, 0), (2, 2)]);
-        // The old hole is already known: in order, and the delay holds.
+        // The old hole was reported: in order, and the delay applies.
         r.on_packet(ms(1), 3, true, Ecn::NotEct);
         assert!(!r.due());
-        // The missing one comes late.
+        // The missing packet arrives late.
         r.on_packet(ms(2), 1, true, Ecn::NotEct);
         assert!(r.due());
         assert_eq!(r.ack(ms(2)).unwrap().ranges, [(0, 3)]);

@@ -1,4 +1,4 @@
-//! Effects of acknowledgements, or of their absence, on the sender: progress, loss, congestion (RFC 9002).
+//! Effects of acknowledgements and timeouts on the sender: progress, loss, congestion (RFC 9002).
 
 use fairmesh_units::{Span, Time};
 
@@ -11,13 +11,13 @@ use crate::congestion::window::{CongestionControl, Loss, Progress};
 const PACKET_THRESHOLD: u64 = 3;
 /// Number of probe timeouts of total loss after which congestion is persistent. RFC 9002 §7.6.1
 const PERSISTENT: u64 = 3;
-/// Number of probe timeouts for which a lost packet is remembered, in case it arrives.
+/// Number of probe timeouts for which a lost packet is stored, in case it arrives.
 const REMEMBERED: u64 = 3;
 
 /// Effects of an ACK frame.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct News {
-    /// Bytes by which the acknowledged part of the stream without gaps has grown.
+    /// Growth of the contiguously acknowledged part of the stream, bytes.
     pub(super) acked: u64,
     /// Measured round trip, if any.
     pub(super) rtt: Option<Span>,
@@ -31,12 +31,12 @@ pub(super) struct News {
 #[derive(Default)]
 struct Newly {
     delivered: Vec<Delivered>,
-    /// Bytes of packets in flight, and of those that left after the loss epoch.
+    /// Bytes of packets in flight, and of those sent after the loss epoch.
     bytes: u64,
     counted: u64,
     ect: u64,
     eliciting: bool,
-    /// Departure of the latest of them.
+    /// Sending time of the latest of them.
     latest: Time,
 }
 
@@ -125,7 +125,7 @@ impl Sender {
         newly
     }
 
-    /// Discards settled packets.
+    /// Discards packets that are acknowledged, or were lost long ago.
     pub(super) fn retire(&mut self, now: Time) {
         let remembered = self.probe_period().saturating_mul(REMEMBERED);
         while let Some(s) = self.sent.front() {
@@ -166,7 +166,7 @@ impl Sender {
                     }
                     self.lose(now, i);
                     latest = latest.max(Some(s.time));
-                    // RFC 9002 §7.6.2: only packets that left after the first round trip was measured
+                    // RFC 9002 §7.6.2: only packets sent after the first round trip was measured
                     if self.first_rtt.is_some_and(|at| s.time > at) {
                         longest = longest.max(s.time - *run.get_or_insert(s.time));
                     }
@@ -183,7 +183,7 @@ impl Sender {
         }
     }
 
-    /// Declares a packet lost; its data will be sent in another.
+    /// Declares a packet lost; its data will be sent in another packet.
     fn lose(&mut self, now: Time, i: usize) {
         let s = &mut self.sent[i];
         s.state = State::Lost;
@@ -211,8 +211,8 @@ impl Sender {
         }
     }
 
-    /// Handles a loss or a mark of a packet that left at `sent`.
-    /// The window is reduced once per loss epoch. RFC 9002 §7.3.2, Appendix B.6
+    /// Handles a loss or a mark of a packet sent at `sent`. The window is reduced once per loss
+    /// epoch. RFC 9002 §7.3.2, Appendix B.6
     fn on_congestion(&mut self, now: Time, sent: Time) {
         if self.recovery_from.is_some_and(|from| sent <= from) {
             return;
@@ -228,7 +228,7 @@ impl Sender {
             self.repairing = Some(now);
             return;
         }
-        // A mark has reduced the window in this round trip already.
+        // A mark has already reduced the window in this round trip.
         let again = self.acked_position <= self.marked_until && self.marked_until > 0;
         let left = match self.control.as_prague() {
             Some(prague) if again => prague.loss_after_mark().min(self.window.cwnd),
@@ -251,7 +251,7 @@ impl Sender {
         self.recovery_from = None;
     }
 
-    /// Notifies a model that data sent after the loss has arrived. RFC 9002 §7.3.2
+    /// Notifies a model that data sent after the loss was delivered. RFC 9002 §7.3.2
     fn leave_recovery(&mut self, newly: &Newly) {
         if self.repairing.is_some_and(|from| newly.latest > from) {
             self.repairing = None;
@@ -300,7 +300,7 @@ impl Sender {
     }
 
     fn grow(&mut self, now: Time, newly: &Newly, limited: bool, rtt: Option<Span>) {
-        // This ACK has opened a loss epoch, so none of its packets left later.
+        // This ACK has opened a loss epoch, so none of its packets was sent later.
         if newly.counted == 0 || self.recovery_from == Some(now) {
             return;
         }

@@ -7,7 +7,7 @@ const INITIAL_RTT: Span = Span::from_millis(333);
 /// Granularity of timers. RFC 9002 §6.1.2
 pub(super) const GRANULARITY: Span = Span::from_millis(1);
 
-/// The estimator of one path. Arithmetic is in whole nanoseconds.
+/// Round-trip estimator of a path, in whole nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Rtt {
     latest: Option<Span>,
@@ -30,7 +30,7 @@ impl Rtt {
             self.variation = Span::from_nanos(rtt.as_nanos() / 2);
             return;
         }
-        // RFC 9002 §5.2: the least ignores the delay.
+        // RFC 9002 §5.2: the minimum ignores the delay.
         self.least = self.least.min(rtt);
         let adjusted = if rtt >= self.least + delay { rtt.saturating_sub(delay) } else { rtt };
         let (smoothed, adjusted) = (self.smoothed.as_nanos(), adjusted.as_nanos());
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(rtt.variation, Span::from_micros(42_500));
         assert_eq!(rtt.smoothed, Span::from_micros(102_500));
         assert_eq!(rtt.loss_delay(), Span::from_micros(157_500));
-        // Without the delay it would be below the minimum: the delay is ignored.
+        // Subtracting the delay would give less than the minimum: the delay is ignored.
         let before = rtt.smoothed;
         rtt.sample(ms(105), ms(20));
         assert_eq!(rtt.smoothed, Span::from_nanos((7 * before.as_nanos() + 105_000_000) / 8));

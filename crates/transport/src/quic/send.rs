@@ -1,4 +1,5 @@
-//! The sending half: content and timing of packets. `recovery` handles acknowledgements and their absence.
+//! The sending half: content and timing of packets. `recovery` handles acknowledgements and
+//! timeouts.
 
 use std::collections::VecDeque;
 
@@ -19,15 +20,15 @@ use crate::congestion::{Controller, Setup};
 pub(super) const LEAST_WINDOW: u64 = 2;
 /// Number of packets sent after a probe timeout. RFC 9002 §6.2.4
 const PROBES: u32 = 2;
-/// Bytes allowed in place of a congestion window if a control spaces packets.
-/// As with TCP, it is the largest window without scaling.
+/// Bytes allowed without a congestion window, if a control spaces packets: the largest window
+/// without scaling, as with TCP.
 const UNSCALED: u64 = 65_535;
 
-/// A packet that has left.
+/// A sent packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) time: Time,
-    /// UDP payload, bytes, if it is ack-eliciting and so in flight; else 0.
+    /// UDP payload, bytes, if it is ack-eliciting and so in flight; otherwise 0.
     pub(super) size: u32,
     pub(super) state: State,
     pub(super) stream: Option<StreamFrame>,
@@ -79,7 +80,7 @@ pub(super) struct Sender {
     /// Packets from number `base` on; the oldest is outstanding, or was lost recently.
     pub(super) sent: VecDeque<Sent>,
     pub(super) base: u64,
-    /// Number of the next packet. RFC 9000 §12.3: none is reused.
+    /// Number of the next packet, never reused (RFC 9000 §12.3).
     pub(super) next: u64,
     pub(super) largest_acked: Option<u64>,
 
@@ -99,19 +100,19 @@ pub(super) struct Sender {
     pub(super) hystart: Option<HyStart>,
     pub(super) delivery: Option<Box<Delivery>>,
     pub(super) pacing: Pacing,
-    /// True if a control spaces packets; with `clocked`, in place of the window.
+    /// True if a control spaces packets; with `clocked`, instead of the window.
     spaced: bool,
     clocked: bool,
     /// True if the application had no more data while the window had room. RFC 9002 §7.8
     pub(super) starved: bool,
 
-    /// Packets that left up to this instant belong to the loss epoch. RFC 9002 §7.3.2
+    /// Packets sent up to this instant belong to the loss epoch. RFC 9002 §7.3.2
     pub(super) recovery_from: Option<Time>,
     /// Set if a model was notified of losses that are not repaired.
     pub(super) repairing: Option<Time>,
     /// Delivered position before which marks cause no second reduction.
     pub(super) marked_until: u64,
-    /// True if one packet may leave beyond the window. RFC 9002 §7.3.2
+    /// True if one packet may be sent beyond the window. RFC 9002 §7.3.2
     pub(super) one_more: bool,
 
     /// Instant at which the next packet is lost by time.
@@ -191,8 +192,8 @@ impl Sender {
         self.pacing.set(interval);
     }
 
-    /// Returns the smoothed round trip, its variation and the peer's delay.
-    /// The sum doubles with each unanswered probe. RFC 9002 §6.2.1
+    /// Returns the sum of smoothed round trip, variation and the peer's delay, doubled for each
+    /// unanswered probe. RFC 9002 §6.2.1
     pub(super) fn probe_timeout(&self) -> Span {
         self.probe_period().saturating_mul(1 << self.probe_count.min(30))
     }
@@ -234,7 +235,7 @@ impl Sender {
             self.probe_from = 0;
             self.probe_count += 1;
             self.counters.probe_timeouts += 1;
-            // No timeout runs until they have left.
+            // No timeout runs until the probes have been sent.
             self.last_eliciting = now;
         }
     }
@@ -247,11 +248,11 @@ impl Sender {
     /// Returns true if the window, not the application, limits the sender.
     pub(super) fn is_limited(&self) -> bool {
         let full = self.in_flight + self.window.mss > self.window.cwnd;
-        // RFC 9002 §7.8: own pacing is no limit of the application, a control's is.
+        // RFC 9002 §7.8: pacing is not an application limit; the spacing of a control is.
         if self.spaced { full } else { !self.starved }
     }
 
-    /// Returns the next packet; `ack` builds the ACK frame that goes with it, if one is wanted.
+    /// Returns the next packet; `ack` builds its ACK frame, if one is needed.
     pub(super) fn poll(
         &mut self,
         now: Time,
@@ -270,7 +271,7 @@ impl Sender {
         }
         self.starved = false;
         let size = self.upcoming();
-        // RFC 9002 §7.3.2: at once, so that it belongs to the loss epoch that it is to repair
+        // RFC 9002 §7.3.2: immediately, so that it belongs to the loss epoch that it repairs
         let fits = self.in_flight + size <= self.allowed();
         let may = self.one_more || (fits && self.pacing.may_send(now));
         if !may {
@@ -285,7 +286,7 @@ impl Sender {
         Some(self.leave(now, packet))
     }
 
-    /// Returns the length of the next packet with data, if no ACK frame goes with it.
+    /// Returns the length of the next packet with data, without an ACK frame.
     fn upcoming(&self) -> u64 {
         let packet = self.packet();
         let frame = self.stream.peek(|offset| packet.room(self.datagram, offset));
@@ -296,7 +297,8 @@ impl Sender {
         Packet::handshake(Kind::OneRtt { number: self.next })
     }
 
-    /// Returns a probe. RFC 9002 §6.2.4 It has lost or new data, else the oldest unacknowledged data, else a PING.
+    /// Returns a probe: lost or new data, otherwise the oldest unacknowledged data, otherwise a
+    /// PING. RFC 9002 §6.2.4
     fn probe(&mut self, now: Time, ack: &mut impl FnMut() -> Option<Ack>) -> Option<Packet> {
         let first = self.probes_due + 1 == PROBES;
         let (wants, from) = (self.stream.wants(), self.probe_from);
@@ -319,7 +321,7 @@ impl Sender {
         Some(self.leave(now, packet))
     }
 
-    /// Sends an ACK frame by itself; with `ping` the packet is ack-eliciting.
+    /// Sends a packet with only an ACK frame; with `ping` it is ack-eliciting.
     pub(super) fn acknowledge(&mut self, now: Time, ack: Option<Ack>, ping: bool) -> Packet {
         let packet = Packet { ack, ping, ..self.packet() };
         self.leave(now, packet)
@@ -368,9 +370,9 @@ impl Sender {
         packet
     }
 
-    /// Returns the window that pacing spreads over a round trip.
-    /// It is a quarter larger, so that the window can be used (RFC 9002 §7.7). Prague's draft has another rule
-    /// (§2.4.5): the window itself, or twice that in slow start.
+    /// Returns the window that pacing spreads over a round trip: a quarter larger, so that the
+    /// window can be filled (RFC 9002 §7.7). Prague uses the window itself, or twice that in slow
+    /// start (§2.4.5 of its draft).
     fn paced_window(&self) -> u64 {
         if self.control.is_prague() {
             return self.window.cwnd << u32::from(self.window.in_slow_start());
@@ -378,7 +380,7 @@ impl Sender {
         self.window.cwnd / 4 * 5
     }
 
-    /// Handles data that leaves after an idle period, for the model.
+    /// Notifies the model of data sent after an idle period.
     fn restart_model(&mut self, now: Time) {
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
         if let Some(model) = self.control.as_model() {

@@ -1,4 +1,4 @@
-//! One stream, both ways: data to be sent and resent, and data that has arrived in order.
+//! One stream, both ways: data to send and resend, and data received in order.
 //!
 //! The end of the stream counts as a byte after the last one.
 
@@ -8,11 +8,11 @@ use super::ranges::Ranges;
 /// The sending half.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outgoing {
-    /// Offset below which everything was acknowledged.
+    /// Offset below which all bytes were acknowledged.
     una: u64,
     /// Next byte never sent.
     next: u64,
-    /// End of the data that the application wrote; `u64::MAX` if it is endless.
+    /// End of the written data; `u64::MAX` if it is endless.
     end: u64,
     closing: bool,
     /// Ranges acknowledged above `una`.
@@ -28,7 +28,7 @@ impl Outgoing {
         }
     }
 
-    /// Closes the stream; an endless source stops where it is.
+    /// Closes the stream; an endless source ends at the data sent so far.
     pub(super) fn close(&mut self) {
         self.closing = true;
         if self.end == u64::MAX {
@@ -41,12 +41,12 @@ impl Outgoing {
         self.end.saturating_sub(self.next)
     }
 
-    /// Returns the bytes sent and not yet acknowledged without a gap.
+    /// Returns the bytes sent and not yet contiguously acknowledged.
     pub(super) const fn outstanding(&self) -> u64 {
         self.next - self.una
     }
 
-    /// Returns true if everything was sent and acknowledged, its end too.
+    /// Returns true if all data and the stream's end were acknowledged.
     pub(super) fn finished(&self) -> bool {
         self.closing && self.una > self.end
     }
@@ -60,8 +60,8 @@ impl Outgoing {
         self.next < self.end || (self.closing && self.next == self.end)
     }
 
-    /// Returns the next frame, and true if it was sent before; lost data goes first.
-    /// `room` gives the bytes that fit from an offset on.
+    /// Returns the next frame, and true if it was sent before; lost data goes first. `room` gives
+    /// the bytes that fit from an offset on.
     pub(super) fn peek(&self, room: impl Fn(u64) -> u32) -> Option<(StreamFrame, bool)> {
         if let Some((from, to)) = self.lost.first() {
             return Some((self.frame(from, to, room(from)), true));
@@ -70,7 +70,7 @@ impl Outgoing {
         self.has_new().then(|| (self.frame(self.next, to, room(self.next)), false))
     }
 
-    /// Notes that the frame of [`Outgoing::peek`] has left.
+    /// Records that the frame of [`Outgoing::peek`] was sent.
     pub(super) fn on_sent(&mut self, frame: &StreamFrame) {
         self.lost.remove(frame.offset, frame.end());
         self.next = self.next.max(frame.end());
@@ -90,7 +90,8 @@ impl Outgoing {
         StreamFrame { offset: from, len, fin }
     }
 
-    /// Notes the arrival of a frame; returns the growth of the acknowledged part without gaps, bytes.
+    /// Records the acknowledgement of a frame. Returns the growth of the contiguously acknowledged
+    /// part, bytes.
     pub(super) fn on_acked(&mut self, frame: &StreamFrame) -> u64 {
         let before = self.una.min(self.end);
         self.lost.remove(frame.offset, frame.end());
@@ -104,7 +105,7 @@ impl Outgoing {
         self.una.min(self.end) - before
     }
 
-    /// Notes the loss of a frame; data of it that did not arrive otherwise has to be resent.
+    /// Records the loss of a frame; its data has to be resent unless it arrived otherwise.
     pub(super) fn on_lost(&mut self, frame: &StreamFrame) {
         for (from, to) in self.acked.missing(frame.offset.max(self.una), frame.end()) {
             self.lost.add(from, to);
@@ -140,7 +141,7 @@ impl Incoming {
         self.next - before - u64::from(self.finished() && self.next > before)
     }
 
-    /// Returns true if everything has arrived, the stream's end too.
+    /// Returns true if all data and the stream's end have arrived.
     pub(super) fn finished(&self) -> bool {
         self.end.is_some_and(|end| self.next > end)
     }

@@ -8,10 +8,10 @@ use crate::congestion::window::{CongestionControl, Progress};
 use crate::segment::Segment;
 
 impl Sender {
-    /// Handles a mark at the receiver. `flight`: outstanding bytes before this acknowledgement.
+    /// Handles an echoed mark. `flight`: outstanding bytes before this acknowledgement.
     pub(super) fn on_echo(&mut self, now: Time, flight: u64) {
-        // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
-        // window was reduced already
+        // RFC 3168 §6.1.2: at most once per window, and not during a repair, which has already
+        // reduced the window
         let deaf = self.control.as_model().is_some_and(|m| !m.takes_marks());
         if deaf || self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
             return;
@@ -57,11 +57,11 @@ impl Sender {
         self.counters.ecn_reductions += 1;
     }
 
-    /// Reduces to half of the data in the network, down to one segment (RFC 3168 §6.1.2, RFC 9438 §4.6).
-    /// A mark at one segment makes the sender wait for its timer.
+    /// Reduces to half of the data in the network, down to one segment (RFC 3168 §6.1.2, RFC 9438
+    /// §4.6). A mark at one segment makes the sender wait for its timer.
     fn on_mark(&mut self, now: Time, flight: u64) {
         let mss = self.window.mss;
-        // Data outstanding beyond the window was sent by limited transmit or before a cut.
+        // Data outstanding beyond the window was sent by limited transmit or before a reduction.
         let left = self.control.reduce(&self.window, flight.min(self.window.cwnd));
         let at_one = self.window.cwnd < 2 * mss && !self.clocked;
         self.window.ssthresh = left.max(2 * mss);
@@ -74,7 +74,7 @@ impl Sender {
         self.held = true;
         if self.ecn_backoff {
             // ns-2 doubles the timer from the second such mark in a row on. The sample of this
-            // acknowledgement has undone the doubling.
+            // acknowledgement has reset the doubling.
             for _ in 0..self.marks_at_one {
                 self.rto.back_off();
             }

@@ -1,8 +1,9 @@
-//! The sending half: content and timing of segments. `recovery` handles acknowledgements and timeouts.
+//! The sending half: content and timing of segments. `recovery` handles acknowledgements and
+//! timeouts.
 //!
-//! One accounting serves both kinds of recovery. `pipe` is the data believed to be in the network
-//! (RFC 6675 §4). Without SACK, each duplicate ACK adds a segment to `inflation` instead: the
-//! window inflation of RFC 6582 §3.2.
+//! Both kinds of recovery use one account. `pipe` is the data believed to be in the network (RFC
+//! 6675 §4). Without SACK, each duplicate ACK adds a segment to `inflation` instead: the window
+//! inflation of RFC 6582 §3.2.
 
 mod marks;
 mod models;
@@ -63,7 +64,7 @@ pub(crate) struct Sender {
     una: u64,
     /// Next byte never sent.
     next: u64,
-    /// End of the data that the application wrote; `u64::MAX` if it is endless.
+    /// End of the written data; `u64::MAX` if it is endless.
     end: u64,
     closing: bool,
     fin_sent: bool,
@@ -105,12 +106,12 @@ pub(crate) struct Sender {
     /// Sequence number before which marks cause no second reduction. RFC 3168 §6.1.2
     reduced_until: u64,
     tell_reduced: bool,
-    /// True if a mark met a window of one segment: new data waits for the timer. RFC 3168 §6.1.2
+    /// True after a mark at a window of one segment: new data waits for the timer. RFC 3168 §6.1.2
     held: bool,
-    /// Number of such marks in a row, each but the first doubling the timer (`ecn_backoff`).
+    /// Number of such marks in a row; each except the first doubles the timer (`ecn_backoff`).
     marks_at_one: u32,
     ecn_backoff: bool,
-    /// Marked datagrams that the peer has reported.
+    /// Marked datagrams reported by the peer.
     marks: u32,
 
     mss: u32,
@@ -219,7 +220,7 @@ impl Sender {
         }
     }
 
-    /// Closes the stream; an endless source stops where it is.
+    /// Closes the stream; an endless source ends at the data sent so far.
     pub(crate) fn close(&mut self) {
         self.closing = true;
         if self.end == u64::MAX {
@@ -272,7 +273,7 @@ impl Sender {
         self.counters
     }
 
-    /// Returns the next segment that may leave now.
+    /// Returns the next segment that may be sent now.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
         if (self.clocked || self.control.is_model()) && !self.pacing.may_send(now) {
             return None;
@@ -296,7 +297,7 @@ impl Sender {
         if self.sack && self.phase == Phase::Recovery { self.send_doubtful(now) } else { None }
     }
 
-    /// Returns true if the window has room for `len` bytes more.
+    /// Returns true if the window has room for `len` more bytes.
     fn fits(&self, len: u32) -> bool {
         let window = if self.clocked { UNSCALED } else { self.window.cwnd + self.inflation };
         self.board.pipe() + u64::from(len) <= window
@@ -311,7 +312,7 @@ impl Sender {
             self.restart_after_idle(now);
         }
         let len = left.min(u64::from(self.mss)) as u32;
-        // A lone FIN is not delayed: it uses no capacity.
+        // A FIN without data is not delayed: it uses no capacity.
         let room = self.outstanding() + u64::from(len) <= self.max_window && self.fits(len);
         if (!room || self.held) && len > 0 {
             return None;
@@ -355,7 +356,8 @@ impl Sender {
         Outgoing { seq, len, flags }
     }
 
-    /// Applies rules (3) and (4) of RFC 6675 §4, NextSeg: guesses when nothing more certain can be sent.
+    /// Applies rules (3) and (4) of RFC 6675 §4, NextSeg: probable losses, if nothing more certain
+    /// can be sent.
     fn send_doubtful(&mut self, now: Time) -> Option<Outgoing> {
         if !self.fits(self.mss) {
             return None;
@@ -363,7 +365,7 @@ impl Sender {
         if let Some(i) = self.board.first_doubtful() {
             return Some(self.resend(now, i));
         }
-        // ns-3 leaves rule (4) out.
+        // ns-3 does not implement rule (4).
         if self.una > self.rescued && self.dialect == Dialect::Rfc {
             let i = self.board.unsacked_tail()?;
             self.rescued = self.recover;
@@ -385,7 +387,7 @@ impl Sender {
         Outgoing { seq: s.seq, len: s.payload(), flags: Flags::NONE.with(Flags::FIN, s.fin()) }
     }
 
-    /// Records the departure of a segment, if this is needed.
+    /// Records the transmission of a segment, if needed for measurements.
     #[inline]
     fn stamp(&mut self, now: Time, i: usize, idle: bool) {
         if self.rack.is_some() || self.delivery.is_some() {
@@ -404,7 +406,7 @@ impl Sender {
         self.board.stamp(i, stamp);
     }
 
-    /// Sends a probe for a lost tail: new data if there is any, else the last segment again. RFC 8985 §7.3
+    /// Sends a probe for a lost tail: new data, otherwise the last segment again. RFC 8985 §7.3
     fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
         let len = self.unsent().min(u64::from(self.mss)) as u32;
         let room = self.outstanding() + u64::from(len) <= self.max_window;
@@ -425,7 +427,7 @@ impl Sender {
         Some(out)
     }
 
-    /// Sets the probe's timer if one may be needed. RFC 8985 §7.2
+    /// Sets the probe's timer if a probe may be needed. RFC 8985 §7.2
     #[inline]
     fn arm_probe(&mut self, now: Time) {
         if self.rack.is_some() {
@@ -452,7 +454,7 @@ impl Sender {
         }
     }
 
-    /// Handles data that leaves after an idle period, for the model.
+    /// Notifies the model of data sent after an idle period.
     #[cold]
     fn restart_model(&mut self, now: Time) {
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
@@ -463,7 +465,7 @@ impl Sender {
     }
 
     fn restart_after_idle(&mut self, now: Time) {
-        // A model starts again at the rate that it knows.
+        // A model resumes at its estimated rate.
         if self.idle_restart && !self.control.is_model() && now - self.last_sent > self.rto.get() {
             // RFC 5681 §4.1
             self.window.cwnd = self.window.cwnd.min(self.initial_cwnd);

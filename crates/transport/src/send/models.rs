@@ -14,7 +14,7 @@ impl Sender {
         }
     }
 
-    /// Reports losses that were found to the model.
+    /// Reports detected losses to the model.
     #[cold]
     pub(super) fn tell_losses(&mut self, now: Time) {
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());

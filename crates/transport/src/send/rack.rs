@@ -1,22 +1,22 @@
-//! RACK-TLP (RFC 8985): losses by time instead of by counting, and a probe for a lost tail.
+//! RACK-TLP (RFC 8985): loss detection by time instead of by counting, and a probe for a lost tail.
 
 use fairmesh_units::{Span, Time};
 
 use super::scoreboard::{DUP_THRESH, Scoreboard};
 use crate::congestion::delivery::Delivered;
 
-/// Maximum delay of a receiver's acknowledgement of a lone segment. RFC 8985 §7.2
+/// Maximum delay of a receiver's acknowledgement of a single segment. RFC 8985 §7.2
 const WORST_DELAYED_ACK: Span = Span::from_millis(200);
 
 /// State of RACK and TLP.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
-    /// Latest sent segment that arrived: departure, end, and round trip.
+    /// Latest sent segment that was delivered: sending time, end, and round trip.
     sent: Time,
     end: u64,
     rtt: Span,
     min_rtt: Option<Span>,
-    /// Highest end that arrived.
+    /// Highest delivered end.
     highest: u64,
     reordered: bool,
     /// Instant of the next check.
@@ -33,7 +33,7 @@ impl Rack {
         Rack { reorder_timer: Time::NEVER, probe_timer: Time::NEVER, ..Rack::default() }
     }
 
-    /// Processes arrived segments. RFC 8985 §6.2, steps 1 to 3
+    /// Processes delivered segments. RFC 8985 §6.2, steps 1 to 3
     pub(super) fn update(&mut self, now: Time, news: &[Delivered]) {
         for d in news {
             let rtt = now.since(d.stamp.sent);
@@ -52,8 +52,8 @@ impl Rack {
         }
     }
 
-    /// Returns the time by which a segment may be late.
-    /// Receivers here do not report duplicates, so it does not grow. RFC 8985 §6.2, step 4
+    /// Returns the reordering window. Receivers here do not report duplicates, so it does not grow.
+    /// RFC 8985 §6.2, step 4
     fn window(&self, recovering: bool, sacked: usize, srtt: Option<Span>) -> Span {
         if !self.reordered && (recovering || sacked >= DUP_THRESH as usize) {
             return Span::ZERO;
@@ -98,7 +98,7 @@ impl Rack {
         self.probe_due = false;
     }
 
-    /// Notes that a probe has left. RFC 8985 §7.3
+    /// Records that a probe was sent. RFC 8985 §7.3
     pub(super) fn probed(&mut self, end: u64, again: bool) {
         self.probe_due = false;
         self.probe_timer = Time::NEVER;

@@ -1,4 +1,4 @@
-//! Effects of an acknowledgement, or of its absence, on the sender: progress, loss, congestion.
+//! Effects of acknowledgements and timeouts on the sender: progress, loss, congestion.
 
 use fairmesh_units::Time;
 
@@ -21,8 +21,8 @@ impl Sender {
         if self.sack && !seg.sack.is_empty() {
             let told = self.board.sack(seg.ack, &seg.sack);
             news = told.any;
-            // No sample for the timeout, which RFC 6298 takes from cumulative ones; but while a
-            // hole is being repaired this is the only measurement of the round trip.
+            // Not a sample for the timeout, which RFC 6298 takes from cumulative ACKs; but the only
+            // round-trip measurement while a hole is repaired.
             self.sampled = told.sent.map(|sent| now - sent);
         }
         if news && self.rack.is_none() {
@@ -73,7 +73,7 @@ impl Sender {
         acked
     }
 
-    /// Processes arrivals by time: losses by RACK, rates for a model.
+    /// Processes delivered segments: losses by RACK, rates for a model.
     #[inline]
     fn on_arrivals(&mut self, now: Time, seg: &Segment, duplicate: bool) {
         if self.rack.is_some() || self.delivery.is_some() {
@@ -93,14 +93,14 @@ impl Sender {
             rack.detect(now, &mut self.board, recovering, srtt);
             let plain = duplicate || (seg.is_pure_ack() && seg.sack.is_empty() && news.is_empty());
             if rack.repaired(seg.ack, plain) && !recovering {
-                // RFC 8985 §7.4.2: the probe hid a loss, which counts all the same.
+                // RFC 8985 §7.4.2: the probe repaired a loss, which counts nevertheless.
                 self.respond();
             }
         }
         self.board.give_back(news);
     }
 
-    /// Responds to a loss that needs no repair.
+    /// Responds to a loss that is already repaired.
     fn respond(&mut self) {
         let flight = self.outstanding();
         if self.control.is_model() || self.una <= self.reduced_until {
@@ -119,7 +119,7 @@ impl Sender {
         }
         let flight = self.board.pipe();
         if self.window.in_slow_start() {
-            // So that a window of two segments, one in flight, can still double.
+            // So that a window of two segments, with one in flight, can still double.
             2 * flight >= self.window.cwnd
         } else {
             flight + self.window.mss > self.window.cwnd
@@ -148,7 +148,7 @@ impl Sender {
                         model.leave_recovery(&mut self.window);
                     }
                     if self.dialect == Dialect::Ns3 {
-                        // Data sent before the timeout does not open the window here.
+                        // Data sent before the timeout does not grow the window here.
                         counted = self.una - self.recover;
                     }
                 }
@@ -167,7 +167,7 @@ impl Sender {
     }
 
     fn grow(&mut self, now: Time, acked: u64, limited: bool) {
-        // Not while the window that met a mark is still being acknowledged.
+        // Not while the window that was marked is still being acknowledged.
         if self.una > self.reduced_until || self.control.is_prague() {
             let progress = Progress {
                 now,
@@ -186,28 +186,30 @@ impl Sender {
         }
     }
 
-    /// Handles an ACK that advances, but not past the recovery point: the next segment is lost too.
-    /// Returns true if the timer is restarted.
+    /// Handles a partial ACK, below the recovery point: the next segment is lost, too. Returns true
+    /// if the timer is restarted.
     fn on_partial_ack(&mut self, acked: u64) -> bool {
         if self.sack {
-            // ns-3 retransmits the head at once unless it was already retransmitted.
+            // ns-3 retransmits the head immediately unless it was already retransmitted.
             if self.dialect == Dialect::Ns3 && !self.board.head_lost() {
                 self.board.lose_head();
                 self.forced = true;
             }
         } else {
-            // RFC 6582 §3.2 step 3: retransmit, deflate by what was acknowledged less one segment
+            // RFC 6582 §3.2 step 3: retransmits, and deflates by the acknowledged data less one
+            // segment
             self.board.lose_head();
             self.forced = true;
             self.inflation = self.inflation.saturating_sub(acked.saturating_sub(self.window.mss));
             self.cap_inflation();
         }
-        // RFC 6582 §3.2 step 3, §4 ("impatient"); with SACK RFC 6298 §5.3 holds
+        // RFC 6582 §3.2 step 3, §4 ("impatient"); with SACK RFC 6298 §5.3 applies
         let first = core::mem::replace(&mut self.first_partial, false);
         first || (self.sack && self.dialect == Dialect::Rfc)
     }
 
-    /// Limits the inflation: duplicate ACKs cannot exceed the segments outstanding behind the lost one.
+    /// Limits the inflation: duplicate ACKs cannot exceed the segments outstanding after the lost
+    /// one.
     fn cap_inflation(&mut self) {
         self.inflation = self.inflation.min(self.outstanding().saturating_sub(self.window.mss));
     }
@@ -234,7 +236,7 @@ impl Sender {
 
     fn on_duplicate(&mut self) {
         match self.phase {
-            // The meaning of a duplicate ACK after a timeout is unknown.
+            // After a timeout the meaning of duplicate ACKs is unknown.
             Phase::Loss => {}
             Phase::Recovery => {
                 if !self.sack {
@@ -259,10 +261,10 @@ impl Sender {
         }
     }
 
-    /// Returns true if three duplicate ACKs mean a new loss, not an echo of the last recovery.
+    /// Returns true if three duplicate ACKs indicate a new loss, not an echo of the last recovery.
     fn may_recover(&self) -> bool {
-        // RFC 6582 §3.2 step 1: the ACK must cover more than `recover`. RFC 6675 §5.1 and ns-3: covering
-        // it exactly is enough.
+        // RFC 6582 §3.2 step 1: the ACK must cover more than `recover`. RFC 6675 §5.1 and ns-3:
+        // covering it exactly is sufficient.
         match self.dialect {
             Dialect::Rfc if !self.sack => self.una > self.recover,
             _ => self.una >= self.recover,
@@ -276,7 +278,7 @@ impl Sender {
             self.inflation = match self.dialect {
                 // RFC 5681 §3.2 step 3: three segments have left the network
                 Dialect::Rfc => 3 * mss,
-                // ns-3 counts only the third, and those that limited transmit had counted.
+                // ns-3 counts only the third, and those counted by limited transmit.
                 Dialect::Ns3 => self.inflation + mss,
             };
             if self.dialect == Dialect::Ns3 {
@@ -289,18 +291,18 @@ impl Sender {
         let flight = match self.dialect {
             // RFC 5681 §3.1 (4), RFC 6675 §5 (4.2)
             Dialect::Rfc => {
-                // RFC 5681 §3.2 step 2: less the data sent by limited transmit
+                // RFC 5681 §3.2 step 2: without the data sent by limited transmit
                 let extra = u64::from(self.limited_transmit && !self.sack) * 2 * mss;
                 let flight = outstanding.saturating_sub(extra);
-                // RFC 9438 §4.6 allows the window instead. While lost retransmissions are repaired, far more is
-                // outstanding than that.
+                // RFC 9438 §4.6 permits the window instead. While lost retransmissions are
+                // repaired, far more than that is outstanding.
                 if self.rack.is_some() { flight.min(self.window.cwnd) } else { flight }
             }
-            // The pipe, the lost head included if there is no SACK.
+            // The pipe; without SACK, including the lost head.
             Dialect::Ns3 if self.sack => self.board.pipe(),
             Dialect::Ns3 => outstanding.saturating_sub(self.inflation),
         };
-        // RFC 3168 §6.1.2: one reduction per window, be it for a mark or for a loss
+        // RFC 3168 §6.1.2: one reduction per window, for a mark or for a loss
         let in_flight = self.board.pipe();
         if let Some(model) = self.control.as_model() {
             model.enter_recovery(&mut self.window, in_flight);
@@ -324,7 +326,8 @@ impl Sender {
         self.counters.fast_recoveries += 1;
     }
 
-    /// Ends HyStart++, which is for the first slow start, and the probe, which is not for recovery.
+    /// Ends HyStart++, which applies to the first slow start, and the probe, which does not apply
+    /// to recovery.
     fn end_of_slow_start(&mut self) {
         self.hystart = None;
         if let Some(rack) = &mut self.rack {
@@ -337,7 +340,7 @@ impl Sender {
         self.control.reduce(&self.window, flight).max(2 * self.window.mss)
     }
 
-    /// Handles RACK's deadline: a segment is too late, or a probe is due.
+    /// Handles RACK's deadline: a segment is overdue, or a probe is due.
     fn rack_deadline(&mut self, now: Time) {
         let recovering = self.phase != Phase::Open;
         let srtt = self.rto.srtt();
@@ -358,7 +361,7 @@ impl Sender {
         }
     }
 
-    /// Handles a deadline: the retransmission timer expired, or paced data may leave.
+    /// Handles a deadline: the retransmission timer expired, or paced data is due.
     pub(crate) fn on_deadline(&mut self, now: Time) {
         self.pacing.on_deadline(now);
         self.rack_deadline(now);

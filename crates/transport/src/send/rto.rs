@@ -4,7 +4,7 @@ use fairmesh_units::Span;
 
 use crate::config::{Dialect, TcpConfig};
 
-/// The estimator of one direction. Arithmetic is in whole nanoseconds.
+/// Round-trip estimator of one direction, in whole nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Rto {
     srtt: Option<i64>,
@@ -51,14 +51,14 @@ impl Rto {
         self.recompute();
     }
 
-    /// Notes that new data was acknowledged.
+    /// Records that new data was acknowledged.
     pub(super) fn on_progress(&mut self) {
         if self.forgets_backoff {
             self.recompute();
         }
     }
 
-    /// Notes that the SYN had to be retransmitted, so that its round trip is unknown.
+    /// Records that the SYN was retransmitted, so that its round trip is unknown.
     pub(super) fn after_lost_syn(&mut self) {
         // RFC 6298 §5.7: 3 s when data transmission begins
         self.initial = self.initial.max(Span::from_secs(3));
@@ -116,7 +116,7 @@ mod tests {
         for _ in 0..100 {
             rto.sample(ms(300));
         }
-        // The variance has died out; the granularity of 10 ms remains.
+        // The variance has decayed to zero; the granularity of 10 ms remains.
         assert_eq!(rto.get(), ms(310));
         for _ in 0..100 {
             rto.sample(ms(20));

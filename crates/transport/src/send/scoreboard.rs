@@ -1,7 +1,7 @@
 //! Outstanding data, segment by segment (RFC 6675 §3).
 //!
-//! Segments keep their boundaries when they are retransmitted, so one entry per segment is sufficient. The
-//! ring grows to the largest window and is never freed: no allocation per segment.
+//! Segments keep their boundaries when they are retransmitted, so one entry per segment is
+//! sufficient. The ring grows to the largest window and is not freed: no allocation per segment.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const FIN: u8 = 1;
 const SACKED: u8 = 2;
 /// Presumed lost.
 const LOST: u8 = 4;
-/// Retransmitted since it was last presumed lost (or as a guess).
+/// Retransmitted since it was last presumed lost (or on suspicion).
 const RESENT: u8 = 8;
 /// Its round trip must not be measured.
 const UNTIMED: u8 = 16;
@@ -65,7 +65,7 @@ impl Sent {
 /// New information from selective acknowledgements.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct SackNews {
-    /// True if there was any.
+    /// True if any segment was newly acknowledged.
     pub(super) any: bool,
     /// Departure of the latest newly acknowledged segment among those sent only once.
     pub(super) sent: Option<Time>,
@@ -81,22 +81,22 @@ pub(super) struct Scoreboard {
     missing: u32,
     /// Sequence number below which no missing segment starts.
     missing_from: u64,
-    /// Sequence number below which [`Scoreboard::find_lost`] has judged every segment.
+    /// Sequence number below which [`Scoreboard::find_lost`] has decided about every segment.
     judged_below: u64,
     /// End of the highest range acknowledged selectively.
     sacked_to: u64,
     /// Stamp of each segment, if RACK or a rate measurement needs it.
     stamps: Option<VecDeque<Stamp>>,
-    /// Segments that arrived since they were last taken, in order of their report.
+    /// Segments delivered since the last call, in order of their report.
     news: Vec<Delivered>,
-    /// Total bytes declared lost, and losses that have not been taken yet.
+    /// Total bytes declared lost, and losses not yet reported.
     lost: u64,
     losses: Option<Vec<Loss>>,
 }
 
 impl Scoreboard {
-    /// Builds a board.
-    /// `stamps`: true to store the time of every transmission; `losses`: true to store each loss.
+    /// Builds a board. `stamps`: true to store the time of every transmission; `losses`: true to
+    /// store each loss.
     pub(super) fn new(stamps: bool, losses: bool) -> Self {
         Scoreboard {
             stamps: stamps.then(VecDeque::new),
@@ -105,7 +105,7 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the total bytes declared lost; a repeated segment counts each time.
+    /// Returns the total bytes declared lost; a retransmitted segment counts each time.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
@@ -138,12 +138,13 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the arrivals since the last call, for [`Scoreboard::give_back`].
+    /// Returns the segments delivered since the last call, to be returned by
+    /// [`Scoreboard::give_back`].
     pub(super) fn take_news(&mut self) -> Vec<Delivered> {
         core::mem::take(&mut self.news)
     }
 
-    /// Keeps the allocation of the taken arrivals.
+    /// Reuses the allocation of the taken list.
     pub(super) fn give_back(&mut self, mut news: Vec<Delivered>) {
         news.clear();
         self.news = news;
@@ -166,7 +167,8 @@ impl Scoreboard {
     }
 
     /// Marks segments as lost by RACK's rule `lost` over (time of the last transmission, end).
-    /// Retransmitted segments can be lost again. Returns true if any was lost, and the earliest next check.
+    /// Retransmitted segments can be lost again. Returns true if any was lost, and the earliest
+    /// next check.
     pub(super) fn lose_where(
         &mut self,
         mut lost: impl FnMut(Time, u64) -> Option<Time>,
@@ -210,7 +212,7 @@ impl Scoreboard {
         (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))
     }
 
-    /// Returns true if anything was acknowledged selectively.
+    /// Returns true if any segment was acknowledged selectively.
     pub(super) fn any_sacked(&self) -> bool {
         self.ring.front().is_some_and(|s| s.seq < self.sacked_to)
     }
@@ -225,7 +227,7 @@ impl Scoreboard {
         self.ring.len()
     }
 
-    /// Sets the stamp of a segment that has just left, for measurements.
+    /// Sets the stamp of a segment that was just sent, for measurements.
     pub(super) fn stamp(&mut self, i: usize, stamp: Stamp) {
         if let Some(slot) = self.stamps.as_mut().and_then(|all| all.get_mut(i)) {
             *slot = stamp;
@@ -242,7 +244,7 @@ impl Scoreboard {
         self.missing > 0
     }
 
-    /// Adds a new segment that left.
+    /// Adds a new segment.
     pub(super) fn push(&mut self, now: Time, seq: u64, payload: u32, fin: bool) {
         let len = payload + u32::from(fin);
         if let Some(stamps) = &mut self.stamps {
@@ -261,9 +263,8 @@ impl Scoreboard {
         self.pipe += u64::from(len);
     }
 
-    /// Removes everything below `ack`, which arrived.
-    /// Returns the departure of the oldest segment of it, unless that segment's round trip must not be measured (RFC
-    /// 6298 §3, Karn).
+    /// Removes all data below `ack`, which was delivered. Returns the sending time of its oldest
+    /// segment, unless that segment's round trip must not be measured (RFC 6298 §3, Karn).
     pub(super) fn discard(&mut self, ack: u64) -> Option<Time> {
         let (mut found, mut sample) = (false, None);
         while let Some(&s) = self.ring.front() {
@@ -290,7 +291,7 @@ impl Scoreboard {
         sample
     }
 
-    /// Removes the part of the oldest segment that arrived.
+    /// Removes the delivered part of the oldest segment.
     fn trim_head(&mut self, ack: u64) {
         let head = &mut self.ring[0];
         self.pipe -= head.pipe();
@@ -329,8 +330,8 @@ impl Scoreboard {
         news
     }
 
-    /// Marks as lost the segments that RFC 6675 §4 (IsLost) declares lost.
-    /// Three separate ranges, or more than two segments' bytes, were selectively acknowledged above them.
+    /// Marks the segments that are lost by RFC 6675 §4 (IsLost): three separate ranges, or more
+    /// than two segments' bytes, were selectively acknowledged above them.
     pub(super) fn find_lost(&mut self, mss: u64) {
         let mut i = self.index(self.sacked_to);
         let (mut bytes, mut ranges, mut in_range) = (0, 0, false);
@@ -393,12 +394,12 @@ impl Scoreboard {
         }
     }
 
-    /// Handles the expiry of the retransmission timer.
-    /// Nothing is in the network, and all data that was not selectively acknowledged has to be retransmitted. Reneging
-    /// receivers are not modelled, so selective acknowledgements stay valid (RFC 6675 §5.1, erratum 1610).
+    /// Handles the expiry of the retransmission timer. The network is empty, and all data not
+    /// selectively acknowledged has to be retransmitted. Reneging receivers are not modelled, so
+    /// selective acknowledgements stay valid (RFC 6675 §5.1, erratum 1610).
     ///
-    /// No round trip that began before is measured. `forget` (as ns-3 does) lets an ACK that covers
-    /// such segments and newer ones measure the newer; otherwise it measures nothing.
+    /// Round trips that began before are not measured. `forget` (as ns-3 does) lets an ACK that
+    /// covers such segments and newer ones measure the newer ones; otherwise it measures none.
     pub(super) fn lose_all(&mut self, forget: bool) {
         if self.losses.is_some() {
             for i in 0..self.ring.len() {
@@ -434,15 +435,15 @@ impl Scoreboard {
         Some(i)
     }
 
-    /// Returns the first segment below the highest selectively acknowledged one that is undecided.
-    /// It has been neither acknowledged nor retransmitted. RFC 6675 §4, NextSeg (3)
+    /// Returns the first undecided segment below the highest selectively acknowledged one: neither
+    /// acknowledged nor retransmitted. RFC 6675 §4, NextSeg (3)
     pub(super) fn first_doubtful(&self) -> Option<usize> {
         let below = self.ring.iter().take_while(|s| s.seq < self.sacked_to);
         below.enumerate().find(|(_, s)| !s.is(SACKED | RESENT)).map(|(i, _)| i)
     }
 
-    /// Returns the highest segment not selectively acknowledged, unless it was already retransmitted.
-    /// A rescue is for a lost tail. RFC 6675 §4, NextSeg (4)
+    /// Returns the highest segment not selectively acknowledged, unless it was already
+    /// retransmitted: the rescue retransmission for a lost tail. RFC 6675 §4, NextSeg (4)
     pub(super) fn unsacked_tail(&self) -> Option<usize> {
         let i = (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))?;
         (!self.ring[i].is(RESENT)).then_some(i)
@@ -452,7 +453,7 @@ impl Scoreboard {
         self.ring[i]
     }
 
-    /// Notes that segment `i` was retransmitted.
+    /// Records that segment `i` was retransmitted.
     pub(super) fn resend(&mut self, i: usize) -> Sent {
         let s = &mut self.ring[i];
         self.pipe -= s.pipe();

@@ -16,7 +16,7 @@ impl Cbr {
         Cbr { gap: rate.time_for(datagram as u64), datagram, jitter }
     }
 
-    /// Sends a datagram: its payload, bytes, and when the next is due.
+    /// Sends a datagram; returns its payload, bytes, and the instant of the next one.
     #[inline]
     pub(super) fn send(&mut self, now: Time, rng: &mut Stream) -> (u32, Time) {
         if self.jitter == 0.0 {

@@ -8,13 +8,13 @@ use super::{Do, Out, Pause, Side, SizeLaw};
 pub(super) struct Files {
     size: SizeLaw,
     pause: Pause,
-    /// Files still to start.
+    /// Remaining number of files.
     left: Option<u32>,
-    /// Bytes of the running file that have not arrived.
+    /// Bytes of the present file that have not arrived.
     missing: u64,
-    /// Instant at which it was started.
+    /// Start of the present file.
     since: Time,
-    /// Start of a file that has arrived since this was last taken.
+    /// Start of a completed file, until it is taken.
     arrived: Option<Time>,
 }
 
@@ -57,12 +57,12 @@ impl Files {
         Some(if self.left == Some(0) { Time::NEVER } else { now + self.pause.draw(rng) })
     }
 
-    /// Returns true if a part of the running file has not arrived.
+    /// Returns true if a part of the present file has not arrived.
     pub(super) const fn is_active(&self) -> bool {
         self.missing > 0
     }
 
-    /// Returns the start of a file that has arrived since the last call.
+    /// Returns the start of a file completed since the last call.
     pub(super) fn arrived(&mut self) -> Option<Time> {
         self.arrived.take()
     }

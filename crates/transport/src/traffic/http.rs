@@ -24,9 +24,9 @@ pub(super) struct Http {
     per_connection: u32,
     /// Requests left on this connection; at 0 a new one is needed.
     left: u32,
-    /// Unanswered requests in order, which the responses keep (RFC 9112 §9.3.2).
+    /// Requests without a response, in order; responses keep this order (RFC 9112 §9.3.2).
     asked: VecDeque<Asked>,
-    /// Request times of responses that have arrived since they were last taken.
+    /// Request times of completed responses, until they are taken.
     answered: VecDeque<Time>,
 }
 
@@ -66,7 +66,7 @@ impl Http {
         }
     }
 
-    /// Returns the instant of the next request, if a response decides it.
+    /// Returns the instant of the next request, if a response determines it.
     pub(super) fn on_delivered(
         &mut self,
         now: Time,
@@ -121,7 +121,7 @@ impl Http {
         !self.asked.is_empty()
     }
 
-    /// Returns the request time of a response that has arrived since the last call.
+    /// Returns the request time of a response completed since the last call.
     pub(super) fn answered(&mut self) -> Option<Time> {
         self.answered.pop_front()
     }

@@ -1,4 +1,4 @@
-//! TCP whose application writes at a constant rate.
+//! TCP with an application that writes at a constant rate.
 
 use fairmesh_units::{BitRate, Time};
 

@@ -1,12 +1,13 @@
 //! Applications: the timing of their connections, writes, datagrams and closes.
 //!
 //! A [`Source`] is one flow's application, both ends of it. It takes the time and the delivered
-//! bytes, and returns actions for the host ([`Do`]). It draws from the one random stream it is
-//! given and never touches a connection.
+//! bytes, and returns actions for the host ([`Do`]). It draws from its own random stream and never
+//! uses a connection itself.
 //!
-//! **Direction.** A flow goes from a node to a node and its goodput counts application bytes in that direction. The
-//! client of a connection is the end that connects; [`TrafficSpec::opener`] gives its place: at the flow's origin for
-//! everything that uploads, at its destination for [`TrafficSpec::Http`], whose responses are the flow's bytes.
+//! **Direction.** A flow goes from a node to a node, and its goodput counts application bytes in
+//! that direction. The client of a connection is the end that connects; [`TrafficSpec::opener`]
+//! gives its place: the flow's origin for uploads, the destination for [`TrafficSpec::Http`], where
+//! the responses are the flow's bytes.
 
 mod cbr;
 mod file;
@@ -33,8 +34,8 @@ pub enum Side {
 /// An action that an application requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Do {
-    /// Drop the flow's connection, if any, and open a new one. Segments of an earlier one that
-    /// are still in transit must not reach it.
+    /// Drop the flow's connection, if any, and open a new one. Segments of an earlier one that are
+    /// still in transit must not reach the new one.
     Connect,
     /// Write to the connection; `u64::MAX` bytes is an endless source.
     Write {
@@ -48,11 +49,11 @@ pub enum Do {
         /// Payload, bytes.
         bytes: u32,
     },
-    /// Close the client's end (the server follows by itself).
+    /// Close the client's end; the server closes in response.
     Close,
 }
 
-/// Receiver of actions.
+/// Consumer of actions.
 pub(crate) type Out<'a> = &'a mut dyn FnMut(Do);
 
 /// The application of one flow.
@@ -94,7 +95,7 @@ impl Source {
     }
 
     /// Returns the instant at which [`on_deadline`](Source::on_deadline) must be called.
-    /// [`Time::NEVER`] if the application only waits for data, or is finished.
+    /// [`Time::NEVER`] if the application only waits for data, or has finished.
     #[inline]
     pub fn next_deadline(&self) -> Time {
         self.next
@@ -130,9 +131,9 @@ impl Source {
         self.wait_until(next);
     }
 
-    /// Returns the payload, bytes, of the datagram that is due.
-    /// It is what [`on_deadline`](Source::on_deadline) would have sent, without an action. `None`, and nothing done, if
-    /// no datagram is due.
+    /// Returns the payload of the datagram that is due, bytes, without an action for it: the one
+    /// that [`on_deadline`](Source::on_deadline) would have sent. `None`, without effect, if no
+    /// datagram is due.
     #[inline]
     pub fn datagram(&mut self, now: Time) -> Option<u32> {
         let Kind::Cbr(cbr) = &mut self.kind else { return None };
@@ -146,7 +147,7 @@ impl Source {
 
     /// Handles `bytes` of application data that are now in order at `side`.
     pub fn on_delivered(&mut self, now: Time, side: Side, bytes: u64, out: &mut dyn FnMut(Do)) {
-        // After the stop nothing is written; data in transit may still arrive.
+        // After the stop there are no writes; data in transit may still arrive.
         let mut silent = |_| {};
         let out: Out = if now < self.stop { out } else { &mut silent };
         let next = match &mut self.kind {
@@ -159,7 +160,7 @@ impl Source {
         }
     }
 
-    /// Returns the start of a file or request that was completed since the last call: each once, in order.
+    /// Returns the start of a file or request completed since the last call: each once, in order.
     pub fn completed(&mut self) -> Option<Time> {
         match &mut self.kind {
             Kind::Files(files) => files.arrived(),
@@ -179,7 +180,7 @@ impl Source {
         }
     }
 
-    /// Waits for `next` or the stop, whichever is first.
+    /// Waits for `next` or the stop, whichever is earlier.
     #[inline]
     fn wait_until(&mut self, next: Time) {
         self.next = next.min(self.stop);

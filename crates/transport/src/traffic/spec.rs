@@ -1,4 +1,4 @@
-//! Application behaviour as a scenario states it.
+//! Description of an application.
 
 use core::fmt;
 
@@ -48,7 +48,7 @@ impl SizeLaw {
     pub(crate) fn draw(self, rng: &mut Stream) -> u64 {
         match self {
             SizeLaw::Fixed(bytes) => bytes.0,
-            // `as` saturates; below u64::MAX, which would mean "without end".
+            // `as` saturates; below u64::MAX, which means endless.
             SizeLaw::Pareto { mean, shape } => {
                 ((rng.pareto(shape, mean.0 as f64) + 0.5) as u64).clamp(1, u64::MAX / 2)
             }
@@ -101,23 +101,23 @@ impl Pause {
 /// Timing of the client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asking {
-    /// This long after the last byte of a response has arrived: a closed loop.
+    /// After a pause from the last byte of a response: a closed loop.
     AfterAnswer(Pause),
-    /// This long after the request before, regardless of its outcome: an open loop. All requests
-    /// use one connection, and responses come in their order.
+    /// After a pause from the previous request, regardless of its response: an open loop. All
+    /// requests use one connection, and responses keep their order.
     Every(Pause),
 }
 
 /// Behaviour of a flow's application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TrafficSpec {
-    /// One TCP connection that always has more to send.
+    /// One TCP connection with endless data.
     Bulk,
-    /// Files one after the other, each on a new TCP connection.
+    /// Consecutive files, each on a new TCP connection.
     Files {
         /// Size of a file.
         size: SizeLaw,
-        /// From the arrival of a file's last byte to the next connection.
+        /// Time from the arrival of a file's last byte to the next connection.
         pause: Pause,
         /// Number of files; `None`: until the flow stops.
         count: Option<u32>,
@@ -128,11 +128,12 @@ pub enum TrafficSpec {
         rate: BitRate,
         /// Payload of a datagram, bytes.
         datagram: u32,
-        /// Relative jitter: each gap is multiplied by a uniform draw from 1 ± this; between 0 and 1.
+        /// Relative jitter, between 0 and 1: each gap is multiplied by a uniform draw from 1 ±
+        /// this.
         jitter: f64,
     },
-    /// Requests and responses over TCP. The flow's bytes are the responses: the requester is at
-    /// the flow's destination.
+    /// Requests and responses over TCP. The responses are the flow's bytes: the requesting end is
+    /// at the flow's destination.
     Http {
         /// Size of a request.
         request: SizeLaw,
@@ -140,10 +141,10 @@ pub enum TrafficSpec {
         response: SizeLaw,
         /// Timing of the next request.
         asking: Asking,
-        /// Requests before the connection is replaced by a new one; an open loop keeps its first.
+        /// Number of requests per connection; an open loop keeps its first connection.
         per_connection: u32,
     },
-    /// TCP whose application writes at a constant rate.
+    /// TCP with an application that writes at a constant rate.
     Limited {
         /// Rate at which the application writes.
         rate: BitRate,
@@ -169,8 +170,7 @@ impl TrafficSpec {
     /// Checks that a source can work with it.
     ///
     /// # Errors
-    /// The first size, rate or count that is zero, shape that is not above 1, or jitter outside
-    /// 0 to 1.
+    /// The first size, rate or count that is zero, shape not above 1, or jitter outside 0 to 1.
     pub fn validate(&self) -> Result<(), TrafficError> {
         let zero = |what, is_zero| if is_zero { Err(TrafficError::Zero(what)) } else { Ok(()) };
         match *self {
@@ -205,12 +205,12 @@ impl TrafficSpec {
     }
 }
 
-/// Reason for the rejection of [`TrafficSpec::validate`].
+/// Reason for rejecting an application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TrafficError {
     /// The value must not be zero.
     Zero(&'static str),
-    /// A Pareto shape must be above 1, or the mean does not exist.
+    /// A Pareto distribution needs a shape above 1; otherwise it has no mean.
     Shape(f64),
     /// The jitter fraction must be between 0 and 1.
     Jitter(f64),

@@ -72,7 +72,7 @@ fn pareto_files_have_the_mean_and_differ() {
     let sizes: Vec<u64> = (0..100_000).map(|_| size.draw(&mut rng)).collect();
     let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
     assert!((mean / 30_000.0 - 1.0).abs() < 0.05, "{mean}");
-    // The scale, mean (a - 1) / a, is the least.
+    // The scale, mean (a - 1) / a, is the minimum.
     assert!(sizes.iter().all(|&b| b >= 18_000));
 }
 
@@ -93,7 +93,7 @@ fn cbr_keeps_its_rate() {
         assert!((f64::from(count) - 10_000.0).abs() < 150.0, "{jitter}: {count}");
         let (lo, hi) = (0.01 * (1.0 - jitter) - 1e-8, 0.01 * (1.0 + jitter) + 1e-8);
         assert!(gaps.iter().all(|&g| (lo..=hi).contains(&g)));
-        // At the stop: nothing to close, and no further action.
+        // At the stop: no connection to close, and no further action.
         assert_eq!(fire(&mut s).1, []);
         assert_eq!(s.next_deadline(), Time::NEVER);
     }
@@ -134,21 +134,21 @@ fn an_open_loop_asks_whatever_becomes_of_its_requests() {
     };
     let mut s = Source::new(&spec, secs(0.0), secs(9.0), rng());
     assert_eq!(fire(&mut s).1, [Do::Connect, up(300)]);
-    // One connection for all, though nothing has been answered yet.
+    // One connection for all, although no response has arrived yet.
     assert_eq!(fire(&mut s), (secs(1.0), vec![up(300)]));
     assert_eq!(fire(&mut s), (secs(2.0), vec![up(300)]));
-    // Two requests and a part of the third arrive at once: one write for both answers.
+    // Two requests and a part of the third arrive together: one write for both responses.
     let two = Do::Write { side: Side::Server, bytes: 40_000 };
     assert_eq!(deliver(&mut s, secs(2.1), Side::Server, 700), [two]);
     assert_eq!(deliver(&mut s, secs(2.5), Side::Client, 30_000), []);
     assert_eq!([s.completed(), s.completed()], [Some(secs(0.0)), None]);
     let third = Do::Write { side: Side::Server, bytes: 20_000 };
     assert_eq!(deliver(&mut s, secs(2.6), Side::Server, 200), [third]);
-    // An answer does not change when the next request is made.
+    // A response does not change the time of the next request.
     assert_eq!(deliver(&mut s, secs(2.7), Side::Client, 30_000), []);
     assert_eq!([s.completed(), s.completed()], [Some(secs(1.0)), Some(secs(2.0))]);
     assert_eq!(fire(&mut s), (secs(3.0), vec![up(300)]));
-    // After the stop nothing is answered.
+    // After the stop there are no responses.
     while s.next_deadline() < secs(9.0) {
         fire(&mut s);
     }
@@ -185,7 +185,7 @@ fn sizes_follow_their_laws() {
     assert!((mean - 50_000.0).abs() < 150.0 && (deviation - 10_000.0).abs() < 100.0);
     let (mean, _, least, most) = draws(SizeLaw::Uniform { least: Bytes(200), most: Bytes(1000) });
     assert!((mean - 600.0).abs() < 4.0 && (least, most) == (200, 1000), "{mean} {least} {most}");
-    // A wide one is cut off at a byte.
+    // A wide distribution is truncated at one byte.
     assert_eq!(draws(SizeLaw::Normal { mean: Bytes(10), deviation: Bytes(100) }).2, 1);
 }
 

@@ -1,4 +1,4 @@
-//! Two endpoints, a virtual clock and a network that a test can make as bad as it likes.
+//! Two endpoints, a virtual clock and a network with arbitrary impairments.
 
 #![allow(dead_code)] // each test uses a part of it
 
@@ -14,14 +14,14 @@ use fairmesh_units::{Span, Time};
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// When and how a segment arrives.
+/// Instant and mark of an arrival.
 #[derive(Clone, Copy)]
 pub struct Arrival {
     pub at: Time,
     pub ce: bool,
 }
 
-/// A network: told who sends what and when, it pushes the arrivals (none: lost; two: duplicated).
+/// A network: given sender, time and segment, it pushes the arrivals (none: lost; two: duplicated).
 pub trait Network {
     fn carry(&mut self, from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>);
 }
@@ -37,12 +37,13 @@ pub struct World<N> {
     pub now: Time,
     /// Bytes delivered to the application of each end.
     pub delivered: [u64; 2],
-    /// Every segment that left: (time, end, segment).
+    /// Every segment sent: (time, end, segment).
     pub log: Vec<(Time, usize, Segment)>,
     net: N,
     flying: BinaryHeap<Reverse<(Time, u64, usize, bool)>>,
     segments: Vec<Segment>,
-    /// Independent record of what reached each end, the FIN included; index 0 is sequence number 1.
+    /// Independent record of the data that reached each end, including the FIN. Index 0 is sequence
+    /// number 1.
     arrived: [Vec<bool>; 2],
     fin: [Option<usize>; 2],
     in_order: [usize; 2],
@@ -102,14 +103,14 @@ impl<N: Network> World<N> {
         }
     }
 
-    /// What a sender may never do, whatever the network does.
+    /// Checks the sender's invariants, which hold over any network.
     fn check_sent(&self, end: usize, seg: &Segment) {
-        // Only bytes that were written.
+        // Only written bytes.
         if seg.len > 0 {
             assert!(seg.seq >= 1);
             assert!(seg.seq - 1 + u64::from(seg.len) <= self.written[end], "{seg:?}");
         }
-        // Acknowledged means arrived; so does selectively acknowledged.
+        // Acknowledged and selectively acknowledged data has arrived.
         if seg.flags.has(Flags::ACK) && seg.ack > 0 {
             let (base, arrived) = (seg.ack as usize - 1, &self.arrived[end]);
             assert!(base <= self.in_order[end], "{seg:?}");
@@ -120,7 +121,7 @@ impl<N: Network> World<N> {
         }
     }
 
-    /// One event: an arrival or a deadline. Returns false when nothing will ever happen again.
+    /// Processes one event, an arrival or a deadline; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let arrival = self.flying.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let deadline = self.ends[0].next_deadline().min(self.ends[1].next_deadline());
@@ -134,7 +135,7 @@ impl<N: Network> World<N> {
             self.record(to, &seg);
             let got = self.ends[to].on_segment(at, &seg, ce);
             self.delivered[to] += got.delivered;
-            // Each byte once and in order: exactly the gapless prefix of what arrived.
+            // Each byte once and in order: exactly the contiguous prefix of the received data.
             if self.ends[to].is_established() {
                 let bytes = self.in_order[to].min(self.fin[to].unwrap_or(usize::MAX));
                 assert_eq!(self.delivered[to], bytes as u64, "after {seg:?}");
@@ -150,7 +151,7 @@ impl<N: Network> World<N> {
     }
 
     fn record(&mut self, to: usize, seg: &Segment) {
-        // Data before the handshake is refused, and so has not arrived.
+        // Data before the handshake is refused, and does not count as received.
         let will_be_established = self.ends[to].is_established()
             || (to == SERVER && self.ends[to].next_deadline() != Time::NEVER);
         if !will_be_established || seg.flags.has(Flags::SYN) {
@@ -172,7 +173,7 @@ impl<N: Network> World<N> {
         }
     }
 
-    /// Runs until `end` or until nothing is left to happen.
+    /// Runs until `end` or until there is no event.
     pub fn run_until(&mut self, end: Time) {
         loop {
             let arrival = self.flying.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
@@ -185,14 +186,14 @@ impl<N: Network> World<N> {
     }
 }
 
-/// A link each way with a rate, a delay and a drop-tail queue in front of the data direction.
+/// A link in each direction with a rate and a delay, and a drop-tail queue for the data direction.
 pub struct Bottleneck {
     /// Bits per second.
     pub rate: u64,
     pub delay: Span,
-    /// Datagrams, the one in service included.
+    /// Length in datagrams, including the one in service.
     pub queue: usize,
-    /// Mark instead of dropping when at least this many wait.
+    /// Marks instead of drops from this many waiting datagrams on.
     pub mark_at: usize,
     pub drops: u64,
     pub marks: u64,
@@ -216,7 +217,7 @@ impl Bottleneck {
 }
 
 impl Bottleneck {
-    /// An IPv4 datagram of so many bytes, and whether it may be marked; `None`: dropped.
+    /// Passes an IPv4 datagram of this length, which may be marked if `ect`; `None`: dropped.
     pub fn pass(&mut self, from: usize, now: Time, bytes: u32, ect: bool) -> Option<Arrival> {
         let waiting = &mut self.waiting[from];
         waiting.retain(|&leaves| leaves > now);

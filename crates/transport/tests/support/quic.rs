@@ -1,4 +1,4 @@
-//! Two QUIC endpoints, a virtual clock and a network that a test can make as bad as it likes.
+//! Two QUIC endpoints, a virtual clock and a network with arbitrary impairments.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use fairmesh_units::{Span, Time};
 
 use super::Bottleneck;
 
-/// A network: told who sends what and when, it pushes the arrivals (none: lost; two: duplicated).
+/// A network: given sender, time and packet, it pushes the arrivals (none: lost; two: duplicated).
 pub trait Network {
     fn carry(&mut self, from: usize, now: Time, packet: &Packet, out: &mut Vec<(Time, Ecn)>);
 }
@@ -26,14 +26,14 @@ impl Network for Bottleneck {
     }
 }
 
-/// Carries everything after this time.
+/// Delivers all packets after this time.
 pub fn perfect(delay: Span) -> impl Network {
     move |_: usize, now: Time, packet: &Packet, out: &mut Vec<(Time, Ecn)>| {
         out.push((now + delay, packet.ecn));
     }
 }
 
-/// When, in which order, which of the log, to which end, and with which ECN field.
+/// Packet in transit: arrival, sequence, index in the log, receiver, ECN field.
 type Flying = Reverse<(Time, u64, usize, usize, Ecn)>;
 
 pub struct QuicWorld<N> {
@@ -41,11 +41,11 @@ pub struct QuicWorld<N> {
     pub now: Time,
     /// Bytes delivered to the application of each end.
     pub delivered: [u64; 2],
-    /// Every packet that left: (time, end, packet).
+    /// Every packet sent: (time, end, packet).
     pub log: Vec<(Time, usize, Packet)>,
     net: N,
     flying: BinaryHeap<Flying>,
-    /// Independent record of what reached each end: bytes of the stream and packet numbers.
+    /// Independent record of the bytes of the stream and packet numbers that reached each end.
     arrived: [Vec<bool>; 2],
     numbers: [Vec<bool>; 2],
     in_order: [usize; 2],
@@ -106,7 +106,7 @@ impl<N: Network> QuicWorld<N> {
         }
     }
 
-    /// What a sender may never do, whatever the network does.
+    /// Checks the sender's invariants, which hold over any network.
     fn check_sent(&mut self, end: usize, packet: &Packet) {
         if let Some(number) = packet.number() {
             // RFC 9000 §12.3
@@ -149,7 +149,7 @@ impl<N: Network> QuicWorld<N> {
         (arrival, self.ends[0].next_deadline().min(self.ends[1].next_deadline()))
     }
 
-    /// One event: an arrival or a deadline. Returns false when nothing will ever happen again.
+    /// Processes one event, an arrival or a deadline; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let (arrival, deadline) = self.next();
         if arrival == Time::NEVER && deadline == Time::NEVER {
@@ -162,7 +162,7 @@ impl<N: Network> QuicWorld<N> {
             self.record(to, &packet);
             let got = self.ends[to].on_packet(at, &packet, ecn);
             self.delivered[to] += got.delivered;
-            // Never more than the gapless prefix of what arrived.
+            // At most the contiguous prefix of the received data.
             assert!(self.delivered[to] <= self.in_order[to] as u64, "after {packet:?}");
         } else {
             self.now = deadline;
@@ -174,7 +174,7 @@ impl<N: Network> QuicWorld<N> {
         true
     }
 
-    /// Runs until `end` or until nothing is left to happen.
+    /// Runs until `end` or until there is no event.
     pub fn run_until(&mut self, end: Time) {
         loop {
             let (arrival, deadline) = self.next();

@@ -1,4 +1,4 @@
-//! Several connections behind one queue, TCP's and QUIC's.
+//! TCP and QUIC connections that share a queue.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,13 +6,13 @@ use std::collections::{BinaryHeap, VecDeque};
 use fairmesh_transport::{Connection, Flags, Segment, TcpConfig, quic};
 use fairmesh_units::{BitRate, Span, Time};
 
-/// A queue with a rate that connections share, drop-tail, with a step threshold of marks.
+/// A drop-tail queue with a rate that connections share, and a step threshold of marks.
 pub struct Queue {
     /// Bits per second.
     pub rate: u64,
-    /// Datagrams, the one in service included.
+    /// Length in datagrams, including the one in service.
     pub limit: usize,
-    /// Who may be marked is marked when this much or more waits before it.
+    /// Waiting time from which ECN-capable datagrams are marked.
     pub mark_at: Span,
     free: Time,
     waiting: VecDeque<Time>,
@@ -25,7 +25,7 @@ pub enum End {
     Quic(quic::Connection),
 }
 
-/// What travels.
+/// Content of a datagram.
 #[derive(Clone)]
 enum Parcel {
     Tcp(Segment),
@@ -95,7 +95,7 @@ impl End {
     }
 }
 
-/// What a connection is made of.
+/// Transport of a connection.
 pub trait Transport {
     fn ends(&self, now: Time) -> [End; 2];
 }
@@ -120,7 +120,7 @@ impl Transport for quic::Config {
 
 struct Flow {
     ends: [End; 2],
-    /// One way.
+    /// One-way delay.
     delay: Span,
     delivered: u64,
     /// Datagrams that passed the queue, and marks among them.
@@ -128,7 +128,7 @@ struct Flow {
     marks: u64,
 }
 
-/// When, in which order, whose, at which end, what, and whether it is marked.
+/// Datagram in transit: arrival, sequence, flow, receiver, mark.
 type Flying = Reverse<(Time, u64, usize, usize, bool)>;
 
 pub struct Shared {
@@ -137,7 +137,7 @@ pub struct Shared {
     flying: BinaryHeap<Flying>,
     parcels: Vec<Parcel>,
     pub now: Time,
-    /// Time integral of what waits, seconds of service.
+    /// Time integral of the backlog, seconds of service.
     backlog: f64,
 }
 
@@ -161,7 +161,7 @@ impl Shared {
         }
     }
 
-    /// Endless data from now on; `delay`: one way, without queue.
+    /// Adds a flow with endless data from now on; `delay`: one way, without queue.
     pub fn add(&mut self, cfg: &impl Transport, delay: Span) -> usize {
         let ends = cfg.ends(self.now);
         self.flows.push(Flow { ends, delay, delivered: 0, passed: 0, marks: 0 });
@@ -170,7 +170,7 @@ impl Shared {
         flow
     }
 
-    /// The application of a flow ends.
+    /// Ends the application of a flow.
     pub fn close(&mut self, flow: usize) {
         self.flows[flow].ends[0].close();
         self.flush(flow);
@@ -190,7 +190,7 @@ impl Shared {
         &self.flows[flow].ends[0]
     }
 
-    /// Marked, of the datagrams that passed.
+    /// Marks, and datagrams that passed.
     pub fn marks(&self, flow: usize) -> (u64, u64) {
         (self.flows[flow].marks, self.flows[flow].passed)
     }
@@ -267,7 +267,8 @@ impl Shared {
         }
     }
 
-    /// Each flow's part of the rate until `end`, and the mean wait in the queue of what arrives, in seconds.
+    /// Returns each flow's share of the rate until `end`, and the mean waiting time in the queue,
+    /// in seconds.
     pub fn shares(&mut self, end: Time) -> (Vec<f64>, f64) {
         let before: Vec<u64> = self.flows.iter().map(|f| f.delivered).collect();
         let (from, backlog) = (self.now, self.backlog);

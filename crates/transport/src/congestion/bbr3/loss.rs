@@ -50,7 +50,7 @@ impl Bbr3 {
         self.loss_in_round = true;
     }
 
-    /// Returns true if the loss means that too much was in flight. §5.5.10.2
+    /// Returns true if the losses show that too much was in flight. §5.5.10.2
     pub(super) fn is_too_high(&self, lost: u64, in_flight: u64) -> bool {
         lost as f64 > in_flight as f64 * LOSS_THRESH || (lost > 0 && !self.sack)
     }

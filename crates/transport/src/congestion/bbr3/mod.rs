@@ -1,8 +1,9 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-06): the model of version 1, bottleneck bandwidth and round-trip propagation
-//! time, within bounds that losses set: long-term ones that probing tests, short-term ones that a probe removes.
+//! BBR version 3 (draft-ietf-ccwg-bbr-06): the model of version 1, bottleneck bandwidth and
+//! round-trip propagation time, within bounds from losses. Probing tests the long-term bounds and
+//! removes the short-term ones.
 //!
-//! Sections and names are the draft's, names without its prefixes. A spurious loss is not undone (§5.5.11): receivers
-//! here report neither duplicates nor times.
+//! Sections and names are the draft's, names without its prefixes. A spurious loss is not undone
+//! (§5.5.11): receivers here report neither duplicates nor times.
 
 mod filter;
 mod loss;
@@ -41,7 +42,7 @@ const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 const MIN_PIPE: u64 = 4;
 /// Margin of the pacing rate below the estimate, so that queues drain. §5.6.2
 const MARGIN: f64 = 0.99;
-/// Volume that stands for no bound.
+/// Volume that means "no bound".
 const NONE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +108,8 @@ pub(crate) struct Bbr3 {
     bw: f64,
     min_rtt: Option<Span>,
     min_rtt_at: Time,
-    /// Minimum of the whole connection; a measurement over a shorter time is not a rate. §4.1.2.3
+    /// Minimum of the whole connection; a measurement over a shorter time is not a rate sample.
+    /// §4.1.2.3
     least_rtt: Option<Span>,
     has_seen_rtt: bool,
     extra_acked: MaxOfRounds,
@@ -123,10 +125,10 @@ pub(crate) struct Bbr3 {
     loss_round_delivered: u64,
     loss_round_start: bool,
     loss_in_round: bool,
-    /// Separate ranges lost in this round trip, and where the last one ends.
+    /// Separate ranges lost in this round trip, and the end of the last one.
     loss_ranges: u32,
     last_lost: u64,
-    /// True if a mark came in Startup.
+    /// True if a mark was received in Startup.
     marked: bool,
     recovering: bool,
     prior_cwnd: u64,
@@ -156,7 +158,7 @@ pub(crate) struct Bbr3 {
     probe_rtt_min: Option<Span>,
     probe_rtt_at: Time,
     probe_rtt_expired: bool,
-    /// End of `ProbeRTT`; `None` while not enough has left the network yet.
+    /// End of `ProbeRTT`; `None` until enough data has left the network.
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
     idle_restart: bool,
@@ -164,7 +166,7 @@ pub(crate) struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// Builds the state. `initial`: the initial window, bytes. `sack`: losses are reported one by one.
+    /// Builds the state. `initial`: initial window, bytes. `sack`: losses are reported one by one.
     pub(super) fn new(initial: u64, sack: bool) -> Self {
         Bbr3 {
             state: State::Startup,
@@ -336,7 +338,7 @@ impl Bbr3 {
         window.cwnd = window.cwnd.min(cap.min(self.inflight_shortterm).max(MIN_PIPE * mss));
     }
 
-    /// Stores the window as it is without losses or `ProbeRTT`. §5.6.4.4
+    /// Stores the window without losses and `ProbeRTT`. §5.6.4.4
     fn save_cwnd(&mut self, window: &Window) {
         let touched = self.recovering || self.state == State::ProbeRtt;
         self.prior_cwnd = if touched { self.prior_cwnd.max(window.cwnd) } else { window.cwnd };
@@ -352,7 +354,7 @@ impl Model for Bbr3 {
         self.pacing
     }
 
-    /// Returns the bytes that leave at once. §5.6.3
+    /// Returns the bytes per burst. §5.6.3
     fn quantum(&self, mss: u64) -> u64 {
         ((self.pacing * 1e-3) as u64).min(65_536).max(2 * mss)
     }
@@ -426,7 +428,7 @@ impl Model for Bbr3 {
         self.hides
     }
 
-    /// Handles a loss that is being repaired. §5.6.4.4
+    /// Handles the start of a repair. §5.6.4.4
     fn enter_recovery(&mut self, window: &mut Window, _: u64) {
         self.save_cwnd(window);
         self.recovering = true;

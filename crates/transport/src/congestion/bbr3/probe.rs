@@ -47,8 +47,9 @@ impl Bbr3 {
         self.raise_slope(window);
     }
 
-    /// Draws the wait before a probe: two to three seconds, and one round trip more or less.
-    /// The clock's digits serve as random numbers, so that competing flows do not probe together. §5.3.3.8.3
+    /// Draws the wait before a probe: two to three seconds, plus or minus one round trip. The low
+    /// digits of the clock serve as random numbers, so that competing flows do not probe together.
+    /// §5.3.3.8.3
     fn pick_probe_wait(&mut self, now: Time, delivered: u64) {
         let chance = mix(now.as_nanos() ^ delivered.rotate_left(32));
         self.rounds_since_probe_up = chance & 1;
@@ -81,9 +82,8 @@ impl Bbr3 {
         }
     }
 
-    /// Returns true if it is time to probe.
-    /// That is after two or three seconds at most, and no more round trips than a Reno flow of this window needs for a
-    /// loss. §5.3.3.8
+    /// Returns true if a probe is due: after two to three seconds, or after as many round trips as
+    /// a Reno flow of this window has between losses, if that is earlier. §5.3.3.8
     fn is_time_to_probe(&self, now: Time, window: &Window) -> bool {
         let rounds = (self.target_inflight(window) / window.mss).min(63);
         now > self.cycle_from + self.probe_wait || self.rounds_since_probe_up >= rounds
@@ -95,7 +95,7 @@ impl Bbr3 {
     }
 
     fn is_time_to_go_down(&mut self, p: &Progress, window: &Window, rate: f64) -> bool {
-        // §5.3.3.6: no longer at a level that lost too much
+        // §5.3.3.6: not at a level that lost too much
         if self.prev_probe_too_high && p.in_flight >= self.inflight_longterm {
             self.prev_probe_precautionary = true;
             return true;
@@ -107,7 +107,8 @@ impl Bbr3 {
         self.full_bw_now
     }
 
-    /// Returns true if the window was full at some time in the last round trip. §2.4, `C.is_cwnd_limited`
+    /// Returns true if the window was full at some time in the last round trip. §2.4,
+    /// `C.is_cwnd_limited`
     fn is_cwnd_limited(&self) -> bool {
         self.full_round.is_some_and(|round| round + 1 >= self.round)
     }
@@ -143,7 +144,7 @@ impl Bbr3 {
         }
     }
 
-    /// Adapts the long-term bound; returns true if it has begun a phase. §5.3.3.9
+    /// Adapts the long-term bound; returns true if it has started a phase. §5.3.3.9
     fn adapt_long_term(&mut self, window: &Window, sample: &RateSample) -> bool {
         if self.ack_phase == AckPhase::Starting && self.round_start {
             self.ack_phase = AckPhase::Feedback;
@@ -248,7 +249,8 @@ impl Bbr3 {
     }
 }
 
-/// Mixes bits so that every bit of the result depends on every bit of `x` (the finalizer of `SplitMix64`).
+/// Mixes bits so that each bit of the result depends on all bits of `x` (the finalizer of
+/// `SplitMix64`).
 const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -13,7 +13,7 @@ fn window(segments: u64) -> Window {
     Window { cwnd: segments * MSS, ssthresh: u64::MAX, mss: MSS }
 }
 
-/// A path that a test drives round trip by round trip, one acknowledgement each.
+/// A path driven round trip by round trip, with one acknowledgement each.
 struct Rig {
     b: Bbr3,
     w: Window,
@@ -22,7 +22,7 @@ struct Rig {
     /// Bytes in flight at its acknowledgements; `None`: the rate times a round trip.
     in_flight: Option<u64>,
     full: bool,
-    /// True if the probe of the round trip comes due as in the draft; else never.
+    /// True if the round-trip probe is due as in the draft; otherwise it never is.
     ages: bool,
 }
 
@@ -77,7 +77,7 @@ impl Rig {
         self.b.on_ack(&mut self.w, &p, sample);
     }
 
-    /// Reports the loss of a segment, with the total lost since it left.
+    /// Reports the loss of a segment, with the total lost since it was sent.
     fn lose(&mut self, seq: u64, lost: u64, in_flight: u64) {
         let loss = Loss { seq, len: MSS as u32, in_flight, lost, app_limited: false };
         self.b.on_lost(self.now, &mut self.w, &loss, self.delivered);
@@ -152,7 +152,7 @@ fn startup_ends_by_losses_only_if_they_are_many_apart_and_during_a_recovery() {
         for i in 0..ranges {
             rig.lose(2 * i * MSS, (i + 1) * MSS, 100 * MSS);
         }
-        // A full round trip after the first of them was found.
+        // A full round trip after the first loss was detected.
         rig.round(4e5, lost);
         rig.b.state != State::Startup
     };
@@ -172,7 +172,8 @@ fn losses_in_startup_bound_what_is_in_flight_to_what_arrived() {
     }
     rig.in_flight = Some(150 * MSS);
     rig.round(2e6, 6 * MSS);
-    // The round trip delivered 200 segments; bandwidth and propagation give 100, before this round's are used.
+    // The round trip delivered 200 segments; bandwidth and propagation give 100 before this round
+    // is counted.
     assert_eq!(rig.b.inflight_longterm, 200 * MSS);
     assert!(rig.b.full_bw_reached);
 }
@@ -193,7 +194,7 @@ fn the_cycle_is_down_cruise_refill_up() {
     rig.round(1e6, 0);
     assert_eq!(rig.b.state, State::Up);
     assert!((rig.b.pacing_rate() - 1.25 * 0.99e6).abs() < 1.0);
-    // Three rounds that bring less than a quarter more.
+    // Three rounds with less than a quarter more.
     for _ in 0..3 {
         assert_eq!(rig.b.state, State::Up);
         rig.round(1e6, 0);
@@ -223,12 +224,13 @@ fn a_small_window_is_probed_after_as_many_rounds_as_it_has_segments() {
 #[test]
 fn more_than_two_percent_lost_in_a_probe_lowers_the_bound_to_what_was_in_flight_then() {
     let mut rig = Rig::probing(200 * MSS);
-    // Exactly 2 % is not too much.
+    // Exactly 2 % is allowed.
     rig.lose(0, 3 * MSS, 150 * MSS);
     assert_eq!((rig.b.state, rig.b.inflight_longterm), (State::Up, 200 * MSS));
     rig.lose(5 * MSS, 4 * MSS, 150 * MSS);
     assert_eq!(rig.b.state, State::Down);
-    // 149 before it, 3 of them lost; 2 % of them are 2.98: the threshold was crossed before this segment.
+    // Of the 149 segments before it 3 were lost; 2 % are 2.98: the threshold was crossed before
+    // this segment.
     assert_eq!(rig.b.inflight_longterm, 149 * MSS);
     assert!(rig.b.prev_probe_too_high);
     // Once per probe.
@@ -297,7 +299,7 @@ fn a_probe_after_one_that_went_too_high_stops_at_its_level_and_is_repeated_at_on
     rig.round(1e6, 0);
     assert_eq!(rig.b.state, State::Down);
     assert!(rig.b.prev_probe_precautionary);
-    // A round trip of feedback without loss: no cruise between.
+    // A round trip without loss: no cruise in between.
     rig.in_flight = Some(60 * MSS);
     rig.round(1e6, 0);
     assert_eq!(rig.b.state, State::Refill);
@@ -320,7 +322,7 @@ fn a_lossy_round_of_cruising_follows_what_arrives_and_a_probe_forgets_it() {
     rig.round(0.5e6, MSS);
     rig.lose(0, MSS, 100 * MSS);
     rig.round(0.5e6, MSS);
-    // No deeper than 0.7 each time, nor than what arrives.
+    // Reduced to 0.7 at most, and not below the delivered rate.
     let floor = 0.7 * rig.b.max_bw.get();
     assert!((floor * 0.7..=floor * 1.3).contains(&rig.b.bw), "{}", rig.b.bw);
     assert!(rig.b.bw >= 0.5e6 && rig.b.inflight_shortterm < cwnd);
@@ -364,7 +366,7 @@ fn five_seconds_without_a_shorter_round_trip_halve_what_is_in_flight_for_200_ms(
     assert!((0.2..0.3).contains(&lasted), "{lasted}");
     assert_eq!(rig.b.state, State::Cruise);
     assert_eq!(rig.b.min_rtt, Some(Span::from_millis(90)));
-    // The window comes back at once: two bandwidth-delay products, and the aggregated data.
+    // The window returns immediately: two bandwidth-delay products, and the aggregated data.
     assert!(rig.w.cwnd >= 180 * MSS, "{}", rig.w.cwnd);
 }
 
@@ -388,12 +390,12 @@ fn bursts_of_acknowledgements_widen_the_window_by_what_came_at_once() {
     rig.reach(State::Cruise);
     rig.b.extra_acked = MaxOfRounds::default();
     let from = rig.now + Span::from_secs(1);
-    // A segment each millisecond, which is the rate.
+    // One segment per millisecond, which is the rate.
     for ms in 0..100 {
         rig.b.update_ack_aggregation(from + Span::from_millis(ms), MSS, &rig.w);
     }
     assert_eq!(rig.b.extra_acked.get(), MSS);
-    // An idle period, then thirty at once.
+    // An idle period, then thirty segments together.
     let late = from + Span::from_millis(120);
     rig.b.update_ack_aggregation(late, 20 * MSS, &rig.w);
     for _ in 0..10 {
@@ -404,7 +406,7 @@ fn bursts_of_acknowledgements_widen_the_window_by_what_came_at_once() {
     rig.w.cwnd = 1000 * MSS;
     rig.b.set_window(&mut rig.w, 0, rig.delivered);
     assert_eq!(rig.w.cwnd, plain + 30 * MSS);
-    // Ten round trips later it is discarded.
+    // It is discarded after ten round trips.
     rig.b.round += 10;
     rig.b.update_ack_aggregation(late + Span::from_secs(1), MSS, &rig.w);
     assert_eq!(rig.b.extra_acked.get(), MSS);
@@ -440,7 +442,7 @@ fn after_a_silence_it_paces_at_what_it_knows() {
     let mut rig = Rig::probing(NONE);
     rig.b.restart(rig.now, &mut rig.w, rig.delivered);
     assert!((rig.b.pacing_rate() - rig.b.bw * 0.99).abs() < 1.0);
-    // The idle period also counts as a probe of the round trip.
+    // The idle period counts as a probe of the round trip.
     rig.ages = true;
     rig.now += Span::from_secs(20);
     rig.round(1e6, 0);

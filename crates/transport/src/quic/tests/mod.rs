@@ -38,7 +38,7 @@ impl Rig {
         Rig::new(Config::new(Congestion::NewReno), datagrams)
     }
 
-    /// Returns the packets that may leave now.
+    /// Returns the packets that may be sent now.
     fn packets(&mut self) -> Vec<Packet> {
         let mut all = Vec::new();
         while let Some(packet) = self.s.poll(self.now, || None) {
@@ -84,7 +84,7 @@ fn a_packet_is_lost_when_one_three_later_has_arrived() {
     // RFC 9002 §6.1.1: 0 is three below 3
     r.ack(&[(1, 3)]);
     assert_eq!(r.lost(), 1);
-    // Its data leaves in a packet of a new number, before anything new. RFC 9000 §12.3
+    // Its data is sent in a packet with a new number, before new data. RFC 9000 §12.3
     let next = r.packets();
     assert_eq!(next[0].number(), Some(10));
     assert_eq!(next[0].stream.map(|f| f.offset), Some(0));
@@ -133,7 +133,7 @@ fn silence_is_probed_with_two_packets_and_the_timeout_doubles() {
         let probes = r.time_out();
         assert_eq!(r.now, at + ms(325 << n));
         at = r.now;
-        // §6.2.4: new data if there is any; a window that is full does not hold it back (§7.5).
+        // §6.2.4: new data if there is any, even if the window is full (§7.5).
         assert_eq!(probes.len(), 2);
         assert!(probes.iter().all(|p| p.stream.is_some_and(|f| f.offset >= 4 * 1100)));
     }
@@ -160,7 +160,7 @@ fn without_new_data_a_probe_repeats_the_oldest() {
     let frames: Vec<_> = probes.iter().map(|p| p.stream).collect();
     assert_eq!(frames, [sent[1].stream, sent[2].stream]);
     assert!(probes.iter().all(|p| p.number() > Some(2)));
-    // And with nothing to repeat, a PING.
+    // Without data to repeat, a PING.
     r.now += ms(100);
     r.ack(&[(0, 4)]);
     assert_eq!(r.s.deadline(), Time::NEVER);
@@ -179,19 +179,20 @@ fn the_window_is_halved_once_per_loss_epoch() {
     r.now += ms(100);
     r.ack(&[(1, 3)]);
     assert_eq!((r.s.window.cwnd, r.s.window.ssthresh), (10 * DATAGRAM, 10 * DATAGRAM));
-    // RFC 9002 §7.3.2: one packet at once, though sixteen are in flight.
+    // RFC 9002 §7.3.2: one packet immediately, although sixteen are in flight.
     assert_eq!(r.sent(), [20]);
     // More losses of the same flight.
     r.ack(&[(1, 3), (10, 12)]);
     assert_eq!(r.s.window.cwnd, 10 * DATAGRAM);
     assert_eq!(r.s.counters.congestion_events, 1);
-    // It does not grow either by data that left before.
+    // Data sent before does not increase it, either.
     r.ack(&[(1, 3), (10, 19)]);
     assert_eq!(r.s.window.cwnd, 10 * DATAGRAM);
     r.now += ms(1);
     let next = r.sent();
     assert_eq!(next[0], 21);
-    // A later packet begins another epoch when it is lost; the one that left with the reduction does not.
+    // The loss of a later packet starts another epoch; that of the one sent with the reduction does
+    // not.
     r.now += ms(100);
     r.ack(&[(21, 24)]);
     assert!(r.lost() > 6);
@@ -207,7 +208,7 @@ fn slow_start_grows_by_what_is_acknowledged_and_avoidance_by_a_datagram_per_wind
     r.sent();
     r.now += ms(100);
     r.ack(&[(0, 9)]);
-    // RFC 9002 §7.3.1; the first packet is shorter by nothing that counts: all are full.
+    // RFC 9002 §7.3.1; all packets are full.
     assert_eq!(r.s.window.cwnd, 20 * DATAGRAM);
     let mut r = Rig::reno(10);
     r.sent();
@@ -251,8 +252,8 @@ fn pacing_is_no_limit_of_the_application() {
     assert_eq!(r.s.window.cwnd, before + 2 * DATAGRAM); // RFC 9002 §7.8
 }
 
-/// Runs ten seconds in which only these numbers get through; then an ACK of them and the last probe.
-/// Returns the window before and afterwards, in datagrams.
+/// Runs ten seconds in which only these numbers arrive. Then acknowledges them and the last probe.
+/// Returns the windows before and afterwards, in datagrams.
 fn outage(r: &mut Rig, spared: &[u64]) -> (u64, u64) {
     let before = r.s.window.cwnd / DATAGRAM;
     let mut last = r.sent().last().copied().unwrap();
@@ -268,12 +269,13 @@ fn outage(r: &mut Rig, spared: &[u64]) -> (u64, u64) {
 #[test]
 fn congestion_is_persistent_when_all_is_lost_for_three_probe_timeouts() {
     let mut r = Rig::reno(10);
-    // RFC 9002 §7.6.2: two, and the probe that arrived opens the window by itself.
+    // RFC 9002 §7.6.2: two, plus the growth by the probe that arrived.
     assert_eq!(outage(&mut r, &[]), (10, 3));
     assert_eq!(r.s.counters.persistent_congestions, 1);
-    // Slow start begins, and the epoch is over (Appendix B.8).
+    // Slow start begins, and the epoch has ended (Appendix B.8).
     assert!(r.s.window.in_slow_start() && r.s.recovery_from.is_none());
-    // One of each pair of probes, which are at most 5.2 s apart, arrives: the total loss is never long enough.
+    // One of each pair of probes, which are at most 5.2 s apart, arrives: the total loss is never
+    // long enough.
     let mut r = Rig::reno(10);
     assert_eq!(outage(&mut r, &[10, 12, 14, 16]), (10, 5));
     assert_eq!(r.s.counters.persistent_congestions, 0);
@@ -300,7 +302,7 @@ fn a_mark_is_as_good_as_a_loss_once_per_epoch() {
     r.now += ms(100);
     r.ack_with(&[(0, 1)], Span::ZERO, counts(1, 1));
     assert_eq!((r.s.window.cwnd, r.s.counters.marks), (4 * DATAGRAM, 1)); // RFC 9002 §7.1
-    // Another one of the same flight.
+    // A second mark of the same flight.
     r.ack_with(&[(0, 7)], Span::ZERO, counts(5, 3));
     assert_eq!((r.s.window.cwnd, r.s.counters.marks), (4 * DATAGRAM, 3));
     assert_eq!((r.lost(), r.s.counters.congestion_events), (0, 1));
@@ -310,7 +312,7 @@ fn a_mark_is_as_good_as_a_loss_once_per_epoch() {
 
 #[test]
 fn counts_that_cannot_be_turn_ecn_off() {
-    // RFC 9000 §13.4.2.1: none, and fewer than were acknowledged.
+    // RFC 9000 §13.4.2.1: no counts, and fewer than packets acknowledged.
     for told in [None, counts(1, 0)] {
         let mut r = ecn_reno();
         r.sent();
@@ -332,12 +334,13 @@ fn prague_cuts_by_the_part_that_was_marked() {
     assert!(r.packets().iter().all(|p| p.ecn == Ecn::Ect1));
     r.now += ms(100);
     let counts = |ect1, ce| Some(EcnCounts { ect0: 0, ect1, ce });
-    // The first mark finds an average of one, of which a sixteenth goes by this round trip's half; the other half
-    // opens the window. §2.3.2, §2.4.2, §2.4.3 of its draft
+    // The first mark initialises the average to one, which decays by a sixteenth through the
+    // unmarked half of this round trip; the other half opens the window. §2.3.2, §2.4.2, §2.4.3 of
+    // its draft
     r.ack_with(&[(0, 1)], Span::ZERO, counts(1, 1));
     let left = 10 * DATAGRAM * 33 / 64;
     assert_eq!(r.s.window.cwnd, left + DATAGRAM * DATAGRAM / left);
-    // No second time in this round trip.
+    // Not a second time in this round trip.
     r.ack_with(&[(0, 9)], Span::ZERO, counts(5, 5));
     assert!(r.s.window.cwnd >= 5 * DATAGRAM);
     assert_eq!(r.s.counters.congestion_events, 0);
@@ -345,7 +348,8 @@ fn prague_cuts_by_the_part_that_was_marked() {
 
 // ---- the connection ----
 
-/// Carries packets between two ends until nothing is left to do at this instant, except refused ones.
+/// Carries packets between two ends, except refused ones, until neither has more to send at this
+/// instant.
 fn exchange(
     ends: &mut [Connection; 2],
     now: Time,
@@ -375,7 +379,7 @@ fn the_handshake_is_one_round_trip_and_its_losses_are_no_congestion() {
     let mut ends = ends(&cfg);
     ends[0].write(1000);
     ends[0].connect(Time::ZERO);
-    // Two Initials and the first answer are lost.
+    // Two Initials and the first response are lost.
     let log = exchange(&mut ends, Time::ZERO, |_, _| false);
     assert_eq!(log.len(), 1);
     assert_eq!(ends[0].next_deadline(), at(999)); // RFC 9002 §6.2.2
@@ -389,7 +393,7 @@ fn the_handshake_is_one_round_trip_and_its_losses_are_no_congestion() {
     assert!(ends.iter().all(Connection::is_established));
     assert!(matches!(log[0].1.kind, Kind::Handshake { attempt: 2 }));
     let s = ends[0].stats();
-    // The response names the attempt that it answers, so there is a sample: from the third, RFC 9000 §12.3.
+    // The response names its attempt, so there is a sample: from the third, RFC 9000 §12.3.
     assert_eq!(s.srtt, Some(ms(999)));
     assert_eq!((s.lost, s.congestion_events, s.handshakes_sent), (0, 0, 3));
     assert_eq!(s.cwnd, cfg.initial_cwnd());

@@ -30,7 +30,7 @@ fn marked_at_one(cfg: TcpConfig, marks: u64) -> (Rig, Vec<Span>) {
         waits.push(r.s.deadline() - r.now);
         r.now = r.s.deadline();
         r.s.on_deadline(r.now);
-        // Nothing was lost: one new segment, which reports the reduction.
+        // No segment was lost: one new segment, which reports the reduction.
         let out = r.s.poll(r.now).unwrap();
         assert_eq!((out.seq, out.flags), (seq(n), Flags::ECT | Flags::CWR));
         assert!(r.s.poll(r.now).is_none());
@@ -45,7 +45,7 @@ fn a_mark_halves_down_to_one_segment() {
     assert_eq!(r.ack_with(1, &[], Flags::ECE), []);
     // RFC 3168 §6.1.2: half of two; RFC 5681 §3.1 (4): the threshold stays at two.
     assert_eq!((r.s.window.cwnd, r.s.window.ssthresh), (MSS, 2 * MSS));
-    // The echo goes on until the receiver is notified: no second reduction, no wait.
+    // The echo continues until the receiver is notified: no second reduction, no wait.
     assert_eq!(r.ack_with(2, &[], Flags::ECE), [2]);
     assert_eq!(r.ack(3), [3, 4]);
     // CUBIC: 0.7 of two (RFC 9438 §4.6).
@@ -59,7 +59,7 @@ fn a_mark_at_one_segment_waits_for_the_timer_rfc_3168() {
     let (mut r, waits) = marked_at_one(rfc_reno(), 4);
     assert_eq!(waits, [Span::from_secs(1); 4]);
     r.now += Span::from_millis(100);
-    // Without a mark it slow-starts again.
+    // Without a mark, slow start resumes.
     assert_eq!(r.ack(5), [5, 6]);
 }
 
@@ -68,7 +68,7 @@ fn marks_at_one_segment_back_off_as_in_ns2() {
     let cfg = TcpConfig { limited_transmit: false, ..TcpConfig::ns2() };
     let (mut r, waits) = marked_at_one(cfg, 4);
     for pair in waits[1..].windows(2) {
-        // The estimate itself moves a little.
+        // The estimate itself changes slightly.
         let ratio = pair[1].as_secs_f64() / pair[0].as_secs_f64();
         assert!((1.5..=2.0).contains(&ratio), "{waits:?}");
     }
@@ -89,7 +89,8 @@ fn ns3_keeps_two_segments_at_any_mark() {
 
 #[test]
 fn a_loss_beside_the_wait_is_still_repaired() {
-    // Two are out although the window is one: the wait must not hide the loss of the second.
+    // Two are outstanding although the window is one: the wait must not hide the loss of the
+    // second.
     let mut r = Rig::full(TcpConfig { ecn: true, ..rfc_reno() }, 2);
     r.s.window.cwnd = MSS;
     assert_eq!(r.ack_with(1, &[], Flags::ECE), []);
@@ -164,7 +165,7 @@ fn counted_marks_cut_once_in_a_round_trip_and_a_late_count_not_at_all() {
     assert_eq!(r.s.window.cwnd, 5 * MSS);
     counted(&mut r, 3, 3);
     assert_eq!((r.s.window.cwnd, r.s.counters.ecn_reductions), (5 * MSS, 1));
-    // Unmarked data goes on opening the window, in the same round trip.
+    // Unmarked data continues to open the window in the same round trip.
     counted(&mut r, 8, 3);
     assert_eq!(r.s.window.cwnd, 6 * MSS);
     counted(&mut r, 11, 2);
@@ -184,6 +185,6 @@ fn a_loss_in_a_round_trip_that_met_marks_cuts_no_deeper_than_alone() {
     r.ack_with(1, &[(2, 4)], Flags::NONE);
     r.ack_with(1, &[(2, 5)], Flags::NONE);
     assert_eq!(r.s.phase, Phase::Recovery);
-    // Half of the ten before the marks, which the first mark has taken already.
+    // Half of the ten before the marks, which the first mark has already caused.
     assert_eq!((cut, r.s.window.cwnd), (5 * MSS, 5 * MSS));
 }

@@ -1,4 +1,4 @@
-//! Each rule of the sender, segment by segment. Segments are 1000 bytes; the first byte is 1.
+//! Rules of the sender, segment by segment. Segments are 1000 bytes; the first byte is 1.
 
 mod marks;
 
@@ -24,8 +24,8 @@ fn seq(n: u64) -> u64 {
 }
 
 impl Rig {
-    /// Returns an established connection with endless data and a round trip of 100 ms, whose window is
-    /// `segments` and full, in congestion avoidance.
+    /// Returns an established connection with endless data and a round trip of 100 ms, in
+    /// congestion avoidance with a full window of `segments`.
     fn full(cfg: TcpConfig, segments: u64) -> Rig {
         let cfg = TcpConfig { mss: MSS as u32, ..cfg };
         let mut s = Sender::new(&cfg);
@@ -38,7 +38,7 @@ impl Rig {
         rig
     }
 
-    /// Returns the segment numbers that may leave now.
+    /// Returns the segment numbers that may be sent now.
     fn sent(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.s.poll(self.now)).map(|o| (o.seq - 1) / MSS).collect()
     }
@@ -103,8 +103,8 @@ fn partial_acks_rfc_6582() {
     assert_eq!(r.s.next, seq(14));
     let armed = r.s.deadline();
     r.now = at(300);
-    // Segments 0..3 arrived, 4 is lost: retransmitted; window 14 - 4 + 1 = 11, one of it used by
-    // 13 - 4 + 1 = 10 in flight.
+    // Segments 0..3 arrived, 4 is lost: retransmitted; window 14 - 4 + 1 = 11, of which 13 - 4 + 1
+    // = 10 are in flight.
     assert_eq!(r.ack(4), [4, 14]);
     let restarted = r.s.deadline();
     assert!(restarted > armed);
@@ -142,7 +142,7 @@ fn recovery_as_ns3_does_it() {
     r.ack(0);
     r.ack(0);
     assert_eq!(r.ack(0), [0]);
-    // Half of what is left when one duplicate is taken off.
+    // Half of the rest after one duplicate is subtracted.
     assert_eq!(r.s.window.ssthresh, 4500);
     // The inflated window is 4.5 + 1; six more duplicates before it exceeds the ten in flight.
     for _ in 0..5 {
@@ -235,7 +235,7 @@ fn karn_takes_no_sample_from_what_was_sent_twice() {
     assert_eq!(r.s.rto(), Span::from_secs(1));
 }
 
-/// RFC 6298 §3 requires a sample per round trip; ns-2 takes no more.
+/// RFC 6298 §3 requires at least one sample per round trip; ns-2 takes one only.
 #[test]
 fn one_segment_per_round_trip_is_timed_where_asked() {
     for (once, expected) in [(true, 1), (false, 4)] {
@@ -248,7 +248,7 @@ fn one_segment_per_round_trip_is_timed_where_asked() {
         };
         let samples: usize = (1..=4).map(&mut ack).sum();
         assert_eq!(samples, expected);
-        // The first segment that was sent after the sample is the next.
+        // The next is the first segment sent after the sample.
         assert_eq!(ack(5), 1);
         assert_eq!(ack(6), usize::from(!once));
     }
@@ -286,7 +286,7 @@ fn sack_repairs_only_the_holes() {
     for to in 8..14 {
         repaired.extend(r.ack_with(1, &[(6, to), (2, 4)], Flags::NONE));
     }
-    // 4 and 5 as soon as the pipe is below the window, before anything new.
+    // 4 and 5 as soon as the pipe is below the window, before new data.
     assert_eq!(repaired[..2], [4, 5]);
     assert!(repaired[2..].iter().all(|&n| n >= 14));
     assert_eq!(r.s.counters.resent, 3);
@@ -316,7 +316,7 @@ fn pipe_never_exceeds_the_window_in_sack_recovery() {
             assert!(r.s.board.pipe() <= r.s.window.cwnd, "{to}");
         }
     }
-    // 19, the retransmitted one, and the data that the window released.
+    // 19, the retransmitted one, and the data released by the window.
     assert_eq!(r.s.board.pipe(), r.s.window.cwnd);
 }
 
@@ -334,7 +334,7 @@ fn rescue_retransmission_once() {
     for to in 2..=8 {
         out.extend(r.ack_with(0, &[(1, to)], Flags::NONE));
     }
-    // 0 by IsLost; then 9, the highest outstanding, as the one rescue (RFC 6675 §4 rule 4).
+    // 0 by IsLost; then 9, the highest outstanding, as the single rescue (RFC 6675 §4 rule 4).
     assert_eq!(out, [0, 9]);
     assert_eq!(r.ack_with(8, &[(9, 10)], Flags::NONE), [8]);
 }
