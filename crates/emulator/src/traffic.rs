@@ -12,7 +12,7 @@ use fairmesh_linux::netns::Namespace;
 use fairmesh_linux::realtime::{self, Wanted};
 use fairmesh_linux::tcp;
 use fairmesh_scenario::Flow;
-use fairmesh_transport::traffic::{Do, FlowEnd, Side, Source, TrafficSpec};
+use fairmesh_transport::traffic::{Action, FlowEnd, Side, Source, TrafficSpec};
 use fairmesh_units::{Span, Stream, Time};
 use socket2::{Domain, Socket, Type};
 
@@ -168,7 +168,7 @@ impl<'j> State<'j> {
             if self.source.next_deadline() <= now {
                 let mut sizes = Vec::new();
                 self.source.on_deadline(now, &mut |what| {
-                    if let Do::Datagram { bytes } = what {
+                    if let Action::Datagram { bytes } = what {
                         sizes.push(bytes as usize);
                     }
                 });
@@ -308,20 +308,20 @@ impl<'j> State<'j> {
     }
 
     /// Executes the application's actions.
-    fn execute(&mut self, actions: &[Do], connect: &mut bool, closing: &mut bool) {
+    fn execute(&mut self, actions: &[Action], connect: &mut bool, closing: &mut bool) {
         for what in actions {
             match *what {
-                Do::Connect => {
+                Action::Connect => {
                     *connect = true;
                     *closing = false;
                     self.pending = [0; 2];
                 }
-                Do::Write { side, bytes } => {
+                Action::Write { side, bytes } => {
                     let end = self.end_of(side);
                     self.pending[end] = self.pending[end].saturating_add(bytes);
                 }
-                Do::Close => *closing = true,
-                Do::Datagram { .. } => {}
+                Action::Close => *closing = true,
+                Action::Datagram { .. } => {}
             }
         }
     }
@@ -363,7 +363,7 @@ impl<'j> State<'j> {
     }
 
     /// Processes application bytes that arrived in order at one end.
-    fn delivered(&mut self, end: usize, bytes: u64, actions: &mut Vec<Do>) {
+    fn delivered(&mut self, end: usize, bytes: u64, actions: &mut Vec<Action>) {
         let now = self.job.now();
         let measuring = self.measuring(now);
         if end == 1 {

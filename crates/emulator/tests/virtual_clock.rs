@@ -8,7 +8,7 @@ use fairmesh_emulator::plan::{Plan, Side};
 use fairmesh_emulator::switch::{Switch, replay};
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{ImportOptions, Scenario, parse};
-use fairmesh_transport::traffic::{Do, Source, TrafficSpec};
+use fairmesh_transport::traffic::{Action, Source, TrafficSpec};
 use fairmesh_units::{NodeId, Span, Stream, Time};
 
 fn scenario(text: &str) -> Scenario {
@@ -95,7 +95,7 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
             let flow = endpoints.iter().position(|t| t.source.next_deadline() == next).unwrap();
             let mut actions = 0;
             endpoints[flow].source.on_deadline(next, &mut |what| {
-                actions += u32::from(matches!(what, Do::Datagram { .. }));
+                actions += u32::from(matches!(what, Action::Datagram { .. }));
             });
             for _ in 0..actions {
                 let (interface, content) = hop(&endpoints[flow], flow, 0);

@@ -51,7 +51,7 @@ impl Average {
     }
 
     /// Records a dequeue: `found` is true if there was a packet, `left` is the number left.
-    pub fn asked(&mut self, now: Time, found: bool, left: u32) {
+    pub fn record_dequeue(&mut self, now: Time, found: bool, left: u32) {
         match self.idle {
             Idle::Emptied(_) if !found => self.idle = Idle::Since(now),
             _ if found && left == 0 => self.idle = Idle::Emptied(now),

@@ -79,7 +79,7 @@ impl TokenBucket {
     }
 
     /// Limits a debt to the tokens gained in `seconds` of refilling.
-    pub(crate) fn forgive(&mut self, seconds: u64) {
+    pub(crate) fn cap_debt(&mut self, seconds: u64) {
         let most = u128::from(self.rate) * u128::from(seconds) * 1_000_000_000;
         let most = i64::try_from(most).unwrap_or(i64::MAX / 2);
         self.level = self.level.max(-most);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use fairmesh_units::{BitRate, Bytes, Span, Stream, Time};
 
-use crate::cobalt::{Cobalt, Fate};
+use crate::cobalt::{Cobalt, HeadAction};
 use crate::codel::Entry;
 use crate::flow_queues::mix;
 use crate::{Backlog, DropCause, Item, Late, Queue, Verdict};
@@ -239,7 +239,7 @@ impl Cake {
     }
 
     /// Drops the oldest packet of the flow with most bytes.
-    fn drop_from_fattest(&mut self, now: Time) {
+    fn drop_from_longest(&mut self, now: Time) {
         let listed = self.sparse.iter().chain(&self.bulk).copied();
         let Some(f) = listed.max_by_key(|&f| self.flows[f as usize].bytes) else { return };
         self.flows[f as usize].cobalt.full(now, self.times.0);
@@ -255,13 +255,13 @@ impl Cake {
             let (chance, times) = (self.chance(), self.times);
             let flow = &mut self.flows[f as usize];
             let waited = now.since(entry.since);
-            match flow.cobalt.judge(now, waited, times, entry.item.ect, chance) {
-                Fate::Drop if !flow.ring.is_empty() => {
+            match flow.cobalt.decide(now, waited, times, entry.item.ect, chance) {
+                HeadAction::Drop if !flow.ring.is_empty() => {
                     self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
                     continue;
                 }
-                Fate::Mark => self.late.push_back(Late::Marked(entry.item)),
-                Fate::Drop | Fate::Pass => {}
+                HeadAction::Mark => self.late.push_back(Late::Marked(entry.item)),
+                HeadAction::Drop | HeadAction::Pass => {}
             }
             return Some(entry.item);
         }
@@ -287,7 +287,7 @@ impl Queue for Cake {
             self.sparse.push_back(f);
         }
         while self.backlog.bytes + held.bytes > self.memory && self.backlog.packets > 0 {
-            self.drop_from_fattest(now);
+            self.drop_from_longest(now);
         }
         Verdict::Queued
     }

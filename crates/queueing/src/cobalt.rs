@@ -21,7 +21,7 @@ pub(crate) struct Cobalt {
 
 /// Outcome for a packet at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum HeadAction {
     Pass,
     Mark,
     Drop,
@@ -34,15 +34,15 @@ impl Cobalt {
     }
 
     /// Returns the outcome for a packet that has waited for this time. `chance` is uniform in 0..1.
-    pub fn judge(
+    pub fn decide(
         &mut self,
         now: Time,
         waited: Span,
         (target, interval): (Span, Span),
         ect: bool,
         chance: f64,
-    ) -> Fate {
-        let mut fate = Fate::Pass;
+    ) -> HeadAction {
+        let mut fate = HeadAction::Pass;
         let mut due = self.count > 0 && now >= self.drop_next;
         if waited > target {
             if !self.dropping {
@@ -54,7 +54,7 @@ impl Cobalt {
             self.dropping = false;
         }
         if due && self.dropping {
-            fate = if ect { Fate::Mark } else { Fate::Drop };
+            fate = if ect { HeadAction::Mark } else { HeadAction::Drop };
             self.count = self.count.saturating_add(1);
             self.drop_next = self.step(self.drop_next, interval);
         } else {
@@ -65,7 +65,7 @@ impl Cobalt {
                 due = self.count > 0 && now >= self.drop_next;
             }
         }
-        if self.probability > 0.0 && chance < self.probability { Fate::Drop } else { fate }
+        if self.probability > 0.0 && chance < self.probability { HeadAction::Drop } else { fate }
     }
 
     /// Records a buffer overflow that cost this flow a packet.
@@ -103,17 +103,18 @@ mod tests {
     const TIMES: (Span, Span) = (Span::from_millis(5), Span::from_millis(100));
 
     #[test]
-    fn drops_as_codel_does_and_forgets_as_slowly() {
+    fn drops_as_codel_and_decays_as_slowly() {
         let mut c = Cobalt::default();
         let long = Span::from_millis(50);
-        let drops: Vec<u64> =
-            (0..400).filter(|&t| c.judge(ms(t), long, TIMES, false, 0.9) == Fate::Drop).collect();
+        let drops: Vec<u64> = (0..400)
+            .filter(|&t| c.decide(ms(t), long, TIMES, false, 0.9) == HeadAction::Drop)
+            .collect();
         // First after an interval, then after 100/√2, 100/√3 ms, …: by hand.
         assert_eq!(drops, [100, 171, 229, 279, 324, 364]);
-        assert_eq!(c.judge(ms(403), long, TIMES, true, 0.9), Fate::Mark);
+        assert_eq!(c.decide(ms(403), long, TIMES, true, 0.9), HeadAction::Mark);
         let high = c.count;
         for t in 404..450 {
-            assert_eq!(c.judge(ms(t), Span::ZERO, TIMES, false, 0.9), Fate::Pass);
+            assert_eq!(c.decide(ms(t), Span::ZERO, TIMES, false, 0.9), HeadAction::Pass);
         }
         assert!(c.count < high && c.count > 1, "{}", c.count);
     }
@@ -123,8 +124,8 @@ mod tests {
         let mut c = Cobalt::default();
         (1..=100).for_each(|t| c.full(ms(10 * t), TIMES.0));
         assert!((c.probability - 100.0 / 256.0).abs() < 1e-9);
-        assert_eq!(c.judge(ms(1000), Span::ZERO, TIMES, true, 0.2), Fate::Drop);
-        assert_ne!(c.judge(ms(1000), Span::ZERO, TIMES, true, 0.8), Fate::Drop);
+        assert_eq!(c.decide(ms(1000), Span::ZERO, TIMES, true, 0.2), HeadAction::Drop);
+        assert_ne!(c.decide(ms(1000), Span::ZERO, TIMES, true, 0.8), HeadAction::Drop);
         (0..100).for_each(|t| c.empty(ms(2000 + 10 * t), TIMES));
         assert!((c.probability - (100.0 / 256.0 - 100.0 / 4096.0)).abs() < 1e-9);
     }

@@ -221,7 +221,7 @@ impl FlowQueues {
 
     /// Drops from the head of the flow with most bytes (RFC 8290 §4.1): at most `most` packets and
     /// half of its bytes.
-    pub fn drop_from_fattest(&mut self, most: u32, late: &mut VecDeque<Late>) {
+    pub fn drop_from_longest(&mut self, most: u32, late: &mut VecDeque<Late>) {
         let bytes = |f: &&u32| self.flows[**f as usize].packets.bytes;
         // The first among equals.
         let Some(&f) = self.active.iter().rev().max_by_key(bytes) else { return };

@@ -67,7 +67,7 @@ impl Queue for FqCodel {
         self.flows.enqueue(now, 0, item, rng);
         let all = self.flows.backlog().plus(held);
         if all.packets > self.spec.packets || all.bytes > self.spec.memory {
-            self.flows.drop_from_fattest(self.spec.drop_batch, &mut self.late);
+            self.flows.drop_from_longest(self.spec.drop_batch, &mut self.late);
         }
         Verdict::Queued
     }

@@ -179,7 +179,7 @@ impl Queue for Fred {
     fn dequeue(&mut self, now: Time) -> Option<Item> {
         let item = self.take();
         let left = self.queue.backlog().packets;
-        self.average.asked(now, item.is_some(), left);
+        self.average.record_dequeue(now, item.is_some(), left);
         if item.is_some() {
             self.average.sample(f64::from(left));
         }

@@ -149,7 +149,7 @@ impl Queue for Red {
 
     fn dequeue(&mut self, now: Time) -> Option<Item> {
         let item = self.queue.pop();
-        self.average.asked(now, item.is_some(), self.queue.backlog().packets);
+        self.average.record_dequeue(now, item.is_some(), self.queue.backlog().packets);
         item
     }
 

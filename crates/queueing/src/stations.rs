@@ -313,7 +313,7 @@ impl Queue for Stations {
             if !above || self.flows.backlog().packets == 0 {
                 return Verdict::Queued;
             }
-            self.flows.drop_from_fattest(1, &mut self.late);
+            self.flows.drop_from_longest(1, &mut self.late);
         }
     }
 

@@ -11,12 +11,12 @@ use fairmesh_units::{BitRate, Bytes, Span, Time};
 use proptest::prelude::*;
 
 /// A bucket and its queue.
-struct Alone {
+struct IndependentBucket {
     bucket: TokenBucket,
     waiting: VecDeque<Item>,
 }
 
-impl Alone {
+impl IndependentBucket {
     fn ready(&self, now: Time) -> Time {
         self.waiting.front().map_or(Time::NEVER, |it| self.bucket.ready_at(now, it.bytes))
     }
@@ -50,7 +50,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn leaves_are_buckets_of_their_own(burst in 1500u64..4000, steps in steps()) {
+    fn leaves_are_independent_buckets(burst in 1500u64..4000, steps in steps()) {
         const FIRST: u64 = 8_000_000;
         let leaf = |id| {
             ClassSpec::leaf(id, None, rates(FIRST, burst), DisciplineSpec::drop_tail(QUEUE))
@@ -61,11 +61,11 @@ proptest! {
             ..HtbSpec::default()
         })
         .unwrap();
-        let alone = |_| Alone {
+        let alone = |_| IndependentBucket {
             bucket: TokenBucket::new(BitRate(FIRST), Bytes(burst)),
             waiting: VecDeque::new(),
         };
-        let mut alone: Vec<Alone> = (0..5).map(alone).collect();
+        let mut alone: Vec<IndependentBucket> = (0..5).map(alone).collect();
         let mut now = Time::ZERO;
         for (n, step) in steps.into_iter().enumerate() {
             let mut until = now;

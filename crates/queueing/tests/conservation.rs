@@ -129,11 +129,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Expected content, tracked by the caller.
 #[derive(Default)]
-struct Books {
+struct Expected {
     flows: BTreeMap<u32, Vec<Item>>,
 }
 
-impl Books {
+impl Expected {
     fn enter(&mut self, it: Item) {
         self.flows.entry(it.flow).or_default().push(it);
     }
@@ -169,7 +169,7 @@ proptest! {
     fn in_equals_out_plus_dropped_plus_backlog(spec in every_kind(), steps in steps(), swap in every_kind()) {
         let mut q = spec.build().unwrap();
         let mut rng = stream();
-        let mut books = Books::default();
+        let mut expected = Expected::default();
         let mut now = Time::ZERO;
         for (n, step) in steps.iter().enumerate() {
             match *step {
@@ -177,32 +177,32 @@ proptest! {
                     let it = Item { ect: n % 2 == 0, station: flow as u16 / 2, ..item(n as u32, bytes, flow) };
                     let held = Backlog { packets: held, bytes: u64::from(held) * 500 };
                     match q.enqueue(now, it, held, &mut rng) {
-                        Verdict::Queued => books.enter(it),
+                        Verdict::Queued => expected.enter(it),
                         Verdict::Marked => {
                             prop_assert!(it.ect, "only ECN-capable packets are marked");
-                            books.enter(it);
+                            expected.enter(it);
                         }
                         Verdict::Dropped(_) => {}
                         Verdict::Evicted(out, _) => {
-                            books.enter(it);
-                            prop_assert!(books.evict(out));
+                            expected.enter(it);
+                            prop_assert!(expected.evict(out));
                         }
                     }
-                    books.settle(&mut q, None)?;
+                    expected.settle(&mut q, None)?;
                 }
                 Step::Leave => {
                     let ready = q.next_ready(now);
                     prop_assert!(ready >= now);
                     let out = q.dequeue(now);
                     prop_assert!(out.is_none() || ready == now, "left before it was ready");
-                    books.settle(&mut q, out)?;
+                    expected.settle(&mut q, out)?;
                     if let Some(it) = out {
-                        prop_assert!(books.leave(it), "{it:?} out of order");
+                        prop_assert!(expected.leave(it), "{it:?} out of order");
                     }
                 }
                 Step::Wait(ns) => now += Span::from_nanos(ns),
             }
-            prop_assert_eq!(q.backlog(), books.backlog());
+            prop_assert_eq!(q.backlog(), expected.backlog());
             prop_assert_eq!(q.next_ready(now) == Time::NEVER, q.backlog().packets == 0);
         }
         // Half of the packets leave when due; the rest moves to another discipline.
@@ -210,13 +210,13 @@ proptest! {
         while q.backlog().packets > half {
             now = q.next_ready(now);
             let out = q.dequeue(now);
-            books.settle(&mut q, out)?;
-            prop_assert!(out.is_some_and(|it| books.leave(it)), "ready but nothing comes: {out:?}");
+            expected.settle(&mut q, out)?;
+            prop_assert!(out.is_some_and(|it| expected.leave(it)), "ready but nothing comes: {out:?}");
         }
         let mut to = swap.build().unwrap();
-        let mut rest = Books::default();
+        let mut rest = Expected::default();
         for it in q.drain() {
-            prop_assert!(books.leave(it), "drained out of order");
+            prop_assert!(expected.leave(it), "drained out of order");
             match to.enqueue(now, it, Backlog::NONE, &mut rng) {
                 Verdict::Dropped(_) => {}
                 Verdict::Evicted(out, _) => { rest.enter(it); prop_assert!(rest.evict(out)); }
@@ -224,7 +224,7 @@ proptest! {
             }
             rest.settle(&mut to, None)?;
         }
-        prop_assert_eq!(books.backlog(), Backlog::NONE);
+        prop_assert_eq!(expected.backlog(), Backlog::NONE);
         prop_assert_eq!(q.backlog(), Backlog::NONE);
         prop_assert_eq!(q.next_ready(now), Time::NEVER);
         prop_assert_eq!(to.backlog(), rest.backlog());

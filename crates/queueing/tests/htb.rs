@@ -72,7 +72,7 @@ fn quantum_follows_the_rate_unless_given() {
 }
 
 #[test]
-fn what_one_class_leaves_another_may_borrow() {
+fn unused_rate_may_be_borrowed() {
     let mut q = tree(vec![
         inner(1, 0, 1_000_000, 1_000_000),
         leaf(10, 1, 500_000, 1_000_000),
@@ -127,7 +127,7 @@ fn the_nearest_ancestor_lends_first() {
 /// from the parent, loses turns at the root. Fair turns at the root would give 6.5 and 3.5 Mbit/s;
 /// Linux 6.18 with this tree on a veth pair gave 6.02 and 4.01.
 #[test]
-fn borrowing_near_costs_turns_far_as_in_the_kernel() {
+fn borrowing_from_the_parent_costs_turns_at_the_root_as_in_the_kernel() {
     let quantum = |c: ClassSpec| ClassSpec { quantum: Some(1500), ..c };
     let mut q = tree(vec![
         inner(1, 0, 10_000_000, 10_000_000),
@@ -154,7 +154,7 @@ fn a_parents_ceiling_binds_its_children_together() {
 }
 
 #[test]
-fn guarantees_hold_even_where_the_parent_has_promised_too_much() {
+fn guarantees_hold_with_an_overcommitted_parent() {
     // As in the kernel, a class within its own rate does not use its parent.
     let mut q = tree(vec![
         inner(1, 0, 300_000, 300_000),
@@ -238,7 +238,7 @@ fn classes_come_and_go() {
 }
 
 #[test]
-fn drops_are_counted_where_they_happen() {
+fn drops_are_counted_in_their_class() {
     let small = DisciplineSpec::drop_tail(2);
     let mut q = tree(vec![ClassSpec { leaf: Some(small), ..leaf(10, 0, 1000, 1000) }]);
     for n in 0..5 {

@@ -20,7 +20,7 @@ fn handles(q: &mut Discipline) -> Vec<u32> {
 }
 
 #[test]
-fn drop_tail_counts_packets_and_what_is_held() {
+fn drop_tail_counts_queued_and_held_packets() {
     let mut q = DisciplineSpec::drop_tail(3).build().unwrap();
     let held = Backlog { packets: 1, bytes: 1500 };
     for n in 0..2 {
@@ -78,7 +78,7 @@ fn fair_keeps_a_greedy_flow_to_its_own_buffer() {
 }
 
 #[test]
-fn a_full_fair_queue_takes_from_whoever_holds_most() {
+fn a_full_fair_queue_evicts_from_the_longest_flow() {
     let spec = FairSpec { total: Some(4), ..FairSpec::per_flow(Limit::Packets(9)) };
     let mut q = DisciplineSpec::Fair(spec).build().unwrap();
     for n in 0..3 {
@@ -280,7 +280,7 @@ fn red_drops_evenly_spread_at_the_rate_of_the_paper() {
 }
 
 #[test]
-fn red_marks_what_can_be_marked() {
+fn red_marks_ecn_capable_packets() {
     let (drops, marks) = early(&mut red(0.1, false, true), 3, true);
     assert_eq!(drops, 0.0);
     assert!((marks - 0.1).abs() < 0.002, "{marks}");
@@ -291,7 +291,7 @@ fn red_marks_what_can_be_marked() {
 
 /// Rangwala 2008 §4.1: the average causes no drops, and only ECN-capable packets are marked.
 #[test]
-fn a_threshold_marks_above_it_and_drops_only_what_has_no_room() {
+fn a_threshold_marks_above_it_and_drops_only_at_the_limit() {
     let spec = ThresholdSpec { threshold: 2.0, weight: 1.0, ..ThresholdSpec::packets(5, ms(1)) };
     let mut q = DisciplineSpec::Threshold(spec).build().unwrap();
     let arrive = |q: &mut Discipline, n, ect| offer(q, Item { ect, ..item(n, 1000, 0) });
@@ -361,7 +361,7 @@ fn gentle_red_drops_all_only_above_twice_max() {
 }
 
 #[test]
-fn red_forgets_over_idle_time() {
+fn red_average_decays_over_idle_time() {
     let spec =
         RedSpec { min: 2.0, max: 4.0, weight: 0.5, max_p: 1e-9, ..RedSpec::packets(20, ms(10)) };
     let mut q = DisciplineSpec::Red(spec).build().unwrap();

@@ -51,7 +51,7 @@ fn a_new_flow_goes_before_those_that_wait() {
 }
 
 #[test]
-fn the_fattest_flow_pays_in_batches() {
+fn the_longest_flow_is_dropped_from_in_batches() {
     let spec = FqCodelSpec { packets: 200, drop_batch: 64, ..FqCodelSpec::default() };
     let mut q = fq(spec);
     for n in 0..190 {
@@ -202,7 +202,7 @@ fn a_sparse_station_goes_first() {
 }
 
 #[test]
-fn aql_keeps_the_card_short() {
+fn aql_limits_the_airtime_in_the_card() {
     let aql = AqlSpec::default();
     let mut q = build(StationsSpec { airtime: None, ..StationsSpec::default() });
     // A packet of either station has cost 1 ms.
@@ -343,7 +343,7 @@ fn cake_shapes_without_bursts() {
 }
 
 #[test]
-fn cakes_limit_costs_the_fattest() {
+fn cakes_limit_drops_from_the_longest_flow() {
     let memory = Some(fairmesh_units::Bytes(20_000));
     let mut q = cake(CakeSpec { memory, ..CakeSpec::default() }, vec![]);
     (0..18).for_each(|n| offer(&mut q, at_ms(0), item(n, 1000, 1)));

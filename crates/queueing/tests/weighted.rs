@@ -66,7 +66,7 @@ fn each_flow_has_its_own_buffer() {
 }
 
 #[test]
-fn weights_that_order_nothing_are_refused() {
+fn invalid_weights_are_refused() {
     for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let base = WfqSpec::per_flow(Limit::Packets(2));
         let spec = DisciplineSpec::Wfq(WfqSpec { weights: vec![1.0, weight], ..base });

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_is_wrong() {
+    fn errors_name_the_setting() {
         let cfg = TcpConfig { mss: 0, ..TcpConfig::ns3() };
         assert_eq!(cfg.validate(), Err(ConfigError::Zero("mss")));
         let cfg = TcpConfig { min_rto: Span::from_secs(61), ..TcpConfig::ns3() };

@@ -203,7 +203,7 @@ impl Connection {
                     self.ecn_wanted && seg.flags.has(Flags::ECE) && !seg.flags.has(Flags::CWR);
                 self.receiver.on_syn();
                 self.establish(now);
-                self.receiver.ask();
+                self.receiver.request_ack();
                 received.established = true;
                 return received;
             }
@@ -224,7 +224,7 @@ impl Connection {
                 if seg.flags.has(Flags::SYN) {
                     // The peer has not received the ACK of its SYN-ACK.
                     if seg.flags.has(Flags::ACK) {
-                        self.receiver.ask();
+                        self.receiver.request_ack();
                     }
                     return received;
                 }

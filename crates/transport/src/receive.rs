@@ -84,7 +84,7 @@ impl Receiver {
         self.due || self.due_alone > 0
     }
     /// Requests one ACK without data.
-    pub(crate) fn ask(&mut self) {
+    pub(crate) fn request_ack(&mut self) {
         self.due_alone += 1;
     }
 

@@ -33,7 +33,7 @@ fn beside(first: Congestion, second: Congestion, buffer: f64) -> ([f64; 2], u64)
 }
 
 #[test]
-fn a_lone_flow_has_what_the_gains_leave_and_keeps_the_queue_short() {
+fn a_single_flow_fills_the_link_up_to_its_gains_with_a_short_queue() {
     // §5.3.4.2: half the rate for 200 ms of each 5 s; §5.6.2: paced at .99 of the estimate.
     let most = (0.1 + 4.8) / 5.0;
     for (rate, one_way, queue) in [(10_000_000, 10, 400), (100_000_000, 20, 2000)] {
@@ -118,7 +118,7 @@ fn two_of_it_converge_behind_any_queue() {
 /// drops (the kernel's announcement of version 3 names both; draft-ietf-ccwg-bbr-06 §5.3.3.8 has
 /// the aim).
 #[test]
-fn behind_a_short_queue_others_live_and_little_is_dropped() {
+fn with_a_short_queue_other_flows_keep_a_share_and_drops_are_few() {
     for other in [Congestion::Cubic, Congestion::NewReno] {
         let ([theirs, ours], drops) = beside(other, Congestion::Bbr3, 0.5);
         let ([with_first, _], drops_first) = beside(other, Congestion::Bbr, 0.5);
@@ -129,7 +129,7 @@ fn behind_a_short_queue_others_live_and_little_is_dropped() {
 }
 
 #[test]
-fn behind_a_long_queue_neither_side_starves() {
+fn with_a_long_queue_neither_side_starves() {
     for other in [Congestion::Cubic, Congestion::NewReno] {
         let ([theirs, ours], _) = beside(other, Congestion::Bbr3, 10.0);
         assert!(theirs > 0.3 && ours > 0.3, "{theirs} {ours}");

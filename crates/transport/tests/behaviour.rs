@@ -283,7 +283,7 @@ fn the_window_saws_between_half_and_full() {
 }
 
 #[test]
-fn both_ends_close_and_rest() {
+fn both_ends_close_and_become_idle() {
     let mut world = World::new(&TcpConfig::ns3(), losing(&[]));
     world.write(CLIENT, 3000);
     world.write(SERVER, 700);
@@ -348,7 +348,7 @@ fn a_set_spacing_holds_whatever_the_window_allows() {
 
 /// Rangwala 2008 §3.1: a rate, TCP's recovery, no congestion window.
 #[test]
-fn a_clock_takes_the_place_of_the_congestion_window() {
+fn an_interval_replaces_the_congestion_window() {
     let mut world = World::new(&TcpConfig { sack: true, ..TcpConfig::ns3() }, losing(&[10, 11]));
     world.ends[CLIENT].pace(Some(Span::from_millis(2)), false);
     world.write(CLIENT, 200 * 1460);

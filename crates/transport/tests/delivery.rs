@@ -50,22 +50,26 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
 
 /// Probabilities of impairments of a segment, and the spread of its delay.
 #[derive(Clone, Copy, Debug)]
-struct Badness {
+struct Impairments {
     drop: f64,
     duplicate: f64,
     mark: f64,
     spread_ms: f64,
 }
 
-fn any_badness() -> impl Strategy<Value = Badness> {
+fn any_impairments() -> impl Strategy<Value = Impairments> {
     let drop = prop_oneof![Just(0.0), 0.0..0.1, 0.1..0.5];
     let duplicate = prop_oneof![Just(0.0), 0.0..0.3];
     let spread = prop_oneof![Just(0.0), 0.0..200.0];
-    (drop, duplicate, prop_oneof![Just(0.0), 0.0..0.5], spread)
-        .prop_map(|(drop, duplicate, mark, spread_ms)| Badness { drop, duplicate, mark, spread_ms })
+    (drop, duplicate, prop_oneof![Just(0.0), 0.0..0.5], spread).prop_map(
+        |(drop, duplicate, mark, spread_ms)| Impairments { drop, duplicate, mark, spread_ms },
+    )
 }
 
-fn bad_network(bad: Badness, seed: u64) -> impl FnMut(usize, Time, &Segment, &mut Vec<Arrival>) {
+fn impaired_network(
+    bad: Impairments,
+    seed: u64,
+) -> impl FnMut(usize, Time, &Segment, &mut Vec<Arrival>) {
     let mut rng = Stream::new(seed, "network");
     move |_, now, _: &Segment, out| {
         if rng.chance(bad.drop) {
@@ -85,13 +89,13 @@ proptest! {
     #[test]
     fn every_byte_once_in_order_and_an_end(
         cfg in any_config(),
-        bad in any_badness(),
+        bad in any_impairments(),
         seed: u64,
         up in 0u64..150_000,
         down in prop_oneof![Just(0u64), 0u64..60_000],
         server_closes: bool,
     ) {
-        let mut world = World::new(&cfg, bad_network(bad, seed));
+        let mut world = World::new(&cfg, impaired_network(bad, seed));
         world.write(CLIENT, up);
         world.write(SERVER, down);
         world.connect();

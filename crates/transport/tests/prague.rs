@@ -94,7 +94,7 @@ fn below_25_ms_the_round_trip_hardly_matters() {
 }
 
 #[test]
-fn where_nothing_marks_it_is_as_reno() {
+fn without_marks_it_behaves_as_reno() {
     let bottleneck = || Shared::new(20_000_000, 66);
     for other in [Congestion::NewReno, Congestion::Cubic] {
         let ([a, b], _) = two(bottleneck(), [(Congestion::Prague, 20), (other, 20)]);

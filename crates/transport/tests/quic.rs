@@ -135,7 +135,7 @@ fn random_losses_cost_it_no_more_than_tcp() {
 /// draft's `LossThresh`), so the test uses losses below that. A single packet of this path's 35 is
 /// 2.9 %, so even then most probes end early, in TCP as here.
 #[test]
-fn bbr3_lives_with_losses_below_its_threshold() {
+fn bbr3_tolerates_losses_below_its_threshold() {
     let (quic, tcp) = lossy(Congestion::Bbr3, 0.002);
     assert!(quic > 0.95 * PAYLOAD * tcp, "{quic} {tcp}");
 }
@@ -143,7 +143,7 @@ fn bbr3_lives_with_losses_below_its_threshold() {
 /// A receiver that only acknowledges sometimes elicits an acknowledgement, so that it reports the
 /// holes of about a round trip, not of the whole connection. RFC 9000 §13.2.4
 #[test]
-fn holes_are_told_for_about_a_round_trip() {
+fn holes_are_reported_for_about_a_round_trip() {
     let mut b = Bottleneck::new(10_000_000, Span::from_millis(20), 100);
     let mut n = 0;
     let net = move |from: usize, now: Time, p: &Packet, out: &mut Vec<(Time, Ecn)>| {
@@ -189,7 +189,7 @@ fn path(ecn_of: impl Fn(Ecn) -> Option<Ecn> + 'static) -> Stats {
 }
 
 #[test]
-fn a_path_that_does_not_carry_ecn_is_noticed() {
+fn a_path_without_ecn_is_detected() {
     let honest = path(Some);
     assert!(!honest.ecn_failed && honest.marks == 0);
     let bleached = path(|_| Some(Ecn::NotEct));

@@ -31,7 +31,7 @@ fn any_config() -> impl Strategy<Value = Config> {
 
 /// Probabilities of impairments of a packet, and the spread of its delay.
 #[derive(Clone, Copy, Debug)]
-struct Badness {
+struct Impairments {
     drop: f64,
     duplicate: f64,
     mark: f64,
@@ -40,14 +40,14 @@ struct Badness {
     spread_ms: f64,
 }
 
-fn any_badness() -> impl Strategy<Value = Badness> {
+fn any_impairments() -> impl Strategy<Value = Impairments> {
     let drop = prop_oneof![Just(0.0), 0.0..0.1, 0.1..0.5];
     let duplicate = prop_oneof![Just(0.0), 0.0..0.3];
     let mark = prop_oneof![Just(0.0), 0.0..0.5];
     let bleach = prop_oneof![Just(0.0), Just(0.0), 0.0..0.5];
     let spread = prop_oneof![Just(0.0), 0.0..200.0];
     (drop, duplicate, mark, bleach, spread).prop_map(
-        |(drop, duplicate, mark, bleach, spread_ms)| Badness {
+        |(drop, duplicate, mark, bleach, spread_ms)| Impairments {
             drop,
             duplicate,
             mark,
@@ -57,7 +57,10 @@ fn any_badness() -> impl Strategy<Value = Badness> {
     )
 }
 
-fn bad_network(bad: Badness, seed: u64) -> impl FnMut(usize, Time, &Packet, &mut Vec<(Time, Ecn)>) {
+fn impaired_network(
+    bad: Impairments,
+    seed: u64,
+) -> impl FnMut(usize, Time, &Packet, &mut Vec<(Time, Ecn)>) {
     let mut rng = Stream::new(seed, "network");
     move |_, now, packet: &Packet, out| {
         if rng.chance(bad.drop) {
@@ -84,13 +87,13 @@ proptest! {
     #[test]
     fn every_byte_once_in_order_and_an_end(
         cfg in any_config(),
-        bad in any_badness(),
+        bad in any_impairments(),
         seed: u64,
         up in 0u64..150_000,
         down in prop_oneof![Just(0u64), 0u64..60_000],
         server_closes: bool,
     ) {
-        let mut world = QuicWorld::new(&cfg, bad_network(bad, seed));
+        let mut world = QuicWorld::new(&cfg, impaired_network(bad, seed));
         world.write(CLIENT, up);
         world.write(SERVER, down);
         world.connect();

@@ -1,7 +1,7 @@
 //! Applications and transports: packets that leave or reach an endpoint.
 
 use fairmesh_transport::quic;
-use fairmesh_transport::traffic::{Do, Side};
+use fairmesh_transport::traffic::{Action, Side};
 use fairmesh_units::{NodeId, Time};
 
 use super::Net;
@@ -44,7 +44,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         &mut self,
         now: Time,
         f: usize,
-        speak: impl FnOnce(&mut fairmesh_transport::traffic::Source, &mut dyn FnMut(Do)),
+        speak: impl FnOnce(&mut fairmesh_transport::traffic::Source, &mut dyn FnMut(Action)),
     ) {
         // At most Connect, Write, Close at once.
         let mut said = [None; 4];
@@ -59,14 +59,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
         for what in said.into_iter().flatten() {
             match what {
-                Do::Connect => self.flows[f].reconnect(now),
-                Do::Write { side, bytes } => {
+                Action::Connect => self.flows[f].reconnect(now),
+                Action::Write { side, bytes } => {
                     let flow = &mut self.flows[f];
                     let end = flow.end_of(side);
                     connection!(&mut flow.ends, pair => pair.ends[end].write(bytes), ());
                 }
-                Do::Datagram { bytes } => self.send_datagram(now, f, bytes),
-                Do::Close => {
+                Action::Datagram { bytes } => self.send_datagram(now, f, bytes),
+                Action::Close => {
                     let flow = &mut self.flows[f];
                     let client = flow.client;
                     connection!(&mut flow.ends, pair => pair.ends[client].close(), ());

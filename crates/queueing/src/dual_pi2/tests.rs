@@ -13,7 +13,7 @@ fn packet(handle: u32, ect1: bool) -> Item {
 
 /// Counts of one kind of packet.
 #[derive(Default, Debug)]
-struct Seen {
+struct Counts {
     sent: u32,
     marked: u32,
     dropped: u32,
@@ -22,7 +22,7 @@ struct Seen {
     longest: f64,
 }
 
-impl Seen {
+impl Counts {
     fn rate(&self, of: u32) -> f64 {
         f64::from(of) / f64::from(self.sent + self.dropped)
     }
@@ -31,10 +31,10 @@ impl Seen {
 /// Runs a link that sends a packet every 120 µs (100 Mbit/s), offered `l4s` and `classic` times
 /// that. Counts from 20 s to 40 s. `hold`: arrivals of a kind pause while this many of its packets
 /// wait, as with a window-limited sender.
-fn link(q: &mut DualPi2, l4s: f64, classic: f64, hold: [u32; 2]) -> [Seen; 2] {
+fn link(q: &mut DualPi2, l4s: f64, classic: f64, hold: [u32; 2]) -> [Counts; 2] {
     const STEP: u64 = 120;
     let mut rng = Stream::new(1, "dualpi2");
-    let (mut seen, mut due) = ([Seen::default(), Seen::default()], [0.0; 2]);
+    let (mut seen, mut due) = ([Counts::default(), Counts::default()], [0.0; 2]);
     let mut born = std::collections::HashMap::new();
     let mut handle = 0;
     let mut waiting = [0u32; 2];
@@ -164,7 +164,7 @@ fn overload_is_dropped_from_both() {
 
 /// An idle link resets the state.
 #[test]
-fn pressure_ends_when_the_queue_does() {
+fn an_idle_link_resets_the_probability() {
     let mut q = queue(DualPi2Spec::default());
     link(&mut q, 0.3, 0.9, [4, 100_000]);
     assert!(q.base > 0.1);

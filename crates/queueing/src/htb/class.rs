@@ -166,7 +166,7 @@ impl Class {
     }
 
     /// Returns the mode that the buckets require at `now`, and the instant at which it may improve.
-    pub fn judge(&self, now: Time) -> (Mode, Time) {
+    pub fn decide(&self, now: Time) -> (Mode, Time) {
         // No hysteresis: the kernel's default (`htb_hysteresis` 0).
         if !self.ceil.covers(now, self.need(&self.ceil)) {
             (Mode::CannotSend, self.allowed_at(now))

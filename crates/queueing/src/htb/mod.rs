@@ -177,7 +177,7 @@ impl Htb {
         if self.classes.iter().any(|c| !c.is_vacant() && c.parent == index) {
             return Err(HtbError::HasChildren(id));
         }
-        self.schedule.forget(&mut self.classes, index);
+        self.schedule.drop_class(&mut self.classes, index);
         self.places.remove(&id);
         self.vacant.push(index);
         let class = &mut self.classes[index as usize];

@@ -158,7 +158,7 @@ impl Schedule {
             self.visits += 1;
         }
         let class = &classes[index as usize];
-        let (mode, wake) = class.judge(now);
+        let (mode, wake) = class.decide(now);
         // If a packet waits for all of its tokens, its release is known, and determines that of the
         // tree.
         let early = self.release == Release::Debt;
@@ -204,7 +204,7 @@ impl Schedule {
     }
 
     /// Removes a class from every ring and list.
-    pub fn forget(&mut self, classes: &mut [Class], index: u32) {
+    pub fn drop_class(&mut self, classes: &mut [Class], index: u32) {
         self.deactivate(classes, index);
         self.set_wake(classes, index, Time::NEVER);
     }
@@ -301,12 +301,12 @@ impl Schedule {
                     class.counters.lends += 1;
                 }
                 class.rate.take(now, bytes);
-                class.rate.forgive(MAX_DEBT_SECONDS);
+                class.rate.cap_debt(MAX_DEBT_SECONDS);
             } else {
                 class.counters.borrows += 1;
             }
             class.ceil.take(now, bytes);
-            class.ceil.forgive(MAX_DEBT_SECONDS);
+            class.ceil.cap_debt(MAX_DEBT_SECONDS);
             if at != leaf {
                 class.counters.bytes += u64::from(bytes);
                 class.counters.packets += 1;

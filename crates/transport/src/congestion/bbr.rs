@@ -16,7 +16,7 @@ const PROPAGATION_LENGTH: Span = Span::from_secs(10);
 /// Time at the minimum window while the round trip is measured. §4.3.5
 const PROBE_TIME: Span = Span::from_millis(200);
 /// Minimum window, segments. §4.2.3.1
-const LEAST: u64 = 4;
+const MIN_SEGMENTS: u64 = 4;
 /// Pacing rate relative to the estimate; below 1, so that queues drain (Linux).
 const MARGIN: f64 = 0.99;
 
@@ -176,7 +176,7 @@ impl Bbr {
             return;
         }
         match self.probe_until {
-            None if p.in_flight <= LEAST * window.mss => {
+            None if p.in_flight <= MIN_SEGMENTS * window.mss => {
                 self.probe_until = Some(p.now + PROBE_TIME);
                 self.probe_round = false;
                 self.round_end = sample.total;
@@ -226,9 +226,9 @@ impl Bbr {
         } else if window.cwnd < target || delivered < self.initial {
             window.cwnd += acked;
         }
-        window.cwnd = window.cwnd.max(LEAST * window.mss);
+        window.cwnd = window.cwnd.max(MIN_SEGMENTS * window.mss);
         if self.state == State::ProbeRtt {
-            window.cwnd = window.cwnd.min(LEAST * window.mss);
+            window.cwnd = window.cwnd.min(MIN_SEGMENTS * window.mss);
         }
     }
 }

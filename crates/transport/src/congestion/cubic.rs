@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn time_stands_still_while_the_application_is_the_limit() {
+    fn the_curve_stops_while_the_application_is_the_limit() {
         let mut cubic = Cubic::default();
         let mut w = Window { cwnd: 1000 * MSS, ssthresh: 0, mss: MSS };
         w.ssthresh = cubic.reduce(&w, w.cwnd);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_growth_is_forgiven() {
+    fn a_short_growth_does_not_end_slow_start() {
         let (mut h, mut w, mut una) = start();
         for _ in 0..3 {
             round(&mut h, &mut w, &mut una, 40);

@@ -13,7 +13,7 @@ const VIRTUAL_RTT: Span = Span::from_millis(25);
 /// Round trips after slow start until that minimum applies, as in the Linux implementation.
 const TRANSITION: u32 = 4;
 /// Minimum window after a mark, segments.
-const LEAST: u64 = 2;
+const MIN_SEGMENTS: u64 = 2;
 
 /// State of Prague.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl Prague {
         self.before = window.cwnd;
         let alpha = self.alpha.unwrap_or(1.0);
         let left = (window.cwnd as f64 * (1.0 - alpha / 2.0)) as u64;
-        window.cwnd = left.max(LEAST * window.mss);
+        window.cwnd = left.max(MIN_SEGMENTS * window.mss);
         window.ssthresh = window.cwnd;
     }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_opens_no_window() {
+    fn marked_data_does_not_open_the_window() {
         let (mut p, mut now) = (Prague::default(), Time::ZERO);
         let mut w = window(50);
         round(&mut p, &mut w, &mut now, 0.5, 40);

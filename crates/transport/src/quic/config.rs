@@ -6,7 +6,7 @@ use fairmesh_units::Span;
 
 use crate::config::Congestion;
 
-use super::packet::LEAST_DATAGRAM;
+use super::packet::MIN_DATAGRAM;
 
 /// Settings of a QUIC endpoint. Both ends of a connection share one.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,9 +35,9 @@ pub struct Config {
 }
 
 /// Maximum UDP payload of an IPv4 datagram, bytes.
-const MOST_DATAGRAM: u32 = 65_507;
+const MAX_DATAGRAM: u32 = 65_507;
 /// Upper bound of the acknowledgement delay; RFC 9000 §18.2: larger values are invalid.
-const MOST_ACK_DELAY: Span = Span::from_millis(1 << 14);
+const MAX_ACK_DELAY: Span = Span::from_millis(1 << 14);
 
 impl Config {
     /// Returns settings of RFC 9000 and RFC 9002 with this controller. Datagrams have 1472 bytes,
@@ -64,7 +64,7 @@ impl Config {
     /// # Errors
     /// The first setting that is out of its range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if !(LEAST_DATAGRAM..=MOST_DATAGRAM).contains(&self.datagram) {
+        if !(MIN_DATAGRAM..=MAX_DATAGRAM).contains(&self.datagram) {
             return Err(ConfigError::Datagram(self.datagram));
         }
         if self.initial_window == 0 {
@@ -73,7 +73,7 @@ impl Config {
         if self.burst == 0 {
             return Err(ConfigError::Zero("burst"));
         }
-        if self.max_ack_delay >= MOST_ACK_DELAY {
+        if self.max_ack_delay >= MAX_ACK_DELAY {
             return Err(ConfigError::AckDelay(self.max_ack_delay));
         }
         if matches!(self.congestion, Congestion::Prague) && !(self.ecn && self.ect1) {
@@ -114,11 +114,11 @@ impl fmt::Display for ConfigError {
             ConfigError::Datagram(n) => {
                 write!(
                     f,
-                    "datagram is {n} B; QUIC needs {LEAST_DATAGRAM} B, and IPv4 carries at most {MOST_DATAGRAM} B"
+                    "datagram is {n} B; QUIC needs {MIN_DATAGRAM} B, and IPv4 carries at most {MAX_DATAGRAM} B"
                 )
             }
             ConfigError::AckDelay(span) => {
-                write!(f, "max_ack_delay is {span}; RFC 9000 allows less than {MOST_ACK_DELAY}")
+                write!(f, "max_ack_delay is {span}; RFC 9000 allows less than {MAX_ACK_DELAY}")
             }
             ConfigError::PragueWithoutEct1 => f.write_str("prague needs ecn = \"ect1\""),
         }
@@ -132,22 +132,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_what_is_wrong() {
+    fn errors_name_the_setting() {
         let cubic = Config::new(Congestion::Cubic);
         assert_eq!(cubic.validate(), Ok(()));
-        let told = |cfg: Config| cfg.validate().unwrap_err().to_string();
+        let error = |cfg: Config| cfg.validate().unwrap_err().to_string();
         assert_eq!(
-            told(Config { datagram: 1199, ..cubic }),
+            error(Config { datagram: 1199, ..cubic }),
             "datagram is 1199 B; QUIC needs 1200 B, and IPv4 carries at most 65507 B"
         );
-        assert_eq!(told(Config { burst: 0, ..cubic }), "burst must not be zero");
+        assert_eq!(error(Config { burst: 0, ..cubic }), "burst must not be zero");
         assert_eq!(
-            told(Config { max_ack_delay: Span::from_secs(17), ..cubic }),
+            error(Config { max_ack_delay: Span::from_secs(17), ..cubic }),
             "max_ack_delay is 17 s; RFC 9000 allows less than 16.384 s"
         );
         let prague = Config::new(Congestion::Prague);
         assert_eq!(prague.validate(), Ok(()));
-        assert_eq!(told(Config { ect1: false, ..prague }), "prague needs ecn = \"ect1\"");
+        assert_eq!(error(Config { ect1: false, ..prague }), "prague needs ecn = \"ect1\"");
     }
 
     #[test]

@@ -26,15 +26,15 @@ pub(super) struct EcnPath {
     /// acknowledged.
     sent: u64,
     lost: u64,
-    told: EcnCounts,
+    reported: EcnCounts,
 }
 
 impl EcnPath {
     pub(super) const fn new(ecn: bool, ect1: bool) -> Self {
         let state = if ecn { State::Testing } else { State::Off };
         let codepoint = if ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
-        let told = EcnCounts { ect0: 0, ect1: 0, ce: 0 };
-        EcnPath { state, codepoint, sent: 0, lost: 0, told }
+        let reported = EcnCounts { ect0: 0, ect1: 0, ce: 0 };
+        EcnPath { state, codepoint, sent: 0, lost: 0, reported }
     }
 
     /// Returns the field of the next packet.
@@ -74,18 +74,18 @@ impl EcnPath {
             }
             return 0;
         };
-        let (own, told, other) = match self.codepoint {
-            Ecn::Ect1 => (counts.ect1, self.told.ect1, counts.ect0),
-            _ => (counts.ect0, self.told.ect0, counts.ect1),
+        let (own, reported, other) = match self.codepoint {
+            Ecn::Ect1 => (counts.ect1, self.reported.ect1, counts.ect0),
+            _ => (counts.ect0, self.reported.ect0, counts.ect1),
         };
-        let marks = counts.ce.checked_sub(self.told.ce);
-        let grown = (own + counts.ce).checked_sub(told + self.told.ce);
+        let marks = counts.ce.checked_sub(self.reported.ce);
+        let grown = (own + counts.ce).checked_sub(reported + self.reported.ce);
         let valid = grown.is_some_and(|g| g >= newly) && own + counts.ce <= self.sent && other == 0;
         let (true, Some(marks)) = (valid, marks) else {
             self.state = State::Failed;
             return 0;
         };
-        self.told = counts;
+        self.reported = counts;
         if newly > 0 {
             self.state = State::Capable;
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_packets_try_the_path_and_an_honest_count_proves_it() {
+    fn ten_packets_test_the_path_and_correct_counts_validate_it() {
         let mut p = path(12);
         assert_eq!((p.sent, p.codepoint()), (10, Ecn::NotEct));
         assert_eq!(p.on_ack(2, counts(2, 0)), 0);
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_cannot_be_end_it() {
+    fn impossible_counts_end_it() {
         // No counts; too few; more than were sent; another codepoint; decreasing counts.
         let swapped = Some(EcnCounts { ect0: 0, ect1: 2, ce: 0 });
-        for told in [None, counts(1, 0), counts(9, 2), swapped] {
+        for reported in [None, counts(1, 0), counts(9, 2), swapped] {
             let mut p = path(10);
-            assert_eq!(p.on_ack(2, told), 0);
-            assert!(p.failed() && p.codepoint() == Ecn::NotEct, "{told:?}");
+            assert_eq!(p.on_ack(2, reported), 0);
+            assert!(p.failed() && p.codepoint() == Ecn::NotEct, "{reported:?}");
         }
         let mut p = path(10);
         p.on_ack(2, counts(2, 1));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_drops_all_of_them_carries_none() {
+    fn a_path_that_drops_all_test_packets_has_no_ecn() {
         let mut p = path(10);
         for _ in 0..9 {
             p.on_lost();

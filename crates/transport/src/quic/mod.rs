@@ -51,17 +51,17 @@ pub struct Connection {
     arrivals: Arrivals,
     incoming: Incoming,
     /// True if a datagram of the handshake is due.
-    hello_due: bool,
-    hello_timer: Time,
+    handshake_due: bool,
+    handshake_timer: Time,
     /// Handshake datagrams sent so far, and their instants.
-    hellos: u32,
-    hello_times: Vec<Time>,
+    handshakes: u32,
+    handshake_times: Vec<Time>,
     /// The client's attempt to which the server responds.
     attempt: u32,
     /// True if the client's first packet must be ack-eliciting, because it ends the handshake.
     finish_due: bool,
     /// True if data was received since the last PING.
-    ping_worth: bool,
+    ping_useful: bool,
     pinged: Time,
     acks_sent: u64,
     bytes_acked: u64,
@@ -150,13 +150,13 @@ impl Connection {
             sender: Sender::new(cfg),
             arrivals: Arrivals::new(cfg.max_ack_delay),
             incoming: Incoming::default(),
-            hello_due: false,
-            hello_timer: Time::NEVER,
-            hellos: 0,
-            hello_times: Vec::new(),
+            handshake_due: false,
+            handshake_timer: Time::NEVER,
+            handshakes: 0,
+            handshake_times: Vec::new(),
             attempt: 0,
             finish_due: false,
-            ping_worth: false,
+            ping_useful: false,
             pinged: Time::ZERO,
             acks_sent: 0,
             bytes_acked: 0,
@@ -169,7 +169,7 @@ impl Connection {
     pub fn connect(&mut self, now: Time) {
         if self.state == State::Idle {
             self.state = State::Connecting;
-            self.hello(now);
+            self.send_handshake(now);
         }
     }
 
@@ -215,15 +215,15 @@ impl Connection {
                 self.state = State::Answering;
                 self.attempt = self.attempt.max(attempt);
                 if first {
-                    self.hello(now);
+                    self.send_handshake(now);
                 } else {
-                    self.hello_due = true;
+                    self.handshake_due = true;
                 }
                 Received::default()
             }
             (Kind::Handshake { attempt }, State::Connecting) => {
                 // The response names its attempt, so this is a sample even after several attempts.
-                let sent = self.hello_times.get(attempt as usize);
+                let sent = self.handshake_times.get(attempt as usize);
                 let rtt = sent.map(|&sent| now - sent);
                 self.establish(now, rtt);
                 self.finish_due = true;
@@ -235,7 +235,7 @@ impl Connection {
                 Received::default()
             }
             (Kind::OneRtt { number }, State::Answering) => {
-                let sample = self.hello_times.first().filter(|_| self.hellos == 1);
+                let sample = self.handshake_times.first().filter(|_| self.handshakes == 1);
                 let rtt = sample.map(|&sent| now - sent);
                 self.establish(now, rtt);
                 let received = self.take(now, number, packet, ecn);
@@ -261,7 +261,7 @@ impl Connection {
             self.bytes_acked += news.acked;
         }
         if let Some(frame) = &packet.stream {
-            self.ping_worth = true;
+            self.ping_useful = true;
             let was_finished = self.incoming.finished();
             received.delivered = self.incoming.on_frame(frame);
             received.finished = !was_finished && self.incoming.finished();
@@ -282,11 +282,11 @@ impl Connection {
     }
 
     fn next_packet(&mut self, now: Time) -> Option<Packet> {
-        if self.hello_due {
-            self.hello_due = false;
-            self.hellos += 1;
+        if self.handshake_due {
+            self.handshake_due = false;
+            self.handshakes += 1;
             return Some(Packet::handshake(if self.state == State::Connecting {
-                Kind::Initial { attempt: self.hellos - 1 }
+                Kind::Initial { attempt: self.handshakes - 1 }
             } else {
                 Kind::Handshake { attempt: self.attempt }
             }));
@@ -306,7 +306,7 @@ impl Connection {
         }
         let ping = core::mem::take(&mut self.finish_due) || self.wants_ping(now);
         if ping {
-            (self.pinged, self.ping_worth) = (now, false);
+            (self.pinged, self.ping_useful) = (now, false);
         }
         self.acks_sent += 1;
         let ack = self.arrivals.ack(now);
@@ -317,19 +317,19 @@ impl Connection {
     /// round trip with received data. RFC 9000 §13.2.4
     fn wants_ping(&self, now: Time) -> bool {
         let round = self.sender.rtt.smoothed();
-        self.arrivals.has_holes() && self.ping_worth && now - self.pinged >= round
+        self.arrivals.has_holes() && self.ping_useful && now - self.pinged >= round
     }
 
     /// Returns the instant at which [`on_deadline`](Connection::on_deadline) must be called.
     /// [`Time::NEVER`] if there is no deadline.
     pub fn next_deadline(&self) -> Time {
-        self.hello_timer.min(self.arrivals.deadline()).min(self.sender.deadline())
+        self.handshake_timer.min(self.arrivals.deadline()).min(self.sender.deadline())
     }
 
     /// Handles a deadline. Harmless when called early.
     pub fn on_deadline(&mut self, now: Time) {
-        if now >= self.hello_timer {
-            self.hello(now);
+        if now >= self.handshake_timer {
+            self.send_handshake(now);
         }
         self.arrivals.on_deadline(now);
         self.sender.on_deadline(now);
@@ -356,7 +356,7 @@ impl Connection {
             marks: c.marks,
             ecn_failed: s.ecn.failed(),
             acks_sent: self.acks_sent,
-            handshakes_sent: self.hellos,
+            handshakes_sent: self.handshakes,
             bytes_acked: self.bytes_acked,
             bytes_delivered: self.bytes_delivered,
         }
@@ -365,17 +365,17 @@ impl Connection {
     /// Sends a datagram of the handshake, repeated after a doubling timeout. It is outside the
     /// window, and its loss is not a sign of congestion: its keys are discarded, and its packets
     /// with them (RFC 9002 §6.4).
-    fn hello(&mut self, now: Time) {
-        self.hello_due = true;
-        self.hello_times.push(now);
-        let times = self.hello_times.len() as u32 - 1;
-        self.hello_timer = now + FIRST_TIMEOUT.saturating_mul(1 << times.min(30));
+    fn send_handshake(&mut self, now: Time) {
+        self.handshake_due = true;
+        self.handshake_times.push(now);
+        let times = self.handshake_times.len() as u32 - 1;
+        self.handshake_timer = now + FIRST_TIMEOUT.saturating_mul(1 << times.min(30));
     }
 
     fn establish(&mut self, now: Time, rtt: Option<Span>) {
         self.state = State::Established;
-        self.hello_timer = Time::NEVER;
-        self.hello_due = false;
+        self.handshake_timer = Time::NEVER;
+        self.handshake_due = false;
         self.sender.establish(now, rtt);
     }
 }

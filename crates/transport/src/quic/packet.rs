@@ -3,7 +3,7 @@
 use fairmesh_units::Span;
 
 /// Minimum UDP payload that a path must carry, bytes. RFC 9000 §14
-pub(crate) const LEAST_DATAGRAM: u32 = 1200;
+pub(crate) const MIN_DATAGRAM: u32 = 1200;
 /// IPv4 and UDP headers, bytes.
 const IP_UDP: u32 = 28;
 /// Bytes of the short header and of the packet protection's tag (RFC 9001 §5.3).
@@ -16,7 +16,7 @@ pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
 /// bytes.
 pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
 /// Length of a handshake datagram, bytes: both sides pad it (RFC 9000 §14.1).
-const HANDSHAKE_DATAGRAM: u32 = LEAST_DATAGRAM;
+const HANDSHAKE_DATAGRAM: u32 = MIN_DATAGRAM;
 
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

@@ -6,7 +6,7 @@ use super::packet::{Ack, Ecn, EcnCounts};
 use super::ranges::Ranges;
 
 /// Maximum number of ranges stored and reported. Older packets are discarded (RFC 9000 §13.2.3).
-const MOST_RANGES: usize = 32;
+const MAX_RANGES: usize = 32;
 /// Number of ack-eliciting packets that causes an immediate acknowledgement. RFC 9000 §13.2.2
 const ACK_EVERY: u32 = 2;
 
@@ -53,7 +53,7 @@ impl Received {
         if largest {
             self.largest_at = now;
         }
-        while self.numbers.len() > MOST_RANGES {
+        while self.numbers.len() > MAX_RANGES {
             if let Some((_, end)) = self.numbers.pop_first() {
                 self.floor = end;
             }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_count_for_nothing() {
+    fn duplicates_are_ignored() {
         let mut r = received();
         r.on_packet(ms(0), 0, true, Ecn::Ect0);
         assert!(!r.on_packet(ms(0), 0, true, Ecn::Ect0));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_told_until_the_peer_knows_and_the_oldest_are_forgotten() {
+    fn holes_are_reported_until_confirmed_and_the_oldest_are_discarded() {
         let mut r = received();
         for n in 0..10 {
             r.on_packet(ms(0), 2 * n, true, Ecn::NotEct);
@@ -207,7 +207,7 @@ mod tests {
             r.on_packet(ms(1), 2 * n, true, Ecn::NotEct);
         }
         let ack = r.ack(ms(1)).unwrap();
-        assert_eq!((ack.ranges.len(), ack.largest()), (MOST_RANGES, 198));
+        assert_eq!((ack.ranges.len(), ack.largest()), (MAX_RANGES, 198));
         assert!(!r.on_packet(ms(2), 21, true, Ecn::NotEct));
     }
 }

@@ -3,7 +3,7 @@
 use fairmesh_units::{Span, Time};
 
 use super::packet::Ack;
-use super::send::{LEAST_WINDOW, Sender, Sent, State};
+use super::send::{MIN_WINDOW, Sender, Sent, State};
 use crate::congestion::delivery::Delivered;
 use crate::congestion::window::{CongestionControl, Loss, Progress};
 
@@ -12,11 +12,11 @@ const PACKET_THRESHOLD: u64 = 3;
 /// Number of probe timeouts of total loss after which congestion is persistent. RFC 9002 §7.6.1
 const PERSISTENT: u64 = 3;
 /// Number of probe timeouts for which a lost packet is stored, in case it arrives.
-const REMEMBERED: u64 = 3;
+const LOST_RETENTION: u64 = 3;
 
 /// Effects of an ACK frame.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct News {
+pub(super) struct AckEffects {
     /// Growth of the contiguously acknowledged part of the stream, bytes.
     pub(super) acked: u64,
     /// Measured round trip, if any.
@@ -42,8 +42,8 @@ struct Newly {
 
 impl Sender {
     /// Processes an ACK frame. RFC 9002 Appendix A.7
-    pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> News {
-        let mut news = News::default();
+    pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> AckEffects {
+        let mut news = AckEffects::default();
         let largest = ack.largest();
         if largest >= self.next {
             return news; // RFC 9000 §13.1: never sent
@@ -74,7 +74,7 @@ impl Sender {
         self.detect_lost(now);
         self.leave_recovery(&newly);
         self.grow(now, &newly, limited, news.rtt);
-        self.tell_model(now, newly, limited, full, news.rtt);
+        self.notify_model(now, newly, limited, full, news.rtt);
         self.retire(now);
         news
     }
@@ -83,7 +83,7 @@ impl Sender {
         number.checked_sub(self.base).and_then(|i| self.sent.get(i as usize))
     }
 
-    fn take_acked(&mut self, ack: &Ack, news: &mut News) -> Newly {
+    fn take_acked(&mut self, ack: &Ack, news: &mut AckEffects) -> Newly {
         let mut newly = Newly::default();
         for &(first, last) in &ack.ranges {
             for number in first.max(self.base)..=last {
@@ -127,7 +127,7 @@ impl Sender {
 
     /// Discards packets that are acknowledged, or were lost long ago.
     pub(super) fn retire(&mut self, now: Time) {
-        let remembered = self.probe_period().saturating_mul(REMEMBERED);
+        let remembered = self.probe_period().saturating_mul(LOST_RETENTION);
         while let Some(s) = self.sent.front() {
             let settled = match s.state {
                 State::Acked => true,
@@ -221,7 +221,7 @@ impl Sender {
         self.counters.congestion_events += 1;
         self.hystart = None;
         let in_flight = self.in_flight;
-        let least = LEAST_WINDOW * self.window.mss;
+        let least = MIN_WINDOW * self.window.mss;
         if let Some(model) = self.control.as_model() {
             model.enter_recovery(&mut self.window, in_flight);
             self.window.cwnd = self.window.cwnd.max(least);
@@ -246,7 +246,7 @@ impl Sender {
         if let Some(model) = self.control.as_model() {
             model.on_timeout(&mut self.window);
         }
-        self.window.cwnd = LEAST_WINDOW * self.window.mss;
+        self.window.cwnd = MIN_WINDOW * self.window.mss;
         // Appendix B.8
         self.recovery_from = None;
     }
@@ -321,7 +321,7 @@ impl Sender {
         }
     }
 
-    fn tell_model(
+    fn notify_model(
         &mut self,
         now: Time,
         newly: Newly,

@@ -17,7 +17,7 @@ use crate::congestion::window::Window;
 use crate::congestion::{Controller, Setup};
 
 /// Minimum window, datagrams. RFC 9002 §7.2
-pub(super) const LEAST_WINDOW: u64 = 2;
+pub(super) const MIN_WINDOW: u64 = 2;
 /// Number of packets sent after a probe timeout. RFC 9002 §6.2.4
 const PROBES: u32 = 2;
 /// Bytes allowed without a congestion window, if a control spaces packets: the largest window

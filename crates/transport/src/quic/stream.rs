@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_goes_first_and_what_arrived_meanwhile_does_not() {
+    fn lost_data_goes_first_unless_it_arrived_meanwhile() {
         let mut out = Outgoing::default();
         out.write(5000);
         out.close();

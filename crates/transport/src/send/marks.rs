@@ -12,8 +12,11 @@ impl Sender {
     pub(super) fn on_echo(&mut self, now: Time, flight: u64) {
         // RFC 3168 §6.1.2: at most once per window, and not during a repair, which has already
         // reduced the window
-        let deaf = self.control.as_model().is_some_and(|m| !m.takes_marks());
-        if deaf || self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
+        let ignores_marks = self.control.as_model().is_some_and(|m| !m.takes_marks());
+        if ignores_marks
+            || self.phase != Phase::Open
+            || self.una <= self.reduced_until.max(self.recover)
+        {
             return;
         }
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
@@ -26,7 +29,7 @@ impl Sender {
             }
         }
         self.reduced_until = self.next;
-        self.tell_reduced = true;
+        self.announce_reduction = true;
         self.counters.ecn_reductions += 1;
     }
 

@@ -105,7 +105,7 @@ pub(crate) struct Sender {
     ect1: bool,
     /// Sequence number before which marks cause no second reduction. RFC 3168 §6.1.2
     reduced_until: u64,
-    tell_reduced: bool,
+    announce_reduction: bool,
     /// True after a mark at a window of one segment: new data waits for the timer. RFC 3168 §6.1.2
     held: bool,
     /// Number of such marks in a row; each except the first doubles the timer (`ecn_backoff`).
@@ -173,7 +173,7 @@ impl Sender {
             last_sent: Time::ZERO,
             ecn: false,
             reduced_until: 0,
-            tell_reduced: false,
+            announce_reduction: false,
             held: false,
             marks_at_one: 0,
             ecn_backoff: cfg.ecn_backoff,
@@ -341,9 +341,9 @@ impl Sender {
             .with(Flags::FIN, fin)
             .with(Flags::ECT, data)
             .with(Flags::ECT1, data && self.ect1)
-            .with(Flags::CWR, data && self.tell_reduced);
+            .with(Flags::CWR, data && self.announce_reduction);
         if data {
-            self.tell_reduced = false;
+            self.announce_reduction = false;
         }
         if self.pacing.is_on() && len > 0 {
             // In slow start Prague's window must be able to double.

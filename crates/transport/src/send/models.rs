@@ -10,13 +10,13 @@ impl Sender {
     #[inline]
     pub(super) fn model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
         if self.control.is_model() {
-            self.tell_model(now, acked, limited, full);
+            self.notify_model(now, acked, limited, full);
         }
     }
 
     /// Reports detected losses to the model.
     #[cold]
-    pub(super) fn tell_losses(&mut self, now: Time) {
+    pub(super) fn report_losses(&mut self, now: Time) {
         let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
         let Some(model) = self.control.as_model() else { return };
         for loss in self.board.take_losses() {
@@ -25,8 +25,8 @@ impl Sender {
     }
 
     #[cold]
-    fn tell_model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
-        self.tell_losses(now);
+    fn notify_model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
+        self.report_losses(now);
         let in_flight = self.in_flight();
         let starved = self.unsent() == 0 && in_flight < self.window.cwnd;
         let (srtt, una, next, rtt) = (self.rto.srtt(), self.una, self.next, self.sampled);

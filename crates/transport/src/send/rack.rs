@@ -110,7 +110,7 @@ impl Rack {
     }
 
     /// Discards the probe: the retransmission timer has expired, or recovery began.
-    pub(super) fn forget_probe(&mut self) {
+    pub(super) fn discard_probe(&mut self) {
         self.probe = None;
         self.disarm_probe();
     }

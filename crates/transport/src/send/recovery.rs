@@ -19,11 +19,11 @@ impl Sender {
         let full = self.board.pipe() + self.window.mss > self.window.cwnd + self.inflation;
         let mut news = false;
         if self.sack && !seg.sack.is_empty() {
-            let told = self.board.sack(seg.ack, &seg.sack);
-            news = told.any;
+            let sack_effects = self.board.sack(seg.ack, &seg.sack);
+            news = sack_effects.any;
             // Not a sample for the timeout, which RFC 6298 takes from cumulative ACKs; but the only
             // round-trip measurement while a hole is repaired.
-            self.sampled = told.sent.map(|sent| now - sent);
+            self.sampled = sack_effects.sent.map(|sent| now - sent);
         }
         if news && self.rack.is_none() {
             self.board.find_lost(u64::from(self.mss));
@@ -109,7 +109,7 @@ impl Sender {
         self.window.ssthresh = self.reduced(flight);
         self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
         self.reduced_until = self.next;
-        self.tell_reduced = true;
+        self.announce_reduction = true;
     }
 
     /// Returns true if the window, not the application, limited the sender before this ACK.
@@ -308,7 +308,7 @@ impl Sender {
             model.enter_recovery(&mut self.window, in_flight);
         } else if self.una > self.reduced_until {
             self.window.ssthresh = self.reduced(flight);
-            self.tell_reduced = true;
+            self.announce_reduction = true;
         } else {
             let left = self.control.as_prague().map(|p| p.loss_after_mark());
             let cwnd = self.window.cwnd;
@@ -331,7 +331,7 @@ impl Sender {
     fn end_of_slow_start(&mut self) {
         self.hystart = None;
         if let Some(rack) = &mut self.rack {
-            rack.forget_probe();
+            rack.discard_probe();
         }
     }
 
@@ -356,7 +356,7 @@ impl Sender {
                 self.enter_recovery();
             }
             if lost && self.control.is_model() {
-                self.tell_losses(now);
+                self.report_losses(now);
             }
         }
     }
@@ -390,7 +390,7 @@ impl Sender {
         }
         self.board.lose_all(self.dialect == Dialect::Ns3);
         if self.control.is_model() {
-            self.tell_losses(now);
+            self.report_losses(now);
         }
         self.phase = Phase::Loss;
         self.recover = self.next; // RFC 6582 §3.2 step 4, RFC 6675 §5.1
@@ -399,7 +399,7 @@ impl Sender {
         self.inflation = 0;
         self.forced = false;
         self.reduced_until = 0;
-        self.tell_reduced = true;
+        self.announce_reduction = true;
         self.counters.timeouts += 1;
     }
 }

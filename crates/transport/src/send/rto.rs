@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn back_off_is_forgotten_by_dialect() {
+    fn back_off_ends_by_dialect() {
         for (cfg, kept) in [(TcpConfig::ns3(), false), (TcpConfig::rfc(), true)] {
             let mut rto = Rto::new(&cfg);
             rto.sample(Span::from_secs(1));

@@ -24,7 +24,7 @@ const RESENT: u8 = 8;
 /// Its round trip must not be measured.
 const UNTIMED: u8 = 16;
 /// It must be skipped in the search for a round trip to measure.
-const FORGOTTEN: u8 = 32;
+const SKIPPED: u8 = 32;
 
 /// One outstanding segment.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl Sent {
 
 /// New information from selective acknowledgements.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct SackNews {
+pub(super) struct SackEffects {
     /// True if any segment was newly acknowledged.
     pub(super) any: bool,
     /// Departure of the latest newly acknowledged segment among those sent only once.
@@ -82,7 +82,7 @@ pub(super) struct Scoreboard {
     /// Sequence number below which no missing segment starts.
     missing_from: u64,
     /// Sequence number below which [`Scoreboard::find_lost`] has decided about every segment.
-    judged_below: u64,
+    decided_below: u64,
     /// End of the highest range acknowledged selectively.
     sacked_to: u64,
     /// Stamp of each segment, if RACK or a rate measurement needs it.
@@ -274,7 +274,7 @@ impl Scoreboard {
                 }
                 break;
             }
-            if !found && !s.is(FORGOTTEN) {
+            if !found && !s.is(SKIPPED) {
                 found = true;
                 sample = (!s.is(UNTIMED)).then_some(s.time);
             }
@@ -306,8 +306,8 @@ impl Scoreboard {
     }
 
     /// Records selective acknowledgements (RFC 6675 §4, Update).
-    pub(super) fn sack(&mut self, ack: u64, blocks: &SackBlocks) -> SackNews {
-        let mut news = SackNews::default();
+    pub(super) fn sack(&mut self, ack: u64, blocks: &SackBlocks) -> SackEffects {
+        let mut news = SackEffects::default();
         for &(from, to) in blocks.as_slice() {
             let (from, to) = (ack + u64::from(from), ack + u64::from(to));
             let mut i = self.index(from);
@@ -336,7 +336,7 @@ impl Scoreboard {
         let mut i = self.index(self.sacked_to);
         let (mut bytes, mut ranges, mut in_range) = (0, 0, false);
         loop {
-            if i == 0 || self.ring[i - 1].seq < self.judged_below {
+            if i == 0 || self.ring[i - 1].seq < self.decided_below {
                 return;
             }
             i -= 1;
@@ -351,13 +351,13 @@ impl Scoreboard {
             in_range = s.is(SACKED);
         }
         let top = i;
-        while i > 0 && self.ring[i - 1].seq >= self.judged_below {
+        while i > 0 && self.ring[i - 1].seq >= self.decided_below {
             i -= 1;
             if !self.ring[i].is(SACKED) {
                 self.lose(i);
             }
         }
-        self.judged_below = self.ring[top].seq;
+        self.decided_below = self.ring[top].seq;
     }
 
     /// Marks a segment as lost unless it already was.
@@ -412,7 +412,7 @@ impl Scoreboard {
         self.pipe = 0;
         self.missing = 0;
         for s in &mut self.ring {
-            s.state |= if forget { FORGOTTEN } else { UNTIMED };
+            s.state |= if forget { SKIPPED } else { UNTIMED };
             if !s.is(SACKED) {
                 s.state = (s.state | LOST) & !RESENT;
                 self.missing += 1;
@@ -420,7 +420,7 @@ impl Scoreboard {
         }
         self.missing_from = 0;
         if let Some(s) = self.ring.back() {
-            self.judged_below = s.end();
+            self.decided_below = s.end();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{Stream, Time};
 
-use super::{Do, Out, Pause, Side, SizeLaw};
+use super::{Action, Out, Pause, Side, SizeLaw};
 
 #[derive(Clone, Debug)]
 pub(super) struct Files {
@@ -32,9 +32,9 @@ impl Files {
         }
         self.missing = self.size.draw(rng);
         self.since = now;
-        out(Do::Connect);
-        out(Do::Write { side: Side::Client, bytes: self.missing });
-        out(Do::Close);
+        out(Action::Connect);
+        out(Action::Write { side: Side::Client, bytes: self.missing });
+        out(Action::Close);
         Time::NEVER
     }
 

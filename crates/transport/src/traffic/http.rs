@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use fairmesh_units::{Stream, Time};
 
-use super::{Asking, Do, Out, Side, SizeLaw};
+use super::{Action, Asking, Out, Side, SizeLaw};
 
 /// A request in transit, or its response.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Request {
     since: Time,
     /// Bytes of the request that have not arrived at the server.
     request: u64,
@@ -25,9 +25,9 @@ pub(super) struct Http {
     /// Requests left on this connection; at 0 a new one is needed.
     left: u32,
     /// Requests without a response, in order; responses keep this order (RFC 9112 §9.3.2).
-    asked: VecDeque<Asked>,
+    requests: VecDeque<Request>,
     /// Request times of completed responses, until they are taken.
-    answered: VecDeque<Time>,
+    responses_completed: VecDeque<Time>,
 }
 
 impl Http {
@@ -43,23 +43,23 @@ impl Http {
             asking,
             per_connection,
             left: 0,
-            asked: VecDeque::new(),
-            answered: VecDeque::new(),
+            requests: VecDeque::new(),
+            responses_completed: VecDeque::new(),
         }
     }
 
     /// Sends a request, on a new connection if the old one has no requests left.
-    pub(super) fn ask(&mut self, now: Time, rng: &mut Stream, out: Out) -> Time {
+    pub(super) fn send_request(&mut self, now: Time, rng: &mut Stream, out: Out) -> Time {
         if self.left == 0 {
             self.left = self.per_connection;
-            out(Do::Connect);
+            out(Action::Connect);
         }
         if matches!(self.asking, Asking::AfterAnswer(_)) {
             self.left -= 1;
         }
         let request = self.request.draw(rng);
-        self.asked.push_back(Asked { since: now, request, response: self.response.draw(rng) });
-        out(Do::Write { side: Side::Client, bytes: request });
+        self.requests.push_back(Request { since: now, request, response: self.response.draw(rng) });
+        out(Action::Write { side: Side::Client, bytes: request });
         match self.asking {
             Asking::AfterAnswer(_) => Time::NEVER,
             Asking::Every(gap) => now + gap.draw(rng),
@@ -79,34 +79,34 @@ impl Http {
         match side {
             Side::Server => {
                 let mut answers = 0;
-                for asked in self.asked.iter_mut().filter(|a| a.request > 0) {
-                    let part = asked.request.min(bytes);
-                    asked.request -= part;
+                for requests in self.requests.iter_mut().filter(|a| a.request > 0) {
+                    let part = requests.request.min(bytes);
+                    requests.request -= part;
                     bytes -= part;
-                    if asked.request > 0 {
+                    if requests.request > 0 {
                         break;
                     }
-                    answers += asked.response;
+                    answers += requests.response;
                 }
                 if answers > 0 {
-                    out(Do::Write { side: Side::Server, bytes: answers });
+                    out(Action::Write { side: Side::Server, bytes: answers });
                 }
                 None
             }
             Side::Client => {
                 let mut next = None;
-                while let Some(first) = self.asked.front_mut().filter(|a| a.request == 0) {
+                while let Some(first) = self.requests.front_mut().filter(|a| a.request == 0) {
                     let part = first.response.min(bytes);
                     first.response -= part;
                     bytes -= part;
                     if first.response > 0 {
                         break;
                     }
-                    self.answered.push_back(first.since);
-                    self.asked.pop_front();
+                    self.responses_completed.push_back(first.since);
+                    self.requests.pop_front();
                     if let Asking::AfterAnswer(pause) = self.asking {
                         if self.left == 0 {
-                            out(Do::Close);
+                            out(Action::Close);
                         }
                         next = Some(now + pause.draw(rng));
                     }
@@ -118,11 +118,11 @@ impl Http {
 
     /// Returns true if a request waits for the rest of its response.
     pub(super) fn is_active(&self) -> bool {
-        !self.asked.is_empty()
+        !self.requests.is_empty()
     }
 
     /// Returns the request time of a response completed since the last call.
-    pub(super) fn answered(&mut self) -> Option<Time> {
-        self.answered.pop_front()
+    pub(super) fn responses_completed(&mut self) -> Option<Time> {
+        self.responses_completed.pop_front()
     }
 }

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{BitRate, Time};
 
-use super::{Do, Out, Side};
+use super::{Action, Out, Side};
 
 #[derive(Clone, Debug)]
 pub(super) struct Limited {
@@ -20,9 +20,9 @@ impl Limited {
     pub(super) fn write(&mut self, now: Time, out: Out) -> Time {
         if !self.started {
             self.started = true;
-            out(Do::Connect);
+            out(Action::Connect);
         }
-        out(Do::Write { side: Side::Client, bytes: u64::from(self.chunk) });
+        out(Action::Write { side: Side::Client, bytes: u64::from(self.chunk) });
         now + self.rate.time_for(u64::from(self.chunk))
     }
 }

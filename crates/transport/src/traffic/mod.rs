@@ -1,7 +1,7 @@
 //! Applications: the timing of their connections, writes, datagrams and closes.
 //!
 //! A [`Source`] is one flow's application, both ends of it. It takes the time and the delivered
-//! bytes, and returns actions for the host ([`Do`]). It draws from its own random stream and never
+//! bytes, and returns actions for the host ([`Action`]). It draws from its own random stream and never
 //! uses a connection itself.
 //!
 //! **Direction.** A flow goes from a node to a node, and its goodput counts application bytes in
@@ -33,7 +33,7 @@ pub enum Side {
 
 /// An action that an application requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Do {
+pub enum Action {
     /// Drop the flow's connection, if any, and open a new one. Segments of an earlier one that are
     /// still in transit must not reach the new one.
     Connect,
@@ -54,7 +54,7 @@ pub enum Do {
 }
 
 /// Consumer of actions.
-pub(crate) type Out<'a> = &'a mut dyn FnMut(Do);
+pub(crate) type Out<'a> = &'a mut dyn FnMut(Action);
 
 /// The application of one flow.
 #[derive(Clone, Debug)]
@@ -102,30 +102,30 @@ impl Source {
     }
 
     /// Handles the deadline. Harmless when called early.
-    pub fn on_deadline(&mut self, now: Time, out: &mut dyn FnMut(Do)) {
+    pub fn on_deadline(&mut self, now: Time, out: &mut dyn FnMut(Action)) {
         if now < self.next {
             return;
         }
         if now >= self.stop {
             self.next = Time::NEVER;
             if !matches!(self.kind, Kind::Cbr(_)) {
-                out(Do::Close);
+                out(Action::Close);
             }
             return;
         }
         let next = match &mut self.kind {
             Kind::Bulk => {
-                out(Do::Connect);
-                out(Do::Write { side: Side::Client, bytes: u64::MAX });
+                out(Action::Connect);
+                out(Action::Write { side: Side::Client, bytes: u64::MAX });
                 Time::NEVER
             }
             Kind::Files(files) => files.start(now, &mut self.rng, out),
             Kind::Cbr(cbr) => {
                 let (bytes, next) = cbr.send(now, &mut self.rng);
-                out(Do::Datagram { bytes });
+                out(Action::Datagram { bytes });
                 next
             }
-            Kind::Http(http) => http.ask(now, &mut self.rng, out),
+            Kind::Http(http) => http.send_request(now, &mut self.rng, out),
             Kind::Limited(limited) => limited.write(now, out),
         };
         self.wait_until(next);
@@ -146,10 +146,10 @@ impl Source {
     }
 
     /// Handles `bytes` of application data that are now in order at `side`.
-    pub fn on_delivered(&mut self, now: Time, side: Side, bytes: u64, out: &mut dyn FnMut(Do)) {
+    pub fn on_delivered(&mut self, now: Time, side: Side, bytes: u64, out: &mut dyn FnMut(Action)) {
         // After the stop there are no writes; data in transit may still arrive.
-        let mut silent = |_| {};
-        let out: Out = if now < self.stop { out } else { &mut silent };
+        let mut discard = |_| {};
+        let out: Out = if now < self.stop { out } else { &mut discard };
         let next = match &mut self.kind {
             Kind::Files(files) => files.on_delivered(now, side, bytes, &mut self.rng),
             Kind::Http(http) => http.on_delivered(now, side, bytes, &mut self.rng, out),
@@ -164,7 +164,7 @@ impl Source {
     pub fn completed(&mut self) -> Option<Time> {
         match &mut self.kind {
             Kind::Files(files) => files.arrived(),
-            Kind::Http(http) => http.answered(),
+            Kind::Http(http) => http.responses_completed(),
             Kind::Bulk | Kind::Cbr(_) | Kind::Limited(_) => None,
         }
     }

@@ -10,29 +10,29 @@ fn secs(s: f64) -> Time {
     Time::ZERO + Span::from_secs_f64(s)
 }
 
-fn fire(source: &mut Source) -> (Time, Vec<Do>) {
+fn fire(source: &mut Source) -> (Time, Vec<Action>) {
     let now = source.next_deadline();
     let mut done = Vec::new();
     source.on_deadline(now, &mut |d| done.push(d));
     (now, done)
 }
 
-fn deliver(source: &mut Source, now: Time, side: Side, bytes: u64) -> Vec<Do> {
+fn deliver(source: &mut Source, now: Time, side: Side, bytes: u64) -> Vec<Action> {
     let mut done = Vec::new();
     source.on_delivered(now, side, bytes, &mut |d| done.push(d));
     done
 }
 
-const fn up(bytes: u64) -> Do {
-    Do::Write { side: Side::Client, bytes }
+const fn up(bytes: u64) -> Action {
+    Action::Write { side: Side::Client, bytes }
 }
 
 #[test]
-fn bulk_starts_stops_and_never_ends_otherwise() {
+fn bulk_starts_and_stops_at_its_times() {
     let mut s = Source::new(&TrafficSpec::Bulk, secs(1.0), secs(9.0), rng());
-    assert_eq!(fire(&mut s), (secs(1.0), vec![Do::Connect, up(u64::MAX)]));
+    assert_eq!(fire(&mut s), (secs(1.0), vec![Action::Connect, up(u64::MAX)]));
     assert!(deliver(&mut s, secs(2.0), Side::Server, 1000).is_empty());
-    assert_eq!(fire(&mut s), (secs(9.0), vec![Do::Close]));
+    assert_eq!(fire(&mut s), (secs(9.0), vec![Action::Close]));
     assert_eq!(s.next_deadline(), Time::NEVER);
     let never = Source::new(&TrafficSpec::Bulk, secs(9.0), secs(9.0), rng());
     assert_eq!(never.next_deadline(), Time::NEVER);
@@ -53,14 +53,14 @@ fn files_follow_each_other() {
         count: Some(2),
     };
     let mut s = Source::new(&spec, secs(0.0), Time::NEVER, rng());
-    assert_eq!(fire(&mut s).1, [Do::Connect, up(5000), Do::Close]);
+    assert_eq!(fire(&mut s).1, [Action::Connect, up(5000), Action::Close]);
     assert_eq!(s.next_deadline(), Time::NEVER);
     deliver(&mut s, secs(1.0), Side::Server, 4000);
     assert_eq!(s.next_deadline(), Time::NEVER);
     assert_eq!(s.completed(), None);
     deliver(&mut s, secs(3.0), Side::Server, 1000);
     assert_eq!([s.completed(), s.completed()], [Some(secs(0.0)), None]);
-    assert_eq!(fire(&mut s), (secs(5.0), vec![Do::Connect, up(5000), Do::Close]));
+    assert_eq!(fire(&mut s), (secs(5.0), vec![Action::Connect, up(5000), Action::Close]));
     deliver(&mut s, secs(6.0), Side::Server, 5000);
     assert_eq!(s.next_deadline(), Time::NEVER);
 }
@@ -84,7 +84,7 @@ fn cbr_keeps_its_rate() {
         let (mut count, mut last, mut gaps) = (0u32, None, Vec::new());
         while s.next_deadline() < secs(100.5) {
             let (now, done) = fire(&mut s);
-            assert_eq!(done, [Do::Datagram { bytes: 1000 }]);
+            assert_eq!(done, [Action::Datagram { bytes: 1000 }]);
             count += 1;
             if let Some(before) = last.replace(now) {
                 gaps.push((now - before).as_secs_f64());
@@ -100,7 +100,7 @@ fn cbr_keeps_its_rate() {
 }
 
 #[test]
-fn http_takes_turns() {
+fn http_alternates_requests_and_responses() {
     let spec = TrafficSpec::Http {
         request: SizeLaw::Fixed(Bytes(300)),
         response: SizeLaw::Fixed(Bytes(20_000)),
@@ -109,9 +109,9 @@ fn http_takes_turns() {
     };
     assert_eq!(spec.opener(), FlowEnd::To);
     let mut s = Source::new(&spec, secs(0.0), Time::NEVER, rng());
-    assert_eq!(fire(&mut s).1, [Do::Connect, up(300)]);
+    assert_eq!(fire(&mut s).1, [Action::Connect, up(300)]);
     assert_eq!(deliver(&mut s, secs(0.1), Side::Server, 200), []);
-    let answer = Do::Write { side: Side::Server, bytes: 20_000 };
+    let answer = Action::Write { side: Side::Server, bytes: 20_000 };
     assert_eq!(deliver(&mut s, secs(0.2), Side::Server, 100), [answer]);
     assert_eq!(deliver(&mut s, secs(0.5), Side::Client, 19_999), []);
     assert_eq!(s.next_deadline(), Time::NEVER);
@@ -120,12 +120,12 @@ fn http_takes_turns() {
     // Second request, same connection; after its response the connection closes.
     assert_eq!(fire(&mut s), (secs(1.6), vec![up(300)]));
     assert_eq!(deliver(&mut s, secs(1.7), Side::Server, 300), [answer]);
-    assert_eq!(deliver(&mut s, secs(1.9), Side::Client, 20_000), [Do::Close]);
-    assert_eq!(fire(&mut s), (secs(2.9), vec![Do::Connect, up(300)]));
+    assert_eq!(deliver(&mut s, secs(1.9), Side::Client, 20_000), [Action::Close]);
+    assert_eq!(fire(&mut s), (secs(2.9), vec![Action::Connect, up(300)]));
 }
 
 #[test]
-fn an_open_loop_asks_whatever_becomes_of_its_requests() {
+fn an_open_loop_sends_requests_regardless_of_responses() {
     let spec = TrafficSpec::Http {
         request: SizeLaw::Fixed(Bytes(300)),
         response: SizeLaw::Fixed(Bytes(20_000)),
@@ -133,16 +133,16 @@ fn an_open_loop_asks_whatever_becomes_of_its_requests() {
         per_connection: 1,
     };
     let mut s = Source::new(&spec, secs(0.0), secs(9.0), rng());
-    assert_eq!(fire(&mut s).1, [Do::Connect, up(300)]);
+    assert_eq!(fire(&mut s).1, [Action::Connect, up(300)]);
     // One connection for all, although no response has arrived yet.
     assert_eq!(fire(&mut s), (secs(1.0), vec![up(300)]));
     assert_eq!(fire(&mut s), (secs(2.0), vec![up(300)]));
     // Two requests and a part of the third arrive together: one write for both responses.
-    let two = Do::Write { side: Side::Server, bytes: 40_000 };
+    let two = Action::Write { side: Side::Server, bytes: 40_000 };
     assert_eq!(deliver(&mut s, secs(2.1), Side::Server, 700), [two]);
     assert_eq!(deliver(&mut s, secs(2.5), Side::Client, 30_000), []);
     assert_eq!([s.completed(), s.completed()], [Some(secs(0.0)), None]);
-    let third = Do::Write { side: Side::Server, bytes: 20_000 };
+    let third = Action::Write { side: Side::Server, bytes: 20_000 };
     assert_eq!(deliver(&mut s, secs(2.6), Side::Server, 200), [third]);
     // A response does not change the time of the next request.
     assert_eq!(deliver(&mut s, secs(2.7), Side::Client, 30_000), []);
@@ -152,13 +152,13 @@ fn an_open_loop_asks_whatever_becomes_of_its_requests() {
     while s.next_deadline() < secs(9.0) {
         fire(&mut s);
     }
-    assert_eq!(fire(&mut s).1, [Do::Close]);
+    assert_eq!(fire(&mut s).1, [Action::Close]);
     assert_eq!(deliver(&mut s, secs(9.5), Side::Server, 300), []);
     assert_eq!(s.next_deadline(), Time::NEVER);
 }
 
 #[test]
-fn what_is_under_way_at_the_stop_still_completes() {
+fn transfers_in_progress_at_the_stop_complete() {
     let spec = TrafficSpec::Files {
         size: SizeLaw::Fixed(Bytes(1000)),
         pause: Pause::Fixed(Span::ZERO),
@@ -193,11 +193,11 @@ fn sizes_follow_their_laws() {
 fn limited_writes_at_its_rate() {
     let spec = TrafficSpec::Limited { rate: BitRate(100_000), chunk: 1250 };
     let mut s = Source::new(&spec, secs(0.0), secs(10.05), rng());
-    assert_eq!(fire(&mut s), (secs(0.0), vec![Do::Connect, up(1250)]));
+    assert_eq!(fire(&mut s), (secs(0.0), vec![Action::Connect, up(1250)]));
     let mut written = 1250;
     loop {
         let (_, done) = fire(&mut s);
-        if done == [Do::Close] {
+        if done == [Action::Close] {
             break;
         }
         assert_eq!(done, [up(1250)]);
@@ -216,7 +216,7 @@ fn nothing_is_started_after_the_stop() {
     let mut s = Source::new(&spec, secs(0.0), secs(5.0), rng());
     fire(&mut s);
     deliver(&mut s, secs(4.0), Side::Server, 1000);
-    assert_eq!(fire(&mut s), (secs(5.0), vec![Do::Close]));
+    assert_eq!(fire(&mut s), (secs(5.0), vec![Action::Close]));
     assert!(deliver(&mut s, secs(6.0), Side::Server, 1000).is_empty());
     assert_eq!(s.next_deadline(), Time::NEVER);
 }
@@ -232,7 +232,7 @@ fn the_same_stream_gives_the_same_traffic() {
 }
 
 #[test]
-fn refuses_what_makes_no_sense() {
+fn invalid_settings_are_refused() {
     let cbr = |rate, datagram, jitter| TrafficSpec::Cbr { rate: BitRate(rate), datagram, jitter };
     assert_eq!(cbr(0, 1, 0.0).validate(), Err(TrafficError::Zero("rate")));
     assert_eq!(cbr(1, 0, 0.0).validate(), Err(TrafficError::Zero("datagram size")));

@@ -34,7 +34,7 @@ pub fn perfect(delay: Span) -> impl Network {
 }
 
 /// Packet in transit: arrival, sequence, index in the log, receiver, ECN field.
-type Flying = Reverse<(Time, u64, usize, usize, Ecn)>;
+type InTransit = Reverse<(Time, u64, usize, usize, Ecn)>;
 
 pub struct QuicWorld<N> {
     pub ends: [Connection; 2],
@@ -44,7 +44,7 @@ pub struct QuicWorld<N> {
     /// Every packet sent: (time, end, packet).
     pub log: Vec<(Time, usize, Packet)>,
     net: N,
-    flying: BinaryHeap<Flying>,
+    flying: BinaryHeap<InTransit>,
     /// Independent record of the bytes of the stream and packet numbers that reached each end.
     arrived: [Vec<bool>; 2],
     numbers: [Vec<bool>; 2],

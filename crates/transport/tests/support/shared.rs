@@ -27,37 +27,37 @@ pub enum End {
 
 /// Content of a datagram.
 #[derive(Clone)]
-enum Parcel {
+enum Content {
     Tcp(Segment),
     Quic(quic::Packet),
 }
 
-impl Parcel {
+impl Content {
     fn ip_bytes(&self) -> u32 {
         match self {
-            Parcel::Tcp(s) => s.ip_bytes(),
-            Parcel::Quic(p) => p.ip_bytes(),
+            Content::Tcp(s) => s.ip_bytes(),
+            Content::Quic(p) => p.ip_bytes(),
         }
     }
     fn ect(&self) -> bool {
         match self {
-            Parcel::Tcp(s) => s.flags.has(Flags::ECT),
-            Parcel::Quic(p) => p.ecn != quic::Ecn::NotEct,
+            Content::Tcp(s) => s.flags.has(Flags::ECT),
+            Content::Quic(p) => p.ecn != quic::Ecn::NotEct,
         }
     }
     fn is_data(&self) -> bool {
         match self {
-            Parcel::Tcp(s) => s.len > 0,
-            Parcel::Quic(p) => p.data() > 0,
+            Content::Tcp(s) => s.len > 0,
+            Content::Quic(p) => p.data() > 0,
         }
     }
 }
 
 impl End {
-    fn poll_transmit(&mut self, now: Time) -> Option<Parcel> {
+    fn poll_transmit(&mut self, now: Time) -> Option<Content> {
         match self {
-            End::Tcp(c) => c.poll_transmit(now).map(Parcel::Tcp),
-            End::Quic(c) => c.poll_transmit(now).map(Parcel::Quic),
+            End::Tcp(c) => c.poll_transmit(now).map(Content::Tcp),
+            End::Quic(c) => c.poll_transmit(now).map(Content::Quic),
         }
     }
     fn next_deadline(&self) -> Time {
@@ -72,10 +72,10 @@ impl End {
             End::Quic(c) => c.on_deadline(now),
         }
     }
-    fn take(&mut self, now: Time, parcel: &Parcel, ce: bool) -> u64 {
+    fn take(&mut self, now: Time, parcel: &Content, ce: bool) -> u64 {
         match (self, parcel) {
-            (End::Tcp(c), Parcel::Tcp(s)) => c.on_segment(now, s, ce).delivered,
-            (End::Quic(c), Parcel::Quic(p)) => {
+            (End::Tcp(c), Content::Tcp(s)) => c.on_segment(now, s, ce).delivered,
+            (End::Quic(c), Content::Quic(p)) => {
                 c.on_packet(now, p, if ce { quic::Ecn::Ce } else { p.ecn }).delivered
             }
             _ => unreachable!("a parcel of the other transport"),
@@ -129,13 +129,13 @@ struct Flow {
 }
 
 /// Datagram in transit: arrival, sequence, flow, receiver, mark.
-type Flying = Reverse<(Time, u64, usize, usize, bool)>;
+type InTransit = Reverse<(Time, u64, usize, usize, bool)>;
 
 pub struct Shared {
     pub queue: Queue,
     flows: Vec<Flow>,
-    flying: BinaryHeap<Flying>,
-    parcels: Vec<Parcel>,
+    flying: BinaryHeap<InTransit>,
+    contents: Vec<Content>,
     pub now: Time,
     /// Time integral of the backlog, seconds of service.
     backlog: f64,
@@ -155,7 +155,7 @@ impl Shared {
             queue,
             flows: Vec::new(),
             flying: BinaryHeap::new(),
-            parcels: Vec::new(),
+            contents: Vec::new(),
             now: Time::ZERO,
             backlog: 0.0,
         }
@@ -207,14 +207,14 @@ impl Shared {
                 } else {
                     (self.now, false)
                 };
-                let id = self.parcels.len() as u64;
-                self.parcels.push(parcel);
+                let id = self.contents.len() as u64;
+                self.contents.push(parcel);
                 self.flying.push(Reverse((leaves + delay, id, flow, 1 - end, ce)));
             }
         }
     }
 
-    fn enqueue(&mut self, flow: usize, parcel: &Parcel) -> Option<(Time, bool)> {
+    fn enqueue(&mut self, flow: usize, parcel: &Content) -> Option<(Time, bool)> {
         let queue = &mut self.queue;
         while queue.waiting.front().is_some_and(|&t| t <= self.now) {
             queue.waiting.pop_front();
@@ -250,7 +250,7 @@ impl Shared {
             if arrival <= deadline {
                 let Reverse((at, id, flow, to, ce)) = self.flying.pop().unwrap();
                 self.now = at;
-                let parcel = self.parcels[id as usize].clone();
+                let parcel = self.contents[id as usize].clone();
                 let f = &mut self.flows[flow];
                 let got = f.ends[to].take(at, &parcel, ce);
                 if to == 1 {

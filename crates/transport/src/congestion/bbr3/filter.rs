@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_lasts_as_many_rounds_as_asked() {
+    fn a_maximum_lasts_the_given_number_of_rounds() {
         let mut f = MaxOfRounds::default();
         f.update(1, 9, 10);
         f.update(2, 4, 10);

@@ -110,7 +110,7 @@ pub(crate) struct Bbr3 {
     min_rtt_at: Time,
     /// Minimum of the whole connection; a measurement over a shorter time is not a rate sample.
     /// §4.1.2.3
-    least_rtt: Option<Span>,
+    min_rtt_ever: Option<Span>,
     has_seen_rtt: bool,
     extra_acked: MaxOfRounds,
     extra_acked_from: Time,
@@ -180,7 +180,7 @@ impl Bbr3 {
             bw: 0.0,
             min_rtt: None,
             min_rtt_at: Time::ZERO,
-            least_rtt: None,
+            min_rtt_ever: None,
             has_seen_rtt: false,
             extra_acked: MaxOfRounds::default(),
             extra_acked_from: Time::ZERO,
@@ -361,7 +361,7 @@ impl Model for Bbr3 {
 
     /// Handles the end of the handshake. §5.2.1
     fn start(&mut self, now: Time, _: &Window, rtt: Option<Span>) {
-        (self.min_rtt, self.least_rtt) = (rtt, rtt);
+        (self.min_rtt, self.min_rtt_ever) = (rtt, rtt);
         self.min_rtt_at = now;
         self.probe_rtt_at = now;
         self.extra_acked_from = now;
@@ -396,12 +396,12 @@ impl Model for Bbr3 {
     /// Processes an acknowledgement that delivered data. §5.2.3
     fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample) {
         if let Some(rtt) = sample.rtt {
-            self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.min_rtt_ever = Some(self.min_rtt_ever.map_or(rtt, |least| least.min(rtt)));
         }
         if let (false, Some(rtt)) = (self.has_seen_rtt, p.srtt) {
             self.init_pacing(rtt);
         }
-        let believed = self.least_rtt.is_none_or(|least| sample.interval >= least);
+        let believed = self.min_rtt_ever.is_none_or(|least| sample.interval >= least);
         let rate = sample.rate.filter(|_| believed).unwrap_or(0.0);
         if p.full {
             self.full_round = Some(self.round);

@@ -239,7 +239,7 @@ fn more_than_two_percent_lost_in_a_probe_lowers_the_bound_to_what_was_in_flight_
 }
 
 #[test]
-fn a_bound_falls_to_seven_tenths_at_most() {
+fn a_bound_falls_by_at_most_three_tenths() {
     let mut rig = Rig::probing(200 * MSS);
     rig.lose(0, 4 * MSS, 20 * MSS);
     let target = rig.b.target_inflight(&rig.w);
@@ -333,7 +333,7 @@ fn a_lossy_round_of_cruising_follows_what_arrives_and_a_probe_forgets_it() {
 }
 
 #[test]
-fn bandwidth_is_remembered_for_two_cycles() {
+fn bandwidth_is_kept_for_two_cycles() {
     let mut rig = Rig::new();
     rig.reach(State::Cruise);
     rig.round(3e6, 0);
@@ -438,7 +438,7 @@ fn a_timeout_leaves_one_segment_and_the_repair_brings_the_window_back() {
 }
 
 #[test]
-fn after_a_silence_it_paces_at_what_it_knows() {
+fn after_an_idle_period_it_paces_at_the_estimated_rate() {
     let mut rig = Rig::probing(NONE);
     rig.b.restart(rig.now, &mut rig.w, rig.delivered);
     assert!((rig.b.pacing_rate() - rig.b.bw * 0.99).abs() < 1.0);

@@ -108,7 +108,7 @@ fn a_packet_is_lost_nine_eighths_of_a_round_trip_after_it_left() {
 }
 
 #[test]
-fn what_was_taken_for_lost_and_arrives_is_not_sent_again() {
+fn data_declared_lost_that_arrives_is_not_resent() {
     let mut r = Rig::reno(4);
     r.sent();
     r.now += ms(100);
@@ -123,7 +123,7 @@ fn what_was_taken_for_lost_and_arrives_is_not_sent_again() {
 // ---- probe timeout ----
 
 #[test]
-fn silence_is_probed_with_two_packets_and_the_timeout_doubles() {
+fn a_timeout_sends_two_probes_and_doubles() {
     let mut r = Rig::reno(4);
     r.sent();
     // RFC 9002 §6.2.1: 100 ms, four times 50 ms of variation, the peer's 25 ms
@@ -296,7 +296,7 @@ fn counts(ect0: u64, ce: u64) -> Option<EcnCounts> {
 }
 
 #[test]
-fn a_mark_is_as_good_as_a_loss_once_per_epoch() {
+fn a_mark_counts_as_a_loss_once_per_epoch() {
     let mut r = ecn_reno();
     assert!(r.packets().iter().all(|p| p.ecn == Ecn::Ect0));
     r.now += ms(100);
@@ -311,13 +311,13 @@ fn a_mark_is_as_good_as_a_loss_once_per_epoch() {
 }
 
 #[test]
-fn counts_that_cannot_be_turn_ecn_off() {
+fn impossible_counts_turn_ecn_off() {
     // RFC 9000 §13.4.2.1: no counts, and fewer than packets acknowledged.
-    for told in [None, counts(1, 0)] {
+    for reported in [None, counts(1, 0)] {
         let mut r = ecn_reno();
         r.sent();
         r.now += ms(100);
-        r.ack_with(&[(0, 3)], Span::ZERO, told);
+        r.ack_with(&[(0, 3)], Span::ZERO, reported);
         assert!(r.s.ecn.failed());
         let next = r.packets();
         assert!(!next.is_empty() && next.iter().all(|p| p.ecn == Ecn::NotEct));

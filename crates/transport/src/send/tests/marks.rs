@@ -99,7 +99,7 @@ fn a_loss_beside_the_wait_is_still_repaired() {
 }
 
 #[test]
-fn a_reduction_is_told_once_on_new_data() {
+fn a_reduction_is_announced_once_on_new_data() {
     let mut r = Rig::full(TcpConfig { ecn: true, ..rfc_reno() }, 4);
     let mark = Segment { ack: seq(1), flags: Flags::ACK | Flags::ECE, ..Segment::default() };
     r.s.on_ack(r.now, &mark);

@@ -237,7 +237,7 @@ fn karn_takes_no_sample_from_what_was_sent_twice() {
 
 /// RFC 6298 §3 requires at least one sample per round trip; ns-2 takes one only.
 #[test]
-fn one_segment_per_round_trip_is_timed_where_asked() {
+fn one_segment_per_round_trip_is_timed_if_configured() {
     for (once, expected) in [(true, 1), (false, 4)] {
         let mut r = Rig::full(TcpConfig { one_rtt_sample: once, ..rfc_reno() }, 4);
         let mut ack = |n| {
@@ -293,7 +293,7 @@ fn sack_repairs_only_the_holes() {
 }
 
 #[test]
-fn selective_acknowledgements_measure_round_trips_for_those_who_ask() {
+fn selective_acknowledgements_measure_round_trips() {
     // Segment 1 of 12 is lost.
     let mut r = Rig::full(rfc_sack(), 12);
     r.ack(1);
