@@ -1,10 +1,10 @@
-//! Canonical text of a resolved world, from which the keys of runs are made.
+//! Canonical text of a resolved world, from which the keys of runs are computed.
 //!
-//! The text has every value that a run depends on, as resolved: equal values that a file writes
-//! differently, the order of its keys and its comments leave no trace, and a default that changes
-//! does. It is hashed, not read back. Values are in their `Debug` form, which is exact: quantities
-//! are integers, and floating-point numbers print the shortest text that reads back as the same
-//! number.
+//! The text has every resolved value that a run depends on. Notation, key order and comments of a
+//! file have no effect, but a changed default has. The text is hashed, not parsed. Values are in
+//! their `Debug` form, which is exact: quantities are integers, and floating-point numbers print as
+//! the shortest text that parses to the same number. Names of types, fields and variants are
+//! therefore part of the format.
 
 use core::fmt::{Result, Write};
 
@@ -24,7 +24,7 @@ impl Scenario {
     /// # Errors
     /// Those of `out`.
     pub fn write_network(&self, out: &mut impl Write) -> Result {
-        // Without `..`: a new field is added here or excluded on purpose.
+        // Without `..`: a new field must be added or excluded explicitly.
         let Scenario {
             name: _,
             description: _,
@@ -74,7 +74,7 @@ impl Scenario {
 fn write_control(out: &mut impl Write, key: &str, control: Option<&Mechanism>) -> Result {
     let Some(control) = control else { return writeln!(out, "{key} = none") };
     writeln!(out, "{key} = {control}")?;
-    // Mechanisms of this project are part of the engine's revision. The text of another one is
+    // Mechanisms of this project are part of the engine's revision. The text of any other is
     // quoted, so that it cannot imitate a further line.
     let revision = &control.definition().revision;
     if revision != Definition::SHIPPED {

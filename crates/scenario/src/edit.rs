@@ -9,33 +9,33 @@ use crate::draft::Draft;
 use crate::error::{KeyPath, Override, Problem, ScenarioError};
 use crate::origin::Origin;
 
-/// Another value for a key of a draft.
+/// Another value of a key of a draft.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Edit {
     /// Dotted path; `*` stands for every element of a list, a number for one.
     pub key: String,
-    /// The value, as a file would have it.
+    /// Value, as in a file.
     pub value: Value,
-    /// The setting or option that asks for it, for messages.
+    /// Setting or option that requests it, for messages.
     pub by: String,
 }
 
 impl Edit {
-    /// A value that is written as on a command line: a number, true or false if it reads as one, else a
-    /// string.
+    /// Returns a value as written on a command line: a number, true or false if it parses as one,
+    /// otherwise a string.
     pub fn text(key: &str, text: &str, by: &str) -> Self {
         Edit { key: key.to_owned(), value: value(text), by: by.to_owned() }
     }
 }
 
 impl Draft {
-    /// Sets keys. All edits are applied before the draft is read again, so they may depend on each other.
-    /// Keys that do not exist yet are created in tables, so that a default can be changed; lists must have
-    /// the element.
+    /// Sets keys. All edits are applied before the draft is read again, so they may depend on each
+    /// other. Keys that do not exist yet are created in tables, so that a default can be changed;
+    /// elements of lists must exist.
     ///
     /// # Errors
-    /// A key that cannot be set, and what the same value in a file would be refused for; the error names
-    /// the edit.
+    /// A key that cannot be set, and values that a file would be refused for; the error names the
+    /// edit.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<(), ScenarioError> {
         let mut origin = std::mem::take(&mut self.origin);
         let read = self.edited(edits, &mut origin);
@@ -51,8 +51,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Sets the simulated time on behalf of the setting `by`. A warm-up that the draft has stays, unless it
-    /// would take half of the run or more: then it becomes a tenth.
+    /// Sets the simulated time on behalf of the setting `by`. The draft's warm-up is kept unless it
+    /// would take at least half of the run: then it becomes a tenth.
     pub fn set_duration(&mut self, duration: Span, by: &str) {
         let tenth = |of: Span| Span::from_nanos(of.as_nanos() / 10);
         let warmup = self.warmup.unwrap_or(tenth(self.duration));
@@ -68,7 +68,7 @@ impl Draft {
         self.origin.add(Override { key: "warmup".into(), by: by.to_owned() });
     }
 
-    /// Returns the draft as a table in TOML, without values that are absent or defaults of optional keys.
+    /// Returns the draft as a TOML table, without absent values and defaults of optional keys.
     ///
     /// # Errors
     /// If a value has no form in TOML.
@@ -104,21 +104,21 @@ impl Draft {
     }
 }
 
-/// A key path that leads nowhere.
+/// A key path that does not exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EditError {
-    /// Every element of a list that has none.
+    /// A path over every element of an empty list.
     EmptyList {
         /// Name of the list.
         name: String,
     },
-    /// An element that a list does not have.
+    /// An element that does not exist.
     NoElement {
         /// Name of the list.
         name: String,
         /// Number of its elements.
         len: usize,
-        /// The step of the path.
+        /// Step of the path.
         step: String,
     },
     /// A key below a value that is neither table nor list.
@@ -127,13 +127,13 @@ pub enum EditError {
         name: String,
         /// Its type in TOML.
         found: &'static str,
-        /// The step of the path.
+        /// Step of the path.
         step: String,
     },
 }
 
 impl EditError {
-    /// The problem.
+    /// Returns the problem.
     pub fn what(&self) -> String {
         match self {
             EditError::EmptyList { name } => format!("{name} is empty"),
@@ -142,7 +142,7 @@ impl EditError {
         }
     }
 
-    /// Form that was expected instead.
+    /// Returns the expected form.
     pub fn expected(&self) -> String {
         match self {
             EditError::EmptyList { .. } => "at least one element".to_owned(),
@@ -166,7 +166,7 @@ impl core::error::Error for EditError {}
 /// Sets `key` in a table to a value.
 ///
 /// # Errors
-/// The step of the path that does not exist, and what could stand there.
+/// The step of the path that does not exist, and the expected ones.
 pub fn put(root: &mut Table, key: &str, value: &Value) -> Result<(), EditError> {
     let steps: Vec<&str> = key.split('.').collect();
     set_in_table(root, &steps, value)
@@ -233,10 +233,10 @@ fn set_in_value(
     }
 }
 
-/// Returns the value that a text stands for in TOML: a number, true or false, a quoted string, a list in brackets,
-/// a table in braces; else the text itself.
+/// Returns the value of a text in TOML: a number, true or false, a quoted string, a list in
+/// brackets, a table in braces; otherwise the text itself.
 pub fn value(text: &str) -> Value {
-    // The parser of the file format itself, so that 1e6, 0x10 and inf mean the same in both.
+    // Uses the parser of the file format, so that 1e6, 0x10 and inf have the same meaning.
     let document = toml::from_str::<Table>(&format!("v = {text}")).ok().filter(|t| t.len() == 1);
     match document.and_then(|mut t| t.remove("v")) {
         Some(v) if !v.is_datetime() => v,

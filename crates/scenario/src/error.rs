@@ -1,4 +1,4 @@
-//! Problems of a scenario and their positions.
+//! Scenario errors and their positions.
 
 use core::fmt;
 
@@ -7,18 +7,18 @@ use fairmesh_units::{BitRate, QuantityError};
 
 pub use fairmesh_document::{KeyPath, Step};
 
-/// A refused scenario: one line, `file:line: key: what is wrong; expected what`.
+/// A refused scenario: one line, `file:line: key: problem; expected …`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScenarioError {
     /// The file, if the scenario came from one.
     pub file: Option<Box<str>>,
-    /// The line in it, from 1, where known.
+    /// Line in the file, from 1, if known.
     pub line: Option<usize>,
-    /// The offending key.
+    /// Invalid key.
     pub key: KeyPath,
     /// The problem.
     pub problem: Problem,
-    /// Boxed, because most errors have none of it.
+    /// Boxed, because most errors have no context.
     context: Option<Box<Context>>,
 }
 
@@ -28,12 +28,12 @@ struct Context {
     bound: Option<KeyPath>,
 }
 
-/// A key whose value was given from outside the file.
+/// A key with a value from outside the file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Override {
     /// The key; `*` stands for every element of a list.
     pub key: KeyPath,
-    /// The setting or option that gave it.
+    /// Setting or option that set it.
     pub by: String,
 }
 
@@ -57,12 +57,12 @@ impl ScenarioError {
         self
     }
 
-    /// The override that set the value at `key`, or the one that the value contradicts.
+    /// Returns the override that set the value at `key`, or the one that the value contradicts.
     pub fn overridden(&self) -> Option<&Override> {
         self.context.as_ref()?.overridden.as_ref()
     }
 
-    /// Renames what asked for the override: the option that the user typed, for a setting.
+    /// Renames the source of the override: the user's option instead of a setting.
     #[must_use]
     pub fn with_override_by(self, by: impl Into<String>) -> Self {
         match self.overridden().cloned() {
@@ -98,17 +98,17 @@ impl fmt::Display for ScenarioError {
 }
 impl core::error::Error for ScenarioError {}
 
-/// The kinds of wrong scenario.
+/// Kinds of scenario errors.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Nothing but white space in the file.
+    /// An empty file, or only white space.
     Empty,
-    /// More bytes than any scenario needs.
+    /// A file above the size limit.
     FileTooLarge {
         /// The file's size.
         bytes: usize,
-        /// The largest accepted.
+        /// Maximum size.
         most: usize,
     },
     /// Not text.
@@ -118,16 +118,16 @@ pub enum Problem {
     },
     /// JSON, but neither NetJSON nor meshviewer.json.
     UnknownFormat,
-    /// Not TOML, or not JSON: the parser's words.
+    /// Invalid TOML or JSON, with the parser's message.
     Syntax(String),
     /// An unknown key.
     UnknownKey {
-        /// The keys that could stand there.
+        /// Keys that are known at this place.
         known: Vec<String>,
     },
     /// A required key is absent.
     MissingKey(String),
-    /// A value of the wrong type, or a word of no meaning.
+    /// A value of the wrong type, or an unknown name.
     Value {
         /// Value found.
         found: String,
@@ -140,27 +140,27 @@ pub enum Problem {
     OutOfRange {
         /// Value found.
         found: String,
-        /// The accepted range, in words.
+        /// Accepted range, in words.
         expected: String,
     },
-    /// Anything else: keys that exclude each other, settings that nothing can work with.
+    /// Any other problem: keys that exclude each other, unusable settings.
     Refused {
         /// Description of the problem.
         what: String,
         /// Accepted alternative.
         expected: String,
     },
-    /// A name that no node has.
+    /// A node name that does not exist.
     UnknownNode(String),
-    /// Two nodes of the same name.
+    /// Two nodes with the same name.
     DuplicateNode(String),
-    /// Two things other than nodes of the same name.
+    /// Two other objects with the same name.
     DuplicateName(String),
     /// A link or wire from a node to itself.
     SelfLink(String),
-    /// The same link twice.
+    /// A duplicate link.
     DuplicateLink(String, String),
-    /// A pair of nodes that is not a link.
+    /// A pair of nodes without a link.
     NoSuchLink(String, String),
     /// No path between a flow's ends.
     Unreachable {
@@ -180,23 +180,23 @@ pub enum Problem {
         /// The PHY's table.
         table: Vec<BitRate>,
     },
-    /// A control, a variant or a setting of it that does not exist.
+    /// An unknown control, variant or setting.
     UnknownControl {
         /// The refused name.
         name: String,
-        /// The names that exist.
+        /// Names that exist.
         known: Vec<String>,
     },
-    /// More nodes than a scenario may have.
+    /// More nodes than the limit.
     TooManyNodes {
         /// Number of nodes requested.
         nodes: u64,
         /// Maximum number accepted.
         most: u64,
     },
-    /// More pairs of nodes that hear each other than a scenario may have.
+    /// More pairs of nodes in range of each other than the limit.
     TooDense {
-        /// The most accepted.
+        /// Maximum number accepted.
         most: usize,
     },
     /// No connected random placement was found.
@@ -204,7 +204,7 @@ pub enum Problem {
         /// Placements tried.
         attempts: u32,
     },
-    /// Nothing to simulate: no node, or no flow.
+    /// An empty simulation: no node, or no flow.
     Nothing {
         /// Missing item.
         what: &'static str,
@@ -216,7 +216,7 @@ impl Problem {
     pub(crate) fn range(found: impl fmt::Display, expected: impl Into<String>) -> Self {
         Problem::OutOfRange { found: found.to_string(), expected: expected.into() }
     }
-    /// Wrong in its own words.
+    /// Returns a problem with its own text.
     pub(crate) fn refused(what: impl Into<String>, expected: impl Into<String>) -> Self {
         Problem::Refused { what: what.into(), expected: expected.into() }
     }

@@ -1,27 +1,27 @@
-//! Places of nodes by rule.
+//! Generated positions of nodes.
 
 use fairmesh_units::{Distance, Stream};
 
 use crate::neighbours::{self, Place};
 
-/// Nodes in a line along x.
+/// Returns nodes in a line along x.
 pub(crate) fn chain(hops: u32, spacing: Distance) -> Vec<Place> {
     (0..=hops).map(|i| (f64::from(i) * spacing.0, 0.0)).collect()
 }
 
-/// Nodes row by row from the origin.
+/// Returns nodes row by row from the origin.
 pub(crate) fn grid(rows: u32, columns: u32, spacing: Distance) -> Vec<Place> {
     let at = |r: u32, c: u32| (f64::from(c) * spacing.0, f64::from(r) * spacing.0);
     (0..rows).flat_map(|r| (0..columns).map(move |c| at(r, c))).collect()
 }
 
-/// Random placements tried before giving up.
+/// Maximum number of random placements.
 pub(crate) const ATTEMPTS: u32 = 1000;
-/// Nodes placed in all attempts together, so that a large, sparse network fails soon.
+/// Maximum number of nodes placed in all attempts, so that a large, sparse network fails early.
 const PLACED: u64 = 2_000_000;
 
-/// Nodes uniformly over a rectangle; where `connected` is a range, drawn again until every node
-/// reaches every other over links of at most that length. The error is the number of attempts.
+/// Returns nodes uniformly over a rectangle. If `connected` is a range, draws again until every
+/// node reaches every other over links of at most that length. The error is the number of attempts.
 pub(crate) fn random(
     nodes: u32,
     (width, height): (Distance, Distance),

@@ -1,9 +1,9 @@
 //! Scenario files into a validated world.
 //!
-//! Three formats go in: TOML (docs/scenarios.md), NetJSON NetworkGraph and meshviewer.json;
-//! [`parse`] tells them apart. A [`Draft`] is the mirror of the TOML, also for building worlds
-//! without text. [`Draft::build`] turns it into a [`Scenario`]: nodes, who hears whom at what
-//! power, routes, flows, every number checked.
+//! Three input formats: TOML (docs/scenarios.md), NetJSON NetworkGraph and meshviewer.json;
+//! [`parse`] detects the format. A [`Draft`] has the structure of the TOML file, also for building
+//! worlds without text. [`Draft::build`] turns it into a [`Scenario`]: nodes, received powers,
+//! routes, flows, every number checked.
 //!
 //! ```
 //! use fairmesh_scenario::{ImportOptions, parse};

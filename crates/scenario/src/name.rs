@@ -6,27 +6,27 @@ use core::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A node's name, written as a string or an integer: `4` and `"4"` are the same name.
+/// A node's name, written as a string or an integer: `4` and `"4"` are equal.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Name(String);
 
 impl Name {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The number, for names that are plain integers.
+    /// Returns the number, for names that are plain integers.
     fn number(&self) -> Option<u64> {
-        // "07" is a word: it would otherwise be another spelling of 7.
+        // "07" is not a number: it would be another spelling of 7.
         if self.0.len() > 1 && self.0.starts_with('0') {
             return None;
         }
         if self.0.bytes().all(|b| b.is_ascii_digit()) { self.0.parse().ok() } else { None }
     }
 
-    /// Numbers before words; numbers by size; words are all equal, so that a stable sort keeps
-    /// them in order of appearance.
+    /// Compares names: numbers before words, numbers by size. Words are all equal, so that a stable
+    /// sort keeps them in order of appearance.
     pub(crate) fn rank(&self, other: &Name) -> Ordering {
         match (self.number(), other.number()) {
             (Some(a), Some(b)) => a.cmp(&b),

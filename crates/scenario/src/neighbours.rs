@@ -2,7 +2,7 @@
 
 use fairmesh_units::Distance;
 
-/// A place in metres.
+/// A position in metres.
 pub(crate) type Place = (f64, f64);
 
 /// Nodes sorted into square cells as wide as the range: nodes in range are in one of nine cells.
@@ -30,13 +30,13 @@ impl<'a> Cells<'a> {
 
     fn cell(&self, node: usize) -> (i64, i64) {
         let (x, y) = self.places[node];
-        // `as` saturates; coordinates are bounded long before.
+        // `as` saturates; coordinates are bounded far below.
         let index = |v: f64| libm::floor(v / self.range) as i64;
         (index(x), index(y))
     }
 
-    /// Calls back with every other node within range of `node` and its distance, in no particular
-    /// order.
+    /// Calls `found` with every other node within range of `node` and its distance, in no
+    /// particular order.
     pub fn within(&self, node: usize, mut found: impl FnMut(usize, Distance)) {
         let (column, row) = self.cell(node);
         let here = self.places[node];
@@ -53,7 +53,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Straight-line distance.
+/// Returns the straight-line distance.
 pub(crate) fn distance(a: Place, b: Place) -> Distance {
     Distance(libm::hypot(a.0 - b.0, a.1 - b.1))
 }

@@ -34,22 +34,23 @@ impl fmt::Debug for Origin {
 }
 
 impl Origin {
-    /// Values of a TOML file.
+    /// Returns the origin of values of a TOML file.
     pub(crate) fn text(file: &str, text: &str) -> Self {
         Origin { file: Some(file.into()), text: Some(text.into()), ..Origin::default() }
     }
 
-    /// Values of a map, whose keys are not those of a draft, with the notes of its importer.
+    /// Returns the origin of values of a map, whose keys differ from those of a draft, with the
+    /// notes of its importer.
     pub(crate) fn map(file: &str, warnings: Vec<String>) -> Self {
         Origin { file: Some(file.into()), warnings, ..Origin::default() }
     }
 
-    /// Notes of the importer.
+    /// Returns the notes of the importer.
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Notes that a key has another value than the file.
+    /// Records that a key has another value than the file.
     pub(crate) fn add(&mut self, new: Override) {
         self.overrides.retain(|old| old.key != new.key);
         self.overrides.push(new);
@@ -74,7 +75,7 @@ impl Origin {
     }
 }
 
-/// True if `key` was set by an override of `whole`; `*` in `whole` stands for every element.
+/// Returns true if `key` was set by an override of `whole`. `*` in `whole` matches every element.
 fn inside(whole: &KeyPath, key: &KeyPath) -> bool {
     let same = |(a, b): (&Step, &Step)| match (a, b) {
         (Step::Key(star), Step::Index(_)) if star == "*" => true,

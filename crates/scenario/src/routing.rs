@@ -1,14 +1,14 @@
-//! Static shortest paths over links that decode both ways and over wires.
+//! Static shortest paths over wires and links that decode in both directions.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use fairmesh_units::NodeId;
 
-/// Not reachable.
+/// Distance of an unreachable node.
 pub(crate) const FAR: u64 = u64::MAX;
 
-/// Cost of a perfect link, or of a wire. Integer costs add up the same in every order.
+/// Cost of a perfect link, or of a wire. Integer costs have equal sums in any order.
 pub(crate) const UNIT_COST: u64 = 1 << 20;
 
 /// An undirected graph with costs; neighbours in ascending order.
@@ -18,7 +18,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// `edges` in any order, each once; of parallel edges the cheapest counts.
+    /// Builds the graph from `edges` in any order, each once. Of parallel edges the cheapest
+    /// counts.
     pub fn new(nodes: usize, edges: &[(NodeId, NodeId, u64)]) -> Self {
         let mut both: Vec<(u32, u32, u64)> =
             edges.iter().flat_map(|&(a, b, c)| [(a.0, b.0, c), (b.0, a.0, c)]).collect();
@@ -38,7 +39,7 @@ impl Graph {
         &self.edges[self.start[node as usize] as usize..self.start[node as usize + 1] as usize]
     }
 
-    /// True if the two nodes are adjacent.
+    /// Returns true if the two nodes are adjacent.
     pub fn adjacent(&self, a: NodeId, b: NodeId) -> bool {
         self.neighbours(a.0).binary_search_by_key(&b.0, |e| e.0).is_ok()
     }
@@ -64,12 +65,12 @@ impl Graph {
     }
 }
 
-/// Paths by the rule: at every node, the lowest-numbered neighbour that lies on a shortest path.
+/// Path search with a fixed rule: at every node, the lowest-numbered neighbour on a shortest path.
 pub(crate) struct Router<'a> {
     graph: &'a Graph,
-    /// Distances from the nodes asked about most, computed once each.
+    /// Distances from the most requested nodes, computed once each.
     known: BTreeMap<u32, Vec<u64>>,
-    /// Scratch: nodes on some shortest path, by the number of the search that marked them.
+    /// Scratch: nodes on a shortest path, by the number of the search that marked them.
     marked: Vec<u32>,
     searches: u32,
 }
@@ -80,8 +81,8 @@ impl<'a> Router<'a> {
         Router { graph, known: BTreeMap::new(), marked: vec![0; nodes], searches: 0 }
     }
 
-    /// The path between two different nodes, both included. Distances are computed from `hub`,
-    /// which is one of the two: the one that most flows share is cheapest.
+    /// Returns the path between two different nodes, both included. Distances are computed from
+    /// `hub`, one of the two: the end that most flows share costs least.
     pub fn path(&mut self, from: NodeId, to: NodeId, hub: NodeId) -> Option<Vec<NodeId>> {
         let graph = self.graph;
         let distance = &*self.known.entry(hub.0).or_insert_with(|| graph.distances(hub.0));
@@ -92,7 +93,7 @@ impl<'a> Router<'a> {
         if hub == to {
             return Some(descend(graph, distance, from, to));
         }
-        // From the source: mark whatever lies on a shortest path, then walk among the marked.
+        // From the source: marks all nodes on shortest paths, then follows marked nodes.
         self.searches += 1;
         let mark = self.searches;
         let mut todo = vec![to.0];
@@ -113,7 +114,7 @@ impl<'a> Router<'a> {
                 self.marked[v as usize] == mark
                     && distance[at as usize].checked_add(cost) == Some(distance[v as usize])
             });
-            // Every marked node but `to` has a marked successor.
+            // Every marked node except `to` has a marked successor.
             at = next?.0;
             path.push(NodeId(at));
         }
@@ -121,7 +122,7 @@ impl<'a> Router<'a> {
     }
 }
 
-/// The path to `to` along falling `distance` from it.
+/// Returns the path to `to` along decreasing `distance` from it.
 fn descend(graph: &Graph, distance: &[u64], from: NodeId, to: NodeId) -> Vec<NodeId> {
     let mut path = vec![from];
     let mut at = from.0;
@@ -160,7 +161,7 @@ mod tests {
             .flatten()
             .collect();
         assert_eq!(path(9, &grid, 8, 0), Some(vec![8, 5, 2, 1, 0]));
-        // The other way round is not the mirror image.
+        // The reverse path is not the mirror image.
         assert_eq!(path(9, &grid, 0, 8), Some(vec![0, 1, 2, 5, 8]));
         assert_eq!(path(9, &grid, 6, 2), Some(vec![6, 3, 0, 1, 2]));
     }

@@ -15,8 +15,8 @@ pub use crate::gateways::Gateways;
 use crate::subscriber::crossing;
 pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
 
-/// Everything a run needs, checked: ids are in range, every flow has a path, every number is
-/// finite. Made by [`Draft::build`](crate::Draft::build) only.
+/// All inputs of a run, checked: ids are in range, every flow has a path, every number is finite.
+/// Built only by [`Draft::build`](crate::Draft::build).
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub(crate) name: String,
@@ -51,32 +51,32 @@ pub struct Scenario {
 pub struct Node {
     /// Unique name.
     pub name: String,
-    /// Place in metres, where known.
+    /// Position in metres, if known.
     pub position: Option<(f64, f64)>,
-    /// Kind of node, with or without a radio.
+    /// Kind of node.
     pub kind: NodeKind,
     /// Queue of its wireless interface, if it differs from the scenario's.
     pub queue: Option<InterfaceQueue>,
-    /// Airtime that its neighbours give it, relative to others, if they share airtime.
+    /// Airtime weight at its neighbours, if they share airtime.
     pub airtime_weight: f64,
-    /// The kind of its radio: 0 is `[radio]`, 1 the first of [`Scenario::further`].
+    /// Kind of its radio: 0 is `[radio]`, 1 the first of [`Scenario::further`].
     pub radio: u8,
-    /// The node whose further radio this is; `None`: a node.
+    /// Node of this further radio; `None` for a node.
     pub of: Option<NodeId>,
 }
 
-/// A kind of radio beside `[radio]`.
+/// A further kind of radio.
 #[derive(Clone, Debug)]
 pub struct FurtherRadio {
-    /// Unique among radios.
+    /// Unique name among radios.
     pub name: String,
-    /// The number of its channel.
+    /// Channel number.
     pub channel: u32,
     /// Its PHY and MAC.
     pub mac: MacConfig,
-    /// Frame errors of its links whose delivery is 1.
+    /// Frame errors of its links with a delivery of 1.
     pub errors: FrameErrors,
-    /// The first kind of radio with the same settings: channels of one medium may reach into each other. 0 is
+    /// The first kind of radio with the same settings: channels of one medium may overlap. 0 is
     /// `[radio]`.
     pub medium: u8,
 }
@@ -84,14 +84,14 @@ pub struct FurtherRadio {
 /// Queue of a wireless interface.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InterfaceQueue {
-    /// The queue that a packet joins.
+    /// Queue that a packet joins.
     pub discipline: DisciplineSpec,
-    /// Packets that the card's own queue below it takes; 0 if it has none.
+    /// Length of the device queue below, packets; 0 without one.
     pub device: u32,
 }
 
 impl InterfaceQueue {
-    /// Gives a weighted fair queue the weights of the flows, the same in both directions.
+    /// Gives a weighted fair queue the weights of the flows, equal in both directions.
     pub(crate) fn weigh(&mut self, flows: &[Flow]) {
         if let DisciplineSpec::Wfq(spec) = &mut self.discipline {
             // Data of flow f are flow 2 f of a queue, its acknowledgements 2 f + 1.
@@ -101,7 +101,7 @@ impl InterfaceQueue {
     }
 }
 
-/// Whether a node has a radio.
+/// Kind of a node: with or without a radio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
@@ -112,44 +112,44 @@ pub enum NodeKind {
     Wired,
 }
 
-/// An ordered pair of wireless nodes of which the second decodes the first.
+/// An ordered pair of wireless nodes with the second decoding the first.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Link {
     /// Transmitter.
     pub from: NodeId,
     /// Receiver.
     pub to: NodeId,
-    /// Data rate, where not the MAC's.
+    /// Data rate, if it differs from the MAC's.
     pub rate: Option<Rate>,
-    /// Probability that a frame arrives, collisions apart.
+    /// Probability that a frame arrives, without collisions.
     pub delivery: Probability,
 }
 
-/// The rate of a link from some time on.
+/// A change of a link's rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateChange {
-    /// When.
+    /// Time of the change.
     pub at: Span,
     /// Transmitter.
     pub from: NodeId,
     /// Receiver.
     pub to: NodeId,
-    /// The rate from then on.
+    /// New rate.
     pub rate: Rate,
 }
 
-/// The path of a flow from some time on.
+/// A change of a flow's path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteChange {
-    /// When. Packets under way stay on the path on which they left.
+    /// Time of the change. Packets in transit stay on the path on which they left.
     pub at: Span,
     /// Index of the flow.
     pub flow: usize,
-    /// The nodes on the way, both ends included; the way back is the same.
+    /// Nodes of the path, both ends included; the reverse path is the same.
     pub path: Vec<NodeId>,
 }
 
-/// A full-duplex wire; each direction has its own drop-tail queue.
+/// A full-duplex wire with a drop-tail queue in each direction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wire {
     /// One end.
@@ -160,7 +160,7 @@ pub struct Wire {
     pub rate: BitRate,
     /// One-way delay.
     pub delay: Span,
-    /// Packets that wait at each end.
+    /// Queue length at each end, packets.
     pub queue_packets: u32,
 }
 
@@ -169,31 +169,32 @@ pub struct Wire {
 pub struct Flow {
     /// Unique name.
     pub name: String,
-    /// Source of the data (the client, for requests and answers).
+    /// Source of the data (the client, for requests and responses).
     pub from: NodeId,
     /// Destination of the data.
     pub to: NodeId,
-    /// The nodes on the way, both ends included; the way back is the same.
+    /// Nodes of the path, both ends included; the reverse path is the same.
     pub path: Vec<NodeId>,
-    /// Wireless links on the way.
+    /// Number of wireless links on the path.
     pub wireless_hops: u32,
     /// Traffic of the application.
     pub traffic: TrafficSpec,
     /// Stream or datagrams.
     pub transport: Transport,
-    /// The access category of its packets at every radio, both ways.
+    /// Access category of its packets at every radio, in both directions.
     pub access: Access,
     /// Earliest start.
     pub start: Span,
-    /// The start is late by a random time up to this.
+    /// Maximum random delay of the start.
     pub start_jitter: Span,
-    /// End, where before that of the run.
+    /// End, if before that of the run.
     pub stop: Option<Span>,
-    /// Share relative to other flows; its subscriber's, if it has one.
+    /// Weight relative to other flows; that of its subscriber, if it has one.
     pub weight: f64,
-    /// The most it may have, in IP bytes; positive. An equal part of its subscriber's, if it has one.
+    /// Maximum rate, in IP bytes; positive. An equal part of its subscriber's, if it has one.
     pub plan: Option<BitRate>,
-    /// The least it is promised, in IP bytes; at most its plan. An equal part of its subscriber's, too.
+    /// Guaranteed rate, in IP bytes; at most its plan. An equal part of its subscriber's, if it has
+    /// one.
     pub guarantee: Option<BitRate>,
 }
 
@@ -208,156 +209,160 @@ pub enum Transport {
     Udp,
 }
 
-/// A transmitter that follows no medium access rules: busy for `duty × period` at the start of every period.
+/// A transmitter without medium access rules: busy for `duty × period` at the start of every
+/// period.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interferer {
     /// Unique name among interferers.
     pub name: String,
-    /// Place in metres, where known.
+    /// Position in metres, if known.
     pub position: Option<(f64, f64)>,
-    /// Wireless nodes that sense it and the power there, sorted by node. Frames it overlaps are
-    /// lost there unless they are stronger by the capture margin.
+    /// Wireless nodes that sense it and its power there, sorted by node. Frames that it overlaps
+    /// are lost there unless they are stronger by the capture margin.
     pub heard_by: Vec<(NodeId, Power)>,
-    /// A burst starts every so often.
+    /// Period of bursts.
     pub period: Span,
-    /// Share of each period that is busy.
+    /// Busy share of each period.
     pub duty: Probability,
-    /// Each period is multiplied by a random factor from 1 − jitter to 1 + jitter.
+    /// Jitter: each period is multiplied by a random factor from 1 − jitter to 1 + jitter.
     pub jitter: f64,
-    /// First burst.
+    /// Start of the first burst.
     pub start: Span,
-    /// No burst starts from then on.
+    /// Time from which no burst starts.
     pub stop: Option<Span>,
 }
 
 impl Scenario {
-    /// Name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Purpose of the scenario, in words.
+    /// Returns the purpose of the scenario, in words.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Simulated time.
+    /// Returns the simulated time.
     pub fn duration(&self) -> Span {
         self.duration
     }
 
-    /// Start of the measured interval, which ends with the run.
+    /// Returns the start of the measured interval, which ends with the run.
     pub fn warmup(&self) -> Span {
         self.warmup
     }
 
-    /// PHY and MAC of `[radio]`, which every station has unless its kind is one of `further`.
+    /// Returns PHY and MAC of `[radio]`, which apply to all stations not of a `further` kind.
     pub fn mac(&self) -> &MacConfig {
         &self.mac
     }
 
-    /// The channel of `[radio]`, if the scenario names one.
+    /// Returns the channel of `[radio]`, if the scenario names one.
     pub fn channel(&self) -> Option<u32> {
         self.channel
     }
 
-    /// Further kinds of radio.
+    /// Returns the further kinds of radio.
     pub fn further(&self) -> &[FurtherRadio] {
         &self.further
     }
 
-    /// Wireless nodes, then their further radios, which are stations of their own ([`Node::of`]), then wired
-    /// hosts; a [`NodeId`] is an index.
+    /// Returns wireless nodes, then their further radios, which are separate stations
+    /// ([`Node::of`]), then wired hosts; a [`NodeId`] is an index.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Ordered wireless pairs at or above the carrier-sense threshold, sorted by (from, to).
+    /// Returns the ordered wireless pairs at or above the carrier-sense threshold, sorted by (from,
+    /// to).
     pub fn hearing(&self) -> &[Hearing] {
         &self.hearing
     }
 
-    /// Ordered wireless pairs of different channels of which the second has the first's energy in its own.
+    /// Returns the ordered wireless pairs on different channels with energy of the first in the
+    /// second's channel.
     pub fn leaks(&self) -> &[Hearing] {
         &self.leaks
     }
 
-    /// Ordered wireless pairs that decode, sorted by (from, to).
+    /// Returns the ordered wireless pairs that decode, sorted by (from, to).
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// Wires.
+    /// Returns the wires.
     pub fn wires(&self) -> &[Wire] {
         &self.wires
     }
 
-    /// Flows.
+    /// Returns the flows.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    /// Flows that have one share together at their gateway.
+    /// Returns the groups of flows with a common share at their gateway.
     pub fn subscribers(&self) -> &Subscribers {
         &self.subscribers
     }
 
-    /// Queue of every wireless interface whose node names none.
+    /// Returns the queue of every wireless interface without its own.
     pub fn queue(&self) -> &InterfaceQueue {
         &self.queue
     }
 
-    /// Transmitters that are not part of the network.
+    /// Returns transmitters that are not part of the network.
     pub fn interferers(&self) -> &[Interferer] {
         &self.interferers
     }
 
-    /// Frame errors of every link whose delivery is 1.
+    /// Returns the frame errors of every link with a delivery of 1.
     pub fn errors(&self) -> &FrameErrors {
         &self.errors
     }
 
-    /// Links whose rate changes while the run lasts, by time.
+    /// Returns changes of link rates during the run, by time.
     pub fn rate_changes(&self) -> &[RateChange] {
         &self.rate_changes
     }
 
-    /// Flows that take another path while the run lasts, by time.
+    /// Returns changes of flow paths during the run, by time.
     pub fn route_changes(&self) -> &[RouteChange] {
         &self.route_changes
     }
 
-    /// The nodes that join the mesh to the wired world.
+    /// Returns the nodes that connect the mesh to the wired world.
     pub fn gateways(&self) -> &Gateways {
         &self.gateways
     }
 
-    /// The fairness mechanism.
+    /// Returns the fairness mechanism.
     pub fn control(&self) -> &Mechanism {
         &self.control
     }
 
-    /// The mechanism of gateways, if it is another.
+    /// Returns the mechanism of gateways, if it is another.
     pub fn at_gateways(&self) -> Option<&Mechanism> {
         self.at_gateways.as_ref()
     }
 
-    /// Wireless nodes that run this project's agent; `None`: all but the gateway.
+    /// Returns the wireless nodes that run this project's agent; `None`: all except the gateway.
     pub fn agents(&self) -> Option<&[NodeId]> {
         self.agents.as_deref()
     }
 
-    /// The nodes at which the mechanism may run; `None`: wherever it has something to do.
+    /// Returns the participating nodes; `None`: the mechanism runs wherever it applies.
     pub fn taking_part(&self) -> Option<&[NodeId]> {
         self.taking_part.as_deref()
     }
 
-    /// Changes and omissions made while reading, one line each.
+    /// Returns changes and omissions made while reading, one line each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The names of the controls as records have them: of the nodes, and of gateways if it is another.
+    /// Returns the names of the controls as in records: of the nodes, and of gateways if it is
+    /// another.
     pub fn controls(&self) -> String {
         match &self.at_gateways {
             None => self.control.to_string(),
@@ -365,12 +370,12 @@ impl Scenario {
         }
     }
 
-    /// True if anything in its controls is not published, or not as it is here.
+    /// Returns true if part of its controls is unpublished, or differs from the publication.
     pub fn controls_are_ours(&self) -> bool {
         self.control.is_ours() || self.at_gateways.as_ref().is_some_and(Mechanism::is_ours)
     }
 
-    /// The frame errors of one link: its own delivery where below 1, else the scenario's.
+    /// Returns the frame errors of a link: its own delivery if below 1, otherwise the scenario's.
     pub fn errors_of(&self, link: &Link) -> FrameErrors {
         match FrameErrors::per_frame(1.0 - link.delivery.0) {
             Ok(FrameErrors::None) | Err(_) => match self.usual_errors(link.from) {
@@ -390,7 +395,7 @@ impl Scenario {
         self.further.get(usize::from(kind).checked_sub(1)?)
     }
 
-    /// PHY and MAC of a station.
+    /// Returns PHY and MAC of a station.
     pub fn mac_of(&self, station: NodeId) -> &MacConfig {
         self.further_of(station).map_or(&self.mac, |r| &r.mac)
     }
@@ -400,27 +405,27 @@ impl Scenario {
         self.further_of(station).map_or(self.channel, |r| Some(r.channel))
     }
 
-    /// The medium of a station: stations of different media have nothing to do with each other.
+    /// Returns the medium of a station; stations of different media do not affect each other.
     pub fn medium_of(&self, station: NodeId) -> u8 {
         self.further_of(station).map_or(0, |r| r.medium)
     }
 
-    /// True if radios have a queue and a backoff for each access category.
+    /// Returns true if radios have a queue and a backoff for each access category.
     pub fn has_access_categories(&self) -> bool {
         self.mac.edca.is_some()
     }
 
-    /// The node of a station: itself, or the one whose further radio it is.
+    /// Returns the node of a station: itself, or the owner of a further radio.
     pub fn device(&self, station: NodeId) -> NodeId {
         self.nodes.get(station.index()).and_then(|n| n.of).unwrap_or(station)
     }
 
-    /// True if two stations are different radios of one node.
+    /// Returns true if two stations are different radios of one node.
     pub fn same_device(&self, a: NodeId, b: NodeId) -> bool {
         a != b && self.device(a) == self.device(b)
     }
 
-    /// True if some node has several radios, or some radios another channel or other settings.
+    /// Returns true if a node has several radios, or radios differ in channel or settings.
     pub fn has_several_radios(&self) -> bool {
         !self.further.is_empty()
     }
@@ -432,35 +437,34 @@ impl Scenario {
         at.map_or(Power::ZERO, |at| self.hearing[at].power)
     }
 
-    /// The link between two nodes, if the second decodes the first.
+    /// Returns the link between two nodes, if the second decodes the first.
     pub fn link(&self, from: NodeId, to: NodeId) -> Option<&Link> {
         let at = self.links.binary_search_by_key(&(from, to), |l| (l.from, l.to)).ok()?;
         self.links.get(at)
     }
 
-    /// The wire from one node to the other, by its place in [`Scenario::wires`], and whether it is
-    /// the wire's way back, from its end `b`. Where two nodes share a wire and a link, the wire is
-    /// used.
+    /// Returns the wire from one node to the other, by its index in [`Scenario::wires`], and true
+    /// in the direction from its end `b`. If two nodes share a wire and a link, the wire is used.
     pub fn wire(&self, from: NodeId, to: NodeId) -> Option<(usize, bool)> {
         let joins = |w: &Wire| (w.a, w.b) == (from, to) || (w.b, w.a) == (from, to);
         let at = self.wires.iter().position(joins)?;
         Some((at, self.wires[at].a != from))
     }
 
-    /// The gateway at which a flow passes between the mesh and what is behind it; `None` where it does so at
-    /// none. A flow between two gateways is the first one's.
+    /// Returns the gateway at which a flow enters or leaves the mesh; `None` if it does neither. A
+    /// flow between two gateways belongs to the first.
     pub fn gateway_of(&self, flow: &Flow) -> Option<NodeId> {
         let wired = |a, b| self.wire(a, b).is_some();
         let here = |g: &NodeId| self.gateways.has(*g) && crossing(&flow.path, *g, wired).is_some();
         flow.path.iter().copied().find(here)
     }
 
-    /// The node of this name.
+    /// Returns the node of this name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
     }
 
-    /// The wireless nodes, which come first.
+    /// Returns the wireless nodes, which come first.
     pub fn wireless(&self) -> impl Iterator<Item = NodeId> + '_ {
         let ids = 0..self.nodes.len() as u32;
         ids.map(NodeId).take_while(|n| self.nodes[n.index()].kind == NodeKind::Wireless)

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::draft::{Draft, restrict_controls};
 
-/// The JSON Schema of the TOML form, for editors, with the mechanisms that a scenario may name. It
-/// allows the keys and types that the reader allows; relations between values are checked by
-/// [`Draft::build_with`].
+/// Returns the JSON Schema of the TOML form, for editors, with the mechanisms of the registry. It
+/// allows the keys and types that the reader allows; [`Draft::build_with`] checks relations between
+/// values.
 pub fn json_schema(registry: &Registry) -> Value {
     let mut schema: Value = schemars::schema_for!(Draft).into();
     restrict_controls(&mut schema["$defs"]["Control"], registry);
@@ -16,7 +16,7 @@ pub fn json_schema(registry: &Registry) -> Value {
     schema
 }
 
-/// Restricts a schema of Rust types to the values that TOML has and the types can hold.
+/// Restricts a schema of Rust types to the values that TOML and the types can represent.
 fn exact(schema: &mut Value) {
     match schema {
         Value::Array(all) => all.iter_mut().for_each(exact),
@@ -29,7 +29,7 @@ fn exact(schema: &mut Value) {
     }
 }
 
-/// TOML has no null: a key that may be absent is left out.
+/// Removes `null`, which TOML lacks: an optional key is omitted.
 fn without_null(rules: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = rules.get_mut("type") {
         types.retain(|t| t != "null");
@@ -43,7 +43,7 @@ fn without_null(rules: &mut Map<String, Value>) {
     }
 }
 
-/// The largest value of an integer type, which `format` names; TOML has 64 bits with a sign.
+/// Limits an integer type to its range, by its `format`; TOML has signed 64 bits.
 fn bounded(rules: &mut Map<String, Value>) {
     let most = match rules.get("format").and_then(Value::as_str) {
         Some("uint8") => u64::from(u8::MAX),

@@ -1,61 +1,61 @@
-//! Subscribers that share at a gateway, and the direction in which their flows cross it.
+//! Subscribers that share at a gateway, and the direction of their flows.
 
 use fairmesh_units::{BitRate, NodeId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The subscribers of a scenario; none where every flow stands for itself.
+/// The subscribers of a scenario; empty if flows share individually.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Subscribers {
-    /// Each flow of the scenario is in one of them at most.
+    /// Subscribers; each flow is in at most one of them.
     pub list: Vec<Subscriber>,
     /// Queueing of the packets of several flows in their shared class.
     pub leaf: SharedLeaf,
 }
 
-/// A home: flows that have one share in each direction, as the gateway's daemon has it.
+/// A home: flows with a common share in each direction, as in the gateway's daemon.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Subscriber {
-    /// Unique among subscribers.
+    /// Unique name among subscribers.
     pub name: String,
     /// Share relative to other subscribers, in each direction.
     pub weight: f64,
-    /// From the gateway into the mesh.
+    /// Share from the gateway into the mesh.
     pub down: Share,
-    /// From the mesh to the gateway.
+    /// Share from the mesh to the gateway.
     pub up: Share,
 }
 
 /// Share of a subscriber in one direction.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Share {
-    /// Indices of the scenario's flows, rising.
+    /// Indices of the scenario's flows, ascending.
     pub flows: Vec<usize>,
     /// Maximum total rate of these flows, in IP bytes; positive.
     pub ceiling: Option<BitRate>,
-    /// The least that they are promised together, in IP bytes; at most the ceiling.
+    /// Guaranteed total rate of these flows, in IP bytes; at most the ceiling.
     pub guarantee: Option<BitRate>,
 }
 
-/// How packets of several flows wait in the class that they share at a gateway.
+/// Queueing of the packets of several flows in their common class at a gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SharedLeaf {
-    /// A buffer per flow of as many full packets as the control asks for, served in turn: the fair queueing
-    /// that the daemon's `shaping.leaf = "best"` has within each class.
+    /// A buffer per flow of as many full packets as the control requests, served in turn: the fair
+    /// queueing of the daemon's `shaping.leaf = "best"` within each class.
     #[default]
     Fq,
-    /// One queue as the control asks for it: the daemon's `shaping.leaf = "control"`.
+    /// One queue as the control requests it: the daemon's `shaping.leaf = "control"`.
     Control,
 }
 
 impl Subscriber {
-    /// Its flows of both directions, downstream first.
+    /// Returns its flows of both directions, downstream first.
     pub fn flows(&self) -> impl Iterator<Item = usize> + '_ {
         self.down.flows.iter().chain(&self.up.flows).copied()
     }
 
-    /// Both directions, downstream first.
+    /// Returns both directions, downstream first.
     pub fn shares(&self) -> [&Share; 2] {
         [&self.down, &self.up]
     }
@@ -66,7 +66,7 @@ impl Subscriber {
 pub(crate) struct Crossing {
     /// The gateway.
     pub gateway: NodeId,
-    /// The mesh node at its end in the mesh.
+    /// Mesh node at the flow's end in the mesh.
     pub home: NodeId,
     /// True if data flows into the mesh.
     pub down: bool,

@@ -48,12 +48,12 @@ impl<T: Quantity> de::Visitor<'_> for Text<T> {
     }
 }
 
-/// `#[serde(with = "text")]` for a quantity.
+/// Serialises a quantity, for `#[serde(with = "text")]`.
 pub fn serialize<T: Quantity, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(&value.text())
 }
 
-/// `#[serde(with = "text")]` for a quantity.
+/// Deserialises a quantity, for `#[serde(with = "text")]`.
 pub fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
     d.deserialize_str(Text(PhantomData))
 }
@@ -63,7 +63,7 @@ pub mod option {
     use super::{Deserializer, Quantity, Serializer, Text};
     use core::marker::PhantomData;
 
-    /// For `#[serde(with)]`.
+    /// Serialises, for `#[serde(with)]`.
     pub fn serialize<T: Quantity, S: Serializer>(
         value: &Option<T>,
         s: S,
@@ -74,7 +74,7 @@ pub mod option {
         }
     }
 
-    /// For `#[serde(with)]`; an absent key is left to `#[serde(default)]`.
+    /// Deserialises, for `#[serde(with)]`; `#[serde(default)]` handles an absent key.
     pub fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(
         d: D,
     ) -> Result<Option<T>, D::Error> {
@@ -91,7 +91,7 @@ pub mod list {
     #[serde(bound(deserialize = "T: Quantity", serialize = "T: Quantity"))]
     struct One<T>(#[serde(with = "super")] T);
 
-    /// For `#[serde(with)]`.
+    /// Serialises, for `#[serde(with)]`.
     pub fn serialize<T: Quantity, S: Serializer>(
         values: &Option<Vec<T>>,
         s: S,
@@ -99,7 +99,7 @@ pub mod list {
         values.as_ref().map(|v| v.iter().map(Quantity::text).collect::<Vec<_>>()).serialize(s)
     }
 
-    /// For `#[serde(with)]`.
+    /// Deserialises, for `#[serde(with)]`.
     pub fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(
         d: D,
     ) -> Result<Option<Vec<T>>, D::Error> {
@@ -107,7 +107,7 @@ pub mod list {
     }
 }
 
-/// The schema of a quantity: a number and a unit.
+/// Returns the schema of a quantity: a number and a unit.
 pub fn schema<T: Quantity>(_: &mut SchemaGenerator) -> Schema {
     let units = match T::UNIT {
         Unit::Span => "ns|us|µs|μs|ms|s|min|h",
@@ -127,7 +127,7 @@ pub fn schema<T: Quantity>(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The schema of a list of quantities.
+/// Returns the schema of a list of quantities.
 pub fn schema_list<T: Quantity>(g: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": schema::<T>(g) })
 }

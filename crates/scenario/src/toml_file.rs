@@ -7,10 +7,10 @@ use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::origin::Origin;
 
 /// Reads a TOML scenario without resolving it. `file_name` is for messages, and names the scenario
-/// where the file does not.
+/// if the file does not.
 ///
 /// # Errors
-/// The first thing found wrong with a single value, with file, line and key.
+/// The first invalid value, with file, line and key.
 pub fn draft_from_toml(file_name: &str, text: &str) -> Result<Draft, ScenarioError> {
     let origin = Origin::text(file_name, text);
     let read = || {
@@ -27,7 +27,7 @@ pub fn draft_from_toml(file_name: &str, text: &str) -> Result<Draft, ScenarioErr
     }
 }
 
-/// The file's name without folders and extension.
+/// Returns the file's name without folders and extension.
 pub(crate) fn stem(file_name: &str) -> String {
     let base = file_name.rsplit(['/', '\\']).next().unwrap_or(file_name);
     let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);

@@ -13,29 +13,29 @@ use crate::resolve::{before_end, check_flow, check_times};
 use crate::scenario::{Flow, Scenario, Subscribers};
 
 impl Scenario {
-    /// The same world with another control; gateways with a control of their own keep it.
+    /// Returns the world with another control; gateways with a separate control keep it.
     #[must_use]
     pub fn with_control(mut self, control: Mechanism) -> Self {
         self.control = control;
         self
     }
 
-    /// The same world with another control at all nodes, gateways included.
+    /// Returns the world with another control at all nodes, including gateways.
     #[must_use]
     pub fn with_control_everywhere(mut self, control: Mechanism) -> Self {
         (self.control, self.at_gateways) = (control, None);
         self
     }
 
-    /// The same world with further warnings.
+    /// Returns the world with further warnings.
     #[must_use]
     pub fn with_warnings(mut self, warnings: impl IntoIterator<Item = String>) -> Self {
         self.warnings.extend(warnings);
         self
     }
 
-    /// The network and its flows alone, for comparisons of worlds: no name, description, warnings,
-    /// subscribers or list of nodes that take part.
+    /// Returns the network and its flows alone, for comparisons of worlds: without name,
+    /// description, warnings, subscribers and the list of participating nodes.
     #[must_use]
     pub fn bare(mut self) -> Self {
         self.name.clear();
@@ -45,17 +45,17 @@ impl Scenario {
         self
     }
 
-    /// The same world under another name.
+    /// Returns the world under another name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The same world over another time, measured from `warmup` on.
+    /// Returns the world over another time, measured from `warmup` on.
     ///
     /// # Errors
-    /// Times that no file may have, and what starts or changes when the run has ended; keys are
+    /// Times that no file may have, and flows or changes that start at or after the end; keys are
     /// those of a file that lists all flows.
     pub fn with_times(mut self, duration: Span, warmup: Span) -> Result<Self, ScenarioError> {
         check_times(duration, warmup)?;
@@ -70,8 +70,8 @@ impl Scenario {
         Ok(self)
     }
 
-    /// The first part of the same run, measured from `warmup` on. A flow that starts after `end` never
-    /// does, which no file may ask for.
+    /// Returns the first part of the same run, measured from `warmup` on. A flow that starts after
+    /// `end` never does, which no file may request.
     ///
     /// # Errors
     /// Times that no file may have, and an end after that of the whole run.
@@ -85,7 +85,7 @@ impl Scenario {
         Ok(self)
     }
 
-    /// The same world with flows that differ in time, traffic, transport or terms.
+    /// Returns the world with flows that differ in time, traffic, transport or terms.
     ///
     /// # Errors
     /// A change of a flow's name, ends or path, and values that no file may have.
@@ -111,7 +111,7 @@ impl Scenario {
         Ok(self)
     }
 
-    /// The same world with the flows that `keep` accepts by index, without subscribers.
+    /// Returns the world with the flows that `keep` accepts by index, without subscribers.
     #[must_use]
     pub fn only_flows(mut self, mut keep: impl FnMut(usize, &Flow) -> bool) -> Self {
         let mut new = Vec::with_capacity(self.flows.len());
@@ -131,8 +131,8 @@ impl Scenario {
         self
     }
 
-    /// The world as it is at an instant: links at their rates, flows on their paths, the interferers
-    /// that are active, and no change to come. Starts and stops of flows stay.
+    /// Returns the world at an instant: links at their rates, flows on their paths, the active
+    /// interferers, and no further changes. Starts and stops of flows stay.
     #[must_use]
     pub fn at_instant(mut self, at: Span) -> Self {
         for change in std::mem::take(&mut self.rate_changes).iter().filter(|c| c.at <= at) {

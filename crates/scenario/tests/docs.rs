@@ -1,4 +1,4 @@
-//! docs/scenarios.md and the pages in docs/scenarios document every key, and their examples are right.
+//! docs/scenarios.md and the pages in docs/scenarios list every key, and their examples are valid.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn keys(schema: &Value, found: &mut BTreeSet<String>) {
             if let Some(Value::Object(properties)) = o.get("properties") {
                 found.extend(properties.keys().cloned());
             }
-            // The parameters of each control have a page of their own (controls/parameters.md).
+            // The parameters of controls have a separate page (controls/parameters.md).
             o.iter()
                 .filter(|(key, _)| *key != "oneOf" || !is_control(o))
                 .for_each(|(_, v)| keys(v, found));
@@ -34,12 +34,12 @@ fn keys(schema: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether this is the schema of `[control]`.
+/// Returns true for the schema of `[control]`.
 fn is_control(schema: &serde_json::Map<String, Value>) -> bool {
     schema.get("properties").is_some_and(|p| p.get("use").is_some())
 }
 
-/// An editor knows the parameters of each control, and refuses others.
+/// The schema has the parameters of each control, and no others.
 #[test]
 fn the_schema_has_the_parameters_of_every_control() {
     let schema = json_schema(&Registry::standard());
@@ -83,7 +83,7 @@ fn the_examples_of_the_page_are_right() {
     let wrong = wrong.replacen('\n', "\nduration = \"1 s\"\n", 1).replacen("\n\n", "\n", 1);
     let line = common::refuse(&wrong).to_string();
     assert!(page.contains(&line.replace("test.toml", "town.toml")), "{line}");
-    // The inline examples, each in its place.
+    // The inline examples, each in its context.
     for (context, lines) in [
         (
             "duration = \"9 s\"\ntopology.chain = { hops = 1 }\nflow = [{ from = 0, to = 1 }]\n[radio]\n",

@@ -1,4 +1,4 @@
-//! Maps as daemons and map servers write them: docs/field-inputs.md lists the kinds.
+//! Maps as written by daemons and map servers; docs/field-inputs.md lists the kinds.
 
 use fairmesh_scenario::{
     Format, ImportOptions, Metric, Problem, Scenario, ScenarioError, format_of, parse,
@@ -20,14 +20,15 @@ fn refuse(text: &str, options: &ImportOptions) -> ScenarioError {
     }
 }
 
-/// A NetworkGraph with these members beside its type.
+/// Returns a NetworkGraph with these members in addition to its type.
 fn graph(head: &str, nodes: &str, links: &str) -> String {
     format!("{{\"type\": \"NetworkGraph\", {head}, \"nodes\": [{nodes}], \"links\": [{links}]}}")
 }
 
 const OLSR: &str = "\"protocol\": \"olsr\", \"metric\": \"etx\", \"router_id\": \"a\"";
 
-/// Nodes a, b and c with these properties of b, and links a ~ b, with these properties, and b ~ c.
+/// Returns nodes a, b and c with these properties of b, and links a ~ b, with these properties, and
+/// b ~ c.
 fn chain(node: &str, link: &str) -> String {
     graph(
         OLSR,
@@ -77,7 +78,8 @@ fn a_link_at_its_protocols_infinity_is_no_link_in_either_direction() {
         let link = |a: &str, b: &str, cost: &str| {
             format!("{{\"source\": \"{a}\", \"target\": \"{b}\", \"cost\": {cost}}}")
         };
-        // To c the link is dead both ways; to d in one direction, with and without an entry of the other.
+        // To c the link is dead in both directions; to d in one, with and without an entry of the
+        // other.
         let links = [
             link("a", "b", alive),
             link("b", "a", alive),
@@ -94,7 +96,7 @@ fn a_link_at_its_protocols_infinity_is_no_link_in_either_direction() {
         noted(&s, "3 links let nothing through in a direction");
         noted(&s, "3 of 5 nodes cannot be reached from the gateway and get no flow: c, d, e");
     }
-    // In meshviewer.json the transmit quality of one direction is enough.
+    // In meshviewer.json the transmit quality of one direction is sufficient.
     let s = import(
         r#"{"nodes": [{"node_id": "a"}, {"node_id": "b"}, {"node_id": "c"}], "links": [
             {"source": "a", "target": "b", "source_tq": 0.9, "target_tq": 0.9},
@@ -110,7 +112,7 @@ fn a_link_at_its_protocols_infinity_is_no_link_in_either_direction() {
         &[link("1"), link("4096")].join(","),
     ));
     assert_eq!(s.links().len(), 2);
-    // A cost as text counts where there is no number.
+    // A cost as text counts if there is no number.
     let nodes = "{\"id\": \"a\"}, {\"id\": \"b\"}, {\"id\": \"c\"}";
     for (cost, links) in [("", 2), ("\"cost\": null, ", 2), ("\"cost\": 1.3, ", 4)] {
         let other =
@@ -136,7 +138,7 @@ fn links_by_the_addresses_of_interfaces() {
     assert_eq!(names(&s), ["10.9.0.1", "10.9.0.2", "10.9.0.3"]);
     assert_eq!(s.links().len(), 4);
     noted(&s, "1 links between two addresses of one node were left out");
-    // A writer that calls itself by an alias is found, too.
+    // A writer that names itself by an alias is found, too.
     let alias = OLSR.replace("\"a\"", "\"10.9.1.2\"");
     assert_eq!(gateway(&import(&graph(&alias, nodes, &links.join(",")))), "10.9.0.2");
 
@@ -200,7 +202,7 @@ fn prefixes_behind_routers_are_no_radios() {
     assert_eq!(names(&s), ["id_10.8.0.1", "id_10.8.0.2", "id_10.8.0.3"]);
     noted(&s, "4 nodes are address prefixes behind routers and were left out");
     noted(&s, "costs of OLSRv2 do not give a delivery probability");
-    // The router with the default route is the gateway, before the writer of the file.
+    // The router with the default route is preferred to the writer of the file.
     assert_eq!(gateway(&s), "id_10.8.0.2");
     assert_eq!(s.flows().len(), 2);
     let without: Vec<&str> = [0, 1, 3, 4].iter().map(|&i| nodes[i].as_str()).collect();
@@ -239,7 +241,7 @@ fn the_gateway_that_a_map_marks_is_the_default() {
         assert_eq!(gateway(&s), "020000000001", "{a} {b}");
         assert!(!s.warnings().join("\n").contains("names no gateway"), "{:?}", s.warnings());
     }
-    // Without a mark, the best connected one, with a note.
+    // Without a mark, the best connected node, with a note.
     let s = import(&map("", ""));
     assert_eq!(gateway(&s), "0200000000aa");
     noted(&s, "the map names no gateway: \"0200000000aa\", the best connected node, was taken");
@@ -249,14 +251,14 @@ fn the_gateway_that_a_map_marks_is_the_default() {
     }
     let options = ImportOptions { gateways: vec!["mill".to_owned()], ..Default::default() };
     assert_eq!(gateway(&with(&map("", ""), options)), "020000000001");
-    // The hint begins with the node that the map marks.
+    // The hint begins with the node marked by the map.
     let options = ImportOptions { gateways: vec!["nobody".to_owned()], ..Default::default() };
     let e = refuse(&map("", ", \"gateway\": \"020000000003\""), &options);
     assert_eq!(
         e.to_string(),
         "town.json: gateway: there is no node \"nobody\"; expected the id, address or label of a node, such as \"020000000003\", \"0200000000aa\", \"020000000001\""
     );
-    // NetJSON: the properties of nodes, else the writer.
+    // NetJSON: the properties of nodes, otherwise the writer.
     for (properties, expected) in [
         ("{\"is_gateway\": true}", "b"),
         ("{\"gateway\": true}", "b"),
@@ -330,7 +332,7 @@ fn foreign_values_are_left_out_with_one_note_for_each_kind() {
             None => assert!(!s.warnings().join("\n").contains("left out"), "{:?}", s.warnings()),
         }
     }
-    // An option that asks for the value is strict, and what the map says does not matter then.
+    // An option for the value is strict, and replaces that of the map.
     let text =
         chain("\"properties\": {\"channel\": \"auto\"}", "\"properties\": {\"frequency\": 5815}");
     let asked = |channel| ImportOptions { channel: Some(channel), ..Default::default() };
@@ -499,7 +501,7 @@ fn throughputs_of_batman_v_by_their_unit() {
     let kbit = import(&map(["90500", "20000", "2000"]));
     noted(&kbit, "the costs of links are read as throughputs in kbit/s");
     assert_eq!(rates(&mbit), rates(&kbit));
-    // The option decides where the numbers do not.
+    // The option decides if the numbers do not.
     let asked = ImportOptions { metric: Some(Metric::ThroughputKbit), ..Default::default() };
     let slow = with(&map(["905", "905", "905"]), asked);
     assert_eq!(rates(&slow), rates(&import(&map(["0.905", "0.905", "0.905"]))));

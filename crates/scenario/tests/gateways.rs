@@ -1,4 +1,4 @@
-//! Scenarios with several gateways: who goes through which, and what is refused.
+//! Scenarios with several gateways: assignment, routes, and refusals.
 
 mod common;
 
@@ -53,13 +53,13 @@ fn a_node_names_its_own_and_hosts_are_behind_all() {
         "w 6 5 4 3 2 1",
         "2 1 0 w",
         "w 0 1 2",
-        // Within the mesh nobody takes the way over the hosts, though it is shorter.
+        // Mesh traffic does not use the path over the hosts, although it is shorter.
         "2 3 4 5",
         "6 v",
         "w 0 v",
     ];
     assert_eq!(paths(&s), expected);
-    // What passes the other gateway in the air is not its own.
+    // Traffic that passes another gateway over the air does not belong to it.
     assert_eq!(s.gateway_of(&s.flows()[0]), Some(NodeId(6)));
     assert_eq!(s.gateway_of(&s.flows()[4]), None);
 }
@@ -126,13 +126,13 @@ fn what_makes_no_sense_is_refused_with_its_key() {
         let (_, without_line) = error.split_once(": ").unwrap();
         assert!(without_line.starts_with(expected), "{error}\n  expected {expected}");
     }
-    // A node that reaches one of them only cannot name the other.
+    // A node that reaches only one of them cannot name the other.
     let text = "duration = \"9 s\"\n[topology]\nlinks = [[0, 1], [2, 3]]\ngateways = [0, 2]\n\
         [[node]]\nid = 1\ngateway = 2\n[traffic]\nflows = \"up\"";
     assert!(
         refuse(text).to_string().contains("node[0].gateway: \"2\" cannot be reached from \"1\"")
     );
-    // Two islands, each with its own: nobody is cut off.
+    // Two islands, each with its own: all nodes reach a gateway.
     let islands = read(&text.replace("[[node]]\nid = 1\ngateway = 2\n", ""));
     assert_eq!(paths(&islands), ["1 0", "3 2"]);
 }

@@ -1,4 +1,4 @@
-//! Files that are no scenario, and files that mean harm, are refused like any other mistake.
+//! Files that are not scenarios, and malicious files, are refused like other invalid input.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn deep_nesting_is_refused() {
 
 #[test]
 fn megabytes_of_garbage_fail_fast() {
-    // Ten megabytes of TOML are refused by their size alone; this is the most that is parsed.
+    // Ten megabytes of TOML are refused by size; this is the largest size that is parsed.
     let size = fairmesh_scenario::MAX_TOML_BYTES;
     let mut noise = fairmesh_units::Stream::new(1, "garbage");
     let printable: String = (0..size).map(|_| char::from(32 + noise.below(95) as u8)).collect();

@@ -1,4 +1,4 @@
-//! Which radios a map's routers get, and at which rates its links run.
+//! Radios of a map's routers, and the rates of its links.
 
 use fairmesh_phy::mcs::{Generation, Mode};
 use fairmesh_phy::{Band, Modulation};
@@ -6,7 +6,8 @@ use fairmesh_scenario::{ImportOptions, PhyName, Scenario, parse};
 use fairmesh_units::{BitRate, Frequency, NodeId};
 use fairmesh_wifi::loss::FrameErrors;
 
-/// A chain of routers r0, r1, … of these models (none where empty) over links with these properties.
+/// Returns a chain of routers r0, r1, … of these models (unknown if empty) over links with these
+/// properties.
 fn netjson(head: &str, models: &[&str], links: &[&str]) -> String {
     let node = |(i, model): (usize, &&str)| match model.is_empty() {
         true => format!("{{\"id\": \"r{i}\"}}"),
@@ -43,7 +44,7 @@ fn mode(s: &Scenario, a: u32, b: u32) -> Mode {
     }
 }
 
-/// MCS and streams of a link, each way.
+/// Returns MCS and streams of a link in each direction.
 fn rates(s: &Scenario, a: u32, b: u32) -> [(u8, u8); 2] {
     [mode(s, a, b), mode(s, b, a)].map(|m| (m.mcs(), m.streams()))
 }
@@ -58,9 +59,9 @@ fn a_map_that_says_nothing_is_802_11n_of_two_streams() {
     let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
     assert!(s.links().iter().all(|l| mode(&s, l.from.0, l.to.0).width_mhz() == 20));
-    // What arrives of probes is what arrives of frames.
+    // Delivery of probes is delivery of frames.
     assert_eq!(s.link(NodeId(1), NodeId(2)).unwrap().delivery.0, 0.5);
-    // More is lost, slower is sent.
+    // Higher loss leads to lower rates.
     let (best, bad) = (mode(&s, 0, 1), mode(&s, 1, 2));
     assert_eq!((best.mcs(), best.streams()), (4, 2));
     assert!(bad.mcs() <= 1, "{bad:?}");
@@ -71,7 +72,7 @@ fn a_map_that_says_nothing_is_802_11n_of_two_streams() {
 
 #[test]
 fn models_say_which_radios_there_are() {
-    // All have 5 GHz, most of them 802.11ac; 802.11n knows MCS 7 at most.
+    // All have 5 GHz, most of them 802.11ac; 802.11n has at most MCS 7.
     let models = [
         "TP-Link Archer C7 v2",
         "Ubiquiti UniFi AC Lite",
@@ -117,7 +118,8 @@ fn signals_choose_rates_and_losses() {
     assert!((dbm + 76.0).abs() < 1e-6, "{dbm}");
     said(&s, "by signal");
     said(&s, "what is lost follows from signal and noise");
-    // One link without: losses stay those of the map, and what is known still chooses rates.
+    // One link without a signal: losses are those of the map, and known signals still determine
+    // rates.
     let s = import(&netjson(ETX, &["", "", ""], &[links[1], "\"cost\": 1"]), &options());
     assert!(matches!(s.errors(), FrameErrors::None));
     assert_eq!(mode(&s, 0, 1).mcs(), chosen[1]);
@@ -151,7 +153,7 @@ fn batman_v_tells_throughput() {
             s.mac().phy.bit_rate(rate).0 as f64 / 1e6
         })
         .collect();
-    // The goodput of TCP over a lone link comes nearest: 0.8 of the bit rate or so.
+    // The nearest TCP goodput of a lone link: about 0.8 of the bit rate.
     assert!((100.0..=120.0).contains(&chosen[0]), "{chosen:?}");
     assert!((20.0..=30.0).contains(&chosen[1]), "{chosen:?}");
     assert_eq!(chosen[2], 6.5);
@@ -177,9 +179,9 @@ fn channels_of_the_map() {
     let m = s.mac_of(NodeId(6)).phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
     assert_eq!(further.medium, 1);
-    // The last is on the other channel alone, and all can be reached.
+    // The last is only on the other channel, and all are reachable.
     assert!(s.flows().iter().all(|f| f.path.len() > 1));
-    // One channel where one is asked for.
+    // One channel if one is requested.
     let s = import(&text, &ImportOptions { channel: Some(1), ..options() });
     assert_eq!(s.mac().phy.as_modern().unwrap().band, Band::Ghz2);
     assert_eq!((s.nodes().len(), s.further().len()), (6, 0));
@@ -188,7 +190,7 @@ fn channels_of_the_map() {
 
 #[test]
 fn frequencies_and_nodes_name_channels_too() {
-    // By frequency; by what both nodes have; by the other direction's entry; not at all.
+    // By frequency; by the channels of both nodes; by the other direction's entry; unknown.
     let text = r#"{"type": "NetworkGraph", "protocol": "batman-adv", "metric": "TQ", "nodes": [
         {"id": "a"}, {"id": "b", "properties": {"channels": [36, 149]}},
         {"id": "c", "properties": {"frequency": 5745}}, {"id": "d", "properties": {"channel": 6}}, {"id": "e"}],
@@ -206,7 +208,7 @@ fn frequencies_and_nodes_name_channels_too() {
         "3 links name no channel: they are on the one that their ends' other entries name, else on 36",
     );
     said(&s, "1 links are between nodes that name no common channel");
-    // b has both; c the second for b, and the first for d, of which nothing fits.
+    // b has both; c the second for b, and the first for d, which has no matching channel.
     let names: Vec<String> = s.nodes().iter().map(|n| n.name.to_string()).collect();
     assert_eq!(names[5..], ["b/channel149", "c/channel149"]);
     assert_eq!(s.flows().len(), 4);
@@ -230,7 +232,7 @@ fn options_go_before_the_map() {
     assert_eq!(s.mac().phy.as_modern().unwrap().generation, Generation::He);
     let m = mode(&s, 0, 1);
     assert_eq!((m.width_mhz(), m.streams()), (40, 4));
-    // As maps were read before there were radios of today.
+    // With an older PHY, maps have one rate.
     for f in [
         &(|o: &mut ImportOptions| o.phy = Some(PhyName::G)) as &dyn Fn(&mut ImportOptions),
         &|o: &mut ImportOptions| o.rate = Some(BitRate(24_000_000)),

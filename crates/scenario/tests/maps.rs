@@ -52,7 +52,7 @@ fn netjson_links_become_delivery_probabilities() {
     // The cable of etx_ffeth is a wire.
     assert_eq!(delivery(&s, 2, 3), 0.0);
     assert_eq!(s.wires().iter().map(|w| (w.a.0, w.b.0)).collect::<Vec<_>>(), [(2, 3)]);
-    // A transmit quality says more than a cost.
+    // A transmit quality has priority over a cost.
     assert_eq!((delivery(&s, 3, 4), delivery(&s, 4, 3)), (0.7, 0.9));
 }
 
@@ -157,7 +157,7 @@ fn meshviewer_world() {
     assert_eq!(import(MESHVIEWER, &by_hostname).gateways().first(), Some(NodeId(2)));
 }
 
-/// As yanic writes it: a server that is called a gateway, and routers some of which have tunnels.
+/// Returns a map as yanic writes it: a server marked as gateway, and routers, some with tunnels.
 fn routers(gateways: &[&str], links: &[(&str, &str, &str)]) -> Scenario {
     let names = ["a1", "a2", "a3", "b1", "b2", "gw1", "gw2"];
     let node = |n: &&str| {
@@ -192,11 +192,11 @@ fn routers(gateways: &[&str], links: &[(&str, &str, &str)]) -> Scenario {
 fn what_a_map_calls_a_gateway_is_taken() {
     let name = |s: &Scenario| s.nodes()[s.gateways().first().unwrap().index()].name.clone();
     let mesh = [("a1", "a2", "wifi"), ("a2", "a3", "wifi"), ("b1", "b2", "wifi")];
-    // A router that is marked goes before better connected ones with tunnels, without a word.
+    // A marked router is preferred to better connected ones with tunnels, without a warning.
     let s = routers(&["a3"], &[&mesh[..], &[("a2", "gw1", "vpn")]].concat());
     assert_eq!(name(&s), "a3");
     assert!(!s.warnings().join("\n").contains("taken"), "{:?}", s.warnings());
-    // Servers have no radio: the router at the other end of the tunnel, which is told.
+    // Servers have no radio: the router at the other end of the tunnel is used, with a warning.
     let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a3", "vpn"), ("a2", "gw2", "vpn")]].concat());
     assert_eq!(name(&s), "a3");
     let told = "the map's gateway \"gw1\" has no radio link and no cable: \"a3\" was taken";
@@ -207,10 +207,10 @@ fn what_a_map_calls_a_gateway_is_taken() {
     let told =
         "the map has 3 gateways: \"a2\", in the largest connected part with most links, was taken";
     assert!(s.warnings().join("\n").contains(told), "{:?}", s.warnings());
-    // On a cable it is one, too.
+    // A cable to a router counts, too.
     let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a1", "other")]].concat());
     assert_eq!(name(&s), "gw1");
-    // The user's word goes before the map's.
+    // The user's choice has priority over the map's.
     assert_eq!(name(&routers(&[], &[&mesh[..], &[("gw1", "b2", "vpn")]].concat())), "b2");
 }
 
@@ -235,7 +235,7 @@ fn a_map_without_gateway_takes_the_best_connected_node() {
     );
     assert_eq!(s.gateways().first(), Some(NodeId(1)));
     assert!(s.warnings()[0].contains("names no gateway: \"b\""), "{:?}", s.warnings());
-    // One value above 1 makes the file's scale 255; no value at all is a perfect link.
+    // A value above 1 sets the file's scale to 255; a missing value is a perfect link.
     assert_eq!(delivery(&s, 0, 1), (200.0_f64 / 255.0 * 1e6).round() / 1e6);
     assert_eq!(delivery(&s, 1, 2), 1.0);
 }

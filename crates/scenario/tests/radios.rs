@@ -1,4 +1,4 @@
-//! Several kinds of radio: what makes their stations, links and routes, and what is refused.
+//! Several kinds of radio: stations, links, routes and refusals.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn every_node_has_every_radio_unless_it_says_otherwise() {
     assert_eq!(s.links().len(), 8);
     assert_eq!((s.channel_of(NodeId(0)), s.channel_of(NodeId(4))), (Some(36), Some(149)));
     assert_eq!(s.device(NodeId(4)), NodeId(1));
-    // Same settings share a medium; of equal ways the first radio's is taken.
+    // Equal settings share a medium; on a tie the first radio is used.
     assert_eq!(s.further()[0].medium, 0);
     assert_eq!(path(&s), ["z", "y", "x"]);
     let fewer = with("[[flow]]", "[[node]]\nid = \"z\"\nradios = [\"second\"]\n[[flow]]");
@@ -47,7 +47,7 @@ fn every_node_has_every_radio_unless_it_says_otherwise() {
     assert_eq!(names, ["z", "x", "y", "x/second", "y/second"]);
     assert_eq!(path(&s), ["z", "y/second", "y", "x"]);
     assert_eq!(s.flows()[0].wireless_hops, 2);
-    // `topology.radios` is for those that say nothing.
+    // `topology.radios` applies to nodes without their own.
     let main = with("gateway", "radios = [\"main\"]\ngateway");
     let main =
         main.replace("[[flow]]", "[[node]]\nid = \"z\"\nradios = [\"second\", \"main\"]\n[[flow]]");
@@ -67,7 +67,7 @@ fn links_and_paths_name_radios() {
     assert_eq!(path(&read(&named)), ["z", "y", "y/second", "x/second", "x"]);
     let plain = with("to = \"x\"\n", "to = \"x\"\npath = [\"z\", \"y\", \"x\"]\n");
     assert_eq!(path(&read(&plain)), ["z", "y", "x"]);
-    // A detail is for the radio that it names, or for all.
+    // A detail applies to the radio that it names, or to all.
     let rates =
         |text: &str| -> Vec<bool> { read(text).links().iter().map(|l| l.rate.is_some()).collect() };
     let detail = "[[link]]\nfrom = \"x\"\nto = \"y\"\nrate = \"6 Mbit/s\"\n";
@@ -88,14 +88,17 @@ fn routes_by_airtime_take_the_faster_radio() {
 #[test]
 fn neighbouring_channels_leak_and_distant_ones_do_not() {
     assert!(read(RIGHT).leaks().is_empty());
-    // Flat levels cannot tell 25 dB less, so neighbouring channels are apart; overlapping ones are not.
+    // Flat levels cannot express 25 dB less, so neighbouring channels are separate; overlapping
+    // ones are not.
     assert!(read(&with("channel = 149", "channel = 40")).leaks().is_empty());
     let overlap = RIGHT.replace("802.11a", "802.11g").replace("36", "1").replace("149", "3");
     let s = read(&overlap);
-    // Of each station at its own node and its neighbours' on the other channel: 3 + 4, both ways.
+    // For each station: at its own node and its neighbours on the other channel: 3 + 4, in both
+    // directions.
     assert_eq!(s.leaks().len(), 14);
     assert!(s.leaks().iter().all(|l| !l.decodes));
-    // By strength: at its own node a radio has 25 dB less of the next channel, far away nothing.
+    // By strength: a radio at the same node receives the next channel with 25 dB less, and nothing
+    // from far away.
     let near = r#"duration = "10 s"
 [radio]
 phy = "802.11a"
@@ -117,7 +120,7 @@ to = 3
     assert!(s.leaks().len() > 8, "{}", s.leaks().len());
 }
 
-/// Each case: what is changed, into what, and how the error begins.
+/// A case: the text replaced, its replacement, and the start of the error.
 const CASES: &[(&str, &str, &str)] = &[
     (
         "channel = 149",

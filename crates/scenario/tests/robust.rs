@@ -1,4 +1,4 @@
-//! Whatever the bytes, an answer: a scenario or an error of one line, never a panic.
+//! Any input gives a scenario or an error of one line, never a panic.
 
 use fairmesh_scenario::{ImportOptions, parse};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn the_seeds_are_right() {
     }
 }
 
-/// Pieces that a mutation may put in: what files are made of, and numbers at the edges.
+/// Tokens for mutations: parts of files, and numbers at limits.
 const PIECES: &[&str] = &[
     "=",
     "[",

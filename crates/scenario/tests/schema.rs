@@ -1,5 +1,5 @@
-//! The JSON schema allows exactly what the reader allows: documents made from the schema are read,
-//! and what is read satisfies the schema.
+//! The JSON schema allows exactly what the reader allows: documents generated from the schema can
+//! be read, and readable documents satisfy the schema.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn the_schema_refuses_what_the_parser_refuses() {
     }
 }
 
-/// TOML as JSON, for the schema.
+/// Returns TOML as JSON, for the schema.
 fn to_json(text: &str) -> Value {
     fn value(v: &toml::de::DeValue<'_>) -> Value {
         use toml::de::DeValue;
@@ -77,7 +77,7 @@ fn to_json(text: &str) -> Value {
     table(toml::de::DeTable::parse(text).unwrap().get_ref())
 }
 
-/// Makes documents from a schema.
+/// Generator of documents from a schema.
 struct Maker<'a> {
     root: &'a Value,
     random: Stream,
@@ -92,7 +92,7 @@ impl Maker<'_> {
         &all[self.below(all.len())]
     }
 
-    /// A value that the schema allows. Optional keys are rarer the deeper they are.
+    /// Returns a value that the schema allows. Optional keys are rarer the deeper they are.
     fn value(&mut self, schema: &Value, depth: usize) -> Value {
         if let Some(target) = schema["$ref"].as_str() {
             let root = self.root;
@@ -115,7 +115,7 @@ impl Maker<'_> {
             Some("integer") => {
                 let least = schema["minimum"].as_f64().unwrap_or(0.0) as i64;
                 let most = schema["maximum"].as_f64().unwrap_or(9e15) as i64;
-                // Mostly small, now and then at the ends of the range.
+                // Mostly small, sometimes at the ends of the range.
                 match self.below(10) {
                     0 => Value::from(least),
                     1 => Value::from(most),
@@ -189,8 +189,8 @@ fn text_of(document: &Value) -> String {
     toml::to_string(&toml::Value::try_from(document).unwrap()).unwrap()
 }
 
-/// A change that may make a document wrong, at a random place outside of `[control]`, whose options
-/// are checked when the mechanism is looked up.
+/// Applies a change that may invalidate a document, at a random place outside of `[control]`, whose
+/// options are checked at the lookup of the mechanism.
 fn disturb(value: &mut Value, random: &mut Stream) {
     let mut below = |n: usize| random.below(n as u32) as usize;
     let other = [json!(3), json!(-1), json!("word"), json!(2.5), json!(true), json!([]), json!({})];
@@ -229,7 +229,8 @@ proptest! {
         let text = text_of(&document);
         match draft_from_toml("made.toml", &text) {
             Err(e) => prop_assert!(false, "{}\n{}", e, text),
-            // A meaning may be wrong: a node that does not exist, a key that another value requires.
+            // Meaning may be invalid: a node that does not exist, a key that another value
+            // requires.
             Ok(draft) => {
                 if let Err(e) = draft.build() {
                     let of_form = matches!(

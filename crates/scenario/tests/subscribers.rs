@@ -1,4 +1,4 @@
-//! Whose flows have one share at the gateway.
+//! Groups of flows with one share at the gateway.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{read, refuse};
 use fairmesh_scenario::{ImportOptions, SharedLeaf, Subscriber, parse};
 use fairmesh_units::BitRate;
 
-/// A chain 0 – 3 with two homes that send and receive; `rest` is added.
+/// Returns a chain 0 – 3 with two homes that send and receive; `rest` is added.
 fn chain(rest: &str) -> String {
     format!(
         r#"duration = "60 s"
@@ -41,7 +41,7 @@ fn every_node_is_one_with_all_its_connections() {
     let names: Vec<&str> = s.flows().iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["a", "a #2", "a #3", "b", "0->2"]);
     let all: Vec<_> = s.subscribers().list.iter().map(shares).collect();
-    // What ends at the gateway itself crosses it: the host behind it may be left out.
+    // Flows that end at the gateway itself cross it: the host behind it is optional.
     assert_eq!(all, [("1", &[0, 1, 2][..], &[][..]), ("2", &[4], &[3])]);
     assert_eq!(s.subscribers().leaf, SharedLeaf::Fq);
     assert!(read(&chain("")).subscribers().list.is_empty());
@@ -69,7 +69,7 @@ up = "1 Mbit/s"
     assert_eq!((both.weight, s.subscribers().leaf), (2.0, SharedLeaf::Control));
     assert_eq!(both.down.ceiling, Some(BitRate(3_000_000)));
     assert_eq!(both.up.ceiling, Some(BitRate(1_000_000)));
-    // What knows flows only has an equal part of each.
+    // Models of flows see an equal part of each value.
     let terms = |f: usize| (s.flows()[f].weight, s.flows()[f].plan, s.flows()[f].guarantee);
     assert_eq!(terms(1), (2.0, Some(BitRate(1_000_000)), Some(BitRate(10_000))));
     assert_eq!(terms(3), (2.0, Some(BitRate(1_000_000)), None));
@@ -102,7 +102,7 @@ fn maps_have_subscribers_and_connections() {
     assert_eq!((s.flows().len(), sizes), (16, vec![(4, 4), (4, 4)]));
 }
 
-/// What is added to the chain, and how the error begins.
+/// Additions to the chain, and the start of the error.
 const WRONG: &[(&str, &str)] = &[
     (
         "[[subscriber]]\nnodes = [1]\n[[subscriber]]\nname = \"x\"\nflows = [\"a\"]\n",

@@ -1,4 +1,4 @@
-//! What a scenario file becomes.
+//! Worlds resolved from scenario files.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn ns2_powers_reach_250_m_and_550_m() {
         (3, 2, true),
     ];
     assert_eq!(pairs, expected);
-    // d^-4 beyond the crossover: 12.04 dB from 200 m to 400 m. mesh.cc's figures for the same.
+    // d^-4 beyond the crossover: 12.04 dB from 200 m to 400 m, as in mesh.cc.
     let near = s.hearing()[0].power.as_dbm();
     assert!((near - -60.50).abs() < 0.01, "{near}");
     assert!((near - s.hearing()[1].power.as_dbm() - 12.04).abs() < 0.01);
@@ -92,8 +92,8 @@ fn graph_profile_senses_no_farther_than_it_decodes() {
 
 #[test]
 fn grid_routes_follow_the_tie_rule() {
-    // Worked by hand: of the two neighbours nearer the corner, the one in the row before has the
-    // lower number; in the first row only the one to the left is left.
+    // By hand: of the two neighbours nearer the corner, the one in the previous row has the lower
+    // number; in the first row only the left one exists.
     let s = read(
         "duration = \"9 s\"\ntopology = { grid = { rows = 6, columns = 6 }, gateway = 0 }\n\
          traffic = { flows = \"up\", nodes = [14, 21, 35] }",
@@ -142,7 +142,7 @@ fn explicit_links_have_rates_deliveries_and_directions() {
     assert_eq!((link(4, 0), link(0, 4)), (Some((None, 1.0)), None));
     let heard = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
     assert!(!heard(0, 3).unwrap().decodes && !heard(3, 0).unwrap().decodes);
-    // 1 cannot be understood by 5, but is heard.
+    // 5 senses 1, but does not decode it.
     assert!(!heard(0, 4).unwrap().decodes);
     assert!(heard(0, 2).is_none());
     assert!(s.hearing().iter().all(|h| h.delay == Span::ZERO));
@@ -261,7 +261,7 @@ fn quic_by_a_word_and_by_a_table() {
     use fairmesh_transport::quic::Config;
     assert_eq!(of("\"quic\""), Config::new(Congestion::NewReno));
     assert_eq!(of("{ quic = \"cubic\" }"), Config::new(Congestion::Cubic));
-    // ECT(1) comes with the controller that goes by it.
+    // ECT(1) is the default of controllers that need it.
     let prague = of("{ quic = \"prague\" }");
     assert!(prague.ecn && prague.ect1);
     let all = of("{ quic = \"bbr3\", datagram = \"1200 B\", ecn = true, initial_window = 4, \
@@ -317,7 +317,7 @@ fn every_kind_of_traffic() {
         f[0].traffic,
         TrafficSpec::Cbr { rate: BitRate(200_000), datagram: 500, jitter: 0.0 }
     );
-    // The inherited TCP gives way.
+    // The inherited TCP is dropped.
     assert_eq!(f[0].transport, Transport::Udp);
     assert_eq!(
         f[1].traffic,
@@ -536,7 +536,7 @@ fn drafts_need_no_text_and_survive_it() {
     };
     let s = draft.build().unwrap();
     assert_eq!((s.name(), paths(&s)), ("scenario", vec![vec![2, 1, 0]]));
-    // As TOML it is read back as it was, kinds of queues, traffic and transport included.
+    // As TOML it is read back unchanged, including kinds of queues, traffic and transport.
     let mut all = Draft { name: Some("all".into()), ..draft.clone() };
     all.radio.queue = Some(RedDraft { min: Some(3.0), ..RedDraft::default() }.into());
     all.flow[0].traffic = Some(FileDraft { count: Some(2), ..FileDraft::default() }.into());
@@ -552,8 +552,8 @@ fn drafts_need_no_text_and_survive_it() {
     );
 }
 
-/// Log-distance path loss: 46.7 dB over the first metre at 5.18 GHz, then 30 dB per decade; links end where
-/// frames fall to -82 dBm.
+/// Log-distance path loss: 46.7 dB over the first metre at 5.18 GHz, then 30 dB per decade; links
+/// end where power falls to -82 dBm.
 #[test]
 fn power_falls_with_a_power_of_the_distance() {
     let text = |more: &str| {
@@ -579,7 +579,7 @@ fn power_falls_with_a_power_of_the_distance() {
     assert!(delivery(far) < 0.01 && delivery(near) > 0.999);
 }
 
-/// What a link says of its signal goes before everything else, in both directions.
+/// The signal of a link has priority over all other sources, in both directions.
 #[test]
 fn links_tell_their_signals() {
     let s = common::read(

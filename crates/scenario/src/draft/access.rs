@@ -11,13 +11,13 @@ use crate::text;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessDraft {
-    /// AC_BK: after everything else.
+    /// AC_BK, the lowest priority.
     Background,
     /// AC_BE.
     BestEffort,
     /// AC_VI.
     Video,
-    /// AC_VO: before everything else.
+    /// AC_VO, the highest priority.
     Voice,
 }
 
@@ -32,7 +32,7 @@ impl From<AccessDraft> for Access {
     }
 }
 
-/// A code point of the DSCP that has a name.
+/// A named DSCP code point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[repr(u8)]
@@ -90,7 +90,7 @@ pub enum DscpDraft {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EdcaDraft {
-    /// Where the parameters start; `802.11` by default.
+    /// Initial parameters; `802.11` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<EdcaDefaults>,
     /// AC_BK.
@@ -108,7 +108,7 @@ pub struct EdcaDraft {
 }
 
 impl EdcaDraft {
-    /// What a category has of its own.
+    /// Returns the settings of a category.
     pub(crate) fn of(&self, access: Access) -> Option<&CategoryDraft> {
         match access {
             Access::Background => self.background.as_ref(),
@@ -119,19 +119,19 @@ impl EdcaDraft {
     }
 }
 
-/// Whose parameters.
+/// Source of default parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub enum EdcaDefaults {
     /// IEEE 802.11-2020.
     #[default]
     #[serde(rename = "802.11")]
     Standard,
-    /// mac80211 where nobody says otherwise, as in a mesh.
+    /// mac80211's defaults, as in a mesh.
     #[serde(rename = "linux")]
     Linux,
 }
 
-/// What one category contends by.
+/// Contention parameters of a category.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CategoryDraft {
@@ -144,7 +144,7 @@ pub struct CategoryDraft {
     /// Largest contention window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cw_max: Option<u32>,
-    /// How long it keeps the medium that it has won; `0 us`: one frame.
+    /// TXOP limit; `0 us`: one frame.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub txop: Option<Span>,

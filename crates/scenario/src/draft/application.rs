@@ -1,4 +1,4 @@
-//! Applications: a word, or a table with `kind`.
+//! Applications: a name, or a table with `kind`.
 
 use core::fmt;
 
@@ -15,25 +15,25 @@ use crate::text;
 by_kind! {
     /// An application with its settings.
     TrafficDraft {
-        /// Always has data.
+        /// Endless data.
         "bulk" => Bulk(BulkDraft),
-        /// One file after another, of random size.
+        /// Consecutive files of random size.
         "file" => File(FileDraft),
         /// Datagrams at a constant rate.
         "cbr" => Cbr(CbrDraft),
-        /// Requests and answers.
+        /// Requests and responses.
         "http" => Http(HttpDraft),
-        /// A stream that the application itself limits.
+        /// A stream limited by the application.
         "limited" => Limited(LimitedDraft),
     }
 }
 
-/// An application that always has data.
+/// An application with endless data.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkDraft {}
 
-/// One file after another, of random size.
+/// Consecutive files of random size.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileDraft {
@@ -41,21 +41,21 @@ pub struct FileDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub size: Option<Bytes>,
-    /// Shape of the Pareto distribution of sizes, above 1; 1.5 by default. 0: all of the same size.
+    /// Shape of the Pareto distribution of sizes, above 1; 1.5 by default. 0: all of equal size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<f64>,
-    /// Standard deviation of sizes that are normally distributed; not with `shape`.
+    /// Standard deviation of normally distributed sizes; not with `shape`.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub deviation: Option<Bytes>,
-    /// Number of files; no end by default.
+    /// Number of files; unlimited by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Mean time from the end of one transfer to the next; 0 s by default.
+    /// Mean time from the end of one transfer to the start of the next; 0 s by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub pause: Option<Span>,
-    /// Pauses are exponentially distributed; false by default.
+    /// True if pauses are exponentially distributed; false by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_pause: Option<bool>,
 }
@@ -72,37 +72,37 @@ pub struct CbrDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub packet: Option<Bytes>,
-    /// Each gap is multiplied by a random factor from 1 − jitter to 1 + jitter; 0.5 by default, since
-    /// periodic sources lock into phase at a full queue.
+    /// Jitter: each gap is multiplied by a random factor from 1 − jitter to 1 + jitter. 0.5 by
+    /// default, since periodic sources lock into phase at a full queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
 }
 
-/// Requests and answers.
+/// Requests and responses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpDraft {
-    /// Mean size of an answer; 50 kB by default.
+    /// Mean size of a response; 50 kB by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub size: Option<Bytes>,
-    /// Shape of the Pareto distribution of sizes, above 1; 0 by default: all of the same size.
+    /// Shape of the Pareto distribution of sizes, above 1; 0 by default: all of equal size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<f64>,
-    /// Standard deviation of sizes that are normally distributed; not with `shape`.
+    /// Standard deviation of normally distributed sizes; not with `shape`.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub deviation: Option<Bytes>,
-    /// Mean time from the end of one answer to the next request; 1 s by default.
+    /// Mean time from the end of one response to the next request; 1 s by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub pause: Option<Span>,
-    /// Mean time from one request to the next, independent of the answers (an open loop, over one
-    /// connection), in place of `pause` and `per_connection`.
+    /// Mean time from one request to the next, independent of the responses: an open loop over one
+    /// connection, instead of `pause` and `per_connection`.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub every: Option<Span>,
-    /// Pauses, or times between requests, are exponentially distributed; true by default.
+    /// True if pauses, or times between requests, are exponentially distributed; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_pause: Option<bool>,
     /// Size of a request; 500 B by default.
@@ -113,12 +113,12 @@ pub struct HttpDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub request_max: Option<Bytes>,
-    /// Requests before the connection is replaced; 10 by default.
+    /// Requests per connection; 10 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_connection: Option<u32>,
 }
 
-/// A stream that the application itself limits.
+/// A stream limited by the application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitedDraft {
@@ -133,21 +133,21 @@ pub struct LimitedDraft {
 }
 
 impl TrafficDraft {
-    /// The words that need no setting.
+    /// Names of applications without required settings.
     const WORDS: [&str; 3] = ["bulk", "file", "http"];
 
-    /// An application that always has data.
+    /// Returns an application with endless data.
     pub fn bulk() -> Self {
         TrafficDraft::Bulk(BulkDraft {})
     }
 
-    /// Datagrams of `packet` bytes of payload at `rate`, each gap multiplied by a random factor
-    /// from 1 − `jitter` to 1 + `jitter`.
+    /// Returns datagrams of `packet` bytes of payload at `rate`, each gap multiplied by a random
+    /// factor from 1 − `jitter` to 1 + `jitter`.
     pub fn cbr(rate: BitRate, packet: Bytes, jitter: f64) -> Self {
         CbrDraft { rate, packet: Some(packet), jitter: Some(jitter) }.into()
     }
 
-    /// The application, checked.
+    /// Returns the application, checked.
     pub(crate) fn build(&self) -> Result<TrafficSpec, Problem> {
         let spec = match self {
             TrafficDraft::Bulk(BulkDraft {}) => TrafficSpec::Bulk,
@@ -175,7 +175,7 @@ fn packet(given: Option<Bytes>, usual: u32) -> Result<u32, Problem> {
     })
 }
 
-/// The distribution of sizes around a mean.
+/// Returns the distribution of sizes around a mean.
 fn sizes(
     mean: Bytes,
     shape: Option<f64>,

@@ -1,9 +1,9 @@
-//! Tables of several kinds: the key `kind` decides which other keys there are.
+//! Tables of several kinds: the value of `kind` determines the other keys.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
-/// Schema of a table of one kind: the keys of `T`, and `kind`.
+/// Returns the schema of a table of one kind: the keys of `T`, and `kind`.
 pub(super) fn of_kind<T: JsonSchema>(kind: &str, g: &mut SchemaGenerator) -> Value {
     let mut schema = T::json_schema(g).to_value();
     schema["properties"]["kind"] = json!({ "const": kind });
@@ -16,7 +16,7 @@ pub(super) fn of_kind<T: JsonSchema>(kind: &str, g: &mut SchemaGenerator) -> Val
     schema
 }
 
-/// An enum of tables, one variant for each kind: how it is written, read by the document's
+/// Declares an enum of tables, one variant for each kind: how it is written, read by the document's
 /// `BY_KIND` or `WORD_OR_KIND`, and described.
 macro_rules! by_kind {
     ($(#[$about:meta])* $type:ident {
@@ -30,10 +30,10 @@ macro_rules! by_kind {
         }
 
         impl $type {
-            /// The words of `kind`.
+            /// Values of `kind`.
             pub(crate) const KINDS: &'static [&'static str] = &[$($kind),*];
 
-            /// Reads the keys of the kind that the document has found.
+            /// Reads the keys of the kind that the document has determined.
             fn read<'de, A: serde::de::EnumAccess<'de>>(data: A) -> Result<Self, A::Error> {
                 let (kind, keys) = data.variant::<String>()?;
                 match kind.as_str() {
@@ -42,7 +42,7 @@ macro_rules! by_kind {
                 }
             }
 
-            /// A schema for each kind.
+            /// Returns a schema for each kind.
             fn schemas(g: &mut schemars::SchemaGenerator) -> Vec<serde_json::Value> {
                 vec![$(super::by_kind::of_kind::<$table>($kind, g)),*]
             }

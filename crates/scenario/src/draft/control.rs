@@ -12,20 +12,22 @@ use serde_json::{Value, json};
 use crate::error::Problem;
 use crate::name::Name;
 
-/// `[control]`: `use` names the mechanism, `gateway` that of gateways, `agents` the nodes with an agent, `nodes` those that
-/// take part, every other key is a setting of the mechanism.
+/// `[control]`: the mechanism, the nodes that it runs on, and its settings.
+///
+/// `use` names the mechanism, `gateway` that of gateways, `agents` the nodes with an agent, `nodes`
+/// the participating nodes. Every other key is a setting of the mechanism.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlDraft {
     /// Name of the mechanism, with its variants: `pfrc`, `wcp+in-network`.
     pub name: String,
-    /// Settings: the mechanism's parameters, in the units that its listing gives.
+    /// Settings: the mechanism's parameters, in the units of its listing.
     pub settings: BTreeMap<String, f64>,
-    /// The mechanism that gateways have in place of it, with its variants.
+    /// Mechanism of gateways instead of `use`, with its variants.
     pub gateway: Option<String>,
-    /// Nodes that run this project's agent, for mechanisms that speak to them; without it all
-    /// wireless nodes but the gateway do.
+    /// Nodes that run this project's agent, for mechanisms that need it. By default all wireless
+    /// nodes except the gateway.
     pub agents: Option<Vec<Name>>,
-    /// Nodes that take part; without it the mechanism runs wherever it has something to do.
+    /// Participating nodes; by default the mechanism runs wherever it applies.
     pub nodes: Option<Vec<Name>>,
 }
 
@@ -41,7 +43,7 @@ impl Default for ControlDraft {
     }
 }
 
-/// The mechanism of this name, given for this key.
+/// Looks up the mechanism of this name, given at this key.
 fn named(
     key: &'static str,
     name: &str,
@@ -53,7 +55,7 @@ fn named(
 }
 
 impl ControlDraft {
-    /// Looks up the mechanism that gateways have; the error names the key.
+    /// Looks up the mechanism of gateways; an error names the key.
     pub(crate) fn at_gateways(
         &self,
         registry: &Registry,
@@ -61,7 +63,7 @@ impl ControlDraft {
         self.gateway.as_deref().map(|name| named("gateway", name, registry)).transpose()
     }
 
-    /// Looks the mechanism up, and sets its numbers; the error names the wrong key.
+    /// Looks up the mechanism and sets its parameters; an error names the key.
     pub(crate) fn mechanism(&self, registry: &Registry) -> Result<Mechanism, (&str, Problem)> {
         let mut mechanism = named("use", &self.name, registry)?;
         for (key, &value) in &self.settings {
@@ -103,7 +105,7 @@ impl Serialize for ControlDraft {
     }
 }
 
-// By hand: serde's `flatten` would lose the place of a wrong value.
+// Manual implementation: serde's `flatten` loses the position of an invalid value.
 impl<'de> Deserialize<'de> for ControlDraft {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -172,7 +174,8 @@ pub(crate) fn restrict(schema: &mut Value, registry: &Registry) {
     schema["oneOf"] = branches.into();
 }
 
-/// The keys of a table that uses this mechanism, with any of its variants: `keys` and its parameters.
+/// Returns the keys of a table that uses this mechanism, with any of its variants: `keys` and its
+/// parameters.
 fn branch(definition: &Definition, keys: &serde_json::Map<String, Value>) -> Value {
     let variants: Vec<&str> = definition.variants.iter().map(|v| &*v.name).collect();
     let pattern = match variants.is_empty() {

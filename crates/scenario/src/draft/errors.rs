@@ -1,4 +1,4 @@
-//! `radio.errors`: frames lost for reasons other than collisions.
+//! `radio.errors`: frame losses without collisions.
 
 use std::sync::Arc;
 
@@ -11,24 +11,25 @@ use serde::{Deserialize, Serialize};
 use crate::error::Problem;
 use crate::text;
 
-/// Exactly one of `frame`, `bit`, `bursts`, `chain` and `snr`.
+/// Frame errors: exactly one of `frame`, `bit`, `bursts`, `chain` and `snr`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ErrorsDraft {
-    /// Every frame is lost with this probability.
+    /// Probability of loss of every frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<f64>,
-    /// Bit error ratios, one per rate of the PHY from slow to fast; the last serves the faster ones.
+    /// Bit error ratios, one per rate of the PHY from slow to fast. The last applies to all faster
+    /// ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit: Option<Vec<f64>>,
-    /// The three-state chain of Triantafyllidou 2005 with errors of this probability when bad, 5.5
-    /// times as many when very bad.
+    /// The three-state chain of Triantafyllidou 2005 with this error probability when bad, and 5.5
+    /// times that when very bad.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bursts: Option<f64>,
-    /// A three-state chain of one's own.
+    /// A three-state chain with custom parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainDraft>,
-    /// By signal-to-noise ratio, with OFDM: `{}` for the defaults.
+    /// Errors by signal-to-noise ratio, with OFDM: `{}` for the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snr: Option<SnrDraft>,
 }
@@ -37,23 +38,23 @@ pub struct ErrorsDraft {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SnrDraft {
-    /// How much noise receivers add to that of 290 K; 7 dB by default.
+    /// Noise figure of receivers, relative to 290 K; 7 dB by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Decibel>")]
     pub noise_figure: Option<Decibel>,
-    /// How frames differ in power; `none` by default.
+    /// Variation of power between frames; `none` by default.
     #[serde(skip_serializing_if = "FadingDraft::is_default")]
     pub fading: FadingDraft,
 }
 
-/// How frames of one link differ in power.
+/// Variation of power between the frames of one link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FadingDraft {
-    /// Not at all.
+    /// No variation.
     #[default]
     None,
-    /// Each by an exponential factor of mean one.
+    /// An exponential factor of mean one for each frame.
     Rayleigh,
 }
 
@@ -95,7 +96,7 @@ pub struct ChainDraft {
 }
 
 impl ErrorsDraft {
-    /// The error process that every link starts from.
+    /// Builds the initial error process of every link.
     pub(crate) fn build(&self, phy: &Phy) -> Result<FrameErrors, Problem> {
         let others =
             (self.frame.is_some(), self.bit.is_some(), self.bursts.is_some(), self.chain.is_some());

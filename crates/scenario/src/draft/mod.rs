@@ -1,6 +1,6 @@
-//! A scenario as written: the mirror of the TOML file, also for building worlds without text.
+//! A scenario as written: the structure of the TOML file, also for building worlds without text.
 //!
-//! Every field is a key of the file (docs/scenarios.md has them all with defaults and examples);
+//! Every field is a key of the file (docs/scenarios.md has all of them with defaults and examples);
 //! [`Draft::build`] checks it and computes the [`Scenario`](crate::Scenario).
 
 mod access;
@@ -60,14 +60,14 @@ pub struct Draft {
     /// Name of the scenario; by default the file's name without its extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What the scenario shows, for people.
+    /// Purpose of the scenario, for readers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Simulated time.
     #[serde(with = "text")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub duration: Span,
-    /// Goodput counts from here on; a tenth of `duration` by default.
+    /// Start of the measured interval; a tenth of `duration` by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub warmup: Option<Span>,
@@ -77,10 +77,10 @@ pub struct Draft {
     /// Further kinds of radio, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub radios: BTreeMap<String, FurtherRadioDraft>,
-    /// Who hears whom, and the routes.
+    /// Layout or links of the mesh, and its routing.
     #[serde(default)]
     pub topology: TopologyDraft,
-    /// Details of single nodes.
+    /// Details of individual nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node: Vec<NodeDraft>,
     /// Details of links that the topology already has.
@@ -89,81 +89,81 @@ pub struct Draft {
     /// Wired hosts behind one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wired: Option<WiredDraft>,
-    /// Single wires.
+    /// Individual wires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wire: Vec<WireDraft>,
-    /// Defaults of every flow, and the shorthand for one flow per node.
+    /// Defaults of all flows, and the shorthand for one flow per node.
     #[serde(default)]
     pub traffic: FlowsDraft,
-    /// Flows one by one.
+    /// Individual flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<FlowDraft>,
-    /// What holds for all subscribers of the gateway.
+    /// Settings of all subscribers of the gateway.
     #[serde(default)]
     pub subscribers: SubscribersDraft,
-    /// Subscribers one by one: whose flows have one share together.
+    /// Individual subscribers: groups of flows with a common share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subscriber: Vec<SubscriberDraft>,
     /// Transmitters that are not part of the network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interferer: Vec<InterfererDraft>,
-    /// Links whose rate changes while the run lasts.
+    /// Changes of link rates during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_change: Vec<RateChangeDraft>,
-    /// Flows that take another path while the run lasts.
+    /// Changes of flow paths during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route_change: Vec<RouteChangeDraft>,
     /// The fairness mechanism.
     #[serde(default)]
     pub control: ControlDraft,
-    /// The file and the overrides that the values came from, for messages.
+    /// Source file and overrides of the values, for messages.
     #[serde(skip)]
     pub origin: Origin,
 }
 
-/// `[[route_change]]`: packets of a flow that leave their ends from `at` on take another path.
+/// `[[route_change]]`: another path for packets that leave their source from `at` on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteChangeDraft {
-    /// When.
+    /// Time of the change.
     #[serde(with = "text")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub at: Span,
     /// Name of the flow.
     pub flow: String,
-    /// The nodes on the way from then on, both ends included.
+    /// Nodes of the new path, both ends included.
     pub path: Vec<Name>,
 }
 
-/// `[[rate_change]]`: from `at` on a link runs at another rate, in both directions.
+/// `[[rate_change]]`: another rate of a link from `at` on, in both directions.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateChangeDraft {
-    /// When.
+    /// Time of the change.
     #[serde(with = "text")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub at: Span,
-    /// One end; the transmitter where it is directed.
+    /// One end; the transmitter if it is directed.
     pub from: Name,
     /// The other end.
     pub to: Name,
-    /// The data rate from then on; one of the PHY's.
+    /// New data rate; one of the PHY's.
     #[serde(with = "text")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: BitRate,
-    /// Only `from` to `to`.
+    /// True: only `from` to `to`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub directed: bool,
 }
 
-/// `[wired]`: hosts joined to one node, each by a wire of its own; where there are several gateways, to each of
-/// them.
+/// `[wired]`: hosts connected to one node, each by a separate wire; with several gateways, to each
+/// of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WiredDraft {
     /// Names of the hosts.
     pub hosts: Vec<Name>,
-    /// The node they are joined to; by default the gateway, of several every one.
+    /// Node that they are connected to; by default the gateway, or all gateways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Name>,
     /// Rate of each wire; 100 Mbit/s by default.
@@ -174,7 +174,7 @@ pub struct WiredDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub delay: Option<Span>,
-    /// Packets that wait at each end of each wire; 1000 by default.
+    /// Queue length at each end of each wire, packets; 1000 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
 }
@@ -195,44 +195,46 @@ pub struct WireDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub delay: Option<Span>,
-    /// Packets that wait at each end; 1000 by default.
+    /// Queue length at each end, packets; 1000 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<u32>,
 }
 
-/// `[[interferer]]`: a transmitter that obeys nobody and fills the channel where it is heard.
+/// `[[interferer]]`: a transmitter without medium access rules that occupies the channel within its
+/// range.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterfererDraft {
     /// Name; "interferer 1" and so on by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The nodes that hear it; or give `position`.
+    /// Nodes that sense it; alternative to `position`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<Name>>,
-    /// Where it stands, x and y in metres: heard as a node of the network would be.
+    /// Position, x and y in metres: it is sensed like a node of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<[f64; 2]>,
-    /// The kind of radio whose channel it fills; `main`, which is `[radio]`, by default.
+    /// Kind of radio whose channel it occupies; `main`, which is `[radio]`, by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radio: Option<String>,
     /// Received power in dBm at every node of `nodes`; -60 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,
-    /// A burst starts every so often; 100 ms by default.
+    /// Period of bursts; 100 ms by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub period: Option<Span>,
-    /// Share of each period that is busy, above 0 and below 1.
+    /// Busy share of each period, above 0 and below 1.
     pub duty: f64,
-    /// Each period is multiplied by a random factor from 1 − jitter to 1 + jitter; 0 by default.
+    /// Jitter: each period is multiplied by a random factor from 1 − jitter to 1 + jitter; 0 by
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
-    /// First burst; 0 s by default.
+    /// Start of the first burst; 0 s by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub start: Option<Span>,
-    /// No burst starts from then on; never by default.
+    /// Time from which no burst starts; never by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub stop: Option<Span>,

@@ -1,4 +1,4 @@
-//! A QUIC.
+//! Settings of a QUIC transport.
 
 use fairmesh_transport::quic::Config;
 use fairmesh_units::{Bytes, Span};
@@ -9,7 +9,7 @@ use super::tcp::{CongestionDraft, EcnDraft};
 use crate::error::Problem;
 use crate::text;
 
-/// A QUIC and where it differs from RFC 9000 and RFC 9002.
+/// A QUIC transport and its differences from RFC 9000 and RFC 9002.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuicDraft {
@@ -25,23 +25,25 @@ pub struct QuicDraft {
     /// Initial congestion window in datagrams, 14,720 B at most; 10 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
-    /// How long an acknowledgement may wait; 25 ms by default.
+    /// Maximum delay of an acknowledgement; 25 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub max_ack_delay: Option<Span>,
-    /// Datagrams that leave at once, as pacing is; 2 by default.
+    /// Datagrams per burst of paced data; 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// End the first slow start when round trips grow (HyStart++); only `cubic` does by default.
+    /// True to end the first slow start when round trips grow (HyStart++). By default only with
+    /// `cubic`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hystart: Option<bool>,
-    /// Set the spin bit, from which a gateway reads round trips (RFC 9000 §17.4); false by default.
+    /// True to set the spin bit, from which a gateway measures round trips (RFC 9000 §17.4). False
+    /// by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spin: Option<bool>,
 }
 
 impl QuicDraft {
-    /// The settings, checked.
+    /// Returns the settings, checked.
     pub(crate) fn build(&self) -> Result<Config, Problem> {
         let base = Config::new(self.quic.into());
         let datagram = match self.datagram {

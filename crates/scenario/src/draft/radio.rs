@@ -15,12 +15,12 @@ use crate::text;
 pub struct RadioDraft {
     /// The PHY.
     pub phy: PhyName,
-    /// Data rate of links that name none; the PHY's highest by default.
+    /// Data rate of links without one of their own; the PHY's highest by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: Option<BitRate>,
-    /// With 802.11n, ac or ax: MCS of links that name none; the highest by default. MCS 8 to 15 of
-    /// 802.11n have two streams.
+    /// With 802.11n, ac or ax: MCS of links without one of their own; the highest by default. MCS 8
+    /// to 15 of 802.11n have two streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcs: Option<u8>,
     /// Spatial streams; 1 by default.
@@ -38,51 +38,55 @@ pub struct RadioDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub ampdu: Option<Bytes>,
-    /// Longest A-MSDU, in which packets for one neighbour share an MPDU and its fate; `0 B`, none, by default.
+    /// Maximum length of an A-MSDU, in which packets for one neighbour share an MPDU. `0 B`, none,
+    /// by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub amsdu: Option<Bytes>,
-    /// Most MPDUs in an A-MPDU, and places in the window of a block acknowledgement; 64 by default.
+    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window. 64 by
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mpdus: Option<u32>,
-    /// How long a station that has won the medium may keep it; `0 us`, one frame, by default.
+    /// TXOP limit; `0 us`, one frame, by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub txop: Option<Span>,
-    /// What access categories contend by, where stations have them: the standard's by default.
+    /// Contention parameters of access categories, if stations have them. The standard's by
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edca: Option<EdcaDraft>,
-    /// Channel number, of its primary 20 MHz: 1 to 13 are at 2.4 GHz, 36 to 177 at 5 GHz; 36 by default.
+    /// Number of the primary 20 MHz channel: 1 to 13 at 2.4 GHz, 36 to 177 at 5 GHz; 36 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,
     /// Simulator whose rules the radio follows; the standard's by default.
     #[serde(skip_serializing_if = "Rules::is_default")]
     pub rules: Rules,
-    /// Rules of ns-2 that `rules = "ns2"` leaves out; in their place stand the standard's.
+    /// Rules of ns-2 to omit with `rules = "ns2"`; the standard's apply instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules_without: Vec<Ns2Rule>,
-    /// Frames to several stations at once over parts of the channel: not modelled.
+    /// Frames to several stations over parts of the channel: not modelled.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub ofdma: bool,
-    /// Frames to several stations at once over several antennas: not modelled.
+    /// Frames to several stations over several antennas: not modelled.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub mu_mimo: bool,
-    /// Basic rates: broadcasts and control responses use no other. The PHY's own by default.
+    /// Basic rates, for broadcasts and control responses; the PHY's own by default.
     #[serde(with = "text::list", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema_list::<BitRate>")]
     pub basic_rates: Option<Vec<BitRate>>,
-    /// RTS/CTS before every frame, none, or those of an MPDU of at least this size.
+    /// RTS/CTS before every frame, never, or before MPDUs of at least this size.
     pub rts: RtsDraft,
-    /// What a receiver makes of frames that overlap.
+    /// Treatment of overlapping frames by a receiver.
     pub reception: ReceptionDraft,
-    /// A frame survives while it is this much stronger than all others together; 10 dB by default.
+    /// Capture margin: a frame survives while it is stronger than the sum of all others by this
+    /// much; 10 dB by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Decibel>")]
     pub capture: Option<Decibel>,
-    /// Attempts of an RTS and of a frame sent without one; 7 by default.
+    /// Maximum number of attempts of an RTS, and of a frame sent without one; 7 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_retry: Option<u32>,
-    /// Attempts of a data frame sent after RTS/CTS; 4 by default.
+    /// Maximum number of attempts of a data frame sent after RTS/CTS; 4 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub long_retry: Option<u32>,
     /// Smallest contention window; the PHY's by default.
@@ -93,29 +97,30 @@ pub struct RadioDraft {
     pub cw_max: Option<u32>,
     /// Header between the IP datagram and the MAC header: true is 8 B (LLC/SNAP), false none.
     pub llc: LlcDraft,
-    /// How the data rate of each link is chosen.
+    /// Choice of the data rate of each link.
     pub adaptation: AdaptationDraft,
-    /// Propagation. By default `graph` where the topology has links, else `ns2`.
+    /// Propagation profile. By default `graph` if the topology has links, otherwise `ns2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
     /// With `profile = "log-distance"`: transmit power with antenna gains, dBm; 20 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,
-    /// With `profile = "log-distance"`: power falls with this power of the distance; 3 by default.
+    /// With `profile = "log-distance"`: path loss exponent; 3 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exponent: Option<f64>,
-    /// Nodes this close decode each other; 250 m by default.
+    /// Range within which nodes decode each other; 250 m by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
     pub decode: Option<Distance>,
-    /// Nodes this close sense and disturb each other; 550 m by default, `decode` in `graph`.
+    /// Range within which nodes sense and disturb each other. By default 550 m, or `decode` with
+    /// `graph`.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
     pub sense: Option<Distance>,
     /// Queue of every wireless interface; drop-tail of 50 packets by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDraft>,
-    /// Frame errors of every link that has no `delivery` of its own; none by default.
+    /// Frame errors of every link without a `delivery`; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<ErrorsDraft>,
 }
@@ -136,7 +141,7 @@ pub enum PhyName {
     /// 6 to 54 Mbit/s at 2.4 GHz, no 802.11b stations.
     #[serde(rename = "802.11g")]
     G,
-    /// 1 to 54 Mbit/s at 2.4 GHz with room for 802.11b stations, long preamble.
+    /// 1 to 54 Mbit/s at 2.4 GHz with support of 802.11b stations, long preamble.
     #[serde(rename = "802.11bg")]
     Bg,
     /// As `802.11bg` with the short preamble.
@@ -190,16 +195,17 @@ impl core::str::FromStr for PhyName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rules {
-    /// The standard's.
+    /// Rules of the standard.
     #[default]
     Standard,
-    /// Those of ns-3.37, for comparisons with it; with 802.11n, ac and ax.
+    /// Rules of ns-3.37, for comparisons; with 802.11n, ac and ax.
     Ns3,
-    /// Those of ns-2.35: deferral, capture, backoff, timeouts and MAC header; with 802.11a, b and g.
+    /// Rules of ns-2.35: deferral, capture, backoff, timeouts and MAC header; with 802.11a, b and
+    /// g.
     Ns2,
 }
 
-/// A rule of ns-2.35's MAC that can be left out.
+/// A rule of ns-2.35's MAC that can be omitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ns2Rule {
@@ -207,7 +213,7 @@ pub enum Ns2Rule {
     Deferral,
     /// A frame beside a stronger one in reception sets the NAV.
     CaptureNav,
-    /// A frame is compared with the one in reception and with no other.
+    /// A frame is compared only with the one in reception.
     Pairwise,
     /// A collision lasts as long as its longest frame.
     Collision,
@@ -217,11 +223,11 @@ pub enum Ns2Rule {
     CarrierSense,
     /// A backoff is drawn from 0 to CW − 1.
     Window,
-    /// A packet that a reception has brought draws a backoff.
+    /// A packet delivered by a reception draws a backoff.
     RelayBackoff,
     /// Any other packet that finds the medium idle draws a backoff.
     IdleBackoff,
-    /// An answer is awaited for its airtime.
+    /// The timeout for a response is its airtime.
     Timeout,
 }
 
@@ -231,20 +237,20 @@ impl Rules {
     }
 }
 
-/// What a receiver makes of frames that overlap.
+/// Treatment of overlapping frames by a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReceptionDraft {
-    /// Locks on the first frame it senses, even one too weak to decode.
+    /// Locks on the first frame sensed, even if it is too weak to decode.
     #[default]
     Ns2,
-    /// Locks only on frames it can decode.
+    /// Locks only on decodable frames.
     Sinr,
     /// Two flat power levels: every overlap destroys a frame.
     NoCap,
 }
 
-/// How the data rate of each link is chosen.
+/// Choice of the data rate of each link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AdaptationDraft {
@@ -255,20 +261,20 @@ pub enum AdaptationDraft {
     Arf,
     /// The rate with the best expected transmission time.
     SampleRate,
-    /// With 802.11n, ac or ax: the MCS with the most expected throughput, as Linux chooses.
+    /// With 802.11n, ac or ax: the MCS with the highest expected throughput, as Linux chooses.
     #[serde(rename = "minstrel-ht")]
     MinstrelHt,
 }
 
-/// How received power follows from the topology.
+/// Derivation of received power from the topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// Two-ray ground from positions.
     Ns2,
-    /// Equal power on every link, a lower one where a node is sensed only.
+    /// Equal power on every link, and a lower one for nodes that are only sensed.
     Graph,
-    /// From positions: free space for a metre, then a power of the distance.
+    /// From positions: free space up to a metre, then a power of the distance.
     #[serde(rename = "log-distance")]
     LogDistance,
 }
@@ -298,7 +304,7 @@ impl Default for LlcDraft {
 /// LLC and SNAP headers together.
 const SNAP: Bytes = Bytes(8);
 
-/// A switch that can also be a size.
+/// A boolean or a size.
 enum SwitchOrSize {
     Switch(bool),
     Size(Bytes),

@@ -7,24 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::{AdaptationDraft, PhyName, QueueDraft, RadioDraft, RtsDraft};
 use crate::text;
 
-/// A further kind of radio, on a channel of its own. What it leaves out is as in `[radio]`; but where it names a
-/// `phy`, rate, MCS, streams, width, guard interval, aggregates and rate adaptation are the usual ones of that.
+/// A further kind of radio, on a separate channel. Omitted keys are as in `[radio]`; with a `phy`,
+/// its defaults apply to rate, MCS, streams, width, guard interval, aggregates and rate adaptation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FurtherRadioDraft {
-    /// Number of its primary channel: 1–13 at 2.4 GHz, 36–165 at 5 GHz. No other kind of radio is on it.
+    /// Number of its primary channel: 1–13 at 2.4 GHz, 36–165 at 5 GHz. No other kind of radio uses
+    /// it.
     pub channel: u32,
     /// Physical layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phy: Option<PhyName>,
-    /// Data rate of links that name none, with 802.11a, b and g.
+    /// Data rate of links without one of their own, with 802.11a, b and g.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: Option<BitRate>,
-    /// MCS of links that name none.
+    /// MCS of links without one of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcs: Option<u8>,
-    /// Spatial streams of links that name none.
+    /// Spatial streams of links without a number of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u8>,
     /// Width of the channel.
@@ -43,14 +44,14 @@ pub struct FurtherRadioDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub amsdu: Option<Bytes>,
-    /// Most MPDUs in an A-MPDU.
+    /// Maximum number of MPDUs in an A-MPDU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpdus: Option<u32>,
-    /// How long a station that has won the medium may keep it.
+    /// TXOP limit.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub txop: Option<Span>,
-    /// How data rates are chosen.
+    /// Choice of data rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adaptation: Option<AdaptationDraft>,
     /// RTS/CTS.
@@ -76,12 +77,12 @@ pub struct FurtherRadioDraft {
 }
 
 impl FurtherRadioDraft {
-    /// On this channel, all else as in `[radio]`.
+    /// Returns a radio on this channel, otherwise as in `[radio]`.
     pub fn on(channel: u32) -> Self {
         FurtherRadioDraft { channel, ..FurtherRadioDraft::default() }
     }
 
-    /// All of its settings, with what it has of `[radio]`.
+    /// Returns all of its settings, including those of `[radio]`.
     pub(crate) fn over(&self, usual: &RadioDraft) -> RadioDraft {
         let own = self.clone();
         let mut all = usual.clone();

@@ -1,4 +1,4 @@
-//! A TCP, and what a QUIC has of its settings.
+//! Settings of a TCP transport, and those shared with QUIC.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::error::Problem;
 use crate::text;
 
-/// Which set of TCP settings to start from.
+/// Preset of TCP settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TcpPreset {
@@ -19,9 +19,9 @@ pub enum TcpPreset {
     Ns3,
     /// Comparable with ns-2, and with the papers that used it.
     Ns2,
-    /// What the RFCs recommend to a host of today.
+    /// Recommendations of the RFCs to a modern host.
     Rfc,
-    /// Comparable with a Linux host of today.
+    /// Comparable with a modern Linux host.
     Linux,
 }
 
@@ -38,7 +38,7 @@ pub enum CongestionDraft {
     Bbr,
     /// BBR version 3.
     Bbr3,
-    /// Prague: small cuts for many marks of ECT(1).
+    /// Prague: small reductions for many marks of ECT(1).
     Prague,
 }
 
@@ -54,13 +54,13 @@ impl From<CongestionDraft> for Congestion {
     }
 }
 
-/// A TCP and where it differs from its preset.
+/// A TCP transport and its differences from its preset.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TcpDraft {
     /// Congestion controller.
     pub tcp: CongestionDraft,
-    /// The settings that the other keys change.
+    /// Preset that the other keys change.
     pub preset: TcpPreset,
     /// Largest payload of a segment; 1460 B by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
@@ -72,16 +72,16 @@ pub struct TcpDraft {
     /// Explicit congestion notification: true, which is ECT(0), false, or a codepoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<EcnDraft>,
-    /// A mark at a window of one segment doubles the wait from mark to mark.
+    /// True if the wait after a mark at a window of one segment doubles from mark to mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn_backoff: Option<bool>,
-    /// True: after 200 ms, or after the time given. False: every segment is acknowledged at once.
+    /// True: after 200 ms, or the time given. False: every segment is acknowledged immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<DelayedAck>,
     /// Initial congestion window in segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
-    /// The sender never has more segments outstanding.
+    /// Maximum number of outstanding segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_window: Option<u32>,
     /// Retransmission timeout before the first sample of the round-trip time.
@@ -96,7 +96,7 @@ pub struct TcpDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub max_rto: Option<Span>,
-    /// Time before a SYN is repeated.
+    /// Time before the first retransmission of a SYN.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub syn_timeout: Option<Span>,
@@ -104,28 +104,28 @@ pub struct TcpDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub clock_granularity: Option<Span>,
-    /// Time one segment per round trip instead of each.
+    /// True to time one segment per round trip instead of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_rtt_sample: Option<bool>,
-    /// Send new data on the first two duplicate acknowledgements.
+    /// True to send new data on the first two duplicate acknowledgements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
-    /// Let the window grow only while it limits the sender.
+    /// True to let the window grow only while it limits the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validate_window: Option<bool>,
-    /// Fall back to the initial window after a silence.
+    /// True to fall back to the initial window after an idle period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_restart: Option<bool>,
-    /// Spread each window over a round trip instead of sending it in bursts.
+    /// True to spread each window over a round trip instead of sending bursts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<bool>,
-    /// Segments that leave at once where data is paced.
+    /// Segments per burst of paced data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// End the first slow start when round trips grow (HyStart++).
+    /// True to end the first slow start when round trips grow (HyStart++).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hystart: Option<bool>,
-    /// Find losses by time, and probe for a lost tail (RACK-TLP).
+    /// True to detect losses by time, and to probe for a lost tail (RACK-TLP).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rack: Option<bool>,
 }
@@ -134,7 +134,7 @@ pub struct TcpDraft {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayedAck(pub Option<Span>);
 
-/// RFC 1122 §4.2.3.2 allows up to 500 ms; 200 ms is usual.
+/// RFC 1122 §4.2.3.2 permits up to 500 ms; 200 ms is common.
 const USUAL_DELAY: Span = Span::from_millis(200);
 
 impl<'de> Deserialize<'de> for DelayedAck {
@@ -177,7 +177,7 @@ impl JsonSchema for DelayedAck {
     }
 }
 
-/// `ecn`: true, false, or the codepoint that data carries.
+/// `ecn`: true, false, or the codepoint of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnDraft {
     /// No notification.
@@ -240,7 +240,7 @@ impl JsonSchema for EcnDraft {
 }
 
 impl TcpDraft {
-    /// The settings, checked.
+    /// Returns the settings, checked.
     pub(crate) fn build(&self) -> Result<TcpConfig, Problem> {
         let base = match self.preset {
             TcpPreset::Ns3 => TcpConfig::ns3(),
@@ -254,7 +254,7 @@ impl TcpDraft {
                 u32::try_from(b.0).map_err(|_| Problem::range(b, "an mss of at most 65495 B"))?
             }
         };
-        // RFC 9331 §4.1: who answers many small marks sends ECT(1).
+        // RFC 9331 §4.1: a sender that responds to many small marks sends ECT(1).
         let usual = match self.tcp {
             CongestionDraft::Prague => (true, true),
             _ => (base.ecn, base.ect1),

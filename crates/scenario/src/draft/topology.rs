@@ -13,7 +13,7 @@ use crate::scenario::NodeKind;
 use crate::text;
 
 /// `[topology]`: exactly one of `chain`, `grid`, `random`, `tree`, `cell`, `positions`, `links`; or
-/// none, where every `[[node]]` has a position.
+/// none, if every `[[node]]` has a position.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopologyDraft {
@@ -23,47 +23,49 @@ pub struct TopologyDraft {
     /// Nodes in rows, 0 in the corner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grid: Option<GridLayout>,
-    /// Nodes at random places.
+    /// Nodes at random positions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random: Option<RandomLayout>,
     /// Branches around a gateway `gw`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeLayout>,
-    /// One access point `ap` and stations 1, 2, … that all hear each other.
+    /// An access point `ap` and stations 1, 2, … in range of each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<CellLayout>,
-    /// Places of nodes 0, 1, …: x and y in metres.
+    /// Positions of nodes 0, 1, …: x and y in metres.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub positions: Option<Vec<[f64; 2]>>,
-    /// Who decodes whom: pairs for both directions, or tables.
+    /// Links that decode: pairs for both directions, or tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<Vec<LinkEntry>>,
-    /// Pairs that sense and disturb each other without decoding, beside `links`.
+    /// Pairs that sense and disturb each other without decoding, in addition to `links`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub senses: Vec<[Name; 2]>,
-    /// 1: only linked nodes sense each other. 2: nodes two links apart do so too. 1 by default.
+    /// 1: only linked nodes sense each other. 2: nodes two links apart do, too. 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sense_hops: Option<u32>,
-    /// The node that joins the mesh to the wired world.
+    /// Node that connects the mesh to the wired world.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
-    /// In place of `gateway`: several, all of them joined to the same wired world. Every node goes through the
-    /// nearest as `routing` counts, of equals the first of this list, unless its `[[node]]` names one.
+    /// Several gateways instead of `gateway`, all connected to the same wired world. Every node
+    /// uses the nearest by `routing`, the first of this list among equals, unless its `[[node]]`
+    /// names one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gateways: Vec<Name>,
-    /// What a route minimises.
+    /// Metric that routes minimise.
     pub routing: Routing,
-    /// The radios of nodes that name none, by name; all by default. `main` is `[radio]`.
+    /// Default radios of nodes, by name; all by default. `main` is `[radio]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radios: Option<Vec<String>>,
-    /// Where two nodes have several radios in common, routes take them in turn: the first for links at the gateway, the
-    /// next for those one hop on, and so forth. False by default: every route takes what costs it least.
+    /// True if routes alternate between the radios that two nodes have in common: the first for
+    /// links at the gateway, the next for those one hop away, and so on. False by default: routes
+    /// minimise their cost.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub alternate: bool,
 }
 
 impl TopologyDraft {
-    /// The gateways as they are written, each with its key.
+    /// Returns the gateways as written, each with its key.
     pub(crate) fn all_gateways(&self) -> impl Iterator<Item = (&Name, KeyPath)> {
         let one = self.gateway.iter().map(|name| (name, KeyPath::from("topology.gateway")));
         let key = |i| KeyPath::from("topology.gateways").index(i);
@@ -71,7 +73,7 @@ impl TopologyDraft {
     }
 }
 
-/// What a route minimises.
+/// Metric that routes minimise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Routing {
@@ -80,7 +82,8 @@ pub enum Routing {
     Hops,
     /// Expected transmissions, 1 / (delivery forward × delivery back) per link.
     Etx,
-    /// Airtime: a frame of 1024 bytes with its overhead, by the link's rate, over its delivery there and back.
+    /// Airtime: a frame of 1024 bytes with its overhead, by the link's rate, divided by its
+    /// delivery in both directions.
     Airtime,
 }
 
@@ -88,7 +91,7 @@ pub enum Routing {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChainLayout {
-    /// Links end to end: one fewer than nodes.
+    /// Number of links, one less than nodes.
     pub hops: u32,
     /// Distance between neighbours; 200 m by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
@@ -114,7 +117,7 @@ pub struct GridLayout {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RandomLayout {
-    /// How many.
+    /// Number of nodes.
     pub nodes: u32,
     /// Extent along x.
     #[serde(with = "text")]
@@ -124,10 +127,10 @@ pub struct RandomLayout {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
     pub height: Option<Distance>,
-    /// Seed of the placement, apart from the run's; 1 by default.
+    /// Seed of the placement, separate from the run's; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
-    /// Draw again until every node reaches every other; true by default.
+    /// True to draw again until every node reaches every other; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<bool>,
 }
@@ -141,16 +144,16 @@ pub struct TreeLayout {
     /// Hops from the gateway to the end of each branch; 2 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// Nodes one hop from the gateway are linked with each other too; false by default.
+    /// True if nodes one hop from the gateway are linked with each other; false by default.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub meshed: bool,
 }
 
-/// One access point and its stations.
+/// An access point and its stations.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CellLayout {
-    /// Stations 1 to this.
+    /// Number of stations, which are named 1, 2, ….
     pub stations: u32,
 }
 
@@ -203,11 +206,11 @@ impl JsonSchema for LinkEntry {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDraft {
-    /// One end; the transmitter where the link is directed.
+    /// One end; the transmitter if the link is directed.
     pub from: Name,
     /// The other end.
     pub to: Name,
-    /// The kind of radio that it runs on; by default there is one on each that both ends have.
+    /// Kind of radio that it uses; by default a link on each kind that both ends have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radio: Option<String>,
     /// Data rate; the radio's by default.
@@ -228,25 +231,25 @@ pub struct LinkDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub guard: Option<Span>,
-    /// Probability that a data frame arrives, collisions apart; 1 by default.
+    /// Probability that a data frame arrives, without collisions; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<f64>,
-    /// The same in the other direction; as `delivery` by default.
+    /// `delivery` in the other direction; equal by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_back: Option<f64>,
-    /// Mean received power, dBm: what `radio.errors.snr` and the capture margin go by.
+    /// Mean received power, dBm, for `radio.errors.snr` and the capture margin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<f64>,
-    /// The same in the other direction; as `signal` by default.
+    /// `signal` in the other direction; equal by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal_back: Option<f64>,
-    /// Only `from` to `to`.
+    /// True: only `from` to `to`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub directed: bool,
 }
 
 impl LinkDraft {
-    /// Both directions, without details.
+    /// Returns a link in both directions, without details.
     pub fn new(from: impl Into<Name>, to: impl Into<Name>) -> Self {
         LinkDraft {
             from: from.into(),
@@ -266,35 +269,34 @@ impl LinkDraft {
     }
 }
 
-/// `[[node]]`: details of one node.
+/// `[[node]]`: details of a node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeDraft {
     /// Its name.
     pub id: Name,
-    /// Its place, x and y in metres.
+    /// Position, x and y in metres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<[f64; 2]>,
     /// `wireless` by default; a `wired` host has wires only.
     #[serde(default)]
     pub kind: NodeKind,
-    /// The one of `topology.gateways` that its traffic goes through; the nearest by default.
+    /// One of `topology.gateways` for its traffic; the nearest by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
-    /// Its radios, by name; `topology.radios` by default. Its flows begin and end at the first.
+    /// Its radios, by name; `topology.radios` by default. Its flows use the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radios: Option<Vec<String>>,
     /// Queue of its wireless interface; the radio's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDraft>,
-    /// Airtime that its neighbours give it, to that of others, where their queue shares airtime out; 1 by
-    /// default.
+    /// Airtime weight at its neighbours, if their queue shares airtime; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub airtime_weight: Option<f64>,
 }
 
 impl NodeDraft {
-    /// A wireless node without further details.
+    /// Returns a wireless node without further details.
     pub fn new(id: impl Into<Name>) -> Self {
         NodeDraft {
             id: id.into(),

@@ -1,4 +1,4 @@
-//! `transport`: a word, or a table.
+//! `transport`: a name, or a table.
 
 use core::fmt;
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::quic::QuicDraft;
 use super::tcp::TcpDraft;
 
-/// A flow's transport: `"udp"`, `"tcp"`, `"quic"`, or a table for a TCP or a QUIC of other settings.
+/// A flow's transport: `"udp"`, `"tcp"`, `"quic"`, or a table for a TCP or QUIC with other
+/// settings.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TransportDraft {
     /// Datagrams.
@@ -36,10 +37,10 @@ impl From<TcpDraft> for TransportDraft {
 const WORDS: &str =
     "\"tcp\", \"quic\", \"udp\", or a table such as { tcp = \"newreno\", mss = \"512 B\" }";
 
-/// The names of transports; the first is that of a table without any.
+/// Names of transports; the first is the default of a table.
 const NAMES: [&str; 3] = ["tcp", "quic", "udp"];
 
-/// The settings of UDP: none.
+/// UDP has no settings.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UdpDraft {}

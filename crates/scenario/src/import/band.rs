@@ -1,4 +1,4 @@
-//! Band and generation derived from all router models of a map, and the unknown models.
+//! Band and generation from the router models of a map, and the unknown models.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use fairmesh_phy::mcs::Generation;
 use super::models::Model;
 use crate::draft::PhyName;
 
-/// Names that a note lists.
+/// Maximum number of names in a note.
 const LISTED: usize = 5;
 
-/// The band that most known models have; 5 GHz of equals, and 2.4 GHz of nothing.
+/// Returns the band of most known models; 5 GHz on a tie, and 2.4 GHz without known models.
 pub(super) fn band(g: Option<Generation>, known: &[Option<&Model>]) -> Band {
     if g == Some(Generation::Vht) {
         return Band::Ghz5;
@@ -26,7 +26,8 @@ pub(super) fn band(g: Option<Generation>, known: &[Option<&Model>]) -> Band {
     }
 }
 
-/// The generation that most known models have in a band, the older of equals; of nothing 802.11n, at 5 GHz 802.11ac.
+/// Returns the generation of most known models in a band, the older on a tie. Without known models
+/// 802.11n, at 5 GHz 802.11ac.
 pub(super) fn usual(band: Band, known: &[Option<&Model>]) -> Generation {
     let mut counts = BTreeMap::<Generation, usize>::new();
     for (g, _) in known.iter().flatten().filter_map(|m| m.at(band)) {
@@ -36,7 +37,7 @@ pub(super) fn usual(band: Band, known: &[Option<&Model>]) -> Generation {
     most.map_or(if band == Band::Ghz2 { Generation::Ht } else { Generation::Vht }, |m| *m.0)
 }
 
-/// Which nodes have no known model, by name.
+/// Returns a note on the nodes without a known model, by name.
 pub(super) fn of_models(
     names: &[Option<String>],
     known: &[Option<&Model>],

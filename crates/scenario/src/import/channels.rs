@@ -1,4 +1,4 @@
-//! From the channels that a map names to the radios that its routers have.
+//! Radios of routers, derived from the channels of a map.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::ImportOptions;
 /// Number of map entries that name each channel.
 pub(super) type Channels = BTreeMap<u32, usize>;
 
-/// One radio of a map, which occupies one stretch of the spectrum.
+/// One radio of a map, which occupies one part of the spectrum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// The channel that most of its links name.
+    /// Channel of most of its links.
     pub channel: u32,
     pub generation: Generation,
     pub band: Band,
@@ -24,15 +24,15 @@ pub(super) struct Place {
 
 /// The radios of a map.
 pub(super) struct Places {
-    /// The first is the one of most links.
+    /// All radios; the first is the one of most links.
     pub all: Vec<Place>,
-    /// By channel, which of them it is.
+    /// Index of the radio of each channel.
     of: BTreeMap<u32, usize>,
 }
 
 impl Places {
-    /// One for each stretch of the spectrum that links name, where no channel is asked for. `kind` is what a radio on a
-    /// channel is: generation, band, width in MHz.
+    /// Returns a radio for each part of the spectrum that links name, unless a channel is
+    /// requested. `kind` returns generation, band and width in MHz of a radio on a channel.
     pub fn of(
         options: &ImportOptions,
         channels: &Channels,
@@ -42,7 +42,7 @@ impl Places {
             let (channel, generation, band, mhz) = kind(channel);
             Place { channel, generation, band, mhz }
         };
-        // Of equal channels the lowest number.
+        // On a tie, the lowest number.
         let mut by_use: Vec<(u32, usize)> = channels.iter().map(|c| (*c.0, *c.1)).collect();
         by_use.sort_by_key(|&(channel, n)| (std::cmp::Reverse(n), channel));
         let first = options.channel.or(by_use.first().map(|c| c.0));
@@ -52,7 +52,7 @@ impl Places {
         }
         for (channel, _) in by_use {
             let new = place(Some(channel));
-            // Wide channels reach over several numbers.
+            // Wide channels cover several numbers.
             let middle = |p: &Place| Occupied::of(p.channel, p.mhz as u32, false);
             let known = places.all.iter().position(|p| middle(p) == middle(&new));
             let at = known.unwrap_or_else(|| {
@@ -64,12 +64,12 @@ impl Places {
         places
     }
 
-    /// The radio of a link that names a channel, or none.
+    /// Returns the radio of a link that names a channel, or none.
     pub fn at(&self, channel: Option<u32>) -> usize {
         channel.and_then(|c| self.of.get(&c).copied()).unwrap_or(0)
     }
 
-    /// The name of a radio.
+    /// Returns the name of a radio.
     pub fn name(&self, at: usize) -> String {
         match at {
             0 => "main".to_owned(),
@@ -78,7 +78,8 @@ impl Places {
     }
 }
 
-/// The number of the channel around a frequency in MHz (IEEE 802.11-2020 Annex E), if it is a whole one.
+/// Returns the channel number of a centre frequency in MHz (IEEE 802.11-2020 Annex E), if there is
+/// one.
 pub(super) fn around(mhz: f64) -> Option<u32> {
     let step = |base: f64| {
         let number = (mhz - base) / 5.0;

@@ -18,7 +18,7 @@ pub(super) fn hops(around: &[Vec<usize>], from: &[usize]) -> Vec<Option<u32>> {
     hops
 }
 
-/// For every node, how many nodes are connected with it.
+/// Returns, for every node, the size of its connected component.
 pub(super) fn component_sizes(around: &[Vec<usize>]) -> Vec<usize> {
     let mut sizes = vec![0; around.len()];
     for start in 0..around.len() {

@@ -1,4 +1,4 @@
-//! JSON of maps: errors with line and key, objects that are objects, values of any type.
+//! JSON of maps: errors with line and key, strict objects, values of any type.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::Result;
 use crate::error::{KeyPath, Problem, ScenarioError, Step};
 
-/// Reads JSON, keeping the line and key of an error.
+/// Reads JSON; an error has its line and key.
 pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
     use serde_path_to_error::Segment;
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -31,7 +31,7 @@ pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
 
 fn json_error(key: KeyPath, cause: &serde_json::Error) -> ScenarioError {
     let message = cause.to_string();
-    // serde_json appends the place, which goes in front here.
+    // serde_json appends the position, which is put in front here.
     let message = message.split(" at line ").next().unwrap_or_default();
     let problem = match message.split_once(", expected ") {
         Some((what, expected)) => Problem::refused(what, expected),
@@ -42,8 +42,8 @@ fn json_error(key: KeyPath, cause: &serde_json::Error) -> ScenarioError {
     e
 }
 
-/// The text with Python's `Infinity` and `NaN`, which are not JSON, replaced by a number beyond every
-/// protocol's infinity and by `null`. Lines stay where they are.
+/// Replaces Python's `Infinity` and `NaN`, which are not JSON, by a number above every protocol's
+/// infinity and by `null`. Line numbers are kept.
 pub(super) fn without_python_numbers(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -77,8 +77,8 @@ pub(super) fn without_python_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A JSON object. Serde's derived types accept a list of their fields' values too, in which values
-/// would stand at keys by their position alone.
+/// A JSON object. Serde's derived types also accept a list of their fields' values, which would be
+/// assigned by position.
 #[derive(Debug)]
 pub(super) struct Object<T>(pub T);
 
@@ -146,7 +146,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Properties<T> {
     }
 }
 
-/// A number, or a text that is one; `Err` for a value that is neither, `Ok(None)` without a value.
+/// Returns a number, also from a text; `Err` for another value, `Ok(None)` without a value.
 pub(super) fn number(value: &Value) -> std::result::Result<Option<f64>, ()> {
     match value {
         Value::Null => Ok(None),
@@ -159,7 +159,7 @@ pub(super) fn number(value: &Value) -> std::result::Result<Option<f64>, ()> {
     }
 }
 
-/// A text, or a number as text; `Err` for a value that is neither, `Ok(None)` without one.
+/// Returns a text, also from a number; `Err` for another value, `Ok(None)` without one.
 pub(super) fn text(value: Value) -> std::result::Result<Option<String>, ()> {
     match value {
         Value::Null => Ok(None),
@@ -169,7 +169,7 @@ pub(super) fn text(value: Value) -> std::result::Result<Option<String>, ()> {
     }
 }
 
-/// A truth value as maps write it; `Err` for a value that is none, `Ok(None)` without one.
+/// Returns a boolean as maps write it; `Err` for another value, `Ok(None)` without one.
 pub(super) fn flag(value: &Value) -> std::result::Result<Option<bool>, ()> {
     match value {
         Value::Null => Ok(None),

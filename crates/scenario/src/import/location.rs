@@ -1,4 +1,4 @@
-//! Locations of a map's nodes: degrees in several notations, and metres for drawings.
+//! Locations of a map's nodes: degrees in several notations, converted to metres for drawings.
 
 use serde_json::Value;
 
@@ -7,17 +7,17 @@ use super::notes::Notes;
 
 /// Mean radius of the Earth, m.
 const EARTH: f64 = 6_371_008.8;
-/// Longest accepted distance between the ends of a radio link, m: above the Wi-Fi record (382 km).
+/// Maximum distance between the ends of a radio link, m: above the Wi-Fi record (382 km).
 const LONGEST: f64 = 400e3;
-/// Nodes that a note lists.
+/// Maximum number of nodes in a note.
 const LISTED: usize = 10;
 
 /// Degrees north and east.
 pub(super) type Degrees = (f64, f64);
 
-/// A location as degrees north and east: an object with `lat` and `lng` (`latitude`, `longitude`, `lon`,
-/// `long`), a GeoJSON Point, or GeoJSON's list of longitude and latitude (RFC 7946 §3.1.1). Anything else
-/// is counted.
+/// Returns a location as degrees north and east: an object with `lat` and `lng` (`latitude`,
+/// `longitude`, `lon`, `long`), a GeoJSON Point, or GeoJSON's list of longitude and latitude (RFC
+/// 7946 §3.1.1). Other values are counted.
 pub(super) fn location(
     value: &Value,
     key: &str,
@@ -41,13 +41,13 @@ pub(super) fn location(
     }
 }
 
-/// The location, and whether it is a list.
+/// Returns the location, and true if it is a list.
 fn degrees(value: &Value) -> Result<Option<(Degrees, bool)>, ()> {
     match value {
         Value::Null => Ok(None),
         Value::Array(all) if all.is_empty() => Ok(None),
         Value::Array(all) => match all[..] {
-            // The third is the height.
+            // The third number is the height.
             [ref lng, ref lat] | [ref lng, ref lat, _] => {
                 let one = |v: &Value| v.as_f64().ok_or(());
                 Ok(Some(((one(lat)?, one(lng)?), true)))
@@ -74,12 +74,12 @@ fn degrees(value: &Value) -> Result<Option<(Degrees, bool)>, ()> {
     }
 }
 
-/// True if a location is valid. A location of exactly zero was never set.
+/// Returns true if a location is valid. A location of exactly zero was never set.
 fn possible(&(lat, lng): &Degrees) -> bool {
     lat.abs() <= 90.0 && lng.abs() <= 180.0 && (lat, lng) != (0.0, 0.0)
 }
 
-/// Metres from a middle, by equirectangular projection.
+/// Equirectangular projection to metres around a centre.
 struct Projection {
     lat: f64,
     lng: f64,
@@ -87,7 +87,7 @@ struct Projection {
 }
 
 impl Projection {
-    /// Around the median: one router placed wrongly moves no other.
+    /// Projects around the median: one misplaced router does not move the others.
     fn around(known: &[Degrees]) -> Self {
         let median = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);
@@ -108,8 +108,8 @@ impl Projection {
     }
 }
 
-/// Metres around the median location of each node, and notes about locations that were ignored. `name` gives
-/// the name of a node; `links` are the radio links by their ends.
+/// Returns metres around the median location of each node, and notes about ignored locations.
+/// `name` returns the name of a node; `links` are the radio links by their ends.
 pub(super) fn places<'a>(
     locations: &[Option<Degrees>],
     links: impl Iterator<Item = (usize, usize)>,
@@ -157,7 +157,7 @@ pub(super) fn places<'a>(
         ));
     }
     misplaced.into_iter().for_each(|i| kept[i] = None);
-    // Beyond this the projection means nothing, and resolving the draft would refuse it.
+    // The projection is invalid beyond this distance, and resolving the draft would refuse it.
     let near = |p: &[f64; 2]| p.iter().all(|v| v.abs() < 9e6);
     let places = kept.into_iter().map(|l| l.map(|l| middle.place(l)).filter(near));
     (places.collect(), notes)

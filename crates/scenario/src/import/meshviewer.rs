@@ -29,12 +29,12 @@ struct FileNode {
     addresses: Value,
     #[serde(default)]
     is_gateway: Value,
-    /// The gateway that the node uses; some writers have a truth value here.
+    /// Gateway that the node uses; some writers have a boolean here.
     #[serde(default)]
     gateway: Value,
     #[serde(default)]
     is_online: Value,
-    /// `is_gateway` and `is_online` as version 4 and older files of ffmap have them.
+    /// `is_gateway` and `is_online` as in version 4 and older files of ffmap.
     #[serde(default)]
     flags: Properties<Flags>,
     #[serde(default)]
@@ -140,7 +140,7 @@ pub(super) fn read(source: &str) -> Result<Map> {
     if offline > 0 {
         map.warnings.push(format!("{offline} nodes are marked as offline"));
     }
-    // One file uses one scale; a single value above 1 identifies it.
+    // A file uses one scale; a single value above 1 identifies it.
     let values = file.links.iter().flat_map(|l| [&l.0.source_tq, &l.0.target_tq]);
     let above = values.filter_map(|v| number(v).ok().flatten()).any(|tq| tq > 1.0);
     let scale = if above { Metric::Tq255 } else { Metric::Tq };
@@ -164,7 +164,7 @@ pub(super) fn read(source: &str) -> Result<Map> {
         let (there, back) = (tq(&link.source_tq, "source_tq")?, tq(&link.target_tq, "target_tq")?);
         let (quality, back) = match Medium::of(link.r#type.as_str()) {
             Medium::Tunnel => {
-                // A node with a tunnel has a way out of the mesh.
+                // A node with a tunnel has an uplink.
                 map.check_link(&link.source, &link.target, &key)?;
                 map.tunnels.push((link.source, link.target));
                 tunnels += 1;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Meaning of the link costs of a NetJSON file.
 ///
 /// Expected transmissions count data and acknowledgement, 1 / (forward × reverse) (De Couto et al.
-/// 2003). A cost says nothing about how the two share the loss, so each direction that has a cost
-/// e of its own delivers with 1/√e, and a direction without one delivers as the other.
+/// 2003). A cost does not state how the directions share the loss: each direction with a cost e
+/// delivers with 1/√e, and a direction without one equals the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -22,25 +22,27 @@ pub enum Metric {
     InverseTq,
     /// Babel: 256 per expected transmission on radio, 96 for a cable.
     Babel,
-    /// OLSRv2's directional airtime (RFC 7779) and other metrics of RFC 7181: a cost says nothing about
-    /// loss, so every link is perfect.
+    /// OLSRv2's directional airtime (RFC 7779) and other metrics of RFC 7181. They are independent
+    /// of loss, so every link is perfect.
     Olsr2,
-    /// Expected throughput in Mbit/s (B.A.T.M.A.N. V); nothing is lost.
+    /// Expected throughput in Mbit/s (B.A.T.M.A.N. V); every link is perfect.
     Throughput,
-    /// Expected throughput in kbit/s, as batctl's JSON has it; nothing is lost.
+    /// Expected throughput in kbit/s, as in batctl's JSON; every link is perfect.
     ThroughputKbit,
-    /// Costs say nothing about loss: every link is perfect.
+    /// Costs are independent of loss: every link is perfect.
     None,
 }
 
-/// Highest metric of a link in RFC 7181 (MAXIMUM_METRIC); above it stand values for infinity.
+/// Highest metric of a link in RFC 7181 (MAXIMUM_METRIC); larger values mean infinity.
 const OLSR2_MOST: f64 = 16_776_960.0;
-/// Infinity of link-state protocols with metrics of 24 bits, the lowest of those with metrics of 24 or 32.
+/// Infinity of link-state protocols with metrics of 24 bits, the lowest among those with metrics of
+/// 24 or 32.
 const INFINITY_24: f64 = 16_777_215.0;
-/// Cost of a broken link in olsrd, LINK_COST_BROKEN = 1 << 22, in units of 1/1024 as netdiff divides it. olsrd's
-/// own output has it undivided, 4194304, and ROUTE_COST_BROKEN, 4294967295.
+/// Cost of a broken link in olsrd, LINK_COST_BROKEN = 1 << 22, divided by 1024 as in netdiff.
+/// olsrd's own output has it undivided, 4194304, and ROUTE_COST_BROKEN, 4294967295.
 const OLSR_BROKEN: f64 = 4096.0;
-/// Median of whole throughputs from which they are kbit/s: a radio's expected throughput is below 1 Gbit/s.
+/// Median of integer throughputs above which they are kbit/s: a radio's expected throughput is
+/// below 1 Gbit/s.
 const KBIT_FROM: f64 = 1000.0;
 
 impl core::str::FromStr for Metric {
@@ -68,12 +70,12 @@ pub(super) enum Quality {
     Radio(f64),
     /// A cable.
     Cable,
-    /// Nothing gets through.
+    /// A dead link.
     Dead,
 }
 
 impl Metric {
-    /// All, by the names that options take.
+    /// All metrics, by the names of options.
     pub const ALL: [(&'static str, Metric); 10] = [
         ("etx", Metric::Etx),
         ("etx-ethernet", Metric::EtxEthernet),
@@ -87,13 +89,13 @@ impl Metric {
         ("none", Metric::None),
     ];
 
-    /// The name that options take.
+    /// Returns the name used in options.
     pub fn name(self) -> &'static str {
         Metric::ALL.iter().find(|m| m.1 == self).map_or("none", |m| m.0)
     }
 
-    /// From a file's `metric` and `protocol`, and the range of its costs where two conventions
-    /// share a name. `None`: not known.
+    /// Returns the metric of a file's `metric` and `protocol`, by the range of its costs if two
+    /// conventions share a name. `None`: unknown.
     pub(super) fn guess(metric: &str, protocol: &str, costs: &[f64]) -> Option<Metric> {
         let metric = metric.to_ascii_lowercase();
         let protocol = protocol.to_ascii_lowercase();
@@ -117,7 +119,7 @@ impl Metric {
         }
     }
 
-    /// Kbit/s where the costs are whole and their median is beyond what a radio reaches in Mbit/s.
+    /// Returns kbit/s if the costs are integers and their median is above a radio's rate in Mbit/s.
     fn guess_throughput(costs: &[f64]) -> Metric {
         let mut costs: Vec<f64> = costs.iter().copied().filter(|&c| c > 0.0).collect();
         costs.sort_by(f64::total_cmp);
@@ -139,22 +141,22 @@ impl Metric {
         }
     }
 
-    /// Returns the quality that a cost stands for.
+    /// Returns the quality of a cost.
     ///
-    /// `None` for a negative cost and for one that the metric does not have. A cost at or above the protocol's
-    /// infinity is a dead link.
+    /// `None` for a negative cost and for one that the metric does not have. A cost at or above the
+    /// protocol's infinity is a dead link.
     pub(super) fn quality(self, cost: f64) -> Option<Quality> {
         if cost.is_nan() || cost < 0.0 {
             return None;
         }
         let dead = match self {
-            // Before its release 0.5.6 olsrd printed an infinite ETX as 0.
+            // Releases of olsrd before 0.5.6 printed an infinite ETX as 0.
             Metric::Etx => cost >= OLSR_BROKEN || cost == 0.0,
             Metric::EtxEthernet => cost >= OLSR_BROKEN,
             Metric::Tq | Metric::Tq255 | Metric::Throughput | Metric::ThroughputKbit => cost == 0.0,
             // The lowest transmit quality above 0 is 1/255.
             Metric::InverseTq => cost == 0.0 || cost > 255.0,
-            // RFC 8966 §2.1: 65535 stands for infinity.
+            // RFC 8966 §2.1: 65535 means infinity.
             Metric::Babel => cost >= 65_535.0,
             Metric::Olsr2 => cost > OLSR2_MOST,
             Metric::None => cost >= INFINITY_24,
@@ -179,7 +181,7 @@ impl Metric {
         })
     }
 
-    /// The throughput that a cost is, Mbit/s.
+    /// Returns the throughput of a cost, Mbit/s.
     pub(super) fn mbit(self, cost: f64) -> Option<f64> {
         match self {
             Metric::Throughput => Some(cost),
@@ -189,7 +191,7 @@ impl Metric {
         .filter(|mbit| *mbit > 0.0 && mbit.is_finite())
     }
 
-    /// The unit in which a map's throughputs are read, for a note.
+    /// Returns the unit of a map's throughputs, for a note.
     pub(super) fn unit(self) -> Option<&'static str> {
         match self {
             Metric::Throughput => Some("Mbit/s"),
@@ -198,7 +200,7 @@ impl Metric {
         }
     }
 
-    /// The costs that `quality` accepts, in words.
+    /// Returns the costs that `quality` accepts, in words.
     pub(super) fn expected(self) -> &'static str {
         match self {
             Metric::Tq => "a transmit quality from 0 to 1",
@@ -210,7 +212,7 @@ impl Metric {
     }
 }
 
-/// `BATMAN_V`, `batman-adv v` and the like.
+/// Returns true for `BATMAN_V`, `batman-adv v` and the like.
 fn batman_v(protocol: &str) -> bool {
     protocol.contains("batman") && ["_v", " v", "-v"].iter().any(|end| protocol.ends_with(end))
 }

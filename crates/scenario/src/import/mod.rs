@@ -1,8 +1,8 @@
 //! Maps of real networks: NetJSON NetworkGraph and meshviewer.json.
 //!
-//! Links decode with their delivery probability; nodes within two hops sense and disturb each other by default; every
-//! reachable node gets one bulk TCP flow to or from the gateway.
-//! Locations serve drawings and propagation delays only.
+//! Links decode with their delivery probability. Nodes within two hops sense and disturb each other
+//! by default. Every reachable node gets a bulk TCP flow to or from the gateway. Locations are used
+//! for drawings and propagation delays only.
 
 mod band;
 mod channels;
@@ -30,45 +30,49 @@ use json::{Object, json, without_python_numbers};
 
 pub use metric::Metric;
 
-/// Largest file that is read at all; maps of whole cities have a few megabytes.
+/// Maximum size of a file, bytes; maps of whole cities have a few megabytes.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
-/// Largest TOML file: people write them, and the parser needs up to seventy times as much memory.
+/// Maximum size of a TOML file, bytes: they are written by hand, and the parser needs up to seventy
+/// times as much memory.
 pub const MAX_TOML_BYTES: usize = 8 << 20;
 
-/// Options for importing a map. TOML scenarios contain all of this and ignore the options.
+/// Options for importing a map. TOML scenarios specify all of this themselves and ignore the
+/// options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
-    /// The gateways, each by id, label or address. By default one, the map's own: what it calls a gateway, else a
-    /// node with a tunnel (meshviewer), or the one that wrote the file (`router_id`); of several, and
-    /// where there is none, the node with most links in the largest connected part.
+    /// Gateways, each by id, label or address. By default the map's own: a marked gateway,
+    /// otherwise a node with a tunnel (meshviewer), or the writer of the file (`router_id`). Of
+    /// several, or without any, the node with most links in the largest component.
     pub gateways: Vec<String>,
-    /// The graph of a NetworkCollection, by topology id, label, router id, protocol or number; needed only
-    /// where it has several.
+    /// Graph of a NetworkCollection, by topology id, label, router id, protocol or number. Required
+    /// if there are several.
     pub graph: Option<String>,
-    /// Which way the flows go.
+    /// Direction of the flows.
     pub direction: Direction,
-    /// Number of nodes that get a flow: evenly spaced among the reachable ones, from near to far.
-    /// All by default.
+    /// Number of nodes with a flow, evenly spaced among the reachable ones from near to far. All by
+    /// default.
     pub flows: Option<usize>,
     /// Connections of each of these nodes in each direction; 1 by default.
     pub connections: Option<u32>,
     /// True if each node is a subscriber with all its flows.
     pub subscribers: bool,
-    /// PHY; by default 802.11g if there is a `rate`, else what the routers' models have, and 802.11n where
-    /// the map names none (802.11ac on a channel at 5 GHz).
+    /// PHY. By default 802.11g if there is a `rate`; otherwise that of the routers' models; without
+    /// models 802.11n (802.11ac on a channel at 5 GHz).
     pub phy: Option<PhyName>,
-    /// Data rate of 802.11a, b and g; of 802.11g 24 Mbit/s by default, the highest mandatory rate of OFDM.
+    /// Data rate of 802.11a, b and g. With 802.11g 24 Mbit/s by default, the highest mandatory rate
+    /// of OFDM.
     pub rate: Option<BitRate>,
-    /// With 802.11n, ac and ax: width of the channel; 20 MHz by default at 2.4 GHz; at 5 GHz 40 MHz with
-    /// 802.11n, else 80 MHz.
+    /// With 802.11n, ac and ax: width of the channel. By default 20 MHz at 2.4 GHz; at 5 GHz 40 MHz
+    /// with 802.11n, otherwise 80 MHz.
     pub width: Option<Frequency>,
-    /// With these: spatial streams of every router; its model's by default, and 2 where that is not known.
+    /// With these PHYs: spatial streams of every router; by default those of its model, or 2 if it
+    /// is unknown.
     pub streams: Option<u8>,
-    /// With these: one channel for all links; by default those that the map names, else 6 or 36.
+    /// With these PHYs: one channel for all links; by default those of the map, or 6 or 36.
     pub channel: Option<u32>,
-    /// Meaning of link costs; derived by default from the map's `metric` and `protocol`.
+    /// Meaning of link costs; by default from the map's `metric` and `protocol`.
     pub metric: Option<Metric>,
-    /// Nodes this many hops apart (1 or 2) sense each other.
+    /// Maximum number of hops, 1 or 2, between nodes that sense each other.
     pub sense_hops: u32,
     /// Simulated time.
     pub duration: Span,
@@ -95,11 +99,11 @@ impl Default for ImportOptions {
     }
 }
 
-/// The formats of scenario files.
+/// Formats of scenario files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// docs/scenarios.md.
+    /// TOML (docs/scenarios.md).
     Toml,
     /// NetJSON NetworkGraph.
     NetJson,
@@ -109,11 +113,11 @@ pub enum Format {
 
 type Result<T> = core::result::Result<T, ScenarioError>;
 
-/// Reads a scenario in any of the formats. `file_name` is for messages, and names the scenario
-/// where the file does not.
+/// Reads a scenario in any of the formats. `file_name` is for messages, and names the scenario if
+/// the file does not.
 ///
 /// # Errors
-/// The first thing found wrong.
+/// The first problem found.
 pub fn parse(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Scenario> {
     draft(file_name, bytes, options)?.build()
 }
@@ -121,7 +125,7 @@ pub fn parse(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<S
 /// Reads a scenario in any of the formats without resolving it, so that it can be edited first.
 ///
 /// # Errors
-/// The first thing found wrong with a single value.
+/// The first invalid value.
 pub fn draft(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Draft> {
     match format_of(bytes).map_err(|e| in_file(file_name, e))? {
         (Format::Toml, text) => draft_from_toml(file_name, text),
@@ -129,10 +133,10 @@ pub fn draft(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<D
     }
 }
 
-/// Tells a file's format, and gives its text without a byte-order mark.
+/// Detects a file's format, and returns its text without a byte-order mark.
 ///
 /// # Errors
-/// A file that is too large, empty, no UTF-8, or JSON of another kind.
+/// A file that is too large, empty, not UTF-8, or JSON of another kind.
 pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
     let fail = |problem| Err(ScenarioError::at(KeyPath::root(), problem));
     if bytes.len() > MAX_FILE_BYTES {
@@ -145,7 +149,7 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
     if text.trim().is_empty() {
         return fail(Problem::Empty);
     }
-    // A TOML document does not start with a brace, but with a bracket it may.
+    // A TOML document does not start with a brace, but may start with a bracket.
     let trimmed = text.trim_start();
     if !trimmed.starts_with('{') {
         if is_json_list(trimmed) {
@@ -170,10 +174,10 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
     }
 }
 
-/// True if a text is a JSON list rather than TOML that begins with a table's header.
+/// Returns true if a text is a JSON list, as opposed to TOML that starts with a table header.
 fn is_json_list(text: &str) -> bool {
     let Some(mut rest) = text.strip_prefix('[') else { return false };
-    // The header of a table is on one line and begins with a name or a further bracket.
+    // A table header is on one line and begins with a name or another bracket.
     loop {
         rest = rest.trim_start();
         match rest.strip_prefix('[') {
@@ -184,10 +188,10 @@ fn is_json_list(text: &str) -> bool {
     rest.starts_with(['{', ']']) || serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// The scenario of a map as it would be written, and what was changed or left out.
+/// Returns the scenario of a map as it would be written, and notes on changed or ignored data.
 ///
 /// # Errors
-/// The first thing found wrong, and TOML, which is no map.
+/// The first problem found, and TOML, which is not a map.
 pub fn draft_from_map(
     file_name: &str,
     bytes: &[u8],

@@ -1,13 +1,13 @@
 //! Radio capabilities of well-known routers.
 //!
-//! Source: the speed classes and streams of vendors' data sheets, as OpenWrt's Table of Hardware repeats them
-//! (openwrt.org/toh); a device of several revisions has what all of them have. Amendment and spatial streams per
-//! band; nothing where it has no radio there.
+//! Source: the speed classes and streams of vendors' data sheets, as listed in OpenWrt's Table of
+//! Hardware (openwrt.org/toh). A device with several revisions has what all of them have in common.
+//! Amendment and spatial streams per band; `None` without a radio in the band.
 
 use fairmesh_phy::Band;
 use fairmesh_phy::mcs::Generation;
 
-/// A radio: its generation and its spatial streams.
+/// A radio: its generation and spatial streams.
 pub(super) type Radio = Option<(Generation, u8)>;
 
 /// A router model.
@@ -20,7 +20,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Its radio in a band.
+    /// Returns its radio in a band.
     pub fn at(&self, band: Band) -> Radio {
         match band {
             Band::Ghz2 => self.ghz2,
@@ -28,7 +28,7 @@ impl Model {
         }
     }
 
-    /// The model that a map names so.
+    /// Returns the model of this name in a map.
     pub fn find(name: &str) -> Option<&'static Model> {
         let name: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
         let name = name.join(" ");
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(at5("TP-LINK"), None);
     }
 
-    /// Names stand once, as they are compared, and what they have exists.
+    /// Names are unique in lower case, and their radios exist.
     #[test]
     fn the_table_is_sound() {
         for pair in MODELS.windows(2) {

@@ -60,11 +60,11 @@ struct NodeProperties {
     channel: Value,
     /// Channel numbers of several radios.
     channels: Value,
-    /// The middle of its radio's channel, MHz.
+    /// Centre frequency of its radio's channel, MHz.
     frequency: Value,
     /// OLSRv2: `local`, `node`, `lan` or `attached`.
     r#type: Value,
-    /// OLSRv2: the id of the router, of a prefix the one that announces it.
+    /// OLSRv2: id of the router; for a prefix, of the router that announces it.
     router_id: Value,
     /// OLSRv2: its address.
     router_addr: Value,
@@ -90,7 +90,7 @@ struct FileLink {
     properties: Properties<LinkProperties>,
 }
 
-/// A number, or a word for infinity.
+/// A number, or a name of infinity.
 struct Cost(f64);
 
 impl<'de> Deserialize<'de> for Cost {
@@ -121,10 +121,10 @@ impl<'de> Deserialize<'de> for Cost {
     }
 }
 
-/// A cost beyond every protocol's infinity.
+/// A cost above every protocol's infinity.
 const BEYOND: f64 = 1e300;
 
-/// Words of olsrd and others for an infinite cost.
+/// Returns true for the names of an infinite cost in olsrd and others.
 fn is_infinite(text: &str) -> bool {
     let word = text.trim().to_ascii_lowercase();
     matches!(word.as_str(), "infinite" | "infinity" | "inf" | "∞" | "broken")
@@ -137,7 +137,7 @@ struct LinkProperties {
     tq: Value,
     /// Mean power of the source at the target, dBm.
     signal: Value,
-    /// Throughput that the source's rate control expects, Mbit/s.
+    /// Throughput expected by the source's rate control, Mbit/s.
     throughput: Value,
     /// Channel number.
     channel: Value,
@@ -145,7 +145,7 @@ struct LinkProperties {
     frequency: Value,
 }
 
-/// Reads properties of one node or link, and counts the values that are left out.
+/// Reads properties of a node or link, and counts the ignored values.
 struct Reader<'a> {
     notes: &'a mut Notes,
     /// The node or link, for the notes.
@@ -153,7 +153,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A number that passes; others are counted.
+    /// Returns a valid number; others are counted.
     fn number(
         &mut self,
         key: &str,
@@ -188,7 +188,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts of a list, or a text alone.
+    /// Returns the texts of a list, or a single text.
     fn texts(&mut self, key: &str, value: Value) -> Vec<String> {
         match value {
             Value::Array(all) => all.into_iter().filter_map(|v| self.text(key, v)).collect(),
@@ -202,7 +202,7 @@ impl Reader<'_> {
         self.number(key, value, CHANNELS, known).map(|n| n as u32)
     }
 
-    /// The channel that is named by its number or its frequency, not by two that differ.
+    /// Returns the channel by its number or its frequency, unless the two differ.
     fn channel(&mut self, of: &str, channel: &Value, frequency: &Value) -> Option<u32> {
         let number = self.channel_number(&format!("{of}.properties.channel"), channel);
         let key = format!("{of}.properties.frequency");
@@ -229,7 +229,7 @@ impl Reader<'_> {
     }
 }
 
-/// A prefix in CIDR notation: address and length.
+/// Parses a prefix in CIDR notation: address and length.
 fn prefix(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.trim().split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
@@ -237,7 +237,7 @@ fn prefix(text: &str) -> Option<(IpAddr, u8)> {
     (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
 }
 
-/// Length of the prefix that a node stands for; `None` for a router. OLSRv2 lists the networks behind
+/// Returns the length of a node's prefix; `None` for a router. OLSRv2 lists the networks behind
 /// routers (`lan`, `attached`) as nodes of the graph.
 fn prefix_length(id: &Name, label: Option<&str>, kind: &str, olsr2: bool) -> Option<u8> {
     let own = id.as_str().rsplit('_').next().unwrap_or_default();
@@ -245,7 +245,7 @@ fn prefix_length(id: &Name, label: Option<&str>, kind: &str, olsr2: bool) -> Opt
     let behind = ["lan", "attached"].iter().any(|k| kind.eq_ignore_ascii_case(k));
     match named {
         Some((_, length)) if behind => Some(length),
-        // The address of a router may be written with its whole length.
+        // The address of a router may be written with the full length.
         Some((address, length)) if length < if address.is_ipv4() { 32 } else { 128 } => {
             Some(length)
         }
@@ -254,7 +254,7 @@ fn prefix_length(id: &Name, label: Option<&str>, kind: &str, olsr2: bool) -> Opt
     }
 }
 
-/// The graph of a file: its only one, or the one that the options name.
+/// Returns the graph of a file: its only one, or the one selected by the options.
 fn chosen(file: File, options: &ImportOptions) -> Result<(File, KeyPath)> {
     let mut graphs = Vec::new();
     collect(file, KeyPath::root(), &mut graphs);
@@ -305,7 +305,7 @@ fn chosen(file: File, options: &ImportOptions) -> Result<(File, KeyPath)> {
     Ok(graphs.swap_remove(at))
 }
 
-/// The graphs of a file, those of collections in it included.
+/// Collects the graphs of a file, including those of nested collections.
 fn collect(file: File, key: KeyPath, graphs: &mut Vec<(File, KeyPath)>) {
     match file.r#type.as_str() {
         Some("NetworkGraph") => graphs.push((file, key)),
@@ -318,7 +318,7 @@ fn collect(file: File, key: KeyPath, graphs: &mut Vec<(File, KeyPath)>) {
     }
 }
 
-/// The number of a graph and the words that name it.
+/// Returns the number of a graph and its identifiers.
 fn graph_name(i: usize, graph: &File) -> String {
     let words = [&graph.topology_id, &graph.label, &graph.router_id, &graph.protocol];
     let words: Vec<&str> =
@@ -401,7 +401,7 @@ fn add_node(
     if reader.flag("nodes.properties.is_gateway", &p.is_gateway) {
         map.gateways.push(node.id.clone());
     }
-    // Either whether it is a gateway, or the one that it uses.
+    // A boolean marks a gateway; another value names the gateway used.
     match flag(&p.gateway) {
         Ok(Some(true)) => map.gateways.push(node.id.clone()),
         Ok(_) => {}
@@ -438,11 +438,11 @@ fn add_link(
         reader.number(&at("throughput"), &p.throughput, expected, |v| v > 0.0 && v <= 1e5);
     let channel = reader.channel("links", &p.channel, &p.frequency);
     let cost = link.cost.map(|c| c.0);
-    // The number decides if there is one.
+    // A number has priority over the text.
     let infinite = cost.is_none() && link.cost_text.as_str().is_some_and(is_infinite);
     let quality = match (tq, cost) {
         _ if infinite => Quality::Dead,
-        // A link at its protocol's infinity is not in use, whatever its quality was.
+        // A link at its protocol's infinity is not in use, regardless of its quality.
         (_, Some(cost)) if metric.quality(cost) == Some(Quality::Dead) => Quality::Dead,
         (Some(tq), _) => tq_quality(tq),
         (None, Some(cost)) => metric.quality(cost).ok_or_else(|| {
@@ -461,7 +461,7 @@ fn add_link(
     map.add_link(MapLink { source, target, quality, back: None, radio }, key)
 }
 
-/// The quality of a `tq`: 0 to 1, or 0 to 255.
+/// Returns the quality of a `tq`: 0 to 1, or 0 to 255.
 fn tq_quality(tq: f64) -> Quality {
     let metric = if tq > 1.0 { Metric::Tq255 } else { Metric::Tq };
     metric.quality(tq).unwrap_or(Quality::Dead)

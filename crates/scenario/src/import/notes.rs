@@ -1,11 +1,11 @@
-//! Values of a map that were left out, counted by kind.
+//! Ignored values of a map, counted by kind.
 
 use std::collections::BTreeMap;
 
 use fairmesh_document::one_line;
 use serde_json::Value;
 
-/// The longest part of a value that a note shows, characters.
+/// Maximum length of a value shown in a note, characters.
 const SHOWN: usize = 40;
 
 /// One note per kind of value, with the number of values and the first of them.
@@ -13,12 +13,12 @@ const SHOWN: usize = 40;
 pub(super) struct Notes(BTreeMap<String, (usize, String)>);
 
 impl Notes {
-    /// Counts one value of a kind. `kind` continues a sentence that begins with the number of values.
+    /// Counts a value of a kind. `kind` continues a sentence that begins with the number of values.
     pub fn add(&mut self, kind: impl Into<String>, example: impl FnOnce() -> String) {
         self.0.entry(kind.into()).or_insert_with(|| (0, example())).0 += 1;
     }
 
-    /// Counts a value at `key` of `owner` that is not as expected.
+    /// Counts an unexpected value at `key` of `owner`.
     pub fn foreign(&mut self, key: &str, expected: &str, value: &Value, owner: &str) {
         self.add(format!("of `{key}` left out (expected {expected})"), || {
             let text = value.to_string();
@@ -30,7 +30,7 @@ impl Notes {
         });
     }
 
-    /// The notes, in the order of their kinds.
+    /// Returns the notes, in the order of their kinds.
     pub fn texts(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|(kind, (n, first))| {
             let first = if first.is_empty() { first } else { format!("; the first: {first}") };

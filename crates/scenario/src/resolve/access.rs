@@ -8,7 +8,7 @@ use super::{Result, fail};
 use crate::draft::{AccessDraft, Draft, DscpDraft, EdcaDefaults, FlowDraft, FlowsDraft};
 use crate::error::{KeyPath, Problem};
 
-/// The first key that asks for access categories.
+/// Returns the first key that requires access categories.
 fn asked(draft: &Draft) -> Option<KeyPath> {
     if draft.radio.edca.is_some() {
         return Some("radio.edca".into());
@@ -33,7 +33,7 @@ pub(super) fn refuse(draft: &Draft) -> Result<()> {
     asked(draft).map_or(Ok(()), |key| fail(key, problem(draft.radio.phy)))
 }
 
-/// The parameters of a radio's categories; `None`: best effort alone.
+/// Returns the parameters of a radio's categories; `None`: best effort alone.
 pub(super) fn edca(draft: &Draft, phy: &Phy) -> Result<Option<Edca>> {
     if asked(draft).is_none() {
         return Ok(None);
@@ -72,7 +72,7 @@ pub(super) fn edca(draft: &Draft, phy: &Phy) -> Result<Option<Edca>> {
     Ok(Some(edca))
 }
 
-/// The category of a flow's packets: the flow's own, else that of all.
+/// Returns the category of a flow's packets: the flow's own, otherwise that of all flows.
 pub(super) fn of_flow(draft: &FlowDraft, key: &KeyPath, all: &FlowsDraft) -> Result<Access> {
     let own = chosen(key, draft.access, draft.dscp)?;
     let inherited = chosen(&"traffic".into(), all.access, all.dscp)?;

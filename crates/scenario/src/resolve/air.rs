@@ -1,4 +1,4 @@
-//! The medium of every kind of radio, together.
+//! The medium of all kinds of radio.
 
 use super::hearing::Medium;
 use super::kinds::{self, Kind, Members};
@@ -76,7 +76,7 @@ impl Air {
     }
 }
 
-/// From nodes to the stations that they are on this air.
+/// Maps nodes to their stations on this medium.
 fn at_stations(mut medium: Medium, members: &Members<'_>) -> Medium {
     let at = |n: NodeId| members.station[n.index()].unwrap_or(n);
     for h in &mut medium.hearing {

@@ -15,10 +15,11 @@ use crate::name::Name;
 use crate::routing::Graph;
 use crate::scenario::{Flow, Gateways, NodeKind, Transport, Wire};
 
-/// As in the ns-3 reference runs: flows start one by one within the first second.
+/// Default start jitter: flows start one by one within the first second, as in the ns-3 reference
+/// runs.
 const USUAL_JITTER: Span = Span::from_secs(1);
 
-/// A flow and the keys that its ends came from.
+/// A flow and the keys of its ends.
 struct Entry {
     draft: FlowDraft,
     key: KeyPath,
@@ -29,7 +30,7 @@ struct Entry {
 /// Position and settings of a flow as written in the file.
 pub(super) struct Written {
     pub key: KeyPath,
-    /// The name given to it, which its connections share.
+    /// Given name, shared by its connections.
     pub name: Option<String>,
     /// True if a weight was given.
     pub weight: bool,
@@ -112,7 +113,7 @@ pub(super) fn build(
     Ok((flows, written))
 }
 
-/// The flows of `traffic.flows`.
+/// Returns the flows of `traffic.flows`.
 fn shorthand(draft: &Draft, nodes: &Nodes, gateways: &Gateways) -> Result<Vec<Entry>> {
     let t = &draft.traffic;
     let Some(direction) = t.flows else {
@@ -184,7 +185,8 @@ fn shorthand(draft: &Draft, nodes: &Nodes, gateways: &Gateways) -> Result<Vec<En
     Ok(entries)
 }
 
-/// Names given, and names made so that all are different: by entry, of each of its connections.
+/// Returns the names of flows, given or generated to be unique: by entry, for each of its
+/// connections.
 fn names(entries: &[Entry]) -> Result<Vec<Vec<String>>> {
     let mut taken = BTreeSet::new();
     for e in entries {
@@ -194,7 +196,7 @@ fn names(entries: &[Entry]) -> Result<Vec<Vec<String>>> {
             return fail(e.key.clone().key("name"), Problem::DuplicateName(name.clone()));
         }
     }
-    // How often each made name was wanted: many flows between two nodes stay linear.
+    // Requests per generated name: many flows between two nodes stay linear.
     let mut wanted: BTreeMap<String, u32> = BTreeMap::new();
     let mut make = |plain: String| {
         let count = wanted.entry(plain.clone()).or_default();
@@ -217,7 +219,7 @@ fn names(entries: &[Entry]) -> Result<Vec<Vec<String>>> {
     Ok(entries.iter().map(of).collect())
 }
 
-/// A path given node by node.
+/// Returns a path given node by node.
 pub(super) fn explicit(
     names: &[Name],
     (from, to): (NodeId, NodeId),
@@ -254,7 +256,7 @@ pub(super) fn explicit(
     Ok(radio_path::cheapest(&path, nodes, graph))
 }
 
-/// A flow without its name.
+/// Returns a flow without its name.
 fn finish(
     entry: &Entry,
     path: Vec<NodeId>,
@@ -273,7 +275,7 @@ fn finish(
         .map_or(Ok(TrafficSpec::Bulk), TrafficDraft::build)
         .map_err(|p| ScenarioError::at(traffic_key, p))?;
 
-    // An inherited transport is dropped if the application can use only the other one.
+    // An inherited transport is dropped if the application supports only the other one.
     let own = draft.transport.as_ref();
     let inherited = defaults.transport.as_ref().filter(|t| {
         draft.traffic.is_none() || traffic.is_udp() == matches!(t, TransportDraft::Udp)
@@ -287,7 +289,7 @@ fn finish(
     let start = draft.start.or(defaults.start).unwrap_or(Span::ZERO);
     let stop = draft.stop.or(defaults.stop);
     let start_jitter = draft.start_jitter.or(defaults.start_jitter).unwrap_or(USUAL_JITTER);
-    // Where two nodes share a wire and a link, the wire is used.
+    // If two nodes share a wire and a link, the wire is used.
     let hops = path.windows(2).filter(|w| !wired.contains(&(w[0], w[1]))).count();
     let flow = Flow {
         name: String::new(),
@@ -321,7 +323,7 @@ fn finish(
     }
 }
 
-/// Checks what has to hold for every flow of a world; the error names the key.
+/// Checks the conditions that hold for every flow of a world; an error names the key.
 pub(crate) fn check(
     flow: &Flow,
     duration: Span,

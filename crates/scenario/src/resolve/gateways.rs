@@ -11,10 +11,11 @@ use crate::error::{KeyPath, Problem};
 use crate::routing::{FAR, Graph, Router};
 use crate::scenario::{Gateways, NodeKind, Wire};
 
-/// Graphs that packets take.
+/// Graphs for routing.
 ///
-/// One graph holds all links and wires. With several gateways, the mesh and the wires behind it are also kept apart,
-/// because hosts of the wired world do not carry the mesh's traffic from one gateway to another.
+/// One graph holds all links and wires. With several gateways, the mesh and the wires behind it are
+/// also kept separately, because hosts of the wired world do not carry the mesh's traffic from one
+/// gateway to another.
 pub(super) struct Routes {
     /// Links and wires.
     pub all: Graph,
@@ -25,13 +26,13 @@ pub(super) struct Routes {
 struct Apart {
     /// Without the hosts behind the gateways.
     mesh: Graph,
-    /// These, the gateways, and the wires between them.
+    /// Only these hosts, the gateways, and the wires between them.
     behind: Graph,
     outside: BTreeSet<NodeId>,
 }
 
 impl Routes {
-    /// `edges` of all links and wires, with their costs.
+    /// Builds the graphs from `edges`: all links and wires, with their costs.
     pub fn build(
         draft: &Draft,
         nodes: &Nodes,
@@ -72,7 +73,7 @@ impl Routes {
     }
 }
 
-/// Finds paths.
+/// Path search.
 pub(super) struct Finder<'a> {
     routes: &'a Routes,
     all: Router<'a>,
@@ -80,8 +81,8 @@ pub(super) struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// The path between two different nodes, both included; `hub` is the one of them that more flows share.
-    /// With several gateways, what leaves the mesh does so at the gateway of the node within.
+    /// Returns the path between two different nodes, both included. `hub` is the end that more
+    /// flows share. With several gateways, traffic leaves the mesh at the gateway of its mesh node.
     pub fn path(&mut self, from: NodeId, to: NodeId, hub: NodeId) -> Option<Vec<NodeId>> {
         let Some((apart, mesh, behind)) = &mut self.apart else {
             return self.all.path(from, to, hub);
@@ -102,7 +103,8 @@ impl Finder<'_> {
         let way = air.into_iter().chain(wired.into_iter().skip(1));
         let mut way: Vec<NodeId> = way.collect();
         if !out {
-            // Ties between links break at every node on the way, so the mesh's part is computed again.
+            // Ties between links are decided at every node of the path, so the mesh's part is
+            // computed again.
             way.reverse();
             if inner != gateway {
                 let at = way.iter().position(|&n| n == gateway)?;
@@ -114,7 +116,7 @@ impl Finder<'_> {
     }
 }
 
-/// Hosts that wires join to a gateway without a node of the mesh between.
+/// Returns hosts connected to a gateway by wires without a mesh node in between.
 fn behind(nodes: &Nodes, wires: &[Wire], gateways: &[NodeId]) -> BTreeSet<NodeId> {
     let mut found = BTreeSet::new();
     let mut todo = gateways.to_vec();
@@ -133,7 +135,7 @@ fn behind(nodes: &Nodes, wires: &[Wire], gateways: &[NodeId]) -> BTreeSet<NodeId
     found
 }
 
-/// By node, the gateway that it names, else the nearest, of equals the first.
+/// Returns by node the gateway that it names, otherwise the nearest, the first on a tie.
 fn assign(
     draft: &Draft,
     nodes: &Nodes,
@@ -175,7 +177,7 @@ fn assign(
     Ok(of)
 }
 
-/// With one gateway at most there is nothing to name.
+/// Refuses `node.gateway` if there is at most one gateway.
 fn named_for_nothing(draft: &Draft, nodes: &Nodes, list: &[NodeId]) -> Result<()> {
     for (i, node) in draft.node.iter().enumerate() {
         let Some(name) = &node.gateway else { continue };

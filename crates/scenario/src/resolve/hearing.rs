@@ -25,17 +25,17 @@ pub(super) struct Medium {
     pub links: Vec<Link>,
     /// Propagation model, if links are derived from positions.
     pub propagation: Option<Propagation>,
-    /// Indices of link details that belong to links of other radios.
+    /// Indices of link details that apply to links of other radios.
     pub missed: Vec<usize>,
 }
 
 /// Sense range of ns-2's radio.
 const USUAL_SENSE: Distance = Distance(550.0);
-/// Beyond this, received power comes near the resolution of `Power`, an attowatt.
+/// Distance beyond which received power approaches the resolution of `Power`, an attowatt.
 const FARTHEST_TWO_RAY: Distance = Distance(10_000.0);
 
 impl Medium {
-    /// The medium of all nodes that `members` has; of all where there is one kind of radio.
+    /// Builds the medium of all nodes in `members`, or of all nodes if there is one kind of radio.
     pub fn build(
         draft: &Draft,
         nodes: &Nodes,
@@ -60,7 +60,7 @@ impl Medium {
     }
 }
 
-/// True if both nodes are among these members; true without members.
+/// Returns true if both nodes are among these members; true without members.
 fn both(members: Option<&Members<'_>>, a: NodeId, b: NodeId) -> bool {
     members.is_none_or(|m| m.has(a) && m.has(b))
 }
@@ -105,7 +105,7 @@ fn from_positions(
     Ok(Medium { hearing, links, propagation: Some(propagation), missed: Vec::new() })
 }
 
-/// The propagation model that `[radio]` asks for.
+/// Returns the propagation model of `[radio]`.
 fn law(draft: &Draft, profile: Profile) -> Result<Propagation> {
     let r = &draft.radio;
     let path_loss = path_loss(draft, profile)?;
@@ -135,7 +135,7 @@ fn law(draft: &Draft, profile: Profile) -> Result<Propagation> {
     Ok(Propagation { law, decode, sense })
 }
 
-/// `power` and `exponent`, at the channel's frequency.
+/// Returns `power` and `exponent`, at the channel's frequency.
 fn path_loss(draft: &Draft, profile: Profile) -> Result<Option<LogDistance>> {
     let r = &draft.radio;
     if profile != Profile::LogDistance {
@@ -201,7 +201,7 @@ fn from_links(
         let from = nodes.wireless(&link.from, key(i))?;
         let to = nodes.wireless(&link.to, key(i))?;
         if members.is_some_and(|m| !m.kind.carries(link)) || !both(members, from, to) {
-            // On a radio that one of them has not, it would be on none.
+            // A radio that one of its ends lacks carries no link.
             let none = match &link.radio {
                 Some(_) => members.is_some_and(|m| m.kind.carries(link)),
                 None => nodes.common(from, to).next().is_none(),
@@ -232,7 +232,7 @@ fn from_links(
         let at = |n: NodeId| nodes.list[n.index()].position;
         at(a).zip(at(b)).map_or(Span::ZERO, |(a, b)| propagation::delay(neighbours::distance(a, b)))
     };
-    // If noise decides, a flat level would represent a link that was never measured.
+    // With noise, a flat level would represent a link that was never measured.
     let flat = |decodes| match (&radio.errors, decodes) {
         (FrameErrors::Snr(_), true) => Power::ZERO,
         (FrameErrors::Snr(_), false) => Power::from_dbm(propagation::SENSITIVITY_DBM),
@@ -256,7 +256,7 @@ fn from_links(
     })
 }
 
-/// The two directions of a link.
+/// Returns the two directions of a link.
 fn values(
     link: &LinkDraft,
     asked: &RadioDraft,
@@ -299,7 +299,7 @@ fn values(
     ))
 }
 
-/// Pairs that sense each other without decoding.
+/// Adds pairs that sense each other without decoding.
 fn sense_only(
     draft: &Draft,
     nodes: &Nodes,
@@ -308,7 +308,7 @@ fn sense_only(
 ) -> Result<()> {
     const SENSED: Pair = Pair { rate: None, delivery: None, signal: None };
     let t = &draft.topology;
-    // The way back of a directed link is heard, if not understood.
+    // The reverse direction of a directed link is sensed, not decoded.
     let reverse: Vec<_> = pairs.keys().map(|&(a, b)| (b, a)).collect();
     match t.sense_hops.unwrap_or(1) {
         1 => {}
@@ -364,7 +364,7 @@ fn check_signals(medium: &Medium, nodes: &Nodes) -> Result<()> {
     }
 }
 
-/// `[[link]]`: details of links that exist.
+/// Applies `[[link]]`: details of existing links.
 fn details(
     draft: &Draft,
     nodes: &Nodes,
@@ -381,7 +381,7 @@ fn details(
         if let Some(members) = members
             && (!members.kind.carries(detail) || detail.radio.is_none() && !linked)
         {
-            // Of a detail that names no radio, those count on which the link is.
+            // A detail without a radio applies to the radios that have the link.
             missed.push(i);
             continue;
         }
@@ -410,8 +410,9 @@ fn details(
     Ok(())
 }
 
-/// Keeps the round trip of every link within a slot, as the coverage class of a real radio does
-/// (IEEE 802.11-2020 §17.3.8.6, §9.4.2.9): acknowledgements would come too late otherwise.
+/// Limits the round trip of every link to a slot, as the coverage class of a real radio does (IEEE
+/// 802.11-2020 §17.3.8.6, §9.4.2.9). With a longer one, acknowledgements would arrive after the
+/// timeout.
 fn limit_delays(hearing: &mut [Hearing], slot: Span, nodes: &Nodes, warnings: &mut Vec<String>) {
     let most = Span::from_nanos(slot.as_nanos() / 2 - 1);
     let mut farthest: Option<Hearing> = None;

@@ -1,4 +1,4 @@
-//! The kinds of radio: `[radio]`, which is called `main`, and `[radios.NAME]`.
+//! Kinds of radio: `[radio]`, named `main`, and `[radios.NAME]`.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) struct Kind<'a> {
     pub channel: Option<u32>,
 }
 
-/// All kinds; the first is `[radio]`.
+/// Returns all kinds; the first is `[radio]`.
 pub(super) fn list(draft: &Draft) -> Result<Vec<Kind<'_>>> {
     check_names(draft)?;
     let radio = radio::build(draft)?;
@@ -75,7 +75,7 @@ impl Kind<'_> {
         if self.name == MAIN { error } else { at_home(error, draft, &self.name) }
     }
 
-    /// The key of its channel.
+    /// Returns the key of its channel.
     pub fn channel_key(&self) -> KeyPath {
         match self.name.as_str() {
             MAIN => KeyPath::from("radio.channel"),
@@ -83,13 +83,14 @@ impl Kind<'_> {
         }
     }
 
-    /// True if a link that names this radio, or none, runs on it.
+    /// Returns true if a link that names this radio, or none, uses it.
     pub fn carries(&self, link: &LinkDraft) -> bool {
         link.radio.as_ref().is_none_or(|r| *r == self.name)
     }
 }
 
-/// `radio.width` is `radios.NAME.width` where that table has the key; what is inherited stays where it was written.
+/// Moves an error from `radio.KEY` to `radios.NAME.KEY` if that table has the key. Inherited values
+/// keep their position.
 fn at_home(mut error: ScenarioError, draft: &Draft, name: &str) -> ScenarioError {
     let own = draft.radios.get(name).and_then(|r| serde_json::to_value(r).ok());
     let [Step::Key(first), rest @ ..] = error.key.0.as_slice() else { return error };
@@ -109,7 +110,7 @@ fn at_home(mut error: ScenarioError, draft: &Draft, name: &str) -> ScenarioError
     error
 }
 
-/// Modes of links on other radios are not this one's.
+/// Removes the modes of links on other radios.
 fn forget_others(draft: &mut Draft, name: &str) {
     let forget = |link: &mut LinkDraft| {
         if link.radio.as_ref().is_some_and(|r| r != name) {
@@ -134,7 +135,7 @@ fn unknown(draft: &Draft, name: &str) -> Option<Problem> {
     Some(Problem::refused(format!("no radio is called \"{name}\""), expected))
 }
 
-/// Names of radios, where they are given and where they are used.
+/// Checks names of radios, at their definition and use.
 fn check_names(draft: &Draft) -> Result<()> {
     for name in draft.radios.keys() {
         let key = KeyPath::from("radios").key(name);
@@ -176,7 +177,7 @@ fn check_names(draft: &Draft) -> Result<()> {
     Ok(())
 }
 
-/// The radios of a node, by their place among the kinds, as it or the topology names them.
+/// Returns the radios of a node, as indices of kinds, as named by the node or the topology.
 pub(super) fn of_node(
     draft: &Draft,
     kinds: &[Kind<'_>],
@@ -208,7 +209,8 @@ pub(super) fn of_node(
     Ok(found)
 }
 
-/// Radios of one channel are one kind: nodes of both would have two radios that drown each other.
+/// Checks that channels are distinct: a node with two radios on one channel would interfere with
+/// itself.
 fn one_on_each_channel(all: &[Kind<'_>]) -> Result<()> {
     for (i, kind) in all.iter().enumerate() {
         let other = all[..i].iter().find(|k| k.occupied.middle_mhz == kind.occupied.middle_mhz);
@@ -225,8 +227,8 @@ fn one_on_each_channel(all: &[Kind<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Kinds that share a medium, by place: the first that has the same settings. Radios of different settings must
-/// not reach each other.
+/// Returns the medium of each kind: the first kind with the same settings. Radios with different
+/// settings must not overlap.
 pub(super) fn media(all: &[Kind<'_>]) -> Result<Vec<usize>> {
     let mut media = Vec::with_capacity(all.len());
     for (i, kind) in all.iter().enumerate() {
@@ -249,10 +251,10 @@ pub(super) fn media(all: &[Kind<'_>]) -> Result<Vec<usize>> {
     Ok(media)
 }
 
-/// Which nodes have a kind of radio, and as which station, where there are several kinds.
+/// Nodes with a kind of radio, and their stations, if there are several kinds.
 pub(super) struct Members<'a> {
     pub kind: &'a Kind<'a>,
-    /// By node, before its further radios and the wired hosts.
+    /// Station by node, without its further radios and the wired hosts.
     pub station: Vec<Option<NodeId>>,
 }
 

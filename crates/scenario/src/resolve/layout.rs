@@ -1,4 +1,4 @@
-//! Layouts: chains, grids, trees, random networks, cells, positions and links that are given.
+//! Layouts: chains, grids, trees, random networks, cells, positions and links.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct Layout {
 
 /// Distance between neighbours of chains and grids, Jamshaid 2010 §3.1.2.
 const USUAL_SPACING: Distance = Distance(200.0);
-/// Refuses more nodes than there may be.
+/// Refuses more nodes than the limit.
 pub(super) fn count(nodes: u64, key: &str) -> Result<()> {
     if nodes > MAX_NODES {
         return fail(key.into(), Problem::TooManyNodes { nodes, most: MAX_NODES });
@@ -138,13 +138,13 @@ impl Layout {
         Ok(placed(Vec::new()))
     }
 
-    /// Nodes that only `[[node]]` names.
+    /// Adds nodes that only `[[node]]` names.
     fn add_single_nodes(&mut self, draft: &Draft) -> Result<()> {
         let known: BTreeSet<Name> = self.names.iter().cloned().collect();
         let single = |n: &&NodeDraft| n.kind == NodeKind::Wireless && !known.contains(&n.id);
         let singles: Vec<&NodeDraft> = draft.node.iter().filter(single).collect();
         if draft.topology.links.is_some() {
-            // Words keep the order in which the file introduces them.
+            // Words keep the order of their first appearance in the file.
             let named = draft.node.iter().filter(|n| n.kind == NodeKind::Wireless);
             let mut names: Vec<Name> = named.map(|n| n.id.clone()).collect();
             let first: BTreeSet<Name> = names.iter().cloned().collect();
@@ -166,7 +166,7 @@ impl Layout {
                 return fail(key, problem);
             };
             self.names.push(node.id.clone());
-            // Checked again, with its key, when the node is made.
+            // Checked again, with its key, when the node is created.
             self.places.push((position[0], position[1]));
         }
         if positional && !self.names.is_empty() {
@@ -186,7 +186,7 @@ fn link(from: &Name, to: &Name) -> LinkDraft {
     LinkDraft::new(from.clone(), to.clone())
 }
 
-/// Names in order of appearance.
+/// Returns names in order of appearance.
 fn graph(links: Vec<LinkDraft>) -> Layout {
     let mut seen = BTreeSet::new();
     let ends = links.iter().flat_map(|l| [&l.from, &l.to]);
@@ -194,7 +194,7 @@ fn graph(links: Vec<LinkDraft>) -> Layout {
     Layout { names, places: Vec::new(), links: Some(links) }
 }
 
-/// Mancuso 2010's S and M nodes; deeper ones by level.
+/// Returns Mancuso 2010's names of S and M nodes; deeper ones by level.
 fn branch_name(level: u32, branch: u32) -> Name {
     match level {
         0 => Name::from("gw"),

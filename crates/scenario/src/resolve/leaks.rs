@@ -1,4 +1,4 @@
-//! Energy that stations receive from other channels.
+//! Energy received from other channels.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::draft::Draft;
 use crate::error::Problem;
 use crate::neighbours::{Cells, Place};
 
-/// Power that one radio of a node receives from another, dBm: 20 dBm less 40 dB between their antennas. This is an
-/// assumption of this project.
+/// Power that one radio of a node receives from another, dBm: 20 dBm less 40 dB between their
+/// antennas, an assumption of this project.
 const WITHIN_NODE_DBM: f64 = -20.0;
 
-/// Returns all pairs of stations on different channels of which the second notices the first.
+/// Returns all pairs of stations on different channels with the second sensing the first.
 ///
 /// `media` and `members` are by kind.
 pub(super) fn build(
@@ -41,7 +41,7 @@ pub(super) fn build(
                 }
             };
             if let Some(flat) = flat_level(from, &media[a]) {
-                // Levels do not express strength: all of it counts, or nothing.
+                // Flat levels do not express strength: energy counts fully or not at all.
                 if db >= from.radio.mac.capture.0 {
                     continue;
                 }
@@ -60,7 +60,7 @@ pub(super) fn build(
     Ok(all)
 }
 
-/// The level of everything that is sensed, where levels are flat.
+/// Returns the power of all sensed frames, if levels are flat.
 fn flat_level(kind: &Kind<'_>, medium: &Medium) -> Option<Power> {
     let flat = match &medium.propagation {
         Some(p) => matches!(p.law, Law::Flat),
@@ -69,7 +69,7 @@ fn flat_level(kind: &Kind<'_>, medium: &Medium) -> Option<Power> {
     flat.then(|| propagation::flat(false))
 }
 
-/// Pairs that would hear each other on one channel, the radios of one node among them.
+/// Returns pairs that would sense each other on one channel, including the radios of a node.
 fn near(draft: &Draft, nodes: &Nodes, medium: &Medium) -> BTreeSet<(NodeId, NodeId)> {
     let mut near: BTreeSet<(NodeId, NodeId)> =
         (0..nodes.devices as u32).map(|n| (NodeId(n), NodeId(n))).collect();
@@ -96,7 +96,7 @@ fn near(draft: &Draft, nodes: &Nodes, medium: &Medium) -> BTreeSet<(NodeId, Node
     near
 }
 
-/// Pushes the pairs whose power less `db` is still above the carrier-sense threshold.
+/// Adds the pairs with a power, less `db`, above the carrier-sense threshold.
 fn by_strength(
     nodes: &Nodes,
     medium: &Medium,

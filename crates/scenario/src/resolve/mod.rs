@@ -1,4 +1,4 @@
-//! From a [`Draft`] to a [`Scenario`].
+//! Resolution of a [`Draft`] into a [`Scenario`].
 
 mod access;
 mod air;
@@ -36,11 +36,11 @@ use kinds::Kind;
 pub(crate) use modern::{CHANNELS, room_of};
 use nodes::Nodes;
 
-/// Most nodes in one scenario, wired hosts included.
+/// Maximum number of nodes in a scenario, including wired hosts.
 pub const MAX_NODES: u64 = 50_000;
-/// Most ordered pairs of nodes that hear each other in one scenario.
+/// Maximum number of ordered pairs of nodes in range in a scenario.
 pub const MAX_PAIRS: usize = 4_000_000;
-/// Most flows in one scenario.
+/// Maximum number of flows in a scenario.
 pub const MAX_FLOWS: usize = 100_000;
 
 type Result<T> = core::result::Result<T, ScenarioError>;
@@ -64,7 +64,7 @@ pub(crate) fn check_times(duration: Span, warmup: Span) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a time at which the run has ended.
+/// Refuses a time at or after the end of the run.
 pub(crate) fn before_end(at: Span, end: Span, key: KeyPath) -> Result<()> {
     if at < end {
         return Ok(());
@@ -74,7 +74,7 @@ pub(crate) fn before_end(at: Span, end: Span, key: KeyPath) -> Result<()> {
 }
 
 impl Draft {
-    /// As [`Draft::build_with`], with the mechanisms of `fairmesh-control`.
+    /// Resolves with the mechanisms of `fairmesh-control`, as [`Draft::build_with`].
     ///
     /// # Errors
     /// As [`Draft::build_with`].
@@ -82,11 +82,11 @@ impl Draft {
         self.build_with(&Registry::standard())
     }
 
-    /// Checks everything and computes the world: nodes, the received power of each pair, routes.
+    /// Checks all values and computes the world: nodes, the received power of each pair, routes.
     /// `registry` has the mechanisms that the draft may name.
     ///
     /// # Errors
-    /// The first thing found wrong, with its key; file, line and override if the draft knows them.
+    /// The first problem found, with its key; file, line and override if known.
     pub fn build_with(&self, registry: &Registry) -> Result<Scenario> {
         self.world(registry).map_err(|e| self.origin.locate(e))
     }
@@ -326,7 +326,8 @@ fn heard_by(
     Ok(heard)
 }
 
-/// Returns the edges for routing, with costs: pairs that decode both ways, wires, and between radios of a node.
+/// Returns the edges for routing, with costs: pairs that decode in both directions, wires, and
+/// connections between radios of a node.
 fn edges(
     draft: &Draft,
     nodes: &Nodes,
@@ -337,7 +338,7 @@ fn edges(
     let routing = draft.topology.routing;
     let mut edges = Vec::with_capacity(links.len() / 2 + wires.len());
     for link in links.iter().filter(|l| l.from < l.to) {
-        // Acknowledgements need the way back.
+        // Acknowledgements need the reverse direction.
         let Ok(at) = links.binary_search_by_key(&(link.to, link.from), |l| (l.from, l.to)) else {
             continue;
         };
@@ -368,7 +369,7 @@ fn edges(
     edges
 }
 
-/// The nodes that a key of `[control]` lists.
+/// Returns the nodes listed at a key of `[control]`.
 fn listed(nodes: &Nodes, key: &str, names: Option<&[Name]>) -> Result<Option<Vec<NodeId>>> {
     let Some(names) = names else { return Ok(None) };
     let mut out = Vec::new();
@@ -384,10 +385,10 @@ fn listed(nodes: &Nodes, key: &str, names: Option<&[Name]>) -> Result<Option<Vec
     Ok(Some(out))
 }
 
-/// Bytes of the frame that the airtime link metric goes by (IEEE 802.11-2020 §14.9.2: 8192 bits).
+/// Bytes of the frame of the airtime link metric (IEEE 802.11-2020 §14.9.2: 8192 bits).
 const METRIC_BYTES: u64 = 1024;
 
-/// Airtime of such a frame with what it takes to send it, ns.
+/// Returns the airtime of such a frame with its overhead, ns.
 fn airtime_cost(mac: &MacConfig, rate: Rate) -> f64 {
     let phy = &mac.phy;
     let air = phy.airtime(rate, METRIC_BYTES as u32) + phy.response(rate).ack;

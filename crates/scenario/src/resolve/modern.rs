@@ -1,4 +1,4 @@
-//! 802.11n, ac and ax: which modes a scenario uses, and the PHY that has them.
+//! 802.11n, ac and ax: the modes used by a scenario, and the PHY with these modes.
 
 use fairmesh_phy::mcs::{Generation, Mode, ModeError};
 use fairmesh_phy::{Band, Modern, Phy};
@@ -8,12 +8,12 @@ use super::{Result, fail};
 use crate::draft::{AdaptationDraft, Draft, LinkDraft, LinkEntry, PhyName, RadioDraft, Rules};
 use crate::error::{KeyPath, Problem, ScenarioError};
 
-/// Longest `txop`: far beyond the 4.096 ms that video is given (IEEE 802.11-2020 Table 9-155).
+/// Maximum `txop`: far above the 4.096 ms of video (IEEE 802.11-2020 Table 9-155).
 pub(super) const LONGEST_TXOP: Span = Span::from_millis(32);
-/// Most modes in one scenario; a table of rates has 256 places.
+/// Maximum number of modes in a scenario; a table of rates has 256 entries.
 const MOST_MODES: usize = 200;
 
-/// The generation of a PHY of today.
+/// Returns the generation of an 802.11n, ac or ax PHY.
 pub(super) fn generation(phy: PhyName) -> Option<Generation> {
     match phy {
         PhyName::N => Some(Generation::Ht),
@@ -66,7 +66,7 @@ impl Asked {
 
     fn mode(self, g: Generation, key: &KeyPath) -> Result<Mode> {
         let mhz = self.width.map_or(20, |w| {
-            // A width that is not a whole number of MHz belongs to no channel.
+            // A width that is not a whole number of MHz matches no channel.
             if w.0.is_multiple_of(1_000_000) {
                 (w.0 / 1_000_000).min(u64::from(u32::MAX))
             } else {
@@ -99,7 +99,7 @@ impl Asked {
     }
 }
 
-/// Keys that only radios of today have, named with another.
+/// Refuses keys that only radios of 802.11n, ac and ax have.
 pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
     let key = Asked::of_radio(r).first_key().or_else(|| {
         let given = [
@@ -125,7 +125,7 @@ fn only_today() -> Problem {
     )
 }
 
-/// Rejects features that are not modelled, by name.
+/// Refuses features that are not modelled, by name.
 pub(super) fn refuse_features(r: &RadioDraft) -> Result<()> {
     let asked = [
         (r.ofdma, "ofdma", "OFDMA is not modelled"),
@@ -140,7 +140,8 @@ pub(super) fn refuse_features(r: &RadioDraft) -> Result<()> {
     }
 }
 
-/// The PHY of a scenario, with every mode that its links use, and the mode of links that name none.
+/// Returns the PHY of a scenario, with all modes of its links, and the mode of links that name
+/// none.
 pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
     let r = &draft.radio;
     let radio = KeyPath::from("radio");
@@ -183,7 +184,8 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
         let problem = Problem::range(format!("{ampdu} B"), format!("at most {most} B"));
         return fail(radio.key("ampdu"), problem);
     }
-    // 802.11ax has no VHT capabilities at 2.4 GHz, and so the limit of 802.11n (IEEE 802.11ax-2021 §9.2.4.7).
+    // 802.11ax has no VHT capabilities at 2.4 GHz, so the limit of 802.11n applies (IEEE
+    // 802.11ax-2021 §9.2.4.7).
     let most = u64::from(match (g, band) {
         (Generation::He, Band::Ghz2) => Generation::Ht.longest_amsdu(),
         _ => g.longest_amsdu(),
@@ -197,7 +199,7 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
     Ok((Phy::modern(Modern { generation: g, band, modes, ampdu, amsdu, window, ns3 }), usual))
 }
 
-/// All MCS of a mode's width and guard interval, with up to as many streams.
+/// Adds all MCS of a mode's width and guard interval, with up to as many streams.
 fn add_family(modes: &mut Vec<Mode>, g: Generation, of: Mode) {
     for streams in 1..=of.streams() {
         for mcs in 0..=g.highest_mcs() {
@@ -207,7 +209,7 @@ fn add_family(modes: &mut Vec<Mode>, g: Generation, of: Mode) {
     }
 }
 
-/// Returns the longest time for which a station may keep the medium.
+/// Returns the TXOP limit.
 pub(super) fn txop(r: &RadioDraft) -> Result<Span> {
     let txop = r.txop.unwrap_or(Span::ZERO);
     if txop > LONGEST_TXOP {
@@ -217,7 +219,7 @@ pub(super) fn txop(r: &RadioDraft) -> Result<Span> {
     Ok(txop)
 }
 
-/// Every link that may name a mode, with its key.
+/// Returns every link that may name a mode, with its key.
 fn links(draft: &Draft) -> impl Iterator<Item = (KeyPath, &LinkDraft)> {
     let tables = draft.topology.links.iter().flatten().enumerate();
     let tables = tables.filter_map(|(i, entry)| match entry {
@@ -228,7 +230,7 @@ fn links(draft: &Draft) -> impl Iterator<Item = (KeyPath, &LinkDraft)> {
     tables.chain(details)
 }
 
-/// The mode that a link names, completed by the radio's.
+/// Returns the mode of a link, completed by the radio's settings.
 fn mode_of(link: &LinkDraft, r: &RadioDraft, g: Generation, key: &KeyPath) -> Result<Option<Mode>> {
     let asked = Asked::of_link(link);
     if asked.is_empty() {
@@ -241,7 +243,7 @@ fn mode_of(link: &LinkDraft, r: &RadioDraft, g: Generation, key: &KeyPath) -> Re
     asked.or(Asked::of_radio(r)).mode(g, key).map(Some)
 }
 
-/// The rate of a link's own mode; `None`: it names none.
+/// Returns the mode named by a link; `None` if it names none.
 pub(super) fn link_mode(link: &LinkDraft, r: &RadioDraft, key: &KeyPath) -> Result<Option<Mode>> {
     match (generation(r.phy), Asked::of_link(link).first_key()) {
         (_, None) => Ok(None),
@@ -250,13 +252,13 @@ pub(super) fn link_mode(link: &LinkDraft, r: &RadioDraft, key: &KeyPath) -> Resu
     }
 }
 
-/// The number of a radio's channel.
+/// Returns the number of a radio's channel.
 pub(super) fn channel(r: &RadioDraft) -> u32 {
     let at_5_ghz = matches!(r.phy, PhyName::A | PhyName::N | PhyName::Ac | PhyName::Ax);
     r.channel.unwrap_or(if at_5_ghz { 36 } else { 6 })
 }
 
-/// The channel of 802.11a, b or g, in its band.
+/// Checks the channel of 802.11a, b or g, in its band.
 pub(super) fn check_channel(r: &RadioDraft) -> Result<()> {
     let key = KeyPath::from("radio.channel");
     match (room_of(channel(r)), r.phy) {
@@ -272,8 +274,8 @@ pub(super) fn check_channel(r: &RadioDraft) -> Result<()> {
     }
 }
 
-/// The middle of the channel, Hz (IEEE 802.11-2020 §15.4.4.3, §17.3.8.4.2); 802.11a and b of no channel
-/// are on 36 and 6.
+/// Returns the centre frequency, Hz (IEEE 802.11-2020 §15.4.4.3, §17.3.8.4.2). Without a channel,
+/// 802.11a and b are on 36 and 6.
 pub(super) fn carrier(r: &RadioDraft) -> f64 {
     match channel(r) {
         channel @ 1..=13 => 2.407e9 + 5e6 * f64::from(channel),
@@ -281,10 +283,10 @@ pub(super) fn carrier(r: &RadioDraft) -> f64 {
     }
 }
 
-/// The channels there are.
+/// Valid channels, in words.
 pub(crate) const CHANNELS: &str = "1 to 13, or 36, 40, … 64, 100, 104, … 144, 149, 153, … 165";
 
-/// The band of a channel, and the widest that may lie around it, MHz.
+/// Returns the band of a channel, and the widest channel around it, MHz.
 pub(crate) fn room_of(channel: u32) -> Option<(Band, u32)> {
     match channel {
         1..=13 => Some((Band::Ghz2, 40)),
@@ -296,8 +298,8 @@ pub(crate) fn room_of(channel: u32) -> Option<(Band, u32)> {
     }
 }
 
-/// The band of the channel, and whether it has room for the widest mode (IEEE 802.11-2020 Annex E,
-/// global operating classes 81 to 84 and 115 to 129).
+/// Returns the band of the channel, after a check that it fits the widest mode (IEEE 802.11-2020
+/// Annex E, global operating classes 81 to 84 and 115 to 129).
 fn band(draft: &Draft, g: Generation, modes: &[Mode]) -> Result<Band> {
     let radio = KeyPath::from("radio");
     let channel = draft.radio.channel.unwrap_or(36);

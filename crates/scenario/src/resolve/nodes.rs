@@ -1,4 +1,4 @@
-//! Which nodes there are, and where.
+//! The nodes of a scenario and their positions.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,12 @@ pub(super) struct Nodes {
     pub devices: usize,
     /// Number of wireless stations: nodes and further radios.
     pub wireless: usize,
-    /// Radios of each wireless node, by place among the kinds, with the station of each. The first is the node.
+    /// Radios of each wireless node, by index of the kind, with the station of each. The first is
+    /// the node.
     pub radios: Vec<Vec<(usize, NodeId)>>,
-    /// As named, each once.
+    /// Gateways as named, each once.
     pub gateways: Vec<NodeId>,
-    /// Links given or generated, if the topology is a graph; otherwise positions make them.
+    /// Links, given or generated, if the topology is a graph; otherwise positions determine them.
     pub links: Option<Vec<LinkDraft>>,
     index: BTreeMap<Name, NodeId>,
 }
@@ -118,7 +119,7 @@ impl Nodes {
                 node.position = Some(place(position, key.clone().key("position"))?);
             }
             if let Some(weight) = draft.airtime_weight {
-                // hostapd's scale ends at 65535 of 256.
+                // hostapd's scale ends at 65535, where 256 is weight 1.
                 if !(1.0 / 256.0..=256.0).contains(&weight) {
                     let problem = Problem::range(weight, "a weight of 1/256 to 256");
                     return fail(key.key("airtime_weight"), problem);
@@ -144,7 +145,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Further radios are stations of their own, at the place of their node.
+    /// Adds further radios as separate stations at the position of their node.
     fn add_radios(
         &mut self,
         kinds: &[Kind<'_>],
@@ -192,14 +193,14 @@ impl Nodes {
         }
     }
 
-    /// The stations of one node.
+    /// Returns the stations of a node.
     pub fn stations(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         let radios = self.radios.get(node.index()).map_or(&[][..], Vec::as_slice);
         let host = radios.is_empty().then_some(node);
         radios.iter().map(|r| r.1).chain(host)
     }
 
-    /// The kinds of radio that two nodes have in common, in the order of the kinds.
+    /// Returns the kinds of radio that two nodes have in common, in the order of the kinds.
     pub fn common(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = usize> + '_ {
         let mut kinds: Vec<usize> =
             self.radios.get(a.index()).into_iter().flatten().map(|r| r.0).collect();
@@ -207,19 +208,19 @@ impl Nodes {
         kinds.into_iter().filter(move |&k| self.station(b, k).is_some())
     }
 
-    /// The station that is a node's radio of some kind.
+    /// Returns the station of a node's radio of this kind.
     pub fn station(&self, node: NodeId, kind: usize) -> Option<NodeId> {
         let radios = self.radios.get(node.index())?;
         radios.iter().find(|r| r.0 == kind).map(|r| r.1)
     }
 
-    /// The node of a station, or of a wired host.
+    /// Returns the node of a station, or of a wired host.
     pub fn device(&self, station: NodeId) -> Option<NodeId> {
         let node = self.list.get(station.index())?;
         Some(node.of.unwrap_or(station))
     }
 
-    /// Stations of one node, each with the node: what joins them takes no time.
+    /// Returns the pairs of stations of each node; transfer between them takes no time.
     pub fn buses(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
         let pairs = |own: &Vec<(usize, NodeId)>| {
             let ids: Vec<NodeId> = own.iter().map(|r| r.1).collect();
@@ -232,7 +233,7 @@ impl Nodes {
         self.radios.iter().flat_map(pairs)
     }
 
-    /// The node of this name.
+    /// Returns the node of this name.
     pub fn find(&self, name: &Name, key: KeyPath) -> Result<NodeId> {
         match self.index.get(name) {
             Some(&id) => Ok(id),
@@ -240,12 +241,12 @@ impl Nodes {
         }
     }
 
-    /// The node of this name, if there is one.
+    /// Returns the node of this name, if it exists.
     pub fn known(&self, name: &Name) -> Option<NodeId> {
         self.index.get(name).copied()
     }
 
-    /// The wireless node of this name.
+    /// Returns the wireless node of this name.
     pub fn wireless(&self, name: &Name, key: KeyPath) -> Result<NodeId> {
         let id = self.find(name, key.clone())?;
         if id.index() >= self.wireless {
@@ -260,7 +261,7 @@ impl Nodes {
     }
 }
 
-/// The profile in force.
+/// Returns the profile in force.
 pub(super) fn profile(draft: &Draft, nodes: &Nodes) -> Result<Profile> {
     let graph = nodes.links.is_some();
     match draft.radio.profile {
@@ -274,7 +275,7 @@ pub(super) fn profile(draft: &Draft, nodes: &Nodes) -> Result<Profile> {
     }
 }
 
-/// The gateways as they are named, each once.
+/// Returns the gateways as named, each once.
 fn gateways(draft: &Draft, nodes: &Nodes) -> Result<Vec<NodeId>> {
     let t = &draft.topology;
     if t.gateway.is_some() && !t.gateways.is_empty() {

@@ -1,4 +1,4 @@
-//! Positions, and the range that layouts assume.
+//! Positions, and the default range of layouts.
 
 use fairmesh_units::Distance;
 
@@ -8,7 +8,7 @@ use crate::neighbours::Place;
 
 /// Range of ns-2's radio.
 pub(super) const USUAL_DECODE: Distance = Distance(250.0);
-/// Coordinates stay below this, m: differences and squares remain exact enough.
+/// Maximum coordinate, m, for which differences and squares are exact enough.
 pub(super) const FARTHEST: f64 = 1e7;
 
 /// Checks a position.

@@ -1,4 +1,4 @@
-//! `[radio]`: the MAC's settings, the queue, the frame errors.
+//! `[radio]`: MAC settings, queue and frame errors.
 
 use fairmesh_phy::{Compatibility, Phy, PhyError, Preamble, Rate};
 use fairmesh_units::{BitRate, Decibel, Span};
@@ -91,7 +91,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
     Ok(Radio { mac, queue, errors, packet_time })
 }
 
-/// Rules of the MAC; those of ns-2 go with what ns-2 has.
+/// Returns the rules of the MAC; those of ns-2 require 802.11a, b or g.
 fn mac_rules(draft: &RadioDraft) -> Result<MacRules> {
     if draft.rules != Rules::Ns2 {
         if !draft.rules_without.is_empty() {
@@ -138,12 +138,12 @@ fn phy(name: PhyName) -> Phy {
         PhyName::G => Phy::dot11g(Compatibility::Pure),
         PhyName::Bg => Phy::dot11g(Compatibility::WithB(Preamble::Long)),
         PhyName::BgShort => Phy::dot11g(Compatibility::WithB(Preamble::Short)),
-        // Only asked of the others.
+        // Not used for these.
         PhyName::N | PhyName::Ac | PhyName::Ax => Phy::dot11a(),
     }
 }
 
-/// With the basic rates, retry limits and windows that `[radio]` names.
+/// Applies the basic rates, retry limits and windows of `[radio]`.
 fn adjust(mut phy: Phy, draft: &RadioDraft) -> Result<Phy> {
     if let Some(basic) = &draft.basic_rates {
         for (i, &rate) in basic.iter().enumerate() {
@@ -178,7 +178,7 @@ fn refused(key: &str, error: &PhyError, expected: &str) -> ScenarioError {
     ScenarioError::at(key.into(), Problem::refused(error.to_string(), expected))
 }
 
-/// The PHY's rate of this bit rate.
+/// Returns the PHY's rate with this bit rate.
 pub(super) fn find_rate(phy: &Phy, rate: BitRate, key: KeyPath) -> Result<Rate> {
     phy.rate(rate).ok_or_else(|| {
         let table = phy.rates().map(|r| phy.bit_rate(r)).collect();

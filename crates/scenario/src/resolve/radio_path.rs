@@ -1,4 +1,4 @@
-//! From a path of nodes to one of stations: over which radio each hop goes.
+//! Conversion of a path of nodes to a path of stations: the radio of each hop.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::error::{KeyPath, Problem};
 use crate::name::Name;
 use crate::routing::Graph;
 
-/// Cost of passing a packet from one radio of a node to another: what decides between equals.
+/// Cost of passing a packet between radios of a node, which decides between equal paths.
 pub(super) const BUS_COST: u64 = 1;
 
 impl Nodes {
-    /// A node, or `node/radio`: the node and that radio's station.
+    /// Returns the node of `node` or `node/radio`, and that radio's station.
     pub fn find_on(&self, name: &Name, key: KeyPath) -> Result<(NodeId, Option<NodeId>)> {
         let found = self.find(name, key.clone());
         if found.is_ok() {
@@ -29,15 +29,16 @@ impl Nodes {
         }
     }
 
-    /// True if two nodes are adjacent over any radio, or over the one given.
+    /// Returns true if two nodes are adjacent over any radio, or over the one given.
     pub fn joined(&self, graph: &Graph, a: NodeId, b: NodeId, on: Option<NodeId>) -> bool {
         let ends = self.stations(b).filter(|s| on.is_none_or(|on| on == *s));
         ends.into_iter().any(|t| self.stations(a).any(|s| graph.adjacent(s, t)))
     }
 }
 
-/// The stations that a path of nodes takes at the least cost; of equals, the first radios. Each two nodes are
-/// adjacent; a path that cannot end where it should is left to its caller, which finds no link.
+/// Returns the stations of a path of nodes at the least cost; on a tie, the first radios.
+/// Consecutive nodes must be adjacent; if the path cannot end as required, the caller detects a
+/// missing link.
 pub(super) fn cheapest(
     path: &[(NodeId, Option<NodeId>)],
     nodes: &Nodes,
@@ -48,7 +49,7 @@ pub(super) fn cheapest(
         to.binary_search_by_key(&b.0, |e| e.0).ok().map(|at| to[at].1)
     };
     let bus = |a: NodeId, b: NodeId| if a == b { 0 } else { BUS_COST };
-    // By hop, the stations at which it may arrive: cost, stations so far.
+    // By hop, the possible stations at arrival: cost, stations so far.
     let mut ways: Vec<(u64, Vec<NodeId>)> = vec![(0, vec![path[0].0])];
     for &(node, on) in &path[1..] {
         let mut next: Vec<(u64, Vec<NodeId>)> = Vec::new();
@@ -84,8 +85,8 @@ pub(super) fn cheapest(
     way
 }
 
-/// Of links that run on several radios, those are left that are next in turn: at the gateway the first, a hop on the
-/// second, and so forth. Without a gateway, hops count from the first node.
+/// Keeps, of links on several radios, those whose turn it is: the first at the gateway, the second
+/// one hop away, and so on. Without a gateway, hops count from the first node.
 pub(super) fn take_turns(nodes: &Nodes, edges: &mut Vec<(NodeId, NodeId, u64)>) {
     let device = |n: NodeId| nodes.device(n).unwrap_or(n);
     let mut around: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.devices];
@@ -115,7 +116,7 @@ pub(super) fn take_turns(nodes: &Nodes, edges: &mut Vec<(NodeId, NodeId, u64)>) 
         }
         wave = next;
     }
-    // The kinds on which each pair of nodes is linked.
+    // The kinds of radio that link each pair of nodes.
     let mut linked: BTreeMap<(NodeId, NodeId), Vec<u8>> = BTreeMap::new();
     let pair = |a: NodeId, b: NodeId| {
         let (a, b) = (device(a), device(b));

@@ -1,4 +1,4 @@
-//! `[subscribers]` and `[[subscriber]]`: which flows are one to the gateway.
+//! `[subscribers]` and `[[subscriber]]`: groups of flows with a common share at the gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::error::{KeyPath, Problem};
 use crate::scenario::{Flow, Share, SharedLeaf, Subscriber, Subscribers, Wire};
 use crate::subscriber::{Crossing, crossing};
 
-/// Groups `flows`, which get their subscriber's weight and their part of its ceiling and guarantee.
+/// Groups `flows` and sets their subscriber's weight and their parts of its ceiling and guarantee.
 pub(super) fn build(
     draft: &Draft,
     nodes: &Nodes,
@@ -87,7 +87,7 @@ pub(super) fn build(
     Ok(Subscribers { list, leaf: draft.subscribers.leaf.unwrap_or(SharedLeaf::Fq) })
 }
 
-/// A subscriber's limits stand at one gateway.
+/// Checks that all flows of a limited subscriber use one gateway.
 fn one_gateway(
     members: &[(usize, KeyPath)],
     ways: &[Option<Crossing>],
@@ -107,7 +107,7 @@ fn one_gateway(
     Ok(())
 }
 
-/// Those of `flows` that go one way.
+/// Returns those of `flows` that go in one direction.
 fn part(flows: &[usize], ways: &[Option<Crossing>], down: bool) -> Vec<usize> {
     flows.iter().copied().filter(|&f| ways[f].is_some_and(|w| w.down == down)).collect()
 }
@@ -123,7 +123,7 @@ fn name_of(entry: &SubscriberDraft, key: &KeyPath) -> Result<String> {
     }
 }
 
-/// The flows of an entry, each with the key that names it.
+/// Returns the flows of an entry, each with the key that names it.
 fn members(
     entry: &SubscriberDraft,
     key: &KeyPath,
@@ -167,7 +167,7 @@ fn members(
     Ok(members)
 }
 
-/// The weight of a subscriber: its own, or that of its flows.
+/// Returns the weight of a subscriber: its own, or that of its flows.
 fn weight(
     entry: &SubscriberDraft,
     key: &KeyPath,
@@ -218,7 +218,7 @@ fn share(
     Ok(Share { flows, ceiling, guarantee })
 }
 
-/// Makes every node whose flows belong to no subscriber a subscriber of its own name.
+/// Makes every node with flows that belong to no subscriber a subscriber of its own name.
 fn others(
     nodes: &Nodes,
     flows: &[Flow],
@@ -251,8 +251,8 @@ fn others(
     Ok(())
 }
 
-/// Gives a subscriber's flows its weight, and to each an equal part of what is sold and promised:
-/// mechanisms that act at sources and the analytic models know flows only.
+/// Gives a subscriber's flows its weight, and each an equal part of its ceiling and guarantee:
+/// mechanisms that act at sources, and the analytic models, know only flows.
 fn apply(subscriber: &Subscriber, flows: &mut [Flow], written: &[Written]) -> Result<()> {
     for share in subscriber.shares() {
         let many = share.flows.len() as u64;

@@ -15,7 +15,7 @@ const USUAL_RATE: BitRate = BitRate(100_000_000);
 const USUAL_DELAY: Span = Span::from_millis(1);
 const USUAL_QUEUE: u32 = 1000;
 
-/// Wire settings that both sections share.
+/// Wire settings of both sections.
 struct Details {
     rate: Option<BitRate>,
     delay: Option<Span>,

@@ -1,9 +1,9 @@
-//! Shared by the tests.
+//! Helpers of the tests.
 #![allow(dead_code)]
 
 use fairmesh_scenario::{ImportOptions, Scenario, ScenarioError, parse};
 
-/// Reads a scenario that must be right.
+/// Reads a valid scenario.
 pub fn read(text: &str) -> Scenario {
     match parse("test.toml", text.as_bytes(), &ImportOptions::default()) {
         Ok(s) => s,
@@ -11,7 +11,7 @@ pub fn read(text: &str) -> Scenario {
     }
 }
 
-/// Reads a scenario that must be wrong.
+/// Reads an invalid scenario.
 pub fn refuse(text: &str) -> ScenarioError {
     match parse("test.toml", text.as_bytes(), &ImportOptions::default()) {
         Ok(_) => panic!("accepted:\n{text}"),
@@ -24,7 +24,7 @@ pub fn refuse(text: &str) -> ScenarioError {
     }
 }
 
-/// The paths of a scenario's flows, by index.
+/// Returns the paths of a scenario's flows, by index.
 pub fn paths(s: &Scenario) -> Vec<Vec<u32>> {
     s.flows().iter().map(|f| f.path.iter().map(|n| n.0).collect()).collect()
 }

@@ -1,4 +1,4 @@
-//! What changes during a run.
+//! Changes during a run.
 
 use super::Case;
 

@@ -1,4 +1,4 @@
-//! Wrong scenarios are refused with file, line, key and expectation.
+//! Invalid scenarios are refused with file, line, key and expectation.
 
 mod changes;
 #[path = "../common/mod.rs"]
@@ -13,7 +13,7 @@ mod text;
 use common::refuse;
 use fairmesh_scenario::{MAX_NODES, Problem};
 
-/// A right file; the cases below change one thing.
+/// A valid file; each case changes one part of it.
 const RIGHT: &str = r#"name = "x"
 duration = "60 s"
 [radio]
@@ -25,7 +25,7 @@ from = 1
 to = 3
 "#;
 
-/// Replaces text that must be there.
+/// Replaces text, which must exist.
 fn with(old: &str, new: &str) -> String {
     assert!(RIGHT.contains(old), "{old}");
     RIGHT.replacen(old, new, 1)
@@ -36,7 +36,7 @@ fn the_unchanged_file_is_right() {
     common::read(RIGHT);
 }
 
-/// Each case: what is changed, into what, and how the error begins.
+/// A case: the text replaced, its replacement, and the start of the error.
 type Case = (&'static str, &'static str, &'static str);
 
 #[test]

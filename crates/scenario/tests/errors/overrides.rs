@@ -1,4 +1,4 @@
-//! Values given from outside a file are refused as the same values in it, and the error names both.
+//! Values from outside a file are refused like those in it, and the error names both.
 
 use fairmesh_scenario::{Draft, Edit, draft_from_toml};
 use fairmesh_units::Span;
@@ -36,7 +36,7 @@ fn draft() -> Draft {
     draft_from_toml("late.toml", FILE).unwrap()
 }
 
-/// The error of the draft under an override of the duration.
+/// Returns the error of the draft under an override of the duration.
 fn at_duration(file: &str, duration: Span) -> String {
     let mut draft = draft_from_toml("late.toml", file).unwrap();
     draft.set_duration(duration, "--duration");
@@ -117,7 +117,7 @@ fn a_wrong_override_is_named_with_its_key() {
 #[test]
 fn edits_are_read_together_and_a_refused_edit_changes_nothing() {
     let mut d = draft();
-    // Neither would be accepted alone: a constant rate needs datagrams and a rate.
+    // Neither is valid alone: a constant rate needs datagrams and a rate.
     let edits = [
         Edit::text("flow.0.traffic.kind", "cbr", "set"),
         Edit::text("flow.0.traffic.rate", "64 kbit/s", "set"),

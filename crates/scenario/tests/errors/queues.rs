@@ -81,7 +81,7 @@ pub const CASES: &[Case] = &[
         "test.toml:4: radio.queue.packets: unknown key; expected one of rate, memory, flows, ",
     ),
     ("[radio]", "[radio]\nqueue = { packets = 9 }", "test.toml:4: radio.queue: `kind` is missing"),
-    // The key that does not fit has its own line, wherever `kind` stands.
+    // An invalid key is reported at its own line, regardless of the position of `kind`.
     (
         "[radio]",
         "[radio.queue]\nmin = 3\nkind = \"fq\"\n[radio]",

@@ -1,4 +1,4 @@
-//! Radios: today's, access categories, noise.
+//! Radios: 802.11n, ac and ax, access categories, noise.
 
 use super::Case;
 
@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
         "rules_without = [\"deferral\"]",
         "test.toml:4: radio.rules_without: rules of ns-2 left out; expected `radio.rules = \"ns2\"`",
     ),
-    // Radios of today.
+    // Radios of 802.11n, ac and ax.
     (
         "rate = \"11 Mbit/s\"",
         "phy = \"802.11ac\"\nmcs = 10",

@@ -20,7 +20,7 @@ pub struct RedDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
-    /// Average queue below which nothing is dropped at random.
+    /// Average queue below which no packet is dropped at random.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
     /// Average queue at which the probability has risen to `max_p`.
@@ -32,14 +32,14 @@ pub struct RedDraft {
     /// Weight of a new sample in the average; 0.002 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// Lets the probability rise from `max_p` to 1 beyond `max`; true by default.
+    /// True if the probability rises from `max_p` to 1 above `max`; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gentle: Option<bool>,
-    /// Marks packets of ECN-capable transports instead of dropping them; false by default.
+    /// True to mark packets of ECN-capable transports instead of dropping them; false by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
@@ -51,7 +51,7 @@ pub struct FredDraft {
     /// Buffer in packets; 50 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-    /// Average queue below which nothing is dropped at random.
+    /// Average queue below which no packet is dropped at random.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
     /// Average queue at which the probability has risen to `max_p`.
@@ -69,16 +69,16 @@ pub struct FredDraft {
     /// Packets that no flow may exceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_q: Option<u32>,
-    /// Above `max`, lets each flow keep two packets; true by default.
+    /// True if each flow keeps two packets above `max`; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub many_flows: Option<bool>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
 
-/// Drop-tail that marks above a threshold of the average queue.
+/// Drop-tail with marks above a threshold of the average queue.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MarkDraft {
@@ -95,8 +95,8 @@ pub struct MarkDraft {
     /// Weight of a new sample in the average; 0.02 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
@@ -105,7 +105,7 @@ impl RedDraft {
     pub(super) fn build(&self, packet_time: Span) -> Result<DisciplineSpec, Problem> {
         let limit = limit(self.packets, self.bytes, USUAL_PACKETS)?;
         let base = RedSpec::packets(self.packets.unwrap_or(USUAL_PACKETS), packet_time);
-        // The usual thresholds count packets.
+        // The default thresholds count packets.
         let unit = if self.bytes.is_some() { f64::from(base.mean_packet) } else { 1.0 };
         Ok(DisciplineSpec::Red(RedSpec {
             limit,

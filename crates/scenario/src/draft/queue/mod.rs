@@ -20,17 +20,17 @@ pub use managed::{FredDraft, MarkDraft, RedDraft};
 pub use plain::{DropTailDraft, FqDraft, WfqDraft};
 pub use today::{CakeDraft, CodelDraft, DualPi2Draft, FqCodelDraft, IsolationDraft, Mac80211Draft};
 
-/// Packets in ns-2's interface queue, which the papers use.
+/// Length of ns-2's interface queue, which the papers use, packets.
 pub(crate) const USUAL_PACKETS: u32 = 50;
 
-/// Largest number of packets in the queue of a card.
+/// Maximum length of a device queue, packets.
 const MOST_DEVICE: u32 = 100_000;
 
-/// A wireless interface's queue: drop-tail of so many packets, or a table with `kind`.
+/// Queue of a wireless interface: a drop-tail length in packets, or a table with `kind`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum QueueDraft {
-    /// Drop-tail of this many packets, the one in service included.
+    /// Drop-tail of this many packets, including the one in service.
     Packets(u32),
     /// With details.
     Table(Box<QueueTable>),
@@ -49,23 +49,24 @@ by_kind! {
         "red" => Red(RedDraft),
         /// Flow random early drop.
         "fred" => Fred(FredDraft),
-        /// Drop-tail that marks above a threshold of the average queue.
+        /// Drop-tail with marks above a threshold of the average queue.
         "mark" => Mark(MarkDraft),
         /// CoDel over one queue.
         "codel" => Codel(CodelDraft),
         /// A queue per flow, CoDel in each.
         "fq_codel" => FqCodel(FqCodelDraft),
-        /// CAKE: a shaper, flows in turns within hosts in turns, COBALT.
+        /// CAKE: a shaper, round robin of hosts and their flows, COBALT.
         "cake" => Cake(CakeDraft),
         /// DualPI2: a shallow queue for L4S packets and a deep one for others, coupled.
         "dualpi2" => DualPi2(DualPi2Draft),
-        /// The queues of mac80211: flows per neighbour, CoDel in each, neighbours in turns of airtime.
+        /// The queues of mac80211: flows per neighbour with CoDel, and neighbours in turns of equal
+        /// airtime.
         "mac80211" => Mac80211(Mac80211Draft),
     }
 }
 
 impl QueueTable {
-    /// Packets that the card's own queue takes.
+    /// Returns the length of the device queue, packets.
     fn device(&self) -> u32 {
         let device = match self {
             QueueTable::DropTail(t) => t.device,
@@ -104,7 +105,7 @@ impl QueueTable {
     }
 }
 
-/// The limit of a buffer that may be given in packets or in bytes.
+/// Returns the limit of a buffer given in packets or in bytes.
 fn limit(packets: Option<u32>, bytes: Option<Bytes>, usual: u32) -> Result<Limit, Problem> {
     match (packets, bytes) {
         (Some(_), Some(_)) => {
@@ -115,7 +116,7 @@ fn limit(packets: Option<u32>, bytes: Option<Bytes>, usual: u32) -> Result<Limit
     }
 }
 
-/// Bytes that a flow may send per round.
+/// Returns the bytes that a flow may send per round.
 fn quantum(given: Option<Bytes>, usual: u32) -> Result<u32, Problem> {
     given.map_or(Ok(usual), |b| {
         u32::try_from(b.0).map_err(|_| Problem::range(b, "a quantum of a few packets"))
@@ -129,7 +130,7 @@ impl<T: Into<QueueTable>> From<T> for QueueDraft {
 }
 
 impl QueueDraft {
-    /// The discipline, checked; `packet_time` is the time to send a typical packet.
+    /// Returns the discipline, checked; `packet_time` is the time to send a typical packet.
     pub(crate) fn build(&self, packet_time: Span) -> Result<InterfaceQueue, Problem> {
         let (discipline, device) = match self {
             QueueDraft::Packets(n) => (DisciplineSpec::drop_tail(*n), 0),

@@ -1,4 +1,4 @@
-//! Queues that drop only what does not fit.
+//! Queues that drop packets only when full.
 
 use fairmesh_queueing::{DisciplineSpec, FairSpec, WfqSpec};
 use fairmesh_units::Bytes;
@@ -20,8 +20,8 @@ pub struct DropTailDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
@@ -37,15 +37,15 @@ pub struct FqDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
-    /// Packets of all flows together; no limit by default.
+    /// Maximum number of packets of all flows; unlimited by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u32>,
     /// Bytes that a flow may send per round; 1500 B by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub quantum: Option<Bytes>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
@@ -61,8 +61,8 @@ pub struct WfqDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
@@ -82,7 +82,7 @@ impl FqDraft {
 }
 
 impl WfqDraft {
-    /// Flows have weight 1 until `InterfaceQueue::weigh` gives them their own.
+    /// Builds the discipline. Flows have weight 1 until `InterfaceQueue::weigh` sets their weights.
     pub(super) fn build(&self) -> Result<DisciplineSpec, Problem> {
         let limit = limit(self.packets, self.bytes, USUAL_PACKETS)?;
         Ok(DisciplineSpec::Wfq(WfqSpec::per_flow(limit)))

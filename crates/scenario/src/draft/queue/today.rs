@@ -1,4 +1,4 @@
-//! Queues of today's kernels: CoDel, fq_codel, CAKE, DualPI2 and those of mac80211.
+//! Queues of current kernels: CoDel, fq_codel, CAKE, DualPI2 and those of mac80211.
 
 use fairmesh_queueing::{
     AqlSpec, CakeSpec, CodelSpec, DisciplineSpec, DualPi2Spec, FqCodelSpec, HostFairness,
@@ -23,26 +23,26 @@ pub struct CodelDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
-    /// Waiting time that is no cause to drop; 5 ms by default.
+    /// Waiting time without drops; 5 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// Time for which packets must have waited longer than `target`; 100 ms by default.
+    /// Time for which waiting times must exceed `target`; 100 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub interval: Option<Span>,
-    /// Marks packets of ECN-capable transports instead of dropping them; false by default.
+    /// True to mark packets of ECN-capable transports instead of dropping them; false by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Marks every ECN-capable packet that has waited longer than this; never by default.
+    /// Waiting time above which every ECN-capable packet is marked; never by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub ce_threshold: Option<Span>,
-    /// `ce_threshold` marks packets with ECT(1) only; false by default.
+    /// True if `ce_threshold` marks only packets with ECT(1); false by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ce_ect1: Option<bool>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
@@ -58,73 +58,74 @@ pub struct FqCodelDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub memory: Option<Bytes>,
-    /// Buckets that flows are hashed into; 1024 by default.
+    /// Number of hash buckets for flows; 1024 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
     /// Bytes that a flow may send per round; 1514 B by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub quantum: Option<Bytes>,
-    /// Packets that the largest flow loses at once, at most, when a limit is reached; 64 by default.
+    /// Maximum number of packets that the longest flow loses at once when a limit is reached. 64 by
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drop_batch: Option<u32>,
-    /// Waiting time that is no cause to drop; 5 ms by default.
+    /// Waiting time without drops; 5 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// Time for which packets must have waited longer than `target`; 100 ms by default.
+    /// Time for which waiting times must exceed `target`; 100 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub interval: Option<Span>,
-    /// Marks packets of ECN-capable transports instead of dropping them; true by default.
+    /// True to mark packets of ECN-capable transports instead of dropping them; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Marks every ECN-capable packet that has waited longer than this; never by default.
+    /// Waiting time above which every ECN-capable packet is marked; never by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub ce_threshold: Option<Span>,
-    /// `ce_threshold` marks packets with ECT(1) only; false by default.
+    /// True if `ce_threshold` marks only packets with ECT(1); false by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ce_ect1: Option<bool>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
 
-/// CAKE: a shaper, flows in turns within hosts in turns, COBALT.
+/// CAKE: a shaper, round robin of hosts and their flows, COBALT.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CakeDraft {
-    /// Rate to shape to; no shaping by default.
+    /// Shaping rate; unlimited by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: Option<BitRate>,
-    /// Bytes of all flows together; by its rate, else 16 MiB by default.
+    /// Bytes of all flows together; by default from the rate, or 16 MiB.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub memory: Option<Bytes>,
-    /// Buckets that flows are hashed into; 1024 by default.
+    /// Number of hash buckets for flows; 1024 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// Waiting time that is no cause to drop; 5 ms by default.
+    /// Waiting time without drops; 5 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// Time for which packets must have waited longer than `target`; 100 ms by default.
+    /// Time for which waiting times must exceed `target`; 100 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub interval: Option<Span>,
-    /// Hosts that share fairly before their flows do; `triple` by default.
+    /// Hosts that share fairly before their flows; `triple` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationDraft>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
 
-/// Hosts that share fairly before flows do.
+/// Hosts that share fairly before their flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IsolationDraft {
@@ -149,25 +150,26 @@ pub struct DualPi2Draft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
-    /// Waiting time that is no cause to drop packets without ECT(1); 15 ms by default.
+    /// Waiting time without drops, for packets without ECT(1); 15 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// Waiting time from which packets with ECT(1) are marked, all of them from half as long again;
-    /// 800 us by default.
+    /// Waiting time above which packets with ECT(1) are marked, all of them above one and a half
+    /// times this; 800 us by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub ce_threshold: Option<Span>,
-    /// Marks packets of ECN-capable transports instead of dropping them; true by default.
+    /// True to mark packets of ECN-capable transports instead of dropping them; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
 
-/// The queues of mac80211: flows per neighbour, CoDel in each, neighbours in turns of airtime.
+/// The queues of mac80211: flows per neighbour with CoDel, and neighbours in turns of equal
+/// airtime.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mac80211Draft {
@@ -178,57 +180,59 @@ pub struct Mac80211Draft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub memory: Option<Bytes>,
-    /// Buckets that flows are hashed into; 4096 by default.
+    /// Number of hash buckets for flows; 4096 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
     /// Bytes that a flow may send per round; 300 B by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub quantum: Option<Bytes>,
-    /// Waiting time that is no cause to drop; 20 ms, and 50 ms for slow neighbours, by default.
+    /// Waiting time without drops; by default 20 ms, and 50 ms for slow neighbours.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// Time for which packets must have waited longer than `target`; 100 ms, and 300 ms for slow neighbours, by default.
+    /// Time for which waiting times must exceed `target`. By default 100 ms, and 300 ms for slow
+    /// neighbours.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub interval: Option<Span>,
-    /// Marks packets of ECN-capable transports instead of dropping them; true by default.
+    /// True to mark packets of ECN-capable transports instead of dropping them; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Marks every ECN-capable packet that has waited longer than this; never by default.
+    /// Waiting time above which every ECN-capable packet is marked; never by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub ce_threshold: Option<Span>,
-    /// `ce_threshold` marks packets with ECT(1) only; false by default.
+    /// True if `ce_threshold` marks only packets with ECT(1); false by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ce_ect1: Option<bool>,
-    /// Airtime that a neighbour of weight 1 gets per turn; 256 us by default, 0: a turn is a frame.
+    /// Airtime of a neighbour of weight 1 per turn; 256 us by default, 0: a turn is a frame.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub airtime: Option<Span>,
-    /// Limits the airtime that waits in the card (`device`); true by default.
+    /// True to limit the airtime queued in the card (`device`); true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aql: Option<bool>,
-    /// Airtime that the card may hold of one neighbour while it holds much of all; 5 ms by default.
+    /// Airtime limit of one neighbour in the card while the card is heavily loaded. 5 ms by
+    /// default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub aql_low: Option<Span>,
-    /// Airtime that it may hold of one neighbour otherwise; 12 ms by default.
+    /// Airtime limit of one neighbour in the card otherwise; 12 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub aql_high: Option<Span>,
-    /// Airtime of all neighbours that counts as much; 24 ms by default.
+    /// Total airtime above which the card is heavily loaded; 24 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub aql_total: Option<Span>,
-    /// Packets that the card's own queue takes, below this one, serving its receivers in turn; 0 by
-    /// default: it has none.
+    /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
 
-/// The settings of CoDel that several kinds have.
+/// CoDel settings that several kinds have.
 struct Codel {
     target: Option<Span>,
     interval: Option<Span>,
@@ -238,7 +242,7 @@ struct Codel {
 }
 
 impl Codel {
-    /// As given, and else as `usual`.
+    /// Builds the settings given, with `usual` for the others.
     fn build(self, usual: CodelSpec) -> Result<CodelSpec, Problem> {
         if self.ce_ect1.is_some() && self.ce_threshold.is_none() {
             return Err(Problem::refused("`ce_ect1` without `ce_threshold`", "a step to mark at"));

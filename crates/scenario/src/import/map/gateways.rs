@@ -1,4 +1,4 @@
-//! Which nodes of a map are gateways, and which get flows.
+//! Choice of a map's gateways, and of the nodes with flows.
 
 use super::names::Unresolved;
 use super::{LISTED, Map};
@@ -7,7 +7,7 @@ use crate::import::graph::component_sizes;
 use crate::import::{ImportOptions, Result};
 use crate::name::Name;
 
-/// Candidates that an error lists.
+/// Maximum number of candidates in an error.
 const CANDIDATES: usize = 4;
 
 impl Map {
@@ -49,7 +49,7 @@ impl Map {
         Ok(chosen)
     }
 
-    /// Ids of nodes that could be the gateway: those that the map marks, then those with most links.
+    /// Returns ids of possible gateways: those marked by the map, then the nodes with most links.
     fn candidates(&self, around: &[Vec<usize>]) -> Vec<String> {
         let marked = self.gateways.iter().chain(&self.used_gateways).chain(&self.uplinks);
         let mut found: Vec<usize> = marked.filter_map(|n| self.names.find(n).ok()).collect();
@@ -75,8 +75,8 @@ impl Map {
             found.dedup();
             found
         };
-        // The clearest data of the map goes first: its gateways, then the routers at the other end of their tunnels,
-        // as servers have no radio, then nodes with a way out.
+        // In order of certainty: the map's gateways, then the routers at the other end of their
+        // tunnels (servers have no radio), then nodes with an uplink.
         let gateways = if self.gateways.is_empty() { &self.used_gateways } else { &self.gateways };
         let called = known(gateways);
         let mut behind = Vec::new();
@@ -120,7 +120,7 @@ impl Map {
         Ok(i)
     }
 
-    /// The nodes that get a flow, and a warning about those that cannot.
+    /// Returns the nodes with a flow, and a warning about nodes that cannot have one.
     pub(super) fn homes(
         &mut self,
         options: &ImportOptions,
@@ -156,7 +156,7 @@ impl Map {
             return Err(ScenarioError::at("flows".into(), Problem::range(0, "at least one flow")));
         }
         reachable.sort_by_key(|&i| (hops[i], i));
-        // From the nearest to the farthest, both included if there are two or more.
+        // From the nearest to the farthest, both included if there are at least two.
         let last = reachable.len() - 1;
         let pick = |k: usize| if wanted == 1 { last } else { k * last / (wanted - 1) };
         Ok((0..wanted).map(|k| reachable[pick(k)]).collect())

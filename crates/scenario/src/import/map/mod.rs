@@ -1,4 +1,4 @@
-//! A map, whatever its format, into a [`Draft`].
+//! Conversion of a map of any format to a [`Draft`].
 
 mod gateways;
 mod names;
@@ -22,27 +22,28 @@ use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
 use names::{Names, Unresolved};
 
-/// Names that a warning lists.
+/// Maximum number of names in a warning.
 const LISTED: usize = 10;
-/// Delivery below which a routing daemon keeps no link: a map with such links is not a snapshot of routes.
+/// Delivery below which routing daemons drop a link: a map with such links is not a snapshot of
+/// routes.
 const IMPLAUSIBLE: f64 = 0.05;
 
 /// A router of a map.
 pub(super) struct MapNode {
     pub id: Name,
-    /// Addresses of its interfaces, which no other node may have.
+    /// Addresses of its interfaces, unique to this node.
     pub addresses: Vec<String>,
-    /// Other names that a user may know it by; several nodes may have the same.
+    /// Other names of the node, not necessarily unique.
     pub names: Vec<String>,
     /// Degrees north and east.
     pub location: Option<Degrees>,
     /// Device model.
     pub model: Option<String>,
-    /// Channels of its radios; empty if the map names none.
+    /// Channels of its radios; empty if the map has none.
     pub channels: Vec<u32>,
 }
 
-/// A link of a map, as one entry of the file.
+/// A link of a map: one entry of the file.
 pub(super) struct MapLink {
     pub source: Name,
     pub target: Name,
@@ -53,7 +54,7 @@ pub(super) struct MapLink {
     pub radio: OnAir,
 }
 
-/// Data of a map about a link besides its quality.
+/// Radio data of a link in a map, without its quality.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OnAir {
     /// Mean received power, dBm.
@@ -64,21 +65,21 @@ pub(super) struct OnAir {
     pub channel: Option<u32>,
 }
 
-/// Both directions of an unordered pair; `.0` in ascending order of index, `.1` in descending. A direction
-/// without delivery is dead.
+/// Both directions of an unordered pair. `.0` in ascending order of index, `.1` in descending. A
+/// direction without delivery is dead.
 #[derive(Clone, Copy, Default)]
 struct Pair(Option<Heard>, Option<Heard>);
 
 impl Pair {
-    /// A direction without an entry is as the other. A link with a dead direction is no link: acknowledgements
-    /// do not return.
+    /// Returns both directions; one without an entry equals the other. A link with a dead direction
+    /// is not a link: acknowledgements do not return.
     fn both(&self) -> Option<(Heard, Heard)> {
         let (there, back) = (self.0.or(self.1)?, self.1.or(self.0)?);
         (there.delivery > 0.0 && back.delivery > 0.0).then_some((there, back))
     }
 }
 
-/// Keeps the better of two; whether there were two.
+/// Keeps the better of two; returns true if there were two.
 fn best(known: &mut Option<Heard>, heard: Heard) -> bool {
     match known {
         Some(known) => {
@@ -99,18 +100,18 @@ pub(super) struct Map {
     label: Option<String>,
     nodes: Vec<MapNode>,
     names: Names,
-    /// Ids of nodes that are address prefixes behind routers, and whether they are the default route.
+    /// Ids of nodes that are address prefixes behind routers; true for the default route.
     prefixes: BTreeMap<Name, bool>,
-    /// By pair, and by the channel that entries name: the pair, and its number of entries.
+    /// By pair and channel of the entries: the pair, and its number of entries.
     radio: BTreeMap<(usize, usize, Option<u32>), (Pair, usize)>,
     cables: BTreeSet<(usize, usize)>,
-    /// Nodes that the map calls gateways.
+    /// Nodes marked as gateways.
     pub gateways: Vec<Name>,
-    /// Gateways that nodes name as theirs, if the map marks no gateway.
+    /// Gateways that nodes use, if the map marks no gateway.
     pub used_gateways: Vec<Name>,
-    /// Nodes with a way out of the mesh, if they exist.
+    /// Nodes with an uplink, if any.
     pub uplinks: Vec<Name>,
-    /// The ends of tunnels.
+    /// Ends of tunnels.
     pub tunnels: Vec<(Name, Name)>,
     pub warnings: Vec<String>,
     /// Entries between nodes without a common channel.
@@ -148,10 +149,11 @@ impl Map {
         Ok(())
     }
 
-    /// Adds a node that is an address prefix; `owner` is the router that announces it, where the node names it.
+    /// Adds a node that is an address prefix. `owner` is the router that announces it, if the node
+    /// names it.
     pub fn add_prefix(&mut self, id: Name, default: bool, owner: Option<String>) {
         if default {
-            // The router with the way to all addresses is the gateway.
+            // The router with the default route is the gateway.
             self.gateways.extend(owner.map(Name::from));
         }
         self.prefixes.insert(id, default);
@@ -170,13 +172,13 @@ impl Map {
         }
     }
 
-    /// Adds the notes about values that were left out.
+    /// Adds the notes about ignored values.
     pub fn notes(&mut self, notes: Notes) {
         self.warnings.extend(notes.texts());
     }
 
-    /// Refuses an interface address of two nodes. `nodes` is the key of the nodes, `addresses` that of a node's
-    /// addresses.
+    /// Refuses an interface address shared by two nodes. `nodes` is the key of the nodes,
+    /// `addresses` that of a node's addresses.
     pub fn check_addresses(&self, nodes: &KeyPath, addresses: &str) -> Result<()> {
         for (i, node) in self.nodes.iter().enumerate() {
             for (j, address) in node.addresses.iter().enumerate() {
@@ -193,7 +195,7 @@ impl Map {
         Ok(())
     }
 
-    /// The node of an id, an address or a label.
+    /// Returns the node of an id, an address or a label.
     fn find(&self, name: &Name, key: KeyPath) -> Result<usize> {
         self.names.find(name).map_err(|e| {
             let problem = match e {
@@ -210,7 +212,7 @@ impl Map {
         })
     }
 
-    /// The two ends of a link. A link of a node to itself is refused.
+    /// Returns the two ends of a link. A link of a node to itself is refused.
     pub fn check_link(
         &self,
         source: &Name,
@@ -226,7 +228,7 @@ impl Map {
     }
 
     /// Adds one entry. Of several entries for one direction the best counts: parallel links are
-    /// several radios, of which a router uses the best.
+    /// several radios, and a router uses the best one.
     pub fn add_link(&mut self, link: MapLink, key: KeyPath) -> Result<()> {
         let (a, b) = self.check_link(&link.source, &link.target, &key)?;
         if a == b {
@@ -238,7 +240,7 @@ impl Map {
             return Ok(());
         }
         let channel = link.radio.channel.or_else(|| self.common(a, b));
-        // An entry's signal and throughput are those of its own direction.
+        // Signal and throughput of an entry belong to its own direction.
         let back = OnAir::default();
         for (from, to, quality, radio) in
             [(a, b, Some(link.quality), link.radio), (b, a, link.back, back)]
@@ -258,7 +260,7 @@ impl Map {
         Ok(())
     }
 
-    /// Returns the channel of a link between two nodes with known channels: the only one that both have.
+    /// Returns the channel of a link between two nodes with known channels: the only common one.
     fn common(&mut self, a: usize, b: usize) -> Option<u32> {
         let (of_a, of_b) = (&self.nodes[a].channels, &self.nodes[b].channels);
         if of_a.is_empty() || of_b.is_empty() {
@@ -275,9 +277,9 @@ impl Map {
         }
     }
 
-    /// Returns the links heard, by pair and radio.
+    /// Returns the links, by pair and radio.
     ///
-    /// An entry without a channel is on the one channel that the other entries of the pair name.
+    /// An entry without a channel uses the only channel that the other entries of the pair name.
     fn heard(&mut self, places: &Places) -> BTreeMap<(usize, usize, usize), Pair> {
         let mut named = BTreeMap::<(usize, usize), BTreeSet<usize>>::new();
         for &(a, b, channel) in self.radio.keys().filter(|k| k.2.is_some()) {
@@ -296,7 +298,7 @@ impl Map {
         heard
     }
 
-    /// Entries of live radio links by channel, and the number of those that name none.
+    /// Returns the numbers of live radio links by channel, and of those without one.
     fn channels(&self) -> (Channels, usize) {
         let (mut channels, mut unnamed) = (Channels::new(), 0);
         for (&(_, _, channel), (pair, entries)) in &self.radio {
@@ -329,7 +331,7 @@ impl Map {
         }
     }
 
-    /// The scenario as it would be written.
+    /// Returns the scenario as it would be written.
     pub fn draft(mut self, options: &ImportOptions, name: String) -> Result<(Draft, Vec<String>)> {
         let models: Vec<Option<String>> = self.nodes.iter().map(|n| n.model.clone()).collect();
         let (channels, unnamed) = self.channels();
@@ -378,7 +380,7 @@ impl Map {
                 on[n].insert(place);
             });
         }
-        // A node has a radio where it has links, or the first.
+        // A node has a radio where it has links; without links, the first.
         let own = |i: usize| {
             let of = &on[i];
             let named: Vec<String> = of.iter().map(|&p| places.name(p)).collect();
@@ -449,7 +451,7 @@ impl Map {
         Ok((draft, self.warnings))
     }
 
-    /// A warning about links that no routing daemon would keep.
+    /// Returns a warning about links that routing daemons would drop.
     fn implausible(&self, links: &[Directed]) -> Option<String> {
         let mut bad: Vec<_> = links.iter().filter(|l| l.heard.delivery < IMPLAUSIBLE).collect();
         bad.sort_by(|a, b| a.heard.delivery.total_cmp(&b.heard.delivery));
@@ -469,7 +471,7 @@ impl Map {
         })
     }
 
-    /// Neighbours over radio or cable.
+    /// Returns the neighbours by radio or cable.
     fn around(&self, heard: &BTreeMap<(usize, usize, usize), Pair>) -> Vec<Vec<usize>> {
         let mut around = vec![Vec::new(); self.nodes.len()];
         let mut pairs: Vec<(usize, usize)> = heard.keys().map(|k| (k.0, k.1)).collect();
@@ -481,7 +483,7 @@ impl Map {
         around
     }
 
-    /// Metres around the median location.
+    /// Returns metres around the median location.
     fn places(&mut self, heard: &BTreeMap<(usize, usize, usize), Pair>) -> Vec<Option<[f64; 2]>> {
         let locations: Vec<Option<Degrees>> = self.nodes.iter().map(|n| n.location).collect();
         let links = heard.keys().map(|k| (k.0, k.1));

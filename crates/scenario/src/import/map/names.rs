@@ -1,4 +1,4 @@
-//! By which words a map's nodes are known.
+//! Names of a map's nodes.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use super::MapNode;
 use crate::name::Name;
 
-/// A word is a name of one node or of several.
+/// Owner of a name: one node or several.
 #[derive(Clone, Copy)]
 enum Known {
     One(usize),
     Several(usize, usize),
 }
 
-/// A name that does not lead to one node.
+/// A name that does not identify a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Unresolved {
     /// No node has it.
@@ -22,7 +22,7 @@ pub(super) enum Unresolved {
     Ambiguous(usize, usize),
 }
 
-/// Names of nodes, in the order in which they count: ids, addresses of interfaces, labels.
+/// Names of nodes, in order of priority: ids, addresses of interfaces, labels.
 #[derive(Default)]
 pub(super) struct Names {
     ids: BTreeMap<Name, usize>,
@@ -31,8 +31,8 @@ pub(super) struct Names {
     labels: BTreeMap<String, Known>,
 }
 
-/// One spelling for all of an address or word: MAC addresses with colons, IP addresses in their short form
-/// without prefix length, everything in lower case.
+/// Returns the canonical spelling of a name: MAC addresses with colons, IP addresses in short form
+/// without prefix length, lower case.
 pub(super) fn canonical(text: &str) -> String {
     let text = text.trim();
     let address = text.split('/').next().unwrap_or_default();
@@ -56,7 +56,7 @@ fn note(names: &mut BTreeMap<String, Known>, name: &str, node: usize) {
 }
 
 impl Names {
-    /// Adds a node; returns true if its id was free.
+    /// Adds a node; returns true if its id is unique so far.
     pub fn add(&mut self, node: &MapNode, at: usize) -> bool {
         if self.ids.insert(node.id.clone(), at).is_some() {
             return false;
@@ -67,7 +67,7 @@ impl Names {
         true
     }
 
-    /// The node of a name. An id in its own spelling goes first.
+    /// Returns the node of a name. An id in its exact spelling has priority.
     pub fn find(&self, name: &Name) -> Result<usize, Unresolved> {
         if let Some(&at) = self.ids.get(name) {
             return Ok(at);
@@ -83,7 +83,7 @@ impl Names {
         Err(Unresolved::Unknown)
     }
 
-    /// Another node that has this interface address, as its id or as one of its own interfaces.
+    /// Returns another node with this interface address, as its id or as one of its own interfaces.
     pub fn other(&self, address: &str, than: usize) -> Option<usize> {
         let word = canonical(address);
         let known = [self.folded.get(&word), self.addresses.get(&word)];

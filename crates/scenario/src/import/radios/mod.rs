@@ -1,4 +1,4 @@
-//! Which radios a map's routers are taken to have, and at which rate each link runs (docs/scenarios/maps.md).
+//! Assumed radios of a map's routers, and the rate of each link (docs/scenarios/maps.md).
 
 mod rates;
 
@@ -24,7 +24,7 @@ const USUAL_STREAMS: u8 = 2;
 /// The radios of a map.
 pub(super) struct Radios {
     pub radio: RadioDraft,
-    /// Those beside it, in the order of [`Places::all`].
+    /// Further radios, in the order of [`Places::all`].
     pub further: Vec<(String, FurtherRadioDraft)>,
     pub notes: Vec<String>,
     /// Rate selection for the links of each radio.
@@ -64,12 +64,12 @@ impl Radios {
             };
             (channel, g, band, mhz)
         };
-        // Radios before those of today have one channel.
+        // Radios of 802.11a, b and g use one channel.
         let none = Channels::new();
         Ok(Places::of(options, if old(options) { &none } else { channels }, kind))
     }
 
-    /// 802.11a, b and g: one rate for all.
+    /// Returns 802.11a, b or g: one rate for all links.
     fn before(options: &ImportOptions) -> Self {
         let phy = options.phy.unwrap_or(PhyName::G);
         let rate = options.rate.or((phy == PhyName::G).then_some(BitRate(24_000_000)));
@@ -154,14 +154,14 @@ impl Radios {
                     },
                 ));
             }
-            // An impossible width, channel or number of streams is reported when the draft is built.
+            // An invalid width, channel or number of streams is reported when the draft is built.
             today.push(Today::new(g, band, width(place), most, nodes, signals));
         }
         notes.extend(other_channels(places, channels));
         Radios { radio, further, notes, today }
     }
 
-    /// Returns both directions of a link between two nodes, as one entry if they are alike.
+    /// Returns both directions of a link between two nodes, as one entry if they are equal.
     pub fn link(
         &mut self,
         (a, b, place): (usize, usize, usize),
@@ -202,7 +202,7 @@ impl Radios {
         ]
     }
 
-    /// Describes the assumptions about the links; to be called after all rates were chosen.
+    /// Describes the assumptions about the links; must be called after all rates were chosen.
     pub fn rates(&self, links: &[Directed]) -> Vec<String> {
         let of = |(place, today): (usize, &Option<Today>)| {
             let links: Vec<&Directed> = links.iter().filter(|l| l.place == place).collect();
@@ -240,7 +240,7 @@ fn other_channels(places: &Places, channels: &Channels) -> Vec<String> {
     notes
 }
 
-/// True if 802.11a, b or g is requested.
+/// Returns true if 802.11a, b or g is requested.
 fn old(options: &ImportOptions) -> bool {
     match options.phy {
         None => options.rate.is_some(),

@@ -1,4 +1,4 @@
-//! At which rate each direction of a map's links runs.
+//! Rate of each direction of a map's links.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, Frequency, Power};
 use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 
-/// Guard interval, ns, of all: what every radio has.
+/// Guard interval of all radios, ns: the one that every radio supports.
 const GUARD: u32 = 800;
 /// Traffic for which the rate of a link is chosen: full-size segments.
 const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
@@ -16,11 +16,12 @@ const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
 const FULL: u32 = 1536;
 /// A routing daemon's probe with its headers, bytes.
 const PROBE: u32 = 100;
-/// A window of 64 probes, batman-adv's (TQ_LOCAL_WINDOW_SIZE), knows nothing better than half a probe lost.
+/// Best delivery that a window of 64 probes, batman-adv's (TQ_LOCAL_WINDOW_SIZE), can distinguish:
+/// half a probe lost.
 const BEST_KNOWN: f64 = 1.0 - 0.5 / 64.0;
 /// Noise figure of receivers, dB, as of `radio.errors.snr`.
 const NOISE_FIGURE: Decibel = Decibel(7.0);
-/// Rates that a note lists.
+/// Maximum number of rates in a note.
 const LISTED: usize = 5;
 
 /// Data of a map about one direction of a link.
@@ -30,12 +31,13 @@ pub(in crate::import) struct Heard {
     pub delivery: f64,
     /// Mean received power, dBm.
     pub signal: Option<f64>,
-    /// Throughput that a rate control expects, Mbit/s (batman V).
+    /// Throughput expected by rate control, Mbit/s (batman V).
     pub throughput: Option<f64>,
 }
 
 impl Heard {
-    /// Selects between parallel links: the higher delivery, then the higher throughput, then the stronger signal.
+    /// Returns true if a parallel link is better: the higher delivery, then the higher throughput,
+    /// then the stronger signal.
     pub fn better_than(&self, other: &Heard) -> bool {
         let of = |h: &Heard| {
             let low = f64::NEG_INFINITY;
@@ -49,12 +51,12 @@ impl Heard {
 pub(in crate::import) struct Directed {
     pub from: usize,
     pub to: usize,
-    /// Which of the map's radios it runs on.
+    /// Index of the map's radio that it uses.
     pub place: usize,
     pub heard: Heard,
 }
 
-/// By what the rate of a direction was chosen.
+/// Basis of the choice of a rate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum By {
     Signal,
@@ -72,11 +74,11 @@ impl By {
     }
 }
 
-/// Parameters common to all links of 802.11n and later radios.
+/// Parameters of all links of 802.11n and later radios.
 pub(super) struct Today {
     phy: Phy,
     modes: Vec<Known>,
-    /// Signal at which half of a probe's frames survive at the lowest rate, mW.
+    /// Signal at which half of the probes survive at the lowest rate, mW.
     probe: f64,
     /// Per node: streams and highest MCS.
     nodes: Vec<(u8, u8)>,
@@ -87,14 +89,14 @@ pub(super) struct Today {
 
 type Key = (u64, By, u8, u8);
 
-/// A mode with what it needs and carries.
+/// A mode with its required signal and its goodput.
 struct Known {
     mode: Mode,
     rate: Rate,
     errors: SnrErrors,
     /// Signal at which half of full-size frames survive, mW.
     needs: f64,
-    /// Goodput of a lone link that loses nothing, bit/s.
+    /// Goodput of a lone link without losses, bit/s.
     carries: f64,
 }
 
@@ -135,7 +137,7 @@ impl Today {
         )
     }
 
-    /// `None`: no mode of this kind exists, which the draft's own check explains.
+    /// Returns `None` if no mode of this kind exists, which the draft's own check reports.
     pub fn new(
         g: Generation,
         band: Band,
@@ -177,7 +179,7 @@ impl Today {
         })
     }
 
-    /// Equal keys run at equal rates.
+    /// Returns the key of a rate choice; links with equal keys have equal rates.
     fn key(&self, from: usize, to: usize, heard: Heard) -> Key {
         let (a, b) = (self.nodes[from], self.nodes[to]);
         let (value, by) = match (heard.signal, heard.throughput) {
@@ -197,7 +199,7 @@ impl Today {
         let value = f64::from_bits(bits);
         let score = |m: &&Known| match by {
             By::Signal => self.at_signal(m, value),
-            // As near as may be, in proportion.
+            // The nearest value, by ratio.
             By::Throughput => -libm::fabs(libm::log(m.carries / (1e6 * value))),
             By::Delivery => self.at_delivery(m, value),
         };
@@ -215,7 +217,7 @@ impl Today {
         choice
     }
 
-    /// Goodput at a signal, bit/s, as the simulator's own table of errors has it.
+    /// Returns the goodput at a signal, bit/s, by the simulator's own error table.
     fn at_signal(&self, m: &Known, dbm: f64) -> f64 {
         let delivery = m.errors.with_signal(Power::from_dbm(dbm)).delivery(FULL, m.rate);
         LinkModel { delivery, ..LinkModel::perfect(&self.phy, m.rate) }.capacity(&SEGMENTS)
@@ -223,8 +225,9 @@ impl Today {
 
     /// Returns the goodput of a link with this delivery of probes.
     ///
-    /// Over Rayleigh fading exp(−needed / mean) of all frames reach the power that they need, so the mean power that
-    /// probes at the lowest rate imply also determines the delivery at every other rate.
+    /// With Rayleigh fading exp(−needed / mean) of all frames reach the power that they need, so
+    /// the mean power that follows from probes at the lowest rate also determines the delivery at
+    /// every other rate.
     fn at_delivery(&self, m: &Known, delivery: f64) -> f64 {
         m.carries * libm::pow(delivery.min(BEST_KNOWN), (m.needs / self.probe).max(1.0))
     }
@@ -239,7 +242,7 @@ impl Today {
     }
 }
 
-/// The signal at which half of the frames survive, mW.
+/// Returns the signal at which half of the frames survive, mW.
 fn half(errors: &SnrErrors, bytes: u32, rate: Rate) -> f64 {
     let (mut low, mut high) = (-110.0, -20.0);
     for _ in 0..40 {
