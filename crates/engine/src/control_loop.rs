@@ -222,15 +222,15 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 };
                 let links = hops.map_while(|(a, &b)| Some((b, link(a, b)?)));
                 let way: Vec<_> = links.collect();
-                // A path with a gap is not usable.
+                // An interrupted path is not usable.
                 let way = if way.len() == nodes.len() { way } else { Vec::new() };
                 self.net.route_message(now, node, &way, body);
             }
             Action::Send { to: None, .. } => self.net.send_message(now, node, None, body),
-            // The driver keeps reasons as decisions.
+            // The driver records reasons as decisions.
             Action::Because(_) => {}
             Action::Send { to: Some(to), .. } => {
-                // A node that is not a neighbour receives nothing.
+                // A node that is not a neighbour receives no message.
                 if let Some(link) = self.air.link(node, to) {
                     self.net.send_message(now, node, Some((to, link)), body);
                 }

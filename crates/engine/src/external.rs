@@ -1,11 +1,11 @@
-//! A world whose frames come from outside: the engine of the emulator.
+//! A world with frames from outside: the engine of the emulator.
 //!
-//! The radio, the interface queues and the wires are the simulator's own; flows, transports and forwarding are the
-//! caller's. A frame enters at a [`Port`], which is one hop: a radio link, a node's broadcast or one direction of a
-//! wire. [`ExternalWorld::arrivals`] lists the frames that have reached a node. The caller keeps the content; the
-//! engine knows lengths only.
+//! The radio, the interface queues and the wires are the simulator's own; flows, transports and
+//! forwarding are the caller's. A frame enters at a [`Port`], which is one hop: a radio link, a
+//! node's broadcast or one direction of a wire. [`ExternalWorld::arrivals`] lists the frames that
+//! have reached a node. The caller stores the content; the engine knows only lengths.
 //!
-//! The caller defines time, so a run over recorded input is reproducible bit for bit.
+//! The caller provides the time, so a run over recorded input is reproducible bit for bit.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The analytic max-min allocation of a scenario, printed beside every measurement.
+//! The analytic max-min allocation of a scenario, for comparison with measurements.
 
 use fairmesh_capacity::fair::{FairError, FlowSpec, Radios, fair_allocation_above};
 use fairmesh_capacity::maxmin::Limit;
@@ -25,13 +25,13 @@ pub struct FairRates {
     /// True if radios aggregate frames.
     /// The model assumes aggregates of full size, so the rates are upper bounds.
     pub upper_bound: bool,
-    /// Allocations with the instants from which they hold, earliest first.
+    /// Allocations with the instants from which they apply, earliest first.
     pub changes: Vec<(Time, Vec<f64>)>,
 }
 
 impl FairRates {
-    /// Returns rates that hold for the whole run, found by other means.
-    /// They are bit/s of application data per flow, 0 where `rates_bps` ends early.
+    /// Returns rates from another source that apply to the whole run. They are bit/s of application
+    /// data per flow, 0 where `rates_bps` ends early.
     pub fn steady(scenario: &Scenario, mut rates_bps: Vec<f64>) -> Self {
         rates_bps.resize(scenario.flows().len(), 0.0);
         let hops: Vec<u32> = scenario.flows().iter().map(|f| f.wireless_hops).collect();
@@ -44,7 +44,7 @@ impl FairRates {
         }
     }
 
-    /// Returns the rates that hold first.
+    /// Returns the initial rates.
     pub fn at_start(&self) -> &[f64] {
         self.changes.first().map_or(&[], |c| &c.1)
     }

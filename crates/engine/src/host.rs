@@ -28,7 +28,7 @@ fn without_fair_rates() -> Offers {
     }
 }
 
-/// Events and abilities that cost nothing per packet; any other needs listeners.
+/// Events and abilities without cost per packet; all others need listeners.
 const PLAIN_EVENTS: EventSet = EventSet::of(&[
     EventKind::Counters,
     EventKind::FlowCounters,
@@ -129,9 +129,9 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     hops
 }
 
-/// Returns true if a control treats a subscriber's flows of one direction as one.
-/// This is so at a gateway if the control uses counters and limits traffic that crosses it. A control that marks, paces
-/// or sends messages treats each flow separately.
+/// Returns true if a control treats a subscriber's flows of one direction as one: at a gateway, if
+/// the control uses counters and limits traffic that crosses it. A control that marks, paces or
+/// sends messages treats each flow separately.
 fn by_subscriber(site: &Site, needs: &Needs) -> bool {
     let peers = match needs.abilities.has(Ability::Peers) {
         true => EventSet::of(&[EventKind::Messages]),

@@ -1,8 +1,8 @@
 //! The simulated world: radio, queues, transports and applications of one scenario.
 //!
-//! A [`Simulation`] owns a validated [`Scenario`](fairmesh_scenario::Scenario), is advanced in steps of any size and
-//! ends in a [`record::RunRecord`]; [`run`] does it in one call. The engine never reads a clock: two runs of one
-//! scenario and seed are bit-identical on any machine.
+//! A [`Simulation`] owns a validated [`Scenario`](fairmesh_scenario::Scenario), advances in steps
+//! of any size and ends with a [`record::RunRecord`]; [`run`] does this in one call. The engine
+//! does not read a clock: two runs of one scenario and seed are bit-identical on any machine.
 
 mod airs;
 mod classes;

@@ -15,7 +15,7 @@ use fairmesh_wifi::MacConfig;
 
 /// Length of a full-sized IP packet, bytes; used where one packet size represents a flow's data.
 const FULL_PACKET: u32 = 1500;
-/// Delivery probability below which a link carries nothing, because every retry of a packet fails.
+/// Delivery probability below which a link carries no traffic, because all retries fail.
 const DEAD: f64 = 1e-6;
 
 /// The part of a scenario that analytic models need.
@@ -81,7 +81,8 @@ impl Way {
             if scenario.nodes()[node.index()].kind == NodeKind::Wireless {
                 match way.path.len().checked_sub(1) {
                     Some(hop) if wired => {
-                        // This hop does not use the air, whichever of the wires between its nodes is named.
+                        // This hop does not use the air, regardless of the wire named between its
+                        // nodes.
                         way.wires.iter_mut().next_back().into_iter().for_each(|w| w.hop = Some(hop))
                     }
                     Some(_) => way.on_air = true,
@@ -158,7 +159,7 @@ impl<'a> CapacityModel<'a> {
         (0..self.ways.len()).filter(|&i| wanted(i) && self.ways[i].on_air).collect()
     }
 
-    /// Returns true if nothing that a flow sends arrives; it takes no part in the division of the air.
+    /// Returns true if no packet of a flow arrives; it takes no part in the division of the air.
     pub fn dead(&self, i: usize) -> bool {
         self.ways[i].dead
     }

@@ -1,4 +1,4 @@
-//! Observation of a run's frames and stations while it happens.
+//! Observation of frames and stations during a run.
 
 use std::any::Any;
 
@@ -32,8 +32,8 @@ pub struct AirAggregate {
     pub count: u16,
 }
 
-/// A frame as its transmitter put it on the air: one MPDU, or one packet of an A-MSDU.
-/// The MPDU may be part of an A-MPDU.
+/// A frame as its transmitter sent it: one MPDU, which may be part of an A-MPDU, or one packet of
+/// an A-MSDU.
 #[derive(Clone, Copy, Debug)]
 pub struct AirFrame {
     /// First bit of the preamble, which the MPDUs of an A-MPDU share.
@@ -103,15 +103,15 @@ pub enum AirPayload {
         /// Running number within the flow.
         sequence: u64,
     },
-    /// A QUIC packet in a UDP datagram; all but its header is encrypted.
+    /// A QUIC packet in a UDP datagram, encrypted except for its header.
     Quic {
         /// Packet type within the connection.
         kind: quic::Kind,
     },
 }
 
-/// Receives frames as they start; the default does nothing. A [`Simulation`](crate::Simulation) owns its observer, and
-/// returns it at the end.
+/// Receiver of frames as they start; the default ignores them. A [`Simulation`](crate::Simulation)
+/// owns its observer, and returns it at the end.
 pub trait Observer: Any + Send {
     /// Receives a frame at its start: each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
     fn frame(&mut self, _frame: &AirFrame) {}

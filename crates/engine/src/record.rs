@@ -16,7 +16,7 @@ pub struct RunRecord {
     pub ours: bool,
     /// The run's seed.
     pub seed: u64,
-    /// Hash of everything that happened: equal for equal scenario and seed, everywhere.
+    /// Hash of all events: equal for equal scenario and seed on any machine.
     pub fingerprint: String,
     /// Simulated time, s.
     pub duration_s: f64,
@@ -29,7 +29,7 @@ pub struct RunRecord {
     pub subscribers: Vec<SubscriberRecord>,
     /// One entry per node, in scenario order.
     pub nodes: Vec<NodeRecord>,
-    /// One entry per direction of a radio link over which anything was sent, in scenario order.
+    /// One entry per direction of a radio link with transmissions, in scenario order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkRecord>,
     /// True if the analytic fair rates are upper bounds.
@@ -84,15 +84,15 @@ impl RunRecord {
 /// Quality report of an emulated run (docs/emulator.md).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EmulationRecord {
-    /// True if the run kept its time well enough for its results to be valid.
+    /// True if the run kept its time well enough for valid results.
     pub valid: bool,
     /// Reasons for invalidity, in words; empty if the run is valid.
     pub problems: Vec<String>,
     /// Lateness of events, by radio time.
     pub lateness_s: LatenessRecord,
-    /// Lateness at which radio time stands still, s.
+    /// Lateness at which radio time stops, s.
     pub bound_s: f64,
-    /// Periods in which radio time stood still.
+    /// Stalls of radio time.
     pub stalls: StallRecord,
     /// Differences from the simulator, and features that this system lacks, in words.
     pub notes: Vec<String>,
@@ -117,23 +117,24 @@ pub struct LatenessRecord {
     pub max: f64,
 }
 
-/// Real time that passed while radio time stood still, and its effect on the kernel's timers.
-/// The kernel's timers kept running.
+/// Real time that passed while radio time was stopped, and its effect on the kernel's timers, which
+/// continued.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct StallRecord {
     /// Number of stalls.
     pub number: u64,
     /// Total duration, s.
     pub sum_s: f64,
-    /// The longest, s.
+    /// Longest stall, s.
     pub longest_s: f64,
     /// Fraction of the run's real time.
     pub share: f64,
-    /// Stalls so long that a retransmission timer of the kernel may have fired unnecessarily.
+    /// Stalls long enough for a spurious retransmission timeout in the kernel.
     pub long: u64,
     /// Duration from which a stall counts as long, s.
     pub long_from_s: f64,
-    /// Long stalls near which a timer fired; all of them if programs ran whose timers cannot be read.
+    /// Long stalls near which a timer fired. All of them if programs ran whose timers cannot be
+    /// read.
     pub felt: u64,
     /// Distorted fraction of the run's real time: all stalls, and one second for each stall in `felt`.
     pub bent: f64,
@@ -194,12 +195,12 @@ pub struct FlowRecord {
     pub drops: Drops,
     /// Lost data packets that were sent in the measured interval.
     pub data_drops: Drops,
-    /// Lost packets of the other direction that were sent in the measured interval.
-    /// They are acknowledgements and requests. The remaining losses were sent during the warm-up.
+    /// Lost packets of the other direction (acknowledgements and requests) that were sent in the
+    /// measured interval. The remaining losses were sent during the warm-up.
     pub answer_drops: Drops,
-    /// TCP's counters, where the flow is TCP.
+    /// TCP's counters, if the flow is TCP.
     pub tcp: Option<TcpRecord>,
-    /// QUIC's counters, where it is QUIC.
+    /// QUIC's counters, if it is QUIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicRecord>,
     /// Completed files or responses, for traffic made of them.
@@ -207,9 +208,9 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Returns the rate against which the flow's goodput is judged, bit/s.
-    /// It is the fair rate during the fraction of the time in which the flow's application had data to transfer. The
-    /// fair rate itself is never above the rate of a CBR or rate-limited application, or the flow's plan.
+    /// Returns the rate against which the flow's goodput is judged, bit/s: the fair rate during the
+    /// fraction of the time in which its application had data to transfer. The fair rate itself
+    /// never exceeds the rate of a CBR or rate-limited application, or the flow's plan.
     pub fn due_bps(&self) -> Option<f64> {
         self.fair_bps.map(|fair| fair * self.active_share)
     }
@@ -254,7 +255,7 @@ pub struct OverlapRecord {
     pub station: String,
     /// Unanswered frames that it overlapped.
     pub frames: u64,
-    /// True if the link's sender senses it; if not, it is a hidden terminal.
+    /// True if the link's sender senses it; false for a hidden terminal.
     pub sensed: bool,
     /// True if it is the link's receiver.
     pub receiver: bool,
@@ -334,13 +335,14 @@ pub struct QuicRecord {
     pub spurious: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
-    /// Loss epochs: times that losses or marks reduced the window, or were reported to a model.
+    /// Number of loss epochs: reductions of the window for losses or marks, or reports of them to a
+    /// model.
     pub congestion_events: u64,
-    /// Times that congestion was persistent.
+    /// Number of persistent congestions.
     pub persistent_congestions: u64,
     /// Packets reported as marked.
     pub marks: u64,
-    /// Ends that judged their path unable to carry ECN.
+    /// Ends whose path failed ECN validation.
     pub ecn_failed: u64,
     /// Mean congestion window while sampled, bytes of UDP payload.
     pub mean_cwnd_bytes: f64,
@@ -383,7 +385,7 @@ pub struct NodeRecord {
     pub airtime_tx: f64,
     /// Share of time with energy of others on the medium while not transmitting.
     pub airtime_busy: f64,
-    /// Share of time idle: neither transmitting nor sensing anything.
+    /// Share of time idle: neither transmitting nor sensing energy.
     pub airtime_idle: f64,
     /// MAC counters.
     pub mac: MacCounters,
@@ -421,7 +423,7 @@ pub struct MacCounters {
     pub collided: u64,
     /// Frames locked on and lost to the frame-error model at this receiver.
     pub errored: u64,
-    /// MPDUs lost from A-MPDUs that were locked on, whatever their receiver.
+    /// MPDUs lost from locked A-MPDUs, for any receiver.
     #[serde(default)]
     pub mpdus_missed: u64,
     /// Duplicates received (the ACK was lost) and not passed up.
@@ -501,8 +503,9 @@ pub struct Series {
     /// Per radio link, if [`RunOptions::links`](crate::RunOptions) is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSeries>,
-    /// Per node, if requested: fraction of the time since the previous sample with foreign energy.
-    /// That is energy that the radio sensed but neither sent nor received, as an external interferer's (Jang 2010 §4).
+    /// Per node, if requested: fraction of the time since the previous sample with foreign energy,
+    /// which the radio sensed but neither sent nor received, for example an external interferer's
+    /// (Jang 2010 §4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<Vec<f64>>,
 }

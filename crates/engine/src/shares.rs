@@ -1,5 +1,5 @@
-//! Flows that a gateway's control treats as one: a subscriber's in one direction, as the daemon counts and limits
-//! them. A share has the number of its first flow.
+//! Flows that a gateway's control treats as one: a subscriber's in one direction, as the daemon
+//! counts and limits them. A share has the number of its first flow.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ impl Shares {
         own.or_else(|| scenario.flows().get(index).map(|f| f.name.clone()))
     }
 
-    /// Excludes flows that cross another gateway and pass this one in the air only.
+    /// Excludes flows that use another gateway and only pass this one over the air.
     pub fn at_gateway(self, scenario: &Scenario, gateway: NodeId) -> Self {
         if !scenario.gateways().are_several() {
             return self;
@@ -108,7 +108,8 @@ impl Shares {
     pub fn queue(&self, share: FlowId, leaf: Leaf) -> Option<DisciplineSpec> {
         let several = self.share(share).is_some_and(|s| s.flows.len() > 1);
         let Leaf::DropTail { packets } = leaf else { return None };
-        // In bytes, so that small packets, such as a call's, are not dropped because of their number.
+        // In bytes, so that small packets, such as those of a call, are not dropped because of
+        // their number.
         let each = Limit::Bytes(u64::from(packets) * FULL_PACKET);
         let fair = several && self.leaf == SharedLeaf::Fq;
         fair.then(|| DisciplineSpec::Fair(FairSpec::per_flow(each)))

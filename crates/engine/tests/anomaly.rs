@@ -6,7 +6,7 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, observe, run_observed};
 use fairmesh_scenario::draft_from_toml;
 
-/// What the access point sent to each station after the warm-up: s on the medium, A-MPDUs, MPDUs.
+/// Downlink of the access point to each station after the warm-up: s on the medium, A-MPDUs, MPDUs.
 #[derive(Default)]
 struct Downlink {
     from: f64,
@@ -78,8 +78,8 @@ const FQ_MAC: &str = r#"{ kind = "mac80211", airtime = "0 us" }"#;
 const FAIR: &str = r#"{ kind = "mac80211" }"#;
 const RATES: [f64; 3] = [144.4e6, 144.4e6, 7.2e6];
 
-/// The paper's (1) to (5): share of airtime, and rate in Mbit/s, of stations whose aggregates have so many
-/// packets of 1500 bytes. Ack, contention and gaps as in its §2.2.1.
+/// The paper's (1) to (5): airtime share, and rate in Mbit/s, of stations with these numbers of
+/// 1500-byte packets per aggregate. Ack, contention and gaps as in its §2.2.1.
 fn model(sizes: [f64; 3], fair: bool) -> [(f64, f64); 3] {
     let l = 1500.0;
     let data = |s: usize| {
@@ -111,8 +111,8 @@ fn shares_are_those_of_the_papers_model() {
         for (s, (share, rate)) in model(seen.sizes(), fair).into_iter().enumerate() {
             assert_near(&format!("{name} {s}, share"), seen.shares()[s], share);
             let mbps = record.flows[s].goodput_bps / 1e6 * 1500.0 / 1472.0;
-            // Its rates without fairness are too low where frames are short: the share is of the data's time
-            // alone, and the gaps are taken off once more.
+            // Its rates without fairness are too low for short frames: the share is of the data's
+            // time only, and the gaps are subtracted twice.
             if fair {
                 assert_near(&format!("{name} {s}, Mbit/s"), mbps, rate);
             } else {
@@ -130,11 +130,11 @@ fn airtime_fairness_has_the_papers_calculated_shares_and_rates() {
         assert_near("share", seen.shares()[s], 1.0 / 3.0);
         assert_near("Mbit/s", record.flows[s].goodput_bps / 1e6, rate);
     }
-    // The same table: under FIFO the slow one has 79 % of the airtime.
+    // The same table: under FIFO the slow station has 79 % of the airtime.
     let (fifo, seen) = measure(FIFO, UDP, "");
     assert_near("slow share, FIFO", seen.shares()[2], 0.79);
     let sum = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).sum::<f64>();
-    // 86.8 of 26.4 calculated, 76.4 of 18.7 measured.
+    // 86.8 to 26.4 calculated, 76.4 to 18.7 measured.
     assert!((3.0..5.5).contains(&(sum(&record) / sum(&fifo))));
 }
 
@@ -169,7 +169,8 @@ const TCP: &str = r#"
     traffic = { kind = "cbr", rate = "20 kbit/s", packet = "56 B" }
 "#;
 
-/// Median delays beside the downloads to a fast station and to the slow one, ms, and what all download, Mbit/s.
+/// Returns the median delays beside the downloads to a fast station and to the slow one, ms, and
+/// the sum of the downloads, Mbit/s.
 fn waits(queue: &str) -> (f64, f64, f64) {
     let (record, _) = measure(queue, TCP, "");
     let delay = |name: &str| {
@@ -185,8 +186,8 @@ fn waits(queue: &str) -> (f64, f64, f64) {
 #[test]
 fn each_step_shortens_the_wait() {
     let (fifo, fq_codel, fq_mac, fair) = (waits(FIFO), waits(FQ_CODEL), waits(FQ_MAC), waits(FAIR));
-    // Hundreds of ms with a FIFO; an order of magnitude less from FQ-MAC on. What a driver holds of the slow
-    // station is out of fq_codel's reach.
+    // Hundreds of ms with a FIFO; an order of magnitude less from FQ-MAC on. The driver's queue for
+    // the slow station is beyond fq_codel's control.
     assert!(fifo.0 > 100.0 && fifo.1 > 200.0);
     assert!(fq_codel.0 < 0.5 * fifo.0 && fq_codel.1 < 0.7 * fifo.1);
     for better in [fq_mac, fair] {
@@ -196,7 +197,7 @@ fn each_step_shortens_the_wait() {
     assert!(fair.2 > fq_mac.2 && fq_mac.2 > fq_codel.2 && fair.2 > 1.1 * fifo.2);
 }
 
-/// A card with a long queue of its own: AQL keeps the wait in it short.
+/// A card with a long queue of its own: AQL limits the wait in it.
 #[test]
 fn aql_keeps_the_cards_queue_short() {
     let with = waits(r#"{ kind = "mac80211", device = 1000 }"#);

@@ -1,4 +1,5 @@
-//! Access categories from end to end: what names one keeps it over every hop and both ways, and has what EDCA promises.
+//! Access categories end to end: packets keep their category over all hops in both directions, with
+//! the priority of EDCA.
 
 use std::collections::BTreeMap;
 
@@ -45,12 +46,12 @@ fn chain(queue: &str, access: &str) -> String {
     )
 }
 
-/// Data frames by flow and user priority; answers by priority.
+/// Data frames by flow and user priority; responses by priority.
 #[derive(Default)]
 struct Seen {
     data: BTreeMap<(u32, u8), u64>,
     answers: BTreeMap<u8, u64>,
-    /// Flow of each A-MPDU's first MPDU, and whether another's priority came behind it.
+    /// Flow of each A-MPDU's first MPDU, and true if another priority followed.
     aggregate: (u32, u8),
 }
 
@@ -87,7 +88,7 @@ fn packets_keep_their_category_over_all_hops_and_back() {
             };
             assert_eq!(priority, expected, "{queue}: {frames} frames of flow {flow}");
         }
-        // The call crosses three radios; TCP's acknowledgements come back as video, too.
+        // The call crosses three radios; TCP's acknowledgements return as video.
         let calls = seen.data[&(number("call") as u32, 6)];
         assert!(calls >= 3 * of(&r, "call").packets_delivered, "{queue}: {calls}");
         assert!(seen.answers.contains_key(&0) && seen.answers.contains_key(&4), "{queue}");
@@ -95,8 +96,9 @@ fn packets_keep_their_category_over_all_hops_and_back() {
     }
 }
 
-/// A run of one category by name, and the same run without any, differ by EDCA's count of slots alone: nothing waits in
-/// another queue, and what is carried is the same within what other backoffs make of it.
+/// A run with one named category differs from the same run without any only by EDCA's count of
+/// slots: no packet waits in another queue, and the carried traffic is equal within the effect of
+/// other backoffs.
 #[test]
 fn best_effort_alone_is_what_it_was() {
     let text = chain("200", "best-effort").replace("dscp = \"EF\"", "access = \"best-effort\"");
@@ -115,7 +117,7 @@ fn best_effort_alone_is_what_it_was() {
     assert!((named / plain - 1.0).abs() < 0.08, "{named} {plain}");
 }
 
-/// Four stations of a cell upload more than it carries; the first of them talks, too.
+/// Four stations of a cell upload more than it carries; the first one also has a call.
 fn cell(access: &str, defaults: &str) -> RunRecord {
     let text = format!(
         r#"
@@ -144,10 +146,10 @@ fn cell(access: &str, defaults: &str) -> RunRecord {
     run(&read(&text), &RunOptions::default()).unwrap()
 }
 
-/// A voice packet waits for the rest of an exchange, and for another one when a station of best effort has fewer slots left
-/// than it has drawn: on average no longer than one exchange lasts, but for the seventh of one that frames cost which it meets in
-/// the same slot; of twenty packets nineteen less than three. As best effort it stands in its station's queue, where most of what
-/// comes is dropped.
+/// A voice packet waits for the rest of an exchange, and for another one if a best-effort station
+/// has fewer slots left than it has drawn. On average it waits at most one exchange, except for the
+/// seventh of frames that collide in the same slot; nineteen of twenty packets wait less than three
+/// exchanges. As best effort it waits in its station's queue, where most packets are dropped.
 #[test]
 fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
     for (defaults, frame_s) in [("linux", 5.6e-3), ("802.11", 2.6e-3)] {
@@ -163,13 +165,14 @@ fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
         let beside = of(&plain, "call");
         assert!(beside.delay_s.mean > 5.0 * call.delay_s.mean, "{beside:?}");
         assert!(beside.drops.queue > 100, "{beside:?}");
-        // The uploads pay for it with a few per cent.
+        // The uploads lose a few per cent.
         let sum = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).sum::<f64>();
         assert!(sum(&r) > 0.9 * sum(&plain), "{} {}", sum(&r), sum(&plain));
     }
 }
 
-/// Background gives way: beside the same load of best effort it has the smaller part, and all of the cell alone.
+/// Background defers: beside an equal load of best effort it has the smaller share, and alone all
+/// of the cell.
 #[test]
 fn background_gives_way_to_best_effort() {
     let text = |other: &str| {

@@ -1,4 +1,4 @@
-//! Channels that change: bursts of errors, interferers, and the rate adaptations that follow them.
+//! Changing channels: bursts of errors, interferers, and the response of rate adaptation.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, observe, run, run_observed};
@@ -32,7 +32,7 @@ fn link(radio: &str, rest: &str) -> String {
     )
 }
 
-/// Share of its time that the sender's data frames at each rate take, and how they went on.
+/// Rates of the sender's data frames over time.
 #[derive(Default)]
 struct Rates {
     /// (start s, Mbit/s) of every data frame.
@@ -61,13 +61,13 @@ impl Rates {
     }
 }
 
-/// Triantafyllidou 2005 §4.5.1: with p = 0.01 in the bad state the frames of a long run fail with
-/// 1.04 %; ten times that p, ten times as often.
+/// Triantafyllidou 2005 §4.5.1: with p = 0.01 in the bad state 1.04 % of the frames of a long run
+/// fail; with ten times that p, ten times as many.
 #[test]
 fn the_chain_of_states_loses_its_mean() {
     for (p, mean) in [(0.01, 0.0104), (0.1, 0.104)] {
         let r = result(&link(&format!("rate = \"11 Mbit/s\"\nerrors = {{ bursts = {p} }}"), ""));
-        // Acknowledgements are hit as well as data.
+        // Acknowledgements are lost as well as data.
         let frames = r.totals.mac.data + r.totals.mac.ack;
         let lost = r.totals.mac.errored as f64 / frames as f64;
         assert!((lost / mean - 1.0).abs() < 0.08, "{p}: {lost}");
@@ -75,7 +75,8 @@ fn the_chain_of_states_loses_its_mean() {
     }
 }
 
-/// A sender that senses the bursts waits for their end; one that does not loses what overlaps.
+/// A sender that senses the bursts waits for their end. One that does not loses the overlapping
+/// frames.
 #[test]
 fn an_interferer_takes_its_share_from_those_that_sense_it() {
     let oven = |nodes: &str| {
@@ -87,18 +88,19 @@ fn an_interferer_takes_its_share_from_those_that_sense_it() {
     let (free, both, hidden) =
         (result(&link("rate = \"11 Mbit/s\"", "")), oven("[0, 1]"), oven("[1]"));
     let goodput = |r: &RunRecord| r.flows[0].goodput_bps;
-    // Of the free 60 % a frame that would not end in time is not held back: it is lost.
+    // In the free 60 %, a frame that would not end before the next burst is not held back: it is
+    // lost.
     let share = goodput(&both) / goodput(&free);
     assert!((0.5..0.6).contains(&share), "{share}");
     assert_eq!(both.totals.mac.gave_up, 0, "senders wait");
-    // Who does not sense it wastes attempts and windows.
+    // A sender that does not sense the bursts wastes attempts and windows.
     assert!(goodput(&hidden) < 0.8 * goodput(&both), "{}", goodput(&hidden) / goodput(&free));
     assert!(both.totals.mac.collided <= 5000, "at most the frame under way at each start");
     assert!(hidden.totals.mac.collided > 3 * both.totals.mac.collided);
 }
 
-/// Two changes of a link's rate: frames go at the rate of their time, and the same run without
-/// changes is what it was.
+/// Two changes of a link's rate: frames use the rate of their time, and a run without changes is
+/// unaffected.
 #[test]
 fn a_link_changes_its_rate_when_told() {
     let change = |at: u32, rate: u32| {
@@ -106,7 +108,7 @@ fn a_link_changes_its_rate_when_told() {
     };
     let text = link("rate = \"11 Mbit/s\"", &(change(70, 11) + &change(40, 2)));
     let (rates, _) = Rates::of(&draft(&text).build().unwrap());
-    // A frame in service at the change has its rate already.
+    // A frame in service at the change already has its rate.
     assert_eq!(rates.share(11.0, 0.0, 40.0), 1.0);
     assert_eq!(rates.share(2.0, 40.02, 70.0), 1.0);
     assert_eq!(rates.share(11.0, 70.02, 100.0), 1.0);
@@ -114,8 +116,8 @@ fn a_link_changes_its_rate_when_told() {
     assert!(sent(40.0, 70.0) * 2 < sent(70.0, 100.0));
 }
 
-/// A flow takes another path, and a third: nothing is lost, each relay carries it for its time, and
-/// acknowledgements go back the same way.
+/// A flow takes another path, and a third: no packet is lost, each relay carries it for its time,
+/// and acknowledgements use the same path.
 #[test]
 fn a_flow_takes_another_path_when_told() {
     let change = |at: u32, relay: u32| {
@@ -138,7 +140,7 @@ fn a_flow_takes_another_path_when_told() {
     assert_eq!([plain.nodes[2].mac.data, plain.nodes[3].mac.data], [0, 0]);
     let share = changed.flows[0].goodput_bps / plain.flows[0].goodput_bps;
     assert!((0.97..1.03).contains(&share), "{share}");
-    // 1 and 5 do not hear each other, on whatever path.
+    // 1 and 5 are out of range of each other, on all paths.
     let lost = [&plain, &changed].map(|r| r.flows[0].drops.retry_limit as f64);
     assert!(lost[1] < 1.2 * lost[0] + 5.0, "{lost:?}");
 }
@@ -160,7 +162,7 @@ fn an_interferer_ends_when_told() {
     assert!((0.4..0.6).contains(&part), "{part}");
 }
 
-/// Rate by rate from slow to fast, what a frame's bits lose on a link good for 5.5 Mbit/s.
+/// Error ratios by rate from slow to fast, for a link that supports 5.5 Mbit/s.
 const GOOD_FOR_5_5: &str = "errors = { bit = [0.0, 0.0, 1e-6, 3e-4] }";
 
 #[test]
@@ -178,10 +180,10 @@ fn sample_rate_finds_the_best_rate() {
     assert!((0.9..1.0).contains(&reached), "{reached}");
 }
 
-/// ARF falls when frames are lost in a row, and comes back when they are not.
+/// ARF lowers the rate after consecutive losses, and raises it again without them.
 #[test]
 fn arf_falls_around_an_interferer_and_recovers() {
-    // One burst, from 40 s to 60 s, which drowns whatever the receiver should hear.
+    // One burst, from 40 s to 60 s, which destroys all frames at the receiver.
     let text = link(
         "adaptation = \"arf\"",
         "[[interferer]]\nnodes = [1]\nperiod = \"1000 s\"\nduty = 0.02\nstart = \"40 s\"",

@@ -1,4 +1,4 @@
-//! The radio against closed forms: the lone saturated link, and Bianchi's saturated cell.
+//! The radio compared with closed forms: the lone saturated link, and Bianchi's saturated cell.
 
 use fairmesh_capacity::bianchi::saturation;
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
@@ -9,7 +9,7 @@ use fairmesh_wifi::{
     SendReport, Setup, Upper,
 };
 
-/// Every station but the first always has a datagram for it.
+/// Upper layer in which all stations except the first are saturated.
 struct Saturated {
     links: Vec<Option<LinkId>>,
     bytes: u32,
@@ -27,7 +27,7 @@ impl Upper for Saturated {
     fn sent(&mut self, _: Time, _: NodeId, _: &SendReport, _: Category) {}
 }
 
-/// A cell of `stations` saturated senders of `payload` bytes over UDP, and the station they send to.
+/// A cell of `stations` saturated senders of `payload` bytes over UDP, and their receiver.
 struct Cell {
     phy: Phy,
     rate: Rate,
@@ -37,7 +37,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Payload bit/s received until `packets` have arrived.
+    /// Returns the received payload rate in bit/s, measured over `packets` arrivals.
     fn goodput(&self, packets: u64, seed: u64) -> f64 {
         let mac = MacConfig {
             phy: self.phy.clone(),
@@ -131,8 +131,9 @@ fn crowd(stations: u32, mbps: u64, access: Access, tolerance: f64) {
     near(runs.iter().sum::<f64>() / 3.0, model.goodput, tolerance, &what);
 }
 
-/// The fixed point takes attempts of different stations for independent, which is worse the more
-/// of them wait for the same busy period; ns-3 deviates alike (+1.4 and +2.4 % at n = 50).
+/// The fixed point assumes independent attempts of different stations. The error grows with the
+/// number of stations that wait for the same busy period; ns-3 deviates alike (+1.4 and +2.4 % at n
+/// = 50).
 #[test]
 fn crowds_have_the_throughput_of_bianchi() {
     for access in [Access::Basic, Access::RtsCts] {

@@ -1,5 +1,5 @@
 //! Control at the edge in the packet simulator: GAP (Mancuso 2010) and load-based marking
-//! (Triantafyllidou 2005), by what the papers say they do. Rates in kbit/s, delays in ms.
+//! (Triantafyllidou 2005), compared with the papers' claims. Rates in kbit/s, delays in ms.
 //!
 //! The full comparisons, with the papers' numbers beside ours, are in reproductions/.
 
@@ -9,7 +9,7 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{EngineError, RunOptions, run};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// What TCP in a two-hop tree reaches of analytic rates: the mechanisms' own default.
+/// Goodput of TCP in a two-hop tree relative to analytic rates: the mechanisms' own default.
 const EFFICIENCY: f64 = 0.8;
 
 fn text(name: &str) -> String {
@@ -17,7 +17,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// A scenario text under a control, with replacements and parameters.
+/// Returns a scenario text under a control, with replacements and parameters.
 fn build(text: &str, control: &str, changes: &[(&str, &str)]) -> Scenario {
     let mut text = text.to_owned();
     for (from, to) in changes {
@@ -45,7 +45,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / n
 }
 
-/// Goodput of one-hop flows and of the others, mean over runs.
+/// Returns the mean goodput of one-hop flows and of the others over runs.
 fn sets(records: &[RunRecord]) -> (f64, f64) {
     let sum = |near: bool| {
         mean(records.iter().map(|r| {
@@ -56,7 +56,8 @@ fn sets(records: &[RunRecord]) -> (f64, f64) {
     (sum(true), sum(false))
 }
 
-/// E of (11), per cent, against equal shares of what the gateway reaches; and U = T_S + 2 T_M.
+/// Returns E of (11), per cent, relative to equal shares of the gateway's throughput. And U = T_S +
+/// 2 T_M.
 fn accuracy(branches: u32, control: &str) -> (f64, f64) {
     let scenario = shipped(
         "mancuso-branches-8",
@@ -87,13 +88,13 @@ fn gap_meets_its_targets_with_one_branch_and_with_eight() {
 
 #[test]
 fn the_bit_can_be_overheard_with_any_number_of_branches() {
-    // §IV.A. A node's own survey hears nothing of the first hops of other branches.
+    // §IV.A. A node's own survey does not sense the first hops of other branches.
     let (error, one) = accuracy(1, "\"gap+overhear\"");
     assert!(error <= 7.0, "{error}");
     let (error, eight) = accuracy(8, "\"gap+overhear\"");
     assert!(error <= 15.1, "{error}");
     assert!(eight > 0.99 * one, "utilisation falls from {one} to {eight}");
-    // And it is no constant: where two-hop nodes are silent, their part is used.
+    // The limit is not constant: if two-hop nodes are idle, their part is used.
     let silent = text("mancuso-branches-8").replace("120 s", "50 s");
     let flows: String =
         (1..=8).map(|i| format!("[[flow]]\nfrom = \"s{i}\"\nto = \"gw\"\n")).collect();
@@ -107,7 +108,7 @@ fn the_bit_can_be_overheard_with_any_number_of_branches() {
 
 #[test]
 fn shares_survive_errors_of_estimation() {
-    // §VI.D, and with half its signalling bandwidth, too.
+    // §VI.D, also with half of its signalling bandwidth.
     for gamma in [0.1, 0.2] {
         let control = format!("\"gap\"\nnoise = 0.4\ngamma = {gamma}");
         let records = runs(&shipped("mancuso-fig-7", &control, &[]), 3);
@@ -119,7 +120,7 @@ fn shares_survive_errors_of_estimation() {
     }
 }
 
-/// Mean goodput of a set of flows between two moments of the first run.
+/// Returns the mean goodput of a set of flows between two instants of the first run.
 fn between(record: &RunRecord, near: bool, from: f64, to: f64) -> f64 {
     let of = record.flows.iter().enumerate().filter(|(_, f)| (f.hops == 1) == near);
     let curve = |i: usize| {
@@ -131,13 +132,13 @@ fn between(record: &RunRecord, near: bool, from: f64, to: f64) -> f64 {
 
 #[test]
 fn gap_tracks_demand_down_and_up_within_seconds() {
-    // Fig. 5(a); its share of 868 kbit/s is less than the first demands.
+    // Fig. 5(a); its share of 868 kbit/s is below the first demands.
     let record = runs(&shipped("mancuso-fig-5a", "\"gap\"", &[]), 1).remove(0);
     for (step, demand) in [(2, 600.0), (3, 300.0), (4, 0.0), (5, 300.0), (6, 600.0)] {
         let from = 30.0 * f64::from(step);
         let multi = between(&record, false, from + 5.0, from + 30.0);
         assert!((multi - demand).abs() <= 0.05 * demand + 1.0, "step {step}: {multi}");
-        // What is left below the threshold is used: 0.9 · 0.8 · 3254 less twice the demand.
+        // The rest below the threshold is used: 0.9 · 0.8 · 3254 less twice the demand.
         let single = between(&record, true, from + 10.0, from + 30.0);
         let limit = 0.9 * EFFICIENCY * 3254.0 - 2.0 * demand;
         assert!((single / limit - 1.0).abs() < 0.1, "step {step}: {single}, not {limit}");
@@ -148,7 +149,7 @@ fn gap_tracks_demand_down_and_up_within_seconds() {
 
 #[test]
 fn gap_hands_guarantees_on_only_together() {
-    // Fig. 8: S1 and S2 have fallen silent.
+    // Fig. 8: S1 and S2 have become idle.
     let single = |control: &str| {
         let record = runs(&shipped("mancuso-fig-8", control, &[("150 s", "90 s")]), 1).remove(0);
         between(&record, true, 70.0, 90.0) / between(&record, true, 10.0, 30.0)
@@ -169,7 +170,7 @@ fn the_bit_in_acknowledgements_needs_no_messages() {
     assert!(multi > 700.0 && single < 1.35 * 868.0, "{single} {multi}");
 }
 
-/// One branch, with offered loads; `None` always has something to send.
+/// Returns one branch with offered loads; `None` is backlogged.
 fn loads(single: Option<u32>, multi: Option<u32>) -> String {
     let base = text("mancuso-branches-1").replace("120 s", "70 s");
     let flow = |from: &str, load: Option<u32>| {
@@ -222,13 +223,13 @@ fn what_gap_cannot_keep_is_refused_in_one_line() {
     assert!(together.starts_with("gap: guarantees add up to 7.2 Mbit/s"), "{together}");
     let guarantee = refused("\"gap\"\nguarantee = 7000");
     assert!(guarantee.starts_with("gap: guarantees add up to 7 Mbit/s"), "{guarantee}");
-    // Shorter than a round trip: known from the file alone, so that its line is named too.
+    // Shorter than a round trip, which the file alone shows, so that the error names its line.
     let short = text("triantafyllidou-hidden") + "\n[control]\nuse = \"lbm\"\nt_avg = 0.01\n";
     let problem = draft_from_toml("t.toml", &short).unwrap().build().unwrap_err().to_string();
     assert!(problem.contains("t_avg") && problem.contains("0.05 to 60"), "{problem}");
 }
 
-/// Downloads through an access point: Jain, throughput, mean delay.
+/// Returns Jain's index, throughput and mean delay of downloads through an access point.
 fn downloads(stations: usize, control: &str, ecn: &str) -> (f64, f64, f64) {
     let mut scenario = text("triantafyllidou-infrastructure")
         .split("[[flow]]")
@@ -297,7 +298,8 @@ fn ect1_is_left_alone() {
     assert_eq!(plain, downloads(3, "\"lbm\"", "\"ect1\""), "to the byte");
 }
 
-/// One of the four multihop cases: Jain, throughput, delay of the first flow, header bytes.
+/// Returns Jain's index, throughput, delay of the first flow and header bytes of one of the four
+/// multihop cases.
 fn case(name: &str, control: &str) -> (f64, f64, f64, u64) {
     let records = runs(&shipped(name, control, &[]), 4);
     let rates = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).collect::<Vec<_>>();
@@ -330,8 +332,8 @@ fn marks_by_collision_domain_help_hidden_and_exposed_terminals() {
 
 #[test]
 fn marks_by_collision_domain_help_flows_over_two_hops() {
-    // Fig. 4.10, 4.11. Marks that fall evenly let more through; marks by chance hold the one-hop flow
-    // down for longer, which is fairer and costs throughput.
+    // Fig. 4.10, 4.11. Evenly spaced marks carry more; random marks hold the one-hop flow down for
+    // longer, which is fairer and costs throughput.
     for name in ["triantafyllidou-multihop-a", "triantafyllidou-multihop-b"] {
         let (unfair, plain, ..) = case(name, "\"fifo\"");
         let even = case(name, "\"lbm+multihop+even\"\nrho0 = 0.1");
@@ -344,8 +346,8 @@ fn marks_by_collision_domain_help_flows_over_two_hops() {
 
 #[test]
 fn delays_to_the_acknowledgement_begin_at_the_first_radio_and_end_there() {
-    // The wire of 25 ms before the access point is in the delay to the station, and in none of this; the way of
-    // the acknowledgement is in this only.
+    // The delay to the station includes the wire of 25 ms before the access point, this delay does
+    // not; only this delay includes the return of the acknowledgement.
     let scenario = shipped("triantafyllidou-infrastructure", "\"fifo\"", &[]);
     let options = RunOptions { acknowledged: true, ..RunOptions::default() };
     let record = run(&scenario, &options).unwrap();

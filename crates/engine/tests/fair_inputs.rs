@@ -1,4 +1,4 @@
-//! Fair rates are an input of a run: who computes them, and what happens without them.
+//! Fair rates as an input of a run: their source, and runs without them.
 
 use fairmesh_control::Registry;
 use fairmesh_engine::{
@@ -6,7 +6,7 @@ use fairmesh_engine::{
 };
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// Guarantees of more than the air has, which the capacity model refuses.
+/// Guarantees above the capacity, which the capacity model rejects.
 const OVERCOMMITTED: &str = r#"
     duration = "3 s"
     [radio]
@@ -49,7 +49,7 @@ fn a_control_that_needs_fair_rates_is_refused_with_the_reason() {
     assert!(needs_fair_rates(&scenario, Some(&control)));
     let refused = run_under(&scenario, &RunOptions::default(), &control).unwrap_err();
     assert!(matches!(refused, EngineError::Capacity(_)), "{refused}");
-    // Given none, the simulator names the missing knowledge.
+    // Without fair rates, the simulator names the missing input.
     let inputs = Inputs { control: Some(control), ..Inputs::default() };
     let refused = Simulation::new(scenario.into(), &RunOptions::default(), inputs);
     let refused = refused.err().unwrap().to_string();

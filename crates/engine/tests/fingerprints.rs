@@ -1,8 +1,8 @@
-//! Short runs whose every transmission is pinned, on any machine and in any build profile: one per
-//! control with each of its variants, per transport, queue, kind of traffic and kind of radio.
+//! Short runs with pinned transmissions, on any machine and in any build profile: one per control
+//! with each of its variants, per transport, queue, kind of traffic and kind of radio.
 //!
-//! A change of these fingerprints changes published numbers and [`fairmesh_engine::REVISION`]. If the
-//! change is intended, `KEEP_FINGERPRINTS=1 cargo test -p fairmesh-engine --test fingerprints`
+//! A change of these fingerprints changes published numbers and [`fairmesh_engine::REVISION`]. If
+//! the change is intended, `KEEP_FINGERPRINTS=1 cargo test -p fairmesh-engine --test fingerprints`
 //! rewrites the file.
 
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run, run_under};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// Controls that leave their run as `fifo` leaves it.
+/// Controls that do not change a run relative to `fifo`.
 const IDLE: &[&str] = &["control/fifo"];
 
-/// Combinations of variants that records are of.
+/// Combinations of variants with records.
 const COMBINED: &[&str] = &[
     "arc-fq+exponential+relearn",
     "cna+tolerant+pass-on",
@@ -36,8 +36,8 @@ const COMBINED: &[&str] = &[
 
 const KEPT: &str = include_str!("../fingerprints/kinds.txt");
 
-/// A mesh in which every control has something to do: two branches of two hops, more traffic than
-/// they carry, in both directions, by TCP and by UDP.
+/// A mesh in which every control acts: two branches of two hops, more traffic than they carry, in
+/// both directions, by TCP and by UDP.
 const CONTROLLED: &str = r#"
     duration = "12 s"
     [radio]
@@ -157,7 +157,7 @@ const RADIOS: [(&str, &str); 19] = [
     ("snr-rayleigh", "phy = \"802.11n\"\nmcs = 4\nerrors = { snr = { fading = \"rayleigh\" } }"),
 ];
 
-/// Larger worlds, in which everything takes part that has random numbers or arithmetic of its own.
+/// Larger worlds with all components that have random numbers or arithmetic of their own.
 const WORLDS: [(&str, &str); 3] = [
     (
         "chain",
@@ -318,7 +318,7 @@ fn nothing_has_changed() {
     assert!(new.is_empty() && gone.is_empty(), "now: {new:#?}\nkept: {gone:#?}");
 }
 
-/// A control that leaves its mesh as `fifo` does would not show that its code has changed.
+/// If a control had no effect on its mesh, changes of its code would not show.
 #[test]
 fn every_control_acts_in_its_run() {
     let kept: BTreeMap<&str, &str> = KEPT.lines().filter_map(|l| l.split_once(' ')).collect();

@@ -1,4 +1,4 @@
-//! A home that sends datagrams whatever becomes of them, and those that might be taken for one.
+//! A home that sends unresponsive datagrams, and traffic that could be mistaken for it.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
@@ -18,12 +18,12 @@ fn record(draft: &Draft, control: &str, seed: u64) -> RunRecord {
     run(&draft.build().unwrap(), &RunOptions { seed, ..RunOptions::default() }).unwrap()
 }
 
-/// Times at which the control decided this, s.
+/// Instants of the control's decisions with this code, s.
 fn times(record: &RunRecord, code: &str) -> Vec<f64> {
     record.decisions.iter().filter(|d| d.code == code).map(|d| d.time_s).collect()
 }
 
-/// Goodput of the homes that do not flood, kbit/s, nearest first.
+/// Goodput of the homes without the flood, kbit/s, nearest first.
 fn others(record: &RunRecord) -> [f64; 3] {
     let of = |home: &str| {
         let home = record.subscribers.iter().find(|s| s.name == home).unwrap();
@@ -32,7 +32,7 @@ fn others(record: &RunRecord) -> [f64; 3] {
     ["1", "3", "4"].map(of)
 }
 
-/// The same homes where the second sends one more TCP in place of the flood.
+/// The same homes with one more TCP flow instead of the flood.
 fn without(draft: &Draft) -> Draft {
     let mut draft = draft.clone();
     let flood = draft.flow.iter_mut().find(|f| f.name.as_deref() == Some("flood")).unwrap();
@@ -49,19 +49,19 @@ fn a_flood_is_named_within_ten_seconds_and_held_where_it_starts() {
         let named = times(&held, "rtt.flood");
         assert!((60.0..=70.0).contains(&named[0]), "{seed}: {named:?}");
         assert_eq!(named.len(), 1, "{seed}: {named:?}");
-        // A second flow of the same home is not named beside it, nor anybody else's.
+        // Neither a second flow of the same home nor another home's is named.
         assert!(
             held.decisions.iter().all(|d| {
                 d.code != "rtt.flood" || d.reason.starts_with("flow 2 (up) is a flood")
             })
         );
         let now = others(&held);
-        // Home 1 may have been given more than the share that all have, by a search that went otherwise.
+        // Home 1 may have received more than the common share, by another course of the search.
         let share = spared.iter().copied().fold(f64::INFINITY, f64::min);
         assert!(now.iter().all(|now| *now > 0.9 * share), "{seed}: {now:.1?} of {spared:.1?}");
         let sum = |homes: &[f64]| homes.iter().sum::<f64>();
         assert!(sum(&now) > 0.9 * sum(&spared), "{seed}: {now:.1?} of {spared:.1?}");
-        // Its own share is its own to waste, and it has no more.
+        // The flood uses up its home's share, and no more.
         let own = held.subscribers.iter().find(|s| s.name == "2").unwrap().goodput_bps / 1e3;
         assert!(own < 1.2 * sum(&now) / 3.0, "{seed}: {own:.1} beside {now:.1?}");
         assert!(held.totals.signalling.messages > 20, "{:?}", held.totals.signalling);
@@ -81,7 +81,7 @@ fn without_an_agent_there_it_is_named_and_nothing_holds_it() {
     let [.., far] = others(&record(&draft, "rtt+agents", 1));
     for record in [&plain, &deaf] {
         assert!(others(record)[2] < 0.2 * far, "{:?}", others(record));
-        // It is never rewarded: no more passes than the nearest home has.
+        // It is not rewarded: its goodput does not exceed that of the nearest home.
         let own = record.subscribers.iter().find(|s| s.name == "2").unwrap().goodput_bps / 1e3;
         assert!(own < 1.2 * others(record)[0], "{own:.0}, {:?}", others(record));
     }
@@ -90,7 +90,7 @@ fn without_an_agent_there_it_is_named_and_nothing_holds_it() {
 #[test]
 fn an_agent_forgets_what_nobody_renews() {
     let mut draft = shipped("flood");
-    // The flood ends, and with it the messages.
+    // The messages end with the flood.
     let flood = draft.flow.iter_mut().find(|f| f.name.as_deref() == Some("flood")).unwrap();
     flood.stop = Some(Span::from_secs(120));
     draft.flow.retain(|f| f.name.as_deref() == Some("flood"));
@@ -103,8 +103,8 @@ fn an_agent_forgets_what_nobody_renews() {
     assert!(ended.len() == 1 && ended[0] <= calm[0] + 16.0, "{ended:?} {calm:?}");
 }
 
-/// Transfers, pages, calls below their share, hidden and lossy links: none answers worse than a
-/// transport does.
+/// Transfers, pages, calls below their share, hidden and lossy links: all respond at least as well
+/// as a transport.
 #[test]
 fn nobody_else_is_taken_for_a_flood() {
     for name in [
@@ -124,8 +124,8 @@ fn nobody_else_is_taken_for_a_flood() {
     }
 }
 
-/// Twelve transfers that begin at once under a limit of two packets a second lose most of what they
-/// send for some seconds, and answer.
+/// Twelve transfers that start together under a limit of two packets a second lose most of their
+/// data for some seconds, and respond.
 #[test]
 fn many_connections_at_a_low_limit_answer() {
     for tcp in ["tcp = \"newreno\"", "tcp = \"cubic\", preset = \"linux\""] {

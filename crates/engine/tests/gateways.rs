@@ -1,10 +1,11 @@
-//! Several gateways: each control its own, told of each other's, and one box that sees all.
+//! Several gateways: a control for each, controls that exchange reports, and one that sees all.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// A line of eight nodes with a gateway at each end; homes next to one of them and far from the other.
+/// A line of eight nodes with a gateway at each end. Homes next to one of them and far from the
+/// other.
 fn line(control: &str, homes: &str, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -53,7 +54,7 @@ fn every_gateway_limits_its_own_subscribers_only() {
     let nodes: std::collections::BTreeSet<&str> =
         r.decisions.iter().map(|d| d.node.as_str()).collect();
     assert!(nodes.iter().all(|n| ["0", "7"].contains(n)), "{nodes:?}");
-    // A ceiling at 0 holds there, and whoever goes through 7 never sees it.
+    // A ceiling at 0 applies there, and not to flows through 7.
     let ceiling = "[[subscriber]]\nnodes = [1]\nup = \"50 kbit/s\"";
     s = line("pfrc", "[1, 2, 5, 6]", ceiling);
     let homes = kbit(&record(&s));
@@ -63,7 +64,7 @@ fn every_gateway_limits_its_own_subscribers_only() {
 
 #[test]
 fn what_passes_a_gateway_in_the_air_is_not_its_own() {
-    // Home 1 goes past gateway 0 in the air, to 7: a line 1 - 0 - 2 - ... would; here 0 is in the middle.
+    // Home 1 uses gateway 7 and only passes gateway 0 over the air.
     let text = r#"
         duration = "60 s"
         [radio]
@@ -92,7 +93,7 @@ fn what_passes_a_gateway_in_the_air_is_not_its_own() {
         assert_eq!(s.flows()[0].path.len(), 5, "over 0 and 2 to 3");
         record(&s)
     };
-    // The limit of all traffic at 0 holds for 2 alone, that at 3 for 1.
+    // The limit of all traffic at 0 applies to 2 alone, that at 3 to 1.
     let r = run("static");
     let kbit: Vec<f64> = r.flows.iter().map(|f| f.goodput_bps / 1e3).collect();
     assert!(kbit.iter().all(|k| (170.0..200.0).contains(k)), "{kbit:.0?}");
@@ -106,10 +107,10 @@ fn gateways_that_exchange_counters_share_as_one() {
         record(&s.with_control(fairmesh_control::Registry::standard().lookup(control).unwrap()))
     };
     let (apart, told) = (world("rtt"), world("rtt+peers"));
-    // One control that governed all gateways gave the slowest home 404 kbit/s (docs/controls/peers.md).
+    // A single control over all gateways gave the slowest home 404 kbit/s (docs/controls/peers.md).
     assert!(least(&told) > 0.9 * 404.0, "{:.0?}", kbit(&told));
     assert!(least(&told) > 1.5 * least(&apart), "{:.0?} {:.0?}", kbit(&told), kbit(&apart));
-    // The messages are counted, and took no air.
+    // The messages are counted, and used no air.
     let said = &told.totals.signalling;
     let each = said.outside_bytes / said.outside_messages.max(1);
     assert!(said.outside_messages > 500 && each < 200, "{said:?}");
@@ -125,8 +126,8 @@ fn mechanisms_that_know_one_gateway_say_so() {
     }
 }
 
-/// What gateways run in place of the scenario's control is what they would run alone, to the last bit; the other nodes
-/// run theirs beside it, whether or not the gateways are among those that take part.
+/// Gateways with their own control run as with that control alone, to the last bit. The other nodes
+/// run the scenario's, whether or not the gateways are in the list of participating nodes.
 #[test]
 fn gateways_run_a_control_of_their_own() {
     let alone = record(&line("pfrc", "[1, 2, 5, 6]", ""));

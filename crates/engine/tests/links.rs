@@ -42,7 +42,7 @@ fn frames_are_those_of_the_mac() {
         assert!(l.packets.len() == 12 && l.frames.len() == 12 && l.airtime == [0.0; 12]);
         assert!(l.packets.iter().zip(&l.frames).all(|(p, f)| f >= p), "{l:?}");
     }
-    // All that a node put on the air but what it was at work on when the run ended.
+    // All transmissions of a node, except for the frame in progress at the end of the run.
     for n in &r.nodes {
         let own = r.series.links.iter().filter(|l| l.from == n.name);
         let told: u64 = own.flat_map(|l| &l.frames).sum();
@@ -57,7 +57,7 @@ fn foreign_energy_is_the_ovens() {
         r.series.foreign[node][from..to].iter().sum::<f64>() / (to - from) as f64
     };
     assert!(mean(2, 0, 6) < 0.02, "before: {}", mean(2, 0, 6));
-    // 0.4 of the time, but for what lies below frames that are sent or received.
+    // 0.4 of the time, minus the overlap with frames sent or received.
     assert!((0.2..0.42).contains(&mean(2, 6, 12)), "with it: {}", mean(2, 6, 12));
     assert!(mean(0, 6, 12) < 0.1, "far from it: {}", mean(0, 6, 12));
 }

@@ -1,9 +1,9 @@
-//! The capacity of a link that loses MPDUs, against what a lone saturated sender brings over it.
+//! The capacity of a link that loses MPDUs, compared with the goodput of a lone saturated sender.
 
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{ImportOptions, parse};
 
-/// Goodput over the model's, of a sender that always has datagrams.
+/// Goodput relative to the model's, of a saturated sender.
 fn of_model(radio: &str, delivery: f64, back: f64) -> f64 {
     let text = format!(
         "duration = \"6 s\"\nwarmup = \"1 s\"\n[radio]\n{radio}\nreception = \"nocap\"\nqueue = 1000\n\
@@ -15,7 +15,8 @@ fn of_model(radio: &str, delivery: f64, back: f64) -> f64 {
     flow.goodput_bps / flow.fair_bps.unwrap()
 }
 
-/// Windows, lost BlockAcks and shorter frames are in the model: within a tenth from 2 to 50 % of loss.
+/// The model includes windows, lost BlockAcks and shorter frames: within a tenth from 2 to 50 % of
+/// loss.
 #[test]
 fn the_model_of_a_lossy_link_is_within_a_tenth() {
     let ac = "phy = \"802.11ac\"\nwidth = \"80 MHz\"\nmcs = 4\nstreams = 2";

@@ -1,8 +1,8 @@
-//! What the papers saw under plain 802.11, with UDP and TCP and no control.
+//! Results of the papers for plain 802.11, with UDP and TCP and without control.
 //!
-//! The scenarios are the ones that ship with the project; durations are shortened where a mean over
-//! seeds says the same. Figures in kbit/s. Where ns-2 and this radio differ, docs/models/radio.md
-//! says so; ns-3 under the same rules agrees with every number here within its interval.
+//! The scenarios are the shipped ones, with shorter durations where a mean over seeds is
+//! equivalent. Figures in kbit/s. docs/models/radio.md lists the differences between ns-2 and this
+//! radio; ns-3 under the same rules agrees with every number here within its interval.
 
 use fairmesh_engine::measures::jain;
 use fairmesh_engine::{RunOptions, run};
@@ -38,8 +38,8 @@ fn near(got: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((got / expected - 1.0).abs() < tolerance, "{what}: {got:.1} instead of {expected:.1}");
 }
 
-/// Jamshaid 2010 Fig. 3.2a: up to the fair share, about 150 kbit/s, everybody gets what it asks
-/// for; beyond it first the flow of three hops loses, then that of two, and the sum with them.
+/// Jamshaid 2010 Fig. 3.2a: up to the fair share, about 150 kbit/s, all demands are met. Above it
+/// the flow of three hops loses first, then that of two, and with them the sum.
 #[test]
 fn uploads_over_a_chain_collapse_beyond_the_fair_share() {
     for load in [50, 100, 140] {
@@ -63,7 +63,7 @@ fn uploads_over_a_chain_collapse_beyond_the_fair_share() {
     assert!(sum(&rates[5]) < 0.96 * sum(&rates[0]), "capacity is lost");
 }
 
-/// Jamshaid 2010 Fig. 3.2b: downloads are dropped before they cost airtime, so nobody loses more.
+/// Jamshaid 2010 Fig. 3.2b: downloads are dropped before they cost airtime, so no flow loses more.
 #[test]
 fn downloads_over_a_chain_do_not_collapse() {
     for load in [200, 300, 400] {
@@ -95,8 +95,8 @@ fn tcp_over_one_to_eight_hops() {
     assert!(by_hops[7] / by_hops[6] > 0.9, "levels off: {by_hops:?}");
 }
 
-/// Jamshaid 2010 Fig. 3.5: of three uploads over TCP the farthest gets least by far. (ns-2 gives the
-/// nearest more than the second; here and in ns-3 these two are about even.)
+/// Jamshaid 2010 Fig. 3.5: of three TCP uploads the farthest gets by far the least. (ns-2 gives the
+/// nearest more than the second; here and in ns-3 these two are about equal.)
 #[test]
 fn the_farthest_of_three_uploads_starves() {
     let rates = goodputs(&shipped("chain-3-up"), 10);
@@ -119,7 +119,7 @@ fn who_starves_in_the_four_topologies() {
         assert!(r[1] < 0.05 * r[0].min(r[2]), "{name}: {r:?}");
         near(r[0], r[2], 0.05, name);
     }
-    // As §4.2 has it: "TCP starves flows traversing the congested links", 1-2 and 7-8.
+    // As §4.2 states: "TCP starves flows traversing the congested links", 1-2 and 7-8.
     let r = rates("diamond-joined");
     assert!(r[0].max(r[2]) < 0.05 * r[1], "{r:?}");
     let r = rates("half-diamond-joined");

@@ -1,5 +1,4 @@
-//! Ceilings and guarantees of flows: in the analytic allocation, and kept by a control that knows
-//! them.
+//! Ceilings and guarantees of flows: in the analytic allocation, and enforced by a control.
 
 use fairmesh_engine::{RunOptions, fair_rates, run};
 use fairmesh_scenario::{Scenario, draft_from_toml};
@@ -67,8 +66,9 @@ fn pfrc_keeps_them() {
     assert!(refused.is_err());
 }
 
-/// Weights below 1 keep their ratio where all flows share one limit: datagrams exactly, TCP too with a buffer
-/// that never empties. With five packets, as published, the window of a fast TCP drains it at each loss.
+/// Weights below 1 keep their ratio if all flows share one limit: exactly for datagrams, and for
+/// TCP with a buffer that never empties. With five packets, as published, the window of a fast TCP
+/// drains it at each loss.
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     const DATAGRAMS: &str = r#"{ kind = "cbr", rate = "10 Mbit/s" }"#;

@@ -1,4 +1,4 @@
-//! What holds in every world: random small scenarios, run to their end.
+//! Invariants of all worlds: random small scenarios, run to their end.
 
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_control::Mechanism;
@@ -22,7 +22,7 @@ mod stepping;
 /// One flow: ends, kind, UDP rate.
 type FlowSeed = (u32, u32, u8, u64);
 
-/// The choices a scenario is made of.
+/// Random choices of a scenario.
 #[derive(Clone, Debug)]
 struct Recipe {
     places: Vec<(f64, f64)>,
@@ -76,7 +76,7 @@ fn recipe() -> impl Strategy<Value = Recipe> {
 }
 
 fn queue((kind, packets): (u8, u32)) -> QueueDraft {
-    // Every kind with and without a queue in the card.
+    // Every kind with and without a device queue.
     let device = (kind >= 8).then_some(u32::from(kind / 8 * 9));
     let packets = Some(packets);
     match kind % 8 {
@@ -91,7 +91,7 @@ fn queue((kind, packets): (u8, u32)) -> QueueDraft {
     }
 }
 
-/// One of the controllers, with marks or without.
+/// One of the controllers, with or without marks.
 fn quic(of: u64) -> QuicDraft {
     use CongestionDraft::{Bbr, Bbr3, Cubic, NewReno, Prague};
     let controller = [NewReno, Cubic, Bbr, Bbr3, Prague][of as usize / 3 % 5];
@@ -99,7 +99,7 @@ fn quic(of: u64) -> QuicDraft {
     QuicDraft { quic: controller, ecn, ..QuicDraft::default() }
 }
 
-/// What makes a radio of today of a recipe's.
+/// Random choices of an 802.11n, ac or ax radio.
 #[derive(Clone, Copy, Debug)]
 struct Today {
     phy: u8,
@@ -110,7 +110,7 @@ struct Today {
     mpdus: u32,
     amsdu: u64,
     txop_us: u64,
-    /// 0: nobody names a category; else from which each flow's follows.
+    /// 0: no flow names a category; otherwise the seed of each flow's category.
     access: u8,
 }
 
@@ -162,7 +162,7 @@ impl Today {
             let defaults = Some(EdcaDefaults::Linux);
             r.edca = Some(EdcaDraft { defaults, ..EdcaDraft::default() });
         }
-        // Enough to fill aggregates now and then.
+        // Enough to fill aggregates sometimes.
         for flow in &mut d.flow {
             match &mut flow.traffic {
                 Some(TrafficDraft::Cbr(t)) => t.rate.0 *= 10,
@@ -284,8 +284,8 @@ impl Recipe {
         d
     }
 
-    /// The world, if it has one flow at least and every flow has a path; under some control, if
-    /// that one can run there.
+    /// The world, if it has at least one flow and every flow has a path. Under a control, if it can
+    /// run there.
     fn build(&self) -> Option<Scenario> {
         let draft = self.draft();
         if draft.flow.is_empty() {
@@ -308,7 +308,7 @@ fn options(seed: u64) -> RunOptions {
     RunOptions { seed, ..RunOptions::default() }
 }
 
-/// What must be equal where two runs are said to be equal.
+/// The parts of records that must be equal for equal runs.
 fn essence(r: &RunRecord) -> String {
     let flows: Vec<_> =
         r.flows.iter().map(|f| (f.goodput_bps, f.packets_sent, f.drops, f.delay_s.mean)).collect();
@@ -319,20 +319,20 @@ struct Counting(u64);
 
 impl Observer for Counting {
     fn frame(&mut self, frame: &fairmesh_engine::observe::AirFrame) {
-        // The packets of an A-MSDU come one by one.
+        // The packets of an A-MSDU are reported one by one.
         self.0 += u64::from(frame.subframe.is_none_or(|s| s.index == 0));
     }
 }
 
 fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
-    // Every packet is somewhere.
+    // Every packet is accounted for.
     let t = &r.totals;
     let known = t.delivered + t.stale + t.in_flight + t.drops.total();
     prop_assert_eq!(t.packets, known, "{:?}", t);
     prop_assert!(t.in_flight <= t.packets);
-    // What a MAC gave up was lost there or had arrived all the same.
+    // A packet that a MAC gave up was lost there, or had arrived.
     prop_assert!(t.drops.retry_limit <= t.mac.gave_up);
-    // Answers answer frames; noise apart, transmissions are what the stations sent.
+    // Responses follow frames; without noise, transmissions are those of the stations.
     prop_assert!(t.mac.ack + t.mac.block_ack <= t.mac.data && t.mac.cts <= t.mac.rts);
     prop_assert!(t.mac.data <= t.mac.mpdus);
     let answers = t.mac.cts + t.mac.ack + t.mac.block_ack;
@@ -356,14 +356,14 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// No flow gets more than the closed form gives the slowest link of its path for it alone. Where
-/// the rate adapts, the fastest rate counts; a TCP may release at once what had come in before.
+/// No flow gets more than the closed form of the slowest link on its path. With rate adaptation,
+/// the fastest rate counts; a TCP may release data that arrived earlier.
 fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
     let mac = scenario.mac();
     let measured = (scenario.duration().saturating_sub(scenario.warmup())).as_secs_f64();
     let traffic = match flow.transport {
         Transport::Udp => Traffic::udp(900, true),
-        // More than it can have: the whole UDP payload, and no answers.
+        // More than possible: the whole UDP payload, and no responses.
         Transport::Quic(quic) => Traffic::udp(quic.datagram, true),
         Transport::Tcp(_) => Traffic::tcp(1460, 0, 1.0, true),
     };
@@ -383,7 +383,7 @@ fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
         saturated_goodput(&mac.phy, rate, &traffic, Access::Basic)
     });
     let packet = f64::from(8 * traffic.payload);
-    // 3 % of luck with backoffs, and what was in flight.
+    // 3 % for random backoffs, and the data in flight.
     links.fold(f64::INFINITY, f64::min) * 1.03 + 60.0 * packet / measured
 }
 
@@ -410,11 +410,11 @@ proptest! {
         let sampling = RunOptions { seed, sample: Some(Span::from_millis(70)), ..RunOptions::default() };
         let sampled = run(&scenario, &sampling).unwrap();
         prop_assert_eq!(&plain, &essence(&sampled));
-        // The samples add up to the whole.
+        // The samples sum to the total.
         prop_assert_eq!(sampled.series.time_s.len(), 58);
     }
 
-    /// The same of A-MPDUs and A-MSDUs: every MPDU ends somewhere, and a look at each changes nothing.
+    /// A-MPDUs and A-MSDUs: every MPDU is accounted for, and observing them has no effect.
     #[test]
     fn aggregates_are_accounted_for(recipe in recipe(), today in today(), seed in 0u64..1000) {
         let mut draft = recipe.draft();
@@ -429,10 +429,11 @@ proptest! {
         prop_assert_eq!(frames.0, mac.mpdus + mac.rts + answers + mac.broadcast);
     }
 
-    /// A pair of nodes out of everybody's reach, with a flow of its own, shifts no random stream.
+    /// A pair of nodes out of range of all others, with its own flow, does not shift random
+    /// streams.
     #[test]
     fn strangers_far_away_change_nothing(recipe in recipe(), seed in 0u64..1000) {
-        // Controls may look at all flows.
+        // Controls may depend on all flows.
         let Some(scenario) = recipe.build() else { return Ok(()) };
         let scenario = scenario.with_control(Mechanism::none());
         let mut crowd = recipe.draft();
@@ -444,8 +445,8 @@ proptest! {
                 crowd.node.push(NodeDraft { position: Some([x, 0.0]), ..NodeDraft::new(name) });
             }
         }
-        // First in the file, so that the numbers of all other flows shift; last where a queue's hash is of these numbers,
-        // which chooses by chance who shares a bucket.
+        // First in the file, so that the numbers of all other flows shift; last if a queue hashes
+        // these numbers, which decides about shared buckets.
         let first = if recipe.queue_hashes() { crowd.flow.len() } else { 0 };
         crowd.flow.insert(first, FlowDraft::new(a, b));
         let crowd = crowd.build().unwrap();
@@ -464,7 +465,7 @@ proptest! {
     }
 }
 
-/// The recipes are not idle talk: most make a world, and in most worlds something happens.
+/// The recipes are effective: most give a world, and most worlds have traffic.
 #[test]
 fn recipes_make_worlds() {
     use proptest::strategy::ValueTree;
@@ -494,8 +495,8 @@ fn unknown_controls_make_no_scenario() {
     assert!(error.contains("control.use: there is no control \"none such\""), "{error}");
 }
 
-/// A link so weak that nothing of its MCS arrives, as maps have them: its flow has no fair rate, the
-/// others' is what they can have, and the run says what happened.
+/// A link too weak for its MCS, as in maps: its flow has no fair rate, the others have theirs, and
+/// the record has its losses.
 #[test]
 fn a_dead_link_takes_no_part_in_fair_shares() {
     let text = r#"
@@ -519,7 +520,7 @@ fn a_dead_link_takes_no_part_in_fair_shares() {
     assert_eq!((weak.fair_bps, weak.packets_delivered), (Some(0.0), 0), "{weak:?}");
 }
 
-/// Packets that arrive one by one, but of whose A-MSDUs nearly none does: no share either, and no refusal.
+/// A link over which single packets arrive, but hardly any of its A-MSDUs: no share, and no error.
 #[test]
 fn a_link_too_weak_for_its_amsdus_takes_no_part_in_fair_shares() {
     for (signal, dead) in [(-75, false), (-85, true), (-95, true)] {

@@ -1,5 +1,5 @@
-//! 802.11n, ac and ax against the closed form of a lone saturated link, written from the standard's
-//! tables and formulas and not from the code under test.
+//! 802.11n, ac and ax compared with the closed form of a lone saturated link, computed from the
+//! standard's tables and formulas independently of the code under test.
 
 use fairmesh_capacity::link::{Access, saturated_cycle};
 use fairmesh_phy::mcs::{Generation, Mode};
@@ -15,7 +15,7 @@ const PACKET: u32 = 1498;
 /// A TCP acknowledgement.
 const SMALL: u32 = 40;
 
-/// One station that always has a packet, and its receiver.
+/// A station that always has a packet, and its receiver.
 struct Saturated {
     link: Option<LinkId>,
     bytes: u32,
@@ -43,7 +43,7 @@ impl Upper for Saturated {
     fn sent(&mut self, _: Time, _: NodeId, _: &SendReport, _: Category) {}
 }
 
-/// What is tried.
+/// Parameters of a case.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     generation: Generation,
@@ -77,14 +77,14 @@ impl Link {
         (phy, rate)
     }
 
-    /// What the capacity models say of it.
+    /// The prediction of the capacity models.
     fn modelled(&self) -> f64 {
         let (phy, rate) = self.phy();
         let access = if self.rts { Access::RtsCts } else { Access::Basic };
         1.0 / saturated_cycle(&phy, rate, self.bytes + 38, access).as_secs_f64()
     }
 
-    /// Packets per second, measured over this many frames' worth of packets.
+    /// Packets per second, measured over this many frames.
     fn measured(&self, frames: u64) -> f64 {
         let (phy, rate) = self.phy();
         let mac = MacConfig {
@@ -140,7 +140,7 @@ impl Link {
         }
     }
 
-    /// Microseconds of a data frame of so many bytes.
+    /// Duration of a data frame of this many bytes, µs.
     fn data(&self, bytes: f64) -> f64 {
         let bits = [1., 2., 2., 4., 4., 6., 6., 6., 8., 8., 10., 10.][self.mcs];
         let (over, under): (f64, f64) = [
@@ -185,7 +185,8 @@ impl Link {
         }
     }
 
-    /// Packets and MPDUs of a full frame, and its bytes: packets join an MPDU while it has room, then begin the next.
+    /// Packets and MPDUs of a full frame, and its bytes: packets join an MPDU while it has room,
+    /// then start the next.
     fn full(&self) -> (f64, f64, f64) {
         let msdu = f64::from(self.bytes + 8);
         let pad = |bytes: f64| (bytes / 4.0).ceil() * 4.0;
@@ -195,7 +196,8 @@ impl Link {
         let most_mpdus = if self.ampdu > 0 { f64::from(self.window) } else { 1.0 };
         let (mut packets, mut mpdus, mut before) = (0.0, 0.0, 0.0);
         loop {
-            // One packet is an MPDU as ever; several have 14 bytes of header each, and all but the last are padded.
+            // A single packet is an ordinary MPDU; several have 14 bytes of header each, and all
+            // except the last are padded.
             let mpdu = |k: f64| {
                 if k == 1.0 {
                     msdu + 30.0
@@ -216,7 +218,7 @@ impl Link {
             }
             (packets, mpdus, before) = (packets + k, mpdus + 1.0, whole(k));
         }
-        // A lone MPDU of 802.11n has no delimiter.
+        // A single MPDU of 802.11n has no delimiter.
         (packets, mpdus, if mpdus == 1.0 && ht { before - 4.0 } else { before })
     }
 
@@ -249,8 +251,8 @@ impl Link {
     }
 }
 
-/// Every mode with each limit. The window of 0 and 1 slots leaves the arithmetic to be seen in few
-/// frames: half a slot's deviation over 500 of them is below 0.1 % of the shortest cycle.
+/// Every mode with each limit. With a window of 0 or 1 slots few frames suffice: half a slot's
+/// deviation over 500 of them is below 0.1 % of the shortest cycle.
 #[test]
 fn every_mode_has_the_goodput_of_the_closed_form() {
     use Generation::{He, Ht, Vht};
@@ -323,7 +325,7 @@ fn goodput_under_the_contention_window_of_best_effort() {
     }
 }
 
-/// A-MSDUs alone and inside A-MPDUs, of long packets and of short ones.
+/// A-MSDUs alone and inside A-MPDUs, with long and short packets.
 #[test]
 fn amsdus_have_the_goodput_of_the_closed_form() {
     use Generation::{He, Ht, Vht};
@@ -360,7 +362,7 @@ fn amsdus_have_the_goodput_of_the_closed_form() {
     assert_eq!(seen, 4 * 3 * 4 * 3 * 4);
 }
 
-/// What a page says: packets per second of a lone link, by what is put together.
+/// Packets per second of a lone link by aggregation, as in a docs page.
 #[test]
 fn small_packets_gain_most() {
     let link = |ampdu, amsdu, bytes| Link {

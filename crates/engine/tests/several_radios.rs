@@ -15,7 +15,7 @@ fn simulate(text: &str) -> RunRecord {
     run(&read(text), &RunOptions::default()).unwrap()
 }
 
-/// One datagram flow, more than any link carries, over two hops.
+/// One datagram flow over two hops, above the capacity of any link.
 fn chain(further: &str) -> String {
     format!(
         r#"
@@ -39,7 +39,7 @@ fn chain(further: &str) -> String {
     )
 }
 
-/// Where the hops do not share air, the second is as fast as the first, and both as a lone link.
+/// If the hops do not share air, the second is as fast as the first, and both as a lone link.
 #[test]
 fn a_chain_on_two_channels_carries_what_a_lone_link_does() {
     let one = simulate(&chain("")).flows[0].goodput_bps;
@@ -54,7 +54,7 @@ fn a_chain_on_two_channels_carries_what_a_lone_link_does() {
     );
     assert!((two / lone - 1.0).abs() < 0.005, "{two} of {lone}");
     assert!(one < two / 2.0 * 1.005 && one > two / 2.0 * 0.9, "{one} of {two}");
-    // The model that is printed beside it says so, too.
+    // The fair-rate model agrees.
     let fair = fair_rates(&scenario).unwrap().rates_bps[0];
     assert!((fair / lone - 1.0).abs() < 0.005, "{fair} of {lone}");
     let path: Vec<&str> = scenario.flows()[0]
@@ -67,7 +67,7 @@ fn a_chain_on_two_channels_carries_what_a_lone_link_does() {
     assert_eq!(scenario.flows()[0].wireless_hops, 2);
 }
 
-/// A cell of three senders around its own access point, somewhere near.
+/// A cell of three senders around its access point, at this position.
 fn cell(name: &str, radio: &str, x: f64, rate: &str) -> String {
     let mut text = String::new();
     for (k, dx) in [(0, 0.0), (1, 30.0), (2, -40.0), (3, 55.0)] {
@@ -93,7 +93,7 @@ fn cells(channels: (u32, u32), phy: &str, which: &[&str]) -> String {
         true => format!("[radios.b]\nchannel = {}\n", channels.1),
         false => String::new(),
     };
-    // Alone it is the only radio, and on its own channel all the same.
+    // Alone it is the only radio, still on its own channel.
     let mut text = format!(
         "duration = \"5 s\"\n[radio]\nphy = \"{phy}\"\nchannel = {}\n{further}",
         channels.0
@@ -111,8 +111,8 @@ fn of<'a>(record: &'a RunRecord, cell: &'a str) -> Vec<&'a FlowRecord> {
     record.flows.iter().filter(|f| f.name.starts_with(cell)).collect()
 }
 
-/// Two cells within reach of each other: on channels 1 and 11 both are as they are alone, to the last bit; on one
-/// channel they are not, nor on two that overlap.
+/// Two cells within range of each other: on channels 1 and 11 both behave as alone, to the last
+/// bit; on one channel, or on two that overlap, they do not.
 #[test]
 fn cells_on_orthogonal_channels_are_as_alone() {
     for (phy, channels) in [("802.11g", (1, 11)), ("802.11b", (1, 13))] {
@@ -186,7 +186,7 @@ host = "server"
 nodes = ["h1", "h2", "h3"]
 "#;
 
-/// What an observer sees of a run: per radio, when it sent.
+/// Observed transmissions: the starts at each radio.
 #[derive(Default)]
 struct Sent(std::collections::BTreeMap<NodeId, Vec<(u64, u64, Option<u16>)>>);
 
@@ -222,7 +222,7 @@ fn every_flow_of_a_dual_band_mesh_arrives_and_every_packet_is_accounted_for() {
         );
     }
     conserved(&record);
-    // Every radio has a row of its own: b, c and the gateway have two.
+    // Every radio has a separate row: b, c and the gateway have two.
     let names: Vec<&str> = record.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names.len(), 9, "{names:?}");
     assert!(names.contains(&"gw/access") && names.contains(&"c/access"));
@@ -248,7 +248,8 @@ fn controls_of_the_gateway_work_over_both_radios_and_others_are_refused_by_name(
     for name in ["rtt", "rtt+agents", "pfrc", "arc-fq", "source"] {
         let record = run(name).unwrap();
         conserved(&record);
-        // Limits at sources of what the model calls fair: here they hold, and starve whom hidden senders reach.
+        // Limits at sources by the model's fair rates: they apply, and starve flows exposed to
+        // hidden senders.
         let right = |f: &FlowRecord| match name {
             "source" => f.goodput_bps < 1.02 * f.fair_bps.unwrap(),
             _ => f.goodput_bps > 50e3,
@@ -307,7 +308,8 @@ proptest! {
                 text += &format!("[[flow]]\nfrom = {a}\nto = {b}\ntraffic = {kind}\n");
             }
         }
-        // What has no way, no flow, or a second band of other settings beside it is refused elsewhere.
+        // Scenarios without a path or a flow, or with a second band of other settings, are refused
+        // elsewhere.
         let Ok(scenario) = parse("t.toml", text.as_bytes(), &ImportOptions::default()) else { return Ok(()) };
         let record = run(&scenario, &RunOptions::default()).unwrap();
         conserved(&record);

@@ -1,10 +1,10 @@
-//! At a gateway a subscriber's flows of one direction are one, as they are for the daemon.
+//! At a gateway a subscriber's flows of one direction are one share, as in the daemon.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, fair_rates, run};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// Three homes in a chain. `subscribers`: what is said of them.
+/// Three homes in a chain. `subscribers`: their settings.
 fn chain(control: &str, flows: &str, subscribers: &str) -> Scenario {
     let text = format!(
         r#"
@@ -49,7 +49,7 @@ fn a_home_with_eight_downloads_has_one_share() {
             homes.iter().fold((f64::MAX, 0.0f64), |(l, m), h| (l.min(*h), m.max(*h)));
         assert!(most < 1.5 * least, "{control}: {homes:.0?}");
         assert!(least > 400.0, "{control}: {homes:.0?}");
-        // Flow by flow it has many times what the others have.
+        // Flow by flow it has many times the goodput of the others.
         let flows = record(&chain(control, EIGHT, ""));
         let first: f64 = flows.flows[..8].iter().map(|f| f.goodput_bps).sum();
         assert!(first > 4.0 * flows.flows[9].goodput_bps, "{control}");
@@ -126,7 +126,7 @@ fn analytic_shares_are_the_subscribers() {
     let same = |homes: &[f64]| homes.iter().all(|h| (h - homes[0]).abs() < 1e-6 * homes[0]);
     let eight = rates(EIGHT, PER_NODE);
     assert!(same(&eight), "{eight:.1?}");
-    // Both directions together, and what a call leaves is its home's.
+    // Both directions together; capacity unused by a call belongs to its home.
     let mixed = format!(
         "{EIGHT}[[flow]]\nfrom = 3\nto = \"server\"\n[[flow]]\nfrom = \"server\"\nto = 2\n\
          traffic = {{ kind = \"cbr\", rate = \"40 kbit/s\", packet = \"1472 B\" }}\n"

@@ -1,4 +1,4 @@
-//! The fair rate of TCP over links whose frames carry many packets, against what TCP brings over them.
+//! The fair rate of TCP over links with many packets per frame, compared with TCP's goodput.
 
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{ImportOptions, parse};
@@ -31,8 +31,8 @@ const AGGREGATION: [&str; 4] = [
     "amsdu = \"3839 B\"",
 ];
 
-/// A frame of acknowledgements is as full as the data that came before it make it: the fair rate of one flow over one link is
-/// within a twentieth of what TCP reaches, which loses time to its own losses.
+/// A frame of acknowledgements holds those of the data before it: the fair rate of one flow over
+/// one link is within a twentieth of TCP's goodput, which is reduced by its own losses.
 #[test]
 fn acknowledgements_ride_as_they_come() {
     let link = "chain = { hops = 1, spacing = \"200 m\" }";

@@ -1,10 +1,10 @@
-//! Wires on a flow's path: between radio links, shared, and as the whole way.
+//! Wires on a flow's path: between radio links, shared, and as the whole path.
 
 use fairmesh_engine::{EngineError, RunOptions, fair_rates, run};
 use fairmesh_scenario::{ImportOptions, Scenario, parse};
 use fairmesh_units::Span;
 
-/// Two meshes of two nodes each, out of each other's hearing, and a cable between them.
+/// Two meshes of two nodes each, out of range of each other, and a cable between them.
 fn two_meshes(rate: &str, rest: &str) -> Scenario {
     let text = format!(
         "name = \"two-meshes\"\nduration = \"12 s\"\nradio = {{ profile = \"graph\", rate = \"11 Mbit/s\" }}\n\
@@ -29,7 +29,7 @@ fn a_cable_between_radio_links_takes_no_air() {
     assert_eq!((far.flows()[0].path.len(), far.flows()[0].wireless_hops), (4, 2));
     let near_by = two_meshes("100 Mbit/s", "flow = [{ from = 1, to = 2 }]");
     let (two, one) = (fair_rates(&far).unwrap(), fair_rates(&near_by).unwrap());
-    // The two links do not hear each other, so the way is as fast as one of them.
+    // The two links do not interfere, so the path is as fast as one of them.
     near(two.rates_bps[0], one.rates_bps[0], 1e-9);
     near(two.utilization, 2.0 * two.rates_bps[0], 1e-9);
     near(goodputs(&far)[0], goodputs(&near_by)[0], 0.05);
@@ -43,7 +43,7 @@ fn datagrams(from: u32, to: u32) -> String {
     )
 }
 
-/// What a wire of 1 Mbit/s carries of them.
+/// Goodput of a wire of 1 Mbit/s.
 const FULL: f64 = 1e6 * 1472.0 / 1500.0;
 
 #[test]
@@ -64,7 +64,7 @@ fn a_slow_cable_limits_those_who_share_it() {
 fn a_way_of_cables_alone_has_a_fair_rate() {
     let flows = [datagrams(2, 3), datagrams(3, 2)].join(", ");
     let s = two_meshes("1 Mbit/s", &format!("flow = [{flows}]"));
-    // Full duplex: each has its direction for itself.
+    // Full duplex: each direction has its own capacity.
     for rate in fair_rates(&s).unwrap().rates_bps {
         near(rate, FULL, 1e-9);
     }
@@ -109,7 +109,7 @@ fn every_control_runs_across_a_cable() {
                     assert!(f.goodput_bps > 0.0, "{}: {}", entry.name, f.name);
                 }
             }
-            // Settings that a mechanism must be given are another matter.
+            // Missing settings of a mechanism are a separate case.
             Err(e @ (EngineError::Control(_) | EngineError::Conflict { .. })) => {
                 let e = e.to_string();
                 assert!(e.contains("expected") || e.contains("needs"), "{e}")

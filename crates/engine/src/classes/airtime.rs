@@ -73,7 +73,7 @@ impl LinkClass {
         if lacks <= 0.0 {
             return Some(Span::ZERO);
         }
-        // Rounded up; otherwise a deadline would repeatedly come a moment too early.
+        // Rounded up; otherwise a deadline would repeatedly come slightly too early.
         (speed > 0.0).then(|| Span::from_nanos((lacks / speed) as u64 + 1))
     }
 }
@@ -103,13 +103,14 @@ impl Busy {
     }
 }
 
-/// The classes at one radio.
+/// The classes at a radio.
 #[derive(Debug)]
 pub(crate) struct RadioClasses {
     classes: Vec<LinkClass>,
     directory: Directory,
     busy: Busy,
-    /// Index of the class whose turn it is; one past the last is the radio's own queue.
+    /// Index of the class whose turn it is. The index after the last class is the radio's own
+    /// queue.
     turn: usize,
     /// Packets in the MAC: handle, class, and the cost charged to the class.
     charged: Vec<(u32, usize, f64)>,
@@ -160,7 +161,8 @@ impl RadioClasses {
         Ok(())
     }
 
-    /// Returns the class of a packet: for data its flow's class, else its link's, else the common one.
+    /// Returns the class of a packet: for data its flow's class, otherwise its link's, otherwise
+    /// the common one.
     pub fn classify(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
         self.directory.classify(flow, || Some(to))
     }
@@ -192,8 +194,8 @@ impl RadioClasses {
         verdict
     }
 
-    /// Returns the next packet that may leave, with its class.
-    /// `own` is the radio's own queue, which takes its turn with the classes; class `None` means that queue.
+    /// Returns the next packet that may leave, with its class. `own` is the radio's own queue,
+    /// which takes turns with the classes; class `None` means that queue.
     pub fn dequeue(&mut self, now: Time, own: &mut Discipline) -> Option<(Item, Option<usize>)> {
         let radio = self.classes.len();
         let (mut from, mut round) = (self.turn, false);
@@ -412,7 +414,7 @@ mod tests {
         s.build(&plan(3, 1.0)).unwrap();
         s.set(t, third, Limit::Airtime(Share::new(0.5)));
         assert_eq!(s.classify(None, NodeId(3)), Some(2));
-        // Without a share nothing leaves, and nothing is lost.
+        // Without a share no packet leaves, and none is lost.
         s.set(t, third, Limit::Airtime(Share::new(0.0)));
         let late = Time::ZERO + Span::from_secs(9);
         s.enqueue(late, 2, item(30));

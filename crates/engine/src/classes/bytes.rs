@@ -39,7 +39,7 @@ pub(crate) struct ByteClasses {
     shares: Shares,
     /// Bytes per round of each flow in a queue that all flows share; empty if they are equal.
     quanta: Vec<u32>,
-    /// Tree of independent leaves, without an inner class above them, because plans do not nest.
+    /// Tree of independent leaves without an inner class, because plans are not nested.
     tree: Htb,
     /// Number of leaves built so far.
     made: u32,
@@ -119,8 +119,8 @@ impl ByteClasses {
         Ok(())
     }
 
-    /// Returns the class that takes data of this flow, on its way to the node that `next` gives.
-    /// `None`: the packet passes unclassified.
+    /// Returns the class of data of this flow on its way to the node returned by `next`. `None`:
+    /// the packet passes unclassified.
     #[inline]
     pub fn classify(&self, flow: u32, next: impl FnOnce() -> Option<u32>) -> Option<usize> {
         self.directory.classify(Some(FlowId(flow)), || next().map(NodeId))
@@ -129,7 +129,7 @@ impl ByteClasses {
     pub fn enqueue(&mut self, now: Time, class: usize, mut item: Item) -> Verdict {
         let c = &mut self.classes[class];
         if c.class == Class::All && !self.shares.is_none() {
-            // A subscriber in this class has one buffer in it, whatever its number of flows.
+            // A subscriber has one buffer in this class for all its flows.
             item.flow = 2 * self.shares.of_flow(FlowId(item.flow / 2)).0;
         }
         let offered = self.tree.offer(now, c.leaf, item, &mut self.rng);
@@ -260,7 +260,7 @@ mod tests {
         // Ten times the rate from now on.
         s.set_rate(ms(0), Class::Flow(FlowId(0)), Some(BitRate(10_000_000)));
         assert!(s.dequeue(ms(2)).is_some());
-        // One more, while it runs.
+        // A class added while it runs.
         s.set_rate(ms(2), Class::Flow(FlowId(2)), Some(BitRate(5)));
         assert_eq!(s.limit_of(FlowId(2)), None, "there is no such class");
         s.build(&plan(Class::Flow(FlowId(2)), None)).unwrap();
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(s.limit_of(FlowId(2)), Some(BitRate(5)));
         let c = s.counters().next().unwrap();
         assert_eq!((c.packets, c.bytes, c.queued_packets), (2, 3000, 1));
-        // No waiting packet is lost with its class, and the other class keeps its turn.
+        // Removing a class loses no packet, and the other class keeps its turn.
         assert_eq!(s.remove(Class::Flow(FlowId(0))).len(), 1);
         assert_eq!([0, 2].map(|f| s.classify(f, || None)), [None, Some(0)]);
     }

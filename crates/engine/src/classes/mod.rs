@@ -1,9 +1,9 @@
-//! The classes of a control's plan: limited in bytes where packets are forwarded, in bytes or airtime
-//! in a radio's queue.
+//! The classes of a control's plan: limited in bytes where packets are forwarded, in bytes or
+//! airtime in a radio's queue.
 //!
-//! Both sets find a packet's class in one [`Directory`] and build leaves and classes from templates
-//! alike. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing`, whose
-//! buckets are integers; `airtime` learns the cost of a packet only from the MAC.
+//! Both sets find a packet's class in one [`Directory`] and build leaves and classes from the same
+//! templates. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing` with
+//! integer buckets; `airtime` learns the cost of a packet only from the MAC.
 
 pub(crate) mod airtime;
 pub(crate) mod bytes;
@@ -48,10 +48,10 @@ pub(crate) fn replacement(plan: &Plan) -> Option<DisciplineSpec> {
 
 /// Index of a class that does not exist.
 const NONE: u32 = u32::MAX;
-/// Index of a packet that is in no class, whatever classes exist.
+/// Index of a packet that belongs to no class, regardless of the classes.
 const PASSES: u32 = u32::MAX - 1;
 
-/// Mapping from packets to classes: a flow's class, else its link's, else the common one.
+/// Mapping from packets to classes: a flow's class, otherwise its link's, otherwise the common one.
 #[derive(Debug)]
 struct Directory {
     of_flow: Vec<u32>,
@@ -105,7 +105,7 @@ impl Directory {
         (i < PASSES).then_some(i as usize)
     }
 
-    /// Returns the class of a packet: of data of `flow`, to the neighbour that `next` gives.
+    /// Returns the class of a packet: of data of `flow`, to the neighbour returned by `next`.
     #[inline]
     fn classify(
         &self,
@@ -143,8 +143,8 @@ pub(crate) mod in_force {
     use fairmesh_queueing::{Backlog, Discipline, Item, Queue, Verdict};
     use fairmesh_units::{Bytes, Stream, Time};
 
-    /// Returns a queue's behaviour when nothing leaves.
-    /// That is its kind, its capacity for one flow and for as many flows as packets, and true if it would mark.
+    /// Returns a queue's behaviour while no packet leaves: its kind, its capacity for one flow and
+    /// for as many flows as packets, and true if it would mark.
     fn profile(queue: &Discipline) -> (LeafKind, [u32; 2], bool) {
         let words = format!("{queue:?}");
         let kinds = [

@@ -1,7 +1,7 @@
 //! Messages between gateways, over the wires behind them.
 //!
-//! A message takes the delay of the wires on the quickest path, as a minimal datagram would. Their rates and queues are
-//! left out, because a hundred bytes a second do not fill them.
+//! A message takes the delay of the wires on the quickest path, as a minimal datagram would. Rates
+//! and queues of wires are ignored: a hundred bytes a second do not load them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use super::{Listeners, Note};
 
-/// Delay assumed where the scenario has no wires between two gateways: both reach the same Internet.
+/// Delay assumed between gateways without wires between them: both are connected to the Internet.
 const USUAL: Span = Span::from_millis(10);
 
 /// The gateways, and the messages in transit between them.

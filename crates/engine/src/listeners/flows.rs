@@ -1,4 +1,4 @@
-//! Flows that cross nodes, and round trips seen in passing.
+//! Flows that cross nodes, and their round trips as measured there.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ pub(super) struct Timed {
 }
 
 impl Listeners {
-    /// Notes that data of a flow crosses a node; returns true if sweeps must begin.
+    /// Records that data of a flow crosses a node; returns true if sweeps must begin.
     pub fn crosses(&mut self, now: Time, node: usize, flow: FlowId) -> bool {
         let Some(listener) = &mut self.at[node] else { return false };
         let Some(last) = listener.crossing.get_mut(flow.index()) else { return false };
@@ -53,7 +53,7 @@ impl Listeners {
         left
     }
 
-    /// Notes that a data segment of a flow has left a node; `end` is the sequence number after it.
+    /// Records that a data segment of a flow has left a node; `end` is the sequence number after it.
     pub fn time(&mut self, now: Time, node: usize, flow: usize, generation: u32, end: u64) {
         let Some(listener) = &mut self.at[node] else { return };
         let Some(t) = listener.timed.get_mut(flow) else { return };
@@ -71,7 +71,7 @@ impl Listeners {
         }
     }
 
-    /// Notes that an acknowledgement of a flow passes a node.
+    /// Records that an acknowledgement of a flow passes a node.
     pub fn answered(&mut self, now: Time, node: usize, flow: usize, generation: u32, ack: u64) {
         let Some(listener) = &mut self.at[node] else { return };
         let Some(t) = listener.timed.get_mut(flow) else { return };

@@ -1,4 +1,5 @@
-//! Messages outside the air: an ideal that no router has, used to measure the cost of real signalling.
+//! Messages outside the air: an ideal exchange that no router has, to measure the cost of real
+//! signalling.
 
 use fairmesh_control::{EventKind, Reach};
 use fairmesh_units::NodeId;
@@ -6,13 +7,14 @@ use fairmesh_units::NodeId;
 use super::{Listeners, Note};
 
 impl Listeners {
-    /// Delivers a message at once to every node that it reaches, without airtime and without loss.
+    /// Delivers a message immediately to every node that it reaches, without airtime and without
+    /// loss.
     pub fn hand_over(&mut self, from: NodeId, reach: Reach, body: &[u8]) {
         self.signalling.outside += 1;
         self.signalling.outside_bytes += body.len() as u64;
         let reached = match reach {
             Reach::Node(node) if node != from => vec![node],
-            // These have their own delivery.
+            // Delivered elsewhere.
             Reach::Node(_) | Reach::Gateways => Vec::new(),
             Reach::Within(hops) => self.within(from, hops),
         };

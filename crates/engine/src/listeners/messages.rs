@@ -35,15 +35,15 @@ pub(super) struct Kept {
 /// Cost of signalling.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signalling {
-    /// Messages asked for, transmissions of them, their IP bytes and airtime.
+    /// Messages requested, their transmissions, IP bytes and airtime.
     pub messages: u64,
     pub message_frames: u64,
     pub message_bytes: u64,
     pub message_airtime: Span,
-    /// Header bytes in the air, and the airtime they took.
+    /// Header bytes on the air, and their airtime.
     pub header_bytes: u64,
     pub header_airtime: Span,
-    /// Messages that found no room, or were dropped by the MAC.
+    /// Messages without room in the queue, or dropped by the MAC.
     pub refused: u64,
     pub lost: u64,
     /// Echo requests sent.
@@ -69,7 +69,8 @@ impl Listeners {
         i
     }
 
-    /// Returns the radio of a node from which a message goes on or at which it ends, if not the receiving one.
+    /// Returns the radio of a node from which a message continues or at which it ends, if not the
+    /// receiving one.
     pub fn cross(&mut self, mut node: NodeId, message: u32) -> NodeId {
         let way = &mut self.messages[message as usize].way;
         while let Some(&(radio, BUS)) = way.last() {
@@ -88,7 +89,7 @@ impl Listeners {
         self.free.push(message);
     }
 
-    /// Queues a message. Messages go before data, as the kernel's default discipline sends packets
+    /// Queues a message. Messages precede data, as the kernel's default discipline sends packets
     /// marked as control. Returns true if there was room.
     pub fn post(
         &mut self,

@@ -1,8 +1,8 @@
 //! Events of frames and packets for controls, and the changes that controls make to packets.
 //!
-//! The network notes events as they happen; the world delivers them to the controls when the event is
-//! over, at the same instant. A frame's content is kept as it was when its transmitter passed it
-//! to the MAC, since the packet may have moved on before the exchange is over.
+//! The network records events as they happen; the world delivers them to the controls after the
+//! event, at the same instant. A frame's content is stored as it was when its transmitter passed it
+//! to the MAC, because the packet may have moved on before the exchange is over.
 
 mod backhaul;
 mod chance;
@@ -47,7 +47,7 @@ pub(crate) enum Note {
     FlowGone(FlowId),
 }
 
-/// Metadata of a packet beside its payload.
+/// Metadata of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rider {
     pub header: Header,
@@ -125,7 +125,8 @@ pub(crate) struct Listeners {
     told: Vec<u64>,
     /// Per wireless node.
     service: Vec<Vec<(u32, InService)>>,
-    /// Per wireless node: packets that were acknowledged and that the receiver holds behind a gap.
+    /// Per wireless node: packets that were acknowledged and that the receiver's reorder buffer
+    /// holds.
     behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.
@@ -259,15 +260,15 @@ impl Listeners {
         self.riders[handle as usize]
     }
 
-    /// Notes that data of a flow has reached its sink.
+    /// Records that data of a flow has reached its sink.
     pub fn landed(&mut self, flow: usize, handle: u32) {
         self.echoes[flow] = self.riders[handle as usize].header;
     }
 
-    /// Notes that a flow's source has processed an acknowledgement.
+    /// Records that a flow's source has processed an acknowledgement.
     pub fn feedback(&mut self, node: usize, feedback: Feedback, resent: u64) {
         let told = &mut self.told[feedback.flow.index()];
-        // A new connection counts from zero again.
+        // A new connection counts from zero.
         let lost = resent.checked_sub(*told).unwrap_or(resent) as u32;
         *told = resent;
         let feedback = Feedback { lost, ..feedback };
@@ -384,7 +385,7 @@ impl Listeners {
         self.service[node.index()].iter().find(|s| s.0 == packet).map(|s| s.1)
     }
 
-    /// Notes that a packet of the MAC of a node has arrived and is passed up.
+    /// Records that a packet of the MAC of a node has arrived and is passed up.
     fn passed_up(&mut self, node: NodeId, packet: u32) -> Option<InService> {
         let n = node.index();
         if let Some(s) = self.service[n].iter_mut().find(|s| s.0 == packet) {
@@ -395,12 +396,12 @@ impl Listeners {
         Some(self.behind[n].swap_remove(at).1)
     }
 
-    /// Notes that the length of a node's queue has changed.
+    /// Records that the length of a node's queue has changed.
     pub fn queue_changed(&mut self, node: usize, length: QueueLength) {
         self.note(node, EventKind::QueueChanges, Note::Queue(length));
     }
 
-    /// Notes a frame that was received by its destination node; returns true if it is a control message.
+    /// Records a frame that was received by its destination node; returns true if it is a control message.
     pub fn received(&mut self, node: NodeId, from: NodeId, packet: u32, message: Option<u32>) {
         let Some(frame) = self.passed_up(from, packet) else { return };
         let n = node.index();
@@ -409,7 +410,7 @@ impl Listeners {
             s.rx_bytes += u64::from(frame.bytes);
         }
         match message {
-            // A message in transit is not for this node.
+            // A message in transit is for another node.
             Some(body) if !self.messages[body as usize].way.is_empty() => {}
             Some(body) => {
                 if let Some(control) = self.control_for(n, EventKind::Messages) {
@@ -428,14 +429,14 @@ impl Listeners {
         }
     }
 
-    /// Notes that a data frame occupied the air at a receiver.
+    /// Records that a data frame occupied the air at a receiver.
     pub fn arriving(&mut self, node: NodeId, from: NodeId, airtime: Span) {
         if let Some(s) = self.station(node.index(), from) {
             s.rx_airtime += airtime;
         }
     }
 
-    /// Notes that a frame for another node was decoded.
+    /// Records that a frame for another node was decoded.
     pub fn overheard(&mut self, node: NodeId, from: NodeId, packet: u32) {
         let frame = self.serviced(from, packet);
         if let Some(heard) = frame.and_then(|f| f.heard(from)) {
@@ -443,14 +444,14 @@ impl Listeners {
         }
     }
 
-    /// Notes that the MAC of a node has finished a frame.
+    /// Records that the MAC of a node has finished a frame.
     pub fn sent(&mut self, node: NodeId, report: &SendReport) -> Option<InService> {
         let n = node.index();
         let at = self.service[n].iter().position(|s| s.0 == report.packet.packet)?;
         let (packet, frame) = self.service[n].remove(at);
         let passed_up = frame.passed_up;
         if report.outcome == Outcome::Sent && report.packet.link.is_some() && !passed_up {
-            // The receiver holds it behind a gap.
+            // The receiver's reorder buffer holds it.
             self.behind[n].push((packet, frame));
         }
         let actual = self.cost.actual(report);

@@ -1,5 +1,5 @@
-//! Delay from the queue of a packet's first radio to the return there of the receiver's acknowledgement: the delay of
-//! Triantafyllidou 2005 §3.3.3 and §4.5.2.
+//! Delay from the queue of a packet's first radio until the receiver's acknowledgement returns
+//! there: the delay of Triantafyllidou 2005 §3.3.3 and §4.5.2.
 
 use fairmesh_units::Time;
 
@@ -50,7 +50,7 @@ impl Answers {
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// Notes that a packet is put into a radio's queue.
+    /// Records that a packet is put into a radio's queue.
     pub(super) fn note_queued(&mut self, now: Time, node: usize, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         let p = self.packets.get(handle);
@@ -62,7 +62,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Notes that data has reached its end; `handle` is not free for another packet yet.
+    /// Records that data has reached its end; `handle` is not free for another packet yet.
     pub(super) fn note_landed(&mut self, flow: usize, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         let queued = answers.at(handle).take();
@@ -70,13 +70,13 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         *unanswered = unanswered.or(queued);
     }
 
-    /// Notes that a receiver sends a new packet, whose handle belongs to no earlier one.
+    /// Records that a receiver sends a new packet, whose handle belongs to no earlier one.
     pub(super) fn note_answer(&mut self, flow: usize, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         *answers.at(handle) = answers.flows[flow].unanswered.take();
     }
 
-    /// Notes that a receiver's packet has reached a node.
+    /// Records that a receiver's packet has reached a node.
     pub(super) fn note_answered(&mut self, now: Time, node: u32, handle: u32) {
         let Some(answers) = &mut self.answers else { return };
         let flow = self.packets.get(handle).flow as usize;

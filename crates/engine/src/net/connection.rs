@@ -91,7 +91,7 @@ impl<E: Endpoint> Pair<E> {
     }
 }
 
-/// The methods that both transports have under the same name.
+/// Methods with the same name in both transports.
 macro_rules! common {
     ($config:ty) => {
         type Config = $config;
@@ -156,7 +156,7 @@ impl Endpoint for Connection {
 impl Endpoint for quic::Connection {
     common!(quic::Config);
 
-    // Fewer flows are QUIC than TCP, whose code this would stretch.
+    // Not inlined: fewer flows are QUIC than TCP, and it would enlarge TCP's code.
     #[cold]
     fn transmit(&mut self, now: Time, packets: &mut Packets) -> Option<Outbound> {
         let body = self.poll_transmit(now)?;

@@ -1,6 +1,6 @@
-//! Echo probes of a control through the mesh.
-//! A probe is a small packet along a flow's path to its end in the mesh and back, past the classes of the control. It
-//! uses air like any packet, and is counted as signalling.
+//! Echo probes of a control through the mesh. A probe is a small packet along a flow's path to its
+//! end in the mesh and back, which bypasses the classes of the control. It uses air like any
+//! packet, and is counted as signalling.
 
 use fairmesh_control::host::Probes;
 use fairmesh_units::{FlowId, NodeId, Time};
@@ -44,8 +44,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.control_slot(self.controls + 2 + at)
     }
 
-    /// Requests probes for homes whose flows have carried packets since the last check without a round trip.
-    /// Flows are as the control groups them.
+    /// Requests probes for homes whose flows carried packets without a round trip since the last
+    /// check. Flows are as the control groups them.
     pub fn want_echoes(&mut self, now: Time, at: usize, shares: &Shares) {
         let Echoes { node, probes, seen } = &mut self.echoes[at];
         let (left, signs) = (&self.left[node.index()], &self.signs[node.index()]);
@@ -95,11 +95,11 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         (!outside && (ahead || behind)).then_some((place as u16, ahead))
     }
 
-    /// Sends back an echo request that has reached its end; returns true if the packet was a probe.
+    /// Sends back an echo request that has reached its end. Returns true if the packet was a probe.
     pub(super) fn turn_echo(&mut self, now: Time, node: u32, handle: u32) -> bool {
         let p = self.packets.get_mut(handle);
         let Payload::Echo { answer, .. } = &mut p.payload else { return false };
-        // A reply that missed its node ends with the path.
+        // A reply that does not reach its node ends with the path.
         if core::mem::replace(answer, true) {
             self.packets.remove(handle);
             self.arrived += 1;
@@ -111,7 +111,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         true
     }
 
-    /// Takes a reply in at the node that sent the request; returns true if the packet was one.
+    /// Takes a reply at the node that sent the request; returns true if the packet was one.
     pub(super) fn take_echo(&mut self, now: Time, node: u32, handle: u32) -> bool {
         let Payload::Echo { sequence, answer: true } = self.packets.get(handle).payload else {
             return false;

@@ -39,14 +39,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Polls the application and carries out its commands.
+    /// Polls the application and executes its actions.
     fn application(
         &mut self,
         now: Time,
         f: usize,
         speak: impl FnOnce(&mut fairmesh_transport::traffic::Source, &mut dyn FnMut(Action)),
     ) {
-        // At most Connect, Write, Close at once.
+        // At most Connect, Write and Close together.
         let mut said = [None; 4];
         let mut n = 0;
         speak(&mut self.flows[f].source, &mut |what| {

@@ -31,11 +31,11 @@ pub(crate) enum Ends {
         next: u64,
         sink: DatagramSink,
     },
-    /// Frames that come from outside and go back there.
+    /// Frames from outside, which leave the engine again.
     External,
 }
 
-/// Does the same with the connection of either transport; `$otherwise` where a flow has none.
+/// Applies an expression to the connection of either transport. `$otherwise` for flows without one.
 macro_rules! connection {
     ($ends:expr, $pair:ident => $work:expr, $otherwise:expr) => {
         match $ends {
@@ -58,10 +58,10 @@ pub(crate) struct FlowState {
     pub access: Access,
     /// Connections opened so far.
     pub generation: u32,
-    /// Nodes of the path, origin first.
-    /// If the path changes, all paths follow one after the other, and a packet's place counts through them.
+    /// Nodes of the path, origin first. If the path changes, all paths are concatenated, and a
+    /// packet's place counts through them.
     pub path: Vec<u32>,
-    /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` the other way.
+    /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` in reverse.
     pub forward: Vec<Hop>,
     pub back: Vec<Hop>,
     /// Places of the ends of the path that new packets take, and of former paths.
@@ -204,7 +204,7 @@ impl FlowState {
         connection!(&self.ends, pair => pair.ends[0].resent(), 0)
     }
 
-    /// Returns the end that plays this side.
+    /// Returns the end on this side.
     pub fn end_of(&self, side: Side) -> usize {
         match side {
             Side::Client => self.client,

@@ -12,7 +12,8 @@ use super::packet::{NO_FLOW, Packet, Payload};
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// Passes a packet that has just reached a node through the control's classes, if any take it, and on.
+    /// Passes a packet that has just reached a node through the control's classes, if one applies,
+    /// and on.
     pub(super) fn transit(&mut self, now: Time, node: u32, handle: u32, local: bool) {
         if let Some(set) = self.classes_at[node as usize] {
             let p = self.packets.get(handle);
@@ -126,7 +127,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         let mut item = p.item(handle);
         let access = self.access_of(p.flow);
         if self.interfaces[n].tells_stations() {
-            // Broadcasts belong to a station of their own, as in mac80211.
+            // Broadcasts belong to a separate station, as in mac80211.
             item.station = self.next(p).map_or(u16::MAX, |to| to as u16);
         }
         let class = if HOST {
@@ -165,7 +166,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Reads the headers of a packet at the interface to the mesh, if a control requests that.
+    /// Reads the headers of a packet at the interface to the mesh, if a control requests it.
     fn read(&mut self, now: Time, n: usize, handle: u32, side: Side) {
         let p = self.packets.get(handle);
         let Some(signs) = self.signs[n].get_mut(p.flow as usize) else { return };
@@ -184,7 +185,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Returns true if a packet came over the air and goes on by wire, or ends here.
+    /// Returns true if a packet arrived over the air and continues by wire, or ends here.
     fn leaves_the_mesh(&self, handle: u32) -> bool {
         let p = self.packets.get(handle);
         let (flow, place) = (&self.flows[p.flow as usize], p.place as usize);

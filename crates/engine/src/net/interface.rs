@@ -21,12 +21,13 @@ pub(crate) struct Interface {
     pub serving: u16,
     /// Capacity of the card's own queue, packets, which is then `aside`; 0 if it has none.
     pub device: usize,
-    /// True if the queue may drop accepted packets, distinguishes neighbours, or stands above a card's own.
-    /// One test covers all three.
+    /// True if the queue may drop accepted packets, distinguishes neighbours, or is above a card's
+    /// own queue. One test covers all three.
     pub modern: bool,
     /// Stations that the card has served, the most recent last.
     turns: Vec<u16>,
-    /// Packets in the MAC and in `aside`, which still occupy the buffer; with classes, their backlog too.
+    /// Packets in the MAC and in `aside`, which still occupy the buffer. With classes, also their
+    /// backlog.
     pub held: Backlog,
     /// Integral of the length, Σ packets × ns, up to `counted`, for the mean length.
     pub area: u128,
@@ -62,8 +63,8 @@ impl Interface {
     #[inline]
     pub fn count(&mut self, now: Time) {
         let at = now.as_nanos();
-        // Many packets of one frame change it at one instant, and propagation delays let callbacks run slightly ahead
-        // of the clock.
+        // Many packets of one frame change it at one instant, and callbacks may be slightly ahead
+        // of the clock by propagation delays.
         if at > self.counted {
             self.area += u128::from(self.length()) * u128::from(at - self.counted);
             self.counted = at;
@@ -200,7 +201,7 @@ impl Interface {
         self.queue.next_ready(now)
     }
 
-    /// Notes that the MAC has finished a packet of this length.
+    /// Records that the MAC has finished a packet of this length.
     #[inline]
     pub fn release(&mut self, bytes: u32) {
         self.held.packets = self.held.packets.saturating_sub(1);

@@ -32,7 +32,7 @@ impl LinkMeters {
         LinkMeters(all)
     }
 
-    /// Notes that the MAC of `node` has finished a packet, delivered or dropped.
+    /// Records that the MAC of `node` has finished a packet, delivered or dropped.
     pub fn done(&mut self, node: NodeId, report: &SendReport) {
         let Some(link) = report.packet.link else { return };
         if let Ok(i) = self.0.binary_search_by_key(&(node, link), |m| (m.from, m.link)) {

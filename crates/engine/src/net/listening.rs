@@ -13,7 +13,7 @@ use crate::listeners::{Fate, InService, SWEEP};
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// Notes that a flow's source has processed an acknowledgement.
+    /// Records that a flow's source has processed an acknowledgement.
     pub(super) fn feedback(&mut self, f: usize, handle: u32, segment: &Segment, r: &Received) {
         let node = self.flows[f].path[0] as usize;
         if !segment.flags.has(Flags::ACK) || !self.listeners.wants(node, EventKind::Feedback) {
@@ -31,7 +31,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.feedback(node, feedback, resent);
     }
 
-    /// Notes that a QUIC flow's source has processed an ACK frame.
+    /// Records that a QUIC flow's source has processed an ACK frame.
     pub(super) fn quic_feedback(&mut self, f: usize, handle: u32, r: &Received) {
         let node = self.flows[f].path[0] as usize;
         if !self.listeners.wants(node, EventKind::Feedback) {
@@ -49,7 +49,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.feedback(node, feedback, lost);
     }
 
-    /// Notes that a packet has left the classes of a node, for round-trip timing and flow counting.
+    /// Records that a packet has left the classes of a node, for round-trip timing and flow counting.
     pub(super) fn note_passing(&mut self, now: Time, node: u32, handle: u32) {
         let p = self.packets.get(handle);
         let (n, f) = (node as usize, p.flow as usize);
@@ -94,7 +94,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.write(node, handle, f, data, to)
     }
 
-    /// Notes that a MAC has taken a packet.
+    /// Records that a MAC has taken a packet.
     pub(super) fn note_service(&mut self, node: usize, item: Item) {
         let header = self.write_header(node, item.handle);
         let p = self.packets.get(item.handle);

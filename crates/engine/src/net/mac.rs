@@ -44,7 +44,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
             return;
         }
         if broadcast {
-            // The packet stays with its sender for the next receiver.
+            // The sender keeps the packet for further receivers.
             let ce = self.packets.get(packet).ce;
             self.arrivals.push(Arrival { at: now, node, frame: Frame(packet), ce });
             return;
@@ -222,7 +222,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             self.fill_plain(n, link, access, batch);
             return;
         }
-        // A packet that was drawn and does not fit stays next in turn.
+        // A packet that was taken and does not fit is the next one.
         while batch.fits(0) {
             let drawn = self.lane(n, access).draw::<HOST>(now);
             self.settle_late(n, access);
@@ -260,7 +260,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Notes that the MAC has finished a packet of a category.
+    /// Records that the MAC has finished a packet of a category.
     #[inline(always)]
     fn done(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
         let n = node.index();
@@ -296,10 +296,11 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Notes that a neighbour's frame of a category has arrived.
+    /// Records that a neighbour's frame of a category has arrived.
     #[inline(always)]
     fn coming(&mut self, node: NodeId, from: NodeId, airtime: Span, access: Access) {
-        // Frames that a station sends count as well as those sent to it: Ending the Anomaly §3.2.
+        // Frames received from a station are charged like those sent to it: Ending the Anomaly
+        // §3.2.
         let here = self.lane(node.index(), access);
         if here.modern
             && let Some(stations) = here.queue.as_stations_mut()

@@ -1,4 +1,4 @@
-//! Messages of controls: they wait before data and end at the neighbour.
+//! Messages of controls, which precede data and end at the neighbour.
 
 use fairmesh_scenario::Link;
 use fairmesh_units::{NodeId, Time};
@@ -19,7 +19,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         Some(message)
     }
 
-    /// Handles a received frame; returns true if it was a message, which goes no further.
+    /// Handles a received frame; returns true if it was a message, which ends here.
     pub(super) fn note_received(
         &mut self,
         now: Time,
@@ -67,9 +67,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.forget(body);
     }
 
-    /// Returns the nodes from one to another, without the first.
-    /// They follow the packets of a flow between them, or else the fewest links; empty if there is no path through the
-    /// air.
+    /// Returns the nodes from one to another, without the first: the path of a flow between them,
+    /// otherwise that with the fewest links. Empty if there is no path over the air.
     pub fn way(&self, links: &[Link], from: NodeId, to: NodeId) -> Vec<NodeId> {
         let joins = |path: &[u32]| {
             let a = path.iter().position(|&n| n == from.0)?;
@@ -85,7 +84,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             let mut before = vec![None; self.interfaces.len()];
             let mut reached = vec![to];
             let mut at = 0;
-            // Walked from the end, so that every node knows the next one.
+            // Searched from the end, so that every node knows the next one.
             while let Some(&n) = reached.get(at) {
                 at += 1;
                 for l in links.iter().filter(|l| l.to == n && l.from != to) {

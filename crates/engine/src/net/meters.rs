@@ -67,7 +67,7 @@ impl Meters {
         }
     }
 
-    /// Notes from `now` on if a transfer is under way; time before `measure_from` does not count.
+    /// Records from `now` on whether a transfer is in progress; time before `measure_from` does not count.
     pub fn note_activity(&mut self, now: Time, active: bool, measure_from: Time) {
         match (active, self.active_since) {
             (true, None) => self.active_since = Some(now),
@@ -79,7 +79,7 @@ impl Meters {
         }
     }
 
-    /// Returns the time with a transfer under way from `measure_from` to `end`.
+    /// Returns the time with a transfer in progress from `measure_from` to `end`.
     pub fn active(&self, measure_from: Time, end: Time) -> Span {
         let open = self.active_since.map(|since| end.since(since.max(measure_from)));
         self.active + open.unwrap_or(Span::ZERO)

@@ -1,4 +1,4 @@
-//! Everything above the MAC: queues, forwarding, transports, applications.
+//! The network above the MAC: queues, forwarding, transports, applications.
 
 mod acknowledged;
 mod arrival;
@@ -47,7 +47,7 @@ pub(crate) use wire::WireDirection;
 /// `listeners`, `signs` and `answers` serve; other runs pay no cost for it.
 pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub packets: Packets,
-    /// Packets that reached their endpoint, and those whose connection was gone.
+    /// Packets that reached their endpoint, and those with a replaced connection.
     pub arrived: u64,
     pub stale: u64,
     /// Per wireless node.
@@ -58,7 +58,7 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub wires: Vec<WireDirection>,
     /// One timer per flow, per wire direction, per interface, in this order.
     pub timers: Tournament,
-    /// Flows that are alone in their first queue.
+    /// Flows with a first queue of their own.
     owners: Owners,
     /// Interfaces whose MAC is to be notified once the event is over.
     pub kicks: Vec<NodeId>,
@@ -81,8 +81,9 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
     pub observer: Option<Box<dyn Observer>>,
-    /// Per node, if observed: the packets in its MAC as they were passed to it, by handle.
-    /// A receiver may have passed one up, and its handle may belong to another packet, before a category is notified.
+    /// Per node, if observed: the packets in its MAC as they were passed to it, by handle. A
+    /// receiver may have passed one up, and its handle may belong to another packet, before a
+    /// category is notified.
     snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
     /// State of the acknowledgement delay, if a run measures it.
     pub answers: Option<Answers>,
@@ -288,7 +289,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
                 let next = self.listeners.arrive_behind(now);
                 self.timers.set(slot, next);
             }
-            // Only where controls run: a second caller of `forward` would cost every packet a call.
+            // Only with controls: a second caller of `forward` would cost every packet a call.
             Timer::Echo(at) if HOST => self.send_echoes(now, at),
             Timer::Echo(_) => {}
         }

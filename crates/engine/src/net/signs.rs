@@ -1,4 +1,4 @@
-//! Signs that a middlebox at the gateway reads from TCP's headers.
+//! Signs of a flow's state that a middlebox at the gateway reads from TCP headers.
 
 use fairmesh_control::host::{Answer, Data, RoundTrips, Side, Signs as Rule, Spin, Trips};
 use fairmesh_transport::{Flags, Segment};
@@ -85,7 +85,7 @@ impl Signs {
         self.signs.awaited()
     }
 
-    /// Returns the number of segments that had nothing beyond the highest sequence number seen.
+    /// Returns the number of segments that did not exceed the highest sequence number so far.
     pub fn repeated(&self) -> u64 {
         self.signs.repeated()
     }
@@ -120,7 +120,7 @@ mod tests {
         see(&mut signs, 0, true, &data(1001));
         assert_eq!((signs.awaited(), signs.repeated()), (1000, 1));
         see(&mut signs, 0, false, &answer(2001));
-        // An old acknowledgement changes nothing, and one by itself repeats nothing.
+        // An old acknowledgement has no effect, and a bare one is not a repetition.
         see(&mut signs, 0, false, &answer(1001));
         see(&mut signs, 0, true, &Segment { seq: 2001, ..answer(7) });
         assert_eq!((signs.awaited(), signs.repeated()), (0, 1));

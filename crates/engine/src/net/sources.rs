@@ -1,8 +1,10 @@
-//! Datagram sources that own their queue: datagrams due before the radio's next event are sent at once.
+//! Datagram sources with their own queue, which send all datagrams due before the radio's next
+//! event together.
 //!
-//! While a node's MAC is busy, a packet that reaches its queue only waits there. If no other source puts packets into
-//! that queue, the result is the same if the source sends at its times or, up to the radio's next event, all at once;
-//! the times themselves are in the packets. So a source that fills A-MPDUs costs one event per A-MPDU, not per MPDU.
+//! While a node's MAC is busy, a packet that reaches its queue only waits there. If no other source
+//! uses that queue, the result is the same whether the source sends at its times or, up to the
+//! radio's next event, in one batch: the packets carry their times. A source that fills A-MPDUs
+//! then costs one event per A-MPDU, not per MPDU.
 
 use fairmesh_queueing::Verdict;
 use fairmesh_transport::Datagram;
@@ -13,10 +15,10 @@ use super::packet::{Packet, Payload};
 use super::{Interface, Net};
 use crate::record::Cause;
 
-/// Value in place of a node if the flow shares its queue.
+/// Value instead of a node if the flow shares its queue.
 const SHARED: u32 = u32::MAX;
 
-/// Flows that have their first queue to themselves.
+/// Flows with a first queue of their own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owners {
     /// Per flow: the radio at which it begins.
@@ -70,7 +72,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             sent += 1;
             let Some(datagram) = flow.number(now, bytes, self.measure_from) else { continue };
             if interface.is_full(datagram.ip_bytes()) {
-                // As if it had been built, refused and removed.
+                // Counts as built, refused and removed.
                 self.packets.count();
                 flow.meters.lost(Cause::Queue, (now >= self.measure_from).then_some(true));
                 continue;

@@ -24,7 +24,7 @@ impl Stamps {
         Stamps { packets: Vec::new(), connections: vec![Connection::default(); flows] }
     }
 
-    /// Notes that an end of a flow sends a packet.
+    /// Records that an end of a flow sends a packet.
     /// TSval is the time in ms from 1, TSecr the last TSval that the end received.
     pub fn send(&mut self, now: Time, handle: u32, flow: usize, generation: u32, end: usize) {
         let connection = &mut self.connections[flow];
@@ -39,7 +39,7 @@ impl Stamps {
         self.packets[handle] = [value, connection.recent[end]];
     }
 
-    /// Notes that an end of a flow receives a packet of its present connection.
+    /// Records that an end of a flow receives a packet of its present connection.
     pub fn receive(&mut self, handle: u32, flow: usize, end: usize) {
         self.connections[flow].recent[end] = self.packets[handle as usize][0];
     }

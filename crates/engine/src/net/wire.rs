@@ -13,7 +13,7 @@ pub(crate) struct WireDirection {
     limit: usize,
     /// Arrival instants and packets, earliest first; packets still being sent included.
     under_way: VecDeque<(Time, u32)>,
-    /// Instant at which the transmitter has sent everything accepted.
+    /// Instant at which the transmitter has sent all accepted packets.
     free_at: Time,
 }
 
@@ -25,7 +25,7 @@ impl WireDirection {
 
     /// Accepts a packet unless the queue is full.
     pub fn send(&mut self, now: Time, packet: u32, bytes: u32) -> bool {
-        // Packets that wait or are being sent: those that have not left the transmitter yet.
+        // Packets that wait or are being sent, hence still at the transmitter.
         let waiting =
             self.under_way.iter().rev().take_while(|(at, _)| *at > now + self.delay).count();
         if waiting >= self.limit {

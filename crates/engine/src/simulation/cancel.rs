@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A switch that stops every simulation that was given a clone of it.
+/// A switch that stops every simulation that has a clone of it.
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
@@ -13,7 +13,7 @@ impl CancelToken {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if it was used.
+    /// Returns true after [`CancelToken::cancel`].
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Inputs of a run beside the scenario.
+//! Inputs of a run in addition to the scenario.
 
 use std::fmt;
 
@@ -11,27 +11,27 @@ use crate::fair::{FairRates, fair_rates};
 use crate::host::Controls;
 use crate::observe::Observer;
 
-/// Inputs of a run beside its scenario and options; by default none.
+/// Inputs of a run in addition to its scenario and options; by default none.
 #[derive(Default)]
 pub struct Inputs {
     /// Fair rates, for controls and measures that need them ([`needs_fair_rates`]).
     /// Without them the record's `fair_bps` are `None`, and a control that needs them is rejected by name.
     pub fair: Option<FairRates>,
-    /// Control to run in place of the scenario's own, at gateways too.
+    /// Control to run instead of the scenario's own, also at gateways.
     pub control: Option<Mechanism>,
-    /// Receiver of every frame. It changes no outcome.
+    /// Receiver of every frame, without influence on the outcome.
     pub observer: Option<Box<dyn Observer>>,
     /// Switch that stops the run.
     pub cancel: CancelToken,
 }
 
 impl Inputs {
-    /// Returns inputs with the analytic fair rates.
-    /// They have none if the capacity model rejects the scenario and its control, or `control` in its place, needs
-    /// none.
+    /// Returns inputs with the analytic fair rates. They are absent if the capacity model rejects
+    /// the scenario and the control (the scenario's, or `control`) does not need them.
     ///
     /// # Errors
-    /// [`EngineError::Capacity`] if the model rejects the scenario and the control needs fair rates.
+    /// [`EngineError::Capacity`] if the model rejects the scenario and the control needs fair
+    /// rates.
     pub fn analytic(scenario: &Scenario, control: Option<Mechanism>) -> Result<Self, EngineError> {
         let fair = match fair_rates(scenario) {
             Ok(fair) => Some(fair),
@@ -55,7 +55,7 @@ impl fmt::Debug for Inputs {
     }
 }
 
-/// Returns true if a scenario's control, or `control` in its place, needs fair rates.
+/// Returns true if a scenario's control, or `control` instead of it, needs fair rates.
 pub fn needs_fair_rates(scenario: &Scenario, control: Option<&Mechanism>) -> bool {
     let Controls { mechanism, at_gateways } = match control {
         Some(mechanism) => Controls { mechanism, at_gateways: None },

@@ -30,11 +30,11 @@ const CANCEL_CHECK: Span = Span::from_millis(20);
 /// State of a simulation after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// The end of the scenario lies ahead.
+    /// The end of the scenario is ahead.
     Running,
-    /// The end of the scenario has been reached; further steps do nothing.
+    /// The end of the scenario was reached; further steps have no effect.
     Ended,
-    /// The [`CancelToken`] was used; further steps do nothing.
+    /// The [`CancelToken`] was used; further steps have no effect.
     Cancelled,
 }
 
@@ -67,9 +67,9 @@ pub struct Simulation {
     control: Option<Mechanism>,
 }
 
-/// The world, compiled once per set of capabilities so that a run pays for no other.
-/// It is with or without an observer of frames (`WATCH`), with or without per-packet services for controls and measures
-/// (`HOST`).
+/// The world, compiled once per set of capabilities so that a run pays only for its own: with or
+/// without an observer of frames (`WATCH`), with or without per-packet services for controls and
+/// measures (`HOST`).
 enum Worlds {
     Plain(Box<World<false, false>>),
     Hosting(Box<World<false, true>>),
@@ -77,7 +77,7 @@ enum Worlds {
     WatchedHosting(Box<World<true, true>>),
 }
 
-/// Does the same with each kind of world.
+/// Applies an expression to each kind of world.
 macro_rules! each {
     ($worlds:expr, $world:ident => $work:expr) => {
         match $worlds {

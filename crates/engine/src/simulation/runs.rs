@@ -55,8 +55,8 @@ pub fn run_observed_until<O: Observer>(
     Ok((record, *observer))
 }
 
-/// Runs a scenario to its end under a given control in place of its own.
-/// The control need not be in a registry ([`Mechanism::of`]).
+/// Runs a scenario to its end under a given control instead of its own. The control need not be in
+/// a registry ([`Mechanism::of`]).
 ///
 /// # Errors
 /// See [`EngineError`]; the run has then not started.

@@ -85,7 +85,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     }
 }
 
-/// Returns the links over which anything was sent, in scenario order.
+/// Returns the links with transmissions, in scenario order.
 pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
     let stations = scenario.wireless().count();
     let name = |n: NodeId| match n.index().checked_sub(stations) {

@@ -156,7 +156,7 @@ fn class_at<const HOST: bool>(
     if let Some(classes) = &interface.classes {
         return classes.in_force(class);
     }
-    // The queue of the radio itself, which another one may have replaced.
+    // The queue of the radio itself, or its replacement.
     let leaf = in_force::leaf(&interface.queue, |p| classes::leaf(p).build().unwrap());
     let burst = Bytes(u64::MAX);
     (class == Class::All).then_some(ClassInForce { limit: Limit::None, leaf, burst })

@@ -332,8 +332,9 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         while self.next_event(end).is_some() {}
     }
 
-    /// Processes the next event before `end` and returns its instant.
-    /// Of events at one instant the radio's come first, by station; then the network's, by flow, wire and interface.
+    /// Processes the next event before `end` and returns its instant. At one instant the radio's
+    /// events precede the network's; the radio's are ordered by station, the network's by flow,
+    /// wire and interface.
     #[inline(always)]
     fn next_event(&mut self, end: Time) -> Option<Time> {
         loop {
@@ -342,7 +343,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             if at >= end {
                 return None;
             }
-            // A source that owns its queue, behind a busy MAC, need not stop before the radio's next event.
+            // A source with its own queue and a busy MAC need not stop before the radio's next
+            // event.
             if timer < radio
                 && let Some(node) = self.net.owner(slot)
                 && self.air.is_busy(node)

@@ -73,7 +73,7 @@ fn fields_travel_merge_and_come_back() {
         let act = move |node: NodeId, _: Time, e: &Event<'_>, a: &mut Actions| {
             if *e == Event::Deadline && !std::mem::replace(&mut begun[node.index()], true) {
                 a.because(Reason::new("probe.begin", "begin", &[]));
-                // Slot 0: who sent last; slot 1: largest of all nodes; slot 2: the source only.
+                // Slot 0: last sender; slot 1: maximum over all nodes; slot 2: the source only.
                 a.annotate(Class::All, 0, Merge::Set, 100 + node.0);
                 a.annotate(Class::Link(NodeId(node.0 + 1)), 1, Merge::Max, 50 - node.0);
                 if node == NodeId(0) {
@@ -106,7 +106,7 @@ fn fields_travel_merge_and_come_back() {
     let all = |kind: char, node: u32, fields: [u32; 3]| {
         let mine: Vec<_> = seen.iter().filter(|s| (s.0, s.1) == (kind, node)).collect();
         let right = mine.iter().filter(|s| s.2 == fields).count();
-        // The handshake's segments are acknowledgements or come before the first data.
+        // The handshake's segments are acknowledgements or precede the first data.
         assert!(
             right > 200 && right + 3 >= mine.len(),
             "{kind} at {node}: {right} of {}",
@@ -116,10 +116,10 @@ fn fields_travel_merge_and_come_back() {
     all('r', 1, [100, 50, 7]);
     all('r', 2, [101, 50, 7]);
     all('o', 0, [101, 50, 7]);
-    // Acknowledgements carry the fields of the nodes they come from.
+    // Acknowledgements carry the fields of their sender.
     all('a', 1, [102, 0, 0]);
     all('a', 0, [101, 0, 0]);
-    // And the echo of what the data arrived with.
+    // And the echo of the header with which the data arrived.
     all('f', 0, [101, 50, 7]);
     let s = record.totals.signalling;
     assert_eq!(s.header_bytes % 12, 0);
@@ -181,7 +181,7 @@ fn losses_by_chance_hit_the_class_they_were_meant_for() {
     let r = drop(Class::Flow(FlowId(0)));
     let (lost, sent) = (r.totals.drops.limiter as f64, r.flows[0].packets_sent as f64);
     assert!((lost / sent - 0.05).abs() < 0.025, "{lost} of {sent}");
-    // Towards node 0 go acknowledgements: they are cumulative, so their losses cost little.
+    // The packets to node 0 are acknowledgements: they are cumulative, so their losses cost little.
     let back = drop(Class::Link(NodeId(0)));
     assert!(back.totals.drops.limiter > 20);
     let goodput = |r: &RunRecord| r.flows[0].goodput_bps;

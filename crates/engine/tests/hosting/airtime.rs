@@ -37,7 +37,7 @@ fn plan(setting: &Setting) -> Plan {
     buckets(setting, 1500)
 }
 
-/// Buckets of ten: while the MAC repeats another link's frame a bucket of one overflows.
+/// Buckets of ten: a bucket of one overflows while the MAC retries another link's frame.
 fn deep(setting: &Setting) -> Plan {
     buckets(setting, 15_000)
 }
@@ -56,7 +56,7 @@ fn buckets(setting: &Setting, burst: u64) -> Plan {
     }
 }
 
-/// Airtime each link of node 0 used: (when, to, seconds).
+/// Airtime used by each link of node 0: (instant, receiver, seconds).
 type Uses = Vec<(Time, u32, f64)>;
 
 fn run(
@@ -86,7 +86,7 @@ fn share(uses: &Uses, to: u32, from_s: u64, until_s: u64) -> f64 {
     sum / (until_s - from_s) as f64
 }
 
-/// Most airtime of a link in any 100 ms above its share, in packets.
+/// Maximum airtime of a link in any 100 ms above its share, in packets.
 fn excess(uses: &Uses, to: u32, share: f64) -> f64 {
     let mine: Vec<_> = uses.iter().filter(|u| u.1 == to).collect();
     let one = mine.iter().map(|u| u.2).fold(0.0, f64::max);
@@ -105,7 +105,7 @@ fn backlogged_links_use_their_share_and_not_a_packet_more() {
         assert!((used - 0.2).abs() < 0.004, "{to}: {used}");
         assert!(excess(&uses, to, 0.2) <= 1.0 + 1e-9, "{}", excess(&uses, to, 0.2));
     }
-    // What the links refuse counts against the limiter.
+    // Packets refused by the links count against the limiter.
     assert!(record.totals.drops.limiter > 100 && record.totals.drops.queue == 0);
 }
 

@@ -1,4 +1,4 @@
-//! `cna` on the engine's radio: what Jang 2010 claims for it, and the limits it keeps.
+//! `cna` on the engine's radio: the claims of Jang 2010, and the limits that it enforces.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,8 +27,8 @@ fn goodputs(r: &RunRecord) -> Vec<f64> {
     r.flows.iter().map(|f| f.goodput_bps / 1e3).collect()
 }
 
-/// Sums of the highest common rates that the simulator carries (docs/models/region.md), kbit/s:
-/// what the aggregate is measured against.
+/// Sums of the highest common rates that the simulator carries (docs/models/region.md), kbit/s: the
+/// reference of the aggregate.
 const OPTIMA: [(&str, f64, f64); 4] = [
     ("stack", 0.99, 3.0 * 269.0),
     ("diamond", 0.99, 3.0 * 262.0),
@@ -61,10 +61,10 @@ fn nobody_starves_on_the_four_topologies_and_little_is_lost() {
     assert!(parts >= 0.88, "{parts} on average");
 }
 
-/// When a packet was done with, its airtime, how much of that is backoff, and whether it got through.
+/// A finished packet: instant, airtime, backoff part of it, and true if it arrived.
 type Use = (Time, f64, f64, bool);
 
-/// What a link used, and what it was limited to.
+/// Airtime used by each link, and its limits.
 #[derive(Default)]
 struct Log {
     used: BTreeMap<(u32, u32), Vec<Use>>,
@@ -75,7 +75,7 @@ thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
 }
 
-/// `cna`, and a record of its limits.
+/// `cna` with a log of its limits.
 fn definition() -> Definition {
     let cna = || Registry::standard().lookup("cna+tolerant+pass-on").unwrap();
     let runs = Runs::at(
@@ -130,10 +130,10 @@ fn watched(s: &Scenario) -> (RunRecord, Log) {
 }
 
 impl Log {
-    /// Airtime a link was allowed between two instants.
+    /// Airtime permitted to a link between two instants.
     fn allowed(&self, link: (u32, u32), from: Time, to: Time) -> f64 {
         let limits = self.limits.get(&link).map_or(&[][..], Vec::as_slice);
-        // A link begins with a tenth.
+        // A link starts with a tenth.
         let (mut at, mut share, mut sum) = (from, 0.1, 0.0);
         for &(when, next) in limits {
             if when >= to {
@@ -161,13 +161,13 @@ fn no_window_uses_more_than_its_limit_and_a_packet() {
         let mut worst: f64 = 0.0;
         let cheapest = used.iter().map(|u| u.1).fold(1.0, f64::min);
         for i in 0..used.len() {
-            // Reported when the MAC is done: the first packet of a window may have been taken
-            // from the bucket before it began, so the window reaches back to the report before.
+            // Reported when the MAC has finished: the first packet of a window may have been taken
+            // from the bucket before its start, so the window extends back to the previous report.
             let from = if i > 0 { used[i - 1].0 } else { Time::ZERO };
             let end = used[i].0 + Span::from_millis(100);
             let inside = &used[i..].iter().take_while(|u| u.0 < end).collect::<Vec<_>>();
             let sum: f64 = inside.iter().map(|u| u.1).sum();
-            // A bucket is a data packet deep, and retries of the last packet are paid for later.
+            // A bucket is one data packet deep, and retries of the last packet are paid for later.
             let last = inside[inside.len() - 1].1;
             let largest = packet + (last - cheapest).max(0.0);
             let until = inside[inside.len() - 1].0;
@@ -185,14 +185,14 @@ fn limits_follow_a_new_flow_within_a_second() {
         let limits: &Vec<(Time, f64)> = &log.limits[&link];
         limits.iter().rev().find(|l| l.0 <= t).unwrap().1
     };
-    // 5→6 carries the middle flow from here on; nodes by position.
-    // The first packet that gets through is the first that anybody can hear of.
+    // 5→6 carries the middle flow from here on; nodes by position. The first packet that arrives is
+    // the first that other nodes can detect.
     let arrival = log.used[&(4, 5)].iter().find(|u| u.3).unwrap().0;
     assert!(arrival < Time::ZERO + Span::from_secs(26), "{arrival:?}");
     for link in [(0, 1), (7, 8)] {
         let (before, after) =
             (Time::ZERO + Span::from_millis(14_900), arrival + Span::from_secs(1));
-        // Half of the time before, and an average of what follows.
+        // Half of the time before, and an average of the rest.
         let (from, to) = (Time::ZERO + Span::from_secs(30), Time::ZERO + Span::from_secs(60));
         let later = log.allowed(link, from, to) / 30.0;
         assert!(at(link, before) > 1.8 * later, "{} {later}", at(link, before));
@@ -225,13 +225,13 @@ fn foreign_energy_is_left_its_share() {
         .filter(|u| u.0 >= Time::ZERO + Span::from_secs(10))
         .map(|u| u.1 - u.2)
         .sum();
-    // A backoff is no energy; what is left beside 40 % is used well.
+    // A backoff is not energy; the rest beside 40 % is used well.
     let share = used / 30.0;
     assert!(share <= 0.6 && share > 0.4, "{share}");
 }
 
-/// What stations sense without decoding it are frames of the mesh: a card counts them as received,
-/// not as foreign energy. On five hops at 1 and 2 Mbit/s nobody starves because of them.
+/// Frames of the mesh that stations sense without decoding: a card counts them as received, not as
+/// foreign energy. On five hops at 1 and 2 Mbit/s they starve no flow.
 #[test]
 fn frames_too_weak_to_decode_are_not_foreign() {
     let s = shipped("jamshaid-fig-7.6a", 60, |_| {});

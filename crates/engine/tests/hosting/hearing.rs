@@ -10,7 +10,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use crate::probe::{Probe, everywhere, listen, probe, scenario};
 
-/// Two hops of TCP and one of UDP beside them; node 3 hears only 2.
+/// Two hops of TCP and one of UDP; node 3 receives only 2.
 const LINE: &str = r#"
 name = "line"
 duration = "6 s"
@@ -95,11 +95,11 @@ fn data_is_received_once_and_overheard_by_others() {
         };
         heard.iter().filter(is).count() as u64
     };
-    // What the destination received is what was delivered: data and the handshake's segments.
+    // The destination received the delivered packets: data and the handshake's segments.
     let delivered = record.flows[1].packets_delivered;
     assert_eq!(count(0, 1, false, true), delivered);
     assert!(count(2, 0, false, true) >= record.flows[0].packets_delivered);
-    // Node 3 hears node 2, which only acknowledges; node 0 overhears what 1 forwards.
+    // Node 3 receives node 2, which only acknowledges; node 0 overhears packets forwarded by 1.
     assert_eq!(count(3, 0, false, false), 0);
     assert!(count(3, 0, true, false) > 100 && count(0, 0, false, false) > 100);
 }
@@ -143,9 +143,9 @@ fn neighbours_are_counted_like_a_station_dump() {
     );
     for (a, b) in [(0, 1), (1, 2), (2, 1), (1, 0)] {
         let (tx, rx) = (of[&(a, b)], of[&(b, a)]);
-        // A packet without an acknowledgement may have been received; one may be under way.
+        // A packet without an acknowledgement may have been received; one may be in transit.
         assert!(rx.rx_packets.abs_diff(tx.tx_packets) <= 2 + tx.tx_failed, "{tx:?} {rx:?}");
-        // Frames and answers on one side, decoded frames on the other.
+        // Frames and responses on one side, decoded frames on the other.
         assert!(rx.rx_airtime < tx.tx_airtime && rx.rx_airtime > Span::ZERO);
         assert_eq!(tx.tx_rate, BitRate(2_000_000));
     }
@@ -166,13 +166,13 @@ fn sources_hear_every_acknowledgement() {
     });
     let acked: u64 = feedback.iter().map(|(_, f)| u64::from(f.acked)).sum();
     let delivered = record.flows[0].goodput_bps * 6.0 / 8.0;
-    // What the last acknowledgements say is still on its way.
+    // The last acknowledgements are still in transit.
     assert!(acked as f64 <= delivered && acked as f64 > 0.8 * delivered, "{acked} {delivered}");
     assert!(feedback.iter().all(|(_, f)| !f.marked));
     let timed: Vec<Span> =
         feedback.iter().map(|(_, f)| f.rtt).filter(|r| *r > Span::ZERO).collect();
     assert!(timed.len() * 10 > feedback.len() * 8, "{} of {}", timed.len(), feedback.len());
-    // Two data frames and two acknowledgements at 2 Mbit/s at the least.
+    // At least two data frames and two acknowledgements at 2 Mbit/s.
     assert!(timed.iter().all(|r| *r > Span::from_millis(2 * 4 + 2) && *r < Span::from_secs(2)));
     let lost: u64 = feedback.iter().map(|(_, f)| u64::from(f.lost)).sum();
     assert!(lost <= record.flows[0].tcp.unwrap().retransmits);
@@ -215,7 +215,7 @@ fn flows_are_seen_where_they_cross_and_gone_when_silent() {
     assert!(udp[0].3 >= at(1000) && udp[1].3 < at(1300));
     assert!(udp[2].3 > at(4900) && udp[3].3 < at(5400), "{:?}", udp[2].3);
     assert_eq!(udp[0].4, Some(NodeId(0)));
-    // TCP's acknowledgements are no flow of their own; nobody else sees it.
+    // TCP's acknowledgements are not a separate flow; no other node sees it.
     let tcp: Vec<_> = seen.iter().filter(|s| s.1 == 0).map(|s| (s.0, s.2)).collect();
     assert_eq!(tcp, [(0, true), (1, true), (2, true)]);
 }
@@ -233,7 +233,7 @@ fn only_what_was_asked_for_is_told() {
     assert_eq!(n.last(), Some(&0));
 }
 
-/// QUIC is UDP to a box at the gateway: what it could read of TCP's headers, QUIC encrypts.
+/// QUIC is UDP to a middlebox at the gateway: it encrypts all that TCP's headers would show.
 #[test]
 fn signs_of_tcp_are_seen_of_tcp_and_not_of_quic() {
     let seen = |transport: &str| {
@@ -280,17 +280,19 @@ fn at_300_kbps(setting: &Setting) -> Plan {
     Plan { point: Point::Transit, classes, template: None }
 }
 
-/// A TCP whose headers give round trips.
+/// A TCP with round trips in its headers.
 const TCP: &str = "transport = { tcp = \"cubic\", preset = \"linux\" }";
-/// Traffic whose headers give none: QUIC, and datagrams at less than the mesh carries and at more.
+/// Traffic without round trips in its headers: QUIC, and datagrams below and above the capacity of
+/// the mesh.
 const QUIC: &str = "transport = { quic = \"cubic\" }";
 const CBR: &str =
     "traffic = { kind = \"cbr\", rate = \"200 kbit/s\", packet = \"1000 B\" }\ntransport = \"udp\"";
 const FLOOD: &str =
     "traffic = { kind = \"cbr\", rate = \"9 Mbit/s\", packet = \"1000 B\" }\ntransport = \"udp\"";
 
-/// Round trips through the mesh of one home, down or up, while it is alone: medians of looks and the least, ms, at a gateway
-/// that limits the home to 300 kbit/s or not at all; the best source among them; and the record.
+/// Returns round trips through the mesh of one home, down or up, while it is alone: medians of
+/// samples and the minimum, ms, at a gateway that limits the home to 300 kbit/s or not at all; the
+/// best source among them; and the record.
 fn mesh_round_trips(
     transport: &str,
     up: bool,
@@ -325,7 +327,8 @@ fn mesh_round_trips(
     (medians, base, source, record)
 }
 
-/// A queue in the mesh shows in the round trip, a queue in the gateway's class and the wire beyond it do not.
+/// A queue in the mesh shows in the round trip. A queue in the gateway's class and the wire behind
+/// it do not.
 #[test]
 fn the_round_trip_through_the_mesh_has_the_queues_of_the_mesh_alone() {
     for up in [false, true] {
@@ -334,7 +337,7 @@ fn the_round_trip_through_the_mesh_has_the_queues_of_the_mesh_alone() {
         assert_eq!((source, record.totals.signalling.probes), (Some(RoundTripSource::Tcp), 0));
         assert!(free.len() > 15 && held.len() > 15, "{free:?} {held:?}");
         let (free, held) = (middle(free), middle(held));
-        // Three hops of 1500 bytes at 11 Mbit/s and back take some 8 ms; the wire would add 60.
+        // Three hops of 1500 bytes at 11 Mbit/s and back take about 8 ms; the wire would add 60.
         assert!(base > 3.0 && base < 30.0 && held_base < 30.0, "{up}: {base} {held_base}");
         assert!(held < 2.5 * base, "{up}: {held} for {base}");
         assert!(free > 3.0 * held, "{up}: {free} and {held}");
@@ -351,15 +354,15 @@ fn the_spin_bit_gives_the_round_trip_of_quic() {
         assert!(held.len() > 12 && base > 1.0 && base < 40.0, "{held:?} {base}");
         let (free, _, source, record) = mesh_round_trips(SPIN, up, false);
         assert_eq!(source, Some(RoundTripSource::Spin));
-        // The bit is believed after eight round trips; until then probes may be sent.
+        // The spin bit is used after eight round trips; until then probes may be sent.
         assert!(record.totals.signalling.probes <= 3, "{:?}", record.totals.signalling);
         let (free, held) = (middle(free), middle(held));
         assert!(held < 60.0 && free > 2.0 * held, "{up}: {free} and {held}");
     }
 }
 
-/// Where headers give no round trip, echo probes do: past the classes of the gateway, through the queues of the mesh, at
-/// most once a second, and counted in the air.
+/// If headers give no round trip, echo probes do: they bypass the classes of the gateway, pass the
+/// queues of the mesh, at most once a second, and count as airtime.
 #[test]
 fn probes_give_the_round_trips_that_quic_and_datagrams_do_not() {
     for (transport, up) in [(QUIC, false), (QUIC, true), (CBR, false), (CBR, true)] {
@@ -386,7 +389,7 @@ fn middle(mut medians: Vec<f64>) -> f64 {
     medians[medians.len() / 2]
 }
 
-/// What a QUIC source hears back: round trips, and losses that it has found.
+/// Feedback to a QUIC source: round trips, and losses that it has detected.
 #[test]
 fn a_quic_source_hears_its_acknowledgements() {
     let s = scenario(&LINE.replace("{ tcp = \"newreno\", mss = \"1000 B\" }", "\"quic\""));

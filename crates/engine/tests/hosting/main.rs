@@ -1,4 +1,4 @@
-//! What the engine offers controls, each tried by a control made for it.
+//! The engine's services for controls, each tested by a control written for it.
 
 mod acting;
 mod airtime;

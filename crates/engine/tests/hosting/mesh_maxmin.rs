@@ -5,7 +5,7 @@ use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::draft_from_toml;
 use fairmesh_units::Span;
 
-/// The Stack for so many seconds, measured from some of them on; the middle flow begins late.
+/// The Stack for this duration, measured from `warmup` on; the middle flow begins late.
 fn stack(warmup: u64, seconds: u64, start: &str) -> RunRecord {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -30,7 +30,7 @@ fn the_stack_has_most_of_its_optimum_with_short_queues_and_no_header_bytes() {
     assert!(s.header_bytes == 0 && s.airtime_share < 0.01, "{s:?}");
 }
 
-/// Two flows that fill the air around it drown its first packets.
+/// Two flows that occupy the air around it destroy its first packets.
 #[test]
 fn a_flow_that_begins_late_is_heard() {
     let r = stack(28, 33, "start = \"25 s\"");
@@ -43,8 +43,8 @@ fn the_same_run_twice_is_the_same() {
     assert_eq!(of(), of());
 }
 
-/// 9→15 costs those who share a bottleneck two hops away hardly anything: the optimum gives it 642 kbit/s, and 79 to
-/// each of them. That it has more begins by chance, mostly within two minutes.
+/// 9→15 costs the flows with a bottleneck two hops away almost nothing: the optimum gives it 642
+/// kbit/s, and each of them 79. Its increase starts by chance, mostly within two minutes.
 #[test]
 fn a_flow_that_costs_the_others_little_has_more_than_they() {
     let mut text = "name = \"cheap\"\nduration = \"240 s\"\nwarmup = \"120 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
@@ -60,7 +60,7 @@ fn a_flow_that_costs_the_others_little_has_more_than_they() {
     for seed in 1..=4 {
         let r = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
         let (cheap, others) = r.flows.split_last().unwrap();
-        // Held like the others it has 98 to 190.
+        // Limited like the others it has 98 to 190.
         free += u32::from(cheap.goodput_bps > 3.0 * 79e3);
         for f in others {
             assert!(f.goodput_bps > 0.65 * 79e3, "seed {seed}, {}: {}", f.name, f.goodput_bps);
@@ -69,8 +69,8 @@ fn a_flow_that_costs_the_others_little_has_more_than_they() {
     assert!(free >= 2, "{free} of 4");
 }
 
-/// 14→3 is disturbed by the others, and disturbs them, from where no header arrives; between them is nobody who sends.
-/// The optimum gives 148 to 152 kbit/s to each of them.
+/// 14→3 and the others disturb each other from nodes whose headers do not arrive. The nodes between
+/// them do not send. The optimum gives 148 to 152 kbit/s to each of them.
 #[test]
 fn those_who_sense_farther_than_they_hear_learn_of_each_other_by_who_is_between() {
     let mut text = "name = \"islands\"\nduration = \"80 s\"\nwarmup = \"40 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
@@ -86,11 +86,12 @@ fn those_who_sense_farther_than_they_hear_learn_of_each_other_by_who_is_between(
     for f in &r.flows {
         assert!(f.goodput_bps > 0.75 * 148e3, "{}: {}", f.name, f.goodput_bps);
     }
-    // Ten bytes every two seconds of each node that only listens: .0027 of the air, .0053 if it were every second.
+    // Ten bytes every two seconds from each node that only listens: .0027 of the air, .0053 if it
+    // were every second.
     assert!(r.totals.signalling.airtime_share < 0.004, "{:?}", r.totals.signalling);
 }
 
-/// Whoever gave way to those that nobody limits would have nothing.
+/// A node that deferred to unlimited flows would starve.
 #[test]
 fn who_takes_part_alone_keeps_what_fifo_gives_or_the_optimum() {
     let of = |control: &str| {

@@ -1,4 +1,4 @@
-//! Messages of controls: real frames in the air.
+//! Messages of controls: real frames on the air.
 
 use fairmesh_control::*;
 use fairmesh_units::{NodeId, Span, Time};
@@ -22,7 +22,7 @@ transport = "udp"
 
 type Log = std::rc::Rc<std::cell::RefCell<Vec<(u32, u32, Vec<u8>)>>>;
 
-/// Every node that `talks` says 22 bytes every 100 ms; gives who heard what from whom.
+/// Every node that `talks` sends 22 bytes every 100 ms. Returns receivers, content and senders.
 fn talk(
     toml: &str,
     talks: fn(NodeId) -> bool,
@@ -58,7 +58,7 @@ fn a_broadcast_reaches_who_decodes_it_and_costs_basic_rate_airtime() {
     let from: Vec<_> = heard.iter().map(|h| (h.0, h.1)).collect();
     assert!(from.iter().all(|h| [(1, 0), (2, 0)].contains(h)), "{from:?}");
     let at = |n| heard.iter().filter(|h| h.0 == n).count();
-    // 3 sends to 2 from time to time and cannot hear 0: at 1 nothing is lost.
+    // 3 sends to 2 occasionally and does not sense 0: no message to 1 is lost.
     assert_eq!(at(1), 100);
     assert!(at(2) > 60 && at(2) <= 100, "{}", at(2));
     assert!(heard.iter().all(|h| h.2.len() == 22 && h.2[0] == 0));
@@ -75,11 +75,11 @@ fn a_broadcast_reaches_who_decodes_it_and_costs_basic_rate_airtime() {
 
 #[test]
 fn messages_collide_like_any_frame() {
-    // 1 and 2 do not hear each other and talk to 0 at the same instants.
+    // 1 and 2 do not sense each other and send to 0 at the same instants.
     let (_, heard) = talk(STAR, |n| n == NodeId(1) || n == NodeId(2), None);
     let at_hub = heard.iter().filter(|h| h.0 == 0).count();
     assert!(at_hub < 120, "{at_hub} of 200 survived");
-    // With an acknowledgement and retries most get through.
+    // With an acknowledgement and retries most arrive.
     let (record, heard) = talk(STAR, |n| n == NodeId(1) || n == NodeId(2), Some(NodeId(0)));
     let at_hub = heard.iter().filter(|h| h.0 == 0).count();
     assert!(at_hub > 170, "{at_hub} of 200");
@@ -159,7 +159,8 @@ fn a_full_queue_refuses_messages() {
     assert_eq!(s.message_frames + s.messages_lost, 240);
 }
 
-/// A line of four and an island: who hears what `reach` says at every 100 ms from node 0, and when.
+/// A line of four and an island. Returns who receives the messages that node 0 sends every 100 ms
+/// with `reach`, and their delays.
 fn tell(reach: Reach) -> (fairmesh_engine::record::RunRecord, Vec<(u32, u32, Span)>) {
     let line = r#"
 name = "line"

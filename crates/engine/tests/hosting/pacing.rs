@@ -1,4 +1,4 @@
-//! `tcp-ap` in the engine: senders in the mesh, and the gateway for what comes out of the wire.
+//! `tcp-ap` in the engine: senders in the mesh, and the gateway for flows from the wire.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
@@ -29,8 +29,8 @@ to = {to}
     run(&s, &RunOptions::default()).unwrap()
 }
 
-/// Uploads pace themselves where they start, downloads are paced at the gateway; either way the
-/// chain carries as much at a fraction of the delay, and hardly a packet is lost.
+/// Uploads are paced at their sources, downloads at the gateway. In both directions the chain
+/// carries as much at a fraction of the delay, with few losses.
 #[test]
 fn a_chain_is_paced_in_both_directions() {
     for (from, to, at) in [("6", "\"web\"", "6"), ("\"web\"", "6", "0")] {

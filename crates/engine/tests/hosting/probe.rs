@@ -1,4 +1,4 @@
-//! A mechanism that a test writes: what it needs, what it plans, what it does on each event.
+//! A mechanism for tests: its needs, its plan, and its actions on each event.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ use fairmesh_units::{NodeId, Span, Time};
 
 type Act = Box<dyn FnMut(NodeId, Time, &Event<'_>, &mut Actions)>;
 
-/// What the mechanism of this test is.
+/// Configuration of the test mechanism.
 pub struct Probe {
     pub needs: Needs,
     pub plan: fn(&Setting) -> Plan,
@@ -26,7 +26,7 @@ thread_local! {
     static ACT: RefCell<Option<Act>> = const { RefCell::new(None) };
 }
 
-/// A mechanism that does what a test says.
+/// Returns a mechanism that acts as the test specifies.
 fn definition() -> Definition {
     Definition::new("probe", "does what a test says", Origin::ours(""))
         .with_runs(Runs::at(|_| vec![NEEDS.with_borrow(|n| *n)], |_, setting| Ok(build(&setting))))
@@ -87,7 +87,7 @@ pub fn probe(scenario: &Scenario, p: Probe) -> RunRecord {
     record
 }
 
-/// Runs a scenario under a probe that only listens, and gives back what it made of each event.
+/// Runs a scenario under a probe that only listens; returns its result for each event.
 pub fn listen<T: 'static>(
     scenario: &Scenario,
     needs: Needs,

@@ -1,4 +1,4 @@
-//! `wcpcap` on the engine's radio: what Rangwala 2008 §4.2–4.3 claims for it on the Stack.
+//! `wcpcap` on the engine's radio: the claims of Rangwala 2008 §4.2–4.3 for the Stack.
 
 use fairmesh_engine::measures::jain;
 use fairmesh_engine::record::RunRecord;
@@ -6,7 +6,7 @@ use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{Flow, draft_from_toml};
 use fairmesh_units::Span;
 
-/// The Stack for so many seconds, measured from some of them on.
+/// The Stack for this duration, measured from `warmup` on.
 fn stack(control: &str, warmup: u64, seconds: u64) -> RunRecord {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -18,8 +18,8 @@ fn stack(control: &str, warmup: u64, seconds: u64) -> RunRecord {
     run(&scenario, &RunOptions::default()).unwrap()
 }
 
-/// Within 15 % of the optimum, 262 kbit/s each by the achievable rate region here, with queues that
-/// hardly hold anything: after three seconds by ideal exchange, after five by the real one
+/// Within 15 % of the optimum, 262 kbit/s each by the achievable rate region here, with nearly
+/// empty queues: after three seconds by ideal exchange, after five by the real one
 /// (docs/controls/wcpcap.md).
 #[test]
 fn the_stack_has_its_max_min_rates_and_short_queues() {
@@ -31,10 +31,10 @@ fn the_stack_has_its_max_min_rates_and_short_queues() {
         assert!(jain(&rates) >= 0.999, "{control}: {rates:?}");
         assert!(r.flows.iter().all(|f| f.delay_s.mean < 0.02), "{control}");
         let s = r.totals.signalling;
-        // What the real exchange says is in headers; what the ideal one says is nowhere.
+        // The real exchange uses headers; the ideal one uses no air.
         let outside = control.contains("+ideal");
         assert_eq!(s.outside_messages > 100, outside, "{s:?}");
-        // Messages are for those who are not heard: some where the queues meet at first.
+        // Messages are for nodes out of range of headers: a few while the queues fill at first.
         assert!(s.header_bytes > 20 * s.message_bytes, "{s:?}");
         let share = if outside { 0.0..0.003 } else { 0.003..0.012 };
         assert!(share.contains(&s.airtime_share), "{s:?}");
@@ -47,8 +47,9 @@ fn the_same_run_twice_is_the_same() {
     assert_eq!(of(), of());
 }
 
-/// The middle flow comes late, hidden from those who fill the air, and leaves again: it has its share within five seconds,
-/// and what it frees is used within five: nine tenths, on average over the five seconds after (and three seeds).
+/// The middle flow starts late, hidden from the flows that fill the air, and stops again. It has
+/// its share within five seconds, and the capacity that it frees is used within five: nine tenths,
+/// on average over the next five seconds (and three seeds).
 #[test]
 fn newcomers_are_heard_and_what_leavers_free_is_used() {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
@@ -72,7 +73,7 @@ fn newcomers_are_heard_and_what_leavers_free_is_used() {
         let mean = |flow: usize, from: usize| {
             r.series.goodput_bps[flow][from..from + 5].iter().sum::<f64>() / 5e3
         };
-        // 238 kbit/s is what it has where it is there from the start (docs/controls/wcpcap.md).
+        // 238 kbit/s is its rate if it is present from the start (docs/controls/wcpcap.md).
         shares.push(mean(1, 17) / 238.0);
         let freed = mean(0, 37) + mean(2, 37);
         assert!(freed > 0.9 * 2.0 * mean(0, 7), "seed {seed}: {freed}");

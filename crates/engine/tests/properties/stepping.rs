@@ -32,7 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Steps>> {
         (1u32..50).prop_map(Steps::Nanoseconds),
         (1u64..200_000_000).prop_map(Steps::Span),
     ];
-    // The list is repeated to the end of the run, so each pass must get on.
+    // The list is repeated to the end of the run, so each pass must advance.
     let last = (20_000_000u64..200_000_000).prop_map(Steps::Span);
     (prop::collection::vec(one, 1..8), last).prop_map(|(mut steps, last)| {
         steps.push(last);
@@ -56,7 +56,7 @@ fn take(simulation: &mut Simulation, steps: Steps) {
     }
 }
 
-/// Cancels the run of which it is the observer at the first frame after an instant.
+/// Observer that cancels its run at the first frame after an instant.
 struct CancelsAt(Time, CancelToken);
 
 impl Observer for CancelsAt {
