@@ -69,8 +69,9 @@ impl FlowSpec<'_> {
     }
 }
 
-/// Adds the flows' use of wires to their use of `domains` domains: wire w becomes resource `domains
-/// + w`. Returns the number of all resources.
+/// Adds the flows' use of wires to their use of domains; returns the number of all resources.
+///
+/// Wire w becomes resource `domains + w`.
 ///
 /// A wire that its flows can never fill is left empty: `most` is the maximum rate of each flow, in
 /// bit/s of payload.

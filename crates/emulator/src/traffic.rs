@@ -216,7 +216,7 @@ impl<'j> State<'j> {
         listener.set_nonblocking(true)?;
         let mut ends: [Option<TcpStream>; 2] = [None, None];
         let (mut closing, mut retry) = (false, Time::NEVER);
-        let mut told = Time::ZERO;
+        let mut reported_at = Time::ZERO;
         let mut buffer = vec![0u8; 1 << 16];
         while !stop.load(Ordering::Relaxed) {
             let now = self.job.now();
@@ -235,8 +235,8 @@ impl<'j> State<'j> {
                     Err(e) => return Err(e),
                 }
             }
-            if now >= told + POLL_INTERVAL {
-                told = now;
+            if now >= reported_at + POLL_INTERVAL {
+                reported_at = now;
                 if let Some(info) = ends[0].as_ref().and_then(|s| tcp::info(s).ok()) {
                     let cwnd = u64::from(info.cwnd) * u64::from(info.mss);
                     self.job.meter.cwnd.store(cwnd, Ordering::Relaxed);
@@ -251,12 +251,12 @@ impl<'j> State<'j> {
             }
             let until = self.source.next_deadline().min(retry).min(now + POLL_INTERVAL);
             let mut files = vec![(listener.as_fd(), Wanted { read: true, write: false })];
-            let mut whose = Vec::with_capacity(2);
+            let mut polled = Vec::with_capacity(2);
             for (e, end) in ends.iter().enumerate() {
                 if let Some(stream) = end {
                     let write = self.pending[e] > 0 || (closing && e == self.client);
                     files.push((stream.as_fd(), Wanted { read: true, write }));
-                    whose.push(e);
+                    polled.push(e);
                 }
             }
             let ready = realtime::poll_until(&files, self.job.clock.reading(until))?;
@@ -268,7 +268,7 @@ impl<'j> State<'j> {
                 ends[server] = Some(stream);
             }
             let mut actions = Vec::new();
-            for (e, ready) in whose.into_iter().zip(&ready[1..]) {
+            for (e, ready) in polled.into_iter().zip(&ready[1..]) {
                 let Some(stream) = &ends[e] else { continue };
                 let mut broken = false;
                 if ready.write {

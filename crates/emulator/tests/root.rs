@@ -235,6 +235,6 @@ fn cubic_and_bbr_broadcasts_wires_and_foreign_namespaces() {
         assert!(e.interfaces.iter().any(|i| i.node == "server" && i.to_kernel > 100), "{e:?}");
     }
     assert_eq!(host(), before, "the host's own network was touched");
-    assert!(netns::list(&foreign).len() == 1, "a namespace of somebody else is gone");
+    assert!(netns::list(&foreign).len() == 1, "a foreign namespace was removed");
     netns::remove(&foreign).unwrap();
 }

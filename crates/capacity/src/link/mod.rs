@@ -95,9 +95,9 @@ pub struct FrameCost {
     pub delivered: f64,
 }
 
-/// Returns the exact mean time between frames of a lone saturated sender on a perfect channel: DIFS
-/// + CWmin/2 slots + the exchange. With aggregation, it is the time of a full A-MPDU or A-MSDU
-/// divided by its packets.
+/// Returns the exact mean time between frames of a lone saturated sender on a perfect channel:
+/// DIFS, CWmin/2 slots and the exchange. With aggregation, it is the time of a full A-MPDU or
+/// A-MSDU divided by its packets.
 pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span {
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.

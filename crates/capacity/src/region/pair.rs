@@ -171,7 +171,7 @@ mod tests {
         // The outer flows' senders detect 4 → 5 by the CTS of 5, at node 2 but not at node 1.
         assert!(of(hop(2, 3), hop(4, 5)).seen);
         assert!(of(hop(1, 2), hop(4, 5)).hidden);
-        assert!(!of(hop(5, 6), hop(4, 5)).same_slot, "6 hears nothing of 4");
+        assert!(!of(hop(5, 6), hop(4, 5)).same_slot, "6 is out of range of 4");
         assert!(of(hop(6, 5), hop(4, 5)).overtaken);
     }
 }

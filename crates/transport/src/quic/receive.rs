@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(r.ack(ms(0)).unwrap().ranges.len(), 10);
         r.forget(12);
         assert_eq!(r.ack(ms(0)).unwrap().ranges, [(12, 12), (14, 14), (16, 16), (18, 18)]);
-        assert!(!r.on_packet(ms(1), 3, true, Ecn::NotEct), "below what is told");
+        assert!(!r.on_packet(ms(1), 3, true, Ecn::NotEct), "below the reported numbers");
         for n in 10..100 {
             r.on_packet(ms(1), 2 * n, true, Ecn::NotEct);
         }

@@ -85,9 +85,9 @@ fn a_broadcast_is_sent_once_at_the_lowest_basic_rate() {
     assert_eq!(w.starts(0), [first, second]);
     assert!(w.frames(0).all(|f| f.to.is_none() && !f.mpdus[0].retry && f.nav.as_nanos() == 0));
     assert!(w.frames(0).all(|f| w.air.phy().bit_rate(f.rate) == BitRate(1_000_000)));
-    assert_eq!(w.log.frames.len(), 2, "nobody answers");
+    assert_eq!(w.log.frames.len(), 2, "no station responds");
     assert_eq!(w.log.received[0], (first + us(DATA), 1, 0, 5, true));
-    assert_eq!(w.arrivals(), [(1, 5), (1, 5)], "one reaches nobody at 2, and that is that");
+    assert_eq!(w.arrivals(), [(1, 5), (1, 5)], "none arrives at 2, and none is repeated");
     assert_eq!(w.outcomes(0), [Outcome::Sent; 2]);
     assert_eq!(w.air.counters(NodeId(0)).broadcast, 2);
 }
