@@ -81,7 +81,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     }
 
     /// Delivers pending events to the controls of the nodes where they happened.
-    pub(crate) fn tell(&mut self, now: Time) {
+    pub(crate) fn deliver_events(&mut self, now: Time) {
         let mut next = 0;
         // A control's actions may cause events for other controls at the same instant.
         while let Some(&(c, note)) = self.net.listeners.notes.get(next) {
@@ -149,7 +149,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 }
             }
             EventKind::FlowCounters => {
-                let left = &self.net.left[node.index()];
+                let left = &self.net.departed[node.index()];
                 let all = (0..left.len() as u32).map(FlowId);
                 for flow in all.filter(|f| self.shares.names(*f)) {
                     let own = self.shares.members(flow).map(|f| left[f.index()]);

@@ -61,9 +61,9 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
     let minimum: Vec<f64> = there.iter().map(|&i| model.minimum(i)).collect();
     let each = model.radios();
     let radios = Radios::of(&scenario.mac().phy, &each);
-    let hears = &model.decodes;
+    let in_range = &model.decodes;
     let allocate = |flows: &[FlowSpec<'_>]| {
-        fair_allocation_above(radios, model.access, hears, &model.links, flows, &minimum)
+        fair_allocation_above(radios, model.access, in_range, &model.links, flows, &minimum)
     };
     let groups = groups(scenario, &there);
     for group in &groups {

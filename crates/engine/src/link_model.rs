@@ -41,8 +41,8 @@ impl Dcf {
     }
 
     /// Returns the PHY rate nearest to a given rate.
-    fn nearest(&self, told: BitRate) -> Rate {
-        let off = |r: &Rate| self.phy.bit_rate(*r).0.abs_diff(told.0);
+    fn nearest(&self, given: BitRate) -> Rate {
+        let off = |r: &Rate| self.phy.bit_rate(*r).0.abs_diff(given.0);
         self.phy.rates().min_by_key(off).unwrap_or_else(|| self.phy.highest())
     }
 }
@@ -59,20 +59,20 @@ impl LinkModel for Dcf {
     fn prepare(
         &self,
         links: &[LoadedLink],
-        hears: &[(NodeId, NodeId)],
+        pairs: &[(NodeId, NodeId)],
         streams: &[FrameStream],
     ) -> Option<Box<dyn LinkRates>> {
         // Nodes get small indices, so that tables are as large as the neighbourhood, not as the mesh.
         let ends = links.iter().flat_map(|l| [l.link.from, l.link.to]);
-        let mut nodes: Vec<NodeId> = ends.chain(hears.iter().flat_map(|h| [h.0, h.1])).collect();
+        let mut nodes: Vec<NodeId> = ends.chain(pairs.iter().flat_map(|h| [h.0, h.1])).collect();
         nodes.sort_unstable();
         nodes.dedup();
         let number = |n: NodeId| NodeId(nodes.binary_search(&n).map_or(u32::MAX, |at| at as u32));
-        let mut heard: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.len()];
-        for &(a, b) in hears {
+        let mut neighbours: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.len()];
+        for &(a, b) in pairs {
             let (a, b) = (number(a), number(b));
-            heard[a.index()].push(b);
-            heard[b.index()].push(a);
+            neighbours[a.index()].push(b);
+            neighbours[b.index()].push(a);
         }
         let links: Vec<LinkSpec> = links
             .iter()
@@ -88,7 +88,7 @@ impl LinkModel for Dcf {
         let region = LinkRegion::new(&LinkMesh {
             phy: &self.phy,
             access: self.access,
-            in_range: &heard,
+            in_range: &neighbours,
             links: &links,
             streams: &streams,
             settings: Settings::default(),

@@ -50,7 +50,7 @@ fn chain(queue: &str, access: &str) -> String {
 #[derive(Default)]
 struct Seen {
     data: BTreeMap<(u32, u8), u64>,
-    answers: BTreeMap<u8, u64>,
+    responses: BTreeMap<u8, u64>,
     /// Flow of each A-MPDU's first MPDU, and true if another priority followed.
     aggregate: (u32, u8),
 }
@@ -58,7 +58,7 @@ struct Seen {
 impl Observer for Seen {
     fn frame(&mut self, f: &AirFrame) {
         if f.kind == FrameKind::BlockAck {
-            *self.answers.entry(f.priority).or_default() += 1;
+            *self.responses.entry(f.priority).or_default() += 1;
         }
         if f.kind != FrameKind::Data {
             return;
@@ -91,7 +91,7 @@ fn packets_keep_their_category_over_all_hops_and_back() {
         // The call crosses three radios; TCP's acknowledgements return as video.
         let calls = seen.data[&(number("call") as u32, 6)];
         assert!(calls >= 3 * of(&r, "call").packets_delivered, "{queue}: {calls}");
-        assert!(seen.answers.contains_key(&0) && seen.answers.contains_key(&4), "{queue}");
+        assert!(seen.responses.contains_key(&0) && seen.responses.contains_key(&4), "{queue}");
         assert!(r.totals.mac.internal_collisions > 0);
     }
 }

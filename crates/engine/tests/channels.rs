@@ -102,7 +102,7 @@ fn an_interferer_takes_its_share_from_those_that_sense_it() {
 /// Two changes of a link's rate: frames use the rate of their time, and a run without changes is
 /// unaffected.
 #[test]
-fn a_link_changes_its_rate_when_told() {
+fn a_link_changes_its_rate_at_its_time() {
     let change = |at: u32, rate: u32| {
         format!("[[rate_change]]\nat = \"{at} s\"\nfrom = 0\nto = 1\nrate = \"{rate} Mbit/s\"\n")
     };
@@ -119,7 +119,7 @@ fn a_link_changes_its_rate_when_told() {
 /// A flow takes another path, and a third: no packet is lost, each relay carries it for its time,
 /// and acknowledgements use the same path.
 #[test]
-fn a_flow_takes_another_path_when_told() {
+fn a_flow_takes_another_path_at_its_time() {
     let change = |at: u32, relay: u32| {
         format!("[[route_change]]\nat = \"{at} s\"\nflow = \"1->5\"\npath = [1, {relay}, 5]\n")
     };
@@ -147,7 +147,7 @@ fn a_flow_takes_another_path_when_told() {
 
 /// An interferer that stops after half of the time takes half as much.
 #[test]
-fn an_interferer_ends_when_told() {
+fn an_interferer_ends_at_its_time() {
     let oven = |stop: &str| {
         result(&link(
             "rate = \"11 Mbit/s\"",

@@ -95,13 +95,13 @@ fn the_bit_can_be_overheard_with_any_number_of_branches() {
     assert!(error <= 15.1, "{error}");
     assert!(eight > 0.99 * one, "utilisation falls from {one} to {eight}");
     // The limit is not constant: if two-hop nodes are idle, their part is used.
-    let silent = text("mancuso-branches-8").replace("120 s", "50 s");
+    let idle = text("mancuso-branches-8").replace("120 s", "50 s");
     let flows: String =
         (1..=8).map(|i| format!("[[flow]]\nfrom = \"s{i}\"\nto = \"gw\"\n")).collect();
-    let silent = format!("{}\n{flows}", silent.replace("flows = \"up\"\n", ""));
+    let idle = format!("{}\n{flows}", idle.replace("flows = \"up\"\n", ""));
     let share = EFFICIENCY * 3254.0 / 3.0;
     let control = format!("\"gap+overhear\"\nguarantee = {:.0}", share * 1.04 / 8.0);
-    let (single, _) = sets(&runs(&build(&silent, &control, &[]), 1));
+    let (single, _) = sets(&runs(&build(&idle, &control, &[]), 1));
     let threshold = 0.9 * EFFICIENCY * 3254.0;
     assert!((single / threshold - 1.0).abs() < 0.1, "{single}, not {threshold}");
 }
@@ -162,11 +162,14 @@ fn gap_hands_guarantees_on_only_together() {
 #[test]
 fn the_bit_in_acknowledgements_needs_no_messages() {
     let changes = [("120 s", "60 s")];
-    let told = runs(&shipped("mancuso-branches-1", "\"gap\"", &changes), 1).remove(0);
-    assert!(told.totals.signalling.messages > 500 && told.totals.signalling.airtime_s > 0.0);
-    let silent = runs(&shipped("mancuso-branches-1", "\"gap+ack\"", &changes), 1).remove(0);
-    assert_eq!((silent.totals.signalling.messages, silent.totals.signalling.header_bytes), (0, 0));
-    let (single, multi) = sets(&[silent]);
+    let with_messages = runs(&shipped("mancuso-branches-1", "\"gap\"", &changes), 1).remove(0);
+    assert!(
+        with_messages.totals.signalling.messages > 500
+            && with_messages.totals.signalling.airtime_s > 0.0
+    );
+    let idle = runs(&shipped("mancuso-branches-1", "\"gap+ack\"", &changes), 1).remove(0);
+    assert_eq!((idle.totals.signalling.messages, idle.totals.signalling.header_bytes), (0, 0));
+    let (single, multi) = sets(&[idle]);
     assert!(multi > 700.0 && single < 1.35 * 868.0, "{single} {multi}");
 }
 
@@ -186,7 +189,7 @@ fn loads(single: Option<u32>, multi: Option<u32>) -> String {
 }
 
 #[test]
-fn the_fluid_model_rests_where_the_simulator_does() {
+fn the_fluid_model_and_the_simulator_have_the_same_equilibrium() {
     // §V.B (a), (b), its border, and (c). In the model's units two hops cost twice.
     let (capacity, share) = (EFFICIENCY * 3254.0, EFFICIENCY * 3254.0 / 3.0);
     let model = Gap::new(capacity, share, 0.1, 1.0, 1.0).unwrap();
@@ -209,7 +212,7 @@ fn the_fluid_model_rests_where_the_simulator_does() {
 }
 
 #[test]
-fn what_gap_cannot_keep_is_refused_in_one_line() {
+fn impossible_gap_settings_are_refused_in_one_line() {
     let refused = |control: &str| {
         let scenario = shipped("mancuso-branches-8", control, &[]);
         let EngineError::Control(why) = run(&scenario, &RunOptions::default()).unwrap_err() else {

@@ -88,7 +88,7 @@ fn without_an_agent_there_it_is_named_and_nothing_holds_it() {
 }
 
 #[test]
-fn an_agent_forgets_what_nobody_renews() {
+fn an_agent_discards_limits_that_are_not_renewed() {
     let mut draft = shipped("flood");
     // The messages end with the flood.
     let flood = draft.flow.iter_mut().find(|f| f.name.as_deref() == Some("flood")).unwrap();
@@ -106,7 +106,7 @@ fn an_agent_forgets_what_nobody_renews() {
 /// Transfers, pages, calls below their share, hidden and lossy links: all respond at least as well
 /// as a transport.
 #[test]
-fn nobody_else_is_taken_for_a_flood() {
+fn other_traffic_is_not_taken_for_a_flood() {
     for name in [
         "households-evening",
         "neighbourhood-evening",

@@ -63,7 +63,7 @@ fn every_gateway_limits_its_own_subscribers_only() {
 }
 
 #[test]
-fn what_passes_a_gateway_in_the_air_is_not_its_own() {
+fn traffic_that_passes_a_gateway_over_the_air_is_not_its_own() {
     // Home 1 uses gateway 7 and only passes gateway 0 over the air.
     let text = r#"
         duration = "60 s"
@@ -106,19 +106,24 @@ fn gateways_that_exchange_counters_share_as_one() {
         let s = draft_from_toml("two-gateways.toml", text).unwrap().build().unwrap();
         record(&s.with_control(fairmesh_control::Registry::standard().lookup(control).unwrap()))
     };
-    let (apart, told) = (world("rtt"), world("rtt+peers"));
+    let (apart, exchanging) = (world("rtt"), world("rtt+peers"));
     // A single control over all gateways gave the slowest home 404 kbit/s (docs/controls/peers.md).
-    assert!(least(&told) > 0.9 * 404.0, "{:.0?}", kbit(&told));
-    assert!(least(&told) > 1.5 * least(&apart), "{:.0?} {:.0?}", kbit(&told), kbit(&apart));
+    assert!(least(&exchanging) > 0.9 * 404.0, "{:.0?}", kbit(&exchanging));
+    assert!(
+        least(&exchanging) > 1.5 * least(&apart),
+        "{:.0?} {:.0?}",
+        kbit(&exchanging),
+        kbit(&apart)
+    );
     // The messages are counted, and used no air.
-    let said = &told.totals.signalling;
-    let each = said.outside_bytes / said.outside_messages.max(1);
-    assert!(said.outside_messages > 500 && each < 200, "{said:?}");
-    assert_eq!(said.message_frames, 0);
+    let signalling = &exchanging.totals.signalling;
+    let each = signalling.outside_bytes / signalling.outside_messages.max(1);
+    assert!(signalling.outside_messages > 500 && each < 200, "{signalling:?}");
+    assert_eq!(signalling.message_frames, 0);
 }
 
 #[test]
-fn mechanisms_that_know_one_gateway_say_so() {
+fn mechanisms_for_one_gateway_are_refused_by_name() {
     for control in ["gap", "ifa"] {
         let refused = run(&line(control, "[1, 6]", ""), &RunOptions::default()).unwrap_err();
         let text = refused.to_string();

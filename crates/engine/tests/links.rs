@@ -22,7 +22,7 @@ fn measured(scenario: &Scenario, links: bool) -> RunRecord {
 const OVEN: &str = "[[interferer]]\nnodes = [2]\nperiod = \"16 ms\"\nduty = 0.4\nstart = \"6 s\"\nstop = \"12 s\"\n";
 
 #[test]
-fn who_asks_for_links_changes_nothing() {
+fn link_curves_do_not_change_a_run() {
     for more in ["", OVEN, "[control]\nuse = \"cna\"\n"] {
         let s = scenario(more);
         let (with, without) = (measured(&s, true), measured(&s, false));
@@ -45,8 +45,13 @@ fn frames_are_those_of_the_mac() {
     // All transmissions of a node, except for the frame in progress at the end of the run.
     for n in &r.nodes {
         let own = r.series.links.iter().filter(|l| l.from == n.name);
-        let told: u64 = own.flat_map(|l| &l.frames).sum();
-        assert!(told <= n.mac.data && n.mac.data - told < 20, "{}: {told}, {}", n.name, n.mac.data);
+        let reported: u64 = own.flat_map(|l| &l.frames).sum();
+        assert!(
+            reported <= n.mac.data && n.mac.data - reported < 20,
+            "{}: {reported}, {}",
+            n.name,
+            n.mac.data
+        );
     }
 }
 

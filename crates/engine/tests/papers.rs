@@ -106,7 +106,7 @@ fn the_farthest_of_three_uploads_starves() {
 
 /// Rangwala 2008 §4.2, plain TCP (SACK, RTS/CTS).
 #[test]
-fn who_starves_in_the_four_topologies() {
+fn starving_flows_in_the_four_topologies() {
     let rates = |name: &str| {
         let mut draft = shipped(name);
         draft.duration = Span::from_secs(60);

@@ -101,7 +101,7 @@ fn quic(of: u64) -> QuicDraft {
 
 /// Random choices of an 802.11n, ac or ax radio.
 #[derive(Clone, Copy, Debug)]
-struct Today {
+struct ModernRadio {
     phy: u8,
     mcs: u8,
     streams: u8,
@@ -114,19 +114,19 @@ struct Today {
     access: u8,
 }
 
-fn today() -> impl Strategy<Value = Today> {
+fn modern_radio() -> impl Strategy<Value = ModernRadio> {
     let ampdu = prop_oneof![Just(0u64), Just(3000), Just(65_535)];
     let amsdu = prop_oneof![Just(0u64), Just(3839), Just(7935)];
     let txop = prop_oneof![Just(0u64), Just(3000)];
     (0u8..3, 0u8..8, 1u8..3, 0u32..2, ampdu, 1u32..65, amsdu, txop, 0u8..9).prop_map(
         |(phy, mcs, streams, width, ampdu, mpdus, amsdu, txop_us, access)| {
             let width = 20_000_000 << width;
-            Today { phy, mcs, streams, width, ampdu, mpdus, amsdu, txop_us, access }
+            ModernRadio { phy, mcs, streams, width, ampdu, mpdus, amsdu, txop_us, access }
         },
     )
 }
 
-impl Today {
+impl ModernRadio {
     fn change(&self, d: &mut Draft) {
         let r = &mut d.radio;
         r.phy = [PhyName::N, PhyName::Ac, PhyName::Ax][self.phy as usize];
@@ -335,8 +335,8 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
     // Responses follow frames; without noise, transmissions are those of the stations.
     prop_assert!(t.mac.ack + t.mac.block_ack <= t.mac.data && t.mac.cts <= t.mac.rts);
     prop_assert!(t.mac.data <= t.mac.mpdus);
-    let answers = t.mac.cts + t.mac.ack + t.mac.block_ack;
-    let sent = t.mac.data + t.mac.rts + answers + t.mac.broadcast;
+    let responses = t.mac.cts + t.mac.ack + t.mac.block_ack;
+    let sent = t.mac.data + t.mac.rts + responses + t.mac.broadcast;
     prop_assert!(sent <= t.transmissions);
     if scenario.interferers().is_empty() {
         prop_assert_eq!(sent, t.transmissions);
@@ -416,17 +416,17 @@ proptest! {
 
     /// A-MPDUs and A-MSDUs: every MPDU is accounted for, and observing them has no effect.
     #[test]
-    fn aggregates_are_accounted_for(recipe in recipe(), today in today(), seed in 0u64..1000) {
+    fn aggregates_are_accounted_for(recipe in recipe(), modern_radio in modern_radio(), seed in 0u64..1000) {
         let mut draft = recipe.draft();
-        today.change(&mut draft);
+        modern_radio.change(&mut draft);
         let Ok(scenario) = draft.build() else { return Ok(()) };
         let r = run(&scenario, &options(seed)).unwrap();
         check(&scenario, &r)?;
         let (observed, frames) = run_observed(&scenario, &options(seed), Counting(0)).unwrap();
         prop_assert_eq!(&essence(&r), &essence(&observed));
         let mac = &observed.totals.mac;
-        let answers = mac.cts + mac.ack + mac.block_ack;
-        prop_assert_eq!(frames.0, mac.mpdus + mac.rts + answers + mac.broadcast);
+        let responses = mac.cts + mac.ack + mac.block_ack;
+        prop_assert_eq!(frames.0, mac.mpdus + mac.rts + responses + mac.broadcast);
     }
 
     /// A pair of nodes out of range of all others, with its own flow, does not shift random

@@ -47,7 +47,7 @@ fn datagrams(from: u32, to: u32) -> String {
 const FULL: f64 = 1e6 * 1472.0 / 1500.0;
 
 #[test]
-fn a_slow_cable_limits_those_who_share_it() {
+fn a_slow_cable_limits_the_flows_that_share_it() {
     let flows = [datagrams(1, 4), datagrams(1, 3), datagrams(1, 2)].join(", ");
     let s = two_meshes("1 Mbit/s", &format!("flow = [{flows}]"));
     let fair = fair_rates(&s).unwrap();

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_there_and_says_so() {
+    fn missing_paths_are_refused_by_name() {
         let e = |key: &str| set(&mut scenario(), key, "1").unwrap_err().to_string();
         assert!(e("flow.9.from").contains("list of 2"));
         assert!(e("flow.from").contains("expected * or a number"));

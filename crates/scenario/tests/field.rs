@@ -252,11 +252,11 @@ fn the_gateway_that_a_map_marks_is_the_default() {
     let options = ImportOptions { gateways: vec!["mill".to_owned()], ..Default::default() };
     assert_eq!(gateway(&with(&map("", ""), options)), "020000000001");
     // The hint begins with the node marked by the map.
-    let options = ImportOptions { gateways: vec!["nobody".to_owned()], ..Default::default() };
+    let options = ImportOptions { gateways: vec!["no-node".to_owned()], ..Default::default() };
     let e = refuse(&map("", ", \"gateway\": \"020000000003\""), &options);
     assert_eq!(
         e.to_string(),
-        "town.json: gateway: there is no node \"nobody\"; expected the id, address or label of a node, such as \"020000000003\", \"0200000000aa\", \"020000000001\""
+        "town.json: gateway: there is no node \"no-node\"; expected the id, address or label of a node, such as \"020000000003\", \"0200000000aa\", \"020000000001\""
     );
     // NetJSON: the properties of nodes, otherwise the writer.
     for (properties, expected) in [
@@ -335,13 +335,13 @@ fn foreign_values_are_left_out_with_one_note_for_each_kind() {
     // An option for the value is strict, and replaces that of the map.
     let text =
         chain("\"properties\": {\"channel\": \"auto\"}", "\"properties\": {\"frequency\": 5815}");
-    let asked = |channel| ImportOptions { channel: Some(channel), ..Default::default() };
-    assert_eq!(with(&text, asked(36)).links().len(), 4);
-    let e = refuse(&text, &asked(163));
+    let requested = |channel| ImportOptions { channel: Some(channel), ..Default::default() };
+    assert_eq!(with(&text, requested(36)).links().len(), 4);
+    let e = refuse(&text, &requested(163));
     assert!(e.to_string().starts_with("town.json: radio.channel: 163 is out of range"), "{e}");
     let negative = chain("\"x\": 0", "\"x\": 0").replace("\"cost\": 1,", "\"cost\": 2,");
-    let asked = ImportOptions { metric: Some(Metric::Tq), ..Default::default() };
-    let e = refuse(&negative, &asked);
+    let requested = ImportOptions { metric: Some(Metric::Tq), ..Default::default() };
+    let e = refuse(&negative, &requested);
     assert!(e.to_string().starts_with("town.json: links[0].cost: 2 is out of range"), "{e}");
 }
 
@@ -502,7 +502,7 @@ fn throughputs_of_batman_v_by_their_unit() {
     noted(&kbit, "the costs of links are read as throughputs in kbit/s");
     assert_eq!(rates(&mbit), rates(&kbit));
     // The option decides if the numbers do not.
-    let asked = ImportOptions { metric: Some(Metric::ThroughputKbit), ..Default::default() };
-    let slow = with(&map(["905", "905", "905"]), asked);
+    let requested = ImportOptions { metric: Some(Metric::ThroughputKbit), ..Default::default() };
+    let slow = with(&map(["905", "905", "905"]), requested);
     assert_eq!(rates(&slow), rates(&import(&map(["0.905", "0.905", "0.905"]))));
 }

@@ -42,7 +42,7 @@ fn nearest_is_what_routes_minimise() {
 }
 
 #[test]
-fn a_node_names_its_own_and_hosts_are_behind_all() {
+fn a_node_names_its_own_gateway_and_hosts_are_behind_all() {
     let rest = "[wired]\nhosts = [\"w\", \"v\"]\n[[node]]\nid = 1\ngateway = 6\n[traffic]\n\
         flows = \"both\"\nnodes = [1, 2]\nhost = \"w\"\n[[flow]]\nfrom = 2\nto = 5\n\
         [[flow]]\nfrom = 6\nto = \"v\"\n[[flow]]\nfrom = \"w\"\nto = \"v\"";
@@ -91,7 +91,7 @@ fn one_of_several_is_as_one() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_its_key() {
+fn invalid_combinations_are_refused_by_key() {
     let up = "[traffic]\nflows = \"up\"";
     let named = |id: &str, gateway: &str| format!("{up}\n[[node]]\nid = {id}\ngateway = {gateway}");
     let both = "gateway = 0\ngateways = [0, 6]";

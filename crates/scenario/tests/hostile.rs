@@ -40,7 +40,7 @@ fn deep_nesting_is_refused() {
 }
 
 #[test]
-fn megabytes_of_garbage_fail_fast() {
+fn large_invalid_files_fail_fast() {
     // Ten megabytes of TOML are refused by size; this is the largest size that is parsed.
     let size = fairmesh_scenario::MAX_TOML_BYTES;
     let mut noise = fairmesh_units::Stream::new(1, "garbage");

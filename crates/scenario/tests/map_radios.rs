@@ -54,7 +54,7 @@ fn said(s: &Scenario, what: &str) {
 }
 
 #[test]
-fn a_map_that_says_nothing_is_802_11n_of_two_streams() {
+fn a_map_without_radio_data_is_802_11n_of_two_streams() {
     let s = import(&netjson(TQ, &["", "", ""], &["\"cost\": 1", "\"cost\": 0.5"]), &options());
     let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
@@ -71,7 +71,7 @@ fn a_map_that_says_nothing_is_802_11n_of_two_streams() {
 }
 
 #[test]
-fn models_say_which_radios_there_are() {
+fn models_determine_the_radios() {
     // All have 5 GHz, most of them 802.11ac; 802.11n has at most MCS 7.
     let models = [
         "TP-Link Archer C7 v2",
@@ -141,7 +141,7 @@ fn directions_may_differ() {
 }
 
 #[test]
-fn batman_v_tells_throughput() {
+fn batman_v_costs_are_throughputs() {
     let v = "\"protocol\": \"BATMAN_V\", \"metric\": null";
     let s = import(
         &netjson(v, &["", "", "", ""], &["\"cost\": 90.5", "\"cost\": 20", "\"cost\": 2"]),
@@ -174,7 +174,7 @@ fn channels_of_the_map() {
     said(&s, "radio \"channel1\": 802.11n, 20 MHz wide, on channel 1");
     said(&s, "1 of 5 links are on other channels than 44: they share its air here");
     said(&s, "2 channels, each a radio of the nodes that have links there: 44, 1");
-    assert_eq!(s.nodes().len(), 7, "the node between has two radios, nobody else");
+    assert_eq!(s.nodes().len(), 7, "only the node between has two radios");
     let further = &s.further()[0];
     let m = s.mac_of(NodeId(6)).phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
@@ -263,10 +263,13 @@ fn options_go_before_the_map() {
             "town.json: radio.channel: 14 is out of range; expected 1 to 13, or 36",
             &|o: &mut ImportOptions| o.channel = Some(14),
         ),
-        ("town.json: radio.width: only radios of today have this", &|o: &mut ImportOptions| {
-            o.phy = Some(PhyName::G);
-            o.width = Some(Frequency(20_000_000));
-        }),
+        (
+            "town.json: radio.width: only radios of 802.11n, ac and ax have this",
+            &|o: &mut ImportOptions| {
+                o.phy = Some(PhyName::G);
+                o.width = Some(Frequency(20_000_000));
+            },
+        ),
     ] {
         let e = with(f).map(|_| ()).unwrap_err();
         assert!(e.starts_with(wrong), "{e}");

@@ -30,7 +30,7 @@ fn delivery(s: &Scenario, a: u32, b: u32) -> f64 {
 }
 
 #[test]
-fn formats_are_told_by_content() {
+fn formats_are_detected_by_content() {
     assert_eq!(format_of(OLSR).unwrap().0, Format::NetJson);
     assert_eq!(format_of(MESHVIEWER).unwrap().0, Format::Meshviewer);
     assert_eq!(format_of(b"[radio]").unwrap().0, Format::Toml);
@@ -72,10 +72,10 @@ fn netjson_world() {
     assert!((y - y0 - 1111.9).abs() < 1.0, "{}", y - y0);
     assert_eq!((s.nodes()[3].position, s.nodes()[5].position), (None, None));
     // Two links apart: senses, does not decode.
-    let heard = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
-    assert!(heard(0, 1).unwrap().decodes);
-    assert!(heard(0, 1).unwrap().delay > Span::from_micros(2));
-    assert!(heard(0, 3).is_none(), "a cable is no hop of the radio");
+    let pair = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
+    assert!(pair(0, 1).unwrap().decodes);
+    assert!(pair(0, 1).unwrap().delay > Span::from_micros(2));
+    assert!(pair(0, 3).is_none(), "a cable is no hop of the radio");
     let warnings = s.warnings().join("\n");
     for expected in [
         "2 of 7 nodes cannot be reached from the gateway and get no flow: 10.1.0.6, 10.1.0.7",
@@ -189,7 +189,7 @@ fn routers(gateways: &[&str], links: &[(&str, &str, &str)]) -> Scenario {
 }
 
 #[test]
-fn what_a_map_calls_a_gateway_is_taken() {
+fn a_marked_gateway_of_a_map_is_used() {
     let name = |s: &Scenario| s.nodes()[s.gateways().first().unwrap().index()].name.clone();
     let mesh = [("a1", "a2", "wifi"), ("a2", "a3", "wifi"), ("b1", "b2", "wifi")];
     // A marked router is preferred to better connected ones with tunnels, without a warning.
@@ -199,14 +199,15 @@ fn what_a_map_calls_a_gateway_is_taken() {
     // Servers have no radio: the router at the other end of the tunnel is used, with a warning.
     let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a3", "vpn"), ("a2", "gw2", "vpn")]].concat());
     assert_eq!(name(&s), "a3");
-    let told = "the map's gateway \"gw1\" has no radio link and no cable: \"a3\" was taken";
-    assert!(s.warnings().join("\n").contains(told), "{:?}", s.warnings());
+    let expected_warning =
+        "the map's gateway \"gw1\" has no radio link and no cable: \"a3\" was taken";
+    assert!(s.warnings().join("\n").contains(expected_warning), "{:?}", s.warnings());
     // Several: the best connected, by name.
     let s = routers(&["a1", "a2", "b1"], &mesh);
     assert_eq!(name(&s), "a2");
-    let told =
+    let expected_warning =
         "the map has 3 gateways: \"a2\", in the largest connected part with most links, was taken";
-    assert!(s.warnings().join("\n").contains(told), "{:?}", s.warnings());
+    assert!(s.warnings().join("\n").contains(expected_warning), "{:?}", s.warnings());
     // A cable to a router counts, too.
     let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a1", "other")]].concat());
     assert_eq!(name(&s), "gw1");
@@ -262,7 +263,7 @@ fn metrics_by_their_names() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_are_named() {
     let netjson = |nodes: &str, links: &str| {
         format!(
             "{{\"type\": \"NetworkGraph\", \"protocol\": \"olsr\", \"version\": \"1\", \"metric\": \"etx\",\n\

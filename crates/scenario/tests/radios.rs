@@ -31,7 +31,7 @@ fn path(scenario: &Scenario) -> Vec<&str> {
 }
 
 #[test]
-fn every_node_has_every_radio_unless_it_says_otherwise() {
+fn every_node_has_every_radio_by_default() {
     let s = read(RIGHT);
     let names: Vec<&str> = s.nodes().iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["x", "y", "z", "x/second", "y/second", "z/second"]);
@@ -198,7 +198,7 @@ const CASES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_is_wrong_with_radios_is_told_by_key() {
+fn errors_of_radios_name_the_key() {
     for (old, new, expected) in CASES {
         let text = with(old, new);
         if expected.is_empty() {

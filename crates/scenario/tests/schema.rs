@@ -223,7 +223,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
-    fn what_the_schema_makes_is_read(seed in any::<u64>()) {
+    fn documents_generated_from_the_schema_are_read(seed in any::<u64>()) {
         let document = Maker { root: &SCHEMA, random: Stream::new(seed, "schema") }.value(&SCHEMA, 0);
         prop_assert!(VALIDATOR.is_valid(&document), "{document}");
         let text = text_of(&document);
@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_satisfies_the_schema(seed in any::<u64>(), changes in 1..4_usize) {
+    fn readable_documents_satisfy_the_schema(seed in any::<u64>(), changes in 1..4_usize) {
         let mut random = Stream::new(seed, "changes");
         let mut document =
             Maker { root: &SCHEMA, random: Stream::new(seed, "schema") }.value(&SCHEMA, 0);

@@ -179,7 +179,7 @@ const WRONG: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn mistakes_name_line_key_and_what_was_expected() {
+fn errors_name_line_key_and_expectation() {
     for (rest, begins) in WRONG {
         let line = refuse(&chain(rest)).to_string();
         assert!(line.starts_with(begins), "{rest}\n{line}\n{begins}");

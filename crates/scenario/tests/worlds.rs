@@ -140,13 +140,13 @@ fn explicit_links_have_rates_deliveries_and_directions() {
     assert_eq!(link(2, 1), Some((Some(2), 0.8)));
     assert_eq!((link(2, 3), link(3, 2)), (Some((None, 1.0)), Some((None, 0.5))));
     assert_eq!((link(4, 0), link(0, 4)), (Some((None, 1.0)), None));
-    let heard = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
-    assert!(!heard(0, 3).unwrap().decodes && !heard(3, 0).unwrap().decodes);
+    let pair = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
+    assert!(!pair(0, 3).unwrap().decodes && !pair(3, 0).unwrap().decodes);
     // 5 senses 1, but does not decode it.
-    assert!(!heard(0, 4).unwrap().decodes);
-    assert!(heard(0, 2).is_none());
+    assert!(!pair(0, 4).unwrap().decodes);
+    assert!(pair(0, 2).is_none());
     assert!(s.hearing().iter().all(|h| h.delay == Span::ZERO));
-    let at = |h: u32, t: u32| heard(h, t).unwrap().power.as_dbm().round();
+    let at = |h: u32, t: u32| pair(h, t).unwrap().power.as_dbm().round();
     assert_eq!((at(0, 1), at(0, 3)), (-60.0, -65.0));
     assert!(matches!(
         s.errors_of(s.link(NodeId(1), NodeId(2)).unwrap()),
@@ -156,7 +156,7 @@ fn explicit_links_have_rates_deliveries_and_directions() {
 }
 
 #[test]
-fn two_hop_sensing_adds_silent_neighbours() {
+fn two_hop_sensing_adds_neighbours_that_do_not_decode() {
     let s = read(
         "duration = \"9 s\"\ntopology = { links = [[1,2],[2,3],[3,4]], sense_hops = 2 }\n\
          flow = [{ from = 1, to = 4 }]",
@@ -425,7 +425,7 @@ fn a_weighted_fair_queue_has_the_weights_of_the_flows() {
 }
 
 #[test]
-fn interferers_are_heard_where_said_or_where_in_range() {
+fn interferers_are_sensed_at_named_nodes_or_in_range() {
     let s = read(&format!(
         r#"{CHAIN}
         traffic = {{ flows = "up" }}
@@ -581,15 +581,15 @@ fn power_falls_with_a_power_of_the_distance() {
 
 /// The signal of a link has priority over all other sources, in both directions.
 #[test]
-fn links_tell_their_signals() {
+fn links_specify_their_signals() {
     let s = common::read(
         "duration = \"1 s\"\n[radio]\nphy = \"802.11ac\"\nerrors = { snr = { fading = \"rayleigh\" } }\n\
          [topology]\nlinks = [{ from = 1, to = 2, signal = -61, signal_back = -64.5 }, { from = 2, to = 3, signal = -70 }]\n\
          sense_hops = 2\n[[link]]\nfrom = 2\nto = 3\nsignal = -71\n[[flow]]\nfrom = 1\nto = 3\n",
     );
     let power = |a: u32, b: u32| {
-        let heard = s.hearing().iter().find(|h| (h.from, h.to) == (a, b)).unwrap();
-        (heard.power.as_dbm() * 100.0).round() / 100.0
+        let pair = s.hearing().iter().find(|h| (h.from, h.to) == (a, b)).unwrap();
+        (pair.power.as_dbm() * 100.0).round() / 100.0
     };
     assert_eq!([power(0, 1), power(1, 0), power(1, 2), power(2, 1)], [-61.0, -64.5, -71.0, -71.0]);
     assert_eq!(power(0, 2), -82.0, "sensed only");

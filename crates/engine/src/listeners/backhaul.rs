@@ -19,12 +19,12 @@ const USUAL: Span = Span::from_millis(10);
 pub(crate) struct Backhaul {
     delays: BTreeMap<(NodeId, NodeId), Span>,
     /// By arrival, then by order of sending.
-    under_way: BTreeMap<(Time, u64), Letter>,
+    under_way: BTreeMap<(Time, u64), GatewayMessage>,
     sent: u64,
 }
 
 #[derive(Debug)]
-struct Letter {
+struct GatewayMessage {
     from: NodeId,
     to: NodeId,
     body: Vec<u8>,
@@ -45,8 +45,8 @@ impl Backhaul {
 
     fn send(&mut self, now: Time, from: NodeId, body: &[u8]) {
         for (&(_, to), &delay) in self.delays.range((from, NodeId(0))..=(from, NodeId(u32::MAX))) {
-            let letter = Letter { from, to, body: body.to_vec() };
-            self.under_way.insert((now + delay, self.sent), letter);
+            let message = GatewayMessage { from, to, body: body.to_vec() };
+            self.under_way.insert((now + delay, self.sent), message);
             self.sent += 1;
         }
     }
@@ -96,7 +96,7 @@ impl Listeners {
         while let Some(first) = self.backhaul.under_way.first_entry()
             && first.key().0 <= now
         {
-            let Letter { from, to, body } = first.remove();
+            let GatewayMessage { from, to, body } = first.remove();
             let start = self.bodies.len();
             self.bodies.extend_from_slice(&body);
             let note = Note::Message { from, start, len: body.len() };

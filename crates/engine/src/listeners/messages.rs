@@ -25,7 +25,7 @@ pub(super) struct Waiting {
 
 /// Content of a message in transit.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct StoredMessage {
     pub origin: NodeId,
     pub body: Vec<u8>,
     /// Remaining path, the last node first.
@@ -57,15 +57,15 @@ impl Listeners {
     /// Stores a message's bytes and its remaining path, the last node first; returns its number.
     pub fn keep(&mut self, origin: NodeId, body: &[u8], way: &[(NodeId, LinkId)]) -> u32 {
         let i = self.free.pop().unwrap_or_else(|| {
-            self.messages.push(Kept::default());
+            self.messages.push(StoredMessage::default());
             self.messages.len() as u32 - 1
         });
-        let kept = &mut self.messages[i as usize];
-        kept.origin = origin;
-        kept.body.clear();
-        kept.body.extend_from_slice(body);
-        kept.way.clear();
-        kept.way.extend(way.iter().rev());
+        let stored = &mut self.messages[i as usize];
+        stored.origin = origin;
+        stored.body.clear();
+        stored.body.extend_from_slice(body);
+        stored.way.clear();
+        stored.way.extend(way.iter().rev());
         i
     }
 

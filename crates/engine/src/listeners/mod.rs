@@ -22,7 +22,7 @@ use fairmesh_wifi::{Outcome, SendReport};
 use crate::classes::Cost;
 use chance::Chance;
 use flows::Timed;
-use messages::{Kept, Waiting};
+use messages::{StoredMessage, Waiting};
 
 pub(crate) use backhaul::Backhaul;
 pub(crate) use flows::SWEEP;
@@ -49,7 +49,7 @@ pub(crate) enum Note {
 
 /// Metadata of a packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rider {
+pub(crate) struct PacketMetadata {
     pub header: Header,
     /// In an acknowledgement: the header of the latest data packet that arrived.
     pub echo: Header,
@@ -71,7 +71,7 @@ pub(crate) struct InService {
 }
 
 impl InService {
-    fn heard(&self, from: NodeId) -> Option<Heard> {
+    fn received_frame(&self, from: NodeId) -> Option<Heard> {
         let (flow, to) = (self.flow?, self.to?);
         let link = Link { from, to };
         Some(Heard { link, flow, ack: self.ack, bytes: self.bytes, header: self.header })
@@ -89,7 +89,7 @@ struct Field {
 
 /// Random outcome for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum PacketAction {
     Pass,
     Mark,
     Lose,
@@ -118,11 +118,11 @@ pub(crate) struct Listeners {
     /// Pending events, each with its control.
     pub notes: Vec<(u32, Note)>,
     pub bodies: Vec<u8>,
-    riders: Vec<Rider>,
+    metadata: Vec<PacketMetadata>,
     /// Per flow: header of the latest data packet that arrived.
     echoes: Vec<Header>,
     /// Per flow: retransmissions already reported to its source's control.
-    told: Vec<u64>,
+    reported_losses: Vec<u64>,
     /// Per wireless node.
     service: Vec<Vec<(u32, InService)>>,
     /// Per wireless node: packets that were acknowledged and that the receiver's reorder buffer
@@ -130,7 +130,7 @@ pub(crate) struct Listeners {
     behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.
-    messages: Vec<Kept>,
+    messages: Vec<StoredMessage>,
     free: Vec<u32>,
     /// Per node: bits that its MAC acknowledgements carry; 0: none.
     ack_bits: Vec<u8>,
@@ -195,9 +195,9 @@ impl Listeners {
             at,
             notes: Vec::new(),
             bodies: Vec::new(),
-            riders: Vec::new(),
+            metadata: Vec::new(),
             echoes: vec![Header::default(); flows],
-            told: vec![0; flows],
+            reported_losses: vec![0; flows],
             service: vec![Vec::new(); radios],
             behind: vec![Vec::new(); radios],
             waiting: vec![VecDeque::new(); radios],
@@ -249,28 +249,28 @@ impl Listeners {
     /// Registers a new packet; `echoing`: the flow whose data it acknowledges.
     pub fn packet(&mut self, handle: u32, echoing: Option<usize>) {
         let h = handle as usize;
-        if self.riders.len() <= h {
-            self.riders.resize(h + 1, Rider::default());
+        if self.metadata.len() <= h {
+            self.metadata.resize(h + 1, PacketMetadata::default());
         }
         let echo = echoing.map_or(Header::default(), |f| self.echoes[f]);
-        self.riders[h] = Rider { header: Header::default(), echo };
+        self.metadata[h] = PacketMetadata { header: Header::default(), echo };
     }
 
-    pub fn rider(&self, handle: u32) -> Rider {
-        self.riders[handle as usize]
+    pub fn metadata(&self, handle: u32) -> PacketMetadata {
+        self.metadata[handle as usize]
     }
 
     /// Records that data of a flow has reached its sink.
     pub fn landed(&mut self, flow: usize, handle: u32) {
-        self.echoes[flow] = self.riders[handle as usize].header;
+        self.echoes[flow] = self.metadata[handle as usize].header;
     }
 
     /// Records that a flow's source has processed an acknowledgement.
     pub fn feedback(&mut self, node: usize, feedback: Feedback, resent: u64) {
-        let told = &mut self.told[feedback.flow.index()];
+        let reported_losses = &mut self.reported_losses[feedback.flow.index()];
         // A new connection counts from zero.
-        let lost = resent.checked_sub(*told).unwrap_or(resent) as u32;
-        *told = resent;
+        let lost = resent.checked_sub(*reported_losses).unwrap_or(resent) as u32;
+        *reported_losses = resent;
         let feedback = Feedback { lost, ..feedback };
         if feedback.acked > 0 || feedback.rtt > Span::ZERO || feedback.marked || lost > 0 {
             self.note(node, EventKind::Feedback, Note::Feedback(feedback));
@@ -345,27 +345,34 @@ impl Listeners {
 
     /// Decides the outcome for a packet that is about to leave a node towards `to`.
     /// `ect`: true if it is ECN-capable, and true if by ECT(1).
-    pub fn fate(&mut self, node: usize, flow: u32, data: bool, to: u32, ect: (bool, bool)) -> Fate {
-        let Some(listener) = &mut self.at[node] else { return Fate::Pass };
-        let mut fate = Fate::Pass;
+    pub fn action(
+        &mut self,
+        node: usize,
+        flow: u32,
+        data: bool,
+        to: u32,
+        ect: (bool, bool),
+    ) -> PacketAction {
+        let Some(listener) = &mut self.at[node] else { return PacketAction::Pass };
+        let mut action = PacketAction::Pass;
         for c in &mut listener.chances {
             if !belongs(c.class, flow, data, to) {
                 continue;
             }
             if c.lose > 0.0 && listener.rng.chance(c.lose) {
-                return Fate::Lose;
+                return PacketAction::Lose;
             }
             let may = ect.0 && !ect.1;
             if may && c.mark > 0.0 && c.falls(&mut listener.rng) {
-                fate = Fate::Mark;
+                action = PacketAction::Mark;
             }
         }
-        fate
+        action
     }
 
     /// Writes the fields of a packet that goes to the MAC of a node or into a wire.
     pub fn write(&mut self, node: usize, handle: u32, flow: u32, data: bool, to: u32) -> Header {
-        let header = &mut self.riders[handle as usize].header;
+        let header = &mut self.metadata[handle as usize].header;
         if let Some(listener) = &self.at[node] {
             for f in listener.fields.iter().filter(|f| belongs(f.class, flow, data, to)) {
                 header.write(f.slot, f.merge, f.value);
@@ -415,15 +422,15 @@ impl Listeners {
             Some(body) => {
                 if let Some(control) = self.control_for(n, EventKind::Messages) {
                     let start = self.bodies.len();
-                    let Kept { origin, body, .. } = &self.messages[body as usize];
+                    let StoredMessage { origin, body, .. } = &self.messages[body as usize];
                     self.bodies.extend_from_slice(body);
                     let (from, len) = (*origin, body.len());
                     self.notes.push((control, Note::Message { from, start, len }));
                 }
             }
             None => {
-                if let Some(heard) = frame.heard(from) {
-                    self.note(n, EventKind::Received, Note::Received(heard));
+                if let Some(received_frame) = frame.received_frame(from) {
+                    self.note(n, EventKind::Received, Note::Received(received_frame));
                 }
             }
         }
@@ -439,8 +446,8 @@ impl Listeners {
     /// Records that a frame for another node was decoded.
     pub fn overheard(&mut self, node: NodeId, from: NodeId, packet: u32) {
         let frame = self.serviced(from, packet);
-        if let Some(heard) = frame.and_then(|f| f.heard(from)) {
-            self.note(node.index(), EventKind::Overheard, Note::Overheard(heard));
+        if let Some(received_frame) = frame.and_then(|f| f.received_frame(from)) {
+            self.note(node.index(), EventKind::Overheard, Note::Overheard(received_frame));
         }
     }
 

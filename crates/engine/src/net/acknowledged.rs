@@ -29,15 +29,15 @@ impl Acknowledged {
 
 /// State of all flows, if a run measures it.
 #[derive(Clone, Debug)]
-pub(crate) struct Answers {
+pub(crate) struct AckDelays {
     pub flows: Vec<Acknowledged>,
     /// By handle of a packet: instant at which it, or the packet that it acknowledges, was queued.
     queued: Vec<Option<Time>>,
 }
 
-impl Answers {
+impl AckDelays {
     pub fn of(flows: &[FlowState]) -> Self {
-        Answers { flows: flows.iter().map(Acknowledged::of).collect(), queued: Vec::new() }
+        AckDelays { flows: flows.iter().map(Acknowledged::of).collect(), queued: Vec::new() }
     }
 
     fn at(&mut self, handle: u32) -> &mut Option<Time> {
@@ -52,39 +52,39 @@ impl Answers {
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// Records that a packet is put into a radio's queue.
     pub(super) fn note_queued(&mut self, now: Time, node: usize, handle: u32) {
-        let Some(answers) = &mut self.answers else { return };
+        let Some(ack_delays) = &mut self.ack_delays else { return };
         let p = self.packets.get(handle);
         if p.forward
             && p.is_data()
-            && answers.flows.get(p.flow as usize).is_some_and(|f| f.node == Some(node as u32))
+            && ack_delays.flows.get(p.flow as usize).is_some_and(|f| f.node == Some(node as u32))
         {
-            *answers.at(handle) = Some(now);
+            *ack_delays.at(handle) = Some(now);
         }
     }
 
     /// Records that data has reached its end; `handle` is not free for another packet yet.
     pub(super) fn note_landed(&mut self, flow: usize, handle: u32) {
-        let Some(answers) = &mut self.answers else { return };
-        let queued = answers.at(handle).take();
-        let unanswered = &mut answers.flows[flow].unanswered;
+        let Some(ack_delays) = &mut self.ack_delays else { return };
+        let queued = ack_delays.at(handle).take();
+        let unanswered = &mut ack_delays.flows[flow].unanswered;
         *unanswered = unanswered.or(queued);
     }
 
     /// Records that a receiver sends a new packet, whose handle belongs to no earlier one.
     pub(super) fn note_answer(&mut self, flow: usize, handle: u32) {
-        let Some(answers) = &mut self.answers else { return };
-        *answers.at(handle) = answers.flows[flow].unanswered.take();
+        let Some(ack_delays) = &mut self.ack_delays else { return };
+        *ack_delays.at(handle) = ack_delays.flows[flow].unanswered.take();
     }
 
     /// Records that a receiver's packet has reached a node.
     pub(super) fn note_answered(&mut self, now: Time, node: u32, handle: u32) {
-        let Some(answers) = &mut self.answers else { return };
+        let Some(ack_delays) = &mut self.ack_delays else { return };
         let flow = self.packets.get(handle).flow as usize;
-        if answers.flows.get(flow).is_some_and(|f| f.node == Some(node))
-            && let Some(at) = answers.at(handle).take()
+        if ack_delays.flows.get(flow).is_some_and(|f| f.node == Some(node))
+            && let Some(at) = ack_delays.at(handle).take()
             && now >= self.measure_from
         {
-            answers.flows[flow].delays.record((now - at).as_nanos());
+            ack_delays.flows[flow].delays.record((now - at).as_nanos());
         }
     }
 }

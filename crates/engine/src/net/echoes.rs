@@ -48,7 +48,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// check. Flows are as the control groups them.
     pub fn want_echoes(&mut self, now: Time, at: usize, shares: &Shares) {
         let Echoes { node, probes, seen } = &mut self.echoes[at];
-        let (left, signs) = (&self.left[node.index()], &self.signs[node.index()]);
+        let (left, signs) = (&self.departed[node.index()], &self.signs[node.index()]);
         seen.resize(left.len(), 0);
         let mut moved = Vec::with_capacity(left.len());
         for (seen, left) in seen.iter_mut().zip(left) {

@@ -47,17 +47,17 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         speak: impl FnOnce(&mut fairmesh_transport::traffic::Source, &mut dyn FnMut(Action)),
     ) {
         // At most Connect, Write and Close together.
-        let mut said = [None; 4];
+        let mut actions = [None; 4];
         let mut n = 0;
         speak(&mut self.flows[f].source, &mut |what| {
-            said[n] = Some(what);
+            actions[n] = Some(what);
             n += 1;
         });
         let flow = &mut self.flows[f];
         if flow.has_transfers {
             flow.meters.note_activity(now, flow.source.is_active(), self.measure_from);
         }
-        for what in said.into_iter().flatten() {
+        for what in actions.into_iter().flatten() {
             match what {
                 Action::Connect => self.flows[f].reconnect(now),
                 Action::Write { side, bytes } => {

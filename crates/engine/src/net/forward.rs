@@ -58,7 +58,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// Passes a packet on after the classes of a node: to its endpoint or into the next queue.
     pub fn pass(&mut self, now: Time, node: u32, handle: u32) {
         let p = self.packets.get(handle);
-        if let Some(left) = self.left[node as usize].get_mut(p.flow as usize)
+        if let Some(left) = self.departed[node as usize].get_mut(p.flow as usize)
             && p.forward
             && p.is_data()
         {

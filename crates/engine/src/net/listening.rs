@@ -9,7 +9,7 @@ use fairmesh_units::{FlowId, NodeId, Time};
 use super::Net;
 use super::forward::refused;
 use super::packet::{NO_FLOW, Payload};
-use crate::listeners::{Fate, InService, SWEEP};
+use crate::listeners::{InService, PacketAction, SWEEP};
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
@@ -25,7 +25,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             acked: r.acked as u32,
             lost: 0,
             marked: segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::SYN),
-            header: self.listeners.rider(handle).echo,
+            header: self.listeners.metadata(handle).echo,
         };
         let resent = self.flows[f].resent();
         self.listeners.feedback(node, feedback, resent);
@@ -43,7 +43,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             acked: r.acked as u32,
             lost: 0,
             marked: r.marks > 0,
-            header: self.listeners.rider(handle).echo,
+            header: self.listeners.metadata(handle).echo,
         };
         let lost = self.flows[f].resent();
         self.listeners.feedback(node, feedback, lost);
@@ -75,10 +75,10 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         let p = self.packets.get(handle);
         let (f, data) = (p.flow, p.forward && p.is_data());
         let to = self.next(p).unwrap_or(NO_FLOW);
-        match self.listeners.fate(node, f, data, to, (p.ect, p.ect1)) {
-            Fate::Pass => {}
-            Fate::Mark => self.packets.get_mut(handle).ce = true,
-            Fate::Lose => {
+        match self.listeners.action(node, f, data, to, (p.ect, p.ect1)) {
+            PacketAction::Pass => {}
+            PacketAction::Mark => self.packets.get_mut(handle).ce = true,
+            PacketAction::Lose => {
                 self.lose(handle, Cause::Limiter);
                 return true;
             }

@@ -82,15 +82,15 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
             fairmesh_wifi::FrameKind::BlockAck => FrameKind::BlockAck,
             fairmesh_wifi::FrameKind::Noise => return,
         };
-        let look = &self.looks[f.from.index()];
+        let radio = &self.radio_descriptions[f.from.index()];
         let frame = AirFrame {
             start: f.start,
             end: f.end,
             kind,
             from: f.from,
             to: f.to,
-            rate: look.rates[f.rate.index()],
-            channel_mhz: look.channel_mhz,
+            rate: radio.rates[f.rate.index()],
+            channel_mhz: radio.channel_mhz,
             mpdu_bytes: f.bytes,
             duration_us: f.nav.as_nanos().div_ceil(1000) as u16,
             retry: false,
@@ -98,7 +98,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
             aggregate: None,
             subframe: None,
             block_ack: f.block_ack,
-            qos: look.qos && f.to.is_some(),
+            qos: radio.qos && f.to.is_some(),
             priority: f.access.user_priority(),
             packet: None,
         };

@@ -33,7 +33,7 @@ use signs::Signs;
 use sources::Owners;
 use stamps::Stamps;
 
-pub(crate) use acknowledged::Answers;
+pub(crate) use acknowledged::AckDelays;
 pub use arrival::{Arrival, Frame};
 pub(crate) use flow::{Ends, FlowState, Hop};
 pub(crate) use interface::Interface;
@@ -44,7 +44,7 @@ pub(crate) use wire::WireDirection;
 
 /// The network above the radio.
 /// `WATCH`: the observer receives every frame. `HOST`: a control or measure needs more than counters and limits, which
-/// `listeners`, `signs` and `answers` serve; other runs pay no cost for it.
+/// `listeners`, `signs` and `ack_delays` serve; other runs pay no cost for it.
 pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub packets: Packets,
     /// Packets that reached their endpoint, and those with a replaced connection.
@@ -69,7 +69,7 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     classes_at: Vec<Option<u32>>,
     controls: usize,
     /// Per node where a control counts them: data that left it, per flow.
-    pub left: Vec<Vec<Left>>,
+    pub departed: Vec<Vec<Departed>>,
     /// Per node where a control requests them: signs read from TCP's headers, per flow.
     pub signs: Vec<Vec<Signs>>,
     /// Timestamps of TCP, where a control reads headers.
@@ -86,16 +86,16 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     /// category is notified.
     snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
     /// State of the acknowledgement delay, if a run measures it.
-    pub answers: Option<Answers>,
+    pub ack_delays: Option<AckDelays>,
     pub links: Option<LinkMeters>,
     /// Aggregates observed.
     aggregates: u32,
     /// Per radio, when observed.
-    looks: Vec<Look>,
+    radio_descriptions: Vec<RadioDescription>,
 }
 
 /// Properties of a radio's frames for an observer.
-pub(crate) struct Look {
+pub(crate) struct RadioDescription {
     /// By number of the PHY's rate.
     rates: Vec<BitRate>,
     /// True if unicast data has a QoS Control field.
@@ -104,11 +104,11 @@ pub(crate) struct Look {
     channel_mhz: Option<u16>,
 }
 
-impl Look {
+impl RadioDescription {
     pub fn of(scenario: &Scenario, radio: NodeId) -> Self {
         let phy = &scenario.mac_of(radio).phy;
         let mhz = |n: u32| 5 * n + if n <= 13 { 2407 } else { 5000 };
-        Look {
+        RadioDescription {
             rates: phy.rates().map(|r| phy.bit_rate(r)).collect(),
             qos: phy.as_modern().is_some(),
             channel_mhz: scenario.channel_of(radio).map(|n| mhz(n) as u16),
@@ -118,7 +118,7 @@ impl Look {
 
 /// Data of one flow that left a node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct Departed {
     pub packets: u64,
     pub bytes: u64,
 }
@@ -164,7 +164,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         shaping: Shaping,
         measure_from: Time,
         observer: Option<Box<dyn Observer>>,
-        looks: Vec<Look>,
+        radio_descriptions: Vec<RadioDescription>,
     ) -> Self {
         let Shaping { nodes, classes, counting, reading, probing, controls, listeners } = shaping;
         let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
@@ -174,9 +174,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         for (i, set) in classes.iter().enumerate() {
             classes_at[set.node.index()] = Some(i as u32);
         }
-        let mut left = vec![Vec::new(); nodes];
+        let mut departed = vec![Vec::new(); nodes];
         for node in counting {
-            left[node.index()] = vec![Left::default(); flows.len()];
+            departed[node.index()] = vec![Departed::default(); flows.len()];
         }
         let mut signs = vec![Vec::new(); nodes];
         let stamps = (!reading.is_empty()).then(|| Stamps::new(flows.len()));
@@ -191,7 +191,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             arrived: 0,
             stale: 0,
             snapshots: vec![Vec::new(); interfaces.len()],
-            answers: None,
+            ack_delays: None,
             links: None,
             aggregates: 0,
             interfaces,
@@ -205,14 +205,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             classes,
             classes_at,
             controls,
-            left,
+            departed,
             signs,
             stamps,
             echoes: probing.into_iter().map(Echoes::at).collect(),
             listeners,
             arrivals: Vec::new(),
             observer,
-            looks,
+            radio_descriptions,
         }
     }
 

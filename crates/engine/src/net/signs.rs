@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_acknowledged_is_awaited_and_what_is_not_new_was_repeated() {
+    fn unacknowledged_bytes_are_awaited_and_old_segments_are_repetitions() {
         let mut signs = Signs::default();
         assert!(!signs.is_tcp());
         see(&mut signs, 0, true, &data(1));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_begins_anew_and_the_old_one_is_over() {
+    fn a_new_connection_resets_the_signs_of_the_old_one() {
         let mut signs = Signs::default();
         see(&mut signs, 0, true, &data(5001));
         see(&mut signs, 1, true, &Segment { flags: Flags::SYN, ..Segment::default() });

@@ -44,7 +44,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             && self.lanes.is_empty()
             && flow.keeps_its_path()
             && self.classes_at[n].is_none()
-            && self.left[n].is_empty()
+            && self.departed[n].is_empty()
             && self.interfaces.get(n).is_some_and(Interface::is_plain)
             && !self.flows.iter().enumerate().any(passes);
         free.then_some(node)
@@ -165,7 +165,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn who_sends_ahead_changes_nothing(
+        fn sending_ahead_does_not_change_a_run(
             seed in 0u64..1000, radio in 0usize..3, queue in 0usize..3, kbps in 50u32..60_000,
             bytes in 40u32..1470, jitter in prop::sample::select(vec!["0", "0.5"]),
             sampled in any::<bool>(), second in any::<bool>(),

@@ -44,7 +44,11 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             active_share: active_share(spec, &scenario, m, end),
             weight: spec.weight,
             delay_s: m.delay.summary(),
-            acknowledged_delay_s: world.net.answers.as_ref().map(|a| a.flows[i].delays.summary()),
+            acknowledged_delay_s: world
+                .net
+                .ack_delays
+                .as_ref()
+                .map(|a| a.flows[i].delays.summary()),
             packets_sent: m.packets_sent,
             packets_delivered: m.packets_delivered,
             drops: m.drops,

@@ -18,7 +18,9 @@ use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::host::ControlAt;
 use crate::listeners::{Backhaul, Listeners, Subscription};
-use crate::net::{Answers, FlowState, Hop, Interface, Lanes, Look, Net, Shaping, WireDirection};
+use crate::net::{
+    AckDelays, FlowState, Hop, Interface, Lanes, Net, RadioDescription, Shaping, WireDirection,
+};
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
 pub use collect::subscribers;
@@ -189,15 +191,16 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         };
         let measure_from = Time::ZERO + scenario.warmup();
         let sampled = vec![0; flows.len()];
-        let looks = match WATCH {
-            true => scenario.wireless().map(|n| Look::of(scenario, n)).collect(),
+        let radio_descriptions = match WATCH {
+            true => scenario.wireless().map(|n| RadioDescription::of(scenario, n)).collect(),
             false => Vec::new(),
         };
-        let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, looks);
+        let mut net =
+            Net::new(interfaces, flows, wires, shaping, measure_from, observer, radio_descriptions);
         net.lanes = lanes;
         net.find_owners();
         if options.acknowledged {
-            net.answers = Some(Answers::of(&net.flows));
+            net.ack_delays = Some(AckDelays::of(&net.flows));
         }
         let mut series = Series::default();
         if options.sample.is_some() {
@@ -206,8 +209,9 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             series.limit_bps = vec![Vec::new(); net.flows.len()];
             series.queue_packets = vec![Vec::new(); net.interfaces.len()];
         }
-        let asked = options.sample.filter(|_| options.links);
-        let curves = asked.map(|_| LinkCurves::begin(scenario, &air, &mut net, &mut series));
+        let link_interval = options.sample.filter(|_| options.links);
+        let curves =
+            link_interval.map(|_| LinkCurves::begin(scenario, &air, &mut net, &mut series));
         let mut world = World {
             scenario: Arc::clone(&shared),
             options: *options,
@@ -371,7 +375,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         }
         let now = radio.min(timer);
         if HOST && !self.net.listeners.notes.is_empty() {
-            self.tell(now);
+            self.deliver_events(now);
         }
         self.kick(now);
     }

@@ -37,7 +37,7 @@ const OPTIMA: [(&str, f64, f64); 4] = [
 ];
 
 #[test]
-fn nobody_starves_on_the_four_topologies_and_little_is_lost() {
+fn no_flow_starves_on_the_four_topologies_and_losses_are_few() {
     let mut parts = 0.0;
     for (name, least, optimum) in OPTIMA {
         // TCP repeats a lost SYN after 3, 6, 12 s.

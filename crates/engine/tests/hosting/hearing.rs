@@ -36,9 +36,9 @@ stop = "3 s"
 fn listening_changes_nothing() {
     let s = scenario(LINE);
     let plain = run(&s, &RunOptions::default()).unwrap();
-    let (heard, _) = listen(&s, everywhere(EventKind::ALL, &[]), None, |_, _, _| None::<()>);
-    assert_eq!(plain.fingerprint, heard.fingerprint);
-    assert_eq!(plain.totals.drops, heard.totals.drops);
+    let (received, _) = listen(&s, everywhere(EventKind::ALL, &[]), None, |_, _, _| None::<()>);
+    assert_eq!(plain.fingerprint, received.fingerprint);
+    assert_eq!(plain.totals.drops, received.totals.drops);
 }
 
 #[test]
@@ -79,21 +79,21 @@ fn every_frame_is_reported_with_its_cost() {
 fn data_is_received_once_and_overheard_by_others() {
     let s = scenario(LINE);
     let needs = everywhere(&[EventKind::Received, EventKind::Overheard], &[]);
-    let (record, heard) = listen(&s, needs, None, |node, _, e| match e {
+    let (record, events) = listen(&s, needs, None, |node, _, e| match e {
         Event::Received(h) => Some((node, *h, true)),
         Event::Overheard(h) => Some((node, *h, false)),
         _ => None,
     });
-    for (node, h, received) in &heard {
+    for (node, h, received) in &events {
         assert_eq!(*received, h.link.to == *node, "{h:?}");
         assert_ne!(h.link.from, *node);
-        assert!(h.link.from.0.abs_diff(node.0) == 1, "{node:?} cannot hear {h:?}");
+        assert!(h.link.from.0.abs_diff(node.0) == 1, "{node:?} is out of range of {h:?}");
     }
     let count = |n: u32, flow: u32, ack: bool, received: bool| {
         let is = |(node, h, r): &&(NodeId, Heard, bool)| {
             (node.0, h.flow.0, h.ack, *r) == (n, flow, ack, received)
         };
-        heard.iter().filter(is).count() as u64
+        events.iter().filter(is).count() as u64
     };
     // The destination received the delivered packets: data and the handshake's segments.
     let delivered = record.flows[1].packets_delivered;
@@ -105,7 +105,7 @@ fn data_is_received_once_and_overheard_by_others() {
 }
 
 #[test]
-fn queue_lengths_are_told_at_every_change() {
+fn queue_lengths_are_reported_at_every_change() {
     let s = scenario(LINE);
     let needs = everywhere(&[EventKind::QueueChanges], &[]);
     let (record, lengths) = listen(&s, needs, None, |node, now, e| {
@@ -156,7 +156,7 @@ fn neighbours_are_counted_like_a_station_dump() {
 }
 
 #[test]
-fn sources_hear_every_acknowledgement() {
+fn sources_get_feedback_of_every_acknowledgement() {
     let s = scenario(LINE);
     let needs = everywhere(&[EventKind::Feedback], &[]);
     let (record, feedback) = listen(&s, needs, None, |node, now, e| {
@@ -198,7 +198,7 @@ fn round_trips_beyond_a_node_are_shorter_than_all_of_it() {
 }
 
 #[test]
-fn flows_are_seen_where_they_cross_and_gone_when_silent() {
+fn flows_are_reported_where_they_cross_and_when_idle() {
     let s = scenario(LINE);
     let needs = everywhere(&[EventKind::Flows], &[]);
     let (_, seen) = listen(&s, needs, None, |node, now, e| match e {
@@ -221,7 +221,7 @@ fn flows_are_seen_where_they_cross_and_gone_when_silent() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_told() {
+fn only_subscribed_events_are_delivered() {
     let s = scenario(LINE);
     let others = Cell::new(0);
     let (_, n) = listen(&s, everywhere(&[EventKind::Received], &[]), None, move |_, _, e| {
@@ -391,18 +391,21 @@ fn middle(mut medians: Vec<f64>) -> f64 {
 
 /// Feedback to a QUIC source: round trips, and losses that it has detected.
 #[test]
-fn a_quic_source_hears_its_acknowledgements() {
+fn a_quic_source_gets_feedback_of_its_acknowledgements() {
     let s = scenario(&LINE.replace("{ tcp = \"newreno\", mss = \"1000 B\" }", "\"quic\""));
     let needs = everywhere(&[EventKind::Feedback], &[]);
-    let (record, heard) = listen(&s, needs, None, |node, _, e| {
+    let (record, received) = listen(&s, needs, None, |node, _, e| {
         let Event::Feedback(f) = e else { return None };
         Some((node, f.rtt, f.acked, f.lost))
     });
-    assert!(heard.iter().all(|(node, ..)| *node == NodeId(0)));
-    let acked: u64 = heard.iter().map(|h| u64::from(h.2)).sum();
-    let lost: u64 = heard.iter().map(|h| u64::from(h.3)).sum();
+    assert!(received.iter().all(|(node, ..)| *node == NodeId(0)));
+    let acked: u64 = received.iter().map(|h| u64::from(h.2)).sum();
+    let lost: u64 = received.iter().map(|h| u64::from(h.3)).sum();
     let quic = record.flows[0].quic.unwrap();
-    assert!(acked > 100_000 && heard.iter().filter(|h| h.1 > Span::ZERO).count() > 50, "{acked}");
+    assert!(
+        acked > 100_000 && received.iter().filter(|h| h.1 > Span::ZERO).count() > 50,
+        "{acked}"
+    );
     assert!(lost <= quic.lost, "{lost} {quic:?}");
     assert!(record.flows[0].tcp.is_none());
 }

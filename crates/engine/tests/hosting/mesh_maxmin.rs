@@ -32,7 +32,7 @@ fn the_stack_has_most_of_its_optimum_with_short_queues_and_no_header_bytes() {
 
 /// Two flows that occupy the air around it destroy its first packets.
 #[test]
-fn a_flow_that_begins_late_is_heard() {
+fn a_flow_that_begins_late_gets_its_share() {
     let r = stack(28, 33, "start = \"25 s\"");
     assert!(r.flows[1].goodput_bps > 50e3, "{}", r.flows[1].goodput_bps);
 }
@@ -72,7 +72,7 @@ fn a_flow_that_costs_the_others_little_has_more_than_they() {
 /// 14→3 and the others disturb each other from nodes whose headers do not arrive. The nodes between
 /// them do not send. The optimum gives 148 to 152 kbit/s to each of them.
 #[test]
-fn those_who_sense_farther_than_they_hear_learn_of_each_other_by_who_is_between() {
+fn nodes_with_wide_sense_range_learn_of_each_other_from_nodes_between() {
     let mut text = "name = \"islands\"\nduration = \"80 s\"\nwarmup = \"40 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
                     sense = \"550 m\"\nrts = true\nqueue = 64\n[topology]\nrandom = { nodes = 16, width = \"700 m\", seed = 105400 }\n\
                     [control]\nuse = \"mesh-maxmin\"\n[traffic]\ntraffic = \"bulk\"\nstart_jitter = \"5 s\"\n\
@@ -93,7 +93,7 @@ fn those_who_sense_farther_than_they_hear_learn_of_each_other_by_who_is_between(
 
 /// A node that deferred to unlimited flows would starve.
 #[test]
-fn who_takes_part_alone_keeps_what_fifo_gives_or_the_optimum() {
+fn a_single_participant_keeps_its_fifo_rate_or_the_optimum() {
     let of = |control: &str| {
         let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));

@@ -23,7 +23,7 @@ transport = "udp"
 type Log = std::rc::Rc<std::cell::RefCell<Vec<(u32, u32, Vec<u8>)>>>;
 
 /// Every node that `talks` sends 22 bytes every 100 ms. Returns receivers, content and senders.
-fn talk(
+fn run_messages(
     toml: &str,
     talks: fn(NodeId) -> bool,
     to: Option<NodeId>,
@@ -53,15 +53,15 @@ fn talk(
 }
 
 #[test]
-fn a_broadcast_reaches_who_decodes_it_and_costs_basic_rate_airtime() {
-    let (record, heard) = talk(STAR, |n| n == NodeId(0), None);
-    let from: Vec<_> = heard.iter().map(|h| (h.0, h.1)).collect();
+fn a_broadcast_reaches_nodes_that_decode_it_at_basic_rate_airtime() {
+    let (record, received) = run_messages(STAR, |n| n == NodeId(0), None);
+    let from: Vec<_> = received.iter().map(|h| (h.0, h.1)).collect();
     assert!(from.iter().all(|h| [(1, 0), (2, 0)].contains(h)), "{from:?}");
-    let at = |n| heard.iter().filter(|h| h.0 == n).count();
+    let at = |n| received.iter().filter(|h| h.0 == n).count();
     // 3 sends to 2 occasionally and does not sense 0: no message to 1 is lost.
     assert_eq!(at(1), 100);
     assert!(at(2) > 60 && at(2) <= 100, "{}", at(2));
-    assert!(heard.iter().all(|h| h.2.len() == 22 && h.2[0] == 0));
+    assert!(received.iter().all(|h| h.2.len() == 22 && h.2[0] == 0));
     let s = record.totals.signalling;
     assert_eq!((s.messages, s.message_frames, s.messages_lost), (100, 100, 0));
     assert_eq!(record.nodes[0].mac.broadcast, 100);
@@ -76,17 +76,18 @@ fn a_broadcast_reaches_who_decodes_it_and_costs_basic_rate_airtime() {
 #[test]
 fn messages_collide_like_any_frame() {
     // 1 and 2 do not sense each other and send to 0 at the same instants.
-    let (_, heard) = talk(STAR, |n| n == NodeId(1) || n == NodeId(2), None);
-    let at_hub = heard.iter().filter(|h| h.0 == 0).count();
+    let (_, received) = run_messages(STAR, |n| n == NodeId(1) || n == NodeId(2), None);
+    let at_hub = received.iter().filter(|h| h.0 == 0).count();
     assert!(at_hub < 120, "{at_hub} of 200 survived");
     // With an acknowledgement and retries most arrive.
-    let (record, heard) = talk(STAR, |n| n == NodeId(1) || n == NodeId(2), Some(NodeId(0)));
-    let at_hub = heard.iter().filter(|h| h.0 == 0).count();
+    let (record, received) =
+        run_messages(STAR, |n| n == NodeId(1) || n == NodeId(2), Some(NodeId(0)));
+    let at_hub = received.iter().filter(|h| h.0 == 0).count();
     assert!(at_hub > 170, "{at_hub} of 200");
     let s = record.totals.signalling;
     assert!(s.message_frames > 230, "{}", s.message_frames);
     assert!(200 - at_hub as u64 <= s.messages_lost + 2, "{s:?}");
-    assert!(heard.iter().all(|h| h.0 == 0), "a unicast is for its receiver");
+    assert!(received.iter().all(|h| h.0 == 0), "a unicast is for its receiver");
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn a_full_queue_refuses_messages() {
 
 /// A line of four and an island. Returns who receives the messages that node 0 sends every 100 ms
 /// with `reach`, and their delays.
-fn tell(reach: Reach) -> (fairmesh_engine::record::RunRecord, Vec<(u32, u32, Span)>) {
+fn run_reach(reach: Reach) -> (fairmesh_engine::record::RunRecord, Vec<(u32, u32, Span)>) {
     let line = r#"
 name = "line"
 duration = "1 s"
@@ -212,9 +213,9 @@ fn an_ideal_exchange_is_at_once_and_costs_no_air() {
         (Reach::Node(NodeId(0)), &[]),
         (Reach::Node(NodeId(99)), &[]),
     ] {
-        let (record, heard) = tell(reach);
+        let (record, received) = run_reach(reach);
         let expected: Vec<_> = (0..10).flat_map(|_| who).map(|n| (*n, 0, Span::ZERO)).collect();
-        assert_eq!(heard, expected, "{reach:?}");
+        assert_eq!(received, expected, "{reach:?}");
         let s = record.totals.signalling;
         assert_eq!((s.outside_messages, s.outside_bytes), (10, 80));
         assert_eq!((s.messages, s.bytes_per_s, s.airtime_s), (0, 0.0, 0.0));

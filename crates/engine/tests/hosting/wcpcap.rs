@@ -51,7 +51,7 @@ fn the_same_run_twice_is_the_same() {
 /// its share within five seconds, and the capacity that it frees is used within five: nine tenths,
 /// on average over the next five seconds (and three seeds).
 #[test]
-fn newcomers_are_heard_and_what_leavers_free_is_used() {
+fn late_flows_get_their_share_and_freed_capacity_is_used() {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();

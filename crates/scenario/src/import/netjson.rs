@@ -344,18 +344,18 @@ pub(super) fn read(source: &str, options: &ImportOptions) -> Result<Map> {
         add_node(&mut map, &mut notes, node, olsr2, key)?;
     }
     map.check_addresses(&root.clone().key("nodes"), "local_addresses")?;
-    let asked = options.metric;
+    let requested = options.metric;
     let costs: Vec<f64> = links.iter().filter_map(|l| l.0.cost.as_ref().map(|c| c.0)).collect();
-    let meaning = asked.or_else(|| Metric::guess(&metric, &protocol, &costs));
+    let meaning = requested.or_else(|| Metric::guess(&metric, &protocol, &costs));
     match (meaning, meaning.and_then(Metric::unit)) {
         (None, _) => map.warnings.push(format!(
             "the metric \"{metric}\" is not known: every link without `properties.tq` counts as perfect"
         )),
-        (Some(Metric::Olsr2), _) if asked.is_none() => map.warnings.push(
+        (Some(Metric::Olsr2), _) if requested.is_none() => map.warnings.push(
             "costs of OLSRv2 do not give a delivery probability: every link without `properties.tq` counts as perfect"
                 .to_owned(),
         ),
-        (_, Some(unit)) if asked.is_none() => {
+        (_, Some(unit)) if requested.is_none() => {
             map.warnings.push(format!("the costs of links are read as throughputs in {unit}"));
         }
         _ => {}

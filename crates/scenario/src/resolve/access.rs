@@ -9,7 +9,7 @@ use crate::draft::{AccessDraft, Draft, DscpDraft, EdcaDefaults, FlowDraft, Flows
 use crate::error::{KeyPath, Problem};
 
 /// Returns the first key that requires access categories.
-fn asked(draft: &Draft) -> Option<KeyPath> {
+fn first_key(draft: &Draft) -> Option<KeyPath> {
     if draft.radio.edca.is_some() {
         return Some("radio.edca".into());
     }
@@ -30,12 +30,12 @@ pub(super) fn refuse(draft: &Draft) -> Result<()> {
         let what = format!("{radio} has no access categories here");
         Problem::refused(what, "`radio.phy` of \"802.11n\", \"802.11ac\" or \"802.11ax\"")
     };
-    asked(draft).map_or(Ok(()), |key| fail(key, problem(draft.radio.phy)))
+    first_key(draft).map_or(Ok(()), |key| fail(key, problem(draft.radio.phy)))
 }
 
 /// Returns the parameters of a radio's categories; `None`: best effort alone.
 pub(super) fn edca(draft: &Draft, phy: &Phy) -> Result<Option<Edca>> {
-    if asked(draft).is_none() {
+    if first_key(draft).is_none() {
         return Ok(None);
     }
     let r = &draft.radio;

@@ -42,7 +42,7 @@ impl Routes {
         let all = Graph::new(nodes.list.len(), edges);
         let list = nodes.gateways.clone();
         if list.len() < 2 {
-            named_for_nothing(draft, nodes, &list)?;
+            refuse_needless_names(draft, nodes, &list)?;
             let gateways = list.first().map_or_else(Gateways::default, |&g| Gateways::one(g));
             return Ok(Routes { all, apart: None, gateways });
         }
@@ -178,7 +178,7 @@ fn assign(
 }
 
 /// Refuses `node.gateway` if there is at most one gateway.
-fn named_for_nothing(draft: &Draft, nodes: &Nodes, list: &[NodeId]) -> Result<()> {
+fn refuse_needless_names(draft: &Draft, nodes: &Nodes, list: &[NodeId]) -> Result<()> {
     for (i, node) in draft.node.iter().enumerate() {
         let Some(name) = &node.gateway else { continue };
         let key = KeyPath::from("node").index(i).key("gateway");

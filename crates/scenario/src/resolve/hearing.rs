@@ -74,10 +74,10 @@ fn from_positions(
     let t = &draft.topology;
     if !t.senses.is_empty() || t.sense_hops.is_some() {
         let key = if t.senses.is_empty() { "topology.sense_hops" } else { "topology.senses" };
-        let problem = Problem::refused("positions say who senses whom", "`topology.links`");
+        let problem = Problem::refused("positions determine the range", "`topology.links`");
         return fail(key.into(), problem);
     }
-    let propagation = law(draft, profile)?;
+    let propagation = propagation_model(draft, profile)?;
     let place = |n: &crate::scenario::Node| n.position.unwrap_or_default();
     let places: Vec<Place> = nodes.list[..nodes.devices].iter().map(place).collect();
     let cells = Cells::new(&places, propagation.sense);
@@ -106,7 +106,7 @@ fn from_positions(
 }
 
 /// Returns the propagation model of `[radio]`.
-fn law(draft: &Draft, profile: Profile) -> Result<Propagation> {
+fn propagation_model(draft: &Draft, profile: Profile) -> Result<Propagation> {
     let r = &draft.radio;
     let path_loss = path_loss(draft, profile)?;
     let reach = path_loss.map(|law| law.reach(propagation::SENSITIVITY_DBM));
@@ -259,12 +259,12 @@ fn from_links(
 /// Returns the two directions of a link.
 fn values(
     link: &LinkDraft,
-    asked: &RadioDraft,
+    requested: &RadioDraft,
     radio: &Radio,
     key: &KeyPath,
 ) -> Result<(Pair, Pair)> {
     let phy = &radio.mac.phy;
-    let rate = match (link.rate, modern::link_mode(link, asked, key)?) {
+    let rate = match (link.rate, modern::link_mode(link, requested, key)?) {
         (_, Some(mode)) => phy.rate_of(mode),
         (None, None) => None,
         (Some(rate), None) => Some(find_rate(phy, rate, key.clone().key("rate"))?),
@@ -393,9 +393,9 @@ fn details(
                 return fail(key.clone(), Problem::NoSuchLink(a, b));
             };
             links[at].rate = pair.rate.or(links[at].rate);
-            let heard = hearing.binary_search_by_key(&(from.0, to.0), |h| (h.from, h.to));
-            if let (Ok(heard), Some(power)) = (heard, pair.signal) {
-                hearing[heard].power = power;
+            let sensed = hearing.binary_search_by_key(&(from.0, to.0), |h| (h.from, h.to));
+            if let (Ok(sensed), Some(power)) = (sensed, pair.signal) {
+                hearing[sensed].power = power;
             }
             if detail.delivery.is_some() || detail.delivery_back.is_some() {
                 links[at].delivery = pair.delivery.unwrap_or(links[at].delivery);

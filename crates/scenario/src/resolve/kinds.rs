@@ -41,7 +41,7 @@ pub(super) fn list(draft: &Draft) -> Result<Vec<Kind<'_>>> {
     for (name, further) in &draft.radios {
         let mut own = draft.clone();
         own.radio = further.over(&draft.radio);
-        forget_others(&mut own, name);
+        drop_modes_of_others(&mut own, name);
         let radio = radio::build(&own).map_err(|e| at_home(e, draft, name))?;
         all.push(Kind {
             name: name.clone(),
@@ -53,7 +53,7 @@ pub(super) fn list(draft: &Draft) -> Result<Vec<Kind<'_>>> {
     }
     if !draft.radios.is_empty() {
         let mut own = draft.clone();
-        forget_others(&mut own, MAIN);
+        drop_modes_of_others(&mut own, MAIN);
         all[0].radio = radio::build(&own)?;
         all[0].draft = Cow::Owned(own);
     }
@@ -111,7 +111,7 @@ fn at_home(mut error: ScenarioError, draft: &Draft, name: &str) -> ScenarioError
 }
 
 /// Removes the modes of links on other radios.
-fn forget_others(draft: &mut Draft, name: &str) {
+fn drop_modes_of_others(draft: &mut Draft, name: &str) {
     let forget = |link: &mut LinkDraft| {
         if link.radio.as_ref().is_some_and(|r| r != name) {
             (link.mcs, link.streams, link.width, link.guard) = (None, None, None, None);

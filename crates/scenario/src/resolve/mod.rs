@@ -285,10 +285,12 @@ fn heard_by(
     nodes: &Nodes,
     medium: &Medium,
 ) -> Result<Vec<(NodeId, Power)>> {
-    let mut heard = match (&draft.nodes, draft.position, &medium.propagation) {
+    let mut sensed = match (&draft.nodes, draft.position, &medium.propagation) {
         (Some(_), Some(_), _) | (None, None, _) => {
-            let problem =
-                Problem::refused("it is not clear who hears it", "either `nodes` or `position`");
+            let problem = Problem::refused(
+                "the nodes that sense it are not given",
+                "either `nodes` or `position`",
+            );
             return fail(key.clone(), problem);
         }
         (None, Some(_), None) => {
@@ -313,17 +315,17 @@ fn heard_by(
                 return fail(key.clone().key("power"), problem);
             }
             let at = places::place(position, key.clone().key("position"))?;
-            let hears = |n: NodeId| {
+            let senses = |n: NodeId| {
                 let place = nodes.list[n.index()].position?;
                 let (power, _) = propagation.received(crate::neighbours::distance(at, place))?;
                 Some((n, power))
             };
-            (0..nodes.devices as u32).map(NodeId).filter_map(hears).collect()
+            (0..nodes.devices as u32).map(NodeId).filter_map(senses).collect()
         }
     };
-    heard.sort_unstable_by_key(|h| h.0);
-    heard.dedup_by_key(|h| h.0);
-    Ok(heard)
+    sensed.sort_unstable_by_key(|h| h.0);
+    sensed.dedup_by_key(|h| h.0);
+    Ok(sensed)
 }
 
 /// Returns the edges for routing, with costs: pairs that decode in both directions, wires, and

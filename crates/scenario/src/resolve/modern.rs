@@ -25,20 +25,20 @@ pub(super) fn generation(phy: PhyName) -> Option<Generation> {
 
 /// Settings of a mode that the radio or a link requests.
 #[derive(Clone, Copy, Default)]
-struct Asked {
+struct ModeSettings {
     mcs: Option<u8>,
     streams: Option<u8>,
     width: Option<Frequency>,
     guard: Option<Span>,
 }
 
-impl Asked {
+impl ModeSettings {
     fn of_radio(r: &RadioDraft) -> Self {
-        Asked { mcs: r.mcs, streams: r.streams, width: r.width, guard: r.guard }
+        ModeSettings { mcs: r.mcs, streams: r.streams, width: r.width, guard: r.guard }
     }
 
     fn of_link(l: &LinkDraft) -> Self {
-        Asked { mcs: l.mcs, streams: l.streams, width: l.width, guard: l.guard }
+        ModeSettings { mcs: l.mcs, streams: l.streams, width: l.width, guard: l.guard }
     }
 
     fn is_empty(&self) -> bool {
@@ -55,8 +55,8 @@ impl Asked {
         given.into_iter().find(|g| g.0).map(|g| g.1)
     }
 
-    fn or(self, other: Asked) -> Self {
-        Asked {
+    fn or(self, other: ModeSettings) -> Self {
+        ModeSettings {
             mcs: self.mcs.or(other.mcs),
             streams: self.streams.or(other.streams),
             width: self.width.or(other.width),
@@ -101,7 +101,7 @@ impl Asked {
 
 /// Refuses keys that only radios of 802.11n, ac and ax have.
 pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
-    let key = Asked::of_radio(r).first_key().or_else(|| {
+    let key = ModeSettings::of_radio(r).first_key().or_else(|| {
         let given = [
             (r.ampdu.is_some(), "ampdu"),
             (r.amsdu.is_some(), "amsdu"),
@@ -114,24 +114,24 @@ pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
     });
     match key {
         None => Ok(()),
-        Some(key) => fail(KeyPath::from("radio").key(key), only_today()),
+        Some(key) => fail(KeyPath::from("radio").key(key), only_modern()),
     }
 }
 
-fn only_today() -> Problem {
+fn only_modern() -> Problem {
     Problem::refused(
-        "only radios of today have this",
+        "only radios of 802.11n, ac and ax have this",
         "`radio.phy` of \"802.11n\", \"802.11ac\" or \"802.11ax\"",
     )
 }
 
 /// Refuses features that are not modelled, by name.
 pub(super) fn refuse_features(r: &RadioDraft) -> Result<()> {
-    let asked = [
+    let requested = [
         (r.ofdma, "ofdma", "OFDMA is not modelled"),
         (r.mu_mimo, "mu_mimo", "multi-user MIMO is not modelled"),
     ];
-    match asked.into_iter().find(|a| a.0) {
+    match requested.into_iter().find(|a| a.0) {
         None => Ok(()),
         Some((_, key, what)) => {
             let problem = Problem::refused(what, "`false`, or no such key");
@@ -155,7 +155,7 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
         let problem = Problem::refused(what, "\"fixed\" or \"minstrel-ht\"");
         return fail(radio.key("adaptation"), problem);
     }
-    let own = Asked::of_radio(r);
+    let own = ModeSettings::of_radio(r);
     let usual = own.mode(g, &radio)?;
     let mut modes = vec![usual];
     if adapts {
@@ -232,23 +232,23 @@ fn links(draft: &Draft) -> impl Iterator<Item = (KeyPath, &LinkDraft)> {
 
 /// Returns the mode of a link, completed by the radio's settings.
 fn mode_of(link: &LinkDraft, r: &RadioDraft, g: Generation, key: &KeyPath) -> Result<Option<Mode>> {
-    let asked = Asked::of_link(link);
-    if asked.is_empty() {
+    let requested = ModeSettings::of_link(link);
+    if requested.is_empty() {
         return Ok(None);
     }
     if link.rate.is_some() {
         let problem = Problem::refused("a rate beside an MCS", "one of them");
         return fail(key.clone().key("rate"), problem);
     }
-    asked.or(Asked::of_radio(r)).mode(g, key).map(Some)
+    requested.or(ModeSettings::of_radio(r)).mode(g, key).map(Some)
 }
 
 /// Returns the mode named by a link; `None` if it names none.
 pub(super) fn link_mode(link: &LinkDraft, r: &RadioDraft, key: &KeyPath) -> Result<Option<Mode>> {
-    match (generation(r.phy), Asked::of_link(link).first_key()) {
+    match (generation(r.phy), ModeSettings::of_link(link).first_key()) {
         (_, None) => Ok(None),
         (Some(g), Some(_)) => mode_of(link, r, g, key),
-        (None, Some(name)) => fail(key.clone().key(name), only_today()),
+        (None, Some(name)) => fail(key.clone().key(name), only_modern()),
     }
 }
 

@@ -40,7 +40,7 @@ fn the_unchanged_file_is_right() {
 type Case = (&'static str, &'static str, &'static str);
 
 #[test]
-fn each_mistake_is_named_with_its_line_and_key() {
+fn each_error_names_line_and_key() {
     let all =
         [changes::CASES, flows::CASES, mesh::CASES, queues::CASES, radios::CASES, text::CASES];
     for (old, new, expected) in all.concat() {
@@ -104,7 +104,7 @@ fn layouts_check_their_numbers() {
         ),
         (
             "topology = { chain = { hops = 2 }, senses = [[0, 2]] }",
-            "topology.senses: positions say who senses whom",
+            "topology.senses: positions determine the range",
         ),
         (
             "topology.links = [[0, 1]]\ninterferer = [{ duty = 0.1, position = [0, 0] }]",

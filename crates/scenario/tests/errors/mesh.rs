@@ -113,7 +113,7 @@ pub const CASES: &[Case] = &[
     (
         "[[flow]]",
         "[[interferer]]\nduty = 0.5\n[[flow]]",
-        "test.toml:7: interferer[0]: it is not clear who hears it; expected either `nodes` or `position`",
+        "test.toml:7: interferer[0]: the nodes that sense it are not given; expected either `nodes` or `position`",
     ),
     (
         "[[flow]]",

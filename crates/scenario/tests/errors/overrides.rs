@@ -58,7 +58,7 @@ fn the_file_and_an_override_that_fits_resolve() {
 }
 
 #[test]
-fn what_an_overridden_duration_cuts_off_is_named_with_its_line() {
+fn values_beyond_an_overridden_duration_are_named_with_their_line() {
     let late = |line: u32, key: &str, at: &str| {
         format!("late.toml:{line}: {key}: {at} is out of range; expected a ")
     };

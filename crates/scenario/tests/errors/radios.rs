@@ -68,7 +68,7 @@ pub const CASES: &[Case] = &[
     (
         "rate = \"11 Mbit/s\"",
         "phy = \"802.11g\"\namsdu = \"3839 B\"",
-        "test.toml:5: radio.amsdu: only radios of today have this; expected `radio.phy` of \"802.11n\", \"802.11ac\" or \"802.11ax\"",
+        "test.toml:5: radio.amsdu: only radios of 802.11n, ac and ax have this; expected `radio.phy` of \"802.11n\", \"802.11ac\" or \"802.11ax\"",
     ),
     (
         "rate = \"11 Mbit/s\"",
@@ -98,7 +98,7 @@ pub const CASES: &[Case] = &[
     (
         "[radio]",
         "[radio]\nmcs = 7",
-        "test.toml:4: radio.mcs: only radios of today have this; expected `radio.phy` of \"802.11n\"",
+        "test.toml:4: radio.mcs: only radios of 802.11n, ac and ax have this; expected `radio.phy` of \"802.11n\"",
     ),
     (
         "rate = \"11 Mbit/s\"",
@@ -154,7 +154,7 @@ pub const CASES: &[Case] = &[
     (
         "to = 3\n",
         "to = 3\n[[link]]\nfrom = 1\nto = 2\nmcs = 3\n",
-        "test.toml:13: link[0].mcs: only radios of today have this",
+        "test.toml:13: link[0].mcs: only radios of 802.11n, ac and ax have this",
     ),
     // Noise.
     (

@@ -12,7 +12,7 @@ use super::graph::hops;
 use super::location::{Degrees, places};
 use super::metric::Quality;
 use super::notes::Notes;
-use super::radios::{Directed, Heard, Radios};
+use super::radios::{Directed, Radios, Reception};
 use super::{ImportOptions, Result};
 use crate::draft::{
     Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PerDraft, Routing, SubscribersDraft,
@@ -68,28 +68,28 @@ pub(super) struct OnAir {
 /// Both directions of an unordered pair. `.0` in ascending order of index, `.1` in descending. A
 /// direction without delivery is dead.
 #[derive(Clone, Copy, Default)]
-struct Pair(Option<Heard>, Option<Heard>);
+struct Pair(Option<Reception>, Option<Reception>);
 
 impl Pair {
     /// Returns both directions; one without an entry equals the other. A link with a dead direction
     /// is not a link: acknowledgements do not return.
-    fn both(&self) -> Option<(Heard, Heard)> {
+    fn both(&self) -> Option<(Reception, Reception)> {
         let (there, back) = (self.0.or(self.1)?, self.1.or(self.0)?);
         (there.delivery > 0.0 && back.delivery > 0.0).then_some((there, back))
     }
 }
 
 /// Keeps the better of two; returns true if there were two.
-fn best(known: &mut Option<Heard>, heard: Heard) -> bool {
+fn best(known: &mut Option<Reception>, received: Reception) -> bool {
     match known {
         Some(known) => {
-            if heard.better_than(known) {
-                *known = heard;
+            if received.better_than(known) {
+                *known = received;
             }
             true
         }
         None => {
-            *known = Some(heard);
+            *known = Some(received);
             false
         }
     }
@@ -253,7 +253,7 @@ impl Map {
             let (pair, _) = self.radio.entry((from.min(to), from.max(to), channel)).or_default();
             let slot = if from < to { &mut pair.0 } else { &mut pair.1 };
             let (signal, throughput) = (radio.signal, radio.throughput);
-            let doubled = best(slot, Heard { delivery, signal, throughput });
+            let doubled = best(slot, Reception { delivery, signal, throughput });
             self.parallel += usize::from(doubled && delivery > 0.0);
         }
         self.radio.entry((a.min(b), a.max(b), channel)).or_default().1 += 1;
@@ -280,22 +280,22 @@ impl Map {
     /// Returns the links, by pair and radio.
     ///
     /// An entry without a channel uses the only channel that the other entries of the pair name.
-    fn heard(&mut self, places: &Places) -> BTreeMap<(usize, usize, usize), Pair> {
+    fn received(&mut self, places: &Places) -> BTreeMap<(usize, usize, usize), Pair> {
         let mut named = BTreeMap::<(usize, usize), BTreeSet<usize>>::new();
         for &(a, b, channel) in self.radio.keys().filter(|k| k.2.is_some()) {
             named.entry((a, b)).or_default().insert(places.at(channel));
         }
-        let mut heard = BTreeMap::<_, Pair>::new();
+        let mut received = BTreeMap::<_, Pair>::new();
         for (&(a, b, channel), (pair, _)) in &self.radio {
             let only = named.get(&(a, b)).filter(|n| channel.is_none() && n.len() == 1);
             let place = only.and_then(|n| n.first().copied()).unwrap_or(places.at(channel));
-            let known = heard.entry((a, b, place)).or_default();
+            let known = received.entry((a, b, place)).or_default();
             for (slot, more) in [(&mut known.0, pair.0), (&mut known.1, pair.1)] {
-                let mut doubled = |h: Heard| best(slot, h) && h.delivery > 0.0;
+                let mut doubled = |h: Reception| best(slot, h) && h.delivery > 0.0;
                 self.parallel += more.map_or(0, |h| usize::from(doubled(h)));
             }
         }
-        heard
+        received
     }
 
     /// Returns the numbers of live radio links by channel, and of those without one.
@@ -312,9 +312,9 @@ impl Map {
     }
 
     /// Removes links with a dead direction and adds a note.
-    fn bury(&mut self, heard: &mut BTreeMap<(usize, usize, usize), Pair>) {
+    fn drop_dead_links(&mut self, received: &mut BTreeMap<(usize, usize, usize), Pair>) {
         let mut dead = Vec::new();
-        heard.retain(|&(a, b, _), pair| {
+        received.retain(|&(a, b, _), pair| {
             let alive = pair.both().is_some();
             if !alive {
                 dead.push(format!("{} ~ {}", self.nodes[a].id, self.nodes[b].id));
@@ -336,9 +336,9 @@ impl Map {
         let models: Vec<Option<String>> = self.nodes.iter().map(|n| n.model.clone()).collect();
         let (channels, unnamed) = self.channels();
         let places = Radios::places(options, &models, &channels)?;
-        let mut heard = self.heard(&places);
-        self.bury(&mut heard);
-        let around = self.around(&heard);
+        let mut received = self.received(&places);
+        self.drop_dead_links(&mut received);
+        let around = self.around(&received);
         let gateways = self.chosen(options, &around)?;
         let hops = hops(&around, &gateways);
         let homes = self.homes(options, &gateways, &hops)?;
@@ -358,24 +358,25 @@ impl Map {
             );
             self.warnings.push(text);
         }
-        let sites = self.places(&heard);
-        let pairs = || heard.values().filter_map(Pair::both);
-        let told = |h: &Heard| h.signal.is_some();
-        let signals = pairs().all(|(a, b)| told(&a) && told(&b)) && pairs().next().is_some();
+        let sites = self.places(&received);
+        let pairs = || received.values().filter_map(Pair::both);
+        let describe = |h: &Reception| h.signal.is_some();
+        let signals =
+            pairs().all(|(a, b)| describe(&a) && describe(&b)) && pairs().next().is_some();
         let mut radios = Radios::of(options, &models, &places, &channels, signals);
         let several = places.all.len() > 1;
         let id = |i: usize| self.nodes[i].id.clone();
         let (mut links, mut directed) = (Vec::new(), Vec::new());
         let mut on = vec![BTreeSet::new(); self.nodes.len()];
-        for (&(a, b, place), pair) in &heard {
+        for (&(a, b, place), pair) in &received {
             let Some((there, back)) = pair.both() else { continue };
             let radio = several.then(|| places.name(place));
             let plain = LinkDraft { radio, ..LinkDraft::new(id(a), id(b)) };
             let entries = radios.link((a, b, place), plain, there, back);
             links.extend(entries.into_iter().map(LinkEntry::Table));
-            let (heard, back) = (there, back);
-            directed.push(Directed { from: a, to: b, place, heard });
-            directed.push(Directed { from: b, to: a, place, heard: back });
+            let (received, back) = (there, back);
+            directed.push(Directed { from: a, to: b, place, received });
+            directed.push(Directed { from: b, to: a, place, received: back });
             [a, b].into_iter().for_each(|n| {
                 on[n].insert(place);
             });
@@ -453,11 +454,11 @@ impl Map {
 
     /// Returns a warning about links that routing daemons would drop.
     fn implausible(&self, links: &[Directed]) -> Option<String> {
-        let mut bad: Vec<_> = links.iter().filter(|l| l.heard.delivery < IMPLAUSIBLE).collect();
-        bad.sort_by(|a, b| a.heard.delivery.total_cmp(&b.heard.delivery));
+        let mut bad: Vec<_> = links.iter().filter(|l| l.received.delivery < IMPLAUSIBLE).collect();
+        bad.sort_by(|a, b| a.received.delivery.total_cmp(&b.received.delivery));
         let name = |i: usize| self.nodes[i].id.as_str();
         let show = |l: &&Directed| {
-            format!("{} → {} ({:.1} %)", name(l.from), name(l.to), 100.0 * l.heard.delivery)
+            format!("{} → {} ({:.1} %)", name(l.from), name(l.to), 100.0 * l.received.delivery)
         };
         let shown: Vec<String> = bad.iter().take(LISTED).map(show).collect();
         let more = if bad.len() > LISTED { ", …" } else { "" };
@@ -472,9 +473,9 @@ impl Map {
     }
 
     /// Returns the neighbours by radio or cable.
-    fn around(&self, heard: &BTreeMap<(usize, usize, usize), Pair>) -> Vec<Vec<usize>> {
+    fn around(&self, received: &BTreeMap<(usize, usize, usize), Pair>) -> Vec<Vec<usize>> {
         let mut around = vec![Vec::new(); self.nodes.len()];
-        let mut pairs: Vec<(usize, usize)> = heard.keys().map(|k| (k.0, k.1)).collect();
+        let mut pairs: Vec<(usize, usize)> = received.keys().map(|k| (k.0, k.1)).collect();
         pairs.dedup();
         for &(a, b) in pairs.iter().chain(&self.cables) {
             around[a].push(b);
@@ -484,9 +485,12 @@ impl Map {
     }
 
     /// Returns metres around the median location.
-    fn places(&mut self, heard: &BTreeMap<(usize, usize, usize), Pair>) -> Vec<Option<[f64; 2]>> {
+    fn places(
+        &mut self,
+        received: &BTreeMap<(usize, usize, usize), Pair>,
+    ) -> Vec<Option<[f64; 2]>> {
         let locations: Vec<Option<Degrees>> = self.nodes.iter().map(|n| n.location).collect();
-        let links = heard.keys().map(|k| (k.0, k.1));
+        let links = received.keys().map(|k| (k.0, k.1));
         let (places, notes) = places(&locations, links, |i| self.nodes[i].id.as_str());
         self.warnings.extend(notes);
         places

@@ -15,8 +15,8 @@ use crate::draft::{
     SnrDraft,
 };
 use crate::error::{Problem, ScenarioError};
-use rates::{Choice, Today};
-pub(super) use rates::{Directed, Heard};
+use rates::{Choice, ModernRates};
+pub(super) use rates::{Directed, Reception};
 
 /// Streams of an unknown router: most routers of the last fifteen years have at least this many.
 const USUAL_STREAMS: u8 = 2;
@@ -28,7 +28,7 @@ pub(super) struct Radios {
     pub further: Vec<(String, FurtherRadioDraft)>,
     pub notes: Vec<String>,
     /// Rate selection for the links of each radio.
-    today: Vec<Option<Today>>,
+    modern_rates: Vec<Option<ModernRates>>,
 }
 
 impl Radios {
@@ -38,8 +38,8 @@ impl Radios {
         models: &[Option<String>],
         channels: &Channels,
     ) -> Result<Places> {
-        let asked = options.phy.and_then(generation);
-        if let (Some(rate), Some(phy)) = (options.rate, asked) {
+        let requested = options.phy.and_then(generation);
+        if let (Some(rate), Some(phy)) = (options.rate, requested) {
             let what = format!("{rate} says too little of {}", phy.name());
             let expected = "no rate, or \"802.11a\", \"802.11b\" or \"802.11g\" as PHY";
             return Err(ScenarioError::at("radio.rate".into(), Problem::refused(what, expected)));
@@ -49,9 +49,9 @@ impl Radios {
             let band = match channel {
                 Some(1..=13) => Band::Ghz2,
                 Some(_) => Band::Ghz5,
-                None => band(asked, &known),
+                None => band(requested, &known),
             };
-            let g = asked.unwrap_or_else(|| usual(band, &known));
+            let g = requested.unwrap_or_else(|| usual(band, &known));
             let channel = channel.unwrap_or(match band {
                 Band::Ghz2 => 6,
                 Band::Ghz5 => 36,
@@ -82,7 +82,7 @@ impl Radios {
             channel: options.channel,
             ..RadioDraft::default()
         };
-        Radios { radio, further: Vec::new(), notes: Vec::new(), today: vec![None] }
+        Radios { radio, further: Vec::new(), notes: Vec::new(), modern_rates: vec![None] }
     }
 
     /// Derives the radios from the options, the nodes' models and the places of the radios.
@@ -113,7 +113,7 @@ impl Radios {
             ..RadioDraft::default()
         };
         let mut notes = Vec::new();
-        let (mut today, mut further) = (Vec::new(), Vec::new());
+        let (mut modern_rates, mut further) = (Vec::new(), Vec::new());
         for (i, place) in places.all.iter().enumerate() {
             let (g, band) = (place.generation, place.band);
             let nodes = known.iter().map(|m| {
@@ -155,10 +155,10 @@ impl Radios {
                 ));
             }
             // An invalid width, channel or number of streams is reported when the draft is built.
-            today.push(Today::new(g, band, width(place), most, nodes, signals));
+            modern_rates.push(ModernRates::new(g, band, width(place), most, nodes, signals));
         }
         notes.extend(other_channels(places, channels));
-        Radios { radio, further, notes, today }
+        Radios { radio, further, notes, modern_rates }
     }
 
     /// Returns both directions of a link between two nodes, as one entry if they are equal.
@@ -166,17 +166,17 @@ impl Radios {
         &mut self,
         (a, b, place): (usize, usize, usize),
         plain: LinkDraft,
-        there: Heard,
-        back: Heard,
+        there: Reception,
+        back: Reception,
     ) -> Vec<LinkDraft> {
         let both = LinkDraft {
             delivery: Some(there.delivery),
             delivery_back: Some(back.delivery).filter(|_| back.delivery != there.delivery),
             ..plain.clone()
         };
-        let Some(today) = &mut self.today[place] else { return vec![both] };
-        let (first, second) = (today.choose(a, b, there), today.choose(b, a, back));
-        let signal = |h: Heard| h.signal.filter(|_| today.signals);
+        let Some(modern_rates) = &mut self.modern_rates[place] else { return vec![both] };
+        let (first, second) = (modern_rates.choose(a, b, there), modern_rates.choose(b, a, back));
+        let signal = |h: Reception| h.signal.filter(|_| modern_rates.signals);
         let with = |link: LinkDraft, c: Choice| LinkDraft {
             mcs: Some(c.mcs),
             streams: Some(c.streams),
@@ -186,7 +186,7 @@ impl Radios {
             let signal_back = signal(back).filter(|_| back.signal != there.signal);
             return vec![LinkDraft { signal: signal(there), signal_back, ..with(both, first) }];
         }
-        let one = |from, to, h: Heard, c| {
+        let one = |from, to, h: Reception, c| {
             let link = LinkDraft {
                 delivery: Some(h.delivery),
                 directed: true,
@@ -204,11 +204,11 @@ impl Radios {
 
     /// Describes the assumptions about the links; must be called after all rates were chosen.
     pub fn rates(&self, links: &[Directed]) -> Vec<String> {
-        let of = |(place, today): (usize, &Option<Today>)| {
+        let of = |(place, modern_rates): (usize, &Option<ModernRates>)| {
             let links: Vec<&Directed> = links.iter().filter(|l| l.place == place).collect();
-            today.as_ref().filter(|_| !links.is_empty()).map(|t| t.told(&links))
+            modern_rates.as_ref().filter(|_| !links.is_empty()).map(|t| t.describe(&links))
         };
-        self.today.iter().enumerate().filter_map(of).collect()
+        self.modern_rates.iter().enumerate().filter_map(of).collect()
     }
 }
 

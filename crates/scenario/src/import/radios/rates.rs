@@ -26,7 +26,7 @@ const LISTED: usize = 5;
 
 /// Data of a map about one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::import) struct Heard {
+pub(in crate::import) struct Reception {
     /// Delivery probability.
     pub delivery: f64,
     /// Mean received power, dBm.
@@ -35,11 +35,11 @@ pub(in crate::import) struct Heard {
     pub throughput: Option<f64>,
 }
 
-impl Heard {
+impl Reception {
     /// Returns true if a parallel link is better: the higher delivery, then the higher throughput,
     /// then the stronger signal.
-    pub fn better_than(&self, other: &Heard) -> bool {
-        let of = |h: &Heard| {
+    pub fn better_than(&self, other: &Reception) -> bool {
+        let of = |h: &Reception| {
             let low = f64::NEG_INFINITY;
             [h.delivery, h.throughput.unwrap_or(low), h.signal.unwrap_or(low)]
         };
@@ -53,7 +53,7 @@ pub(in crate::import) struct Directed {
     pub to: usize,
     /// Index of the map's radio that it uses.
     pub place: usize,
-    pub heard: Heard,
+    pub received: Reception,
 }
 
 /// Basis of the choice of a rate.
@@ -75,7 +75,7 @@ impl By {
 }
 
 /// Parameters of all links of 802.11n and later radios.
-pub(super) struct Today {
+pub(super) struct ModernRates {
     phy: Phy,
     modes: Vec<Known>,
     /// Signal at which half of the probes survive at the lowest rate, mW.
@@ -106,12 +106,12 @@ pub(super) struct Choice {
     pub streams: u8,
 }
 
-impl Today {
+impl ModernRates {
     /// Describes the assumptions about these links, all of this radio.
-    pub fn told(&self, links: &[&Directed]) -> String {
+    pub fn describe(&self, links: &[&Directed]) -> String {
         let (mut by, mut modes) = (BTreeMap::<By, usize>::new(), BTreeMap::new());
         for l in links {
-            let key = self.key(l.from, l.to, l.heard);
+            let key = self.key(l.from, l.to, l.received);
             *by.entry(key.1).or_default() += 1;
             if let Some(c) = self.chosen.get(&key) {
                 *modes.entry((c.streams, c.mcs)).or_insert(0usize) += 1;
@@ -169,7 +169,7 @@ impl Today {
         };
         let modes: Vec<Known> = modes.iter().filter_map(known).collect();
         let probe = half(&errors, PROBE, phy.lowest_basic());
-        (!modes.is_empty()).then_some(Today {
+        (!modes.is_empty()).then_some(ModernRates {
             phy,
             modes,
             probe,
@@ -180,18 +180,18 @@ impl Today {
     }
 
     /// Returns the key of a rate choice; links with equal keys have equal rates.
-    fn key(&self, from: usize, to: usize, heard: Heard) -> Key {
+    fn key(&self, from: usize, to: usize, received: Reception) -> Key {
         let (a, b) = (self.nodes[from], self.nodes[to]);
-        let (value, by) = match (heard.signal, heard.throughput) {
+        let (value, by) = match (received.signal, received.throughput) {
             (Some(dbm), _) => (dbm, By::Signal),
             (None, Some(mbit)) => (mbit, By::Throughput),
-            (None, None) => (heard.delivery, By::Delivery),
+            (None, None) => (received.delivery, By::Delivery),
         };
         (value.to_bits(), by, a.0.min(b.0), a.1.min(b.1))
     }
 
-    pub fn choose(&mut self, from: usize, to: usize, heard: Heard) -> Choice {
-        let key = self.key(from, to, heard);
+    pub fn choose(&mut self, from: usize, to: usize, received: Reception) -> Choice {
+        let key = self.key(from, to, received);
         if let Some(&choice) = self.chosen.get(&key) {
             return choice;
         }
