@@ -18,8 +18,8 @@ pub enum Reuse {
     ScheduledBothWays,
     /// A perfect schedule of traffic in one direction: every third link.
     ScheduledOneWay,
-    /// 802.11 in the thesis, whose exchange of data and ACK keeps the neighbourhoods of both ends idle.
-    /// Every third link is active, in either direction, as with `Cliques(1)`.
+    /// 802.11 in the thesis: the exchange of data and ACK keeps the neighbourhoods of both ends
+    /// idle. Every third link is active, in either direction, as with `Cliques(1)`.
     #[default]
     Dcf,
     /// The clique model, with nodes in range up to this many hops along a chain: h + 2 consecutive

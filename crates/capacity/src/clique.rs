@@ -66,7 +66,7 @@ impl ConflictGraph {
 struct Frame {
     /// Vertices that extend the current clique.
     candidates: FixedBitSet,
-    /// Vertices that also extend it, but whose cliques have all been found.
+    /// Vertices that also extend it, but with all of their cliques found.
     done: FixedBitSet,
     todo: Vec<u32>,
 }

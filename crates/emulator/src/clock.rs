@@ -29,7 +29,7 @@ pub struct RadioClock {
 }
 
 impl RadioClock {
-    /// Creates a clock whose time zero is at this reading of the monotonic clock, ns.
+    /// Creates a clock; `epoch` is the reading of the monotonic clock at time zero, ns.
     pub fn new(epoch: u64) -> Self {
         let zero = || AtomicU64::new(0);
         RadioClock { epoch, stalled: zero(), horizon: zero(), latest: zero(), long: zero() }

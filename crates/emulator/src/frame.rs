@@ -27,7 +27,7 @@ impl Mac {
         Mac([a, b, c, 1 + b_end as u8, (wire >> 8) as u8, wire as u8])
     }
 
-    /// Returns the node whose radio has this address.
+    /// Returns the node with this radio address.
     pub fn node(self) -> Option<u16> {
         match self.0 {
             [a, b, c, 0, high, low] if [a, b, c] == PREFIX => Some(u16::from_be_bytes([high, low])),

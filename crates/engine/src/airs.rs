@@ -160,7 +160,7 @@ impl Airs {
     }
 }
 
-/// Builds one medium whose stations have the settings `mac`.
+/// Builds one medium of stations with the settings `mac`.
 fn air(scenario: &Scenario, mac: &MacConfig, medium: u8, seed: u64) -> Air {
     let names: Vec<String> =
         scenario.wireless().map(|n| scenario.nodes()[n.index()].name.clone()).collect();

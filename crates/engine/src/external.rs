@@ -142,8 +142,9 @@ impl ExternalWorld {
         at
     }
 
-    /// Offers a frame that carries `bytes` of IP datagram, whose header has `ecn`.
-    /// A full queue may refuse it, which is counted. `at` must lie neither before the last event nor after the next.
+    /// Offers a frame that carries `bytes` of IP datagram with the header field `ecn`. A full queue
+    /// may refuse it, which is counted. `at` must be neither before the last event nor after the
+    /// next.
     pub fn offer(&mut self, at: Time, port: Port, bytes: u32, ecn: Ecn) -> Frame {
         self.now = self.now.max(at);
         let handle = self.world.net.inject(at, port.0 as usize, bytes, ecn);

@@ -23,7 +23,7 @@ const DEAD: f64 = 1e-6;
 pub struct CapacityModel<'a> {
     /// Scenario from which the model was built.
     pub scenario: &'a Scenario,
-    /// By node, the nodes whose frames it decodes: knowledge available to a real network.
+    /// By node, the nodes with frames that it decodes: knowledge available to a real network.
     pub decodes: Vec<Vec<NodeId>>,
     /// By node, the nodes that it decodes or senses: knowledge available only to a simulator.
     pub senses: Vec<Vec<NodeId>>,

@@ -133,7 +133,7 @@ pub struct StallRecord {
     pub long: u64,
     /// Duration from which a stall counts as long, s.
     pub long_from_s: f64,
-    /// Long stalls near which a timer fired. All of them if programs ran whose timers cannot be
+    /// Long stalls near which a timer fired. All of them if programs ran with timers that cannot be
     /// read.
     pub felt: u64,
     /// Distorted fraction of the run's real time: all stalls, and one second for each stall in `felt`.
@@ -176,8 +176,8 @@ pub struct FlowRecord {
     pub goodput_bps: f64,
     /// Max-min rate, bit/s of application data; `None` if the run was given no fair rates.
     pub fair_bps: Option<f64>,
-    /// Fraction of the flow's time in the measured interval in which its application had data to transfer.
-    /// It is below 1 only for files and requests, whose senders or readers pause.
+    /// Fraction of the flow's time in the measured interval in which its application had data to
+    /// transfer. It is below 1 only for files and requests with pauses.
     pub active_share: f64,
     /// Weight; 1 unless configured.
     pub weight: f64,
@@ -248,7 +248,7 @@ pub struct LinkRecord {
     pub overlapped_by: Vec<OverlapRecord>,
 }
 
-/// A station whose frames overlapped unanswered frames of a link.
+/// A station with frames that overlapped unanswered frames of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverlapRecord {
     /// Name of the node or interferer.
@@ -342,7 +342,7 @@ pub struct QuicRecord {
     pub persistent_congestions: u64,
     /// Packets reported as marked.
     pub marks: u64,
-    /// Ends whose path failed ECN validation.
+    /// Ends with a path that failed ECN validation.
     pub ecn_failed: u64,
     /// Mean congestion window while sampled, bytes of UDP payload.
     pub mean_cwnd_bytes: f64,
@@ -442,7 +442,7 @@ pub struct Totals {
     pub packets: u64,
     /// Packets that reached their destination endpoint.
     pub delivered: u64,
-    /// Packets that reached an endpoint whose connection had been replaced.
+    /// Packets that reached an endpoint with a replaced connection.
     pub stale: u64,
     /// Packets still in a queue, in a MAC, on a wire or on the air.
     pub in_flight: u64,

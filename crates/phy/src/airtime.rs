@@ -19,7 +19,7 @@ impl Phy {
         self.sifs() * 3 + self.response(rate).cts + data + response
     }
 
-    /// Returns the Duration field of the CTS that responds to an RTS whose field was `nav_rts`.
+    /// Returns the Duration field of the CTS that responds to an RTS with the field `nav_rts`.
     pub fn nav_cts(&self, rate: Rate, nav_rts: Span) -> Span {
         nav_rts.saturating_sub(self.sifs() + self.response(rate).cts)
     }

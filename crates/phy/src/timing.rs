@@ -44,7 +44,7 @@ pub struct Response {
     pub ack: Span,
     /// Duration of a BlockAck.
     pub block_ack: Span,
-    /// Longest PSDU whose frame lasts at most 5.484 ms at an MCS, bytes; 0 at other rates.
+    /// Longest PSDU of a frame that lasts at most 5.484 ms at an MCS, bytes; 0 at other rates.
     pub longest_psdu: u32,
     /// Duration of the CTS that responds to the RTS.
     pub cts: Span,

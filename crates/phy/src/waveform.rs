@@ -111,7 +111,7 @@ impl Waveform {
         )
     }
 
-    /// Returns the longest PSDU whose frame lasts at most `most`; 0 if there is none.
+    /// Returns the longest PSDU of a frame that lasts at most `most`; 0 if there is none.
     pub const fn longest_within(self, most: Span) -> u32 {
         // No PSDU is longer than 6 500 631 bytes.
         let (mut low, mut high) = (0u32, 1u32 << 23);

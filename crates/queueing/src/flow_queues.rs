@@ -17,7 +17,7 @@ struct Flow {
     packets: Fifo,
     control: Control,
     deficit: i64,
-    /// Tin whose list contains it; `NIL` if none.
+    /// Tin with the list that contains it; `NIL` if none.
     tin: u32,
     /// Its index among the flows that have packets.
     place: u32,
@@ -29,7 +29,7 @@ struct Tin {
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     backlog: Backlog,
-    /// Queue for packets whose bucket belongs to another tin. Ending the Anomaly, Algorithm 1
+    /// Queue for packets with a bucket of another tin. Ending the Anomaly, Algorithm 1
     overflow: u32,
 }
 

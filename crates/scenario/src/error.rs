@@ -42,7 +42,7 @@ impl ScenarioError {
         ScenarioError { file: None, line: None, key, problem, context: None }
     }
 
-    /// Names the key whose value bounds the refused one.
+    /// Names the key with the value that bounds the refused one.
     pub(crate) fn bounded_by(mut self, key: &str) -> Self {
         self.context.get_or_insert_default().bound = Some(key.into());
         self

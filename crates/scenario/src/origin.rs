@@ -39,8 +39,8 @@ impl Origin {
         Origin { file: Some(file.into()), text: Some(text.into()), ..Origin::default() }
     }
 
-    /// Returns the origin of values of a map, whose keys differ from those of a draft, with the
-    /// notes of its importer.
+    /// Returns the origin of values of a map, with the notes of its importer. Its keys differ from
+    /// those of a draft.
     pub(crate) fn map(file: &str, warnings: Vec<String>) -> Self {
         Origin { file: Some(file.into()), warnings, ..Origin::default() }
     }

@@ -163,7 +163,7 @@ fn batman_v_costs_are_throughputs() {
 #[test]
 fn channels_of_the_map() {
     let on = |c: u32| format!("\"cost\": 1, \"properties\": {{\"channel\": {c}}}");
-    // 0 - 1 on channel 44, 1 - 2 on 48, whose 80 MHz are the same, 2 - 3 on 1.
+    // 0 - 1 on channel 44, 1 - 2 on 48 with the same 80 MHz, 2 - 3 on 1.
     let links = [on(44), on(44), on(44), on(48), on(1)];
     let links: Vec<&str> = links.iter().map(String::as_str).collect();
     let text = netjson(TQ, &[""; 6], &links);

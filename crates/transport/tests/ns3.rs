@@ -25,8 +25,7 @@ struct PointToPoint {
 
 impl Network for PointToPoint {
     fn carry(&mut self, from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>) {
-        // A frame whose service starts now still occupies the queue: ns-3 handles the arrival
-        // first.
+        // A frame that enters service now still occupies the queue: ns-3 handles the arrival first.
         self.service_starts[from].retain(|&t| t >= now);
         if self.service_starts[from].len() >= self.queue {
             return;

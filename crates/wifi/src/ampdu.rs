@@ -70,7 +70,7 @@ impl Air {
         if mpdus > 1 { response.block_ack } else { response.ack }
     }
 
-    /// Returns the longest PSDU whose exchange, started at `now`, ends within the TXOP.
+    /// Returns the longest PSDU for an exchange that starts at `now` and ends within the TXOP.
     fn longest(&self, i: usize, now: u64) -> u32 {
         let (rate, end) = (self.service[i].rate, self.stations[i].txop_end);
         let r = self.phy.response(rate);

@@ -35,7 +35,7 @@ impl Air {
         }
     }
 
-    /// Reports an attempt whose response arrived to an observing layer above.
+    /// Reports an answered attempt to an observing layer above.
     #[inline]
     pub(crate) fn report_answered<U: Upper>(&self, station: u32, now: u64, upper: &mut U) {
         if U::OBSERVE {

@@ -26,7 +26,7 @@ pub(crate) struct Categories {
 #[derive(Clone, Debug)]
 pub(crate) struct Contenders {
     pub at_hand: Access,
-    /// Bit set of categories whose countdowns end before a new transmission is detected; they
+    /// Bit set of categories with countdowns that end before a new transmission is detected. They
     /// collide with it.
     committed: u8,
     /// Parked contenders; the entry of the active category is unused.
@@ -129,7 +129,7 @@ impl Categories {
         }
     }
 
-    /// Returns the bit set of categories whose countdowns have ended by `now`, even without a
+    /// Returns the bit set of categories with countdowns that have ended by `now`, even without a
     /// packet.
     fn over(&self, i: usize, s: &Station, now: u64, t: &Intervals) -> u8 {
         let clear = s.clear();
@@ -155,7 +155,7 @@ impl Categories {
         self.at[i].committed != 0
     }
 
-    /// Returns the categories whose countdowns have ended.
+    /// Returns the categories with countdowns that have ended.
     pub fn due(&mut self, i: usize, s: &Station, now: u64, t: &Intervals) -> [bool; Access::COUNT] {
         let bits = match core::mem::take(&mut self.at[i].committed) {
             0 => self.over(i, s, now, t),

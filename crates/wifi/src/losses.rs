@@ -1,4 +1,4 @@
-//! Unanswered attempts per link, and the stations whose frames overlapped them.
+//! Unanswered attempts per link, and the stations with frames that overlapped them.
 
 use fairmesh_units::NodeId;
 
@@ -37,16 +37,16 @@ pub enum AttemptOutcome {
     /// at or above the number of stations are interferers. Includes the receiver itself if it was
     /// sending.
     Overlapped(Vec<NodeId>),
-    /// No response arrived although no other frame overlapped this one: a frame error, or an RTS
-    /// whose receiver had its NAV set.
+    /// No response arrived although no other frame overlapped this one: a frame error, or an RTS to
+    /// a receiver with its NAV set.
     NotOverlapped,
 }
 
-/// Losses of all links, and the stations whose energy reaches each receiver.
+/// Losses of all links, and the stations with energy at each receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
     links: Vec<LinkLosses>,
-    /// By receiver: transmitters whose energy reaches it, interferers included.
+    /// By receiver: transmitters with energy there, including interferers.
     disturbers: Vec<Vec<u32>>,
 }
 

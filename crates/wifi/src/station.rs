@@ -95,7 +95,7 @@ pub(crate) struct Station {
     /// End of a bad frame's EIFS; the countdown starts a DIFS after it.
     pub eifs_at: u64,
     pub nav_at: u64,
-    /// Station whose exchange set the NAV.
+    /// Station that set the NAV by its exchange.
     pub nav_of: u32,
     /// Time from the end of the busy medium to the start of the countdown, ns: DIFS, or the AIFS of
     /// the active category.

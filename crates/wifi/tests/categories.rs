@@ -140,8 +140,8 @@ fn a_category_begins_its_aifs_after_the_medium() {
     }
 }
 
-/// Two categories of one station whose countdowns end together: the higher one sends; the lower one
-/// doubles its window and counts no lost frame on the air.
+/// Countdowns of two categories of one station that end together: the higher one sends; the lower
+/// one doubles its window and counts no lost frame on the air.
 #[test]
 fn the_higher_category_wins_inside_a_station() {
     let mut edca = Edca([fixed(2, 0); 4]);

@@ -1,7 +1,7 @@
 //! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3), for sums. It ends on a
 //! vertex, exact except for rounding, at the cost of a dense table.
 
-/// Magnitude that counts as zero in a table whose entries are about 1.
+/// Magnitude that counts as zero in a table with entries of about 1.
 const ZERO: f64 = 1e-11;
 
 /// A dictionary: basic variables in terms of the others.
@@ -51,7 +51,7 @@ pub(super) fn maximise(
 }
 
 impl Dictionary {
-    /// Returns the column of a variable whose increase raises the objective.
+    /// Returns the column of a variable that raises the objective.
     fn enters(&self, smallest: bool) -> Option<usize> {
         let objective = &self.table[self.basic.len()];
         let worth = (0..self.free.len()).filter(|&c| objective[c] < -ZERO);
@@ -61,7 +61,7 @@ impl Dictionary {
         worth.min_by(|&a, &b| objective[a].total_cmp(&objective[b]))
     }
 
-    /// Returns the row whose variable is the first to reach zero.
+    /// Returns the row of the variable that is the first to reach zero.
     fn leaves(&self, column: usize) -> Option<usize> {
         let constant = self.free.len();
         let ratio = |r: usize| self.table[r][constant].max(0.0) / self.table[r][column];

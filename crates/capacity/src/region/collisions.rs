@@ -7,8 +7,8 @@ use super::retry_chain::Collisions;
 use super::timing::Spans;
 use super::unknowns::{FixedPoint, Link};
 
-/// Returns the collisions of an attempt on a link whose sender found the medium idle, and records
-/// the rivals that it collides with. `idle` and its related fields are not set.
+/// Returns the collisions of an attempt on a link when its sender finds the medium idle, and
+/// records the rivals that it collides with. `idle` and its related fields are not set.
 pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
     let (hidden, span) = hidden(m, h, f);
     let link = &f.links[h];

@@ -12,7 +12,7 @@ use crate::fair::{FairError, FlowSpec, LinkSpec};
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// Network whose region is computed.
+/// Network of a [`Region`].
 #[derive(Clone, Copy, Debug)]
 pub struct Mesh<'a, L> {
     /// The physical layer of all nodes.

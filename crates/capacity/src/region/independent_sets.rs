@@ -53,7 +53,7 @@ pub(super) struct IndependentSets {
     full: bool,
 }
 
-/// A set of links whose common off-probability [`IndependentSets::probability_off`] returns.
+/// A set of links. [`IndependentSets::probability_off`] returns the probability that all are off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OffSet(u32);
 

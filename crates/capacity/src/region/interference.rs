@@ -22,7 +22,7 @@ pub(super) struct Rival {
     pub back: Option<usize>,
 }
 
-/// Another link whose refused attempts are received.
+/// Another link with refused attempts that are received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RefusedLink {
     pub link: usize,
@@ -91,8 +91,8 @@ pub(super) struct Interference {
     pub streams: Vec<(usize, Option<OffSet>)>,
     /// Streams over hidden links; true if their frames crossed this link before.
     pub beyond: Vec<(usize, bool)>,
-    /// Streams over it whose frames next cross a link that the sender senses, and then a hidden
-    /// one: the stream and these two links.
+    /// Streams over it that next cross a link which the sender senses, and then a hidden one: the
+    /// stream and these two links.
     pub chased: Vec<(usize, usize, usize)>,
     /// Links of the same sender, this one included.
     pub siblings: Vec<usize>,

@@ -284,7 +284,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Advances the packets whose attempt failed, or drops them.
+    /// Advances packets after a failed attempt, or drops them.
     fn fail(
         &self,
         step: &[Attempt; 3],

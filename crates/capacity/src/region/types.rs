@@ -63,7 +63,7 @@ pub struct LinkMesh<'a, L> {
 pub struct Stream {
     /// The index of the link.
     pub link: usize,
-    /// Index of the earlier stream whose received frames are sent here: the previous hop, or for
+    /// Index of the earlier stream that supplies its frames: the previous hop, or for
     /// acknowledgments the data's last hop. `None` if unknown, or at a source.
     pub after: Option<usize>,
 }

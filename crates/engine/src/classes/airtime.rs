@@ -109,8 +109,7 @@ pub(crate) struct RadioClasses {
     classes: Vec<LinkClass>,
     directory: Directory,
     busy: Busy,
-    /// Index of the class whose turn it is. The index after the last class is the radio's own
-    /// queue.
+    /// Index of the class that is next. The index after the last class is the radio's own queue.
     turn: usize,
     /// Packets in the MAC: handle, class, and the cost charged to the class.
     charged: Vec<(u32, usize, f64)>,

@@ -74,7 +74,7 @@ impl Directory {
         }
     }
 
-    /// Adds a class. `shares`: the shares whose class takes the data of several flows.
+    /// Adds a class. `shares`: the shares with a class for the data of several flows.
     fn insert(&mut self, class: Class, index: usize, shares: &Shares) {
         let slot = match class {
             Class::All => Some(&mut self.all),

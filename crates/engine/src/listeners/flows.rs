@@ -10,10 +10,10 @@ use super::{Listeners, Note};
 /// Interval between sweeps, and idle time after which a flow counts as gone.
 pub(crate) const SWEEP: Span = Span::from_millis(250);
 const SILENCE: Span = Span::from_secs(2);
-/// Maximum number of segments per flow whose round trip is being measured.
+/// Maximum number of segments per flow in round-trip measurements.
 const TIMED: usize = 256;
 
-/// Data of one flow whose acknowledgements are awaited.
+/// Data of one flow that waits for acknowledgements.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timed {
     generation: u32,

@@ -246,7 +246,7 @@ impl Listeners {
         self.header_bytes
     }
 
-    /// Registers a new packet; `echoing`: the flow whose data it acknowledges.
+    /// Registers a new packet; `echoing`: the flow of the data that it acknowledges.
     pub fn packet(&mut self, handle: u32, echoing: Option<usize>) {
         let h = handle as usize;
         if self.metadata.len() <= h {

@@ -10,7 +10,7 @@ use crate::measures::Delays;
 /// State of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledged {
-    /// The node whose radio is the first on the path; `None` if there is none.
+    /// The node with the first radio on the path; `None` if there is none.
     node: Option<u32>,
     /// Queueing instant of the first packet that the receiver has not acknowledged.
     unanswered: Option<Time>,
@@ -70,7 +70,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         *unanswered = unanswered.or(queued);
     }
 
-    /// Records that a receiver sends a new packet, whose handle belongs to no earlier one.
+    /// Records that a receiver sends a new packet with a fresh handle.
     pub(super) fn note_answer(&mut self, flow: usize, handle: u32) {
         let Some(ack_delays) = &mut self.ack_delays else { return };
         *ack_delays.at(handle) = ack_delays.flows[flow].unanswered.take();

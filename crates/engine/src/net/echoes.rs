@@ -44,8 +44,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.control_slot(self.controls + 2 + at)
     }
 
-    /// Requests probes for homes whose flows carried packets without a round trip since the last
-    /// check. Flows are as the control groups them.
+    /// Requests probes for homes with flows that carried packets without a round trip since the
+    /// last check. Flows are as the control groups them.
     pub fn want_echoes(&mut self, now: Time, at: usize, shares: &Shares) {
         let Echoes { node, probes, seen } = &mut self.echoes[at];
         let (left, signs) = (&self.departed[node.index()], &self.signs[node.index()]);

@@ -60,7 +60,7 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub timers: Tournament,
     /// Flows with a first queue of their own.
     owners: Owners,
-    /// Interfaces whose MAC is to be notified once the event is over.
+    /// Interfaces with a MAC to be notified after the event.
     pub kicks: Vec<NodeId>,
     /// Start of the measured interval.
     pub measure_from: Time,
@@ -129,7 +129,7 @@ pub(crate) struct Shaping {
     pub nodes: usize,
     /// At most one set per node.
     pub classes: Vec<ByteClasses>,
-    /// Nodes whose passing data is counted per flow.
+    /// Nodes that count passing data per flow.
     pub counting: Vec<NodeId>,
     /// Nodes at which TCP's headers are read.
     pub reading: Vec<NodeId>,

@@ -12,7 +12,7 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 pub(crate) enum Payload {
     Tcp(Segment),
     Udp(Datagram),
-    /// A QUIC packet, whose content is stored separately ([`Packets::body`]); true if it has data.
+    /// A QUIC packet with separately stored content ([`Packets::body`]); true if it has data.
     Quic {
         body: u32,
         data: bool,

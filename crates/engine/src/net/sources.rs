@@ -50,14 +50,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         free.then_some(node)
     }
 
-    /// Returns the radio whose queue belongs to this timer's flow alone.
+    /// Returns the radio with a queue used by this timer's flow alone.
     #[inline]
     pub fn owner(&self, slot: usize) -> Option<NodeId> {
         let node = *self.owners.radios.get(slot)?;
         (node != SHARED).then_some(NodeId(node))
     }
 
-    /// Sends all datagrams due before `until` of a source that owns its queue and whose MAC is busy.
+    /// Sends all datagrams due before `until` of a source with its own queue and a busy MAC.
     /// Returns their number.
     pub fn send_ahead(&mut self, f: usize, until: Time) -> u64 {
         let flow = &mut self.flows[f];
@@ -93,7 +93,7 @@ impl FlowState {
         self.way().len() == self.path.len()
     }
 
-    /// Returns the nodes in whose queues its packets wait; datagrams have no return traffic.
+    /// Returns the nodes with queues for its packets; datagrams have no return traffic.
     fn senders(&self) -> &[u32] {
         match self.ends {
             Ends::Udp { .. } if self.keeps_its_path() => &self.path[..self.path.len() - 1],

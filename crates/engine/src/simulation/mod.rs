@@ -165,7 +165,7 @@ impl Simulation {
         each!(&self.world, world => snapshot::of(world))
     }
 
-    /// Writes the state of each wireless node, in scenario order, to `states`, whose content is replaced.
+    /// Replaces the content of `states` by the state of each wireless node, in scenario order.
     pub fn node_states(&self, states: &mut Vec<NodeState>) {
         states.clear();
         each!(&self.world, world => states.extend(world.scenario.wireless().enumerate().map(

@@ -160,8 +160,8 @@ fn a_full_queue_refuses_messages() {
     assert_eq!(s.message_frames + s.messages_lost, 240);
 }
 
-/// A line of four and an island. Returns who receives the messages that node 0 sends every 100 ms
-/// with `reach`, and their delays.
+/// A line of four and an island. Returns the receivers of the messages that node 0 sends every 100
+/// ms with `reach`, and their delays.
 fn run_reach(reach: Reach) -> (fairmesh_engine::record::RunRecord, Vec<(u32, u32, Span)>) {
     let line = r#"
 name = "line"

@@ -107,7 +107,7 @@ fn likelihoods_are_coupled_by_the_square() {
     }
 }
 
-/// A classic load whose rate falls with √p converges to the target; L4S packets hardly wait.
+/// A classic load with a rate that falls with √p converges to the target. L4S packets hardly wait.
 #[test]
 fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
     // Offered .3 of L4S and a classic overload of 4 %: dropping 4 to 8 % of it holds the queue.

@@ -8,8 +8,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Ring {
     /// Class numbers and indices, ascending by number.
     members: Vec<(u32, u32)>,
-    /// Number of the member whose turn it is, or the next higher one if it was removed. `None`
-    /// after the last member.
+    /// Number of the member that is next, or the next higher one if it was removed. `None` after
+    /// the last member.
     turn: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Ring {
         self.members.first().map_or(NONE, |m| m.1)
     }
 
-    /// Returns the index of the class whose turn it is; NONE after the last member.
+    /// Returns the index of the class that is next; NONE after the last member.
     pub fn current(&mut self) -> u32 {
         let Some(id) = self.turn else { return NONE };
         match self.members.get(self.position(id)) {

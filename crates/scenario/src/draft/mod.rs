@@ -214,7 +214,7 @@ pub struct InterfererDraft {
     /// Position, x and y in metres: it is sensed like a node of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<[f64; 2]>,
-    /// Kind of radio whose channel it occupies; `main`, which is `[radio]`, by default.
+    /// Kind of radio with the channel that it occupies; `main`, which is `[radio]`, by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub radio: Option<String>,
     /// Received power in dBm at every node of `nodes`; -60 by default.

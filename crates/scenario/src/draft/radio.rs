@@ -58,7 +58,7 @@ pub struct RadioDraft {
     /// Number of the primary 20 MHz channel: 1 to 13 at 2.4 GHz, 36 to 177 at 5 GHz; 36 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,
-    /// Simulator whose rules the radio follows; the standard's by default.
+    /// Simulator that determines the radio's rules; the standard's by default.
     #[serde(skip_serializing_if = "Rules::is_default")]
     pub rules: Rules,
     /// Rules of ns-2 to omit with `rules = "ns2"`; the standard's apply instead.
@@ -191,7 +191,7 @@ impl core::str::FromStr for PhyName {
     }
 }
 
-/// Simulator whose rules the radio follows.
+/// Simulator that determines the radio's rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rules {
@@ -287,7 +287,7 @@ pub enum RtsDraft {
     Off,
     /// Before every unicast data frame.
     On,
-    /// Before data frames whose MPDU is at least this large.
+    /// Before data frames with an MPDU of at least this size.
     From(Bytes),
 }
 

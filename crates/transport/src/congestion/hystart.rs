@@ -24,7 +24,7 @@ pub(crate) struct HyStart {
     /// True if pacing spreads the data that an acknowledgement releases, so that its growth is
     /// unlimited.
     paced: bool,
-    /// Sequence number whose acknowledgement ends the round.
+    /// Sequence number that ends the round when it is acknowledged.
     window_end: u64,
     last_min: Option<Span>,
     current_min: Option<Span>,

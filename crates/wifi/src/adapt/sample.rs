@@ -1,8 +1,8 @@
-//! SampleRate: the rate whose frames took least time on average over the last ten seconds.
+//! SampleRate: the rate with the least mean frame time over the last ten seconds.
 //!
-//! After J. Bicket, "Bit-rate Selection in Wireless Networks", MSc thesis, MIT 2005, ch. 5. Differences
-//! from it: the window moves in steps of one second, and a sample that fails twice is finished at the
-//! current rate (docs/models/rate-adaptation.md).
+//! After J. Bicket, "Bit-rate Selection in Wireless Networks", MSc thesis, MIT 2005, ch. 5.
+//! Differences from it: the window moves in steps of one second, and a sample that fails twice is
+//! finished at the current rate (docs/models/rate-adaptation.md).
 
 use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{Span, Stream, Time};
@@ -20,7 +20,7 @@ const SAMPLE_ATTEMPTS: u32 = 2;
 /// Upper bound and nominal PSDU size of each size class, bytes. Classes keep the speed of short
 /// frames from affecting the rate of long ones.
 const SIZES: [u32; 2] = [250, 1600];
-/// Attempts whose duration is tabulated; later attempts count as this many.
+/// Number of attempts with tabulated duration; later attempts count as this many.
 const MAX_ATTEMPTS: usize = 8;
 
 /// Statistics of one rate in one second.
@@ -257,8 +257,9 @@ mod tests {
         }
     }
 
-    /// Bicket 2005 ch. 5: the duration of an attempt with its mean backoff, whose window doubles from one
-    /// to the next. 802.11b at 11 Mbit/s, 1600 bytes: 1356 µs, SIFS, and an ACK of 248 µs.
+    /// Bicket 2005 ch. 5: the duration of an attempt with its mean backoff; the window doubles from
+    /// one attempt to the next. 802.11b at 11 Mbit/s, 1600 bytes: 1356 µs, SIFS, and an ACK of 248
+    /// µs.
     #[test]
     fn an_attempt_costs_its_exchange_and_its_mean_backoff() {
         let phy = Phy::dot11b(Preamble::Long);

@@ -175,8 +175,8 @@ pub struct ThreeStateModel {
     /// Frame error probability per state.
     error: [f64; 3],
     step: Span,
-    /// Transitions over 1, 2, 4, 8, … steps.
-    /// The last power is the first whose rows are all the limiting distribution; it stands for every longer gap.
+    /// Transitions over 1, 2, 4, 8, … steps. In the last power all rows are the limiting
+    /// distribution; it applies to every longer gap.
     powers: Vec<Matrix>,
 }
 

@@ -113,8 +113,8 @@ fn a_difs_that_is_interrupted_is_taken_again_without_slots() {
     assert_eq!(w.starts(1), [T + us(DIFS) + EXCHANGE + us(DIFS)]);
 }
 
-/// A relay whose post-backoff has ended: the packet arrives at the very end of a reception, when
-/// the medium counts as idle, and leaves a DIFS after the relay's own ACK.
+/// A relay after its post-backoff: the packet arrives at the very end of a reception, when the
+/// medium counts as idle, and leaves a DIFS after the relay's own ACK.
 #[test]
 fn an_idle_relay_forwards_without_backoff() {
     let mut w = Testbed::new(3).link(0, 1).link(1, 2).build();

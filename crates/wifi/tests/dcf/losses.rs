@@ -1,4 +1,4 @@
-//! Causes of unanswered frames: the stations whose frames overlapped them.
+//! Causes of unanswered frames: the stations with frames that overlapped them.
 
 use fairmesh_units::NodeId;
 use fairmesh_wifi::LinkLosses;

@@ -73,7 +73,7 @@ fn rts_and_cts_reserve_the_whole_exchange() {
 
 #[test]
 fn a_shorter_nav_does_not_replace_a_longer_one() {
-    // 2 receives 1's CTS, then a short frame from 3 to 4 whose NAV ends long before.
+    // 2 receives 1's CTS, then a short frame from 3 to 4 with a NAV that ends long before.
     let mut testbed =
         Testbed::new(5).rts().link(0, 1).decodable(1, 2, STRONG_DBM).decodable(3, 2, STRONG_DBM);
     testbed.mac.rts_threshold = Some(BYTES + 36);
@@ -111,7 +111,7 @@ fn the_nav_of_an_rts_lapses_unless_the_exchange_goes_on() {
     // 2 SIFS + CTS + 192 + 2 slots after the RTS.
     let reset = 2 * SIFS + CTS + 192 + 2 * SLOT;
     assert_eq!(after_a_vain_rts(None), us(reset + DIFS + slots * SLOT));
-    // A reception whose payload begins by then, even an undecodable one, keeps the NAV alive.
+    // A reception with a payload that begins by then, even an undecodable one, confirms the NAV.
     let nav = 3 * SIFS + CTS + DATA + ACK;
     assert_eq!(after_a_vain_rts(Some(reset - 192)), us(nav + DIFS + slots * SLOT));
     // A later reception finds the NAV expired: only its own end and the EIFS count.

@@ -13,8 +13,8 @@ fn at(metres: f64) -> f64 {
     two_ray_ground(Distance(metres)).as_dbm()
 }
 
-/// Returns true if 1 receives 0's frame. Hidden stations 2, 3, … whose frames reach 1 at `others`
-/// dBm each start `later_us` after it.
+/// Returns true if 1 receives 0's frame. Frames of hidden stations 2, 3, … reach 1 at `others` dBm;
+/// each starts `later_us` after it.
 fn survives(rule: Reception, own: f64, others: &[f64], later_us: i64) -> bool {
     let n = others.len() as u32;
     let mut testbed = Testbed::new(3 + n).reception(rule).decodable(0, 1, own).decodable(1, 0, own);

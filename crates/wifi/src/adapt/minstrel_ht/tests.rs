@@ -160,8 +160,7 @@ fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
 }
 
 /// Of 4,000 such links the mean is .975; one in a hundred is below .851. Most of those have frames
-/// of few MPDUs, whose noisy estimates make the choice alternate between rates of nearly equal
-/// goodput.
+/// of few MPDUs: noisy estimates make the choice alternate between rates of nearly equal goodput.
 #[test]
 fn constant_losses_lead_near_the_best_goodput() {
     let mut rng = Stream::new(7, "links");
