@@ -148,7 +148,7 @@ impl TcpConfig {
     /// outstanding, limited transmit, first timeout after 3 s.
     ///
     /// Unlike ns-3 it applies Karn's rule: a backed-off timeout stays until a segment that was sent
-    /// once is acknowledged. Without this rule a flow whose packets wait for longer than its
+    /// once is acknowledged. Without this rule a flow with packets that wait for longer than its
     /// timeout, as they do in a gateway's limiter, continuously sends each of them several times.
     pub const fn ns2() -> Self {
         TcpConfig {

@@ -1,6 +1,6 @@
 //! Newton's method on the prices of a proportionally fair allocation.
 //!
-//! A logarithm is flat near its maximum: rates whose objective is exact to 10⁻¹⁰ may be off by
+//! A logarithm is flat near its maximum: rates with an objective exact to 10⁻¹⁰ may be off by
 //! 10⁻⁵. Prices that fill their domains exactly define the same optimum without this weakness, and
 //! are only a few steps from the solver's prices.
 

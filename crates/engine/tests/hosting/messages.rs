@@ -204,7 +204,7 @@ transport = "udp"
 
 #[test]
 fn an_ideal_exchange_is_at_once_and_costs_no_air() {
-    for (reach, who) in [
+    for (reach, receivers) in [
         (Reach::Within(0), &[][..]),
         (Reach::Within(1), &[1]),
         (Reach::Within(2), &[1, 2]),
@@ -214,7 +214,8 @@ fn an_ideal_exchange_is_at_once_and_costs_no_air() {
         (Reach::Node(NodeId(99)), &[]),
     ] {
         let (record, received) = run_reach(reach);
-        let expected: Vec<_> = (0..10).flat_map(|_| who).map(|n| (*n, 0, Span::ZERO)).collect();
+        let expected: Vec<_> =
+            (0..10).flat_map(|_| receivers).map(|n| (*n, 0, Span::ZERO)).collect();
         assert_eq!(received, expected, "{reach:?}");
         let s = record.totals.signalling;
         assert_eq!((s.outside_messages, s.outside_bytes), (10, 80));
