@@ -113,6 +113,11 @@ fn join(parts: impl Iterator<Item = String>) -> String {
     parts.filter(|p| !p.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns a value without its constant part, in the unit of the measure.
+fn scaled(measure: &Measure, value: f64) -> f64 {
+    (value - measure.less) * measure.scale
+}
+
 /// The numbers of one run: one per flow where the layout has flows.
 fn read(
     measure: &Measure,
@@ -123,7 +128,7 @@ fn read(
 ) -> Vec<Option<f64>> {
     if measure.of.is_at() || measure.of == Kind::Delivered {
         let value = case.reading.at(measure.of, &measure.at, run, phase);
-        return vec![value.map(|v| v * measure.scale)];
+        return vec![value.map(|v| scaled(measure, v))];
     }
     let mut values = match measure.share {
         Some(share) => case.reading.over_share(share, run, phase),
@@ -145,7 +150,7 @@ fn read(
         };
         values = vec![folded];
     }
-    values.into_iter().map(|v| v.map(|v| v * measure.scale)).collect()
+    values.into_iter().map(|v| v.map(|v| scaled(measure, v))).collect()
 }
 
 /// Over seeds where there is one topology; over the topologies' means where there are several, so
@@ -206,6 +211,14 @@ mod tests {
         assert_eq!(v.mean, 0.5);
         let v = super::statistic(&measure("deviation"), &topologies, false).unwrap();
         assert!((v.mean - 0.5f64.sqrt()).abs() < 1e-12 && v.ci95.is_none());
+    }
+
+    #[test]
+    fn a_constant_part_is_taken_off_before_the_scale() {
+        let read = |text: &str| -> super::Measure { toml::from_str(text).unwrap() };
+        assert_eq!(super::scaled(&read("of = \"packet-delay\"\n"), 30.0), 30.0);
+        let wired = read("of = \"packet-delay\"\nless = 25.0\nscale = 2.0\n");
+        assert_eq!(super::scaled(&wired, 30.0), 10.0);
     }
 
     #[test]

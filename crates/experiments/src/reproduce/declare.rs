@@ -284,6 +284,9 @@ pub struct Measure {
     /// Limit below which `flows = "below"` counts a flow.
     #[serde(default)]
     pub below: Option<f64>,
+    /// Constant part that is taken off before the scale is applied, such as the delay of a wire.
+    #[serde(default)]
+    pub less: f64,
     /// Every value is multiplied by this.
     #[serde(default = "one")]
     pub scale: f64,
