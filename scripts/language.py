@@ -76,9 +76,8 @@ PATTERNS = [
     pattern("old-word", r"\b(?:whence|thereof|wherefrom|whereupon|therein|thereupon|wherein)\b", "from which, of it, then, in which"),
 ]
 DOC_WORD = pattern("doc-word", r"^(?:What|Who|Whose|Whether|Where|How)\b", "begin with a noun phrase or a verb in the third person", 0)
-DOC_LONG = pattern("doc-long", "", f"at most {FIRST_LINE} characters in the first line")
-DOC_STOP = pattern("doc-stop", "", "end the first line with a full stop")
-ALL = {p.name: p for p in [*PATTERNS, DOC_WORD, DOC_LONG, DOC_STOP]}
+DOC_LINE = pattern("doc-line", "", f"a first line of at most {FIRST_LINE} characters that ends with a full stop")
+ALL = {p.name: p for p in [*PATTERNS, DOC_WORD, DOC_LINE]}
 
 
 @dataclass(frozen=True)
@@ -207,11 +206,12 @@ def check(file: str, text: str) -> list[Finding]:
         if p.doc:
             if m := DOC_WORD.regex.search(p.text):
                 found.append(Finding(file, p.line, DOC_WORD.name, m.group()))
-            if len(p.text) > FIRST_LINE:
-                found.append(Finding(file, p.line, DOC_LONG.name, f"{len(p.text)} characters"))
             # A heading or a table in a module's documentation has no sentence; a source may follow the full stop.
-            if not p.text.startswith(("#", "|")) and not re.search(r"(?:[.:?]|\.[)*`\"]|\. [^.]*§[\w.§, –-]+)$", p.text):
-                found.append(Finding(file, p.line, DOC_STOP.name, p.text[-30:]))
+            ends = p.text.startswith(("#", "|")) or re.search(r"(?:[.:?]|\.[)*`\"]|\. [^.]*§[\w.§, –-]+)$", p.text)
+            if len(p.text) > FIRST_LINE:
+                found.append(Finding(file, p.line, DOC_LINE.name, f"{len(p.text)} characters"))
+            elif not ends:
+                found.append(Finding(file, p.line, DOC_LINE.name, p.text[-30:]))
     return found
 
 

@@ -71,8 +71,8 @@ class Documentation(unittest.TestCase):
 
     def test_rust(self) -> None:
         self.assertEqual(names("/// What a host offers.\nfn f() {}\n", "a.rs"), ["doc-word"])
-        self.assertEqual(names("/// Capabilities of a host\nfn f() {}\n", "a.rs"), ["doc-stop"])
-        self.assertEqual(names(f"//! A {'long ' * 20}line.\n", "a.rs"), ["doc-long"])
+        self.assertEqual(names("/// Capabilities of a host\nfn f() {}\n", "a.rs"), ["doc-line"])
+        self.assertEqual(names(f"//! A {'long ' * 20}line.\n", "a.rs"), ["doc-line"])
         self.assertEqual(names("/// Capabilities of a host. RFC 3168 §6.1.2\nfn f() {}\n", "a.rs"), [])
         self.assertEqual(names("/// Capabilities of a host.\n/// What follows has no form\nfn f() {}\n", "a.rs"), [])
         self.assertEqual(names("// What this does\nfn f() {}\n", "a.rs"), [])
@@ -82,7 +82,7 @@ class Documentation(unittest.TestCase):
 
     def test_python(self) -> None:
         self.assertEqual(names('def f():\n    """Where it is."""\n', "a.py"), ["doc-word"])
-        self.assertEqual(names('def f():\n    """Return it"""\n', "a.py"), ["doc-stop"])
+        self.assertEqual(names('def f():\n    """Return it"""\n', "a.py"), ["doc-line"])
         self.assertEqual(names('def f():\n    """Return it.\n\n    What else\n    """\n', "a.py"), [])
 
     def test_script(self) -> None:
