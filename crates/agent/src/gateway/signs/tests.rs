@@ -393,7 +393,7 @@ fn forged_echoes_measure_nothing() {
     }
 }
 
-/// The bound of docs/security.md: 10,000 flooded homes, and every connection that counts full both ways.
+/// The bound of docs/gateway-signs.md: 10,000 flooded homes, and every connection that counts full both ways.
 #[test]
 fn memory_is_bounded_as_documented() {
     use fairmesh_control::host::{Trip, Trips};
