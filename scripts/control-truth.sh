@@ -5,7 +5,7 @@
 #   sudo scripts/control-truth.sh [FOLDER]      # results, one folder per row; default results/truth
 #
 # FAIRMESH names the program (default target/release/fairmesh). A row whose emulation is invalid
-# is repeated once and says INVALID if that is, too.
+# is repeated once and marked INVALID if the repetition is invalid, too.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 program=${FAIRMESH:-target/release/fairmesh}

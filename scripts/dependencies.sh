@@ -6,19 +6,19 @@ cd "$(dirname "$0")/.."
 if command -v cargo-deny >/dev/null; then
     cargo deny --locked check bans licenses sources 2>&1 | tail -n 40
 elif [ -n "${FAIRMESH_NO_SKIP:-}" ]; then
-    echo "dependencies: no cargo-deny, and nothing may be skipped here" >&2
+    echo "dependencies: cargo-deny is missing, and FAIRMESH_NO_SKIP is set" >&2
     exit 1
 else
-    echo "dependencies: SKIPPED, there is no cargo-deny"
+    echo "dependencies: SKIPPED, cargo-deny is not installed"
 fi
 
 if command -v cargo-machete >/dev/null; then
     cargo machete --skip-target-dir crates fuzz examples
 elif [ -n "${FAIRMESH_NO_SKIP:-}" ]; then
-    echo "dependencies: no cargo-machete, and nothing may be skipped here" >&2
+    echo "dependencies: cargo-machete is missing, and FAIRMESH_NO_SKIP is set" >&2
     exit 1
 else
-    echo "dependencies: unused ones SKIPPED, there is no cargo-machete"
+    echo "dependencies: unused ones SKIPPED, cargo-machete is not installed"
 fi
 
 # An advisory is an "error[...]"; any other failure means that the database could not be fetched.
@@ -29,6 +29,6 @@ if command -v cargo-deny >/dev/null; then
         printf '%s\n' "$found" | tail -n 40
         exit 1
     else
-        echo "dependencies: advisories not run, their database cannot be fetched here"
+        echo "dependencies: advisories not checked, their database cannot be fetched"
     fi
 fi

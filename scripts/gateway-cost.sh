@@ -58,7 +58,7 @@ for n in "$@"; do
         kill -0 "$pid" || { cat "$work/log" >&2; exit 1; }
         sleep 0.2
     done
-    # Somebody sends to everybody, so that every flow is active and rates change.
+    # One process sends to all subscribers, so that every flow is active and rates change.
     ip netns exec "${ns}w" python3 - "$n" "$seconds" <<'PY' &
 import socket, sys, time
 n, seconds = int(sys.argv[1]), float(sys.argv[2])

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the static gateway daemon and prints where each binary lies.
+# Builds the static gateway daemon and prints the path of each binary.
 #   scripts/gateway.sh [TARGET...]   by default for this machine's processor
 # x86_64 and aarch64: Rust's own library, musl and linker.
 # mipsel (soft float, as OpenWrt's mipsel_24kc): Rust ships no library for it, so that it is built
-# from its source; zig has the linker and musl. Both are fetched where they are missing; ends with 3
-# where that is not possible.
+# from its source; zig has the linker and musl. Both are fetched if missing; the exit status is 3
+# if that is not possible.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -45,7 +45,7 @@ for target in "$@"; do
         command -v rustup >/dev/null || { say "$target needs rustup"; exit 3; }
         rustup component list --installed | grep '^rust-src' >/dev/null || fetch rust-src rustup component add rust-src
         zig
-        # Cargo builds all anew, proc-macros and what they made, wherever this variable has changed: hence its own folder.
+        # A changed RUSTC_BOOTSTRAP makes Cargo rebuild everything, proc-macros too: hence a folder of its own.
         RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$dir/build-std CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
             CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Ctarget-feature=+crt-static -Clink-self-contained=no" \
             build "$target" -Zbuild-std=std,panic_unwind

@@ -8,4 +8,4 @@ if [ "$(rustc --version | cut -d' ' -f2 | cut -d. -f1,2)" = "$minimum" ]; then
 elif command -v rustup >/dev/null && rustup toolchain list | grep "^$minimum" >/dev/null; then
     CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/minimum" exec cargo "+$minimum" check --quiet --workspace
 fi
-echo "minimum: not run, Rust $minimum cannot be had here"
+echo "minimum: not run, Rust $minimum is not installed"

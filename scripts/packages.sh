@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds what operators get and does with it what they do: the static daemon for every kind of
-# router, run; the packages, installed, checked, run and purged.
+# Builds the static daemon for every kind of router and runs it; builds the packages, installs, checks, runs and
+# purges them.
 #   scripts/packages.sh [TARGET...]   by default x86_64, aarch64 and mipsel
-# Foreign binaries run under qemu-user. What this machine cannot do is skipped with a line; with
-# FAIRMESH_NO_SKIP set, that is a failure. What cannot be fetched (a target, qemu) is skipped always.
+# Foreign binaries run under qemu-user. Steps that this machine cannot do are skipped with a line; with
+# FAIRMESH_NO_SKIP set, a skipped step is a failure. A target or qemu that cannot be fetched is always skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${CARGO_TARGET_DIR:-target}
@@ -19,12 +19,12 @@ skip() {
     say "SKIPPED: $*"
 }
 
-# Whether a binary does what the first minute on a router asks of it.
+# Runs the first commands on a router: --version, and check with a good and a wrong file.
 try() { # try BINARY [EMULATOR]
     local binary=$1 emulator=${2:-} code=0
     [ "$($emulator "$binary" --version)" = "fairmesh-gateway $version" ] || fail "$binary: --version"
     $emulator "$binary" check --config $config > "$work/check" 2>&1 || code=$?
-    # 1: the example's interfaces are not here.
+    # Status 1: the example's interfaces do not exist here.
     [ "$code" -le 1 ] || fail "$binary: check ended with $code: $(cat "$work/check")"
     grep -q '^ok   configuration: ' "$work/check" || fail "$binary: $(cat "$work/check")"
     printf 'mode = "maybe"\n' > "$work/wrong.toml"
@@ -33,7 +33,7 @@ try() { # try BINARY [EMULATOR]
     [ "$code" = 2 ] || fail "$binary: a wrong file ended with $code"
 }
 
-emulator() { # emulator TARGET: what runs its programs here, empty for this processor
+emulator() { # emulator TARGET: the emulator of its programs, empty for this processor
     [ "$1" = "$(uname -m)" ] && return 0
     command -v "qemu-$1-static" || command -v "qemu-$1" || return 1
 }
@@ -45,7 +45,7 @@ for target in "$@"; do
     code=0
     binary=$(scripts/gateway.sh "$target") || code=$?
     if [ "$code" = 3 ]; then
-        say "SKIPPED: $target: what building it needs cannot be fetched"
+        say "SKIPPED: $target: its toolchain cannot be fetched"
         continue
     fi
     [ "$code" = 0 ] || fail "$target does not build"
@@ -74,9 +74,9 @@ for processor in "${!binaries[@]}"; do
     for script in "$work"/ipk/{postinst,prerm} "$work"/ipk/root/etc/init.d/* "$work"/ipk/root/usr/lib/fairmesh/*; do
         sh -n "$script" || fail "$ipk: $script"
     done
-    # Into the tree of a router's image, nothing of this machine is touched.
+    # Installs into the tree of a router's image; this machine is not touched.
     IPKG_INSTROOT=$work/ipk/root sh "$work/ipk/postinst" && IPKG_INSTROOT=$work/ipk/root sh "$work/ipk/prerm"
-    # Its own configuration, by its own converter, taken by its own binary.
+    # Its binary accepts its own configuration from its own converter.
     FAIRMESH_FUNCTIONS=crates/agent/tests/uci/functions.sh UCI_FILE=$work/ipk/root/etc/config/fairmesh \
         sh "$work/ipk/root/usr/lib/fairmesh/uci-to-toml.sh" > "$work/uci.toml"
     if emulate=$(emulator "$processor"); then
@@ -85,10 +85,10 @@ for processor in "${!binaries[@]}"; do
         $emulate "$work/ipk/root/usr/bin/fairmesh-gateway" check --config "$work/uci.toml" > "$work/check" 2>&1 || code=$?
         [ "$code" -le 1 ] && grep -q '^ok   configuration: ' "$work/check" || fail "$ipk: $(cat "$work/check")"
     fi
-    say "$ipk: unpacks, its configuration is taken"
+    say "$ipk: unpacks, its configuration is accepted"
 done
 
-# How much of the machine the daemon, and who cleans up after it, may touch, as systemd counts it: 0 to 10.
+# Exposure of the daemon's unit and of the reset unit by systemd's scale of 0 to 10.
 for unit in packaging/systemd/*.service; do
     if ! command -v systemd-analyze >/dev/null; then
         skip "$unit: no systemd-analyze"

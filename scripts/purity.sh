@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves that the core crates are pure: they build for a target that has no clock, no files, no
-# network and no randomness. What would compile there and fail when called, clippy forbids in all that
-# does not allow it by name (clippy.toml, Cargo.toml; `make check` runs it before this).
+# network and no randomness. Functions that compile there and fail when called are forbidden by clippy,
+# except where code allows one by name (clippy.toml, Cargo.toml; `make check` runs clippy first).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 core="units document phy wifi transport queueing control capacity scenario engine"
@@ -13,7 +13,7 @@ if rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null | xar
         cargo check --quiet --target wasm32-unknown-unknown $packages
     echo "purity: the core compiles for wasm32-unknown-unknown"
 else
-    echo "purity: SKIPPED building for wasm32-unknown-unknown, this toolchain has no such target"
+    echo "purity: SKIPPED building for wasm32-unknown-unknown, the toolchain lacks this target"
 fi
 for crate in $core; do
     if grep -rnE 'allow\(clippy::disallowed_methods|std::(time::(Instant|SystemTime)|thread|net|fs|env|process|io)|thread_rng|getrandom' "crates/$crate/src"; then

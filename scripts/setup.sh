@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building and testing need, where it is missing. Needs root only to install.
+# Installs missing tools for building and testing. Needs root only to install.
 #   setup.sh build   a Rust toolchain and a C linker
 #   setup.sh test    also: the tools that some tests call
 #   setup.sh dependencies   also cargo-deny and cargo-machete, which are built, beside other things
@@ -17,7 +17,7 @@ as_root() {
 }
 
 updated=
-install() { # install PACKAGE...: whatever of these Debian has not installed yet
+install() { # install PACKAGE...: those that are not installed yet
     local missing=()
     for p in "$@"; do
         dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep 'install ok installed' >/dev/null || missing+=("$p")
@@ -39,7 +39,7 @@ new_enough() {
 }
 
 rust() {
-    # rust-toolchain.toml names one; where rustup has it not, it is fetched.
+    # rust-toolchain.toml names a toolchain; rustup fetches it if missing.
     if command -v rustup >/dev/null && ! rustc --version >/dev/null 2>&1; then
         say "installing the Rust toolchain of rust-toolchain.toml"
         rustup toolchain install "$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)" \
@@ -58,8 +58,8 @@ rust
 [ "${1:-build}" = build ] && exit 0
 if [ "$1" = dependencies ]; then
     if ! command -v cargo-deny >/dev/null; then
-        say "building cargo-deny, which looks at what the dependencies are"
-        # Its own folder: nothing of it is rebuilt when the project is.
+        say "building cargo-deny, which checks licences and sources of dependencies"
+        # A folder of its own, so that builds of the project do not rebuild it.
         CARGO_PROFILE_DEV_DEBUG=0 timeout 1500 cargo install --quiet --locked --debug --no-default-features --version 0.20.2 cargo-deny >&2 \
             || say "no cargo-deny: licences and sources of dependencies will not be checked"
     fi
@@ -79,7 +79,7 @@ if [ "$1" = minimum ]; then
     exit 0
 fi
 
-# What builds and tests take here, and what they keep in the home folder, GB.
+# Disk space of builds and tests, with their files in the home folder, in GB.
 needed=5
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 [ "$free" -ge "$needed" ] || [ -d "${CARGO_TARGET_DIR:-target}/debug" ] \
@@ -91,18 +91,18 @@ free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 # linker; systemd judges the unit (it does not become the init system); python3-venv is for the Python package, the rest
 # of the last line for scripts/kernel.
 install tshark valgrind iproute2 nftables iperf3 babeld qemu-user-static python3-pip binutils procps systemd \
-    python3-venv qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will say so"
+    python3-venv qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will report it"
 # The explorer's tests: a browser, and Node.js unless another one is there.
 command -v chromium >/dev/null || install chromium || say "no Chromium: the page of results will not be tested"
 command -v npm >/dev/null || install nodejs npm || say "no Node.js: the page of results will not be tested"
-# The purity check's target, and what the routers' daemon is built with (scripts/gateway.sh). All here, since two rustups
-# at once break each other.
+# The targets of the purity check and of the routers' daemon (scripts/gateway.sh). All here, since two rustups
+# must not run at once.
 if command -v rustup >/dev/null; then
     installed=$(rustup target list --installed)
     for target in wasm32-unknown-unknown x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
         grep -qx "$target" <<< "$installed" || timeout 300 rustup target add "$target" >/dev/null 2>&1 \
-            || say "no target $target: what needs it will say so"
+            || say "no target $target: the steps that need it will report it"
     done
     rustup component list --installed | grep '^rust-src' >/dev/null || timeout 300 rustup component add rust-src >/dev/null 2>&1 \
-        || say "no rust-src: what needs it will say so"
+        || say "no rust-src: the steps that need it will report it"
 fi

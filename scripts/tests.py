@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the workspace's test programs, several at a time: many wait for the kernel more than they compute.
+"""Runs the workspace's test programs, several at a time.
+
+Many of them wait for the kernel more than they compute.
 
     scripts/tests.py           all but those that emulate in real time, and the examples in comments
     scripts/tests.py --alone   those, one after the other, with nothing beside them
@@ -27,7 +29,10 @@ FIRST = [("fairmesh-agent", "gateway"), ("fairmesh-lab", "optimum"), ("fairmesh"
 
 
 def build():
-    """What cargo builds: (package, program, path, folder of the package). It is kept for --built."""
+    """Build and return (package, program, path, folder of the package).
+
+    The list is kept for --built.
+    """
     built = subprocess.run(
         [CARGO, "test", "--quiet", "--workspace", "--no-run", "--message-format=json-render-diagnostics"],
         stdout=subprocess.PIPE,
@@ -54,7 +59,7 @@ def build():
 
 
 def kept():
-    """What build() has kept."""
+    """Return the list that build() has kept."""
     try:
         with open(LIST, encoding="utf-8") as file:
             return [tuple(program) for program in json.load(file)]

@@ -34,7 +34,7 @@ install -Dm644 "$manual/completions/fairmesh-gateway.bash" "$root/usr/share/bash
 install -Dm644 "$manual/completions/_fairmesh-gateway" "$root/usr/share/zsh/vendor-completions/_fairmesh-gateway"
 install -Dm644 "$manual/completions/fairmesh-gateway.fish" "$root/usr/share/fish/vendor_completions.d/fairmesh-gateway.fish"
 install -Dm644 packaging/deb/copyright "$root/usr/share/doc/fairmesh-gateway/copyright"
-# The example observes only, so that installing limits nobody.
+# The example only observes, so an installation sets no limits.
 install -Dm644 packaging/examples/gateway.toml "$root/etc/fairmesh/gateway.toml"
 install -dm755 "$root/DEBIAN"
 echo /etc/fairmesh/gateway.toml > "$root/DEBIAN/conffiles"

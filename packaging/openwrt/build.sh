@@ -18,7 +18,7 @@ install -Dm755 $files/fairmesh-gateway.init "$root/data/etc/init.d/fairmesh-gate
 install -Dm600 $files/fairmesh.config "$root/data/etc/config/fairmesh"
 install -Dm755 $files/uci-to-toml.sh "$root/data/usr/lib/fairmesh/uci-to-toml.sh"
 
-# Where the commands look unless told otherwise.
+# Default folder of the commands.
 mkdir -p "$root/data/etc/fairmesh"
 ln -s /var/run/fairmesh/gateway.toml "$root/data/etc/fairmesh/gateway.toml"
 

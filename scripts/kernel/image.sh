@@ -38,7 +38,7 @@ case $series in 6.1 | 6.12) ;; *) fail "no kernel series \"$series\": expected 6
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairmesh/kernel
 # Another list of packages, another script: another image. Worktrees do not take each other's.
 key=$(cat "$self" "$init" | sha256sum | cut -c 1-12)
-# What is found here is finished: it is renamed into place as the last step.
+# An image in the cache is complete: it is renamed into place as the last step.
 found() { readlink -e "$cache/$series-$key" || return 1; }
 done_with() { # done_with IMAGE: names it; `touch` tells the clearing below that it is in use
     touch "$1/used"
@@ -52,7 +52,7 @@ for tool in apt-get apt-cache dpkg-deb tar xz zstd depmod flock; do
 done
 PATH=$PATH:/usr/sbin:/sbin
 mkdir -p "$cache"
-# One at a time. Who waited here finds what the other made.
+# One process at a time; the next one finds the image of the first.
 exec 9>"$cache/lock"
 flock 9
 if image=$(found); then done_with "$image"; fi
@@ -175,13 +175,13 @@ for kind in 'xz --decompress --single-stream:\xfd7zXZ\x00' 'zstd --decompress:\x
 done
 [ -s "$image/vmlinux" ] || fail "linux-image-$kernel: no kernel in ${packed##*/}"
 
-# All of it lies in the machine's memory. Whoever waits there for a disk waits for this computer, and
-# meanwhile its clock, which skips what is idle, would run away.
+# The whole image is in the machine's memory: during a wait for a disk of this computer the guest's clock, which
+# skips idle time, would run ahead.
 (cd "$root" && find . | ./bin/busybox cpio -o -H newc 2>/dev/null) > "$image/initrd"
 echo "$kernel" > "$image/kernel"
 sort "$work/names" > "$image/packages"
 
-# Images that nobody used for a month.
+# Remove images that were not used for a month.
 find "$cache" -maxdepth 1 -type d -name '*-amd64-*' -exec sh -c '[ -n "$(find "$1/used" -mtime -30 2>/dev/null)" ] || rm -rf "$1"' sh {} \;
 find "$cache" -maxdepth 1 -xtype l -delete
 final=$cache/$kernel-$key

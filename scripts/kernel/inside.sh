@@ -17,7 +17,7 @@ for program in ./test-*; do
     echo "== ${program#./test-} at $(cut -d ' ' -f 1 /proc/uptime), $(busy) s busy"
     ./lib/ld.so --library-path ./lib "$program" --test-threads=1 --include-ignored "$@" || wrong=1
 done
-# A kernel that complains is a finding, whoever caused it.
+# A warning of the kernel is a failure, whatever caused it.
 if dmesg | grep -E 'BUG:|WARNING:|Call Trace|general protection' ; then
     dmesg | tail -n 60
     wrong=1

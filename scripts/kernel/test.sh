@@ -40,13 +40,13 @@ rm -rf "$stage"
 mkdir -p "$stage/lib"
 cp "$binary" "$stage/"
 cp scripts/kernel/inside.sh "$stage/"
-# The test programs as they are for this machine, with its libraries: those in there may be older.
-# `make test` has built all of the workspace, of which nothing is built anew.
+# The test programs of this machine with its libraries: those of the image may be older.
+# `make test` has built the whole workspace, so nothing is built again.
 read -r -a what <<< "${FAIRMESH_KERNEL_BUILT:--p fairmesh-linux -p fairmesh-agent -p fairmesh-emulator}"
 "$cargo" test --quiet --locked --no-run --message-format=json "${what[@]}" > "$dir/kernel/built.json" || fail "the tests do not build"
 programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|plane|groups|rates|radio|minstrel|gateway|kernel|system|root'}
 sed -nE 's/.*"executable":"([^"]*\/deps\/('"$programs"')-[0-9a-f]*)".*/\1 \2/p' "$dir/kernel/built.json" | while read -r path name; do
-    # What is said of a panic needs names, not lines; the machine has little memory.
+    # A backtrace needs names, not lines; the machine has little memory.
     objcopy --strip-debug "$path" "$stage/test-$name"
     ldd "$path" | sed -nE 's/.*(=> |^\s*)(\/[^ ]*) \(0x.*/\2/p' | xargs -r cp -L -t "$stage/lib"
 done
