@@ -27,11 +27,12 @@ pub enum Sharing {
 pub struct Network<'a, L> {
     /// The physical layer of all nodes.
     pub phy: &'a Phy,
-    /// Access with or without RTS, which determines the airtime of a frame. Mutual exclusion
-    /// follows from `sharing`.
+    /// Access with or without RTS, which determines the airtime of a frame.
+    /// Mutual exclusion follows from `sharing`.
     pub access: Access,
-    /// By node id, the nodes in range of each node. Decode ranges give the model that a real
-    /// network can compute ("realistic"), interference ranges the "omniscient" one.
+    /// By node id, the nodes in range of each node.
+    /// Decode ranges give the model that a real network can compute ("realistic"), interference
+    /// ranges the "omniscient" one.
     pub in_range: &'a [L],
     /// Links, at least all that flows cross.
     pub links: &'a [LinkSpec],
@@ -101,17 +102,17 @@ pub struct Rates {
     pub aggregate: f64,
     /// Effective network utilisation, Σ rate × hops, bit/s (Jamshaid 2010 §2.1.5).
     pub utilisation: f64,
-    /// Utilisation divided by the largest one under the same model. 1 for
-    /// [`Criterion::Utilisation`], and if no flow can have a positive rate; `None` if the largest
-    /// is not known.
+    /// Utilisation divided by the largest one under the same model.
+    /// 1 for [`Criterion::Utilisation`], and if no flow can have a positive rate; `None` if the
+    /// largest is not known.
     pub utilisation_ratio: Option<f64>,
 }
 
 /// The rates under one model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ModelRates {
-    /// Sets of [`Analysis::hops`], each with one unit of air: the collision domain of each hop, or
-    /// the maximal cliques.
+    /// Sets of [`Analysis::hops`], each with one unit of air:
+    /// the collision domain of each hop, or the maximal cliques.
     pub domains: Domains,
     /// Lower bound of the sum of rates that fill a domain, bit/s ([`crate::bounds::floor`]).
     pub floor: f64,
@@ -141,7 +142,8 @@ impl ModelRates {
     }
 
     /// Returns the members of the domain or clique that limits a flow, as indices into
-    /// [`Analysis::hops`]. `None` if its own demand or a wire limits it.
+    /// [`Analysis::hops`].
+    /// `None` if its own demand or a wire limits it.
     pub fn bottleneck(&self, rates: &Rates, flow: usize) -> Option<&[u32]> {
         match rates.limits[flow] {
             Limit::Demand | Limit::Wire(_) => None,
@@ -153,8 +155,8 @@ impl ModelRates {
 /// Complete capacity analysis of a network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Analysis {
-    /// Units that share the air and that flows use, in order. With [`Sharing::Links`], the smaller
-    /// id comes first and stands for both directions.
+    /// Units that share the air and that flows use, in order.
+    /// With [`Sharing::Links`], the smaller id comes first and stands for both directions.
     pub hops: Vec<Hop>,
     /// Mutual exclusion between these units.
     pub graph: ConflictGraph,
@@ -168,8 +170,9 @@ pub struct Analysis {
 }
 
 impl<L: AsRef<[NodeId]>> Network<'_, L> {
-    /// Computes the whole analysis. A clique model that is too large, or a criterion that its
-    /// solver does not reach, is not an error: the other results are present.
+    /// Computes the whole analysis.
+    /// A clique model that is too large, or a criterion that its solver does not reach, is not an
+    /// error: the other results are present.
     ///
     /// # Errors
     /// If the network or a flow is invalid, or the minima do not fit.

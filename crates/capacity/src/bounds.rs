@@ -18,15 +18,16 @@ pub enum Reuse {
     ScheduledBothWays,
     /// A perfect schedule of traffic in one direction: every third link.
     ScheduledOneWay,
-    /// 802.11 in the thesis: the exchange of data and ACK keeps the neighbourhoods of both ends
-    /// idle. Every third link is active, in either direction, as with `Cliques(1)`.
+    /// 802.11 in the thesis:
+    /// the exchange of data and ACK keeps the neighbourhoods of both ends idle. Every third link is
+    /// active, in either direction, as with `Cliques(1)`.
     #[default]
     Dcf,
-    /// The clique model, with nodes in range up to this many hops along a chain: h + 2 consecutive
-    /// links exclude each other.
+    /// The clique model, with nodes in range up to this many hops along a chain:
+    /// h + 2 consecutive links exclude each other.
     Cliques(u32),
-    /// The collision-domain model, with nodes in range up to this many hops along a chain: the
-    /// domain of a link reaches h + 1 links to either side.
+    /// The collision-domain model, with nodes in range up to this many hops along a chain:
+    /// the domain of a link reaches h + 1 links to either side.
     Domains(u32),
 }
 
@@ -42,8 +43,8 @@ impl Reuse {
     }
 }
 
-/// Returns the sharp lower bound of the aggregate for a known map. No allocation that fills at
-/// least one domain has a smaller sum, under any fairness criterion.
+/// Returns the sharp lower bound of the aggregate for a known map.
+/// No allocation that fills at least one domain has a smaller sum, under any fairness criterion.
 ///
 /// `usage[i]` lists the share of each domain that one bit/s of flow i takes
 /// ([`crate::domain::Domains::usage`]). In a full domain Σ share · r = 1, so Σ r is at least one
@@ -83,7 +84,8 @@ impl fmt::Display for BoundsError {
 }
 impl core::error::Error for BoundsError {}
 
-/// Returns the bounds for one active router per element, with the capacities of their links in bit/s.
+/// Returns the bounds for one active router per element, with the capacities of their links in
+/// bit/s.
 ///
 /// `upper` is [`one_hop`] with packets of one size, N / Σ 1/W_i, or W when all links have the
 /// capacity W. `lower` is the slowest link's capacity times [`Reuse::fraction`].
@@ -102,8 +104,9 @@ pub fn aggregate(capacities: &[f64], reuse: Reuse) -> Result<AggregateBounds, Bo
 }
 
 /// Returns the aggregate of routers that are one hop from the gateway and send one packet each in
-/// turn. `turns` gives each router's packet size in bits and link capacity in bit/s: Σ s_i / Σ (s_i
-/// / W_i).
+/// turn.
+/// `turns` gives each router's packet size in bits and link capacity in bit/s: Σ s_i / Σ (s_i /
+/// W_i).
 ///
 /// # Errors
 /// See [`BoundsError`].

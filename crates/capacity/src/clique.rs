@@ -1,5 +1,5 @@
-//! The clique model: one full unit of air per maximal clique of a conflict graph (Jamshaid 2010
-//! §4.1.2).
+//! The clique model: one full unit of air per maximal clique of a conflict graph.
+//! Jamshaid 2010 §4.1.2.
 
 use core::fmt;
 
@@ -72,7 +72,8 @@ struct Frame {
 }
 
 /// Bron and Kerbosch 1973 with the pivots of Tomita et al. 2006, started from each vertex in
-/// degeneracy order (Eppstein et al. 2010). The stack is explicit: a clique may be large.
+/// degeneracy order (Eppstein et al. 2010).
+/// The stack is explicit: a clique may be large.
 struct Search<'a> {
     graph: &'a ConflictGraph,
     /// By vertex, its neighbours.

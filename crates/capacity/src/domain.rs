@@ -45,8 +45,8 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Builds the relation from the nodes in range of each node, by node id. Each node is in range
-    /// of itself.
+    /// Builds the relation from the nodes in range of each node, by node id.
+    /// Each node is in range of itself.
     ///
     /// # Errors
     /// If a list names a node beyond the last one.
@@ -103,8 +103,8 @@ pub struct Domains {
 }
 
 impl Domains {
-    /// Returns the collision domain of every link: domain i is link i and all links that contend
-    /// with it.
+    /// Returns the collision domain of every link:
+    /// domain i is link i and all links that contend with it.
     ///
     /// # Errors
     /// If a link ends at a node that `contention` does not contain.

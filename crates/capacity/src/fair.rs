@@ -26,8 +26,8 @@ pub struct LinkSpec {
 /// A flow's use of one direction of a wire, which takes no air.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WireUse {
-    /// Index of the wire's hop on the flow's path, from 0. `None` if its ends are not on the path,
-    /// as for the wire of a host behind a gateway.
+    /// Index of the wire's hop on the flow's path, from 0.
+    /// `None` if its ends are not on the path, as for the wire of a host behind a gateway.
     pub hop: Option<usize>,
     /// Direction of the wire: a number chosen by the caller, from 0 without gaps.
     pub wire: u32,
@@ -38,7 +38,8 @@ pub struct WireUse {
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowSpec<'a> {
-    /// The nodes from source to destination, both included. Reverse frames take the same path back.
+    /// The nodes from source to destination, both included.
+    /// Reverse frames take the same path back.
     pub path: &'a [NodeId],
     /// Wires on its path, each direction at most once. These hops of the path take no air.
     pub wires: &'a [WireUse],
@@ -248,8 +249,8 @@ impl<'a> Directory<'a> {
         flow.radio_hops().filter_map(capacity).collect()
     }
 
-    /// Returns the maximum rate of each flow, bit/s of payload: its demand, or the nominal capacity
-    /// of its slowest hop.
+    /// Returns the maximum rate of each flow, bit/s of payload:
+    /// its demand, or the nominal capacity of its slowest hop.
     pub(crate) fn most(&self, flows: &[FlowSpec<'_>]) -> Vec<f64> {
         let slowest =
             |f: &FlowSpec<'_>| self.capacities(f).into_iter().fold(f.demand.limit, f64::min);
@@ -267,8 +268,8 @@ impl<'a> Directory<'a> {
         flows.iter().enumerate().map(cost).collect()
     }
 
-    /// Returns the seconds of air per hop and delivered payload bit. Losses at a hop reduce the
-    /// load of the later ones.
+    /// Returns the seconds of air per hop and delivered payload bit.
+    /// Losses at a hop reduce the load of the later ones.
     fn cost(&self, flow: &FlowSpec) -> Result<Vec<(Hop, f64)>, (NodeId, NodeId)> {
         let t = &flow.traffic;
         let mut costs = Vec::with_capacity(2 * flow.path.len());

@@ -27,7 +27,8 @@ pub enum Limit {
     /// Its demand is met.
     Demand,
     /// This domain is full, and no flow in it has a higher rate per weight, except by guaranteed
-    /// minima. Of several domains that fill at the same level, the lowest index.
+    /// minima.
+    /// Of several domains that fill at the same level, the lowest index.
     Domain(usize),
     /// This wire is full; its number in [`crate::fair::WireUse`].
     Wire(usize),
@@ -195,8 +196,8 @@ pub fn max_min(
     max_min_above(demands, &[], usage, domains)
 }
 
-/// Returns the rates of [`max_min`] with a guaranteed minimum in bit/s per flow. None if `minimum`
-/// is empty.
+/// Returns the rates of [`max_min`] with a guaranteed minimum in bit/s per flow.
+/// None if `minimum` is empty.
 ///
 /// A guarantee is not additional: the remaining capacity is shared so that the weighted rates of
 /// the flows above their minimum are max-min fair.

@@ -28,8 +28,8 @@ fn sum(usage: &[Vec<(u32, f64)>], domains: &Domains) -> f64 {
     fair.rates.iter().sum()
 }
 
-/// W/3 by cliques and W/5 by domains with a range of one hop; W/4 and W/7 with two hops. A flow
-/// shorter than its domain has more.
+/// W/3 by cliques and W/5 by domains with a range of one hop; W/4 and W/7 with two hops.
+/// A flow shorter than its domain has more.
 #[test]
 fn a_lone_flow_over_a_long_chain_attains_the_lower_bound() {
     for reach in [1, 2, 3] {

@@ -134,8 +134,9 @@ fn cliques_of_a_chain_are_three_links_in_a_row() {
     assert!(cliques(&ConflictGraph::from_edges(0, &[])).is_empty());
 }
 
-/// Jamshaid 2010 §7.5.2: a long chain with perfect scheduling carries W/2 when half of the traffic
-/// flows each way and W/3 in one direction; with the exchange of 802.11 W/3 either way.
+/// Jamshaid 2010 §7.5.2:
+/// a long chain with perfect scheduling carries W/2 when half of the traffic flows each way and W/3
+/// in one direction; with the exchange of 802.11 W/3 either way.
 #[test]
 fn a_long_chain_attains_the_bounds() {
     let nodes = 10;
@@ -182,7 +183,8 @@ fn a_ring_of_five_is_overestimated() {
     assert!((share(&graph.neighbourhoods()) - 1.0 / 3.0).abs() < 1e-12);
 }
 
-/// All pairs except those within groups of three: 3^(n/3) maximal cliques (Moon and Moser 1965).
+/// All pairs except those within groups of three: 3^(n/3) maximal cliques.
+/// Moon and Moser 1965.
 fn moon_moser_graph(vertices: u32) -> ConflictGraph {
     let pairs = (0..vertices).flat_map(|a| (0..a).map(move |b| (a, b)));
     let edges: Vec<_> = pairs.filter(|(a, b)| a / 3 != b / 3).collect();

@@ -21,7 +21,8 @@ fn near(value: &[f64], expected: &[f64]) {
     }
 }
 
-/// A chain of links with these capacities (in units of R); flow i crosses the links of `flows[i]`.
+/// A chain of links with these capacities (in units of R).
+/// Flow i crosses the links of `flows[i]`.
 fn chain(capacities: &[f64], flows: &[&[u32]], domains: &Domains) -> Allocation {
     let usage: Vec<_> = flows
         .iter()
@@ -48,8 +49,8 @@ fn cliques(graph: &ConflictGraph) -> Domains {
     graph.cliques(Budget::default()).unwrap()
 }
 
-/// Fig 2.3: wired nodes 1, 2 and 3 in a row, a flow over each link and one over both. Wires do not
-/// exclude each other, so both models have one unit of time per link.
+/// Fig 2.3: wired nodes 1, 2 and 3 in a row, a flow over each link and one over both.
+/// Wires do not exclude each other, so both models have one unit of time per link.
 #[test]
 fn fig_2_3_three_notions_of_fairness() {
     let wires = ConflictGraph::from_edges(2, &[]);
@@ -88,8 +89,8 @@ fn fig_7_1_wired() {
     assert_eq!(cliques(&ConflictGraph::from_edges(3, &[])), Domains::isolated(3));
 }
 
-/// Fig 7.2: 1-GW-2-3-4-5-6 with links a to f; f1 crosses a, f2 crosses f to b. All links have 2R
-/// except one, which has R.
+/// Fig 7.2: 1-GW-2-3-4-5-6 with links a to f; f1 crosses a, f2 crosses f to b.
+/// All links have 2R except one, which has R.
 #[test]
 fn fig_7_2_position_of_the_slow_link() {
     let (c, d) = (2, 3);
@@ -112,8 +113,8 @@ fn fig_7_2_position_of_the_slow_link() {
     assert!(a.load[d] < 0.99, "d is no bottleneck when a is slow");
 }
 
-/// The same by cliques, for which the thesis gives no values: three consecutive links share the
-/// air, so a slow link limits f1 only within reach of link a.
+/// The same by cliques, for which the thesis gives no values:
+/// three consecutive links share the air, so a slow link limits f1 only within reach of link a.
 #[test]
 fn fig_7_2_by_cliques() {
     let domains = cliques(&wireless_graph(6));
@@ -212,8 +213,8 @@ fn up(from: u32) -> Vec<NodeId> {
     (0..=from).rev().map(n).collect()
 }
 
-/// The ns-3 anchor, 3-hop chain with uploads of 1500-byte datagrams at 1 Mb/s: 150 kb/s each pass
-/// without loss, and no split carries more than 452 kb/s in sum.
+/// The ns-3 anchor, 3-hop chain with uploads of 1500-byte datagrams at 1 Mb/s:
+/// 150 kb/s each pass without loss, and no split carries more than 452 kb/s in sum.
 #[test]
 fn three_hop_chain_in_kbit_per_second() {
     let row = Row::new(4, Rate(0), 1.0);

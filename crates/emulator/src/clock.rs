@@ -47,8 +47,8 @@ impl RadioClock {
         monotonic.saturating_sub(self.epoch).saturating_sub(self.stalled.load(Ordering::Acquire))
     }
 
-    /// Returns the reading of the monotonic clock at which to check for radio time `at`, ns. After
-    /// a stall in between, radio time is then still earlier.
+    /// Returns the reading of the monotonic clock at which to check for radio time `at`, ns.
+    /// After a stall in between, radio time is then still earlier.
     pub fn reading(&self, at: Time) -> u64 {
         let stalled = self.stalled.load(Ordering::Acquire);
         let reading = at.as_nanos().saturating_add(self.epoch).saturating_add(stalled);

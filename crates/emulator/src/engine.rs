@@ -136,8 +136,8 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Takes frames from the kernel while the engine has room; returns true if there are more. An
-    /// interface leaves `held` when it has no more frames; the waiter reports new ones.
+    /// Takes frames from the kernel while the engine has room; returns true if there are more.
+    /// An interface leaves `held` when it has no more frames; the waiter reports new ones.
     fn refill(&mut self, held: &mut Vec<usize>, buffer: &mut [u8]) -> std::io::Result<bool> {
         let (mut k, mut taken, mut more) = (0, 0, false);
         while k < held.len() {
@@ -166,9 +166,9 @@ impl<'a> Engine<'a> {
         Ok(more)
     }
 
-    /// Takes the frames that nodes sent in response to a received frame: forwarded packets,
-    /// acknowledgements. They enter at the arrival of that frame, as in the simulator, so that
-    /// kernel processing takes no emulated time.
+    /// Takes the frames that nodes sent in response to a received frame:
+    /// forwarded packets, acknowledgements. They enter at the arrival of that frame, as in the
+    /// simulator, so that kernel processing takes no emulated time.
     fn take_responses(
         &mut self,
         responses: &mut Vec<(usize, Time)>,

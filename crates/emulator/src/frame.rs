@@ -48,7 +48,8 @@ impl fmt::Display for Mac {
     }
 }
 
-/// Returns the destination of a frame and the length of its payload; `None` if it is not a frame.
+/// Returns the destination of a frame and the length of its payload.
+/// `None` if it is not a frame.
 pub fn parse(frame: &[u8]) -> Option<(Mac, u32)> {
     let to: [u8; 6] = frame.get(..6)?.try_into().ok()?;
     let payload = frame.len().checked_sub(HEADER)?;

@@ -201,7 +201,8 @@ fn lock(path: &PathBuf) -> io::Result<Flock<File>> {
 }
 
 /// Removes the namespaces of emulations that are no longer running, and what still runs inside;
-/// returns their names. Those of running ones are left alone.
+/// returns their names.
+/// Those of running ones are left alone.
 ///
 /// # Errors
 /// If one cannot be removed.

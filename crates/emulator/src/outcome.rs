@@ -157,7 +157,8 @@ impl Done {
 }
 
 /// Returns the fraction of the measured time in which an application had a transfer in progress,
-/// from the completed transfers. 1 without completed transfers, and for traffic without transfers.
+/// from the completed transfers.
+/// 1 without completed transfers, and for traffic without transfers.
 fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     match transfers {
         Some(t) if t.completed > 0 && measured_s > 0.0 => {
@@ -167,8 +168,8 @@ fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     }
 }
 
-/// Returns the least retransmission timer of the namespaces: that of their routes, or the kernel's
-/// `TCP_RTO_MIN`.
+/// Returns the least retransmission timer of the namespaces:
+/// that of their routes, or the kernel's `TCP_RTO_MIN`.
 pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {
     const KERNEL: Span = Span::from_millis(200);
     let attributes = network.plan.tcp.as_ref().filter(|_| options.tcp == TcpSettings::Scenario);

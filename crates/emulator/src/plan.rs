@@ -1,4 +1,5 @@
-//! Plan of the network: names, addresses, interfaces, routes. Derived from the scenario alone.
+//! Plan of the network: names, addresses, interfaces, routes.
+//! Derived from the scenario alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -15,13 +16,13 @@ use crate::frame::Mac;
 /// Prefix of the names of the emulator's namespaces.
 pub(crate) const PREFIX: &str = "fairmesh-";
 
-/// Largest IP datagram in an unfragmented 802.11 frame: 2304 bytes of MSDU (IEEE 802.11-2020 Table
-/// 9-25) less 8 of LLC.
+/// Largest IP datagram in an unfragmented 802.11 frame:
+/// 2304 bytes of MSDU (IEEE 802.11-2020 Table 9-25) less 8 of LLC.
 const MAX_DATAGRAM: u32 = 2296;
 
-/// Longest queue that a TAP device keeps exactly. From 32 entries on the kernel releases them in
-/// batches of 16 (`__ptr_ring_set_size` in `linux/ptr_ring.h`), so that 0 to 15 of them are
-/// missing.
+/// Longest queue that a TAP device keeps exactly.
+/// From 32 entries on the kernel releases them in batches of 16 (`__ptr_ring_set_size` in
+/// `linux/ptr_ring.h`), so that 0 to 15 of them are missing.
 const MAX_RING: u32 = 31;
 
 /// Length of the kernel's queue if the engine implements the node's queue.
@@ -40,9 +41,9 @@ pub struct InterfacePlan {
     pub side: Side,
     /// Length of the kernel's queue, packets.
     pub queue: u32,
-    /// Packets that the engine takes ahead of the one in the MAC, as a driver does. When they are
-    /// taken, the kernel's queue fills and drops. `None`: the engine takes all packets and drops by
-    /// itself.
+    /// Packets that the engine takes ahead of the one in the MAC, as a driver does.
+    /// When they are taken, the kernel's queue fills and drops. `None`: the engine takes all
+    /// packets and drops by itself.
     pub ahead: Option<u32>,
 }
 
@@ -224,8 +225,8 @@ fn toward(scenario: &Scenario, all: &[InterfacePlan], from: NodeId, to: NodeId) 
     })
 }
 
-/// Returns the routes of each node: the paths of the flows, in both directions, and shortest paths
-/// for all other pairs.
+/// Returns the routes of each node:
+/// the paths of the flows, in both directions, and shortest paths for all other pairs.
 fn routes(
     scenario: &Scenario,
     interfaces: &[InterfacePlan],

@@ -42,8 +42,9 @@ pub struct Progress {
     pub transmissions: u64,
 }
 
-/// Emulates a scenario in real time. `watch` is called a few times a second; `ready` once, when the
-/// namespaces exist. The run is aborted when `stop` becomes true.
+/// Emulates a scenario in real time.
+/// `watch` is called a few times a second; `ready` once, when the namespaces exist. The run is
+/// aborted when `stop` becomes true.
 ///
 /// # Errors
 /// Returns the system's error, or [`EmulatorError::Interrupted`]. All namespaces are removed.

@@ -25,8 +25,8 @@ impl KernelCongestion {
         }
     }
 
-    /// Returns the flow's own, if the kernel has it. [`KernelCongestion::Reno`] for UDP, which has
-    /// none.
+    /// Returns the flow's own, if the kernel has it.
+    /// [`KernelCongestion::Reno`] for UDP, which has none.
     pub const fn of(flow: &Flow) -> Option<Self> {
         let Transport::Tcp(TcpConfig { congestion, .. }) = flow.transport else {
             return Some(KernelCongestion::Reno);
@@ -54,8 +54,9 @@ pub fn congestion(name: &str) -> Vec<(&'static str, String)> {
     vec![("ipv4/tcp_congestion_control", name.to_owned())]
 }
 
-/// Returns the kernel parameters of every namespace: forwarding on, and no redirects although
-/// packets leave through the interface by which they arrived.
+/// Returns the kernel parameters of every namespace:
+/// forwarding on, and no redirects although packets leave through the interface by which they
+/// arrived.
 pub fn forwarding() -> Vec<(&'static str, String)> {
     [
         ("ipv4/ip_forward", "1"),
@@ -97,8 +98,9 @@ pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the route attributes that approximate the scenario's TCP. The kernel's delayed
-/// acknowledgements are sent after 40 to 200 ms, by its own estimate; they can only be disabled.
+/// Returns the route attributes that approximate the scenario's TCP.
+/// The kernel's delayed acknowledgements are sent after 40 to 200 ms, by its own estimate; they can
+/// only be disabled.
 pub fn route_attributes(config: &TcpConfig) -> String {
     let mut out = format!(
         " advmss {} initcwnd {} rto_min {}ms",

@@ -3,12 +3,13 @@
 use fairmesh_engine::record::StallRecord;
 use fairmesh_units::{Span, Time};
 
-/// Stalls closer than this in radio time count as one: the kernel's timers had no time between
-/// them.
+/// Stalls closer than this in radio time count as one:
+/// the kernel's timers had no time between them.
 const JOINED: Span = Span::from_millis(1);
 
-/// Maximum cost to a connection of a spurious retransmission timeout. The connection restarts with
-/// one segment (RFC 5681 §3.1), and a second is several round trips here.
+/// Maximum cost to a connection of a spurious retransmission timeout.
+/// The connection restarts with one segment (RFC 5681 §3.1), and a second is several round trips
+/// here.
 const RECOVERY: Span = Span::from_secs(1);
 
 /// Maximum fraction of a valid run's time that stalls may affect.

@@ -1,4 +1,5 @@
-//! Switch between interfaces and the engine: frames enter by their destination and leave at a node.
+//! Switch between interfaces and the engine:
+//! frames enter by their destination and leave at a node.
 //!
 //! Uses neither clock nor files: the same code runs in real time and over recorded input.
 
@@ -137,8 +138,8 @@ impl Switch {
         self.world.next_deadline()
     }
 
-    /// Processes the engine's next event; `deliver` gets each arrival: interface, instant and
-    /// content.
+    /// Processes the engine's next event.
+    /// `deliver` gets each arrival: interface, instant and content.
     pub fn step(&mut self, mut deliver: impl FnMut(usize, Time, &[u8])) {
         self.world.step();
         self.events += 1;

@@ -1,5 +1,5 @@
-//! Emulation compared with simulation, with real Linux stacks. Needs root; without it each test
-//! reports that it was skipped.
+//! Emulation compared with simulation, with real Linux stacks.
+//! Needs root; without it each test reports that it was skipped.
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +27,8 @@ fn scenario(text: &str) -> Scenario {
     parse("test.toml", text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
-/// Emulates a scenario on a possibly loaded machine. Repeats the run if stalls made it invalid.
+/// Emulates a scenario on a possibly loaded machine.
+/// Repeats the run if stalls made it invalid.
 fn emulated(scenario: &Scenario, options: &EmulateOptions) -> Outcome {
     let stop = AtomicBool::new(false);
     for attempt in 1..=6 {
@@ -88,8 +89,9 @@ fn chain(hops: u32, (warmup, seconds): (u32, u32), traffic: &str) -> Scenario {
     ))
 }
 
-/// TCP as close to the kernel's as possible: the RFCs' with the kernel's least timeout, without
-/// delayed acknowledgements (the kernel's own delays have no counterpart).
+/// TCP as close to the kernel's as possible:
+/// the RFCs' with the kernel's least timeout, without delayed acknowledgements (the kernel's own
+/// delays have no counterpart).
 const RENO: &str = "traffic = \"bulk\"\ntransport = { tcp = \"newreno\", preset = \"rfc\", \
                     min_rto = \"200 ms\", delayed_ack = false, initial_window = 2 }";
 

@@ -1,5 +1,6 @@
-//! The emulator under a virtual clock equals the engine: with a forwarder in place of the kernel, a
-//! run has the fingerprint of the simulator, transmission by transmission.
+//! The emulator under a virtual clock equals the engine:
+//! with a forwarder in place of the kernel, a run has the fingerprint of the simulator,
+//! transmission by transmission.
 
 use std::collections::VecDeque;
 
@@ -48,8 +49,8 @@ fn frame(to: NodeId, flow: usize, place: usize, datagram: u32) -> Vec<u8> {
     f
 }
 
-/// Runs the scenario through the switch. Returns its fingerprint and the air fingerprints of the
-/// run and its replay.
+/// Runs the scenario through the switch.
+/// Returns its fingerprint and the air fingerprints of the run and its replay.
 fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
     let plan = Plan::new(scenario, "test").unwrap();
     let mut switch = Switch::new(scenario, &plan, seed, true).unwrap();

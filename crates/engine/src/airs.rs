@@ -1,5 +1,6 @@
-//! All media of a scenario. Radios of one PHY share a medium on all channels; radios with different
-//! settings do not interact.
+//! All media of a scenario.
+//! Radios of one PHY share a medium on all channels; radios with different settings do not
+//! interact.
 
 use fairmesh_phy::Rate;
 use fairmesh_scenario::Scenario;
@@ -10,8 +11,8 @@ use fairmesh_wifi::{
     Setup, Upper,
 };
 
-/// The medium of `[radio]` and the media of radios with other settings. Each medium has all
-/// stations; stations of other media are idle there.
+/// The medium of `[radio]` and the media of radios with other settings.
+/// Each medium has all stations; stations of other media are idle there.
 #[derive(Clone, Debug)]
 pub(crate) struct Airs {
     first: Air,

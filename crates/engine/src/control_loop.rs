@@ -267,7 +267,8 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
-    /// Samples the TCP signs of each flow's path, and requests probes for flows without a round trip.
+    /// Samples the TCP signs of each flow's path, and requests probes for flows without a round
+    /// trip.
     /// The signs of a share's flows are merged.
     fn sample_signs(&mut self, now: Time, samples: &mut Samples<'_>) {
         let echoes = self.net.echoes_at(self.node);

@@ -6,11 +6,13 @@ use fairmesh_capacity::fair::FairError;
 use fairmesh_control::StartError;
 use fairmesh_queueing::SpecError;
 
-/// Error of a scenario that the engine rejects, or of a cancelled run. Each prints as one line.
+/// Error of a scenario that the engine rejects, or of a cancelled run.
+/// Each prints as one line.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The control does not start: it needs a capability that the simulator lacks, or rejects a setting.
+    /// The control does not start:
+    /// it needs a capability that the simulator lacks, or rejects a setting.
     #[error("control: {0}")]
     Control(#[source] Box<StartError>),
     /// The control does not work with this kind of network.

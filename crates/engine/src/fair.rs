@@ -9,7 +9,8 @@ use fairmesh_wifi::MacConfig;
 use crate::error::EngineError;
 use crate::model::CapacityModel;
 
-/// Fair rates by the collision-domain model over transmission ranges (Jamshaid 2010 §4.1, §7.2).
+/// Fair rates by the collision-domain model over transmission ranges.
+/// Jamshaid 2010 §4.1, §7.2.
 ///
 /// Flows that start late or stop early have a share only while they are present, so the allocation
 /// changes with them.
@@ -19,7 +20,8 @@ pub struct FairRates {
     pub rates_bps: Vec<f64>,
     /// Σ rate × wireless hops of these rates, bit/s.
     pub utilization: f64,
-    /// Per flow: a link in the middle of the collision domain that limits it while all flows are present.
+    /// Per flow: a link in the middle of the collision domain that limits it while all flows are
+    /// present.
     /// `None` if the flow is limited by its demand or by a wire.
     pub bottleneck: Vec<Option<(NodeId, NodeId)>>,
     /// True if radios aggregate frames.
@@ -30,8 +32,8 @@ pub struct FairRates {
 }
 
 impl FairRates {
-    /// Returns rates from another source that apply to the whole run. They are bit/s of application
-    /// data per flow, 0 where `rates_bps` ends early.
+    /// Returns rates from another source that apply to the whole run.
+    /// They are bit/s of application data per flow, 0 where `rates_bps` ends early.
     pub fn steady(scenario: &Scenario, mut rates_bps: Vec<f64>) -> Self {
         rates_bps.resize(scenario.flows().len(), 0.0);
         let hops: Vec<u32> = scenario.flows().iter().map(|f| f.wireless_hops).collect();
@@ -108,7 +110,8 @@ fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
     scenario.subscribers().list.iter().map(of).filter(|g| !g.flows.is_empty()).collect()
 }
 
-/// Number of rounds in which the share that a subscriber's flows leave unused is given to its other flows.
+/// Number of rounds in which the share that a subscriber's flows leave unused is given to its other
+/// flows.
 const ROUNDS: usize = 12;
 
 /// Sets the weights of a subscriber's unsatisfied flows.

@@ -52,7 +52,8 @@ impl ControlAt {
             || self.in_queue()
     }
 
-    /// Returns true if the control needs classes in the radio's queue, not only a replacement queue.
+    /// Returns true if the control needs classes in the radio's queue, not only a replacement
+    /// queue.
     pub fn in_queue(&self) -> bool {
         let plan = self.driver.plan();
         plan.point == Point::Interface
@@ -129,9 +130,9 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     hops
 }
 
-/// Returns true if a control treats a subscriber's flows of one direction as one: at a gateway, if
-/// the control uses counters and limits traffic that crosses it. A control that marks, paces or
-/// sends messages treats each flow separately.
+/// Returns true if a control treats a subscriber's flows of one direction as one:
+/// at a gateway, if the control uses counters and limits traffic that crosses it. A control that
+/// marks, paces or sends messages treats each flow separately.
 fn by_subscriber(site: &Site, needs: &Needs) -> bool {
     let peers = match needs.abilities.has(Ability::Peers) {
         true => EventSet::of(&[EventKind::Messages]),

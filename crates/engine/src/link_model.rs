@@ -1,6 +1,6 @@
-//! The capacity model that controls can query. A query gives links and loads; the result follows
-//! from the scenario's MAC. The model contains neither the scenario's traffic nor the state of
-//! other nodes.
+//! The capacity model that controls can query.
+//! A query gives links and loads; the result follows from the scenario's MAC. The model contains
+//! neither the scenario's traffic nor the state of other nodes.
 
 use fairmesh_capacity::fair::LinkSpec;
 use fairmesh_capacity::link::Access;

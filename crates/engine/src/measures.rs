@@ -10,8 +10,8 @@ pub fn jain(rates: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (rates.len() as f64 * squares) }
 }
 
-/// Returns Jain's index of the rates over their fair rates. Flows with a fair rate of zero do not
-/// count.
+/// Returns Jain's index of the rates over their fair rates.
+/// Flows with a fair rate of zero do not count.
 pub fn jain_normalized(rates: &[f64], fair: &[f64]) -> f64 {
     jain(&normalized(rates, fair))
 }

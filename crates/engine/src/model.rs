@@ -1,5 +1,6 @@
-//! A scenario as the capacity models need it: links with their rates, carrier sense, and the traffic
-//! that a packet of each flow puts on the air.
+//! A scenario as the capacity models need it:
+//! links with their rates, carrier sense, and the traffic that a packet of each flow puts on the
+//! air.
 
 use fairmesh_capacity::fair::{FlowSpec, LinkSpec, WireUse};
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
@@ -13,7 +14,8 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::MacConfig;
 
-/// Length of a full-sized IP packet, bytes; used where one packet size represents a flow's data.
+/// Length of a full-sized IP packet, bytes.
+/// Used where one packet size represents a flow's data.
 const FULL_PACKET: u32 = 1500;
 /// Delivery probability below which a link carries no traffic, because all retries fail.
 const DEAD: f64 = 1e-6;
@@ -190,7 +192,8 @@ fn access(mac: &MacConfig) -> Access {
     }
 }
 
-/// Returns the rate of a lone sender over a lossless link at `rate`, bit/s of IP packets of 1500 bytes.
+/// Returns the rate of a lone sender over a lossless link at `rate`, bit/s of IP packets of 1500
+/// bytes.
 pub(crate) fn nominal_capacity(mac: &MacConfig, rate: Rate) -> f64 {
     let psdu = FULL_PACKET + mac.llc_bytes + DATA_OVERHEAD;
     let full = Traffic { payload: FULL_PACKET, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };

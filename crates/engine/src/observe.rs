@@ -32,8 +32,8 @@ pub struct AirAggregate {
     pub count: u16,
 }
 
-/// A frame as its transmitter sent it: one MPDU, which may be part of an A-MPDU, or one packet of
-/// an A-MSDU.
+/// A frame as its transmitter sent it:
+/// one MPDU, which may be part of an A-MPDU, or one packet of an A-MSDU.
 #[derive(Clone, Copy, Debug)]
 pub struct AirFrame {
     /// First bit of the preamble, which the MPDUs of an A-MPDU share.
@@ -66,7 +66,8 @@ pub struct AirFrame {
     pub block_ack: Option<BlockAck>,
     /// True if a data frame has a QoS Control field.
     pub qos: bool,
-    /// User priority of data, 0 to 7, which is its TID; for a BlockAck, its TID. 0 is best effort.
+    /// User priority of data, 0 to 7, which is its TID; for a BlockAck, its TID.
+    /// 0 is best effort.
     pub priority: u8,
     /// The IP packet inside a data frame.
     pub packet: Option<AirPacket>,
@@ -110,13 +111,15 @@ pub enum AirPayload {
     },
 }
 
-/// Receiver of frames as they start; the default ignores them. A [`Simulation`](crate::Simulation)
-/// owns its observer, and returns it at the end.
+/// Receiver of frames as they start; the default ignores them.
+/// A [`Simulation`](crate::Simulation) owns its observer, and returns it at the end.
 pub trait Observer: Any + Send {
-    /// Receives a frame at its start: each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
+    /// Receives a frame at its start:
+    /// each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
     fn frame(&mut self, _frame: &AirFrame) {}
 
-    /// Receives the outcome of the last RTS or data frame of `from` to `to`, when the sender knows it.
+    /// Receives the outcome of the last RTS or data frame of `from` to `to`, when the sender knows
+    /// it.
     fn attempted(&mut self, _now: Time, _from: NodeId, _to: NodeId, _outcome: &AttemptOutcome) {}
 }
 

@@ -48,8 +48,10 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the goodputs and the rates against which they are judged ([`RunRecord::dues`]), bit/s.
-    /// There is one entry per subscriber and per flow without a subscriber. `None` if the run was given no fair rates.
+    /// Returns the goodputs and the rates against which they are judged ([`RunRecord::dues`]),
+    /// bit/s.
+    /// There is one entry per subscriber and per flow without a subscriber. `None` if the run was
+    /// given no fair rates.
     pub fn sharers(&self) -> (Vec<f64>, Option<Vec<f64>>) {
         let dues = self.dues();
         let mut own = vec![true; self.flows.len()];
@@ -65,10 +67,10 @@ impl RunRecord {
         (goodputs, shared)
     }
 
-    /// Returns the rates against which goodputs are judged, bit/s, by flow: [`FlowRecord::due_bps`].
-    /// If fair rates are upper bounds, a due is at most an equal share, by weight, of the goodput that the run
-    /// carried:
-    /// a flow below a tenth of a bound alone need not starve. `None` if the run was given no fair rates.
+    /// Returns the rates against which goodputs are judged, bit/s, by flow:
+    /// [`FlowRecord::due_bps`]. If fair rates are upper bounds, a due is at most an equal share, by
+    /// weight, of the goodput that the run carried: a flow below a tenth of a bound alone need not
+    /// starve. `None` if the run was given no fair rates.
     pub fn dues(&self) -> Option<Vec<f64>> {
         let weight = |f: &FlowRecord| f.weight * f.active_share;
         let level = self.flows.iter().map(|f| f.goodput_bps).sum::<f64>()
@@ -133,10 +135,11 @@ pub struct StallRecord {
     pub long: u64,
     /// Duration from which a stall counts as long, s.
     pub long_from_s: f64,
-    /// Long stalls near which a timer fired. All of them if programs ran with timers that cannot be
-    /// read.
+    /// Long stalls near which a timer fired.
+    /// All of them if programs ran with timers that cannot be read.
     pub felt: u64,
-    /// Distorted fraction of the run's real time: all stalls, and one second for each stall in `felt`.
+    /// Distorted fraction of the run's real time:
+    /// all stalls, and one second for each stall in `felt`.
     pub bent: f64,
     /// Distorted fraction above which a run is invalid.
     pub bent_bound: f64,
@@ -177,7 +180,8 @@ pub struct FlowRecord {
     /// Max-min rate, bit/s of application data; `None` if the run was given no fair rates.
     pub fair_bps: Option<f64>,
     /// Fraction of the flow's time in the measured interval in which its application had data to
-    /// transfer. It is below 1 only for files and requests with pauses.
+    /// transfer.
+    /// It is below 1 only for files and requests with pauses.
     pub active_share: f64,
     /// Weight; 1 unless configured.
     pub weight: f64,
@@ -196,7 +200,8 @@ pub struct FlowRecord {
     /// Lost data packets that were sent in the measured interval.
     pub data_drops: Drops,
     /// Lost packets of the other direction (acknowledgements and requests) that were sent in the
-    /// measured interval. The remaining losses were sent during the warm-up.
+    /// measured interval.
+    /// The remaining losses were sent during the warm-up.
     pub answer_drops: Drops,
     /// TCP's counters, if the flow is TCP.
     pub tcp: Option<TcpRecord>,
@@ -208,9 +213,10 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Returns the rate against which the flow's goodput is judged, bit/s: the fair rate during the
-    /// fraction of the time in which its application had data to transfer. The fair rate itself
-    /// never exceeds the rate of a CBR or rate-limited application, or the flow's plan.
+    /// Returns the rate against which the flow's goodput is judged, bit/s:
+    /// the fair rate during the fraction of the time in which its application had data to transfer.
+    /// The fair rate itself never exceeds the rate of a CBR or rate-limited application, or the
+    /// flow's plan.
     pub fn due_bps(&self) -> Option<f64> {
         self.fair_bps.map(|fair| fair * self.active_share)
     }
@@ -276,8 +282,8 @@ pub struct SubscriberRecord {
     pub goodput_down_bps: f64,
     /// Those out of the mesh, bit/s.
     pub goodput_up_bps: f64,
-    /// Max-min rate, in both directions, bit/s of application data; `None` if the run was given no
-    /// fair rates.
+    /// Max-min rate, in both directions, bit/s of application data.
+    /// `None` if the run was given no fair rates.
     pub fair_bps: Option<f64>,
 }
 
@@ -335,8 +341,8 @@ pub struct QuicRecord {
     pub spurious: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
-    /// Number of loss epochs: reductions of the window for losses or marks, or reports of them to a
-    /// model.
+    /// Number of loss epochs:
+    /// reductions of the window for losses or marks, or reports of them to a model.
     pub congestion_events: u64,
     /// Number of persistent congestions.
     pub persistent_congestions: u64,
@@ -474,7 +480,8 @@ pub struct SignallingRecord {
     pub outside_messages: u64,
     /// Their bytes, without any headers; counted nowhere else.
     pub outside_bytes: u64,
-    /// Airtime of messages and echoes (with gaps, backoff and acknowledgements) and of header bytes, s.
+    /// Airtime of messages and echoes (with gaps, backoff and acknowledgements) and of header
+    /// bytes, s.
     pub airtime_s: f64,
     /// Bytes of both per second, summed over all nodes.
     pub bytes_per_s: f64,
@@ -503,9 +510,9 @@ pub struct Series {
     /// Per radio link, if [`RunOptions::links`](crate::RunOptions) is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSeries>,
-    /// Per node, if requested: fraction of the time since the previous sample with foreign energy,
-    /// which the radio sensed but neither sent nor received, for example an external interferer's
-    /// (Jang 2010 §4).
+    /// Per node, if requested:
+    /// fraction of the time since the previous sample with foreign energy, which the radio sensed
+    /// but neither sent nor received, for example an external interferer's (Jang 2010 §4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<Vec<f64>>,
 }
@@ -517,7 +524,8 @@ pub struct LinkSeries {
     pub from: String,
     /// Name of the receiver.
     pub to: String,
-    /// Airtime share to which a control limits it, at the sampling instants; 0 if there is no such limit.
+    /// Airtime share to which a control limits it, at the sampling instants.
+    /// 0 if there is no such limit.
     pub airtime: Vec<f64>,
     /// Packets that the MAC finished since the previous sample, delivered or dropped.
     pub packets: Vec<u64>,
@@ -544,7 +552,8 @@ pub struct DecisionRecord {
     pub rate_bps: Option<f64>,
 }
 
-/// Returns true for a count of zero, which is not written: most runs do not have these counts.
+/// Returns true for a count of zero, which is not written:
+/// most runs do not have these counts.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn none(count: &u64) -> bool {
     *count == 0

@@ -1,5 +1,6 @@
-//! Flows that a gateway's control treats as one: a subscriber's in one direction, as the daemon
-//! counts and limits them. A share has the number of its first flow.
+//! Flows that a gateway's control treats as one:
+//! a subscriber's in one direction, as the daemon counts and limits them. A share has the number of
+//! its first flow.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ const FULL_PACKET: u64 = 1500;
 pub(crate) struct Shares {
     /// By flow, the first flow of its share; empty if every flow is alone.
     first: Vec<u32>,
-    /// By flow, true if it crosses another gateway than the control's; empty if there is one gateway.
+    /// By flow, true if it crosses another gateway than the control's.
+    /// Empty if there is one gateway.
     elsewhere: Vec<bool>,
     /// By first flow.
     shares: BTreeMap<u32, Share>,
@@ -41,7 +43,8 @@ impl Shares {
         Shares { first, elsewhere: Vec::new(), shares, leaf: subscribers.leaf }
     }
 
-    /// Returns the display name of a control's flow: the subscriber and direction, or the flow's own name.
+    /// Returns the display name of a control's flow:
+    /// the subscriber and direction, or the flow's own name.
     pub fn name(&self, scenario: &Scenario, flow: FlowId) -> Option<String> {
         let index = flow.index();
         let own = self.shares.get(&flow.0).and_then(|_| {

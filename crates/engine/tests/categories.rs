@@ -1,5 +1,5 @@
-//! Access categories end to end: packets keep their category over all hops in both directions, with
-//! the priority of EDCA.
+//! Access categories end to end:
+//! packets keep their category over all hops in both directions, with the priority of EDCA.
 
 use std::collections::BTreeMap;
 
@@ -147,9 +147,10 @@ fn cell(access: &str, defaults: &str) -> RunRecord {
 }
 
 /// A voice packet waits for the rest of an exchange, and for another one if a best-effort station
-/// has fewer slots left than it has drawn. On average it waits at most one exchange, except for the
-/// seventh of frames that collide in the same slot; nineteen of twenty packets wait less than three
-/// exchanges. As best effort it waits in its station's queue, where most packets are dropped.
+/// has fewer slots left than it has drawn.
+/// On average it waits at most one exchange, except for the seventh of frames that collide in the
+/// same slot; nineteen of twenty packets wait less than three exchanges. As best effort it waits in
+/// its station's queue, where most packets are dropped.
 #[test]
 fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
     for (defaults, frame_s) in [("linux", 5.6e-3), ("802.11", 2.6e-3)] {
@@ -171,8 +172,8 @@ fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
     }
 }
 
-/// Background defers: beside an equal load of best effort it has the smaller share, and alone all
-/// of the cell.
+/// Background defers:
+/// beside an equal load of best effort it has the smaller share, and alone all of the cell.
 #[test]
 fn background_gives_way_to_best_effort() {
     let text = |other: &str| {

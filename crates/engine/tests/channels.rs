@@ -61,8 +61,9 @@ impl Rates {
     }
 }
 
-/// Triantafyllidou 2005 §4.5.1: with p = 0.01 in the bad state 1.04 % of the frames of a long run
-/// fail; with ten times that p, ten times as many.
+/// Triantafyllidou 2005 §4.5.1:
+/// with p = 0.01 in the bad state 1.04 % of the frames of a long run fail; with ten times that p,
+/// ten times as many.
 #[test]
 fn the_chain_of_states_loses_its_mean() {
     for (p, mean) in [(0.01, 0.0104), (0.1, 0.104)] {
@@ -75,8 +76,8 @@ fn the_chain_of_states_loses_its_mean() {
     }
 }
 
-/// A sender that senses the bursts waits for their end. One that does not loses the overlapping
-/// frames.
+/// A sender that senses the bursts waits for their end.
+/// One that does not loses the overlapping frames.
 #[test]
 fn an_interferer_takes_its_share_from_those_that_sense_it() {
     let oven = |nodes: &str| {
@@ -99,8 +100,8 @@ fn an_interferer_takes_its_share_from_those_that_sense_it() {
     assert!(hidden.totals.mac.collided > 3 * both.totals.mac.collided);
 }
 
-/// Two changes of a link's rate: frames use the rate of their time, and a run without changes is
-/// unaffected.
+/// Two changes of a link's rate:
+/// frames use the rate of their time, and a run without changes is unaffected.
 #[test]
 fn a_link_changes_its_rate_at_its_time() {
     let change = |at: u32, rate: u32| {
@@ -116,8 +117,8 @@ fn a_link_changes_its_rate_at_its_time() {
     assert!(sent(40.0, 70.0) * 2 < sent(70.0, 100.0));
 }
 
-/// A flow takes another path, and a third: no packet is lost, each relay carries it for its time,
-/// and acknowledgements use the same path.
+/// A flow takes another path, and a third:
+/// no packet is lost, each relay carries it for its time, and acknowledgements use the same path.
 #[test]
 fn a_flow_takes_another_path_at_its_time() {
     let change = |at: u32, relay: u32| {

@@ -1,4 +1,5 @@
-//! The radio compared with closed forms: the lone saturated link, and Bianchi's saturated cell.
+//! The radio compared with closed forms:
+//! the lone saturated link, and Bianchi's saturated cell.
 
 use fairmesh_capacity::bianchi::saturation;
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
@@ -131,9 +132,9 @@ fn crowd(stations: u32, mbps: u64, access: Access, tolerance: f64) {
     near(runs.iter().sum::<f64>() / 3.0, model.goodput, tolerance, &what);
 }
 
-/// The fixed point assumes independent attempts of different stations. The error grows with the
-/// number of stations that wait for the same busy period; ns-3 deviates alike (+1.4 and +2.4 % at n
-/// = 50).
+/// The fixed point assumes independent attempts of different stations.
+/// The error grows with the number of stations that wait for the same busy period; ns-3 deviates
+/// alike (+1.4 and +2.4 % at n = 50).
 #[test]
 fn crowds_have_the_throughput_of_bianchi() {
     for access in [Access::Basic, Access::RtsCts] {

@@ -1,5 +1,6 @@
-//! Control at the edge in the packet simulator: GAP (Mancuso 2010) and load-based marking
-//! (Triantafyllidou 2005), compared with the papers' claims. Rates in kbit/s, delays in ms.
+//! Control at the edge in the packet simulator:
+//! GAP (Mancuso 2010) and load-based marking (Triantafyllidou 2005), compared with the papers'
+//! claims. Rates in kbit/s, delays in ms.
 //!
 //! The full comparisons, with the papers' numbers beside ours, are in reproductions/.
 
@@ -56,8 +57,8 @@ fn sets(records: &[RunRecord]) -> (f64, f64) {
     (sum(true), sum(false))
 }
 
-/// Returns E of (11), per cent, relative to equal shares of the gateway's throughput. And U = T_S +
-/// 2 T_M.
+/// Returns E of (11), per cent, relative to equal shares of the gateway's throughput.
+/// And U = T_S + 2 T_M.
 fn accuracy(branches: u32, control: &str) -> (f64, f64) {
     let scenario = shipped(
         "mancuso-branches-8",

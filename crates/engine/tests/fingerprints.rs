@@ -1,5 +1,6 @@
-//! Short runs with pinned transmissions, on any machine and in any build profile: one per control
-//! with each of its variants, per transport, queue, kind of traffic and kind of radio.
+//! Short runs with pinned transmissions, on any machine and in any build profile:
+//! one per control with each of its variants, per transport, queue, kind of traffic and kind of
+//! radio.
 //!
 //! A change of these fingerprints changes published numbers and [`fairmesh_engine::REVISION`]. If
 //! the change is intended, `KEEP_FINGERPRINTS=1 cargo test -p fairmesh-engine --test fingerprints`
@@ -36,8 +37,8 @@ const COMBINED: &[&str] = &[
 
 const KEPT: &str = include_str!("../fingerprints/kinds.txt");
 
-/// A mesh in which every control acts: two branches of two hops, more traffic than they carry, in
-/// both directions, by TCP and by UDP.
+/// A mesh in which every control acts:
+/// two branches of two hops, more traffic than they carry, in both directions, by TCP and by UDP.
 const CONTROLLED: &str = r#"
     duration = "12 s"
     [radio]
@@ -287,7 +288,8 @@ fn now() -> BTreeMap<String, String> {
     lines
 }
 
-/// Every control of the registry, alone and with each of its variants, and combinations of variants.
+/// Every control of the registry, alone and with each of its variants, and combinations of
+/// variants.
 fn controls() -> Vec<String> {
     let mut names = Vec::new();
     for definition in Registry::standard().all() {

@@ -1,11 +1,12 @@
-//! Several gateways: a control for each, controls that exchange reports, and one that sees all.
+//! Several gateways:
+//! a control for each, controls that exchange reports, and one that sees all.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// A line of eight nodes with a gateway at each end. Homes next to one of them and far from the
-/// other.
+/// A line of eight nodes with a gateway at each end.
+/// Homes next to one of them and far from the other.
 fn line(control: &str, homes: &str, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -131,8 +132,9 @@ fn mechanisms_for_one_gateway_are_refused_by_name() {
     }
 }
 
-/// Gateways with their own control run as with that control alone, to the last bit. The other nodes
-/// run the scenario's, whether or not the gateways are in the list of participating nodes.
+/// Gateways with their own control run as with that control alone, to the last bit.
+/// The other nodes run the scenario's, whether or not the gateways are in the list of participating
+/// nodes.
 #[test]
 fn gateways_run_a_control_of_their_own() {
     let alone = record(&line("pfrc", "[1, 2, 5, 6]", ""));

@@ -38,8 +38,8 @@ fn near(got: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((got / expected - 1.0).abs() < tolerance, "{what}: {got:.1} instead of {expected:.1}");
 }
 
-/// Jamshaid 2010 Fig. 3.2a: up to the fair share, about 150 kbit/s, all demands are met. Above it
-/// the flow of three hops loses first, then that of two, and with them the sum.
+/// Jamshaid 2010 Fig. 3.2a: up to the fair share, about 150 kbit/s, all demands are met.
+/// Above it the flow of three hops loses first, then that of two, and with them the sum.
 #[test]
 fn uploads_over_a_chain_collapse_beyond_the_fair_share() {
     for load in [50, 100, 140] {
@@ -63,7 +63,8 @@ fn uploads_over_a_chain_collapse_beyond_the_fair_share() {
     assert!(sum(&rates[5]) < 0.96 * sum(&rates[0]), "capacity is lost");
 }
 
-/// Jamshaid 2010 Fig. 3.2b: downloads are dropped before they cost airtime, so no flow loses more.
+/// Jamshaid 2010 Fig. 3.2b:
+/// downloads are dropped before they cost airtime, so no flow loses more.
 #[test]
 fn downloads_over_a_chain_do_not_collapse() {
     for load in [200, 300, 400] {
@@ -75,8 +76,9 @@ fn downloads_over_a_chain_do_not_collapse() {
     }
 }
 
-/// Jamshaid 2010 Fig. 3.4: one TCP flow gets nearly 800 kbit/s over one hop, a half over two, a
-/// third over three, and levels off at about a sixth.
+/// Jamshaid 2010 Fig. 3.4:
+/// one TCP flow gets nearly 800 kbit/s over one hop, a half over two, a third over three, and
+/// levels off at about a sixth.
 #[test]
 fn tcp_over_one_to_eight_hops() {
     let goodput = |hops: usize| {
@@ -95,8 +97,8 @@ fn tcp_over_one_to_eight_hops() {
     assert!(by_hops[7] / by_hops[6] > 0.9, "levels off: {by_hops:?}");
 }
 
-/// Jamshaid 2010 Fig. 3.5: of three TCP uploads the farthest gets by far the least. (ns-2 gives the
-/// nearest more than the second; here and in ns-3 these two are about equal.)
+/// Jamshaid 2010 Fig. 3.5: of three TCP uploads the farthest gets by far the least.
+/// (ns-2 gives the nearest more than the second; here and in ns-3 these two are about equal.)
 #[test]
 fn the_farthest_of_three_uploads_starves() {
     let rates = goodputs(&shipped("chain-3-up"), 10);

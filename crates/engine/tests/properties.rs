@@ -284,8 +284,8 @@ impl Recipe {
         d
     }
 
-    /// The world, if it has at least one flow and every flow has a path. Under a control, if it can
-    /// run there.
+    /// The world, if it has at least one flow and every flow has a path.
+    /// Under a control, if it can run there.
     fn build(&self) -> Option<Scenario> {
         let draft = self.draft();
         if draft.flow.is_empty() {
@@ -356,8 +356,8 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// No flow gets more than the closed form of the slowest link on its path. With rate adaptation,
-/// the fastest rate counts; a TCP may release data that arrived earlier.
+/// No flow gets more than the closed form of the slowest link on its path.
+/// With rate adaptation, the fastest rate counts; a TCP may release data that arrived earlier.
 fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
     let mac = scenario.mac();
     let measured = (scenario.duration().saturating_sub(scenario.warmup())).as_secs_f64();
@@ -495,8 +495,8 @@ fn unknown_controls_make_no_scenario() {
     assert!(error.contains("control.use: there is no control \"none such\""), "{error}");
 }
 
-/// A link too weak for its MCS, as in maps: its flow has no fair rate, the others have theirs, and
-/// the record has its losses.
+/// A link too weak for its MCS, as in maps:
+/// its flow has no fair rate, the others have theirs, and the record has its losses.
 #[test]
 fn a_dead_link_takes_no_part_in_fair_shares() {
     let text = r#"
@@ -520,7 +520,8 @@ fn a_dead_link_takes_no_part_in_fair_shares() {
     assert_eq!((weak.fair_bps, weak.packets_delivered), (Some(0.0), 0), "{weak:?}");
 }
 
-/// A link over which single packets arrive, but hardly any of its A-MSDUs: no share, and no error.
+/// A link over which single packets arrive, but hardly any of its A-MSDUs:
+/// no share, and no error.
 #[test]
 fn a_link_too_weak_for_its_amsdus_takes_no_part_in_fair_shares() {
     for (signal, dead) in [(-75, false), (-85, true), (-95, true)] {

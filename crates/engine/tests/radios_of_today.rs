@@ -185,8 +185,8 @@ impl Link {
         }
     }
 
-    /// Packets and MPDUs of a full frame, and its bytes: packets join an MPDU while it has room,
-    /// then start the next.
+    /// Packets and MPDUs of a full frame, and its bytes:
+    /// packets join an MPDU while it has room, then start the next.
     fn full(&self) -> (f64, f64, f64) {
         let msdu = f64::from(self.bytes + 8);
         let pad = |bytes: f64| (bytes / 4.0).ceil() * 4.0;
@@ -251,8 +251,9 @@ impl Link {
     }
 }
 
-/// Every mode with each limit. With a window of 0 or 1 slots few frames suffice: half a slot's
-/// deviation over 500 of them is below 0.1 % of the shortest cycle.
+/// Every mode with each limit.
+/// With a window of 0 or 1 slots few frames suffice: half a slot's deviation over 500 of them is
+/// below 0.1 % of the shortest cycle.
 #[test]
 fn every_mode_has_the_goodput_of_the_closed_form() {
     use Generation::{He, Ht, Vht};

@@ -111,8 +111,9 @@ fn of<'a>(record: &'a RunRecord, cell: &'a str) -> Vec<&'a FlowRecord> {
     record.flows.iter().filter(|f| f.name.starts_with(cell)).collect()
 }
 
-/// Two cells within range of each other: on channels 1 and 11 both behave as alone, to the last
-/// bit; on one channel, or on two that overlap, they do not.
+/// Two cells within range of each other:
+/// on channels 1 and 11 both behave as alone, to the last bit; on one channel, or on two that
+/// overlap, they do not.
 #[test]
 fn cells_on_orthogonal_channels_are_as_alone() {
     for (phy, channels) in [("802.11g", (1, 11)), ("802.11b", (1, 13))] {
@@ -147,7 +148,8 @@ fn cells_on_orthogonal_channels_are_as_alone() {
     assert!(sum(&overlap) < 0.75 * sum(&apart), "{} of {}", sum(&overlap), sum(&apart));
 }
 
-/// A backhaul at 5 GHz and access at 2.4 GHz, with different PHYs, and a wired server behind the gateway.
+/// A backhaul at 5 GHz and access at 2.4 GHz, with different PHYs, and a wired server behind the
+/// gateway.
 const MESH: &str = r#"
 duration = "6 s"
 warmup = "1 s"

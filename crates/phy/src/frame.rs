@@ -18,9 +18,11 @@ pub const ACK: u32 = 14;
 pub const CTS: u32 = 14;
 /// Bytes of an RTS frame.
 pub const RTS: u32 = 20;
-/// Bytes of an A-MSDU subframe header: destination, source, length (IEEE 802.11-2020 §9.3.2.2.2).
+/// Bytes of an A-MSDU subframe header: destination, source, length.
+/// IEEE 802.11-2020 §9.3.2.2.2.
 pub const SUBFRAME_HEADER: u32 = 14;
-/// Longest MPDU in an A-MPDU of 802.11n, bytes: its delimiter has 12 bits for the length (§9.7.1).
+/// Longest MPDU in an A-MPDU of 802.11n, bytes: its delimiter has 12 bits for the length.
+/// §9.7.1.
 pub const LONGEST_MPDU_IN_HT_AMPDU: u32 = 4095;
 
 /// Returns the length of an A-MPDU of `bytes` bytes with one more MPDU of `mpdu` bytes.

@@ -17,8 +17,8 @@ use crate::waveform::LONGEST_PPDU;
 pub enum Compatibility {
     /// ERP-OFDM rates only, 9 µs slots, CWmin 15.
     Pure,
-    /// Also DSSS rates, all of them basic; 20 µs slots, CWmin 31. Protection (CTS to self) is not
-    /// sent.
+    /// Also DSSS rates, all of them basic; 20 µs slots, CWmin 31.
+    /// Protection (CTS to self) is not sent.
     WithB(Preamble),
 }
 
@@ -42,14 +42,15 @@ pub struct Modern {
     pub modes: Vec<Mode>,
     /// Longest A-MPDU, bytes with delimiters and padding; 0: every MPDU is sent alone.
     pub ampdu: u32,
-    /// Longest A-MSDU, bytes with its subframes' headers and padding; 0: every packet is a separate MPDU.
+    /// Longest A-MSDU, bytes with its subframes' headers and padding.
+    /// 0: every packet is a separate MPDU.
     pub amsdu: u32,
-    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window. At
-    /// most 64, or 256 with a longer BlockAck.
+    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window.
+    /// At most 64, or 256 with a longer BlockAck.
     pub window: u32,
-    /// True for ns-3.37's deviations from the standard: preambles ([`Mode`]), control rates by the
-    /// bit rate of one stream at 20 MHz, RTS at the highest basic rate, and a CTS for every RTS,
-    /// regardless of the NAV.
+    /// True for ns-3.37's deviations from the standard:
+    /// preambles ([`Mode`]), control rates by the bit rate of one stream at 20 MHz, RTS at the
+    /// highest basic rate, and a CTS for every RTS, regardless of the NAV.
     pub ns3: bool,
 }
 
@@ -105,7 +106,8 @@ impl fmt::Display for PhyError {
 }
 impl core::error::Error for PhyError {}
 
-/// Returns the rate with which ns-3.37 compares control rates: the mode's at 20 MHz with one stream.
+/// Returns the rate with which ns-3.37 compares control rates:
+/// the mode's at 20 MHz with one stream.
 fn one_stream_rate(g: Generation, mode: Mode) -> BitRate {
     let guard = if g == Generation::He { 800 } else { mode.guard_ns() };
     // 802.11ac has no MCS 9 there; the response already uses the highest basic rate.

@@ -16,7 +16,8 @@ impl Rate {
     }
 }
 
-/// Modulation family: a control response is sent in the family of the frame to which it responds.
+/// Modulation family:
+/// a control response is sent in the family of the frame to which it responds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Modulation {
     /// DSSS and HR/DSSS: 1, 2, 5.5, 11 Mbit/s.

@@ -75,7 +75,8 @@ impl Occupied {
         Some(from + (to - from) * (offset - a) / (b - a))
     }
 
-    /// Returns the transmitter's power between two offsets from its centre, MHz, in units of its top.
+    /// Returns the transmitter's power between two offsets from its centre, MHz, in units of its
+    /// top.
     fn between(&self, low: f64, high: f64) -> f64 {
         /// Integration steps per MHz.
         const FINE: f64 = 20.0;

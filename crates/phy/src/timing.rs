@@ -58,7 +58,7 @@ pub struct Response {
     /// failed, and the next backoff may begin a DIFS after the timeout: 272 µs after the end of the
     /// frame, while stations that sensed the same collision wait EIFS (364 µs).
     pub ack_timeout: Span,
-    /// Time from the end of the RTS until the sender gives up waiting for a CTS. Equals
-    /// `ack_timeout`.
+    /// Time from the end of the RTS until the sender gives up waiting for a CTS.
+    /// Equals `ack_timeout`.
     pub cts_timeout: Span,
 }

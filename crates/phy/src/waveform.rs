@@ -74,8 +74,8 @@ impl Waveform {
         Span::from_micros(us)
     }
 
-    /// Returns aRxPHYStartDelay: the time from a frame's first bit on the air to the indication of
-    /// a reception.
+    /// Returns aRxPHYStartDelay:
+    /// the time from a frame's first bit on the air to the indication of a reception.
     pub const fn rx_start_delay(self) -> Span {
         Span::from_micros(match self {
             Waveform::Dsss { plcp_us, .. } => plcp_us as u64,
@@ -92,7 +92,8 @@ impl Waveform {
         }
     }
 
-    /// Returns the time from the start of the frame to the end of the first `bytes` bytes of its PSDU.
+    /// Returns the time from the start of the frame to the end of the first `bytes` bytes of its
+    /// PSDU.
     /// It is not rounded to symbols; the 16 service bits come first.
     pub const fn reached(self, bytes: u32) -> Span {
         let start = self.rx_start_delay().as_nanos();

@@ -26,8 +26,8 @@ impl Average {
         Average { value: 0.0, weight, slot, idle: Idle::Since(Time::ZERO) }
     }
 
-    /// Adds one sample of the queue. An idle period counts as the number of samples of an empty
-    /// queue for which it has room.
+    /// Adds one sample of the queue.
+    /// An idle period counts as the number of samples of an empty queue for which it has room.
     pub fn arrival(&mut self, now: Time, size: f64) {
         match self.idle {
             Idle::No => self.sample(size),

@@ -37,8 +37,8 @@ impl TokenBucket {
         Bytes((self.cap / PER_BYTE) as u64)
     }
 
-    /// Changes rate and size from `now` on. Tokens gained so far stay; a level above the new size
-    /// is reduced to it.
+    /// Changes rate and size from `now` on.
+    /// Tokens gained so far stay; a level above the new size is reduced to it.
     pub fn set(&mut self, now: Time, rate: BitRate, burst: Bytes) {
         self.refill(now);
         self.rate = rate.0;
@@ -57,8 +57,8 @@ impl TokenBucket {
         self.level_at(now) >= i64::from(bytes) * PER_BYTE
     }
 
-    /// Returns the earliest instant from `now` on at which `bytes` are available. [`Time::NEVER`]
-    /// if they exceed the burst or the rate is zero.
+    /// Returns the earliest instant from `now` on at which `bytes` are available.
+    /// [`Time::NEVER`] if they exceed the burst or the rate is zero.
     pub fn ready_at(&self, now: Time, bytes: u32) -> Time {
         let want = i64::from(bytes) * PER_BYTE;
         let missing = want.saturating_sub(self.level_at(now));

@@ -1,5 +1,6 @@
-//! The main parts of CAKE: a shaper, round robin of hosts and their flows, an eight-way hash,
-//! COBALT (Høiland-Jørgensen, Täht, Morton, *Piece of CAKE*, LANMAN 2018; Linux `sch_cake`).
+//! The main parts of CAKE:
+//! a shaper, round robin of hosts and their flows, an eight-way hash, COBALT (Høiland-Jørgensen,
+//! Täht, Morton, *Piece of CAKE*, LANMAN 2018; Linux `sch_cake`).
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,8 @@ use crate::{Backlog, DropCause, Item, Late, Queue, Verdict};
 const NIL: u32 = u32::MAX;
 /// Number of queues in a set of the hash.
 const WAYS: u32 = 8;
-/// Length of an Ethernet frame without its checksum, bytes. Times and quantum are adjusted to it.
+/// Length of an Ethernet frame without its checksum, bytes.
+/// Times and quantum are adjusted to it.
 const MTU: u32 = 1514;
 
 /// Hosts among which capacity is shared fairly before their flows.
@@ -34,8 +36,8 @@ pub enum HostFairness {
 pub struct CakeSpec {
     /// Shaping rate; `None`: unlimited.
     pub rate: Option<BitRate>,
-    /// Bytes of all flows together. `None`: four intervals at the rate, at least 4 MiB, or 32 MiB
-    /// without a rate.
+    /// Bytes of all flows together.
+    /// `None`: four intervals at the rate, at least 4 MiB, or 32 MiB without a rate.
     pub memory: Option<Bytes>,
     /// Queues, in sets of eight.
     pub flows: u32,
@@ -151,7 +153,8 @@ impl Cake {
         self.hosts.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// Returns the queue of a flow: its own, or an empty one of its set, or one shared with another flow.
+    /// Returns the queue of a flow:
+    /// its own, or an empty one of its set, or one shared with another flow.
     fn place(&mut self, number: u32, rng: &mut Stream) -> u32 {
         let salt = *self.salt.get_or_insert_with(|| rng.bits());
         let hash = mix(salt ^ u64::from(number));
@@ -210,8 +213,8 @@ impl Cake {
         }
     }
 
-    /// Returns a flow's gain per turn: its host's quantum divided by the number of the host's bulk
-    /// flows.
+    /// Returns a flow's gain per turn:
+    /// its host's quantum divided by the number of the host's bulk flows.
     fn gain(&self, f: u32) -> i64 {
         let Some((from, to)) = self.flows[f as usize].counted else { return self.quantum };
         let (from, to) = (self.sending[usize::from(from)], self.receiving[usize::from(to)]);
@@ -248,7 +251,8 @@ impl Cake {
         }
     }
 
-    /// Returns the next packet of a flow that COBALT does not drop. The last one is never dropped.
+    /// Returns the next packet of a flow that COBALT does not drop.
+    /// The last one is never dropped.
     fn draw(&mut self, now: Time, f: u32) -> Option<Item> {
         loop {
             let entry = self.take_first(f)?;
@@ -274,7 +278,8 @@ impl Cake {
 }
 
 impl Queue for Cake {
-    /// Accepts every packet; packets dropped because of the limit are returned by [`Queue::late`].
+    /// Accepts every packet.
+    /// Packets dropped because of the limit are returned by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let f = self.place(item.flow, rng);
         let flow = &mut self.flows[f as usize];

@@ -1,6 +1,6 @@
-//! COBALT, CAKE's queue management: CoDel with a gradually falling count, and BLUE for unresponsive
-//! flows (Høiland-Jørgensen, Täht, Morton, *Piece of CAKE*, LANMAN 2018, §II-B; Palmei et al.
-//! 2019).
+//! COBALT, CAKE's queue management:
+//! CoDel with a gradually falling count, and BLUE for unresponsive flows (Høiland-Jørgensen, Täht,
+//! Morton, *Piece of CAKE*, LANMAN 2018, §II-B; Palmei et al. 2019).
 
 use fairmesh_units::{Span, Time};
 
@@ -33,7 +33,8 @@ impl Cobalt {
         t + Span::from_nanos(step as u64)
     }
 
-    /// Returns the outcome for a packet that has waited for this time. `chance` is uniform in 0..1.
+    /// Returns the outcome for a packet that has waited for this time.
+    /// `chance` is uniform in 0..1.
     pub fn decide(
         &mut self,
         now: Time,

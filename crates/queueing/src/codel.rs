@@ -56,8 +56,8 @@ pub(crate) trait Source {
 /// State of the control law for one queue. RFC 8289 §5.3
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// Instant at which the waiting time will have exceeded the target for an interval. Zero if it
-    /// does not.
+    /// Instant at which the waiting time will have exceeded the target for an interval.
+    /// Zero if it does not.
     first_above: Time,
     /// Instant of the next drop, while dropping.
     drop_next: Time,
@@ -66,8 +66,8 @@ pub(crate) struct Control {
     dropping: bool,
 }
 
-/// Returns the instant of the `count`-th consecutive drop, the previous one being at `t`. RFC 8289
-/// §5.1
+/// Returns the instant of the `count`-th consecutive drop, the previous one being at `t`.
+/// RFC 8289 §5.1
 fn control_law(t: Time, interval: Span, count: u32) -> Time {
     let step = interval.as_nanos() as f64 / libm::sqrt(f64::from(count.max(1)));
     t + Span::from_nanos(step as u64)
@@ -80,7 +80,8 @@ impl Control {
         self.count = self.count.saturating_add(packets);
     }
 
-    /// Returns true if packets have waited above the target for at least an interval. RFC 8289 §5.5
+    /// Returns true if packets have waited above the target for at least an interval.
+    /// RFC 8289 §5.5
     fn ok_to_drop(&mut self, now: Time, entry: Option<Entry>, left: u64, spec: &CodelSpec) -> bool {
         let Some(entry) = entry else {
             self.first_above = Time::ZERO;
@@ -244,9 +245,9 @@ mod tests {
         }
     }
 
-    /// Returns the instants of the drops and marks. One packet of 1000 bytes per millisecond enters
-    /// and leaves, with 50 waiting from the start: each waits 50 ms. `ect`: 0 for none, 1 for
-    /// ECT(0), 2 for ECT(1).
+    /// Returns the instants of the drops and marks.
+    /// One packet of 1000 bytes per millisecond enters and leaves, with 50 waiting from the start:
+    /// each waits 50 ms. `ect`: 0 for none, 1 for ECT(0), 2 for ECT(1).
     fn standing(spec: CodelSpec, ect: u8) -> (Vec<f64>, Vec<f64>) {
         let mut q = Codel::new(Limit::Packets(2000), spec);
         let mut rng = Stream::new(1, "codel");

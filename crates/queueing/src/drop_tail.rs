@@ -1,4 +1,5 @@
-//! First in, first out, refusing arrivals when full: Linux `pfifo` and `bfifo`, ns-2 `DropTail`.
+//! First in, first out, refusing arrivals when full:
+//! Linux `pfifo` and `bfifo`, ns-2 `DropTail`.
 
 use std::collections::VecDeque;
 

@@ -11,11 +11,11 @@ const NIL: u32 = u32::MAX;
 pub struct FairSpec {
     /// Buffer of each flow; arrivals beyond it are dropped.
     pub per_flow: Limit,
-    /// Maximum number of packets of all flows. Above it the flow with most bytes loses its oldest
-    /// packet.
+    /// Maximum number of packets of all flows.
+    /// Above it the flow with most bytes loses its oldest packet.
     pub total: Option<u32>,
-    /// Bytes that a flow may send per round, at least the largest packet. With less, some rounds
-    /// send nothing.
+    /// Bytes that a flow may send per round, at least the largest packet.
+    /// With less, some rounds send nothing.
     pub quantum: u32,
     /// Bytes per round of individual buckets, by number; those beyond its end have `quantum`.
     pub quanta: Vec<u32>,
@@ -31,8 +31,8 @@ impl FairSpec {
 }
 
 /// Per-flow queueing with deficit round robin (Shreedhar & Varghese 1995), as Jamshaid 2010 §6.2.1
-/// uses it at the gateway. Separate buffers keep one flow's burst from dropping another flow's
-/// packets.
+/// uses it at the gateway.
+/// Separate buffers keep one flow's burst from dropping another flow's packets.
 #[derive(Clone, Debug)]
 pub struct Fair {
     spec: FairSpec,

@@ -1,5 +1,5 @@
-//! Queues per flow under deficit round robin with a list of new flows, CoDel in each (RFC 8290 §4).
-//! Basis of [`FqCodel`](crate::FqCodel), with a single set of flows, and of
+//! Queues per flow under deficit round robin with a list of new flows, CoDel in each.
+//! RFC 8290 §4. Basis of [`FqCodel`](crate::FqCodel), with a single set of flows, and of
 //! [`Stations`](crate::Stations), with one set per station (a *tin* in mac80211).
 
 use std::collections::VecDeque;
@@ -29,7 +29,8 @@ struct Tin {
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     backlog: Backlog,
-    /// Queue for packets with a bucket of another tin. Ending the Anomaly, Algorithm 1
+    /// Queue for packets with a bucket of another tin.
+    /// Ending the Anomaly, Algorithm 1
     overflow: u32,
 }
 
@@ -219,8 +220,8 @@ impl FlowQueues {
         Some(item)
     }
 
-    /// Drops from the head of the flow with most bytes (RFC 8290 §4.1): at most `most` packets and
-    /// half of its bytes.
+    /// Drops from the head of the flow with most bytes (RFC 8290 §4.1):
+    /// at most `most` packets and half of its bytes.
     pub fn drop_from_longest(&mut self, most: u32, late: &mut VecDeque<Late>) {
         let bytes = |f: &&u32| self.flows[**f as usize].packets.bytes;
         // The first among equals.

@@ -13,7 +13,8 @@ use crate::{Backlog, Item, Late, Queue, Verdict};
 pub struct FqCodelSpec {
     /// Maximum number of packets of all flows.
     pub packets: u32,
-    /// Maximum number of bytes of all flows (Linux `memory_limit`, there with the kernel's overhead).
+    /// Maximum number of bytes of all flows.
+    /// Linux `memory_limit`, there with the kernel's overhead.
     pub memory: u64,
     /// Buckets of the hash.
     pub flows: u32,
@@ -26,8 +27,8 @@ pub struct FqCodelSpec {
 }
 
 impl Default for FqCodelSpec {
-    /// Returns 10 240 packets, 32 MiB, 1024 flows, turns of 1514 bytes, batches of 64, marks (RFC
-    /// 8290 §5.2; Linux marks unless `noecn` is set).
+    /// Returns 10 240 packets, 32 MiB, 1024 flows, turns of 1514 bytes, batches of 64, marks.
+    /// RFC 8290 §5.2; Linux marks unless `noecn` is set.
     fn default() -> Self {
         FqCodelSpec {
             packets: 10_240,
@@ -61,8 +62,8 @@ impl FqCodel {
 }
 
 impl Queue for FqCodel {
-    /// Accepts each packet. Packets dropped because of a limit, possibly the new one, are returned
-    /// by [`Queue::late`].
+    /// Accepts each packet.
+    /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         self.flows.enqueue(now, 0, item, rng);
         let all = self.flows.backlog().plus(held);

@@ -18,7 +18,8 @@ pub struct RedSpec {
     pub max_p: f64,
     /// Weight of a new sample in the average (`w_q`).
     pub weight: f64,
-    /// True to let the probability rise from `max_p` to 1 at twice `max` beyond `max`, instead of a step.
+    /// True to let the probability rise from `max_p` to 1 at twice `max` beyond `max`, instead of a
+    /// step.
     pub gentle: bool,
     /// True to mark packets of ECN-capable transports instead of dropping them early.
     pub ecn: bool,

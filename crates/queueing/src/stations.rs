@@ -1,5 +1,6 @@
-//! The queues of mac80211: fair queueing and CoDel per station, stations in turns of equal airtime,
-//! and a limit of the data that the card may hold for each (AQL).
+//! The queues of mac80211:
+//! fair queueing and CoDel per station, stations in turns of equal airtime, and a limit of the data
+//! that the card may hold for each (AQL).
 //!
 //! Høiland-Jørgensen, Kazior, Täht, Hurtig, Brunstrom, *Ending the Anomaly*, USENIX ATC 2017:
 //! Algorithms 1 to 3; numbers from Linux (net/mac80211, include/net/cfg80211.h), where AQL was
@@ -73,8 +74,9 @@ impl Default for SlowSpec {
 }
 
 impl Default for StationsSpec {
-    /// Returns mac80211's defaults for 802.11ac: 8192 packets, 16 MiB, 4096 flows, turns of 300
-    /// bytes, CoDel at 20 and 100 ms with marks, airtime turns of 256 µs, AQL.
+    /// Returns mac80211's defaults for 802.11ac:
+    /// 8192 packets, 16 MiB, 4096 flows, turns of 300 bytes, CoDel at 20 and 100 ms with marks,
+    /// airtime turns of 256 µs, AQL.
     fn default() -> Self {
         StationsSpec {
             packets: 8192,
@@ -89,8 +91,8 @@ impl Default for StationsSpec {
     }
 }
 
-/// Airtime assumed for a packet while its station's rate is unknown, ns. The smallest amount that
-/// counts, as in Linux.
+/// Airtime assumed for a packet while its station's rate is unknown, ns.
+/// The smallest amount that counts, as in Linux.
 const UNKNOWN: u64 = 4_000;
 
 /// List in which a station waits for its turn.
@@ -295,8 +297,8 @@ impl Stations {
 }
 
 impl Queue for Stations {
-    /// Accepts each packet. Packets dropped because of a limit, possibly the new one, are returned
-    /// by [`Queue::late`].
+    /// Accepts each packet.
+    /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let s = self.station(item.station);
         let st = &mut self.stations[s];

@@ -1,5 +1,5 @@
-//! Marks above a threshold of the average queue, without early drops (Rangwala 2008 §3.1, §4.1: its
-//! congestion detection for TCP).
+//! Marks above a threshold of the average queue, without early drops.
+//! Rangwala 2008 §3.1, §4.1: its congestion detection for TCP.
 
 use fairmesh_units::{Span, Stream, Time};
 
@@ -20,15 +20,16 @@ pub struct ThresholdSpec {
 }
 
 impl ThresholdSpec {
-    /// Returns the settings of Rangwala 2008, Table 1, for a buffer of `packets`: threshold 4, weight 0.02.
+    /// Returns the settings of Rangwala 2008, Table 1, for a buffer of `packets`:
+    /// threshold 4, weight 0.02.
     pub fn packets(packets: u32, packet_time: Span) -> Self {
         let limit = Limit::Packets(packets);
         ThresholdSpec { limit, threshold: 4.0, weight: 0.02, packet_time }
     }
 }
 
-/// A queue that marks above a threshold of its average. Unlike RED, it does not drop packets that
-/// cannot be marked, such as TCP acknowledgements.
+/// A queue that marks above a threshold of its average.
+/// Unlike RED, it does not drop packets that cannot be marked, such as TCP acknowledgements.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     spec: ThresholdSpec,

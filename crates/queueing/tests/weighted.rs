@@ -79,8 +79,8 @@ fn weights() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec((1u32..40).prop_map(|w| f64::from(w) / 4.0), 2..6)
 }
 
-/// A fluid server, which serves all backlogged flows simultaneously by weight. Its clock is the
-/// number of bytes served.
+/// A fluid server, which serves all backlogged flows simultaneously by weight.
+/// Its clock is the number of bytes served.
 struct Fluid {
     weights: Vec<f64>,
     /// Unserved bytes of each packet.
@@ -121,7 +121,8 @@ impl Fluid {
 }
 
 proptest! {
-    /// Two flows that stay backlogged from the start have served bytes per weight within one packet per weight.
+    /// Two flows that stay backlogged from the start have served bytes per weight within one packet
+    /// per weight.
     #[test]
     fn backlogged_flows_share_by_weight_within_a_packet(
         weights in weights(),
@@ -150,8 +151,8 @@ proptest! {
         }
     }
 
-    /// Parekh & Gallager 1993, Theorem 1: no packet ends later than under the fluid server by more
-    /// than one packet.
+    /// Parekh & Gallager 1993, Theorem 1:
+    /// no packet ends later than under the fluid server by more than one packet.
     #[test]
     fn no_packet_is_later_than_the_fluid_server_by_more_than_a_packet(
         weights in weights(),

@@ -57,8 +57,9 @@ impl Scenario {
         Ok(())
     }
 
-    /// Writes all that a record of a run depends on: the network, the name, the subscribers and the
-    /// controls with the value of each of their options. Description and warnings are excluded.
+    /// Writes all that a record of a run depends on:
+    /// the network, the name, the subscribers and the controls with the value of each of their
+    /// options. Description and warnings are excluded.
     ///
     /// # Errors
     /// Those of `out`.

@@ -21,17 +21,18 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Returns a value as written on a command line: a number, true or false if it parses as one,
-    /// otherwise a string.
+    /// Returns a value as written on a command line:
+    /// a number, true or false if it parses as one, otherwise a string.
     pub fn text(key: &str, text: &str, by: &str) -> Self {
         Edit { key: key.to_owned(), value: value(text), by: by.to_owned() }
     }
 }
 
 impl Draft {
-    /// Sets keys. All edits are applied before the draft is read again, so they may depend on each
-    /// other. Keys that do not exist yet are created in tables, so that a default can be changed;
-    /// elements of lists must exist.
+    /// Sets keys.
+    /// All edits are applied before the draft is read again, so they may depend on each other. Keys
+    /// that do not exist yet are created in tables, so that a default can be changed; elements of
+    /// lists must exist.
     ///
     /// # Errors
     /// A key that cannot be set, and values that a file would be refused for; the error names the
@@ -51,8 +52,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Sets the simulated time on behalf of the setting `by`. The draft's warm-up is kept unless it
-    /// would take at least half of the run: then it becomes a tenth.
+    /// Sets the simulated time on behalf of the setting `by`.
+    /// The draft's warm-up is kept unless it would take at least half of the run: then it becomes a
+    /// tenth.
     pub fn set_duration(&mut self, duration: Span, by: &str) {
         let tenth = |of: Span| Span::from_nanos(of.as_nanos() / 10);
         let warmup = self.warmup.unwrap_or(tenth(self.duration));
@@ -233,8 +235,9 @@ fn set_in_value(
     }
 }
 
-/// Returns the value of a text in TOML: a number, true or false, a quoted string, a list in
-/// brackets, a table in braces; otherwise the text itself.
+/// Returns the value of a text in TOML:
+/// a number, true or false, a quoted string, a list in brackets, a table in braces; otherwise the
+/// text itself.
 pub fn value(text: &str) -> Value {
     // Uses the parser of the file format, so that 1e6, 0x10 and inf have the same meaning.
     let document = toml::from_str::<Table>(&format!("v = {text}")).ok().filter(|t| t.len() == 1);

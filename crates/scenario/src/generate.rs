@@ -20,8 +20,9 @@ pub(crate) const ATTEMPTS: u32 = 1000;
 /// Maximum number of nodes placed in all attempts, so that a large, sparse network fails early.
 const PLACED: u64 = 2_000_000;
 
-/// Returns nodes uniformly over a rectangle. If `connected` is a range, draws again until every
-/// node reaches every other over links of at most that length. The error is the number of attempts.
+/// Returns nodes uniformly over a rectangle.
+/// If `connected` is a range, draws again until every node reaches every other over links of at
+/// most that length. The error is the number of attempts.
 pub(crate) fn random(
     nodes: u32,
     (width, height): (Distance, Distance),

@@ -25,8 +25,8 @@ impl Name {
         if self.0.bytes().all(|b| b.is_ascii_digit()) { self.0.parse().ok() } else { None }
     }
 
-    /// Compares names: numbers before words, numbers by size. Words are all equal, so that a stable
-    /// sort keeps them in order of appearance.
+    /// Compares names: numbers before words, numbers by size.
+    /// Words are all equal, so that a stable sort keeps them in order of appearance.
     pub(crate) fn rank(&self, other: &Name) -> Ordering {
         match (self.number(), other.number()) {
             (Some(a), Some(b)) => a.cmp(&b),

@@ -18,8 +18,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph from `edges` in any order, each once. Of parallel edges the cheapest
-    /// counts.
+    /// Builds the graph from `edges` in any order, each once.
+    /// Of parallel edges the cheapest counts.
     pub fn new(nodes: usize, edges: &[(NodeId, NodeId, u64)]) -> Self {
         let mut both: Vec<(u32, u32, u64)> =
             edges.iter().flat_map(|&(a, b, c)| [(a.0, b.0, c), (b.0, a.0, c)]).collect();
@@ -65,7 +65,8 @@ impl Graph {
     }
 }
 
-/// Path search with a fixed rule: at every node, the lowest-numbered neighbour on a shortest path.
+/// Path search with a fixed rule:
+/// at every node, the lowest-numbered neighbour on a shortest path.
 pub(crate) struct Router<'a> {
     graph: &'a Graph,
     /// Distances from the most requested nodes, computed once each.
@@ -81,8 +82,9 @@ impl<'a> Router<'a> {
         Router { graph, known: BTreeMap::new(), marked: vec![0; nodes], searches: 0 }
     }
 
-    /// Returns the path between two different nodes, both included. Distances are computed from
-    /// `hub`, one of the two: the end that most flows share costs least.
+    /// Returns the path between two different nodes, both included.
+    /// Distances are computed from `hub`, one of the two: the end that most flows share costs
+    /// least.
     pub fn path(&mut self, from: NodeId, to: NodeId, hub: NodeId) -> Option<Vec<NodeId>> {
         let graph = self.graph;
         let distance = &*self.known.entry(hub.0).or_insert_with(|| graph.distances(hub.0));

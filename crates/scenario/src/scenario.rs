@@ -15,8 +15,9 @@ pub use crate::gateways::Gateways;
 use crate::subscriber::crossing;
 pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
 
-/// All inputs of a run, checked: ids are in range, every flow has a path, every number is finite.
-/// Built only by [`Draft::build`](crate::Draft::build).
+/// All inputs of a run, checked:
+/// ids are in range, every flow has a path, every number is finite. Built only by
+/// [`Draft::build`](crate::Draft::build).
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub(crate) name: String,
@@ -76,8 +77,8 @@ pub struct FurtherRadio {
     pub mac: MacConfig,
     /// Frame errors of its links with a delivery of 1.
     pub errors: FrameErrors,
-    /// The first kind of radio with the same settings: channels of one medium may overlap. 0 is
-    /// `[radio]`.
+    /// The first kind of radio with the same settings: channels of one medium may overlap.
+    /// 0 is `[radio]`.
     pub medium: u8,
 }
 
@@ -193,8 +194,8 @@ pub struct Flow {
     pub weight: f64,
     /// Maximum rate, in IP bytes; positive. An equal part of its subscriber's, if it has one.
     pub plan: Option<BitRate>,
-    /// Guaranteed rate, in IP bytes; at most its plan. An equal part of its subscriber's, if it has
-    /// one.
+    /// Guaranteed rate, in IP bytes; at most its plan.
+    /// An equal part of its subscriber's, if it has one.
     pub guarantee: Option<BitRate>,
 }
 
@@ -209,16 +210,16 @@ pub enum Transport {
     Udp,
 }
 
-/// A transmitter without medium access rules: busy for `duty × period` at the start of every
-/// period.
+/// A transmitter without medium access rules:
+/// busy for `duty × period` at the start of every period.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interferer {
     /// Unique name among interferers.
     pub name: String,
     /// Position in metres, if known.
     pub position: Option<(f64, f64)>,
-    /// Wireless nodes that sense it and its power there, sorted by node. Frames that it overlaps
-    /// are lost there unless they are stronger by the capture margin.
+    /// Wireless nodes that sense it and its power there, sorted by node.
+    /// Frames that it overlaps are lost there unless they are stronger by the capture margin.
     pub heard_by: Vec<(NodeId, Power)>,
     /// Period of bursts.
     pub period: Span,
@@ -361,8 +362,8 @@ impl Scenario {
         &self.warnings
     }
 
-    /// Returns the names of the controls as in records: of the nodes, and of gateways if it is
-    /// another.
+    /// Returns the names of the controls as in records:
+    /// of the nodes, and of gateways if it is another.
     pub fn controls(&self) -> String {
         match &self.at_gateways {
             None => self.control.to_string(),
@@ -444,15 +445,16 @@ impl Scenario {
     }
 
     /// Returns the wire from one node to the other, by its index in [`Scenario::wires`], and true
-    /// in the direction from its end `b`. If two nodes share a wire and a link, the wire is used.
+    /// in the direction from its end `b`.
+    /// If two nodes share a wire and a link, the wire is used.
     pub fn wire(&self, from: NodeId, to: NodeId) -> Option<(usize, bool)> {
         let joins = |w: &Wire| (w.a, w.b) == (from, to) || (w.b, w.a) == (from, to);
         let at = self.wires.iter().position(joins)?;
         Some((at, self.wires[at].a != from))
     }
 
-    /// Returns the gateway at which a flow enters or leaves the mesh; `None` if it does neither. A
-    /// flow between two gateways belongs to the first.
+    /// Returns the gateway at which a flow enters or leaves the mesh; `None` if it does neither.
+    /// A flow between two gateways belongs to the first.
     pub fn gateway_of(&self, flow: &Flow) -> Option<NodeId> {
         let wired = |a, b| self.wire(a, b).is_some();
         let here = |g: &NodeId| self.gateways.has(*g) && crossing(&flow.path, *g, wired).is_some();

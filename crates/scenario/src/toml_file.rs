@@ -6,8 +6,8 @@ use crate::draft::Draft;
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::origin::Origin;
 
-/// Reads a TOML scenario without resolving it. `file_name` is for messages, and names the scenario
-/// if the file does not.
+/// Reads a TOML scenario without resolving it.
+/// `file_name` is for messages, and names the scenario if the file does not.
 ///
 /// # Errors
 /// The first invalid value, with file, line and key.

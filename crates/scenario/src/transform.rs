@@ -34,8 +34,8 @@ impl Scenario {
         self
     }
 
-    /// Returns the network and its flows alone, for comparisons of worlds: without name,
-    /// description, warnings, subscribers and the list of participating nodes.
+    /// Returns the network and its flows alone, for comparisons of worlds:
+    /// without name, description, warnings, subscribers and the list of participating nodes.
     #[must_use]
     pub fn bare(mut self) -> Self {
         self.name.clear();
@@ -70,8 +70,8 @@ impl Scenario {
         Ok(self)
     }
 
-    /// Returns the first part of the same run, measured from `warmup` on. A flow that starts after
-    /// `end` never does, which no file may request.
+    /// Returns the first part of the same run, measured from `warmup` on.
+    /// A flow that starts after `end` never does, which no file may request.
     ///
     /// # Errors
     /// Times that no file may have, and an end after that of the whole run.
@@ -131,8 +131,9 @@ impl Scenario {
         self
     }
 
-    /// Returns the world at an instant: links at their rates, flows on their paths, the active
-    /// interferers, and no further changes. Starts and stops of flows stay.
+    /// Returns the world at an instant:
+    /// links at their rates, flows on their paths, the active interferers, and no further changes.
+    /// Starts and stops of flows stay.
     #[must_use]
     pub fn at_instant(mut self, at: Span) -> Self {
         for change in std::mem::take(&mut self.rate_changes).iter().filter(|c| c.at <= at) {

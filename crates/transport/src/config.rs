@@ -11,12 +11,13 @@ pub enum Congestion {
     NewReno,
     /// RFC 9438.
     Cubic,
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of bandwidth and round trip.
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00):
+    /// a model of bandwidth and round trip.
     Bbr,
     /// BBR version 3 (draft-ietf-ccwg-bbr-06): losses and marks bound the model.
     Bbr3,
-    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04): reduces by the fraction of marked
-    /// data.
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04):
+    /// reduces by the fraction of marked data.
     Prague,
 }
 
@@ -62,19 +63,21 @@ pub struct TcpConfig {
     pub sack: bool,
     /// True to negotiate explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// True if data carries ECT(1) instead of ECT(0). RFC 9331 reserves ECT(1) for senders that
-    /// expect many small marks: [`Congestion::Prague`] here. Other controllers respond as to
-    /// ECT(0), as RFC 3168 §5 permitted.
+    /// True if data carries ECT(1) instead of ECT(0).
+    /// RFC 9331 reserves ECT(1) for senders that expect many small marks: [`Congestion::Prague`]
+    /// here. Other controllers respond as to ECT(0), as RFC 3168 §5 permitted.
     pub ect1: bool,
     /// True if the wait after a mark at a window of one segment doubles from mark to mark, as in
-    /// ns-2. RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3 the
-    /// window never falls below two segments.
+    /// ns-2.
+    /// RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3 the window
+    /// never falls below two segments.
     pub ecn_backoff: bool,
     /// Initial congestion window, segments.
     pub initial_window: u32,
     /// Retransmission timeout before the first round-trip sample (RFC 6298 §2.1).
     pub initial_rto: Span,
-    /// Smallest retransmission timeout (RFC 6298 §2.4 specifies 1 s; simulators and Linux use 0.2 s).
+    /// Smallest retransmission timeout.
+    /// RFC 6298 §2.4 specifies 1 s; simulators and Linux use 0.2 s.
     pub min_rto: Span,
     /// Largest retransmission timeout, backed off or not (RFC 6298 §2.5).
     pub max_rto: Span,
@@ -85,8 +88,8 @@ pub struct TcpConfig {
     pub delayed_ack: Option<Span>,
     /// Maximum number of outstanding segments; `None`: no limit.
     pub max_window: Option<u32>,
-    /// Time before the first retransmission of a SYN or SYN-ACK. It doubles each time, without
-    /// limit.
+    /// Time before the first retransmission of a SYN or SYN-ACK.
+    /// It doubles each time, without limit.
     pub syn_timeout: Span,
     /// True to send new data on the first two duplicate ACKs (RFC 3042); always done with SACK.
     pub limited_transmit: bool,
@@ -96,25 +99,26 @@ pub struct TcpConfig {
     pub validate_window: bool,
     /// True to fall back to the initial window after one idle timeout (RFC 5681 §4.1).
     pub idle_restart: bool,
-    /// True to spread each window over a round trip instead of sending bursts. New data leaves
-    /// `srtt × segment / cwnd` apart (Aggarwal, Savage, Anderson 2000; Jamshaid 2010 §5.2.1).
-    /// [`Connection::pace`](crate::Connection::pace) sets another spacing.
+    /// True to spread each window over a round trip instead of sending bursts.
+    /// New data leaves `srtt × segment / cwnd` apart (Aggarwal, Savage, Anderson 2000; Jamshaid
+    /// 2010 §5.2.1). [`Connection::pace`](crate::Connection::pace) sets another spacing.
     pub pacing: bool,
-    /// Segments per burst of paced data, as segmentation offload sends them. BBR sets its own
-    /// value.
+    /// Segments per burst of paced data, as segmentation offload sends them.
+    /// BBR sets its own value.
     pub burst: u32,
     /// True to end the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
-    /// True to detect losses by time and to probe for a lost tail (RACK-TLP, RFC 8985). Requires
-    /// `sack`.
+    /// True to detect losses by time and to probe for a lost tail (RACK-TLP, RFC 8985).
+    /// Requires `sack`.
     pub rack: bool,
     /// Choices where the RFCs leave freedom.
     pub dialect: Dialect,
 }
 
 impl TcpConfig {
-    /// Returns settings comparable with the TCP of ns-3.37: NewReno, 1460-byte segments, no SACK,
-    /// no delayed ACK, no limited transmit, initial window 2, timeouts between 0.2 s and 60 s.
+    /// Returns settings comparable with the TCP of ns-3.37:
+    /// NewReno, 1460-byte segments, no SACK, no delayed ACK, no limited transmit, initial window 2,
+    /// timeouts between 0.2 s and 60 s.
     pub const fn ns3() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -144,8 +148,9 @@ impl TcpConfig {
     }
 
     /// Returns settings comparable with the one-way TCP of ns-2.34 in its default settings, which
-    /// the papers' simulations used. NewReno, every segment acknowledged, at most 20 segments
-    /// outstanding, limited transmit, first timeout after 3 s.
+    /// the papers' simulations used.
+    /// NewReno, every segment acknowledged, at most 20 segments outstanding, limited transmit,
+    /// first timeout after 3 s.
     ///
     /// Unlike ns-3 it applies Karn's rule: a backed-off timeout stays until a segment that was sent
     /// once is acknowledged. Without this rule a flow with packets that wait for longer than its
@@ -163,8 +168,9 @@ impl TcpConfig {
         }
     }
 
-    /// Returns the settings that the RFCs recommend to a modern host: NewReno with SACK, delayed
-    /// ACKs after 200 ms, limited transmit, initial window 10 (RFC 6928), timeouts of at least 1 s.
+    /// Returns the settings that the RFCs recommend to a modern host:
+    /// NewReno with SACK, delayed ACKs after 200 ms, limited transmit, initial window 10 (RFC
+    /// 6928), timeouts of at least 1 s.
     pub const fn rfc() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -193,10 +199,10 @@ impl TcpConfig {
         }
     }
 
-    /// Returns settings comparable with a modern Linux host: CUBIC with HyStart++, SACK, RACK-TLP,
-    /// initial window 10, ACKs delayed by 40 ms, timeouts 200 ms above the round trip, ECN if
-    /// requested. Linux has the HyStart of 2008 in place of RFC 9406's, and proportional rate
-    /// reduction (docs/models/transport.md).
+    /// Returns settings comparable with a modern Linux host:
+    /// CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by 40 ms, timeouts 200
+    /// ms above the round trip, ECN if requested. Linux has the HyStart of 2008 in place of RFC
+    /// 9406's, and proportional rate reduction (docs/models/transport.md).
     pub const fn linux() -> Self {
         TcpConfig {
             congestion: Congestion::Cubic,

@@ -108,7 +108,8 @@ impl Connection {
         Connection::new(cfg, State::Idle)
     }
 
-    /// Returns the end that accepts the connection. `cfg` must be valid ([`TcpConfig::validate`]).
+    /// Returns the end that accepts the connection.
+    /// `cfg` must be valid ([`TcpConfig::validate`]).
     pub fn server(cfg: &TcpConfig) -> Self {
         Connection::new(cfg, State::Listen)
     }
@@ -141,20 +142,20 @@ impl Connection {
         }
     }
 
-    /// Writes `bytes` of application data; `u64::MAX` is an endless source. Ignored after
-    /// [`close`](Connection::close). Possible before the connection is established.
+    /// Writes `bytes` of application data; `u64::MAX` is an endless source.
+    /// Ignored after [`close`](Connection::close). Possible before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.write(bytes);
     }
 
-    /// Ends this direction after the written data. An endless source stops with the data
-    /// sent so far.
+    /// Ends this direction after the written data.
+    /// An endless source stops with the data sent so far.
     pub fn close(&mut self) {
         self.sender.close();
     }
 
-    /// Spaces new data by at least this interval from now on, regardless of the window. `None`
-    /// restores the configuration. Retransmissions are not delayed.
+    /// Spaces new data by at least this interval from now on, regardless of the window.
+    /// `None` restores the configuration. Retransmissions are not delayed.
     ///
     /// With `window` false the interval replaces the congestion window: a rate-based transport with
     /// TCP's recovery, timeouts and flow control (Rangwala 2008 §3.1). Then retransmissions are
@@ -163,8 +164,8 @@ impl Connection {
         self.sender.pace(interval, window);
     }
 
-    /// Returns true if both directions have ended and nothing is left to send. An end must stay
-    /// until its peer is closed, too: it may have to repeat its last ACK.
+    /// Returns true if both directions have ended and nothing is left to send.
+    /// An end must stay until its peer is closed, too: it may have to repeat its last ACK.
     pub fn is_closed(&self) -> bool {
         self.sender.finished() && self.receiver.finished() && !self.receiver.due()
     }
@@ -179,7 +180,8 @@ impl Connection {
         self.sender.unsent()
     }
 
-    /// Processes a segment from the network. `ce`: true if its IP header carries a congestion mark.
+    /// Processes a segment from the network.
+    /// `ce`: true if its IP header carries a congestion mark.
     pub fn on_segment(&mut self, now: Time, seg: &Segment, ce: bool) -> Received {
         let mut received = Received::default();
         match self.state {

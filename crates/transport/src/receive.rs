@@ -29,7 +29,8 @@ pub(crate) struct Receiver {
     unacked: u32,
     /// True if an ACK is due; data may carry it.
     due: bool,
-    /// Number of ACKs that must be sent without data: an ACK on data does not count as a duplicate.
+    /// Number of ACKs that must be sent without data:
+    /// an ACK on data does not count as a duplicate.
     due_alone: u32,
     delayed_until: Time,
     /// True to echo congestion until the sender confirms its reduction.
@@ -94,8 +95,9 @@ impl Receiver {
         self.due = true;
     }
 
-    /// Processes a segment with payload or FIN. Returns the application bytes that are now in
-    /// order. `ce`: true if it was marked on the path (only if ECN was negotiated).
+    /// Processes a segment with payload or FIN.
+    /// Returns the application bytes that are now in order. `ce`: true if it was marked on the path
+    /// (only if ECN was negotiated).
     pub(crate) fn on_data(&mut self, now: Time, seg: &Segment, ce: bool) -> u64 {
         // RFC 3168 §6.1.3: CWR first, because this segment may itself be marked
         if seg.flags.has(Flags::CWR) {

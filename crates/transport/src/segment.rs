@@ -25,8 +25,8 @@ impl Flags {
     pub const CWR: Flags = Flags(16);
     /// IP header: the datagram may be marked instead of dropped (ECT(0), RFC 3168 §5).
     pub const ECT: Flags = Flags(32);
-    /// IP header, with [`Flags::ECT`]: the codepoint is ECT(1) instead of ECT(0). RFC 3168 §5, RFC
-    /// 9331 §4.1.
+    /// IP header, with [`Flags::ECT`]: the codepoint is ECT(1) instead of ECT(0).
+    /// RFC 3168 §5, RFC 9331 §4.1.
     pub const ECT1: Flags = Flags(64);
 
     /// Returns true if all bits of `other` are set.
@@ -118,15 +118,16 @@ pub struct Segment {
     pub flags: Flags,
     /// Ranges received out of order.
     pub sack: SackBlocks,
-    /// Total number of marked data datagrams received, if both ends count them; otherwise 0. It is
-    /// the full packet counter of RFC 9768 (§3.2.2), of which the header carries the last three
-    /// bits.
+    /// Total number of marked data datagrams received, if both ends count them; otherwise 0.
+    /// It is the full packet counter of RFC 9768 (§3.2.2), of which the header carries the last
+    /// three bits.
     pub ce: u32,
 }
 
 impl Segment {
-    /// Returns the size of the IPv4 datagram, bytes: 40 of headers, the payload, and 4 + 8n for n
-    /// SACK blocks (kind, length and two bytes of padding; RFC 2018 §3).
+    /// Returns the size of the IPv4 datagram, bytes:
+    /// 40 of headers, the payload, and 4 + 8n for n SACK blocks (kind, length and two bytes of
+    /// padding; RFC 2018 §3).
     pub const fn ip_bytes(&self) -> u32 {
         let options = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len as u32 };
         HEADERS + self.len + options

@@ -1,4 +1,5 @@
-//! External behaviour: timing of handshakes and ACKs, use of a link, response to loss and marks.
+//! External behaviour:
+//! timing of handshakes and ACKs, use of a link, response to loss and marks.
 
 mod support;
 

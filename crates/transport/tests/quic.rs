@@ -1,5 +1,5 @@
-//! QUIC over simulated links: alone, beside TCP with the same controller, under random losses, and
-//! its reports of holes.
+//! QUIC over simulated links:
+//! alone, beside TCP with the same controller, under random losses, and its reports of holes.
 
 mod support;
 
@@ -113,8 +113,9 @@ fn lossy(congestion: Congestion, loss: f64) -> (f64, f64) {
 
 /// QUIC has no less than TCP with the same controller, except for its headers and loss epochs: it
 /// reduces its window in every round trip with a loss, TCP once until all are repaired (RFC 9002
-/// §4.4). At 2 % loss that is 7 % more reductions, which by the square-root law cost 3.5 %; the
-/// rest is variation between seeds.
+/// §4.4).
+/// At 2 % loss that is 7 % more reductions, which by the square-root law cost 3.5 %; the rest is
+/// variation between seeds.
 #[test]
 fn random_losses_cost_it_no_more_than_tcp() {
     for (congestion, loss) in [
@@ -132,8 +133,8 @@ fn random_losses_cost_it_no_more_than_tcp() {
 }
 
 /// Above 2 % BBR 3 takes every loss during a probe as a sign that too much is in flight (its
-/// draft's `LossThresh`), so the test uses losses below that. A single packet of this path's 35 is
-/// 2.9 %, so even then most probes end early, in TCP as here.
+/// draft's `LossThresh`), so the test uses losses below that.
+/// A single packet of this path's 35 is 2.9 %, so even then most probes end early, in TCP as here.
 #[test]
 fn bbr3_tolerates_losses_below_its_threshold() {
     let (quic, tcp) = lossy(Congestion::Bbr3, 0.002);
@@ -141,7 +142,8 @@ fn bbr3_tolerates_losses_below_its_threshold() {
 }
 
 /// A receiver that only acknowledges sometimes elicits an acknowledgement, so that it reports the
-/// holes of about a round trip, not of the whole connection. RFC 9000 §13.2.4
+/// holes of about a round trip, not of the whole connection.
+/// RFC 9000 §13.2.4
 #[test]
 fn holes_are_reported_for_about_a_round_trip() {
     let mut b = Bottleneck::new(10_000_000, Span::from_millis(20), 100);

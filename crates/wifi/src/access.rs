@@ -1,4 +1,5 @@
-//! Access categories of EDCA and their contention parameters (IEEE 802.11-2020 §10.2.3.2, §10.23.2).
+//! Access categories of EDCA and their contention parameters.
+//! IEEE 802.11-2020 §10.2.3.2, §10.23.2.
 
 use core::fmt;
 
@@ -42,8 +43,9 @@ impl Access {
         }
     }
 
-    /// Returns the user priority of its frames, which is their TID. It is the lower of the
-    /// category's two, except that best effort has 0 (IEEE 802.11-2020 Table 10-1).
+    /// Returns the user priority of its frames, which is their TID.
+    /// It is the lower of the category's two, except that best effort has 0 (IEEE 802.11-2020 Table
+    /// 10-1).
     pub const fn user_priority(self) -> u8 {
         match self {
             Access::Background => 1,
@@ -64,8 +66,8 @@ impl Access {
         }
     }
 
-    /// Returns the category that Linux assigns to this DSCP, 0 to 63 (cfg80211 from 6.8 on). The
-    /// three highest bits are the user priority, except for code points that RFC 8325 §4 maps
+    /// Returns the category that Linux assigns to this DSCP, 0 to 63 (cfg80211 from 6.8 on).
+    /// The three highest bits are the user priority, except for code points that RFC 8325 §4 maps
     /// differently.
     pub const fn of_dscp(dscp: u8) -> Self {
         Access::of_user_priority(match dscp {
@@ -93,8 +95,8 @@ impl fmt::Display for Access {
 /// Contention parameters of one category.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessParameters {
-    /// Slots from SIFS after the medium until the countdown starts; at least 2, the minimum for
-    /// stations that are not access points.
+    /// Slots from SIFS after the medium until the countdown starts.
+    /// At least 2, the minimum for stations that are not access points.
     pub aifsn: u32,
     /// Smallest contention window.
     pub cw_min: u32,
@@ -124,8 +126,9 @@ impl Edca {
         Edca::with_txops(phy, [2528, 2528, 4096, 2080])
     }
 
-    /// Returns the parameters that mac80211 sets by default, for example in a mesh. TXOP limits are
-    /// those of IEEE 802.11-2012 Table 8-105; best effort and background have one frame.
+    /// Returns the parameters that mac80211 sets by default, for example in a mesh.
+    /// TXOP limits are those of IEEE 802.11-2012 Table 8-105; best effort and background have one
+    /// frame.
     pub fn linux(phy: &Phy) -> Self {
         Edca::with_txops(phy, [0, 0, 3008, 1504])
     }

@@ -20,8 +20,8 @@ use crate::reorder::NUMBERS;
 use crate::station::NEVER;
 use crate::upper::Upper;
 
-/// Initial part of a preamble in which an overlap that ends is harmless, ns: the receiver still
-/// searches for the frame.
+/// Initial part of a preamble in which an overlap that ends is harmless, ns:
+/// the receiver still searches for the frame.
 const SEARCH: u64 = 4_000;
 
 impl Air {
@@ -42,9 +42,9 @@ impl Air {
         self.gather(station, now, upper);
     }
 
-    /// Returns true if the station continues its TXOP after a successful exchange. The next
-    /// exchange must fit into the rest of the TXOP; it follows after SIFS (IEEE 802.11-2020
-    /// §10.23.2.8).
+    /// Returns true if the station continues its TXOP after a successful exchange.
+    /// The next exchange must fit into the rest of the TXOP; it follows after SIFS (IEEE
+    /// 802.11-2020 §10.23.2.8).
     pub(crate) fn continues_txop<U: Upper>(
         &mut self,
         station: u32,
@@ -84,8 +84,8 @@ impl Air {
         waveform.longest_within(Span::from_nanos(left)).min(r.longest_psdu)
     }
 
-    /// Assembles the frame in hand: unacknowledged MPDUs, then packets from the queue for the same
-    /// receiver.
+    /// Assembles the frame in hand:
+    /// unacknowledged MPDUs, then packets from the queue for the same receiver.
     fn gather<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let mcs = self.aggregates_at(i);
@@ -322,8 +322,8 @@ impl Air {
         self.done = done;
     }
 
-    /// Moves the receiver's window past numbers that the sender has given up. The receiver learns
-    /// this immediately and without a frame.
+    /// Moves the receiver's window past numbers that the sender has given up.
+    /// The receiver learns this immediately and without a frame.
     pub(crate) fn skip<U: Upper>(
         &mut self,
         from: u32,

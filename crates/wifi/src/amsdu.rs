@@ -1,5 +1,5 @@
-//! A-MSDUs: several packets for one receiver in one MPDU, delivered or lost together (IEEE
-//! 802.11-2020 §9.3.2.2 and §10.11).
+//! A-MSDUs: several packets for one receiver in one MPDU, delivered or lost together.
+//! IEEE 802.11-2020 §9.3.2.2 and §10.11.
 
 use fairmesh_phy::Modern;
 use fairmesh_phy::frame::{QOS_OVERHEAD, SUBFRAME_HEADER};
@@ -8,8 +8,8 @@ use crate::mpdu::Mpdu;
 use crate::packet::Outgoing;
 use crate::reorder::NUMBERS;
 
-/// Mask of sequence numbers that have separate entries: the largest block acknowledgement window.
-/// An entry becomes obsolete when its number is reused.
+/// Mask of sequence numbers that have separate entries:
+/// the largest block acknowledgement window. An entry becomes obsolete when its number is reused.
 const NUMBERS_APART: u16 = 255;
 
 /// A packet of an A-MSDU.

@@ -53,8 +53,8 @@ impl Batch<'_> {
         self.room -= 1;
     }
 
-    /// Returns the A-MSDU and total lengths if a packet of this size joins the last MPDU; `None` if
-    /// it does not fit (IEEE 802.11-2020 §10.11).
+    /// Returns the A-MSDU and total lengths if a packet of this size joins the last MPDU.
+    /// `None` if it does not fit (IEEE 802.11-2020 §10.11).
     fn join(&self, j: &Joining<'_>, bytes: u32) -> Option<(u32, u32)> {
         let body = extended_amsdu(j.body?, bytes + self.overhead - QOS_OVERHEAD);
         let mpdu = body + QOS_OVERHEAD;

@@ -26,8 +26,8 @@ pub(crate) struct Categories {
 #[derive(Clone, Debug)]
 pub(crate) struct Contenders {
     pub at_hand: Access,
-    /// Bit set of categories with countdowns that end before a new transmission is detected. They
-    /// collide with it.
+    /// Bit set of categories with countdowns that end before a new transmission is detected.
+    /// They collide with it.
     committed: u8,
     /// Parked contenders; the entry of the active category is unused.
     pub parked: [Contender; Access::COUNT],
@@ -84,8 +84,8 @@ impl Categories {
         self.at[station].at_hand
     }
 
-    /// Returns the index of a link's sequence numbers in its sender's active category: each
-    /// category has its own TID.
+    /// Returns the index of a link's sequence numbers in its sender's active category:
+    /// each category has its own TID.
     #[inline]
     pub fn place(&self, sender: usize, link: usize) -> usize {
         link + self.links * self.at[sender].at_hand.index()
@@ -164,8 +164,8 @@ impl Categories {
         core::array::from_fn(|a| bits & 1 << a != 0)
     }
 
-    /// Returns the instant of a station's next own action, of any category; `own`: the active
-    /// category has a packet.
+    /// Returns the instant of a station's next own action, of any category.
+    /// `own`: the active category has a packet.
     pub fn wake_at(&self, i: usize, s: &Station, own: bool, t: &Intervals) -> u64 {
         if s.phase != Phase::Contending {
             return s.wake_at(t);

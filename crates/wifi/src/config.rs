@@ -9,12 +9,13 @@ use crate::access::Edca;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reception {
     /// Locks on the first frame at or above the carrier-sense threshold, even if it is too weak to
-    /// decode. A locked frame that fails, for any reason, causes EIFS.
+    /// decode.
+    /// A locked frame that fails, for any reason, causes EIFS.
     Ns2,
     /// Locks only on frames strong enough to decode; weaker ones are energy.
     Sinr,
-    /// As `Ns2`, with two flat power levels less than the capture margin apart: any overlap
-    /// destroys a frame.
+    /// As `Ns2`, with two flat power levels less than the capture margin apart:
+    /// any overlap destroys a frame.
     NoCapture,
 }
 
@@ -100,8 +101,8 @@ pub struct MacConfig {
     pub adaptation: Adaptation,
     /// TXOP limit with 802.11n, ac and ax; zero: one frame.
     pub txop: Span,
-    /// Parameters of the four access categories, with 802.11n, ac and ax; `None`: best effort alone.
-    /// Their TXOP limits have priority over `txop`.
+    /// Parameters of the four access categories, with 802.11n, ac and ax.
+    /// `None`: best effort alone. Their TXOP limits have priority over `txop`.
     pub edca: Option<Edca>,
 }
 

@@ -64,8 +64,9 @@ impl Air {
         !service.mpdus.is_empty()
     }
 
-    /// Lets each category without a packet in hand take its next packet and contend. No effect
-    /// while an exchange runs. `busy`: true if the medium was busy when the packets arrived.
+    /// Lets each category without a packet in hand take its next packet and contend.
+    /// No effect while an exchange runs. `busy`: true if the medium was busy when the packets
+    /// arrived.
     pub(crate) fn take_per_category<U: Upper>(
         &mut self,
         station: u32,
@@ -98,8 +99,9 @@ impl Air {
         }
     }
 
-    /// Resolves the end of the countdown of one or several categories. The highest one sends; each
-    /// other acts as if its frame had collided (IEEE 802.11-2020 §10.23.2.4, §10.23.2.12.1).
+    /// Resolves the end of the countdown of one or several categories.
+    /// The highest one sends; each other acts as if its frame had collided (IEEE 802.11-2020
+    /// §10.23.2.4, §10.23.2.12.1).
     pub(crate) fn resolve<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let Some(c) = &mut self.categories else { return };

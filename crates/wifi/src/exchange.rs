@@ -1,4 +1,5 @@
-//! Frame exchanges: sending, responding, retrying and giving up (IEEE 802.11-2020 §10.3.2 and §10.3.4).
+//! Frame exchanges: sending, responding, retrying and giving up.
+//! IEEE 802.11-2020 §10.3.2 and §10.3.4.
 
 use fairmesh_phy::Rate;
 use fairmesh_phy::frame::{ACK, CTS, DATA_OVERHEAD, RTS};
@@ -18,8 +19,9 @@ use crate::upper::Upper;
 const AFTER_RECEPTION: u64 = 400;
 
 impl Air {
-    /// Takes the next packet and contends for the medium, if the MAC is idle. `busy`: true if the
-    /// medium was busy when the packet arrived, regardless of its present state.
+    /// Takes the next packet and contends for the medium, if the MAC is idle.
+    /// `busy`: true if the medium was busy when the packet arrived, regardless of its present
+    /// state.
     pub(crate) fn take_next<U: Upper>(
         &mut self,
         station: u32,

@@ -86,7 +86,8 @@ pub struct OnAirMpdu {
     pub sequence: u16,
     /// True if the Retry bit is set.
     pub retry: bool,
-    /// Position of the packet in an A-MSDU, if the MPDU carries one. Each of its packets then has an entry.
+    /// Position of the packet in an A-MSDU, if the MPDU carries one.
+    /// Each of its packets then has an entry.
     pub subframe: Option<Subframe>,
 }
 

@@ -15,11 +15,13 @@ pub struct LinkLosses {
     pub unanswered: u64,
     /// Unanswered frames that had arrived in this or an earlier attempt: the response was lost.
     pub response_lost: u64,
-    /// Unanswered frames that did not arrive although no other frame overlapped them: frame errors.
+    /// Unanswered frames that did not arrive although no other frame overlapped them:
+    /// frame errors.
     pub clean: u64,
     /// Stations on the air at the receiver during unanswered frames that did not arrive, each with
-    /// the number of such frames, sorted by station. One frame counts for each station that
-    /// overlapped it. Includes the receiver itself if it was sending.
+    /// the number of such frames, sorted by station.
+    /// One frame counts for each station that overlapped it. Includes the receiver itself if it was
+    /// sending.
     pub overlapped_by: Vec<(NodeId, u64)>,
 }
 
@@ -33,12 +35,12 @@ pub enum AttemptOutcome {
     },
     /// The frame, or an earlier attempt of it, arrived; the response did not.
     ResponseLost,
-    /// The frame did not arrive; these stations were on the air at the receiver meanwhile. Indices
-    /// at or above the number of stations are interferers. Includes the receiver itself if it was
-    /// sending.
+    /// The frame did not arrive; these stations were on the air at the receiver meanwhile.
+    /// Indices at or above the number of stations are interferers. Includes the receiver itself if
+    /// it was sending.
     Overlapped(Vec<NodeId>),
-    /// No response arrived although no other frame overlapped this one: a frame error, or an RTS to
-    /// a receiver with its NAV set.
+    /// No response arrived although no other frame overlapped this one:
+    /// a frame error, or an RTS to a receiver with its NAV set.
     NotOverlapped,
 }
 
@@ -109,7 +111,8 @@ impl Losses {
     }
 }
 
-/// Returns the stations among `disturbers` of `to`, and `to` itself, that were on the air during the last frame of `from`.
+/// Returns the stations among `disturbers` of `to`, and `to` itself, that were on the air during
+/// the last frame of `from`.
 fn overlapping<'a>(
     disturbers: &'a [u32],
     from: u32,

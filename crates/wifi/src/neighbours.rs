@@ -10,7 +10,8 @@ pub(crate) struct Neighbour {
     /// Energy limit at the receiver, its own power included, up to which the frame survives.
     pub limit: u64,
     pub to: u32,
-    /// Propagation delay in ns, shifted left by two; bit 0: decodes, bit 1: a receiver locks on it.
+    /// Propagation delay in ns, shifted left by two.
+    /// Bit 0: decodes, bit 1: a receiver locks on it.
     packed: u32,
 }
 
@@ -40,7 +41,8 @@ pub(crate) struct Neighbours {
 const MAX_DELAY: u64 = (u32::MAX >> 2) as u64;
 
 impl Neighbours {
-    /// Builds the table. `capture` is a plain power ratio; `hearing` and `leaks` may come in any order.
+    /// Builds the table.
+    /// `capture` is a plain power ratio; `hearing` and `leaks` may come in any order.
     pub fn new(
         stations: usize,
         hearing: &[Hearing],
@@ -100,7 +102,8 @@ impl Neighbours {
         self.entries[r].binary_search_by_key(&to, |n| n.to).ok().map(|i| base + i)
     }
 
-    /// Adds an external source sensed by `receivers`, after all stations; never decoded or locked on.
+    /// Adds an external source sensed by `receivers`, after all stations.
+    /// Never decoded or locked on.
     pub fn push_noise(&mut self, receivers: &[(u32, u64)]) {
         let mut receivers = receivers.to_vec();
         receivers.sort_unstable();

@@ -59,8 +59,8 @@ impl Station {
         self.nav_reset_at = 0;
     }
 
-    /// Starts a reception (rule 2). `transmits`: the station transmits (rule 3); `masked`: other
-    /// frames are too strong.
+    /// Starts a reception (rule 2).
+    /// `transmits`: the station transmits (rule 3); `masked`: other frames are too strong.
     fn receive(
         &mut self,
         (from, n): (u32, &Neighbour),

@@ -42,8 +42,8 @@ pub struct SendReport {
     pub rts_attempts: u32,
     /// Rate of the last data frame.
     pub rate: Rate,
-    /// Medium time of all its frames (RTS, data) and of the responses to them (CTS, ACK); for
-    /// shared frames, its share by length.
+    /// Medium time of all its frames (RTS, data) and of the responses to them (CTS, ACK).
+    /// For shared frames, its share by length.
     pub airtime: Span,
     /// Time from the moment the MAC took it.
     pub service: Span,

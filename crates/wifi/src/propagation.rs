@@ -28,9 +28,9 @@ pub const FLAT_DECODE_DBM: f64 = -60.0;
 /// It is less than the usual 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
 pub const FLAT_SENSE_DBM: f64 = -65.0;
 
-/// Power above which frames are detected, dBm. It is the sensitivity at the lowest rate, and the
-/// level at which carrier sense must detect a frame, for 20 MHz (IEEE 802.11-2020 §17.3.10.2,
-/// §17.3.10.6).
+/// Power above which frames are detected, dBm.
+/// It is the sensitivity at the lowest rate, and the level at which carrier sense must detect a
+/// frame, for 20 MHz (IEEE 802.11-2020 §17.3.10.2, §17.3.10.6).
 pub const SENSITIVITY_DBM: f64 = -82.0;
 
 /// Path loss model.
@@ -91,7 +91,8 @@ impl Propagation {
         Propagation { law: Law::TwoRayGround, decode: Distance(250.0), sense: Distance(550.0) };
 
     /// Returns the power at a distance, and true if a receiver there can decode the frame when
-    /// alone. `None` beyond sense range.
+    /// alone.
+    /// `None` beyond sense range.
     pub fn received(&self, distance: Distance) -> Option<(Power, bool)> {
         if distance.0 > self.sense.0 + SLACK {
             return None;
@@ -153,7 +154,8 @@ mod tests {
         assert!((db - 12.04).abs() < 0.01);
     }
 
-    /// Free space (Friis) up to the crossover at 86.1 m: 6 dB per doubling, and its power at 80 m.
+    /// Free space (Friis) up to the crossover at 86.1 m:
+    /// 6 dB per doubling, and its power at 80 m.
     #[test]
     fn short_links_are_in_free_space() {
         let dbm = |d| two_ray_ground(Distance(d)).as_dbm();

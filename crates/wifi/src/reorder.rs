@@ -29,8 +29,8 @@ impl Reorder {
         Reorder { next: 1, held: VecDeque::new() }
     }
 
-    /// Stores an MPDU received for the first time. `up` gets the number and packet of each MPDU
-    /// that may be passed up.
+    /// Stores an MPDU received for the first time.
+    /// `up` gets the number and packet of each MPDU that may be passed up.
     #[inline]
     pub fn accept(&mut self, sequence: u16, packet: u32, mut up: impl FnMut(u16, u32)) {
         if self.held.is_empty() && sequence == self.next {

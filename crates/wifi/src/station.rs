@@ -22,10 +22,11 @@ pub(crate) struct Intervals {
     pub difs: u64,
     /// EIFS − DIFS: delay of the countdown's start after a bad frame.
     pub eifs_extra: u64,
-    /// Time from a frame's first energy until an idle station detects it (aCCATime). A backoff that
-    /// ends within this time still transmits.
+    /// Time from a frame's first energy until an idle station detects it (aCCATime).
+    /// A backoff that ends within this time still transmits.
     pub cca: u64,
-    /// Time from the first energy of a frame to the start of its payload, if it is equal for all frames.
+    /// Time from the first energy of a frame to the start of its payload, if it is equal for all
+    /// frames.
     pub rx_start: u64,
 }
 
@@ -97,8 +98,8 @@ pub(crate) struct Station {
     pub nav_at: u64,
     /// Station that set the NAV by its exchange.
     pub nav_of: u32,
-    /// Time from the end of the busy medium to the start of the countdown, ns: DIFS, or the AIFS of
-    /// the active category.
+    /// Time from the end of the busy medium to the start of the countdown, ns:
+    /// DIFS, or the AIFS of the active category.
     pub aifs: u32,
     /// Instant at which a NAV set by an RTS expires unless a reception begins; 0: none.
     pub nav_reset_at: u64,
@@ -114,7 +115,8 @@ pub(crate) struct Station {
     pub wait_at: u64,
     /// Instant at which `response` is due; `NEVER`: nothing to send.
     pub response_at: u64,
-    /// Station to which the response goes, and the neighbour entry of the frame that it responds to.
+    /// Station to which the response goes, and the neighbour entry of the frame that it responds
+    /// to.
     pub response_to: u32,
     pub response_rate: u8,
     /// Duration field that the response will carry, ns.
@@ -183,8 +185,9 @@ impl Station {
         if self.noticed { at.saturating_sub(self.lock_at) } else { 0 }
     }
 
-    /// Returns the end of the NAV as known now. A NAV set by an RTS is expected to expire until a
-    /// reception shows that the exchange continues.
+    /// Returns the end of the NAV as known now.
+    /// A NAV set by an RTS is expected to expire until a reception shows that the exchange
+    /// continues.
     #[inline]
     pub fn nav_end(&self) -> u64 {
         if self.nav_reset_at == 0 { self.nav_at } else { self.nav_at.min(self.nav_reset_at) }
@@ -230,8 +233,8 @@ impl Station {
         }
     }
 
-    /// Handles the start of a reception at `at`: a NAV set by an RTS is confirmed, or has expired
-    /// already.
+    /// Handles the start of a reception at `at`:
+    /// a NAV set by an RTS is confirmed, or has expired already.
     #[inline]
     pub fn settle_nav(&mut self, at: u64, rx_start: u64) {
         if self.nav_reset_at != 0 {
@@ -273,8 +276,8 @@ impl Station {
     }
 }
 
-/// Returns the instant at which a frame that finds the medium idle may be sent: the next boundary
-/// of the slots that began with the idle period (IEEE 802.11-2020 §10.23.2.4).
+/// Returns the instant at which a frame that finds the medium idle may be sent:
+/// the next boundary of the slots that began with the idle period (IEEE 802.11-2020 §10.23.2.4).
 pub(crate) fn next_slot(start: u64, slot: u64, now: u64) -> u64 {
     if now > start && start < NEVER { start + ((now - start) / slot + 1) * slot } else { start }
 }

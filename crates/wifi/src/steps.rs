@@ -24,8 +24,8 @@ impl Air {
         }
     }
 
-    /// Dispatches to the other variants of the MAC. A separate function, so that the standard's
-    /// 802.11a, b and g are compiled without them.
+    /// Dispatches to the other variants of the MAC.
+    /// A separate function, so that the standard's 802.11a, b and g are compiled without them.
     #[inline(never)]
     fn act_special<U: Upper>(&mut self, upper: &mut U) -> Time {
         if self.ns2 {
@@ -79,8 +79,9 @@ impl Air {
         at
     }
 
-    /// Returns true if a station's MAC is busy, so that [`Air::kick`] has no effect. With several
-    /// access categories no station counts as busy, since another category may be idle.
+    /// Returns true if a station's MAC is busy, so that [`Air::kick`] has no effect.
+    /// With several access categories no station counts as busy, since another category may be
+    /// idle.
     #[inline]
     pub fn is_busy(&self, node: NodeId) -> bool {
         self.categories.is_none() && self.stations[node.index()].phase != Phase::Idle

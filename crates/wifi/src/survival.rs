@@ -23,8 +23,8 @@ struct Received<'a> {
 }
 
 impl Received<'_> {
-    /// Visits the intervals of equal interference in `from..until`. `each` gets the interference in
-    /// aW and the interval's share of the whole.
+    /// Visits the intervals of equal interference in `from..until`.
+    /// `each` gets the interference in aW and the interval's share of the whole.
     fn stretches(&self, from: u64, until: u64, mut each: impl FnMut(f64, f64)) {
         let whole = until.saturating_sub(from).max(1) as f64;
         for (k, &(at, energy)) in self.levels.iter().enumerate() {

@@ -18,11 +18,13 @@ pub trait Upper {
     const OBSERVE: bool = false;
     /// True if [`Upper::overheard`] and [`Upper::arriving`] are to be called.
     const OVERHEAR: bool = false;
-    /// True if frames are aggregated. Set by the medium, so that networks without aggregation do
-    /// not pay for it; implementations do not set it.
+    /// True if frames are aggregated.
+    /// Set by the medium, so that networks without aggregation do not pay for it; implementations
+    /// do not set it.
     #[doc(hidden)]
     const AGGREGATION: bool = false;
-    /// True if stations have several access categories; set by the medium like [`Upper::AGGREGATION`].
+    /// True if stations have several access categories.
+    /// Set by the medium like [`Upper::AGGREGATION`].
     #[doc(hidden)]
     const EDCA: bool = false;
     /// True if the rules of ns-2 are in force; set by the medium like [`Upper::AGGREGATION`].
@@ -35,8 +37,9 @@ pub trait Upper {
     /// ([`MacConfig::edca`](crate::MacConfig::edca)); each then has a separate queue.
     fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing>;
 
-    /// Fills the frame that `node` is about to send over `link`. Takes packets of the category for
-    /// the same link, in queue order, while they fit. Called only if frames are aggregated.
+    /// Fills the frame that `node` is about to send over `link`.
+    /// Takes packets of the category for the same link, in queue order, while they fit. Called only
+    /// if frames are aggregated.
     fn pull_more(
         &mut self,
         now: Time,
@@ -48,7 +51,8 @@ pub trait Upper {
         let _ = (now, node, link, access, batch);
     }
 
-    /// Handles a packet that `node` received from its neighbour `from`, addressed to it or broadcast.
+    /// Handles a packet that `node` received from its neighbour `from`, addressed to it or
+    /// broadcast.
     /// Each unicast packet arrives at most once.
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool);
 
@@ -56,8 +60,8 @@ pub trait Upper {
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access);
 
     /// Handles a data frame of a category from `from`, for `node` or for all, that `node` decoded.
-    /// The frame occupied the air for `airtime`. Called before [`Upper::received`], for duplicates too, and only with
-    /// [`Upper::OVERHEAR`].
+    /// The frame occupied the air for `airtime`. Called before [`Upper::received`], for duplicates
+    /// too, and only with [`Upper::OVERHEAR`].
     fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
         let _ = (now, node, from, airtime, access);
     }
@@ -69,7 +73,8 @@ pub trait Upper {
         let _ = (now, node, from, packet);
     }
 
-    /// Handles the start of a frame and the MPDUs that it carries; none unless it is a data frame.
+    /// Handles the start of a frame and the MPDUs that it carries.
+    /// None unless it is a data frame.
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         let _ = (frame, mpdus);
     }

@@ -140,8 +140,8 @@ fn a_category_begins_its_aifs_after_the_medium() {
     }
 }
 
-/// Countdowns of two categories of one station that end together: the higher one sends; the lower
-/// one doubles its window and counts no lost frame on the air.
+/// Countdowns of two categories of one station that end together: the higher one sends.
+/// The lower one doubles its window and counts no lost frame on the air.
 #[test]
 fn the_higher_category_wins_inside_a_station() {
     let mut edca = Edca([fixed(2, 0); 4]);
@@ -191,9 +191,9 @@ fn packets_that_arrive_during_an_exchange_contend_after_it() {
 }
 
 /// Returns the shares of two saturated contenders with fixed windows, by the Markov chain of their
-/// remaining backoffs. `ahead`: slots by which the first one's AIFS is shorter. `inside`: the first
-/// one wins ties. Exact: the contenders meet again whenever the medium has been idle for the
-/// shorter AIFS.
+/// remaining backoffs.
+/// `ahead`: slots by which the first one's AIFS is shorter. `inside`: the first one wins ties.
+/// Exact: the contenders meet again whenever the medium has been idle for the shorter AIFS.
 fn shares(cw: [usize; 2], ahead: usize, inside: bool) -> [f64; 2] {
     let (m, n) = (cw[0] + 1, cw[1] + 1);
     let mut p = vec![vec![1.0 / (m * n) as f64; n]; m];
@@ -277,8 +277,8 @@ fn saturated_contenders_share_as_the_markov_chain_predicts() {
     }
 }
 
-/// Background traffic starves beside saturated voice: its AIFS of seven slots starts after voice's
-/// largest first backoff, 2 + 3 slots, has ended.
+/// Background traffic starves beside saturated voice:
+/// its AIFS of seven slots starts after voice's largest first backoff, 2 + 3 slots, has ended.
 #[test]
 fn background_starves_beside_saturated_voice() {
     let edca = Edca::standard(&Phy::dot11a());

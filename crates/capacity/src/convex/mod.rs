@@ -1,5 +1,6 @@
-//! Optima over all feasible rates: proportional fairness (Jamshaid 2010 §2.1.2), the largest
-//! aggregate and the largest effective network utilisation (§2.1.5).
+//! Optima over all feasible rates:
+//! proportional fairness (Jamshaid 2010 §2.1.2), the largest aggregate and the largest effective
+//! network utilisation (§2.1.5).
 //!
 //! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method
 //! the proportionally fair rates. The prices of each result prove the maximum distance of its rates
@@ -38,16 +39,17 @@ pub struct Optimum {
     /// Rate per flow, in the unit of the shares' inverse (bit/s).
     /// Rounding may reduce a guaranteed minimum by a millionth.
     pub rates: Vec<f64>,
-    /// Limit of each flow: its demand, or the domain that makes up most of its price, the lowest
-    /// index among equal ones. Also its demand if a higher rate has no value.
+    /// Limit of each flow:
+    /// its demand, or the domain that makes up most of its price, the lowest index among equal
+    /// ones. Also its demand if a higher rate has no value.
     pub limits: Vec<Limit>,
     /// Fraction of each domain that is used, between 0 and 1.
     pub load: Vec<f64>,
     /// By domain, growth of the optimum per unit of its air; positive only in full domains.
     pub prices: Vec<f64>,
-    /// Upper bound of the relative advantage of any feasible rates. For the largest Σ value · rate
-    /// it is relative to that sum. For proportional fairness it bounds Σ weight · (r* − r) / r over
-    /// Σ weight, which is 0 at the optimum.
+    /// Upper bound of the relative advantage of any feasible rates.
+    /// For the largest Σ value · rate it is relative to that sum. For proportional fairness it
+    /// bounds Σ weight · (r* − r) / r over Σ weight, which is 0 at the optimum.
     pub gap: f64,
 }
 
@@ -56,7 +58,8 @@ pub struct Optimum {
 pub enum ConvexError {
     /// Demands, minima or shares out of range.
     Region(MaxMinError),
-    /// The number of values differs from the number of flows, or this flow's value is negative or not finite.
+    /// The number of values differs from the number of flows, or this flow's value is negative or
+    /// not finite.
     BadValue(usize),
     /// The solver did not reach a smaller relative gap, or a smaller relative excess of air.
     Unsolved(f64),
@@ -107,8 +110,9 @@ impl Region<'_> {
         self.solve(&Objective::Logarithm)
     }
 
-    /// Returns rates that maximise Σ value · rate. Values of 1 give the aggregate, hop counts the
-    /// effective network utilisation. If the maximum is not unique, any of them is returned.
+    /// Returns rates that maximise Σ value · rate.
+    /// Values of 1 give the aggregate, hop counts the effective network utilisation. If the maximum
+    /// is not unique, any of them is returned.
     ///
     /// # Errors
     /// See [`ConvexError`].
@@ -166,8 +170,9 @@ impl Region<'_> {
         rows
     }
 
-    /// Maximises an objective. Few domains bind, so the solver gets only the limits of the max-min
-    /// rates at first, then the domains that its rates overfill, until there are none.
+    /// Maximises an objective.
+    /// Few domains bind, so the solver gets only the limits of the max-min rates at first, then the
+    /// domains that its rates overfill, until there are none.
     fn solve(&self, objective: &Objective) -> Result<Optimum, ConvexError> {
         self.check()?;
         let start = maxmin::max_min(self.demands, self.usage, self.domains)?;
@@ -236,8 +241,9 @@ impl Region<'_> {
         }
     }
 
-    /// Bounds the gap of rates by weak duality. For any prices, no feasible rates r* have a larger
-    /// Σ gain · r* than Σ price + Σ (gain − cost) · r* with each r* at the better end of its range.
+    /// Bounds the gap of rates by weak duality.
+    /// For any prices, no feasible rates r* have a larger Σ gain · r* than Σ price + Σ (gain −
+    /// cost) · r* with each r* at the better end of its range.
     fn bound_gap(
         &self,
         rates: Vec<f64>,

@@ -14,8 +14,8 @@ pub(super) struct Elastic {
 
 /// Maximum number of steps; each doubles the number of exact digits.
 const STEPS: usize = 12;
-/// Relative amount added to the diagonal. Domains with linearly dependent users have no unique
-/// prices; any of them is valid.
+/// Relative amount added to the diagonal.
+/// Domains with linearly dependent users have no unique prices; any of them is valid.
 const RIDGE: f64 = 1e-12;
 
 /// Improves `prices` in place and returns the rate of each flow at them.

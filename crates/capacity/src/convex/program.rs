@@ -64,8 +64,8 @@ impl<'a> Program<'a> {
         (0..self.units.len()).map(|i| self.region.least(i)).collect()
     }
 
-    /// Returns the distance of a result from feasibility or from the optimum under these domains;
-    /// infinite if the result is not a number.
+    /// Returns the distance of a result from feasibility or from the optimum under these domains.
+    /// Infinite if the result is not a number.
     fn missed_by(&self, domains: &[&Row], (rates, prices): &Answer) -> f64 {
         let excess = domains.iter().map(|row| row.load(rates) - 1.0).fold(0.0, f64::max);
         let users: Vec<&[(u32, f64)]> = domains.iter().map(|row| row.users.as_slice()).collect();

@@ -1,5 +1,5 @@
-//! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3), for sums. It ends on a
-//! vertex, exact except for rounding, at the cost of a dense table.
+//! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3), for sums.
+//! It ends on a vertex, exact except for rounding, at the cost of a dense table.
 
 /// Magnitude that counts as zero in a table with entries of about 1.
 const ZERO: f64 = 1e-11;

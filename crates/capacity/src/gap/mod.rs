@@ -1,5 +1,5 @@
-//! GAP's fluid model: a gateway as a server with two priorities, and a limit on the first (Mancuso
-//! 2010 §V).
+//! GAP's fluid model: a gateway as a server with two priorities, and a limit on the first.
+//! Mancuso 2010 §V.
 //!
 //! Traffic of the gateway's neighbours has strict priority, multi-hop traffic gets the remainder. A
 //! limit `R_S` on the former follows one bit: whether more than `(1 − γ) U*` of the gateway is
@@ -46,8 +46,9 @@ pub enum Regime {
     Light,
     /// (b): their demand is higher, and all demands below the threshold are met.
     Unsaturated,
-    /// The border of (b): the neighbours fill the capacity below the threshold, and the whole
-    /// signalling bandwidth stays free. First line of (1).
+    /// The border of (b):
+    /// the neighbours fill the capacity below the threshold, and the whole signalling bandwidth
+    /// stays free. First line of (1).
     Threshold,
     /// (c): the others use the signalling bandwidth, and the neighbours have their guarantee.
     /// Second line of (1).
@@ -103,8 +104,8 @@ impl Equilibrium {
         self.single + self.multi
     }
 
-    /// Returns true if the stability criterion of Definition 1 holds on both sides: no disturbance
-    /// grows.
+    /// Returns true if the stability criterion of Definition 1 holds on both sides:
+    /// no disturbance grows.
     pub fn is_stable(&self) -> bool {
         let holds = |s: Stability| match s {
             Stability::Neutral | Stability::Floor => true,
@@ -189,7 +190,8 @@ impl Gap {
         Ok(Gap { capacity, guarantee, gamma, increase, decrease })
     }
 
-    /// Builds the model from the steps of Algorithm 1 at each of `nodes` neighbours every `period` seconds.
+    /// Builds the model from the steps of Algorithm 1 at each of `nodes` neighbours every `period`
+    /// seconds.
     /// A step adds `alpha` bit/s, or multiplies by `beta`.
     ///
     /// # Errors
@@ -286,14 +288,15 @@ impl Gap {
         }
     }
 
-    /// Returns t_rise (§VI.C), s: the time from the guarantee to the threshold once all multi-hop
-    /// load has ended.
+    /// Returns t_rise (§VI.C), s:
+    /// the time from the guarantee to the threshold once all multi-hop load has ended.
     pub fn rise_time(&self) -> f64 {
         (self.threshold() - self.guarantee) / self.increase
     }
 
-    /// Returns t_decay (§VI.C), s: the time from the threshold to the guarantee once multi-hop
-    /// nodes are backlogged. Infinite without a guarantee, which an exponential only approaches.
+    /// Returns t_decay (§VI.C), s:
+    /// the time from the threshold to the guarantee once multi-hop nodes are backlogged. Infinite
+    /// without a guarantee, which an exponential only approaches.
     pub fn decay_time(&self) -> f64 {
         libm::log(self.threshold() / self.guarantee) / self.decrease
     }

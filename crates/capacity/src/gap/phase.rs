@@ -12,9 +12,9 @@ pub struct Arrow {
     pub slope: Slope,
 }
 
-/// Returns arrows over R_S from the guarantee to U* and q_M from 0 to `backlog` bits. There are
-/// `columns` × `rows` of them, row by row from an empty queue up. The neighbours' buffer is full if
-/// their demand exceeds the limit, otherwise empty.
+/// Returns arrows over R_S from the guarantee to U* and q_M from 0 to `backlog` bits.
+/// There are `columns` × `rows` of them, row by row from an empty queue up. The neighbours' buffer
+/// is full if their demand exceeds the limit, otherwise empty.
 pub fn field(gap: &Gap, load: Load, backlog: f64, columns: u32, rows: u32) -> Vec<Arrow> {
     let part = |i: u32, n: u32| if n > 1 { f64::from(i) / f64::from(n - 1) } else { 0.0 };
     let mut arrows = Vec::with_capacity(columns as usize * rows as usize);

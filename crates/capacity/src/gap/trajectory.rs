@@ -102,7 +102,8 @@ impl Gap {
         if slope(beyond) == 0.0 { beyond } else { inside }
     }
 
-    /// Follows the system from `start` through `loads`, each with its duration in s, in steps of `step` s.
+    /// Follows the system from `start` through `loads`, each with its duration in s, in steps of
+    /// `step` s.
     /// An infinite load of the neighbours keeps their buffer full.
     ///
     /// # Panics

@@ -1,4 +1,5 @@
-//! The nominal capacity of one link: a saturated sender, a perfect or lossy channel, no other station.
+//! The nominal capacity of one link:
+//! a saturated sender, a perfect or lossy channel, no other station.
 
 mod lossy;
 mod turns;
@@ -39,8 +40,8 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Returns UDP datagrams with this payload in bytes. `llc`: true if IP is carried on LLC/SNAP
-    /// (ns-2: no).
+    /// Returns UDP datagrams with this payload in bytes.
+    /// `llc`: true if IP is carried on LLC/SNAP (ns-2: no).
     pub const fn udp(payload: u32, llc: bool) -> Self {
         Traffic {
             payload,
@@ -96,8 +97,8 @@ pub struct FrameCost {
 }
 
 /// Returns the exact mean time between frames of a lone saturated sender on a perfect channel:
-/// DIFS, CWmin/2 slots and the exchange. With aggregation, it is the time of a full A-MPDU or
-/// A-MSDU divided by its packets.
+/// DIFS, CWmin/2 slots and the exchange.
+/// With aggregation, it is the time of a full A-MPDU or A-MSDU divided by its packets.
 pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span {
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.
@@ -137,7 +138,8 @@ impl<'a> LinkModel<'a> {
     }
 
     /// Returns the cost of a frame of `psdu` bytes if `packets` of them are sent together, at most
-    /// as many as fit. A fraction means that some frames have one packet more.
+    /// as many as fit.
+    /// A fraction means that some frames have one packet more.
     fn together(&self, psdu: u32, packets: f64) -> FrameCost {
         let few = libm::floor(packets.max(1.0));
         let more = (packets - few).max(0.0);
@@ -229,8 +231,8 @@ impl<'a> LinkModel<'a> {
         cost
     }
 
-    /// Returns the nominal capacity in bit/s of payload, including reverse frames. These cross the
-    /// same link at the same rate, each with its own backoff. Zero on a dead link.
+    /// Returns the nominal capacity in bit/s of payload, including reverse frames.
+    /// These cross the same link at the same rate, each with its own backoff. Zero on a dead link.
     pub fn capacity(&self, traffic: &Traffic) -> f64 {
         let (data, reverse) = self.both_ways(traffic, self);
         // A dropped packet causes no reverse frame.

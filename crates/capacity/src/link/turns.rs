@@ -16,8 +16,9 @@ pub(super) struct Turns {
     pub collisions: f64,
 }
 
-/// Returns the turns with contention window `cw`. A frame of acknowledgements covers those of at
-/// most `1 / needed` data frames. `aggregate`: true if data frames have several MPDUs.
+/// Returns the turns with contention window `cw`.
+/// A frame of acknowledgements covers those of at most `1 / needed` data frames. `aggregate`: true
+/// if data frames have several MPDUs.
 pub(super) fn turns(cw: u32, needed: f64, aggregate: bool) -> Turns {
     let values = f64::from(cw) + 1.0;
     // Two contenders, one of which has a frame only after the other has sent; by simulation
@@ -40,8 +41,8 @@ mod tests {
     use super::*;
     use fairmesh_units::Stream;
 
-    /// Simulates the two backoffs slot by slot. The receiver has a frame after data have arrived,
-    /// or always.
+    /// Simulates the two backoffs slot by slot.
+    /// The receiver has a frame after data have arrived, or always.
     fn simulated(cw: u32, aggregate: bool, always: bool) -> Turns {
         const FRAMES: u32 = 200_000;
         let mut rng = Stream::new(3, "turns");

@@ -26,8 +26,8 @@ pub const GAIN: f64 = 0.2;
 const FINE: f64 = 1e-4;
 
 impl Region {
-    /// Returns the largest factor of `direction` that can be added to `base`. 0 if `base` itself is
-    /// not achievable.
+    /// Returns the largest factor of `direction` that can be added to `base`.
+    /// 0 if `base` itself is not achievable.
     ///
     /// # Errors
     /// If the state of a queried point is unknown: then the boundary is unknown.
@@ -52,8 +52,9 @@ impl Region {
         Ok(low)
     }
 
-    /// Returns the weighted max-min fair point. All rates rise in proportion to their weights;
-    /// those that cannot rise stop (Rangwala 2008 §4.1).
+    /// Returns the weighted max-min fair point.
+    /// All rates rise in proportion to their weights; those that cannot rise stop (Rangwala 2008
+    /// §4.1).
     ///
     /// Under the DCF every flow costs every other a little, at any distance, so strictly no flow
     /// could rise once any flow has stopped. Here a flow continues to rise if it can gain [`GAIN`]
@@ -118,9 +119,9 @@ impl Region {
         Ok(Point { rates })
     }
 
-    /// Returns the (weighted) proportionally fair point, max Σ w ln r. Each step moves one flow
-    /// part of the way to the boundary, since the region need not be convex (Rangwala 2008 §2). The
-    /// result is a local optimum, searched from the max-min point.
+    /// Returns the (weighted) proportionally fair point, max Σ w ln r.
+    /// Each step moves one flow part of the way to the boundary, since the region need not be
+    /// convex (Rangwala 2008 §2). The result is a local optimum, searched from the max-min point.
     ///
     /// # Errors
     /// See [`Region::reach`].

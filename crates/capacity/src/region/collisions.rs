@@ -1,5 +1,5 @@
-//! Collisions of an attempt: hidden exchanges, frames that start in its vulnerable period, and
-//! stations that missed the CTS.
+//! Collisions of an attempt:
+//! hidden exchanges, frames that start in its vulnerable period, and stations that missed the CTS.
 
 use super::independent_sets::{OffSet, bits};
 use super::interference::{Bystander, Model, RefusedLink, Rival};
@@ -8,7 +8,8 @@ use super::timing::Spans;
 use super::unknowns::{FixedPoint, Link};
 
 /// Returns the collisions of an attempt on a link when its sender finds the medium idle, and
-/// records the rivals that it collides with. `idle` and its related fields are not set.
+/// records the rivals that it collides with.
+/// `idle` and its related fields are not set.
 pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
     let (hidden, span) = hidden(m, h, f);
     let link = &f.links[h];
@@ -71,8 +72,9 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
 }
 
 /// Returns the attempts per second on a link that are refused because of exchanges hidden from its
-/// sender. Only attempts while the receiving station's medium is otherwise idle count: only they
-/// suspend its countdown. Attempts refused because frames collided are not decodable.
+/// sender.
+/// Only attempts while the receiving station's medium is otherwise idle count: only they suspend
+/// its countdown. Attempts refused because frames collided are not decodable.
 pub(super) fn refused_rate(m: &Model, r: &RefusedLink, f: &FixedPoint) -> f64 {
     let quiet = m.sets.probability_off(r.open) - m.sets.probability_off(r.clear);
     f.links[r.link].attempt_rates.1 * quiet.max(0.0)
@@ -149,9 +151,9 @@ fn opening_collisions(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut 
     collisions.window = if mutual > 0.0 { weighted / mutual } else { 0.0 };
 }
 
-/// Returns a rival's attempts per second while an attempt on a link finds the medium idle. Retries
-/// after a collision of the two do not count: the chain contains them. Attempts during traffic
-/// hidden from the rival are returned separately.
+/// Returns a rival's attempts per second while an attempt on a link finds the medium idle.
+/// Retries after a collision of the two do not count: the chain contains them. Attempts during
+/// traffic hidden from the rival are returned separately.
 fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, f64) {
     let other = &f.links[rival.link];
     let (free, refused_rate) = other.attempt_rates;
@@ -166,8 +168,9 @@ fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, 
 }
 
 /// Returns the expected frames of a bystander that collide with a link's data frame after a lost
-/// CTS. The bystander lost the CTS to an exchange that ends before the data frame does, or to a
-/// refused RTS.
+/// CTS.
+/// The bystander lost the CTS to an exchange that ends before the data frame does, or to a refused
+/// RTS.
 fn data_collisions(
     m: &Model,
     h: usize,
@@ -240,7 +243,8 @@ fn apart(link: &Link) -> f64 {
     retry(link) + link.times.refused
 }
 
-/// Timing of a sender's attempts: a constant rate while it has a frame, until the first attempt.
+/// Timing of a sender's attempts:
+/// a constant rate while it has a frame, until the first attempt.
 #[derive(Clone, Copy, Debug, Default)]
 struct AttemptTiming {
     /// Attempts per second while it has a frame.
@@ -277,8 +281,8 @@ impl AttemptTiming {
     }
 }
 
-/// Returns a bystander's own attempts, for frames that already wait: none arrives while the link is
-/// active.
+/// Returns a bystander's own attempts, for frames that already wait:
+/// none arrives while the link is active.
 fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> AttemptTiming {
     let mut all = AttemptTiming::default();
     for (&o, &follows) in bystander.own.iter().zip(follow) {

@@ -9,8 +9,8 @@ use super::types::{LinkState, Load, MEET_AGAIN, NoState, NodeState, Outside, Ret
 use super::unknowns::FixedPoint;
 use crate::link::Access;
 
-/// Maximum number of rounds: full or combined, and damped. Loads near the limit of existence need
-/// many damped ones.
+/// Maximum number of rounds: full or combined, and damped.
+/// Loads near the limit of existence need many damped ones.
 const ROUNDS: usize = 250;
 const DAMPED_ROUNDS: usize = 4000;
 /// Change of a probability that is negligible.
@@ -22,8 +22,9 @@ const FITTED: f64 = 1e-6;
 const ROUGH: f64 = 1e-3;
 /// Utilisation above which the iteration does not recover.
 const DIVERGED: f64 = 2.0;
-/// Ratio of a round's change to the previous one above which it is a setback. Rounds are combined
-/// if probabilities change by less than `CALM`, and damped after `SETBACKS` setbacks.
+/// Ratio of a round's change to the previous one above which it is a setback.
+/// Rounds are combined if probabilities change by less than `CALM`, and damped after `SETBACKS`
+/// setbacks.
 const SLOWING: f64 = 0.8;
 const CALM: f64 = 0.1;
 const SETBACKS: u32 = 4;
@@ -77,9 +78,10 @@ impl Solver {
         Solver { model, anderson: Anderson::default() }
     }
 
-    /// Finds the fixed point. `loads` writes the load of every stream, given the frames that each
-    /// link drops. Probabilities rise towards it from `from`, the fixed point of smaller loads, or
-    /// from the state without collisions.
+    /// Finds the fixed point.
+    /// `loads` writes the load of every stream, given the frames that each link drops.
+    /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from the
+    /// state without collisions.
     ///
     /// # Errors
     /// Beyond the boundary, not settled, or outside the model.
@@ -105,7 +107,8 @@ impl Solver {
         }
     }
 
-    /// Finds the fixed point in place, from any start. If there is none, `f` is not a usable start.
+    /// Finds the fixed point in place, from any start.
+    /// If there is none, `f` is not a usable start.
     pub(super) fn settle(
         &mut self,
         f: &mut FixedPoint,
@@ -196,7 +199,8 @@ impl Solver {
         f.links.iter().all(|l| l.used <= utilisation)
     }
 
-    /// Runs one round, with shares of time to `fine`; returns the largest change of a probability.
+    /// Runs one round, with shares of time to `fine`.
+    /// Returns the largest change of a probability.
     fn round(&mut self, f: &mut FixedPoint, fine: f64, relaxation: Relaxation) -> Option<f64> {
         let part = relaxation.part;
         // After each exchange other stations wait DIFS and lose the current slot.
@@ -340,9 +344,9 @@ impl Solver {
     }
 
     /// Returns Σ λ E\[S\] of a link's sender, and the share of time in which its queue is not
-    /// empty. The sum charges every frame a backoff. A frame that finds the queue empty and the
-    /// medium idle is sent without one; the medium is idle for a frame that has just arrived over
-    /// the air.
+    /// empty.
+    /// The sum charges every frame a backoff. A frame that finds the queue empty and the medium
+    /// idle is sent without one; the medium is idle for a frame that has just arrived over the air.
     fn busy(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let (mut all, mut spared) = (0.0, 0.0);
         for &o in &self.model.interference[h].siblings {

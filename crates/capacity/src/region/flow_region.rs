@@ -21,8 +21,9 @@ pub struct Mesh<'a, L> {
     pub access: Access,
     /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
     pub in_range: &'a [L],
-    /// The links, at least all that flows cross. `delivery` is the probability that an attempt at a
-    /// data frame survives the channel, without collisions.
+    /// The links, at least all that flows cross.
+    /// `delivery` is the probability that an attempt at a data frame survives the channel, without
+    /// collisions.
     pub links: &'a [LinkSpec],
     /// The flows; reverse frames (TCP acknowledgments) take the same path back.
     pub flows: &'a [FlowSpec<'a>],

@@ -42,8 +42,8 @@ pub(super) struct IndependentSets {
     value: Vec<f64>,
     /// Step of the sum over the sets within some links.
     index: BTreeMap<u128, u32>,
-    /// Step of all sets; by link, step of the sets without it and all that interfere with it. These
-    /// come first: a fit needs the steps up to `fitted`.
+    /// Step of all sets; by link, step of the sets without it and all that interfere with it.
+    /// These come first: a fit needs the steps up to `fitted`.
     all: u32,
     free: Vec<u32>,
     fitted: usize,
@@ -53,7 +53,8 @@ pub(super) struct IndependentSets {
     full: bool,
 }
 
-/// A set of links. [`IndependentSets::probability_off`] returns the probability that all are off.
+/// A set of links.
+/// [`IndependentSets::probability_off`] returns the probability that all are off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OffSet(u32);
 
@@ -171,7 +172,8 @@ impl IndependentSets {
     }
 
     /// Finds the distribution in which each link is on for its share of the time, with relative
-    /// accuracy `fine`. Returns false if there is none: the shares exceed every schedule.
+    /// accuracy `fine`.
+    /// Returns false if there is none: the shares exceed every schedule.
     pub fn fit(&mut self, shares: &[f64], fine: f64) -> bool {
         let found = self.approach(shares, fine);
         if !found {
@@ -240,8 +242,8 @@ mod tests {
         sets.probability_off(silence)
     }
 
-    /// The Stack seen from 4 → 5: two outer regions, each of which excludes the middle one. The
-    /// paper's formula: P(A ∩ C) = P(A) P(C) / (1 − P(B)).
+    /// The Stack seen from 4 → 5: two outer regions, each of which excludes the middle one.
+    /// The paper's formula: P(A ∩ C) = P(A) P(C) / (1 − P(B)).
     #[test]
     fn the_papers_formula_holds_where_it_is_exact() {
         let mut sets = IndependentSets::new(3, |a, b| a.abs_diff(b) == 1).unwrap();

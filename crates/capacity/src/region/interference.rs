@@ -1,5 +1,5 @@
-//! Interference relations of each link: all graph properties that the fixed point needs, computed
-//! once.
+//! Interference relations of each link:
+//! all graph properties that the fixed point needs, computed once.
 
 use fairmesh_units::NodeId;
 
@@ -35,8 +35,8 @@ pub(super) struct RefusedLink {
 /// A node that a link's CTS should defer, and may not reach.
 #[derive(Clone, Debug)]
 pub(super) struct Bystander {
-    /// Links that may be active beside it and destroy its CTS there. The flags are true if the node
-    /// is in range of the sender, and of the receiver.
+    /// Links that may be active beside it and destroy its CTS there.
+    /// The flags are true if the node is in range of the sender, and of the receiver.
     pub others: Vec<(usize, bool, bool)>,
     /// Off-sets: of the link's rivals, and of `others` as well.
     pub near: OffSet,
@@ -44,20 +44,21 @@ pub(super) struct Bystander {
     /// The links on which the node sends.
     pub own: Vec<usize>,
     /// Links on which the node responds to senders that are also out of range of this link's
-    /// receiver. Each has the off-set of its rivals and of all links that such a sender senses.
+    /// receiver.
+    /// Each has the off-set of its rivals and of all links that such a sender senses.
     pub responds: Vec<(usize, OffSet)>,
     /// Links to receivers in range of this link's receiver, from senders in range of the node.
     /// Their failed RTS destroy the CTS, too. Each with the off-set as in `responds`.
     pub rts_interferers: Vec<(usize, OffSet)>,
 }
 
-/// Another link of which only the CTS is received, not the RTS: during that RTS the medium still
-/// seems idle.
+/// Another link of which only the CTS is received, not the RTS:
+/// during that RTS the medium still seems idle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CtsOnly {
     pub link: usize,
-    /// Off-sets: of all links that interfere with that link; these with the links that the sender
-    /// senses; these with the hidden ones as well.
+    /// Off-sets: of all links that interfere with that link.
+    /// These with the links that the sender senses; these with the hidden ones as well.
     pub near: OffSet,
     pub open: OffSet,
     pub clear: OffSet,
@@ -75,8 +76,8 @@ pub(super) struct Interference {
     pub clear: OffSet,
     /// Off-set of the hidden users.
     pub unhidden: OffSet,
-    /// By user in `hidden`: off-set of all users that exclude it, and the same with all other
-    /// hidden ones.
+    /// By user in `hidden`:
+    /// off-set of all users that exclude it, and the same with all other hidden ones.
     pub trains: Vec<(usize, OffSet, OffSet)>,
     /// The links of these users, grouped by user.
     pub members: Vec<usize>,
@@ -86,13 +87,14 @@ pub(super) struct Interference {
     pub received_by_sender: Vec<RefusedLink>,
     pub received_by_receiver: Vec<RefusedLink>,
     pub bystanders: Vec<Bystander>,
-    /// Indices of the streams over it. With the off-set of the sensed links and of the hidden links
-    /// that the previous hop defers, if the stream follows another.
+    /// Indices of the streams over it.
+    /// With the off-set of the sensed links and of the hidden links that the previous hop defers,
+    /// if the stream follows another.
     pub streams: Vec<(usize, Option<OffSet>)>,
     /// Streams over hidden links; true if their frames crossed this link before.
     pub beyond: Vec<(usize, bool)>,
-    /// Streams over it that next cross a link which the sender senses, and then a hidden one: the
-    /// stream and these two links.
+    /// Streams over it that next cross a link which the sender senses, and then a hidden one:
+    /// the stream and these two links.
     pub chased: Vec<(usize, usize, usize)>,
     /// Links of the same sender, this one included.
     pub siblings: Vec<usize>,

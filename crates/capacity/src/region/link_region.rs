@@ -1,5 +1,6 @@
-//! Achievability of loads on links, without flows: the queries available to a node that knows its
-//! neighbourhood (Rangwala 2008 §3.2, "Estimating available bandwidth").
+//! Achievability of loads on links, without flows:
+//! the queries available to a node that knows its neighbourhood (Rangwala 2008 §3.2, "Estimating
+//! available bandwidth").
 
 use fairmesh_units::NodeId;
 
@@ -21,8 +22,8 @@ pub(super) fn settled<T>(found: Result<T, NoState>) -> Result<Option<T>, NoState
     }
 }
 
-/// A network of links, prepared for queries with many loads. Graph properties are computed once,
-/// here.
+/// A network of links, prepared for queries with many loads.
+/// Graph properties are computed once, here.
 #[derive(Clone, Debug)]
 pub struct LinkRegion {
     solver: Solver,
@@ -61,8 +62,9 @@ impl LinkRegion {
         Ok(self.solver.report(&f))
     }
 
-    /// Returns the largest Σ λ E\[S\] of a node. Equals that of [`LinkRegion::state`] to the
-    /// solver's tolerance, but starts from the last result: for sequences of similar loads.
+    /// Returns the largest Σ λ E\[S\] of a node.
+    /// Equals that of [`LinkRegion::state`] to the solver's tolerance, but starts from the last
+    /// result: for sequences of similar loads.
     ///
     /// # Errors
     /// The reason for which there is none.
@@ -99,8 +101,9 @@ impl LinkRegion {
     }
 
     /// Returns the airtime of all frames if no two links are ever active together, seconds per
-    /// second: Σ of their backoffs and exchanges without collisions. At most 1 can be carried on
-    /// one channel. Valid for any range relation: a fallback if the model has no result.
+    /// second: Σ of their backoffs and exchanges without collisions.
+    /// At most 1 can be carried on one channel. Valid for any range relation: a fallback if the
+    /// model has no result.
     pub fn airtime(&self, loads: &[Load]) -> f64 {
         let network = &self.solver.model.network;
         let of = |(stream, load): (&Stream, &Load)| {
@@ -114,9 +117,9 @@ impl LinkRegion {
     }
 
     /// Returns the largest δ in `range` with `base` + δ · `step` frames/s achievable, by bisection
-    /// to `accuracy` in the unit of δ: WCPCap's query (Rangwala 2008 Fig 4). Steps must not be
-    /// negative. Loads below zero count as zero; the result is the lower end of the range if no δ
-    /// in it is achievable.
+    /// to `accuracy` in the unit of δ: WCPCap's query (Rangwala 2008 Fig 4).
+    /// Steps must not be negative. Loads below zero count as zero; the result is the lower end of
+    /// the range if no δ in it is achievable.
     ///
     /// # Errors
     /// If the state of queried loads is unknown.

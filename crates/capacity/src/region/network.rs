@@ -91,8 +91,8 @@ fn members(user: &[u32], of: usize) -> Vec<usize> {
     (0..user.len()).filter(|&h| user[h] as usize == of).collect()
 }
 
-/// Returns the users of the air. With RTS/CTS the two directions of a link defer the same nodes, so
-/// they are one user.
+/// Returns the users of the air.
+/// With RTS/CTS the two directions of a link defer the same nodes, so they are one user.
 fn users(links: &[LinkSpec], access: Access) -> Vec<u32> {
     let mut keys: Vec<(NodeId, NodeId)> = Vec::new();
     let key = |l: &LinkSpec| match access {

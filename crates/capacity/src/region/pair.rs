@@ -1,4 +1,5 @@
-//! Two links at a time: the four classes, and the effects of one link on the other (Rangwala 2008 §3.2).
+//! Two links at a time: the four classes, and the effects of one link on the other.
+//! Rangwala 2008 §3.2.
 
 use crate::domain::Contention;
 use crate::graph::Hop;
@@ -41,9 +42,9 @@ impl PairClass {
     }
 }
 
-/// Returns true if two links never carry exchanges together. With RTS/CTS both ends defer every
-/// node in range; without, only senders do, and senders out of range of each other overlap and
-/// collide.
+/// Returns true if two links never carry exchanges together.
+/// With RTS/CTS both ends defer every node in range; without, only senders do, and senders out of
+/// range of each other overlap and collide.
 pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> bool {
     let senders = c.in_range(one.from, other.from);
     match access {

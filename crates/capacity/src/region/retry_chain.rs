@@ -1,6 +1,6 @@
-//! One packet at the head of a queue: an absorbing Markov chain over its attempts (Rangwala 2008
-//! §3.2). Its states store the cause of the last failure, since the next attempt follows within
-//! about the duration of that cause.
+//! One packet at the head of a queue: an absorbing Markov chain over its attempts.
+//! Rangwala 2008 §3.2. Its states store the cause of the last failure, since the next attempt
+//! follows within about the duration of that cause.
 
 use fairmesh_phy::{Phy, PhyTiming};
 
@@ -16,22 +16,24 @@ pub(super) struct Collisions {
     pub onset: f64,
     /// Mean time for which such an exchange, or a train of them, occupies the receiver, s.
     pub span: f64,
-    /// Probability that the opening frame collides with another sender's: both are lost, and both retry.
+    /// Probability that the opening frame collides with another sender's:
+    /// both are lost, and both retry.
     pub met: f64,
     /// Distance of the starts of two opening frames below which they collide, s.
     pub window: f64,
     /// Exchanges per idle second that the sender detects and that also free the receiver.
     pub resets: f64,
-    /// Probability that the packet was waiting when the sender's last exchange ended: the receiver
-    /// was free a backoff ago.
+    /// Probability that the packet was waiting when the sender's last exchange ended:
+    /// the receiver was free a backoff ago.
     pub waiting: f64,
     /// Probability that it is forwarded immediately, a DIFS after an exchange that kept the
     /// receiver free.
     pub relayed: f64,
-    /// The share of `hidden` due to frames that crossed this hop before. No further ones arrive
-    /// while the sender's attempts fail.
+    /// The share of `hidden` due to frames that crossed this hop before.
+    /// No further ones arrive while the sender's attempts fail.
     pub caused: f64,
-    /// Probability that it is forwarded immediately: frames that crossed this hop before are gone.
+    /// Probability that it is forwarded immediately:
+    /// frames that crossed this hop before are gone.
     pub at_once: f64,
     /// Probability that the previous frame blocks the receiver at a first attempt.
     pub chased: f64,
@@ -39,9 +41,9 @@ pub(super) struct Collisions {
     pub data_collision: f64,
     /// Probability that the channel destroys the data frame.
     pub channel_loss: f64,
-    /// Share of time in which the sender finds the medium idle. `idle_beside` is that during a
-    /// hidden exchange: stations that exclude the hidden exchange may also defer the sender's
-    /// neighbours.
+    /// Share of time in which the sender finds the medium idle.
+    /// `idle_beside` is that during a hidden exchange: stations that exclude the hidden exchange
+    /// may also defer the sender's neighbours.
     pub idle: f64,
     /// See `idle`.
     pub idle_beside: f64,
@@ -71,8 +73,9 @@ pub(super) struct Service {
 /// Minimum probability of success of an attempt; a link below it is dead.
 const MIN_SUCCESS: f64 = 1.0 / 4000.0;
 
-/// Causes of the last attempt's failure. `PLAIN`: no lasting cause, or no attempt before; the
-/// others: a hidden exchange, and another sender that also retries.
+/// Causes of the last attempt's failure.
+/// `PLAIN`: no lasting cause, or no attempt before; the others: a hidden exchange, and another
+/// sender that also retries.
 const PLAIN: usize = 0;
 const HIDDEN: usize = 1;
 const MET: usize = 2;
@@ -89,8 +92,9 @@ struct Tally {
 /// Outcome of one attempt, by the cause of the previous failure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Attempt {
-    /// Probabilities of failure by cause: a hidden exchange, another sender's frame, a collision
-    /// after the CTS, the channel. The rest succeeds.
+    /// Probabilities of failure by cause:
+    /// a hidden exchange, another sender's frame, a collision after the CTS, the channel. The rest
+    /// succeeds.
     hidden: f64,
     met: f64,
     data_collision: f64,
@@ -128,8 +132,8 @@ pub(super) fn service(
 
 impl Chain<'_> {
     /// Follows a packet that is dropped after these numbers of consecutive lost RTS, or of lost
-    /// data frames. Limits with a product above `walked` use the closed form once attempts are
-    /// identical.
+    /// data frames.
+    /// Limits with a product above `walked` use the closed form once attempts are identical.
     fn limited(&self, t: &PhyTiming, limits: (u32, u32), walked: u32) -> Service {
         let mut out = Service::default();
         let mut cw = t.cw_min;
@@ -157,8 +161,9 @@ impl Chain<'_> {
         }
     }
 
-    /// Follows packets to their end if all attempts are identical. The attempts at one count of
-    /// lost data frames are a geometric series, truncated by the limit of lost RTS.
+    /// Follows packets to their end if all attempts are identical.
+    /// The attempts at one count of lost data frames are a geometric series, truncated by the limit
+    /// of lost RTS.
     fn alike(&self, step: &[Attempt; 3], at: &[Tally], out: &mut Service, limits: (u32, u32)) {
         let (most_short, most_long) = limits;
         let (opening, data) = matrices(step);

@@ -14,12 +14,12 @@ use crate::link::Access;
 /// Number of attempts at a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Retries {
-    /// Until it arrives, as in the paper (Rangwala 2008 §4.3). No frame is lost, and the boundary
-    /// is where queues grow without limit.
+    /// Until it arrives, as in the paper (Rangwala 2008 §4.3).
+    /// No frame is lost, and the boundary is where queues grow without limit.
     #[default]
     Unlimited,
-    /// Up to the MAC's limits: packets are dropped, so queues stay stable longer and fewer packets
-    /// arrive.
+    /// Up to the MAC's limits:
+    /// packets are dropped, so queues stay stable longer and fewer packets arrive.
     Mac,
 }
 
@@ -49,8 +49,9 @@ pub struct LinkMesh<'a, L> {
     pub access: Access,
     /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
     pub in_range: &'a [L],
-    /// The links in use, one direction each. `delivery` is the probability that an attempt at a
-    /// data frame survives the channel, without collisions.
+    /// The links in use, one direction each.
+    /// `delivery` is the probability that an attempt at a data frame survives the channel, without
+    /// collisions.
     pub links: &'a [LinkSpec],
     /// Frames that cross them: at least one stream for each link with a load.
     pub streams: &'a [Stream],
@@ -63,8 +64,9 @@ pub struct LinkMesh<'a, L> {
 pub struct Stream {
     /// The index of the link.
     pub link: usize,
-    /// Index of the earlier stream that supplies its frames: the previous hop, or for
-    /// acknowledgments the data's last hop. `None` if unknown, or at a source.
+    /// Index of the earlier stream that supplies its frames:
+    /// the previous hop, or for acknowledgments the data's last hop. `None` if unknown, or at a
+    /// source.
     pub after: Option<usize>,
 }
 
@@ -126,8 +128,9 @@ impl State {
 /// Reason for the absence of a state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum NoState {
-    /// The rates are beyond the boundary. No schedule carries the frames, or attempts grow until a
-    /// queue would need more than twice the available time.
+    /// The rates are beyond the boundary.
+    /// No schedule carries the frames, or attempts grow until a queue would need more than twice
+    /// the available time.
     Beyond,
     /// The equations neither converge nor diverge: the state is unknown.
     NotSettled {
@@ -145,9 +148,10 @@ pub enum NoState {
 /// The assumption that does not hold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outside {
-    /// Without RTS/CTS: frames of two mutually hidden senders are too long for the largest window.
-    /// Once they have collided, they collide repeatedly, both queues fill together, and processes
-    /// that the model treats as independent are not.
+    /// Without RTS/CTS:
+    /// frames of two mutually hidden senders are too long for the largest window. Once they have
+    /// collided, they collide repeatedly, both queues fill together, and processes that the model
+    /// treats as independent are not.
     LongFrames {
         /// One of the two links.
         one: Hop,
@@ -178,8 +182,8 @@ impl fmt::Display for NoState {
 }
 impl core::error::Error for NoState {}
 
-/// Maximum probability that frames of hidden senders collide again with the largest window. Above
-/// it a collision lasts longer than the time until the next frame, and the model is wrong by
+/// Maximum probability that frames of hidden senders collide again with the largest window.
+/// Above it a collision lasts longer than the time until the next frame, and the model is wrong by
 /// factors (docs/models/region-validation.md).
 pub const MEET_AGAIN: f64 = 0.5;
 
@@ -192,7 +196,8 @@ pub enum RegionError {
     BadSettings,
     /// A stream names a link that does not exist, or follows one that comes later.
     BadStream(usize),
-    /// There are too many links, or too many steps that sum over the sets that can be active together.
+    /// There are too many links, or too many steps that sum over the sets that can be active
+    /// together.
     TooLarge {
         /// Number of links that flows use.
         links: usize,

@@ -13,16 +13,16 @@ pub(super) struct Link {
     pub times: Times,
     pub collisions: Collisions,
     pub service: Service,
-    /// Share of time in which all links that its sender senses are off. The second field adds the
-    /// hidden ones.
+    /// Share of time in which all links that its sender senses are off.
+    /// The second field adds the hidden ones.
     pub open: f64,
     pub clear: f64,
     /// Transmission time per frame, including the DIFS after each attempt, s.
     pub sending: f64,
     /// Σ λ E\[S\] of its sender.
     pub used: f64,
-    /// Share of time in which its sender's queue is not empty. Also the probability that a frame
-    /// that arrives there over the air finds it not empty.
+    /// Share of time in which its sender's queue is not empty.
+    /// Also the probability that a frame that arrives there over the air finds it not empty.
     pub load: f64,
     pub found: f64,
     /// Expected frames of each rival that collide with an opening frame, by position in
@@ -34,10 +34,10 @@ pub(super) struct Link {
     /// hidden from that sender due to frames that crossed the link before.
     pub via: f64,
     pub caused: f64,
-    /// Shares of other links' frames that immediately follow others. By position in
-    /// `Interference::rivals`: those after links that this link's ends sense. By position in
-    /// `Interference::members`: those after links hidden from its sender. By bystander and its
-    /// links: those after links that this link defers.
+    /// Shares of other links' frames that immediately follow others.
+    /// By position in `Interference::rivals`: those after links that this link's ends sense. By
+    /// position in `Interference::members`: those after links hidden from its sender. By bystander
+    /// and its links: those after links that this link defers.
     pub rivals_follow: Vec<f64>,
     pub members_follow: Vec<f64>,
     pub bystanders_follow: Vec<f64>,
@@ -52,8 +52,8 @@ pub(super) struct FixedPoint {
     pub links: Vec<Link>,
     /// By stream.
     pub streams: Vec<Load>,
-    /// By user of the air: share of time on, with and without the DIFS that follows; and exchanges
-    /// per second.
+    /// By user of the air: share of time on, with and without the DIFS that follows.
+    /// And exchanges per second.
     pub with: Vec<f64>,
     pub bare: Vec<f64>,
     pub begun: Vec<f64>,

@@ -59,7 +59,8 @@ impl LinkClass {
         self.at = self.at.max(now);
     }
 
-    /// Returns the remaining wait of the next packet; `None` if there is no packet or it waits forever.
+    /// Returns the remaining wait of the next packet.
+    /// `None` if there is no packet or it waits forever.
     fn wait(&mut self, now: u64, cost: &Cost) -> Option<Span> {
         if self.head.is_none() {
             self.head = self.queue.dequeue(Time::from_nanos(now));
@@ -160,8 +161,8 @@ impl RadioClasses {
         Ok(())
     }
 
-    /// Returns the class of a packet: for data its flow's class, otherwise its link's, otherwise
-    /// the common one.
+    /// Returns the class of a packet:
+    /// for data its flow's class, otherwise its link's, otherwise the common one.
     pub fn classify(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
         self.directory.classify(flow, || Some(to))
     }
@@ -193,8 +194,9 @@ impl RadioClasses {
         verdict
     }
 
-    /// Returns the next packet that may leave, with its class. `own` is the radio's own queue,
-    /// which takes turns with the classes; class `None` means that queue.
+    /// Returns the next packet that may leave, with its class.
+    /// `own` is the radio's own queue, which takes turns with the classes; class `None` means that
+    /// queue.
     pub fn dequeue(&mut self, now: Time, own: &mut Discipline) -> Option<(Item, Option<usize>)> {
         let radio = self.classes.len();
         let (mut from, mut round) = (self.turn, false);
@@ -351,7 +353,8 @@ mod tests {
         Item { handle, bytes: 1500, flow: 0, ect: false, ect1: false, station: 0 }
     }
 
-    /// Runs a backlogged class for a while; returns the airtime used and the largest use of any window.
+    /// Runs a backlogged class for a while.
+    /// Returns the airtime used and the largest use of any window.
     fn run(share: f64, attempts: u32, secs: u64) -> (f64, f64) {
         let mut s = set(&[(1, share)]);
         let mut own = DisciplineSpec::drop_tail(50).build().unwrap();

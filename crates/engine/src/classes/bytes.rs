@@ -46,7 +46,8 @@ pub(crate) struct ByteClasses {
     rng: Stream,
 }
 
-/// Returns the bytes per round of each flow in both directions, numbered as the buckets of a fair queue.
+/// Returns the bytes per round of each flow in both directions, numbered as the buckets of a fair
+/// queue.
 /// Empty if all weights are equal.
 ///
 /// The heaviest flow sends a packet per round, so that its share needs no long backlog, unless the lightest

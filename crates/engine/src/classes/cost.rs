@@ -26,8 +26,9 @@ impl Cost {
         ip + self.llc_bytes + DATA_OVERHEAD
     }
 
-    /// Returns a DIFS before each of `attempts` attempts, and the mean initial backoff (Jang 2010 §4).
-    /// The longer backoffs of retries are idle time that other stations use, so they are not airtime.
+    /// Returns a DIFS before each of `attempts` attempts, and the mean initial backoff.
+    /// Jang 2010 §4. The longer backoffs of retries are idle time that other stations use, so they
+    /// are not airtime.
     fn access(&self, attempts: u32) -> Span {
         self.phy.difs() * u64::from(attempts) + self.backoff()
     }
@@ -44,7 +45,8 @@ impl Cost {
         self.access(1) + self.phy.exchange(rate, psdu, psdu >= self.rts_threshold)
     }
 
-    /// Returns the actual cost of a packet: every attempt, the initial backoff, and the responses.
+    /// Returns the actual cost of a packet:
+    /// every attempt, the initial backoff, and the responses.
     pub fn actual(&self, report: &SendReport) -> Span {
         let attempts = report.data_attempts.max(report.rts_attempts);
         // SIFS before each response that arrived, and before the data that followed a CTS.

@@ -53,7 +53,8 @@ impl Listeners {
         left
     }
 
-    /// Records that a data segment of a flow has left a node; `end` is the sequence number after it.
+    /// Records that a data segment of a flow has left a node.
+    /// `end` is the sequence number after it.
     pub fn time(&mut self, now: Time, node: usize, flow: usize, generation: u32, end: u64) {
         let Some(listener) = &mut self.at[node] else { return };
         let Some(t) = listener.timed.get_mut(flow) else { return };

@@ -1,5 +1,5 @@
-//! Messages outside the air: an ideal exchange that no router has, to measure the cost of real
-//! signalling.
+//! Messages outside the air:
+//! an ideal exchange that no router has, to measure the cost of real signalling.
 
 use fairmesh_control::{EventKind, Reach};
 use fairmesh_units::NodeId;

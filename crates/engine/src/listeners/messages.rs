@@ -89,8 +89,9 @@ impl Listeners {
         self.free.push(message);
     }
 
-    /// Queues a message. Messages precede data, as the kernel's default discipline sends packets
-    /// marked as control. Returns true if there was room.
+    /// Queues a message.
+    /// Messages precede data, as the kernel's default discipline sends packets marked as control.
+    /// Returns true if there was room.
     pub fn post(
         &mut self,
         node: usize,

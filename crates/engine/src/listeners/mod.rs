@@ -125,8 +125,8 @@ pub(crate) struct Listeners {
     reported_losses: Vec<u64>,
     /// Per wireless node.
     service: Vec<Vec<(u32, InService)>>,
-    /// Per wireless node: packets that were acknowledged and that the receiver's reorder buffer
-    /// holds.
+    /// Per wireless node:
+    /// packets that were acknowledged and that the receiver's reorder buffer holds.
     behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.
@@ -408,7 +408,8 @@ impl Listeners {
         self.note(node, EventKind::QueueChanges, Note::Queue(length));
     }
 
-    /// Records a frame that was received by its destination node; returns true if it is a control message.
+    /// Records a frame that was received by its destination node.
+    /// Returns true if it is a control message.
     pub fn received(&mut self, node: NodeId, from: NodeId, packet: u32, message: Option<u32>) {
         let Some(frame) = self.passed_up(from, packet) else { return };
         let n = node.index();

@@ -31,7 +31,8 @@ impl Acknowledged {
 #[derive(Clone, Debug)]
 pub(crate) struct AckDelays {
     pub flows: Vec<Acknowledged>,
-    /// By handle of a packet: instant at which it, or the packet that it acknowledges, was queued.
+    /// By handle of a packet:
+    /// instant at which it, or the packet that it acknowledges, was queued.
     queued: Vec<Option<Time>>,
 }
 

@@ -1,6 +1,6 @@
-//! Echo probes of a control through the mesh. A probe is a small packet along a flow's path to its
-//! end in the mesh and back, which bypasses the classes of the control. It uses air like any
-//! packet, and is counted as signalling.
+//! Echo probes of a control through the mesh.
+//! A probe is a small packet along a flow's path to its end in the mesh and back, which bypasses
+//! the classes of the control. It uses air like any packet, and is counted as signalling.
 
 use fairmesh_control::host::Probes;
 use fairmesh_units::{FlowId, NodeId, Time};
@@ -45,7 +45,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Requests probes for homes with flows that carried packets without a round trip since the
-    /// last check. Flows are as the control groups them.
+    /// last check.
+    /// Flows are as the control groups them.
     pub fn want_echoes(&mut self, now: Time, at: usize, shares: &Shares) {
         let Echoes { node, probes, seen } = &mut self.echoes[at];
         let (left, signs) = (&self.departed[node.index()], &self.signs[node.index()]);
@@ -83,7 +84,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.timers.set(slot, due);
     }
 
-    /// Returns a node's place on a flow's path, and the direction in which the path enters the mesh there.
+    /// Returns a node's place on a flow's path, and the direction in which the path enters the mesh
+    /// there.
     fn way_in(&self, flow: usize, node: NodeId) -> Option<(u16, bool)> {
         let flow = &self.flows[flow];
         let ends = [flow.place_of(0), flow.place_of(1)];
@@ -95,7 +97,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         (!outside && (ahead || behind)).then_some((place as u16, ahead))
     }
 
-    /// Sends back an echo request that has reached its end. Returns true if the packet was a probe.
+    /// Sends back an echo request that has reached its end.
+    /// Returns true if the packet was a probe.
     pub(super) fn turn_echo(&mut self, now: Time, node: u32, handle: u32) -> bool {
         let p = self.packets.get_mut(handle);
         let Payload::Echo { answer, .. } = &mut p.payload else { return false };

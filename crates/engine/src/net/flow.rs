@@ -35,7 +35,8 @@ pub(crate) enum Ends {
     External,
 }
 
-/// Applies an expression to the connection of either transport. `$otherwise` for flows without one.
+/// Applies an expression to the connection of either transport.
+/// `$otherwise` for flows without one.
 macro_rules! connection {
     ($ends:expr, $pair:ident => $work:expr, $otherwise:expr) => {
         match $ends {
@@ -58,8 +59,8 @@ pub(crate) struct FlowState {
     pub access: Access,
     /// Connections opened so far.
     pub generation: u32,
-    /// Nodes of the path, origin first. If the path changes, all paths are concatenated, and a
-    /// packet's place counts through them.
+    /// Nodes of the path, origin first.
+    /// If the path changes, all paths are concatenated, and a packet's place counts through them.
     pub path: Vec<u32>,
     /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` in reverse.
     pub forward: Vec<Hop>,
@@ -154,7 +155,8 @@ impl FlowState {
         &self.path[self.ends_at[0]..=self.ends_at[1]]
     }
 
-    /// Returns the place at which packets of an end begin: 0 is the origin's end, 1 the destination's.
+    /// Returns the place at which packets of an end begin:
+    /// 0 is the origin's end, 1 the destination's.
     #[inline]
     pub fn place_of(&self, end: usize) -> usize {
         self.ends_at[end]
@@ -199,7 +201,8 @@ impl FlowState {
         connection!(&self.ends, pair => pair.add_to(&mut self.meters), ());
     }
 
-    /// Returns the segments that the origin's TCP connection has retransmitted, or its QUIC packets declared lost.
+    /// Returns the segments that the origin's TCP connection has retransmitted, or its QUIC packets
+    /// declared lost.
     pub fn resent(&self) -> u64 {
         connection!(&self.ends, pair => pair.ends[0].resent(), 0)
     }

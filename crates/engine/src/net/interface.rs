@@ -13,7 +13,8 @@ use crate::classes::RadioClasses;
 pub(crate) struct Interface {
     pub queue: Discipline,
     pub rng: Stream,
-    /// Classes that a control put in place of the queue. Packets outside the classes wait in `queue`.
+    /// Classes that a control put in place of the queue.
+    /// Packets outside the classes wait in `queue`.
     pub classes: Option<Box<RadioClasses>>,
     /// Packets taken from the queue for other neighbours while a frame was filled; next in turn.
     pub aside: VecDeque<Item>,
@@ -22,12 +23,13 @@ pub(crate) struct Interface {
     /// Capacity of the card's own queue, packets, which is then `aside`; 0 if it has none.
     pub device: usize,
     /// True if the queue may drop accepted packets, distinguishes neighbours, or is above a card's
-    /// own queue. One test covers all three.
+    /// own queue.
+    /// One test covers all three.
     pub modern: bool,
     /// Stations that the card has served, the most recent last.
     turns: Vec<u16>,
-    /// Packets in the MAC and in `aside`, which still occupy the buffer. With classes, also their
-    /// backlog.
+    /// Packets in the MAC and in `aside`, which still occupy the buffer.
+    /// With classes, also their backlog.
     pub held: Backlog,
     /// Integral of the length, Σ packets × ns, up to `counted`, for the mean length.
     pub area: u128,
@@ -71,7 +73,8 @@ impl Interface {
         }
     }
 
-    /// Returns the class of a packet to a neighbour, of data of `flow`; `None`: it waits in the queue.
+    /// Returns the class of a packet to a neighbour, of data of `flow`.
+    /// `None`: it waits in the queue.
     #[inline]
     pub fn classify<const HOST: bool>(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
         if !HOST {
@@ -142,7 +145,8 @@ impl Interface {
         }
     }
 
-    /// Returns the queue with a set of flows per neighbour, if a frame can take packets for one neighbour from it.
+    /// Returns the queue with a set of flows per neighbour, if a frame can take packets for one
+    /// neighbour from it.
     pub fn stations(&mut self) -> Option<&mut Stations> {
         if self.device > 0 || self.classes.is_some() {
             return None;

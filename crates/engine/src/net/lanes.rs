@@ -1,4 +1,5 @@
-//! Queues by access category: the interface's own serves best effort, the others are separate.
+//! Queues by access category:
+//! the interface's own serves best effort, the others are separate.
 
 use fairmesh_units::{NodeId, Time};
 use fairmesh_wifi::Access;

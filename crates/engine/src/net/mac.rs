@@ -241,7 +241,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Fills a frame from a drop-tail queue: packets for others are skipped until one does not fit.
+    /// Fills a frame from a drop-tail queue:
+    /// packets for others are skipped until one does not fit.
     #[inline(always)]
     fn fill_plain(&mut self, n: usize, link: LinkId, access: Access, batch: &mut Batch<'_>) {
         let wanted = Hop::Radio { link };
@@ -330,7 +331,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Fills a frame with packets for its own station only; a packet that does not fit stays next there.
+    /// Fills a frame with packets for its own station only.
+    /// A packet that does not fit stays next there.
     fn fill_from_station(
         &mut self,
         now: Time,

@@ -43,7 +43,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         true
     }
 
-    /// Handles a frame that the MAC has finished; returns true if it was a message, which is then removed.
+    /// Handles a frame that the MAC has finished.
+    /// Returns true if it was a message, which is then removed.
     pub(super) fn note_sent(&mut self, node: NodeId, report: &SendReport) -> bool {
         let (handle, broadcast) = (report.packet.packet, report.packet.link.is_none());
         let frame = self.listeners.sent(node, report);
@@ -67,8 +68,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.forget(body);
     }
 
-    /// Returns the nodes from one to another, without the first: the path of a flow between them,
-    /// otherwise that with the fewest links. Empty if there is no path over the air.
+    /// Returns the nodes from one to another, without the first:
+    /// the path of a flow between them, otherwise that with the fewest links. Empty if there is no
+    /// path over the air.
     pub fn way(&self, links: &[Link], from: NodeId, to: NodeId) -> Vec<NodeId> {
         let joins = |path: &[u32]| {
             let a = path.iter().position(|&n| n == from.0)?;

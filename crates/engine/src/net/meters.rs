@@ -56,8 +56,9 @@ impl Meters {
         }
     }
 
-    /// Counts a lost packet. `data`: a data packet, or one of the other direction, that was sent while
-    /// measuring; `None`: sent during the warm-up.
+    /// Counts a lost packet.
+    /// `data`: a data packet, or one of the other direction, that was sent while measuring; `None`:
+    /// sent during the warm-up.
     pub fn lost(&mut self, cause: Cause, data: Option<bool>) {
         self.drops.count(cause);
         match data {
@@ -67,7 +68,8 @@ impl Meters {
         }
     }
 
-    /// Records from `now` on whether a transfer is in progress; time before `measure_from` does not count.
+    /// Records from `now` on whether a transfer is in progress.
+    /// Time before `measure_from` does not count.
     pub fn note_activity(&mut self, now: Time, active: bool, measure_from: Time) {
         match (active, self.active_since) {
             (true, None) => self.active_since = Some(now),

@@ -81,8 +81,8 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
     pub observer: Option<Box<dyn Observer>>,
-    /// Per node, if observed: the packets in its MAC as they were passed to it, by handle. A
-    /// receiver may have passed one up, and its handle may belong to another packet, before a
+    /// Per node, if observed: the packets in its MAC as they were passed to it, by handle.
+    /// A receiver may have passed one up, and its handle may belong to another packet, before a
     /// category is notified.
     snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
     /// State of the acknowledgement delay, if a run measures it.
@@ -260,8 +260,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Handles a timer that is due. For a control's timer, returns its number and leaves the rest to the
-    /// caller.
+    /// Handles a timer that is due.
+    /// For a control's timer, returns its number and leaves the rest to the caller.
     pub fn fire(&mut self, now: Time, slot: usize) -> Option<usize> {
         match self.timer(slot) {
             Timer::Flow(f) => self.flow_deadline(now, f),

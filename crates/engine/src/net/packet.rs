@@ -51,7 +51,8 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Builds a packet of one hop and of no transport: a frame from outside, or a control's message.
+    /// Builds a packet of one hop and of no transport:
+    /// a frame from outside, or a control's message.
     pub fn single(payload: Payload, born: Time, flow: u32, bytes: u32) -> Self {
         Packet {
             payload,

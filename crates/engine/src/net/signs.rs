@@ -17,7 +17,8 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Processes a segment with its timestamps, of the flow's data (`forward`) or of the reverse direction.
+    /// Processes a segment with its timestamps, of the flow's data (`forward`) or of the reverse
+    /// direction.
     pub fn see(
         &mut self,
         now: Time,

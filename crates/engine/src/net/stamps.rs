@@ -1,4 +1,5 @@
-//! TCP's timestamps (RFC 7323 §3) of packets in the network, stored separately if a control reads headers.
+//! TCP's timestamps (RFC 7323 §3) of packets in the network, stored separately if a control reads
+//! headers.
 //! Simulated segments carry them without the option's 12 bytes.
 
 use fairmesh_units::Time;

@@ -26,8 +26,9 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Returns inputs with the analytic fair rates. They are absent if the capacity model rejects
-    /// the scenario and the control (the scenario's, or `control`) does not need them.
+    /// Returns inputs with the analytic fair rates.
+    /// They are absent if the capacity model rejects the scenario and the control (the scenario's,
+    /// or `control`) does not need them.
     ///
     /// # Errors
     /// [`EngineError::Capacity`] if the model rejects the scenario and the control needs fair

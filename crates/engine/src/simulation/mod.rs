@@ -38,7 +38,8 @@ pub enum Status {
     Cancelled,
 }
 
-/// One run of a scenario. It owns all that it needs, so it can be stored and sent to other threads.
+/// One run of a scenario.
+/// It owns all that it needs, so it can be stored and sent to other threads.
 ///
 /// Steps of any size lead to the same record, to the last bit.
 ///
@@ -67,9 +68,9 @@ pub struct Simulation {
     control: Option<Mechanism>,
 }
 
-/// The world, compiled once per set of capabilities so that a run pays only for its own: with or
-/// without an observer of frames (`WATCH`), with or without per-packet services for controls and
-/// measures (`HOST`).
+/// The world, compiled once per set of capabilities so that a run pays only for its own:
+/// with or without an observer of frames (`WATCH`), with or without per-packet services for
+/// controls and measures (`HOST`).
 enum Worlds {
     Plain(Box<World<false, false>>),
     Hosting(Box<World<false, true>>),
@@ -177,7 +178,8 @@ impl Simulation {
         )));
     }
 
-    /// Returns the congestion window of a flow's sender, bytes; `None` without congestion control.
+    /// Returns the congestion window of a flow's sender, bytes.
+    /// `None` without congestion control.
     pub fn congestion_window(&self, flow: FlowId) -> Option<u64> {
         each!(&self.world, world => world.net.flows[flow.index()].cwnd())
     }
@@ -190,7 +192,8 @@ impl Simulation {
         self.finish_observed().map(|(record, _)| record)
     }
 
-    /// Advances to the end of the scenario and returns the record and the observer of the [`Inputs`].
+    /// Advances to the end of the scenario and returns the record and the observer of the
+    /// [`Inputs`].
     ///
     /// # Errors
     /// [`EngineError::Cancelled`].

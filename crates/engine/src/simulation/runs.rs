@@ -33,7 +33,8 @@ pub fn run_observed<O: Observer>(
     run_observed_until(scenario, options, observer, CancelToken::default())
 }
 
-/// Runs a scenario to its end, or until `cancel` is used, while `observer` receives every frame; returns both.
+/// Runs a scenario to its end, or until `cancel` is used, while `observer` receives every frame;
+/// returns both.
 ///
 /// # Errors
 /// See [`EngineError`].
@@ -55,8 +56,8 @@ pub fn run_observed_until<O: Observer>(
     Ok((record, *observer))
 }
 
-/// Runs a scenario to its end under a given control instead of its own. The control need not be in
-/// a registry ([`Mechanism::of`]).
+/// Runs a scenario to its end under a given control instead of its own.
+/// The control need not be in a registry ([`Mechanism::of`]).
 ///
 /// # Errors
 /// See [`EngineError`]; the run has then not started.

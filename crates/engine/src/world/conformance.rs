@@ -15,7 +15,8 @@ use crate::classes::{self, in_force};
 use crate::fair::fair_rates;
 use crate::host::{self, ControlAt, Controls};
 
-/// Two branches of two hops with traffic in both directions; every hop's load exceeds most limits.
+/// Two branches of two hops with traffic in both directions.
+/// Every hop's load exceeds most limits.
 const MESH: &str = r#"
 name = "branches"
 duration = "100 s"

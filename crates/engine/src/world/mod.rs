@@ -35,7 +35,8 @@ pub struct RunOptions {
     pub sample: Option<Span>,
     /// True to measure [`FlowRecord::acknowledged_delay_s`](crate::record::FlowRecord).
     pub acknowledged: bool,
-    /// True if the curves include links and foreign energy ([`Series::links`], [`Series::foreign`]).
+    /// True if the curves include links and foreign energy ([`Series::links`],
+    /// [`Series::foreign`]).
     pub links: bool,
 }
 
@@ -282,7 +283,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         self.next_allocation().min(self.next_sample).min(self.end()).min(self.next_change())
     }
 
-    /// Returns the instant of the next change of the fair rates; [`Time::NEVER`] if there is none.
+    /// Returns the instant of the next change of the fair rates.
+    /// [`Time::NEVER`] if there is none.
     fn next_allocation(&self) -> Time {
         let changes = self.fair.as_ref().map_or(&[][..], |f| &f.changes);
         changes.get(self.allocated).map_or(Time::NEVER, |c| c.0)
@@ -311,8 +313,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         next.map_or(Time::NEVER, |at| Time::ZERO + at)
     }
 
-    /// Makes the changes that are due. Frames in the air keep their rate, and packets in transit keep
-    /// their path.
+    /// Makes the changes that are due.
+    /// Frames in the air keep their rate, and packets in transit keep their path.
     pub(crate) fn change(&mut self, now: Time) {
         let due = |at: Span| Time::ZERO + at <= now;
         while let Some(change) = self.scenario.route_changes().get(self.route_changes)
@@ -336,9 +338,9 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         while self.next_event(end).is_some() {}
     }
 
-    /// Processes the next event before `end` and returns its instant. At one instant the radio's
-    /// events precede the network's; the radio's are ordered by station, the network's by flow,
-    /// wire and interface.
+    /// Processes the next event before `end` and returns its instant.
+    /// At one instant the radio's events precede the network's; the radio's are ordered by station,
+    /// the network's by flow, wire and interface.
     #[inline(always)]
     fn next_event(&mut self, end: Time) -> Option<Time> {
         loop {

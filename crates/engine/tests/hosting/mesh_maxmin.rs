@@ -43,8 +43,9 @@ fn the_same_run_twice_is_the_same() {
     assert_eq!(of(), of());
 }
 
-/// 9→15 costs the flows with a bottleneck two hops away almost nothing: the optimum gives it 642
-/// kbit/s, and each of them 79. Its increase starts by chance, mostly within two minutes.
+/// 9→15 costs the flows with a bottleneck two hops away almost nothing:
+/// the optimum gives it 642 kbit/s, and each of them 79. Its increase starts by chance, mostly
+/// within two minutes.
 #[test]
 fn a_flow_that_costs_the_others_little_has_more_than_they() {
     let mut text = "name = \"cheap\"\nduration = \"240 s\"\nwarmup = \"120 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
@@ -69,8 +70,8 @@ fn a_flow_that_costs_the_others_little_has_more_than_they() {
     assert!(free >= 2, "{free} of 4");
 }
 
-/// 14→3 and the others disturb each other from nodes out of range of their headers. The nodes
-/// between them do not send. The optimum gives 148 to 152 kbit/s to each of them.
+/// 14→3 and the others disturb each other from nodes out of range of their headers.
+/// The nodes between them do not send. The optimum gives 148 to 152 kbit/s to each of them.
 #[test]
 fn nodes_with_wide_sense_range_learn_of_each_other_from_nodes_between() {
     let mut text = "name = \"islands\"\nduration = \"80 s\"\nwarmup = \"40 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\

@@ -22,7 +22,8 @@ transport = "udp"
 
 type Log = std::rc::Rc<std::cell::RefCell<Vec<(u32, u32, Vec<u8>)>>>;
 
-/// Every node that `talks` sends 22 bytes every 100 ms. Returns receivers, content and senders.
+/// Every node that `talks` sends 22 bytes every 100 ms.
+/// Returns receivers, content and senders.
 fn run_messages(
     toml: &str,
     talks: fn(NodeId) -> bool,
@@ -160,8 +161,9 @@ fn a_full_queue_refuses_messages() {
     assert_eq!(s.message_frames + s.messages_lost, 240);
 }
 
-/// A line of four and an island. Returns the receivers of the messages that node 0 sends every 100
-/// ms with `reach`, and their delays.
+/// A line of four and an island.
+/// Returns the receivers of the messages that node 0 sends every 100 ms with `reach`, and their
+/// delays.
 fn run_reach(reach: Reach) -> (fairmesh_engine::record::RunRecord, Vec<(u32, u32, Span)>) {
     let line = r#"
 name = "line"

@@ -29,8 +29,8 @@ to = {to}
     run(&s, &RunOptions::default()).unwrap()
 }
 
-/// Uploads are paced at their sources, downloads at the gateway. In both directions the chain
-/// carries as much at a fraction of the delay, with few losses.
+/// Uploads are paced at their sources, downloads at the gateway.
+/// In both directions the chain carries as much at a fraction of the delay, with few losses.
 #[test]
 fn a_chain_is_paced_in_both_directions() {
     for (from, to, at) in [("6", "\"web\"", "6"), ("\"web\"", "6", "0")] {

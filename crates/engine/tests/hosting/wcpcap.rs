@@ -47,9 +47,9 @@ fn the_same_run_twice_is_the_same() {
     assert_eq!(of(), of());
 }
 
-/// The middle flow starts late, hidden from the flows that fill the air, and stops again. It has
-/// its share within five seconds, and the capacity that it frees is used within five: nine tenths,
-/// on average over the next five seconds (and three seeds).
+/// The middle flow starts late, hidden from the flows that fill the air, and stops again.
+/// It has its share within five seconds, and the capacity that it frees is used within five: nine
+/// tenths, on average over the next five seconds (and three seeds).
 #[test]
 fn late_flows_get_their_share_and_freed_capacity_is_used() {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));

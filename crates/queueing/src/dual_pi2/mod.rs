@@ -1,5 +1,5 @@
-//! The dual-queue coupled AQM with PI² (RFC 9332): a shallow L4S queue and a deep classic queue
-//! with common capacity.
+//! The dual-queue coupled AQM with PI² (RFC 9332):
+//! a shallow L4S queue and a deep classic queue with common capacity.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use fairmesh_units::{Span, Stream, Time};
 use crate::codel::{Entry, Fifo, Source};
 use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
 
-/// Description of a [`DualPi2`]. RFC 9332 Appendix A
+/// Description of a [`DualPi2`].
+/// RFC 9332 Appendix A
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DualPi2Spec {
     /// Buffer of both queues together.
@@ -21,7 +22,8 @@ pub struct DualPi2Spec {
     pub alpha: f64,
     /// Its proportional gain, Hz.
     pub beta: f64,
-    /// Ratio of the L4S marking probability to the square root of the classic loss probability: k of §2.1.
+    /// Ratio of the L4S marking probability to the square root of the classic loss probability:
+    /// k of §2.1.
     pub coupling: f64,
     /// Waiting time above which L4S packets are marked with some probability.
     pub min_threshold: Span,
@@ -34,9 +36,9 @@ pub struct DualPi2Spec {
 }
 
 impl Default for DualPi2Spec {
-    /// Returns the defaults of Linux's `sch_dualpi2`: 10 000 packets, 15 ms, every 16 ms, .16 and
-    /// 3.2 Hz, k = 2 and a tenth for the classic queue. Marks from .8 to 1.2 ms (RFC 9332 Appendix
-    /// A.1; Linux: all from 1 ms on).
+    /// Returns the defaults of Linux's `sch_dualpi2`:
+    /// 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue.
+    /// Marks from .8 to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
     fn default() -> Self {
         DualPi2Spec {
             limit: Limit::Packets(10_000),
@@ -84,8 +86,8 @@ pub struct DualPi2 {
     marks: Recur,
     drops: Recur,
     overload: Recur,
-    /// Bytes that the classic queue may send before the L4S queue, relative to its share. Negative
-    /// after it has exceeded its share.
+    /// Bytes that the classic queue may send before the L4S queue, relative to its share.
+    /// Negative after it has exceeded its share.
     credit: f64,
     late: VecDeque<Late>,
 }
@@ -121,8 +123,8 @@ impl DualPi2 {
         queue.ring.front().map_or(Span::ZERO, |e| now.since(e.since))
     }
 
-    /// Performs the adjustments due since the last call, by the longer of both waits (RFC 9332
-    /// Appendix A.1, `dualpi2_update`, and A.2).
+    /// Performs the adjustments due since the last call, by the longer of both waits.
+    /// RFC 9332 Appendix A.1, `dualpi2_update`, and A.2.
     fn adjust(&mut self, now: Time) {
         let (target, seconds) = (self.spec.target.as_secs_f64(), Span::as_secs_f64);
         while self.next <= now {
@@ -143,8 +145,8 @@ impl DualPi2 {
         }
     }
 
-    /// Returns true if the L4S queue is next. If both have packets, the shares decide. RFC 9332
-    /// §4.2.2
+    /// Returns true if the L4S queue is next.
+    /// If both have packets, the shares decide. RFC 9332 §4.2.2
     fn l4s_is_next(&self) -> bool {
         match (self.l4s.ring.is_empty(), self.classic.ring.is_empty()) {
             (false, false) => self.credit <= 0.0,
@@ -152,8 +154,8 @@ impl DualPi2 {
         }
     }
 
-    /// Returns the L4S queue's own marking probability: zero below the threshold, one above
-    /// threshold plus range. RFC 9332 Appendix A.1, `laqm`
+    /// Returns the L4S queue's own marking probability:
+    /// zero below the threshold, one above threshold plus range. RFC 9332 Appendix A.1, `laqm`
     fn native(&self, waited: Span) -> f64 {
         let above = waited.saturating_sub(self.spec.min_threshold);
         if self.l4s.ring.is_empty() || above == Span::ZERO {

@@ -29,8 +29,9 @@ impl Counts {
 }
 
 /// Runs a link that sends a packet every 120 µs (100 Mbit/s), offered `l4s` and `classic` times
-/// that. Counts from 20 s to 40 s. `hold`: arrivals of a kind pause while this many of its packets
-/// wait, as with a window-limited sender.
+/// that.
+/// Counts from 20 s to 40 s. `hold`: arrivals of a kind pause while this many of its packets wait,
+/// as with a window-limited sender.
 fn link(q: &mut DualPi2, l4s: f64, classic: f64, hold: [u32; 2]) -> [Counts; 2] {
     const STEP: u64 = 120;
     let mut rng = Stream::new(1, "dualpi2");
@@ -107,7 +108,8 @@ fn likelihoods_are_coupled_by_the_square() {
     }
 }
 
-/// A classic load with a rate that falls with √p converges to the target. L4S packets hardly wait.
+/// A classic load with a rate that falls with √p converges to the target.
+/// L4S packets hardly wait.
 #[test]
 fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
     // Offered .3 of L4S and a classic overload of 4 %: dropping 4 to 8 % of it holds the queue.
@@ -122,7 +124,8 @@ fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
     assert!((l4s.rate(l4s.marked) / coupled - 1.0).abs() < 0.1, "{l4s:?}");
 }
 
-/// The native marks of a standing L4S queue: none below .8 ms, all above 1.2 ms, half between.
+/// The native marks of a standing L4S queue:
+/// none below .8 ms, all above 1.2 ms, half between.
 #[test]
 fn l4s_packets_are_marked_by_their_own_wait() {
     for (packets, expected) in [(4, 0.0), (8, 0.4), (9, 0.7), (14, 1.0)] {

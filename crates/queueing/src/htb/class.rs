@@ -20,8 +20,8 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     queue: Discipline,
-    /// With [`Release::Whole`], the next packet, already taken from `queue`: its size determines
-    /// its release.
+    /// With [`Release::Whole`], the next packet, already taken from `queue`:
+    /// its size determines its release.
     head: Option<Item>,
     release: Release,
     pub quantum: u32,
@@ -144,8 +144,9 @@ impl Class {
         }
     }
 
-    /// Returns the bytes that a bucket must hold before the class may send. A packet that a reduced
-    /// burst no longer covers leaves from a full bucket: it must not block the class.
+    /// Returns the bytes that a bucket must hold before the class may send.
+    /// A packet that a reduced burst no longer covers leaves from a full bucket: it must not block
+    /// the class.
     fn need(&self, bucket: &TokenBucket) -> u32 {
         match &self.kind {
             Kind::Leaf(leaf) => {

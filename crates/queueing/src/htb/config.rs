@@ -29,8 +29,8 @@ pub struct ClassRates {
 }
 
 impl ClassRates {
-    /// Returns the rates of a class that cannot borrow: equal ceiling and rate, bursts as `tc`
-    /// chooses them (one packet).
+    /// Returns the rates of a class that cannot borrow:
+    /// equal ceiling and rate, bursts as `tc` chooses them (one packet).
     pub fn fixed(rate: BitRate) -> Self {
         ClassRates::between(rate, rate)
     }
@@ -63,8 +63,8 @@ pub struct ClassSpec {
     pub rates: ClassRates,
     /// 0 (first) to 7 (last), among classes that send from the same level. Leaves only.
     pub prio: u8,
-    /// Bytes per round among classes of equal priority. `None`: the rate in bytes per second
-    /// divided by the tree's `r2q`, between 1000 and 200 000.
+    /// Bytes per round among classes of equal priority.
+    /// `None`: the rate in bytes per second divided by the tree's `r2q`, between 1000 and 200 000.
     pub quantum: Option<u32>,
     /// The leaf's queue; `None` makes an inner class.
     pub leaf: Option<DisciplineSpec>,
@@ -90,13 +90,14 @@ impl ClassSpec {
 /// Rule for the release of a leaf's next packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Release {
-    /// As Linux HTB: while its buckets are not in debt; the packet may cause a debt. Leaves within
-    /// their rates take turns, by quantum.
+    /// As Linux HTB: while its buckets are not in debt; the packet may cause a debt.
+    /// Leaves within their rates take turns, by quantum.
     #[default]
     Debt,
-    /// As Linux `tbf`, and the token buckets of papers: once its buckets cover the whole packet, so
-    /// that over any interval `t` at most `rate × t + burst` leaves. Packets larger than the burst
-    /// are dropped on arrival. Of leaves due at the same instant, the lowest number is first.
+    /// As Linux `tbf`, and the token buckets of papers:
+    /// once its buckets cover the whole packet, so that over any interval `t` at most `rate × t +
+    /// burst` leaves. Packets larger than the burst are dropped on arrival. Of leaves due at the
+    /// same instant, the lowest number is first.
     Whole,
 }
 

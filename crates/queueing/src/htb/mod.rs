@@ -28,7 +28,8 @@ use schedule::Schedule;
 
 pub use config::{ClassCounters, ClassId, ClassRates, ClassSpec, HtbError, HtbSpec, Release};
 
-/// Depth of the tree: leaves are level 0, the topmost inner classes level 7 (`TC_HTB_MAXDEPTH`).
+/// Depth of the tree:
+/// leaves are level 0, the topmost inner classes level 7 (`TC_HTB_MAXDEPTH`).
 pub(crate) const LEVELS: usize = 8;
 /// Number of priorities (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIOS: usize = 8;
@@ -133,8 +134,9 @@ impl Htb {
         Ok(())
     }
 
-    /// Changes a class's rates in place. Queued packets and tokens stay; the quantum follows the
-    /// rate unless it was given. With [`Release::Whole`] a rate of zero stops the class.
+    /// Changes a class's rates in place.
+    /// Queued packets and tokens stay; the quantum follows the rate unless it was given. With
+    /// [`Release::Whole`] a rate of zero stops the class.
     ///
     /// # Errors
     /// Unknown class or invalid rates; then nothing changes.
@@ -167,8 +169,8 @@ impl Htb {
         })
     }
 
-    /// Removes a class and returns its queued packets, oldest first per flow. Its flows go to the
-    /// default class from now on.
+    /// Removes a class and returns its queued packets, oldest first per flow.
+    /// Its flows go to the default class from now on.
     ///
     /// # Errors
     /// Unknown class, or one with children.
@@ -282,7 +284,8 @@ impl Htb {
     }
 
     /// Returns the instant at which a leaf's own tokens release its next packet, regardless of
-    /// turns. [`Time::NEVER`] without a packet.
+    /// turns.
+    /// [`Time::NEVER`] without a packet.
     pub fn next_ready_of(&self, now: Time, id: ClassId) -> Time {
         let class = self.find(id).map(|index| &self.classes[index as usize]);
         class

@@ -8,8 +8,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Ring {
     /// Class numbers and indices, ascending by number.
     members: Vec<(u32, u32)>,
-    /// Number of the member that is next, or the next higher one if it was removed. `None` after
-    /// the last member.
+    /// Number of the member that is next, or the next higher one if it was removed.
+    /// `None` after the last member.
     turn: Option<u32>,
 }
 

@@ -10,15 +10,15 @@ use super::ring::Ring;
 use super::{LEVELS, PRIOS, Release};
 use crate::Item;
 
-/// Time of refilling that bounds a debt, s. Larger debts are reduced to it (`mbuffer` in the
-/// kernel).
+/// Time of refilling that bounds a debt, s.
+/// Larger debts are reduced to it (`mbuffer` in the kernel).
 const MAX_DEBT_SECONDS: u64 = 60;
 
 /// State of the scheduler, without the classes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
-    /// Classes that send from their own tokens, by level and priority: backlogged leaves, and
-    /// classes that lend to one.
+    /// Classes that send from their own tokens, by level and priority:
+    /// backlogged leaves, and classes that lend to one.
     rows: [[Ring; PRIOS]; LEVELS],
     /// Priorities (bits) with members, by level.
     row_mask: [u8; LEVELS],
@@ -74,8 +74,8 @@ impl Schedule {
         }
     }
 
-    /// Enters an active class into the rings from which its mode lets it send: its level's row, or
-    /// its parent's ring and, if that ring was empty, recursively the parent's.
+    /// Enters an active class into the rings from which its mode lets it send:
+    /// its level's row, or its parent's ring and, if that ring was empty, recursively the parent's.
     fn join(&mut self, classes: &mut [Class], index: u32) {
         let mut at = index;
         let mut mask = classes[at as usize].activity;
@@ -289,8 +289,9 @@ impl Schedule {
         if owner == NONE { &mut self.rows[level][prio] } else { classes[owner as usize].ring(prio) }
     }
 
-    /// Charges a packet sent from the tokens of the ancestor at `level`. Each class up to the root
-    /// is charged at its ceiling; the lender and those above it also at their rate.
+    /// Charges a packet sent from the tokens of the ancestor at `level`.
+    /// Each class up to the root is charged at its ceiling; the lender and those above it also at
+    /// their rate.
     fn charge(&mut self, classes: &mut [Class], now: Time, leaf: u32, level: usize, bytes: u32) {
         let mut at = leaf;
         while at != NONE {

@@ -37,7 +37,8 @@ pub struct Sent {
 }
 
 /// Serves `q` from `from` to `until` at `link` while `flows` (number, packet bytes) always have
-/// four packets waiting. Panics if the queue is not ready when `next_ready` predicted it.
+/// four packets waiting.
+/// Panics if the queue is not ready when `next_ready` predicted it.
 pub fn saturate<Q: Queue>(
     q: &mut Q,
     from: Time,

@@ -72,8 +72,8 @@ pub struct CbrDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub packet: Option<Bytes>,
-    /// Jitter: each gap is multiplied by a random factor from 1 − jitter to 1 + jitter. 0.5 by
-    /// default, since periodic sources lock into phase at a full queue.
+    /// Jitter: each gap is multiplied by a random factor from 1 − jitter to 1 + jitter.
+    /// 0.5 by default, since periodic sources lock into phase at a full queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
 }
@@ -97,8 +97,8 @@ pub struct HttpDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub pause: Option<Span>,
-    /// Mean time from one request to the next, independent of the responses: an open loop over one
-    /// connection, instead of `pause` and `per_connection`.
+    /// Mean time from one request to the next, independent of the responses:
+    /// an open loop over one connection, instead of `pause` and `per_connection`.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub every: Option<Span>,

@@ -24,8 +24,8 @@ pub struct ControlDraft {
     pub settings: BTreeMap<String, f64>,
     /// Mechanism of gateways instead of `use`, with its variants.
     pub gateway: Option<String>,
-    /// Nodes that run this project's agent, for mechanisms that need it. By default all wireless
-    /// nodes except the gateway.
+    /// Nodes that run this project's agent, for mechanisms that need it.
+    /// By default all wireless nodes except the gateway.
     pub agents: Option<Vec<Name>>,
     /// Participating nodes; by default the mechanism runs wherever it applies.
     pub nodes: Option<Vec<Name>>,
@@ -165,8 +165,8 @@ impl JsonSchema for ControlDraft {
     }
 }
 
-/// Restricts the schema of `[control]` to the mechanisms of a registry: one branch for each, with
-/// its parameters and no other key.
+/// Restricts the schema of `[control]` to the mechanisms of a registry:
+/// one branch for each, with its parameters and no other key.
 pub(crate) fn restrict(schema: &mut Value, registry: &Registry) {
     let keys = schema["properties"].as_object().cloned().unwrap_or_default();
     let branches: Vec<Value> = registry.all().map(|d| branch(d, &keys)).collect();
@@ -174,8 +174,8 @@ pub(crate) fn restrict(schema: &mut Value, registry: &Registry) {
     schema["oneOf"] = branches.into();
 }
 
-/// Returns the keys of a table that uses this mechanism, with any of its variants: `keys` and its
-/// parameters.
+/// Returns the keys of a table that uses this mechanism, with any of its variants:
+/// `keys` and its parameters.
 fn branch(definition: &Definition, keys: &serde_json::Map<String, Value>) -> Value {
     let variants: Vec<&str> = definition.variants.iter().map(|v| &*v.name).collect();
     let pattern = match variants.is_empty() {

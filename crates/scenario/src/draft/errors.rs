@@ -18,8 +18,8 @@ pub struct ErrorsDraft {
     /// Probability of loss of every frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<f64>,
-    /// Bit error ratios, one per rate of the PHY from slow to fast. The last applies to all faster
-    /// ones.
+    /// Bit error ratios, one per rate of the PHY from slow to fast.
+    /// The last applies to all faster ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit: Option<Vec<f64>>,
     /// The three-state chain of Triantafyllidou 2005 with this error probability when bad, and 5.5

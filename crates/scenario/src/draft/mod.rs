@@ -1,4 +1,5 @@
-//! A scenario as written: the structure of the TOML file, also for building worlds without text.
+//! A scenario as written:
+//! the structure of the TOML file, also for building worlds without text.
 //!
 //! Every field is a key of the file (docs/scenarios.md has all of them with defaults and examples);
 //! [`Draft::build`] checks it and computes the [`Scenario`](crate::Scenario).
@@ -156,8 +157,8 @@ pub struct RateChangeDraft {
     pub directed: bool,
 }
 
-/// `[wired]`: hosts connected to one node, each by a separate wire; with several gateways, to each
-/// of them.
+/// `[wired]`: hosts connected to one node, each by a separate wire.
+/// With several gateways, to each of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WiredDraft {
@@ -200,8 +201,8 @@ pub struct WireDraft {
     pub queue: Option<u32>,
 }
 
-/// `[[interferer]]`: a transmitter without medium access rules that occupies the channel within its
-/// range.
+/// `[[interferer]]`:
+/// a transmitter without medium access rules that occupies the channel within its range.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterfererDraft {
@@ -226,8 +227,8 @@ pub struct InterfererDraft {
     pub period: Option<Span>,
     /// Busy share of each period, above 0 and below 1.
     pub duty: f64,
-    /// Jitter: each period is multiplied by a random factor from 1 − jitter to 1 + jitter; 0 by
-    /// default.
+    /// Jitter: each period is multiplied by a random factor from 1 − jitter to 1 + jitter.
+    /// 0 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
     /// Start of the first burst; 0 s by default.

@@ -32,12 +32,12 @@ pub struct QuicDraft {
     /// Datagrams per burst of paced data; 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// True to end the first slow start when round trips grow (HyStart++). By default only with
-    /// `cubic`.
+    /// True to end the first slow start when round trips grow (HyStart++).
+    /// By default only with `cubic`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hystart: Option<bool>,
-    /// True to set the spin bit, from which a gateway measures round trips (RFC 9000 §17.4). False
-    /// by default.
+    /// True to set the spin bit, from which a gateway measures round trips (RFC 9000 §17.4).
+    /// False by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spin: Option<bool>,
 }

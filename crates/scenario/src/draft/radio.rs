@@ -19,8 +19,8 @@ pub struct RadioDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: Option<BitRate>,
-    /// With 802.11n, ac or ax: MCS of links without one of their own; the highest by default. MCS 8
-    /// to 15 of 802.11n have two streams.
+    /// With 802.11n, ac or ax: MCS of links without one of their own; the highest by default.
+    /// MCS 8 to 15 of 802.11n have two streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcs: Option<u8>,
     /// Spatial streams; 1 by default.
@@ -38,24 +38,25 @@ pub struct RadioDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub ampdu: Option<Bytes>,
-    /// Maximum length of an A-MSDU, in which packets for one neighbour share an MPDU. `0 B`, none,
-    /// by default.
+    /// Maximum length of an A-MSDU, in which packets for one neighbour share an MPDU.
+    /// `0 B`, none, by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub amsdu: Option<Bytes>,
-    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window. 64 by
-    /// default.
+    /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window.
+    /// 64 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mpdus: Option<u32>,
     /// TXOP limit; `0 us`, one frame, by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub txop: Option<Span>,
-    /// Contention parameters of access categories, if stations have them. The standard's by
-    /// default.
+    /// Contention parameters of access categories, if stations have them.
+    /// The standard's by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edca: Option<EdcaDraft>,
-    /// Number of the primary 20 MHz channel: 1 to 13 at 2.4 GHz, 36 to 177 at 5 GHz; 36 by default.
+    /// Number of the primary 20 MHz channel: 1 to 13 at 2.4 GHz, 36 to 177 at 5 GHz.
+    /// 36 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,
     /// Simulator that determines the radio's rules; the standard's by default.
@@ -112,8 +113,8 @@ pub struct RadioDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
     pub decode: Option<Distance>,
-    /// Range within which nodes sense and disturb each other. By default 550 m, or `decode` with
-    /// `graph`.
+    /// Range within which nodes sense and disturb each other.
+    /// By default 550 m, or `decode` with `graph`.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
     pub sense: Option<Distance>,
@@ -200,8 +201,8 @@ pub enum Rules {
     Standard,
     /// Rules of ns-3.37, for comparisons; with 802.11n, ac and ax.
     Ns3,
-    /// Rules of ns-2.35: deferral, capture, backoff, timeouts and MAC header; with 802.11a, b and
-    /// g.
+    /// Rules of ns-2.35: deferral, capture, backoff, timeouts and MAC header.
+    /// With 802.11a, b and g.
     Ns2,
 }
 

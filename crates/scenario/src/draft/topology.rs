@@ -47,9 +47,9 @@ pub struct TopologyDraft {
     /// Node that connects the mesh to the wired world.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
-    /// Several gateways instead of `gateway`, all connected to the same wired world. Every node
-    /// uses the nearest by `routing`, the first of this list among equals, unless its `[[node]]`
-    /// names one.
+    /// Several gateways instead of `gateway`, all connected to the same wired world.
+    /// Every node uses the nearest by `routing`, the first of this list among equals, unless its
+    /// `[[node]]` names one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gateways: Vec<Name>,
     /// Metric that routes minimise.
@@ -57,9 +57,9 @@ pub struct TopologyDraft {
     /// Default radios of nodes, by name; all by default. `main` is `[radio]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radios: Option<Vec<String>>,
-    /// True if routes alternate between the radios that two nodes have in common: the first for
-    /// links at the gateway, the next for those one hop away, and so on. False by default: routes
-    /// minimise their cost.
+    /// True if routes alternate between the radios that two nodes have in common:
+    /// the first for links at the gateway, the next for those one hop away, and so on. False by
+    /// default: routes minimise their cost.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub alternate: bool,
 }
@@ -135,7 +135,8 @@ pub struct RandomLayout {
     pub connected: Option<bool>,
 }
 
-/// Branches around a gateway `gw`: `s1`, `s2`, … one hop away, `m1`, … two hops, then `t3.1`, ….
+/// Branches around a gateway `gw`:
+/// `s1`, `s2`, … one hop away, `m1`, … two hops, then `t3.1`, ….
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TreeLayout {

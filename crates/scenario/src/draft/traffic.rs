@@ -30,8 +30,8 @@ pub struct FlowsDraft {
     /// Transport; by default `udp` with `cbr`, otherwise `tcp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportDraft>,
-    /// Access category of every flow's packets, in both directions and over all hops. Best effort
-    /// by default.
+    /// Access category of every flow's packets, in both directions and over all hops.
+    /// Best effort by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessDraft>,
     /// Access category by the packets' DSCP, as Linux maps it.
@@ -83,8 +83,8 @@ pub struct FlowDraft {
     /// Transport; `traffic.transport` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportDraft>,
-    /// Access category of its packets, in both directions and over all hops. That of `[traffic]` by
-    /// default.
+    /// Access category of its packets, in both directions and over all hops.
+    /// That of `[traffic]` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessDraft>,
     /// Access category by the packets' DSCP, as Linux maps it.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::quic::QuicDraft;
 use super::tcp::TcpDraft;
 
-/// A flow's transport: `"udp"`, `"tcp"`, `"quic"`, or a table for a TCP or QUIC with other
-/// settings.
+/// A flow's transport:
+/// `"udp"`, `"tcp"`, `"quic"`, or a table for a TCP or QUIC with other settings.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TransportDraft {
     /// Datagrams.

@@ -32,7 +32,8 @@ pub(super) struct Places {
 
 impl Places {
     /// Returns a radio for each part of the spectrum that links name, unless a channel is
-    /// requested. `kind` returns generation, band and width in MHz of a radio on a channel.
+    /// requested.
+    /// `kind` returns generation, band and width in MHz of a radio on a channel.
     pub fn of(
         options: &ImportOptions,
         channels: &Channels,

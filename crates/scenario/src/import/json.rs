@@ -43,7 +43,8 @@ fn json_error(key: KeyPath, cause: &serde_json::Error) -> ScenarioError {
 }
 
 /// Replaces Python's `Infinity` and `NaN`, which are not JSON, by a number above every protocol's
-/// infinity and by `null`. Line numbers are kept.
+/// infinity and by `null`.
+/// Line numbers are kept.
 pub(super) fn without_python_numbers(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -77,8 +78,9 @@ pub(super) fn without_python_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A JSON object. Serde's derived types also accept a list of their fields' values, which would be
-/// assigned by position.
+/// A JSON object.
+/// Serde's derived types also accept a list of their fields' values, which would be assigned by
+/// position.
 #[derive(Debug)]
 pub(super) struct Object<T>(pub T);
 
@@ -101,8 +103,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// The `properties` of a node or link: an object, `null`, or the empty list that PHP writes for an
-/// empty object.
+/// The `properties` of a node or link:
+/// an object, `null`, or the empty list that PHP writes for an empty object.
 #[derive(Debug)]
 pub(super) struct Properties<T>(pub Option<T>);
 

@@ -22,8 +22,8 @@ pub enum Metric {
     InverseTq,
     /// Babel: 256 per expected transmission on radio, 96 for a cable.
     Babel,
-    /// OLSRv2's directional airtime (RFC 7779) and other metrics of RFC 7181. They are independent
-    /// of loss, so every link is perfect.
+    /// OLSRv2's directional airtime (RFC 7779) and other metrics of RFC 7181.
+    /// They are independent of loss, so every link is perfect.
     Olsr2,
     /// Expected throughput in Mbit/s (B.A.T.M.A.N. V); every link is perfect.
     Throughput,
@@ -41,8 +41,8 @@ const INFINITY_24: f64 = 16_777_215.0;
 /// Cost of a broken link in olsrd, LINK_COST_BROKEN = 1 << 22, divided by 1024 as in netdiff.
 /// olsrd's own output has it undivided, 4194304, and ROUTE_COST_BROKEN, 4294967295.
 const OLSR_BROKEN: f64 = 4096.0;
-/// Median of integer throughputs above which they are kbit/s: a radio's expected throughput is
-/// below 1 Gbit/s.
+/// Median of integer throughputs above which they are kbit/s:
+/// a radio's expected throughput is below 1 Gbit/s.
 const KBIT_FROM: f64 = 1000.0;
 
 impl core::str::FromStr for Metric {
@@ -95,7 +95,8 @@ impl Metric {
     }
 
     /// Returns the metric of a file's `metric` and `protocol`, by the range of its costs if two
-    /// conventions share a name. `None`: unknown.
+    /// conventions share a name.
+    /// `None`: unknown.
     pub(super) fn guess(metric: &str, protocol: &str, costs: &[f64]) -> Option<Metric> {
         let metric = metric.to_ascii_lowercase();
         let protocol = protocol.to_ascii_lowercase();

@@ -32,41 +32,43 @@ pub use metric::Metric;
 
 /// Maximum size of a file, bytes; maps of whole cities have a few megabytes.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
-/// Maximum size of a TOML file, bytes: they are written by hand, and the parser needs up to seventy
-/// times as much memory.
+/// Maximum size of a TOML file, bytes:
+/// they are written by hand, and the parser needs up to seventy times as much memory.
 pub const MAX_TOML_BYTES: usize = 8 << 20;
 
-/// Options for importing a map. TOML scenarios specify all of this themselves and ignore the
-/// options.
+/// Options for importing a map.
+/// TOML scenarios specify all of this themselves and ignore the options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
-    /// Gateways, each by id, label or address. By default the map's own: a marked gateway,
-    /// otherwise a node with a tunnel (meshviewer), or the writer of the file (`router_id`). Of
-    /// several, or without any, the node with most links in the largest component.
+    /// Gateways, each by id, label or address.
+    /// By default the map's own: a marked gateway, otherwise a node with a tunnel (meshviewer), or
+    /// the writer of the file (`router_id`). Of several, or without any, the node with most links
+    /// in the largest component.
     pub gateways: Vec<String>,
-    /// Graph of a NetworkCollection, by topology id, label, router id, protocol or number. Required
-    /// if there are several.
+    /// Graph of a NetworkCollection, by topology id, label, router id, protocol or number.
+    /// Required if there are several.
     pub graph: Option<String>,
     /// Direction of the flows.
     pub direction: Direction,
-    /// Number of nodes with a flow, evenly spaced among the reachable ones from near to far. All by
-    /// default.
+    /// Number of nodes with a flow, evenly spaced among the reachable ones from near to far.
+    /// All by default.
     pub flows: Option<usize>,
     /// Connections of each of these nodes in each direction; 1 by default.
     pub connections: Option<u32>,
     /// True if each node is a subscriber with all its flows.
     pub subscribers: bool,
-    /// PHY. By default 802.11g if there is a `rate`; otherwise that of the routers' models; without
+    /// PHY.
+    /// By default 802.11g if there is a `rate`; otherwise that of the routers' models; without
     /// models 802.11n (802.11ac on a channel at 5 GHz).
     pub phy: Option<PhyName>,
-    /// Data rate of 802.11a, b and g. With 802.11g 24 Mbit/s by default, the highest mandatory rate
-    /// of OFDM.
+    /// Data rate of 802.11a, b and g.
+    /// With 802.11g 24 Mbit/s by default, the highest mandatory rate of OFDM.
     pub rate: Option<BitRate>,
-    /// With 802.11n, ac and ax: width of the channel. By default 20 MHz at 2.4 GHz; at 5 GHz 40 MHz
-    /// with 802.11n, otherwise 80 MHz.
+    /// With 802.11n, ac and ax: width of the channel.
+    /// By default 20 MHz at 2.4 GHz; at 5 GHz 40 MHz with 802.11n, otherwise 80 MHz.
     pub width: Option<Frequency>,
-    /// With these PHYs: spatial streams of every router; by default those of its model, or 2 if it
-    /// is unknown.
+    /// With these PHYs: spatial streams of every router.
+    /// By default those of its model, or 2 if it is unknown.
     pub streams: Option<u8>,
     /// With these PHYs: one channel for all links; by default those of the map, or 6 or 36.
     pub channel: Option<u32>,
@@ -113,8 +115,8 @@ pub enum Format {
 
 type Result<T> = core::result::Result<T, ScenarioError>;
 
-/// Reads a scenario in any of the formats. `file_name` is for messages, and names the scenario if
-/// the file does not.
+/// Reads a scenario in any of the formats.
+/// `file_name` is for messages, and names the scenario if the file does not.
 ///
 /// # Errors
 /// The first problem found.

@@ -237,8 +237,8 @@ fn prefix(text: &str) -> Option<(IpAddr, u8)> {
     (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
 }
 
-/// Returns the length of a node's prefix; `None` for a router. OLSRv2 lists the networks behind
-/// routers (`lan`, `attached`) as nodes of the graph.
+/// Returns the length of a node's prefix; `None` for a router.
+/// OLSRv2 lists the networks behind routers (`lan`, `attached`) as nodes of the graph.
 fn prefix_length(id: &Name, label: Option<&str>, kind: &str, olsr2: bool) -> Option<u8> {
     let own = id.as_str().rsplit('_').next().unwrap_or_default();
     let named = label.and_then(prefix).or_else(|| prefix(id.as_str())).or_else(|| prefix(own));

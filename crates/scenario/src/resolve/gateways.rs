@@ -81,8 +81,9 @@ pub(super) struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Returns the path between two different nodes, both included. `hub` is the end that more
-    /// flows share. With several gateways, traffic leaves the mesh at the gateway of its mesh node.
+    /// Returns the path between two different nodes, both included.
+    /// `hub` is the end that more flows share. With several gateways, traffic leaves the mesh at
+    /// the gateway of its mesh node.
     pub fn path(&mut self, from: NodeId, to: NodeId, hub: NodeId) -> Option<Vec<NodeId>> {
         let Some((apart, mesh, behind)) = &mut self.apart else {
             return self.all.path(from, to, hub);

@@ -411,8 +411,8 @@ fn details(
 }
 
 /// Limits the round trip of every link to a slot, as the coverage class of a real radio does (IEEE
-/// 802.11-2020 §17.3.8.6, §9.4.2.9). With a longer one, acknowledgements would arrive after the
-/// timeout.
+/// 802.11-2020 §17.3.8.6, §9.4.2.9).
+/// With a longer one, acknowledgements would arrive after the timeout.
 fn limit_delays(hearing: &mut [Hearing], slot: Span, nodes: &Nodes, warnings: &mut Vec<String>) {
     let most = Span::from_nanos(slot.as_nanos() / 2 - 1);
     let mut farthest: Option<Hearing> = None;

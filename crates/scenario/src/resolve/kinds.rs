@@ -12,7 +12,8 @@ use crate::error::{KeyPath, Problem, ScenarioError, Step};
 
 /// Name of the `[radio]` section among several radios.
 pub(super) const MAIN: &str = "main";
-/// Maximum number of radio kinds in a scenario, above the number of non-overlapping 20 MHz channels.
+/// Maximum number of radio kinds in a scenario, above the number of non-overlapping 20 MHz
+/// channels.
 const MOST_KINDS: usize = 32;
 
 /// A kind of radio.
@@ -89,8 +90,8 @@ impl Kind<'_> {
     }
 }
 
-/// Moves an error from `radio.KEY` to `radios.NAME.KEY` if that table has the key. Inherited values
-/// keep their position.
+/// Moves an error from `radio.KEY` to `radios.NAME.KEY` if that table has the key.
+/// Inherited values keep their position.
 fn at_home(mut error: ScenarioError, draft: &Draft, name: &str) -> ScenarioError {
     let own = draft.radios.get(name).and_then(|r| serde_json::to_value(r).ok());
     let [Step::Key(first), rest @ ..] = error.key.0.as_slice() else { return error };
@@ -209,8 +210,8 @@ pub(super) fn of_node(
     Ok(found)
 }
 
-/// Checks that channels are distinct: a node with two radios on one channel would interfere with
-/// itself.
+/// Checks that channels are distinct:
+/// a node with two radios on one channel would interfere with itself.
 fn one_on_each_channel(all: &[Kind<'_>]) -> Result<()> {
     for (i, kind) in all.iter().enumerate() {
         let other = all[..i].iter().find(|k| k.occupied.middle_mhz == kind.occupied.middle_mhz);
@@ -227,8 +228,8 @@ fn one_on_each_channel(all: &[Kind<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the medium of each kind: the first kind with the same settings. Radios with different
-/// settings must not overlap.
+/// Returns the medium of each kind: the first kind with the same settings.
+/// Radios with different settings must not overlap.
 pub(super) fn media(all: &[Kind<'_>]) -> Result<Vec<usize>> {
     let mut media = Vec::with_capacity(all.len());
     for (i, kind) in all.iter().enumerate() {

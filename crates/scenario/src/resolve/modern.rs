@@ -274,8 +274,8 @@ pub(super) fn check_channel(r: &RadioDraft) -> Result<()> {
     }
 }
 
-/// Returns the centre frequency, Hz (IEEE 802.11-2020 §15.4.4.3, §17.3.8.4.2). Without a channel,
-/// 802.11a and b are on 36 and 6.
+/// Returns the centre frequency, Hz (IEEE 802.11-2020 §15.4.4.3, §17.3.8.4.2).
+/// Without a channel, 802.11a and b are on 36 and 6.
 pub(super) fn carrier(r: &RadioDraft) -> f64 {
     match channel(r) {
         channel @ 1..=13 => 2.407e9 + 5e6 * f64::from(channel),
@@ -298,8 +298,8 @@ pub(crate) fn room_of(channel: u32) -> Option<(Band, u32)> {
     }
 }
 
-/// Returns the band of the channel, after a check that it fits the widest mode (IEEE 802.11-2020
-/// Annex E, global operating classes 81 to 84 and 115 to 129).
+/// Returns the band of the channel, after a check that it fits the widest mode.
+/// IEEE 802.11-2020 Annex E, global operating classes 81 to 84 and 115 to 129.
 fn band(draft: &Draft, g: Generation, modes: &[Mode]) -> Result<Band> {
     let radio = KeyPath::from("radio");
     let channel = draft.radio.channel.unwrap_or(36);

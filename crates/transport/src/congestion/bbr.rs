@@ -1,11 +1,12 @@
-//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of the path, by
-//! bottleneck bandwidth and round-trip propagation time, instead of losses.
+//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00):
+//! a model of the path, by bottleneck bandwidth and round-trip propagation time, instead of losses.
 
 use fairmesh_units::{Span, Time};
 
 use super::window::{Model, Progress, RateSample, Window};
 
-/// Startup gain, 2 / ln 2: the least gain that doubles the rate per round trip. §4.1.2 of the draft.
+/// Startup gain, 2 / ln 2: the least gain that doubles the rate per round trip.
+/// §4.1.2 of the draft.
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 /// Gains of the eight phases of `ProbeBW`. §4.3.4
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
@@ -37,7 +38,8 @@ pub(crate) struct Bbr {
     propagation: Option<Span>,
     propagation_at: Time,
     round: u64,
-    /// Delivered bytes at the start of the round, which ends when data sent after that is acknowledged.
+    /// Delivered bytes at the start of the round, which ends when data sent after that is
+    /// acknowledged.
     round_end: u64,
     full: bool,
     full_bandwidth: f64,

@@ -13,7 +13,8 @@ pub(crate) struct Stamp {
     pub(crate) delivered_at: Time,
     pub(crate) first_sent: Time,
     pub(crate) app_limited: bool,
-    /// Bytes in the network including it, and total bytes declared lost (draft-ietf-ccwg-bbr-06 §4.1.2.1.2).
+    /// Bytes in the network including it, and total bytes declared lost.
+    /// draft-ietf-ccwg-bbr-06 §4.1.2.1.2.
     pub(crate) in_flight: u64,
     pub(crate) lost: u64,
 }
@@ -69,8 +70,8 @@ impl Delivery {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// Returns the delivery sample of an ACK; `None` if it delivered no data. `lost`: total bytes
-    /// declared lost.
+    /// Returns the delivery sample of an ACK; `None` if it delivered no data.
+    /// `lost`: total bytes declared lost.
     pub(crate) fn on_ack(
         &mut self,
         now: Time,

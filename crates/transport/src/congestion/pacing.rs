@@ -1,5 +1,6 @@
-//! Pacing of new data. Retransmissions are not delayed, as in TCP-AP's released code, unless a
-//! model of the path sets the rate.
+//! Pacing of new data.
+//! Retransmissions are not delayed, as in TCP-AP's released code, unless a model of the path sets
+//! the rate.
 
 use fairmesh_units::{Span, Time};
 
@@ -69,7 +70,8 @@ impl Pacing {
         }
     }
 
-    /// Returns true if a segment that the window allows may leave; if not, `due` is the next instant.
+    /// Returns true if a segment that the window allows may leave.
+    /// If not, `due` is the next instant.
     pub(crate) fn may_send(&mut self, now: Time) -> bool {
         let may = now >= self.from || !self.is_on();
         self.due = if may { Time::NEVER } else { self.from };
@@ -103,9 +105,9 @@ impl Pacing {
         self.from = since + spacing;
     }
 
-    /// Returns the instant from which the bucket has been filling. After sending was blocked for
-    /// another reason, the sender catches up by at most the bucket's content in addition to this
-    /// packet.
+    /// Returns the instant from which the bucket has been filling.
+    /// After sending was blocked for another reason, the sender catches up by at most the bucket's
+    /// content in addition to this packet.
     fn filled(&self, now: Time, spacing: Span, bytes: u64) -> Time {
         let more = u128::from(self.quantum.saturating_sub(bytes));
         let most = u128::from(spacing.as_nanos()) * more / u128::from(bytes.max(1));

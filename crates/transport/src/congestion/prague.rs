@@ -1,5 +1,5 @@
-//! Prague (draft-briscoe-iccrg-prague-congestion-control-04): reduces in proportion to the fraction
-//! of marked data, as DCTCP (RFC 8257); losses as Reno.
+//! Prague (draft-briscoe-iccrg-prague-congestion-control-04):
+//! reduces in proportion to the fraction of marked data, as DCTCP (RFC 8257); losses as Reno.
 
 use fairmesh_units::{Span, Time};
 
@@ -62,8 +62,8 @@ impl Prague {
         }
     }
 
-    /// Reduces the window by half of the marked fraction. The caller ensures that this happens once
-    /// per round trip. §2.4.2
+    /// Reduces the window by half of the marked fraction.
+    /// The caller ensures that this happens once per round trip. §2.4.2
     pub(crate) fn on_mark(&mut self, window: &mut Window) {
         self.before = window.cwnd;
         let alpha = self.alpha.unwrap_or(1.0);
@@ -72,14 +72,14 @@ impl Prague {
         window.ssthresh = window.cwnd;
     }
 
-    /// Returns the window after a loss in a round trip that had a mark: both reduce it by no more
-    /// than the loss alone.
+    /// Returns the window after a loss in a round trip that had a mark:
+    /// both reduce it by no more than the loss alone.
     pub(crate) fn loss_after_mark(&self) -> u64 {
         self.before / 2
     }
 
-    /// Returns the window's growth per round trip, segments. Smaller for short round trips, so that
-    /// the rate grows as fast as at 25 ms. §2.4.4
+    /// Returns the window's growth per round trip, segments.
+    /// Smaller for short round trips, so that the rate grows as fast as at 25 ms. §2.4.4
     fn increase(&self, srtt: Option<Span>) -> f64 {
         let Some(srtt) = srtt.filter(|_| self.rounds >= TRANSITION) else { return 1.0 };
         let ratio = srtt.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
@@ -120,8 +120,8 @@ mod tests {
         Window { cwnd: segments * MSS, ssthresh: 10 * MSS, mss: MSS }
     }
 
-    /// Runs a round trip of `ms`: a window in one acknowledgement, with a marked fraction of
-    /// `part`.
+    /// Runs a round trip of `ms`:
+    /// a window in one acknowledgement, with a marked fraction of `part`.
     fn round(p: &mut Prague, w: &mut Window, now: &mut Time, part: f64, ms: u64) {
         *now += Span::from_millis(ms);
         let una = p.round_end + w.cwnd;

@@ -45,7 +45,8 @@ pub(crate) struct Progress {
     pub(crate) in_flight: u64,
     /// True if the window was full when this ACK arrived.
     pub(crate) full: bool,
-    /// True if an acknowledgement counts by its bytes (RFC 9002 §7.3), not as one segment (RFC 5681 §3.1).
+    /// True if an acknowledgement counts by its bytes (RFC 9002 §7.3), not as one segment.
+    /// RFC 5681 §3.1.
     pub(crate) by_bytes: bool,
 }
 
@@ -94,12 +95,13 @@ pub(crate) trait CongestionControl {
     /// The caller sets threshold and window from it, and enforces their minima.
     fn reduce(&mut self, window: &Window, flight: u64) -> u64;
 
-    /// Handles the expiry of the retransmission timer; called after [`CongestionControl::reduce`].
+    /// Handles the expiry of the retransmission timer.
+    /// Called after [`CongestionControl::reduce`].
     fn on_timeout(&mut self) {}
 }
 
-/// A controller with a model of the path: it sets the window and paces all segments, also
-/// retransmissions.
+/// A controller with a model of the path:
+/// it sets the window and paces all segments, also retransmissions.
 pub(crate) trait Model {
     /// Returns the rate at which segments leave, bytes per second; 0 if not known yet.
     fn pacing_rate(&self) -> f64;

@@ -40,10 +40,10 @@ const MAX_DATAGRAM: u32 = 65_507;
 const MAX_ACK_DELAY: Span = Span::from_millis(1 << 14);
 
 impl Config {
-    /// Returns settings of RFC 9000 and RFC 9002 with this controller. Datagrams have 1472 bytes,
-    /// which fill 1500 of IPv4; acknowledgements are delayed by at most 25 ms. CUBIC has HyStart++
-    /// (RFC 9438 §4.10 recommends it); Prague uses ECT(1). The spin bit is off, as in most
-    /// implementations on the internet.
+    /// Returns settings of RFC 9000 and RFC 9002 with this controller.
+    /// Datagrams have 1472 bytes, which fill 1500 of IPv4; acknowledgements are delayed by at most
+    /// 25 ms. CUBIC has HyStart++ (RFC 9438 §4.10 recommends it); Prague uses ECT(1). The spin bit
+    /// is off, as in most implementations on the internet.
     pub const fn new(congestion: Congestion) -> Self {
         let prague = matches!(congestion, Congestion::Prague);
         Config {

@@ -1,4 +1,5 @@
-//! ECN validation of a path by the counts that the peer reports (RFC 9000 §13.4.2, Appendix A.4).
+//! ECN validation of a path by the counts that the peer reports.
+//! RFC 9000 §13.4.2, Appendix A.4.
 
 use super::packet::{Ecn, EcnCounts};
 
@@ -22,8 +23,8 @@ enum State {
 pub(super) struct EcnPath {
     state: State,
     codepoint: Ecn,
-    /// Packets sent ECN-capable. Of those, packets acknowledged, and packets lost before any was
-    /// acknowledged.
+    /// Packets sent ECN-capable.
+    /// Of those, packets acknowledged, and packets lost before any was acknowledged.
     sent: u64,
     lost: u64,
     reported: EcnCounts,
@@ -53,8 +54,8 @@ impl EcnPath {
         }
     }
 
-    /// Records the loss of an ECN-capable packet. If all test packets are lost, the path drops
-    /// them.
+    /// Records the loss of an ECN-capable packet.
+    /// If all test packets are lost, the path drops them.
     pub(super) fn on_lost(&mut self) {
         self.lost += 1;
         if self.state == State::Unknown && self.lost >= self.sent {
@@ -62,7 +63,8 @@ impl EcnPath {
         }
     }
 
-    /// Processes an acknowledgement that raises the largest number, with `newly` acknowledged ECN-capable packets.
+    /// Processes an acknowledgement that raises the largest number, with `newly` acknowledged
+    /// ECN-capable packets.
     /// Returns the number of new marks. RFC 9000 §13.4.2.1
     pub(super) fn on_ack(&mut self, newly: u64, counts: Option<EcnCounts>) -> u64 {
         if matches!(self.state, State::Off | State::Failed) {

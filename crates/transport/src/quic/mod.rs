@@ -1,5 +1,6 @@
-//! A QUIC transport: RFC 9000's packets, acknowledgements and streams as far as they determine
-//! content and timing of packets, and RFC 9002's loss detection and congestion control.
+//! A QUIC transport:
+//! RFC 9000's packets, acknowledgements and streams as far as they determine content and timing of
+//! packets, and RFC 9002's loss detection and congestion control.
 //!
 //! One stream each way, one packet per datagram, one packet number space; the handshake is a
 //! datagram each way. Payload is counted, not stored. docs/models/quic.md lists the omissions.
@@ -80,8 +81,8 @@ struct Spin {
 }
 
 impl Spin {
-    /// Updates the bit: a server returns that of the packet with the largest number, a client
-    /// inverts it.
+    /// Updates the bit:
+    /// a server returns that of the packet with the largest number, a client inverts it.
     fn arrived(&mut self, number: u64, bit: bool) {
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
@@ -173,20 +174,21 @@ impl Connection {
         }
     }
 
-    /// Writes `bytes` of application data; `u64::MAX` is an endless source. Ignored after
-    /// [`close`](Connection::close). Possible before the connection is established.
+    /// Writes `bytes` of application data; `u64::MAX` is an endless source.
+    /// Ignored after [`close`](Connection::close). Possible before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.stream.write(bytes);
     }
 
-    /// Ends this direction after the written data. An endless source stops with the data
-    /// sent so far.
+    /// Ends this direction after the written data.
+    /// An endless source stops with the data sent so far.
     pub fn close(&mut self) {
         self.sender.stream.close();
     }
 
-    /// Spaces packets by at least this interval from now on; `None`: by the window. With `window`
-    /// false the interval replaces the congestion window, as in TCP's [`crate::Connection::pace`].
+    /// Spaces packets by at least this interval from now on; `None`: by the window.
+    /// With `window` false the interval replaces the congestion window, as in TCP's
+    /// [`crate::Connection::pace`].
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.sender.pace(interval, window);
     }
@@ -313,8 +315,8 @@ impl Connection {
         Some(self.sender.acknowledge(now, ack, ping))
     }
 
-    /// Returns true if an ACK must carry a PING, so that the report of its holes can end: once per
-    /// round trip with received data. RFC 9000 §13.2.4
+    /// Returns true if an ACK must carry a PING, so that the report of its holes can end:
+    /// once per round trip with received data. RFC 9000 §13.2.4
     fn wants_ping(&self, now: Time) -> bool {
         let round = self.sender.rtt.smoothed();
         self.arrivals.has_holes() && self.ping_useful && now - self.pinged >= round
@@ -362,9 +364,9 @@ impl Connection {
         }
     }
 
-    /// Sends a datagram of the handshake, repeated after a doubling timeout. It is outside the
-    /// window, and its loss is not a sign of congestion: its keys are discarded, and its packets
-    /// with them (RFC 9002 §6.4).
+    /// Sends a datagram of the handshake, repeated after a doubling timeout.
+    /// It is outside the window, and its loss is not a sign of congestion: its keys are discarded,
+    /// and its packets with them (RFC 9002 §6.4).
     fn send_handshake(&mut self, now: Time) {
         self.handshake_due = true;
         self.handshake_times.push(now);

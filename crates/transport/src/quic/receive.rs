@@ -5,7 +5,8 @@ use fairmesh_units::{Span, Time};
 use super::packet::{Ack, Ecn, EcnCounts};
 use super::ranges::Ranges;
 
-/// Maximum number of ranges stored and reported. Older packets are discarded (RFC 9000 §13.2.3).
+/// Maximum number of ranges stored and reported.
+/// Older packets are discarded (RFC 9000 §13.2.3).
 const MAX_RANGES: usize = 32;
 /// Number of ack-eliciting packets that causes an immediate acknowledgement. RFC 9000 §13.2.2
 const ACK_EVERY: u32 = 2;
@@ -123,7 +124,8 @@ impl Received {
     }
 
     /// Records that the peer has received an ACK frame with this largest number, which need not be
-    /// reported again. RFC 9000 §13.2.4
+    /// reported again.
+    /// RFC 9000 §13.2.4
     pub(super) fn forget(&mut self, largest: u64) {
         // The range that contains it stays, so that the next packet is recognised as in order.
         let keep = self.numbers.around(largest).map_or(largest + 1, |r| r.0);

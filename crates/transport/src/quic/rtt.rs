@@ -22,8 +22,8 @@ impl Rtt {
         Rtt { latest: None, smoothed: INITIAL_RTT, variation: half, least: INITIAL_RTT }
     }
 
-    /// Adds a measured round trip, for which the peer reports an acknowledgement delay of `delay`. RFC
-    /// 9002 §5.3
+    /// Adds a measured round trip, for which the peer reports an acknowledgement delay of `delay`.
+    /// RFC 9002 §5.3
     pub(super) fn sample(&mut self, rtt: Span, delay: Span) {
         if self.latest.replace(rtt).is_none() {
             (self.smoothed, self.least) = (rtt, rtt);

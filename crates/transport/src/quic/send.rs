@@ -1,5 +1,5 @@
-//! The sending half: content and timing of packets. `recovery` handles acknowledgements and
-//! timeouts.
+//! The sending half: content and timing of packets.
+//! `recovery` handles acknowledgements and timeouts.
 
 use std::collections::VecDeque;
 
@@ -20,8 +20,8 @@ use crate::congestion::{Controller, Setup};
 pub(super) const MIN_WINDOW: u64 = 2;
 /// Number of packets sent after a probe timeout. RFC 9002 §6.2.4
 const PROBES: u32 = 2;
-/// Bytes allowed without a congestion window, if a control spaces packets: the largest window
-/// without scaling, as with TCP.
+/// Bytes allowed without a congestion window, if a control spaces packets:
+/// the largest window without scaling, as with TCP.
 const UNSCALED: u64 = 65_535;
 
 /// A sent packet.
@@ -193,7 +193,8 @@ impl Sender {
     }
 
     /// Returns the sum of smoothed round trip, variation and the peer's delay, doubled for each
-    /// unanswered probe. RFC 9002 §6.2.1
+    /// unanswered probe.
+    /// RFC 9002 §6.2.1
     pub(super) fn probe_timeout(&self) -> Span {
         self.probe_period().saturating_mul(1 << self.probe_count.min(30))
     }
@@ -206,7 +207,8 @@ impl Sender {
         self.max_ack_delay
     }
 
-    /// Returns the instant of the loss or probe timer. RFC 9002 Appendix A.8
+    /// Returns the instant of the loss or probe timer.
+    /// RFC 9002 Appendix A.8
     fn loss_timer(&self) -> Time {
         if self.loss_time < Time::NEVER {
             self.loss_time
@@ -221,7 +223,8 @@ impl Sender {
         self.loss_timer().min(self.pacing.due())
     }
 
-    /// Handles an expired timer. RFC 9002 Appendix A.9
+    /// Handles an expired timer.
+    /// RFC 9002 Appendix A.9
     pub(super) fn on_deadline(&mut self, now: Time) {
         self.pacing.on_deadline(now);
         if now < self.loss_timer() {
@@ -297,8 +300,9 @@ impl Sender {
         Packet::handshake(Kind::OneRtt { number: self.next })
     }
 
-    /// Returns a probe: lost or new data, otherwise the oldest unacknowledged data, otherwise a
-    /// PING. RFC 9002 §6.2.4
+    /// Returns a probe:
+    /// lost or new data, otherwise the oldest unacknowledged data, otherwise a PING. RFC 9002
+    /// §6.2.4
     fn probe(&mut self, now: Time, ack: &mut impl FnMut() -> Option<Ack>) -> Option<Packet> {
         let first = self.probes_due + 1 == PROBES;
         let (wants, from) = (self.stream.wants(), self.probe_from);
@@ -327,7 +331,8 @@ impl Sender {
         self.leave(now, packet)
     }
 
-    /// Records a departing packet. RFC 9002 Appendix A.5
+    /// Records a departing packet.
+    /// RFC 9002 Appendix A.5
     fn leave(&mut self, now: Time, mut packet: Packet) -> Packet {
         let eliciting = packet.is_ack_eliciting();
         let idle = self.in_flight == 0;
@@ -370,9 +375,9 @@ impl Sender {
         packet
     }
 
-    /// Returns the window that pacing spreads over a round trip: a quarter larger, so that the
-    /// window can be filled (RFC 9002 §7.7). Prague uses the window itself, or twice that in slow
-    /// start (§2.4.5 of its draft).
+    /// Returns the window that pacing spreads over a round trip:
+    /// a quarter larger, so that the window can be filled (RFC 9002 §7.7). Prague uses the window
+    /// itself, or twice that in slow start (§2.4.5 of its draft).
     fn paced_window(&self) -> u64 {
         if self.control.is_prague() {
             return self.window.cwnd << u32::from(self.window.in_slow_start());

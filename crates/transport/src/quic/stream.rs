@@ -60,8 +60,8 @@ impl Outgoing {
         self.next < self.end || (self.closing && self.next == self.end)
     }
 
-    /// Returns the next frame, and true if it was sent before; lost data goes first. `room` gives
-    /// the bytes that fit from an offset on.
+    /// Returns the next frame, and true if it was sent before; lost data goes first.
+    /// `room` gives the bytes that fit from an offset on.
     pub(super) fn peek(&self, room: impl Fn(u64) -> u32) -> Option<(StreamFrame, bool)> {
         if let Some((from, to)) = self.lost.first() {
             return Some((self.frame(from, to, room(from)), true));
@@ -90,8 +90,8 @@ impl Outgoing {
         StreamFrame { offset: from, len, fin }
     }
 
-    /// Records the acknowledgement of a frame. Returns the growth of the contiguously acknowledged
-    /// part, bytes.
+    /// Records the acknowledgement of a frame.
+    /// Returns the growth of the contiguously acknowledged part, bytes.
     pub(super) fn on_acked(&mut self, frame: &StreamFrame) -> u64 {
         let before = self.una.min(self.end);
         self.lost.remove(frame.offset, frame.end());

@@ -1,5 +1,5 @@
-//! The sending half: content and timing of segments. `recovery` handles acknowledgements and
-//! timeouts.
+//! The sending half: content and timing of segments.
+//! `recovery` handles acknowledgements and timeouts.
 //!
 //! Both kinds of recovery use one account. `pipe` is the data believed to be in the network (RFC
 //! 6675 §4). Without SACK, each duplicate ACK adds a segment to `inflation` instead: the window
@@ -106,7 +106,8 @@ pub(crate) struct Sender {
     /// Sequence number before which marks cause no second reduction. RFC 3168 §6.1.2
     reduced_until: u64,
     announce_reduction: bool,
-    /// True after a mark at a window of one segment: new data waits for the timer. RFC 3168 §6.1.2
+    /// True after a mark at a window of one segment: new data waits for the timer.
+    /// RFC 3168 §6.1.2
     held: bool,
     /// Number of such marks in a row; each except the first doubles the timer (`ecn_backoff`).
     marks_at_one: u32,
@@ -128,7 +129,8 @@ pub(crate) struct Sender {
     counters: Counters,
 }
 
-/// Largest window without scaling, bytes (RFC 9293 §3.1): flow control without a congestion window.
+/// Largest window without scaling, bytes (RFC 9293 §3.1):
+/// flow control without a congestion window.
 const UNSCALED: u64 = 65_535;
 
 impl Sender {
@@ -356,8 +358,8 @@ impl Sender {
         Outgoing { seq, len, flags }
     }
 
-    /// Applies rules (3) and (4) of RFC 6675 §4, NextSeg: probable losses, if nothing more certain
-    /// can be sent.
+    /// Applies rules (3) and (4) of RFC 6675 §4, NextSeg:
+    /// probable losses, if nothing more certain can be sent.
     fn send_doubtful(&mut self, now: Time) -> Option<Outgoing> {
         if !self.fits(self.mss) {
             return None;

@@ -1,4 +1,5 @@
-//! RACK-TLP (RFC 8985): loss detection by time instead of by counting, and a probe for a lost tail.
+//! RACK-TLP (RFC 8985):
+//! loss detection by time instead of by counting, and a probe for a lost tail.
 
 use fairmesh_units::{Span, Time};
 
@@ -52,8 +53,8 @@ impl Rack {
         }
     }
 
-    /// Returns the reordering window. Receivers here do not report duplicates, so it does not grow.
-    /// RFC 8985 §6.2, step 4
+    /// Returns the reordering window.
+    /// Receivers here do not report duplicates, so it does not grow. RFC 8985 §6.2, step 4
     fn window(&self, recovering: bool, sacked: usize, srtt: Option<Span>) -> Span {
         if !self.reordered && (recovering || sacked >= DUP_THRESH as usize) {
             return Span::ZERO;
@@ -115,7 +116,8 @@ impl Rack {
         self.disarm_probe();
     }
 
-    /// Returns true if this ACK shows that the probe repaired a loss, to which congestion control must respond.
+    /// Returns true if this ACK shows that the probe repaired a loss, to which congestion control
+    /// must respond.
     /// RFC 8985 §7.4.2
     pub(super) fn repaired(&mut self, ack: u64, plain_duplicate: bool) -> bool {
         let Some((end, again)) = self.probe else { return false };

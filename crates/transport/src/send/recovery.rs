@@ -186,8 +186,8 @@ impl Sender {
         }
     }
 
-    /// Handles a partial ACK, below the recovery point: the next segment is lost, too. Returns true
-    /// if the timer is restarted.
+    /// Handles a partial ACK, below the recovery point: the next segment is lost, too.
+    /// Returns true if the timer is restarted.
     fn on_partial_ack(&mut self, acked: u64) -> bool {
         if self.sack {
             // ns-3 retransmits the head immediately unless it was already retransmitted.
@@ -208,8 +208,8 @@ impl Sender {
         first || (self.sack && self.dialect == Dialect::Rfc)
     }
 
-    /// Limits the inflation: duplicate ACKs cannot exceed the segments outstanding after the lost
-    /// one.
+    /// Limits the inflation:
+    /// duplicate ACKs cannot exceed the segments outstanding after the lost one.
     fn cap_inflation(&mut self) {
         self.inflation = self.inflation.min(self.outstanding().saturating_sub(self.window.mss));
     }
@@ -335,7 +335,8 @@ impl Sender {
         }
     }
 
-    /// Returns the slow-start threshold after a loss. RFC 5681 §3.1 (4)
+    /// Returns the slow-start threshold after a loss.
+    /// RFC 5681 §3.1 (4)
     pub(super) fn reduced(&mut self, flight: u64) -> u64 {
         self.control.reduce(&self.window, flight).max(2 * self.window.mss)
     }

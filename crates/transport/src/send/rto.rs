@@ -14,7 +14,8 @@ pub(super) struct Rto {
     min: Span,
     max: Span,
     granularity: i64,
-    /// True for ns-3's rule to reset the back-off at any new ACK; Karn's rule waits for a sample (RFC 6298 §5.7).
+    /// True for ns-3's rule to reset the back-off at any new ACK.
+    /// Karn's rule waits for a sample (RFC 6298 §5.7).
     forgets_backoff: bool,
 }
 

@@ -95,8 +95,8 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Builds a board. `stamps`: true to store the time of every transmission; `losses`: true to
-    /// store each loss.
+    /// Builds a board.
+    /// `stamps`: true to store the time of every transmission; `losses`: true to store each loss.
     pub(super) fn new(stamps: bool, losses: bool) -> Self {
         Scoreboard {
             stamps: stamps.then(VecDeque::new),
@@ -263,8 +263,9 @@ impl Scoreboard {
         self.pipe += u64::from(len);
     }
 
-    /// Removes all data below `ack`, which was delivered. Returns the sending time of its oldest
-    /// segment, unless that segment's round trip must not be measured (RFC 6298 §3, Karn).
+    /// Removes all data below `ack`, which was delivered.
+    /// Returns the sending time of its oldest segment, unless that segment's round trip must not be
+    /// measured (RFC 6298 §3, Karn).
     pub(super) fn discard(&mut self, ack: u64) -> Option<Time> {
         let (mut found, mut sample) = (false, None);
         while let Some(&s) = self.ring.front() {
@@ -330,8 +331,9 @@ impl Scoreboard {
         news
     }
 
-    /// Marks the segments that are lost by RFC 6675 §4 (IsLost): three separate ranges, or more
-    /// than two segments' bytes, were selectively acknowledged above them.
+    /// Marks the segments that are lost by RFC 6675 §4 (IsLost):
+    /// three separate ranges, or more than two segments' bytes, were selectively acknowledged above
+    /// them.
     pub(super) fn find_lost(&mut self, mss: u64) {
         let mut i = self.index(self.sacked_to);
         let (mut bytes, mut ranges, mut in_range) = (0, 0, false);
@@ -394,9 +396,10 @@ impl Scoreboard {
         }
     }
 
-    /// Handles the expiry of the retransmission timer. The network is empty, and all data not
-    /// selectively acknowledged has to be retransmitted. Reneging receivers are not modelled, so
-    /// selective acknowledgements stay valid (RFC 6675 §5.1, erratum 1610).
+    /// Handles the expiry of the retransmission timer.
+    /// The network is empty, and all data not selectively acknowledged has to be retransmitted.
+    /// Reneging receivers are not modelled, so selective acknowledgements stay valid (RFC 6675
+    /// §5.1, erratum 1610).
     ///
     /// Round trips that began before are not measured. `forget` (as ns-3 does) lets an ACK that
     /// covers such segments and newer ones measure the newer ones; otherwise it measures none.
@@ -424,7 +427,8 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the first segment that is lost and not yet retransmitted. RFC 6675 §4, NextSeg (1)
+    /// Returns the first segment that is lost and not yet retransmitted.
+    /// RFC 6675 §4, NextSeg (1)
     pub(super) fn first_missing(&mut self) -> Option<usize> {
         if self.missing == 0 {
             return None;
@@ -435,15 +439,16 @@ impl Scoreboard {
         Some(i)
     }
 
-    /// Returns the first undecided segment below the highest selectively acknowledged one: neither
-    /// acknowledged nor retransmitted. RFC 6675 §4, NextSeg (3)
+    /// Returns the first undecided segment below the highest selectively acknowledged one:
+    /// neither acknowledged nor retransmitted. RFC 6675 §4, NextSeg (3)
     pub(super) fn first_doubtful(&self) -> Option<usize> {
         let below = self.ring.iter().take_while(|s| s.seq < self.sacked_to);
         below.enumerate().find(|(_, s)| !s.is(SACKED | RESENT)).map(|(i, _)| i)
     }
 
     /// Returns the highest segment not selectively acknowledged, unless it was already
-    /// retransmitted: the rescue retransmission for a lost tail. RFC 6675 §4, NextSeg (4)
+    /// retransmitted: the rescue retransmission for a lost tail.
+    /// RFC 6675 §4, NextSeg (4)
     pub(super) fn unsacked_tail(&self) -> Option<usize> {
         let i = (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))?;
         (!self.ring[i].is(RESENT)).then_some(i)

@@ -34,8 +34,8 @@ pub enum Side {
 /// An action that an application requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Drop the flow's connection, if any, and open a new one. Segments of an earlier one that are
-    /// still in transit must not reach the new one.
+    /// Drop the flow's connection, if any, and open a new one.
+    /// Segments of an earlier one that are still in transit must not reach the new one.
     Connect,
     /// Write to the connection; `u64::MAX` bytes is an endless source.
     Write {
@@ -75,8 +75,8 @@ enum Kind {
 }
 
 impl Source {
-    /// Builds an application that starts at `start` and stops at `stop` ([`Time::NEVER`]: never). `spec`
-    /// must be valid ([`TrafficSpec::validate`]).
+    /// Builds an application that starts at `start` and stops at `stop` ([`Time::NEVER`]: never).
+    /// `spec` must be valid ([`TrafficSpec::validate`]).
     pub fn new(spec: &TrafficSpec, start: Time, stop: Time, rng: Stream) -> Self {
         let kind = match *spec {
             TrafficSpec::Bulk => Kind::Bulk,
@@ -131,9 +131,9 @@ impl Source {
         self.wait_until(next);
     }
 
-    /// Returns the payload of the datagram that is due, bytes, without an action for it: the one
-    /// that [`on_deadline`](Source::on_deadline) would have sent. `None`, without effect, if no
-    /// datagram is due.
+    /// Returns the payload of the datagram that is due, bytes, without an action for it:
+    /// the one that [`on_deadline`](Source::on_deadline) would have sent. `None`, without effect,
+    /// if no datagram is due.
     #[inline]
     pub fn datagram(&mut self, now: Time) -> Option<u32> {
         let Kind::Cbr(cbr) = &mut self.kind else { return None };

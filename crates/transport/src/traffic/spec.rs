@@ -103,8 +103,8 @@ impl Pause {
 pub enum Asking {
     /// After a pause from the last byte of a response: a closed loop.
     AfterAnswer(Pause),
-    /// After a pause from the previous request, regardless of its response: an open loop. All
-    /// requests use one connection, and responses keep their order.
+    /// After a pause from the previous request, regardless of its response: an open loop.
+    /// All requests use one connection, and responses keep their order.
     Every(Pause),
 }
 
@@ -132,8 +132,8 @@ pub enum TrafficSpec {
         /// this.
         jitter: f64,
     },
-    /// Requests and responses over TCP. The responses are the flow's bytes: the requesting end is
-    /// at the flow's destination.
+    /// Requests and responses over TCP.
+    /// The responses are the flow's bytes: the requesting end is at the flow's destination.
     Http {
         /// Size of a request.
         request: SizeLaw,

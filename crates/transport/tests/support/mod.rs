@@ -42,8 +42,8 @@ pub struct World<N> {
     net: N,
     flying: BinaryHeap<Reverse<(Time, u64, usize, bool)>>,
     segments: Vec<Segment>,
-    /// Independent record of the data that reached each end, including the FIN. Index 0 is sequence
-    /// number 1.
+    /// Independent record of the data that reached each end, including the FIN.
+    /// Index 0 is sequence number 1.
     arrived: [Vec<bool>; 2],
     fin: [Option<usize>; 2],
     in_order: [usize; 2],

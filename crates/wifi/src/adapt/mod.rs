@@ -67,7 +67,8 @@ impl Adapter {
     }
 
     /// Returns the rate of attempt number `attempt` (0 is the first) of a frame with a PSDU of
-    /// `bytes` bytes. Called once before each attempt.
+    /// `bytes` bytes.
+    /// Called once before each attempt.
     pub fn rate_for(&mut self, now: Time, bytes: u32, attempt: u32, rng: &mut Stream) -> Rate {
         match self {
             Adapter::Fixed(rate) => *rate,
@@ -77,7 +78,8 @@ impl Adapter {
         }
     }
 
-    /// Reports the result of a data attempt. A missing CTS is not a data attempt and is not reported.
+    /// Reports the result of a data attempt.
+    /// A missing CTS is not a data attempt and is not reported.
     pub fn on_result(&mut self, now: Time, attempt: &Attempt) {
         match self {
             Adapter::Fixed(_) => {}

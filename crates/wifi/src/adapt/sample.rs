@@ -17,8 +17,8 @@ const SAMPLE_EVERY: u32 = 10;
 const EXCLUDE_AFTER: u32 = 4;
 /// Attempts of a sample at its own rate.
 const SAMPLE_ATTEMPTS: u32 = 2;
-/// Upper bound and nominal PSDU size of each size class, bytes. Classes keep the speed of short
-/// frames from affecting the rate of long ones.
+/// Upper bound and nominal PSDU size of each size class, bytes.
+/// Classes keep the speed of short frames from affecting the rate of long ones.
 const SIZES: [u32; 2] = [250, 1600];
 /// Number of attempts with tabulated duration; later attempts count as this many.
 const MAX_ATTEMPTS: usize = 8;
@@ -128,8 +128,8 @@ impl SampleRate {
         rate
     }
 
-    /// Returns the rate with the least mean time; without deliveries, the fastest rate not
-    /// excluded.
+    /// Returns the rate with the least mean time.
+    /// Without deliveries, the fastest rate not excluded.
     fn best(&self, class: usize) -> Rate {
         let records = &self.records[class];
         let known = (0..records.len())
@@ -257,9 +257,9 @@ mod tests {
         }
     }
 
-    /// Bicket 2005 ch. 5: the duration of an attempt with its mean backoff; the window doubles from
-    /// one attempt to the next. 802.11b at 11 Mbit/s, 1600 bytes: 1356 µs, SIFS, and an ACK of 248
-    /// µs.
+    /// Bicket 2005 ch. 5: the duration of an attempt with its mean backoff.
+    /// The window doubles from one attempt to the next. 802.11b at 11 Mbit/s, 1600 bytes: 1356 µs,
+    /// SIFS, and an ACK of 248 µs.
     #[test]
     fn an_attempt_costs_its_exchange_and_its_mean_backoff() {
         let phy = Phy::dot11b(Preamble::Long);

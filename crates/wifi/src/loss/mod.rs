@@ -1,4 +1,5 @@
-//! Frame errors that are not collisions: independent ones, the three-state burst chain, and noise.
+//! Frame errors that are not collisions:
+//! independent ones, the three-state burst chain, and noise.
 //!
 //! A [`FrameErrors`] belongs to one directed link and decides the outcome of each frame that would
 //! otherwise be received (docs/models/frame-errors.md).
@@ -32,8 +33,8 @@ pub enum FrameErrors {
 /// Errors without memory.
 #[derive(Clone, Debug)]
 pub enum Independent {
-    /// Frames of every size and rate fail with this probability. One minus the delivery
-    /// probability of a NetJSON map.
+    /// Frames of every size and rate fail with this probability.
+    /// One minus the delivery probability of a NetJSON map.
     Frame(f64),
     /// Bits fail independently; ln(1 − bit error ratio) per rate.
     /// The last one holds for all faster rates.
@@ -175,8 +176,8 @@ pub struct ThreeStateModel {
     /// Frame error probability per state.
     error: [f64; 3],
     step: Span,
-    /// Transitions over 1, 2, 4, 8, … steps. In the last power all rows are the limiting
-    /// distribution; it applies to every longer gap.
+    /// Transitions over 1, 2, 4, 8, … steps.
+    /// In the last power all rows are the limiting distribution; it applies to every longer gap.
     powers: Vec<Matrix>,
 }
 
@@ -195,7 +196,8 @@ impl ThreeStateModel {
         Self::new(Self::TABLE_4_1, [0.0, p, 5.5 * p], Span::from_micros(20))
     }
 
-    /// Builds a chain with these transition probabilities per `step` and frame error probabilities per state.
+    /// Builds a chain with these transition probabilities per `step` and frame error probabilities
+    /// per state.
     /// Rows of the matrix are from, columns to.
     ///
     /// # Errors
@@ -281,7 +283,8 @@ impl ThreeState {
         ThreeState { model, seen: None }
     }
 
-    /// Returns the state at `now`, drawn given the last observed state. Draws at most one random number.
+    /// Returns the state at `now`, drawn given the last observed state.
+    /// Draws at most one random number.
     pub fn advance(&mut self, now: Time, rng: &mut Stream) -> State {
         let step = now.since(Time::ZERO) / self.model.step;
         let distribution = match self.seen {

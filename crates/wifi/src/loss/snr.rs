@@ -14,7 +14,8 @@ use fairmesh_units::{Decibel, Power, Stream};
 
 use super::LossError;
 
-/// Boltzmann's constant times 290 K, W/Hz (IEEE 802.11-2020 §17.3.10.2 assumes the same temperature).
+/// Boltzmann's constant times 290 K, W/Hz.
+/// IEEE 802.11-2020 §17.3.10.2 assumes the same temperature.
 const THERMAL: f64 = 1.380_649e-23 * 290.0;
 /// The table's first and last signal-to-noise ratio, dB, and its steps per dB.
 const FROM_DB: f64 = -10.0;
@@ -40,7 +41,8 @@ pub enum Fading {
     Rayleigh,
 }
 
-/// Per rate: ln of the probability that an information bit begins an error, by signal-to-noise ratio.
+/// Per rate: ln of the probability that an information bit begins an error, by signal-to-noise
+/// ratio.
 #[derive(Clone, Debug)]
 pub struct SnrTable {
     rows: Vec<Row>,

@@ -85,8 +85,9 @@ fn a_shorter_nav_does_not_replace_a_longer_one() {
     assert_eq!(w.starts(2)[0], end + us(DIFS + BackoffReplay::of(2).draw(31) * SLOT));
 }
 
-/// Returns when station 2, which received an RTS, transmits. The RTS gets no CTS; with `begin_us`,
-/// station 3 starts a frame for another station this long after its end.
+/// Returns when station 2, which received an RTS, transmits.
+/// The RTS gets no CTS; with `begin_us`, station 3 starts a frame for another station this long
+/// after its end.
 fn after_a_vain_rts(begin_us: Option<u64>) -> u64 {
     let testbed =
         Testbed::new(5).rts().attempts(1, 1).link(0, 1).loses(0, 1).decodable(0, 2, STRONG_DBM);

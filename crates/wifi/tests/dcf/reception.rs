@@ -13,8 +13,8 @@ fn at(metres: f64) -> f64 {
     two_ray_ground(Distance(metres)).as_dbm()
 }
 
-/// Returns true if 1 receives 0's frame. Frames of hidden stations 2, 3, … reach 1 at `others` dBm;
-/// each starts `later_us` after it.
+/// Returns true if 1 receives 0's frame.
+/// Frames of hidden stations 2, 3, … reach 1 at `others` dBm; each starts `later_us` after it.
 fn survives(rule: Reception, own: f64, others: &[f64], later_us: i64) -> bool {
     let n = others.len() as u32;
     let mut testbed = Testbed::new(3 + n).reception(rule).decodable(0, 1, own).decodable(1, 0, own);
@@ -129,8 +129,8 @@ fn a_sensed_frame_costs_an_eifs_where_it_is_locked_on() {
     assert_eq!(wait_after_sensing(Reception::Sinr), us(DIFS) + backoff);
 }
 
-/// Returns how long after the end of the first frame station 1 starts its countdown. It locks on a
-/// broadcast of 0 and loses it to one of 2, which starts `later_us` after.
+/// Returns how long after the end of the first frame station 1 starts its countdown.
+/// It locks on a broadcast of 0 and loses it to one of 2, which starts `later_us` after.
 fn wait_after_a_collision(later_us: u64) -> u64 {
     let mut w = Testbed::new(4)
         .decodable(0, 1, STRONG_DBM)
@@ -182,7 +182,8 @@ fn a_frame_after_an_own_one_is_received_again() {
     assert_eq!(w.arrivals(), [(2, 100)], "a nanosecond earlier");
 }
 
-/// Two stations in range of each other at 550 m and out of range beyond (Jamshaid 2010 §3.1.2).
+/// Two stations in range of each other at 550 m and out of range beyond.
+/// Jamshaid 2010 §3.1.2.
 #[test]
 fn the_ranges_of_the_ns2_profile_in_time() {
     for (metres, deferred) in [(549.9, true), (550.1, false)] {

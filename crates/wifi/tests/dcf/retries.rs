@@ -59,8 +59,8 @@ fn success_resets_the_window() {
     assert_eq!(w.air.counters(NodeId(1)).collided, 3, "locked on over the noise, and lost");
 }
 
-/// Returns the time of the retry from the end of the sender's data frame. The sender receives a
-/// foreign frame that starts `begin_us` after that end.
+/// Returns the time of the retry from the end of the sender's data frame.
+/// The sender receives a foreign frame that starts `begin_us` after that end.
 fn retry_after_a_foreign_frame(begin_us: u64, good: bool) -> u64 {
     // 0's frames to 1 are lost; 2, which receives no station, sends to 3; 0 receives 2.
     let testbed = Testbed::new(4).link(0, 1).loses(0, 1).decodable(2, 0, STRONG_DBM).link(2, 3);

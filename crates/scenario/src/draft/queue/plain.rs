@@ -82,7 +82,8 @@ impl FqDraft {
 }
 
 impl WfqDraft {
-    /// Builds the discipline. Flows have weight 1 until `InterfaceQueue::weigh` sets their weights.
+    /// Builds the discipline.
+    /// Flows have weight 1 until `InterfaceQueue::weigh` sets their weights.
     pub(super) fn build(&self) -> Result<DisciplineSpec, Problem> {
         let limit = limit(self.packets, self.bytes, USUAL_PACKETS)?;
         Ok(DisciplineSpec::Wfq(WfqSpec::per_flow(limit)))

@@ -65,8 +65,8 @@ pub struct FqCodelDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub quantum: Option<Bytes>,
-    /// Maximum number of packets that the longest flow loses at once when a limit is reached. 64 by
-    /// default.
+    /// Maximum number of packets that the longest flow loses at once when a limit is reached.
+    /// 64 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drop_batch: Option<u32>,
     /// Waiting time without drops; 5 ms by default.
@@ -168,8 +168,8 @@ pub struct DualPi2Draft {
     pub device: Option<u32>,
 }
 
-/// The queues of mac80211: flows per neighbour with CoDel, and neighbours in turns of equal
-/// airtime.
+/// The queues of mac80211:
+/// flows per neighbour with CoDel, and neighbours in turns of equal airtime.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mac80211Draft {
@@ -191,8 +191,8 @@ pub struct Mac80211Draft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// Time for which waiting times must exceed `target`. By default 100 ms, and 300 ms for slow
-    /// neighbours.
+    /// Time for which waiting times must exceed `target`.
+    /// By default 100 ms, and 300 ms for slow neighbours.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub interval: Option<Span>,
@@ -213,8 +213,8 @@ pub struct Mac80211Draft {
     /// True to limit the airtime queued in the card (`device`); true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aql: Option<bool>,
-    /// Airtime limit of one neighbour in the card while the card is heavily loaded. 5 ms by
-    /// default.
+    /// Airtime limit of one neighbour in the card while the card is heavily loaded.
+    /// 5 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub aql_low: Option<Span>,

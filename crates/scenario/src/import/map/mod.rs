@@ -24,8 +24,8 @@ use names::{Names, Unresolved};
 
 /// Maximum number of names in a warning.
 const LISTED: usize = 10;
-/// Delivery below which routing daemons drop a link: a map with such links is not a snapshot of
-/// routes.
+/// Delivery below which routing daemons drop a link:
+/// a map with such links is not a snapshot of routes.
 const IMPLAUSIBLE: f64 = 0.05;
 
 /// A router of a map.
@@ -65,14 +65,14 @@ pub(super) struct OnAir {
     pub channel: Option<u32>,
 }
 
-/// Both directions of an unordered pair. `.0` in ascending order of index, `.1` in descending. A
-/// direction without delivery is dead.
+/// Both directions of an unordered pair.
+/// `.0` in ascending order of index, `.1` in descending. A direction without delivery is dead.
 #[derive(Clone, Copy, Default)]
 struct Pair(Option<Reception>, Option<Reception>);
 
 impl Pair {
-    /// Returns both directions; one without an entry equals the other. A link with a dead direction
-    /// is not a link: acknowledgements do not return.
+    /// Returns both directions; one without an entry equals the other.
+    /// A link with a dead direction is not a link: acknowledgements do not return.
     fn both(&self) -> Option<(Reception, Reception)> {
         let (there, back) = (self.0.or(self.1)?, self.1.or(self.0)?);
         (there.delivery > 0.0 && back.delivery > 0.0).then_some((there, back))
@@ -149,8 +149,8 @@ impl Map {
         Ok(())
     }
 
-    /// Adds a node that is an address prefix. `owner` is the router that announces it, if the node
-    /// names it.
+    /// Adds a node that is an address prefix.
+    /// `owner` is the router that announces it, if the node names it.
     pub fn add_prefix(&mut self, id: Name, default: bool, owner: Option<String>) {
         if default {
             // The router with the default route is the gateway.
@@ -177,8 +177,8 @@ impl Map {
         self.warnings.extend(notes.texts());
     }
 
-    /// Refuses an interface address shared by two nodes. `nodes` is the key of the nodes,
-    /// `addresses` that of a node's addresses.
+    /// Refuses an interface address shared by two nodes.
+    /// `nodes` is the key of the nodes, `addresses` that of a node's addresses.
     pub fn check_addresses(&self, nodes: &KeyPath, addresses: &str) -> Result<()> {
         for (i, node) in self.nodes.iter().enumerate() {
             for (j, address) in node.addresses.iter().enumerate() {
@@ -227,8 +227,9 @@ impl Map {
         Ok((a, b))
     }
 
-    /// Adds one entry. Of several entries for one direction the best counts: parallel links are
-    /// several radios, and a router uses the best one.
+    /// Adds one entry.
+    /// Of several entries for one direction the best counts: parallel links are several radios, and
+    /// a router uses the best one.
     pub fn add_link(&mut self, link: MapLink, key: KeyPath) -> Result<()> {
         let (a, b) = self.check_link(&link.source, &link.target, &key)?;
         if a == b {

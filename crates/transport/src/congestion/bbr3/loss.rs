@@ -6,7 +6,8 @@ use super::{BETA, Bbr3, LOSS_THRESH, NONE, STARTUP_FULL_LOSSES, State};
 use crate::congestion::window::{Loss, RateSample, Window};
 
 impl Bbr3 {
-    /// Handles a segment that was declared lost. §5.5.10.2, `HandleLostPacket`
+    /// Handles a segment that was declared lost.
+    /// §5.5.10.2, `HandleLostPacket`
     pub(super) fn handle_lost(
         &mut self,
         now: Time,
@@ -55,7 +56,8 @@ impl Bbr3 {
         lost as f64 > in_flight as f64 * LOSS_THRESH || (lost > 0 && !self.sack)
     }
 
-    /// Handles too much in flight. §5.5.10.2, `HandleInflightTooHigh`
+    /// Handles too much in flight.
+    /// §5.5.10.2, `HandleInflightTooHigh`
     fn inflight_too_high(
         &mut self,
         now: Time,
@@ -139,7 +141,8 @@ impl Bbr3 {
     }
 }
 
-/// Returns the bytes in flight when losses crossed the threshold, a point within this segment. §5.5.10.2
+/// Returns the bytes in flight when losses crossed the threshold, a point within this segment.
+/// §5.5.10.2
 pub(super) fn inflight_at_loss(loss: &Loss) -> u64 {
     let size = u64::from(loss.len);
     let before = loss.in_flight.saturating_sub(size) as f64;

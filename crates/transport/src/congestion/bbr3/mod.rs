@@ -1,6 +1,6 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-06): the model of version 1, bottleneck bandwidth and
-//! round-trip propagation time, within bounds from losses. Probing tests the long-term bounds and
-//! removes the short-term ones.
+//! BBR version 3 (draft-ietf-ccwg-bbr-06):
+//! the model of version 1, bottleneck bandwidth and round-trip propagation time, within bounds from
+//! losses. Probing tests the long-term bounds and removes the short-term ones.
 //!
 //! Sections and names are the draft's, names without its prefixes. A spurious loss is not undone
 //! (§5.5.11): receivers here report neither duplicates nor times.
@@ -61,7 +61,8 @@ impl State {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 
-    /// Returns true if it tests the path's capacity. §5.3.3.9, `IsProbingBW`
+    /// Returns true if it tests the path's capacity.
+    /// §5.3.3.9, `IsProbingBW`
     const fn is_probing(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
     }
@@ -166,7 +167,8 @@ pub(crate) struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// Builds the state. `initial`: initial window, bytes. `sack`: losses are reported one by one.
+    /// Builds the state.
+    /// `initial`: initial window, bytes. `sack`: losses are reported one by one.
     pub(super) fn new(initial: u64, sack: bool) -> Self {
         Bbr3 {
             state: State::Startup,

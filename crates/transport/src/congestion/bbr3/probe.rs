@@ -47,9 +47,9 @@ impl Bbr3 {
         self.raise_slope(window);
     }
 
-    /// Draws the wait before a probe: two to three seconds, plus or minus one round trip. The low
-    /// digits of the clock serve as random numbers, so that competing flows do not probe together.
-    /// §5.3.3.8.3
+    /// Draws the wait before a probe: two to three seconds, plus or minus one round trip.
+    /// The low digits of the clock serve as random numbers, so that competing flows do not probe
+    /// together. §5.3.3.8.3
     fn pick_probe_wait(&mut self, now: Time, delivered: u64) {
         let chance = mix(now.as_nanos() ^ delivered.rotate_left(32));
         self.rounds_since_probe_up = chance & 1;
@@ -82,8 +82,9 @@ impl Bbr3 {
         }
     }
 
-    /// Returns true if a probe is due: after two to three seconds, or after as many round trips as
-    /// a Reno flow of this window has between losses, if that is earlier. §5.3.3.8
+    /// Returns true if a probe is due:
+    /// after two to three seconds, or after as many round trips as a Reno flow of this window has
+    /// between losses, if that is earlier. §5.3.3.8
     fn is_time_to_probe(&self, now: Time, window: &Window) -> bool {
         let rounds = (self.target_inflight(window) / window.mss).min(63);
         now > self.cycle_from + self.probe_wait || self.rounds_since_probe_up >= rounds
@@ -122,7 +123,8 @@ impl Bbr3 {
         self.inflight_longterm.saturating_sub(room).max(MIN_PIPE * mss)
     }
 
-    /// Raises the growth: one segment more in the first round trip, two in the second, four … §5.3.3.9
+    /// Raises the growth:
+    /// one segment more in the first round trip, two in the second, four … §5.3.3.9
     fn raise_slope(&mut self, window: &Window) {
         let growth = 1u64 << self.probe_up_rounds;
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(30);

@@ -1,4 +1,5 @@
-//! Rules of RFC 9000 and RFC 9002 one by one. Datagrams are 1200 bytes; the round trip is 100 ms.
+//! Rules of RFC 9000 and RFC 9002 one by one.
+//! Datagrams are 1200 bytes; the round trip is 100 ms.
 
 use super::stream::Outgoing;
 use super::*;
@@ -252,8 +253,9 @@ fn pacing_is_no_limit_of_the_application() {
     assert_eq!(r.s.window.cwnd, before + 2 * DATAGRAM); // RFC 9002 §7.8
 }
 
-/// Runs ten seconds in which only these numbers arrive. Then acknowledges them and the last probe.
-/// Returns the windows before and afterwards, in datagrams.
+/// Runs ten seconds in which only these numbers arrive.
+/// Then acknowledges them and the last probe. Returns the windows before and afterwards, in
+/// datagrams.
 fn outage(r: &mut Rig, spared: &[u64]) -> (u64, u64) {
     let before = r.s.window.cwnd / DATAGRAM;
     let mut last = r.sent().last().copied().unwrap();

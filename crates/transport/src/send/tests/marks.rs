@@ -18,7 +18,8 @@ fn one_reduction_per_window_of_marks() {
     assert_eq!(r.s.counters.resent, 0);
 }
 
-/// Sends one segment at a time with every acknowledgement marked; returns the state and the waits.
+/// Sends one segment at a time with every acknowledgement marked.
+/// Returns the state and the waits.
 fn marked_at_one(cfg: TcpConfig, marks: u64) -> (Rig, Vec<Span>) {
     let mut r = Rig::full(TcpConfig { ecn: true, ..cfg }, 1);
     r.s.window.ssthresh = 2 * MSS;

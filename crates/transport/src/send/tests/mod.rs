@@ -43,7 +43,8 @@ impl Rig {
         std::iter::from_fn(|| self.s.poll(self.now)).map(|o| (o.seq - 1) / MSS).collect()
     }
 
-    /// Processes an ACK of everything below segment `n`, with these segment ranges selectively acknowledged.
+    /// Processes an ACK of everything below segment `n`, with these segment ranges selectively
+    /// acknowledged.
     fn ack_with(&mut self, n: u64, sacked: &[(u64, u64)], flags: Flags) -> Vec<u64> {
         let mut sack = SackBlocks::default();
         for &(from, to) in sacked {

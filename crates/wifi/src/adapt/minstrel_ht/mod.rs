@@ -22,7 +22,8 @@ const UPDATE: Span = Span::from_millis(50);
 const SAMPLE: Span = Span::from_millis(20);
 /// Number of best rates by throughput that are kept in order (MAX_THR_RATES).
 const BEST: usize = 4;
-/// Number of rates that a frame has for its attempts, for drivers that take four (IEEE80211_TX_MAX_RATES).
+/// Number of rates that a frame has for its attempts, for drivers that take four
+/// (IEEE80211_TX_MAX_RATES).
 const PLACES: usize = 4;
 
 /// Rates with the same number of streams.
@@ -68,8 +69,8 @@ impl MinstrelHt {
         MinstrelHt::with_interval(phy, UPDATE)
     }
 
-    /// Builds the choice with another update interval than 50 ms, as a kernel's timer has it: 52 ms
-    /// at 250 Hz.
+    /// Builds the choice with another update interval than 50 ms, as a kernel's timer has it:
+    /// 52 ms at 250 Hz.
     pub fn with_interval(phy: &Phy, interval: Span) -> Self {
         let mut known: Vec<RateStatistics> =
             phy.rates().filter_map(|r| RateStatistics::of(phy, r)).collect();
@@ -110,9 +111,9 @@ impl MinstrelHt {
         }
     }
 
-    /// Returns the rate of the next attempt. A frame starts at the fastest rate or a sample,
-    /// continues at the second and third fastest, and ends at the most reliable one
-    /// (minstrel_ht_update_rates, minstrel_ht_get_rate).
+    /// Returns the rate of the next attempt.
+    /// A frame starts at the fastest rate or a sample, continues at the second and third fastest,
+    /// and ends at the most reliable one (minstrel_ht_update_rates, minstrel_ht_get_rate).
     pub fn rate_for(&mut self, now: Time, rng: &mut Stream) -> Rate {
         if self.known.is_empty() {
             return Rate(0);
@@ -245,8 +246,8 @@ impl MinstrelHt {
         self.most_reliable = most_reliable;
     }
 
-    /// Inserts a rate into the list of the best; of equal rates the earlier one stays first
-    /// (minstrel_ht_sort_best_tp_rates).
+    /// Inserts a rate into the list of the best; of equal rates the earlier one stays first.
+    /// minstrel_ht_sort_best_tp_rates.
     fn insert(&self, at: usize, list: &mut [usize; BEST]) {
         let worth = |at: usize| (self.throughput(at), self.known[at].probability);
         let place = list.iter().rposition(|&other| worth(other) >= worth(at)).map_or(0, |p| p + 1);
@@ -256,8 +257,8 @@ impl MinstrelHt {
         }
     }
 
-    /// Updates the most reliable rate, overall and of its group, with a candidate. Above a
-    /// probability of three quarters the faster rate wins, otherwise the more reliable one
+    /// Updates the most reliable rate, overall and of its group, with a candidate.
+    /// Above a probability of three quarters the faster rate wins, otherwise the more reliable one
     /// (minstrel_ht_set_best_prob_rate).
     fn consider(&mut self, at: usize, group: usize, most_reliable: &mut usize) {
         let (k, top) = (&self.known[at], &self.known[self.fastest[0]]);

@@ -58,8 +58,8 @@ impl Samples {
         if list.is_empty() { None } else { Some(list.remove(0)) }
     }
 
-    /// Finds rates worth sampling beside those in use: fastest, second fastest, most reliable
-    /// (minstrel_ht_refill_sample_rates).
+    /// Finds rates worth sampling beside those in use: fastest, second fastest, most reliable.
+    /// minstrel_ht_refill_sample_rates.
     pub fn refill(
         &mut self,
         known: &[RateStatistics],
@@ -94,8 +94,8 @@ impl Samples {
         self.waiting[kind as usize].contains(&at)
     }
 
-    /// Returns the slowest rate faster than `than` of the next group, in round-robin order
-    /// (minstrel_ht_next_inc_rate).
+    /// Returns the slowest rate faster than `than` of the next group, in round-robin order.
+    /// minstrel_ht_next_inc_rate.
     fn next_faster(
         &mut self,
         known: &[RateStatistics],

@@ -88,9 +88,9 @@ impl RateStatistics {
         (self.attempts, self.successes) = (0, 0);
     }
 
-    /// Returns the expected throughput with frames of `length` MPDUs. Zero if almost no frame
-    /// arrives. A probability above nine tenths counts as nine tenths, since collisions vary
-    /// (minstrel_ht_get_tp_avg).
+    /// Returns the expected throughput with frames of `length` MPDUs.
+    /// Zero if almost no frame arrives. A probability above nine tenths counts as nine tenths,
+    /// since collisions vary (minstrel_ht_get_tp_avg).
     pub fn throughput(&self, length: u32) -> u32 {
         if self.probability < ONE / 10 {
             return 0;

@@ -22,7 +22,8 @@ fn phy(generation: Generation, streams: u8) -> Phy {
     })
 }
 
-/// Runs a link that delivers each MPDU with a probability of its rate, frames of `mpdus`, 1 ms each.
+/// Runs a link that delivers each MPDU with a probability of its rate, frames of `mpdus`, 1 ms
+/// each.
 fn run(m: &mut MinstrelHt, frames: u32, mpdus: u32, keeps: impl Fn(Rate) -> f64) -> Vec<Rate> {
     let mut rng = Stream::new(5, "link");
     let mut now = m.updated;
@@ -115,8 +116,9 @@ fn a_frame_goes_from_the_fastest_to_the_most_reliable_rate() {
     assert!(places.is_sorted(), "{places:?}");
 }
 
-/// A second-order filter with the kernel's integers: an unknown rate starts with the first observed value;
-/// a value copied from a faster rate does not.
+/// A second-order filter with the kernel's integers:
+/// an unknown rate starts with the first observed value; a value copied from a faster rate does
+/// not.
 #[test]
 fn probabilities_go_through_the_kernels_filter() {
     let mut k = MinstrelHt::new(&phy(Generation::Ht, 1)).known[0].clone();
@@ -159,8 +161,9 @@ fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
     had / used.len() as f64 / best
 }
 
-/// Of 4,000 such links the mean is .975; one in a hundred is below .851. Most of those have frames
-/// of few MPDUs: noisy estimates make the choice alternate between rates of nearly equal goodput.
+/// Of 4,000 such links the mean is .975; one in a hundred is below .851.
+/// Most of those have frames of few MPDUs: noisy estimates make the choice alternate between rates
+/// of nearly equal goodput.
 #[test]
 fn constant_losses_lead_near_the_best_goodput() {
     let mut rng = Stream::new(7, "links");
