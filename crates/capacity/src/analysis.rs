@@ -141,9 +141,8 @@ impl ModelRates {
         solved.as_ref().map_err(|e| *e)
     }
 
-    /// Returns the members of the domain or clique that limits a flow, as indices into
-    /// [`Analysis::hops`].
-    /// `None` if its own demand or a wire limits it.
+    /// Returns the members of the domain or clique that limits a flow.
+    /// They are indices into [`Analysis::hops`]; `None` if its own demand or a wire limits it.
     pub fn bottleneck(&self, rates: &Rates, flow: usize) -> Option<&[u32]> {
         match rates.limits[flow] {
             Limit::Demand | Limit::Wire(_) => None,
@@ -160,8 +159,7 @@ pub struct Analysis {
     pub hops: Vec<Hop>,
     /// Mutual exclusion between these units.
     pub graph: ConflictGraph,
-    /// By flow, the nominal capacity of each hop of its path without other traffic, bit/s of
-    /// payload.
+    /// By flow, the nominal capacity of each hop without other traffic, bit/s of payload.
     pub capacities: Vec<Vec<f64>>,
     /// Rates under the collision-domain model; domain i is that of hop i.
     pub collision: ModelRates,

@@ -41,8 +41,7 @@ fn pow(x: f64, n: u32) -> f64 {
     libm::pow(x, f64::from(n))
 }
 
-/// Solves the fixed point for `stations` stations that send the forward frames of `traffic` at
-/// `rate`.
+/// Solves the fixed point for stations that send the forward frames of `traffic` at `rate`.
 ///
 /// A collision occupies the channel for the data frame (or the RTS) and EIFS, which every other
 /// station waits. The colliding stations may return slightly earlier, after their ACK timeout and

@@ -1,5 +1,5 @@
-//! Bounds on the aggregate rate through a gateway that knows the link rates of its active routers
-//! but has no map (Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds").
+//! Bounds on the aggregate rate through a gateway that knows link rates but has no map.
+//! Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds".
 //!
 //! With capacities in bits on the air the bounds are those of a perfect scheduler. With nominal
 //! capacities, which include MAC overhead ([`crate::link::LinkModel::capacity`]), they are those of

@@ -71,9 +71,9 @@ struct Frame {
     todo: Vec<u32>,
 }
 
-/// Bron and Kerbosch 1973 with the pivots of Tomita et al. 2006, started from each vertex in
-/// degeneracy order (Eppstein et al. 2010).
-/// The stack is explicit: a clique may be large.
+/// Bron and Kerbosch 1973 with the pivots of Tomita et al. 2006.
+/// Started from each vertex in degeneracy order (Eppstein et al. 2010). The stack is explicit: a
+/// clique may be large.
 struct Search<'a> {
     graph: &'a ConflictGraph,
     /// By vertex, its neighbours.

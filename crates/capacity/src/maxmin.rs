@@ -26,8 +26,7 @@ impl Default for Demand {
 pub enum Limit {
     /// Its demand is met.
     Demand,
-    /// This domain is full, and no flow in it has a higher rate per weight, except by guaranteed
-    /// minima.
+    /// This domain is full, and no flow in it has a higher rate per weight, minima apart.
     /// Of several domains that fill at the same level, the lowest index.
     Domain(usize),
     /// This wire is full; its number in [`crate::fair::WireUse`].

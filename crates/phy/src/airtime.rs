@@ -24,16 +24,16 @@ impl Phy {
         nav_rts.saturating_sub(self.sifs() + self.response(rate).cts)
     }
 
-    /// Returns the time after which a station may reset the NAV set by an overheard RTS, from the
-    /// end of the RTS at `rts_rate`, if no frame has begun.
-    /// It is 2 SIFS + CTS + aRxPHYStartDelay + 2 slots (IEEE 802.11-2020 §10.3.2.4).
+    /// Returns the time after which a station may reset the NAV set by an overheard RTS.
+    /// From the end of the RTS at `rts_rate`, if no frame has begun. It is 2 SIFS + CTS +
+    /// aRxPHYStartDelay + 2 slots (IEEE 802.11-2020 §10.3.2.4).
     pub fn nav_reset(&self, rts_rate: Rate) -> Span {
         let start = self.info(rts_rate).waveform.rx_start_delay();
         self.sifs() * 2 + self.airtime(rts_rate, CTS) + start + self.slot() * 2
     }
 
-    /// Returns the time from the first bit of data (or RTS) to the last bit of the ACK, without
-    /// failures.
+    /// Returns the time from the first bit of data (or RTS) to the last bit of the ACK.
+    /// Without failures.
     pub fn exchange(&self, rate: Rate, psdu: u32, rts: bool) -> Span {
         let r = self.response(rate);
         let bare = self.airtime(rate, psdu) + self.sifs() + r.ack;

@@ -33,8 +33,8 @@ pub const fn extended_ampdu(bytes: u32, mpdu: u32) -> u32 {
     bytes.next_multiple_of(4) + DELIMITER + mpdu
 }
 
-/// Returns the length of an A-MSDU of `body` bytes with one more packet of `msdu` bytes, LLC header
-/// included.
+/// Returns the length of an A-MSDU of `body` bytes with one more packet of `msdu` bytes.
+/// The packet includes its LLC header.
 ///
 /// Every subframe except the last is padded to a multiple of four (IEEE 802.11-2020 §9.3.2.2.2).
 #[inline]

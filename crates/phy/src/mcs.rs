@@ -256,8 +256,8 @@ impl Mode {
         (bits as u32, code)
     }
 
-    /// Returns the rate of the non-HT table with the same modulation and code rate, which
-    /// determines control responses (IEEE 802.11-2020 Table 10-10).
+    /// Returns the rate of the non-HT table with the same modulation and code rate.
+    /// It determines control responses (IEEE 802.11-2020 Table 10-10).
     pub const fn reference_rate(self) -> BitRate {
         BitRate(SCHEMES[self.mcs as usize].2 * 1_000_000)
     }

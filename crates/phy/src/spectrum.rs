@@ -75,8 +75,7 @@ impl Occupied {
         Some(from + (to - from) * (offset - a) / (b - a))
     }
 
-    /// Returns the transmitter's power between two offsets from its centre, MHz, in units of its
-    /// top.
+    /// Returns the power between two offsets from the centre, MHz, in units of the mask's top.
     fn between(&self, low: f64, high: f64) -> f64 {
         /// Integration steps per MHz.
         const FINE: f64 = 20.0;

@@ -109,8 +109,7 @@ impl Categories {
         others.map(|a| (a, !c.parked[a].service.mpdus.is_empty()))
     }
 
-    /// Counts down the parked categories of a station, as [`Station::count_down`] does for the
-    /// active one.
+    /// Counts down the parked categories of a station, as [`Station::count_down`].
     pub fn count_down(&mut self, i: usize, s: &Station, now: u64, t: &Intervals) {
         // Interferers have no categories.
         if i >= self.at.len() {
@@ -129,8 +128,8 @@ impl Categories {
         }
     }
 
-    /// Returns the bit set of categories with countdowns that have ended by `now`, even without a
-    /// packet.
+    /// Returns the categories with countdowns that have ended by `now`, as a bit set.
+    /// Also those without a packet.
     fn over(&self, i: usize, s: &Station, now: u64, t: &Intervals) -> u8 {
         let clear = s.clear();
         let over = |a: &usize| {
@@ -143,8 +142,8 @@ impl Categories {
         (0..Access::COUNT).filter(over).fold(0, |bits, a| bits | 1 << a)
     }
 
-    /// Fixes the action at a station's wake, because a frame has begun that it will not detect
-    /// before.
+    /// Fixes the action at a station's wake, because a frame has begun.
+    /// The station will not detect this frame before its wake.
     pub fn commit(&mut self, i: usize, s: &Station, wake: u64, t: &Intervals) {
         if i < self.at.len() && s.phase == Phase::Contending && !self.is_committed(i) {
             self.at[i].committed = self.over(i, s, wake, t);

@@ -8,8 +8,7 @@ use crate::access::Edca;
 /// Rule for the treatment of simultaneous frames by a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reception {
-    /// Locks on the first frame at or above the carrier-sense threshold, even if it is too weak to
-    /// decode.
+    /// Locks on the first frame at or above the carrier-sense threshold, decodable or not.
     /// A locked frame that fails, for any reason, causes EIFS.
     Ns2,
     /// Locks only on frames strong enough to decode; weaker ones are energy.
@@ -94,8 +93,7 @@ pub struct MacConfig {
     pub reception: Reception,
     /// Deferral, capture, backoff and timeouts: the standard's, or those of ns-2.
     pub rules: MacRules,
-    /// Capture margin: a locked frame survives while its power exceeds the sum of all others by at
-    /// least this much.
+    /// Capture margin: required excess of a locked frame's power over the sum of all others.
     pub capture: Decibel,
     /// Rule by which the data rate of each link is chosen.
     pub adaptation: Adaptation,

@@ -111,8 +111,8 @@ impl Losses {
     }
 }
 
-/// Returns the stations among `disturbers` of `to`, and `to` itself, that were on the air during
-/// the last frame of `from`.
+/// Returns the stations on the air during the last frame of `from`.
+/// Of `disturbers` of `to`, and `to` itself.
 fn overlapping<'a>(
     disturbers: &'a [u32],
     from: u32,

@@ -90,9 +90,8 @@ impl Propagation {
     pub const NS2: Propagation =
         Propagation { law: Law::TwoRayGround, decode: Distance(250.0), sense: Distance(550.0) };
 
-    /// Returns the power at a distance, and true if a receiver there can decode the frame when
-    /// alone.
-    /// `None` beyond sense range.
+    /// Returns the power at a distance, and true if a receiver there can decode.
+    /// For a frame without interference; `None` beyond sense range.
     pub fn received(&self, distance: Distance) -> Option<(Power, bool)> {
         if distance.0 > self.sense.0 + SLACK {
             return None;

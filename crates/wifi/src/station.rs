@@ -25,8 +25,7 @@ pub(crate) struct Intervals {
     /// Time from a frame's first energy until an idle station detects it (aCCATime).
     /// A backoff that ends within this time still transmits.
     pub cca: u64,
-    /// Time from the first energy of a frame to the start of its payload, if it is equal for all
-    /// frames.
+    /// Time from a frame's first energy to the start of its payload, if equal for all frames.
     pub rx_start: u64,
 }
 
@@ -83,8 +82,7 @@ pub(crate) struct Station {
     pub doomed: bool,
     /// True if the locked frame is too weak to decode even alone.
     pub too_weak: bool,
-    /// True if the start of the locked frame exceeded the energy on the air, so that hardware
-    /// detects a frame.
+    /// True if hardware detects the start of the locked frame above the energy on the air.
     pub noticed: bool,
     pub response: Response,
     /// True if no backoff is running, with the rules of ns-2.
@@ -115,8 +113,7 @@ pub(crate) struct Station {
     pub wait_at: u64,
     /// Instant at which `response` is due; `NEVER`: nothing to send.
     pub response_at: u64,
-    /// Station to which the response goes, and the neighbour entry of the frame that it responds
-    /// to.
+    /// Receiver of the response, and the neighbour entry of the frame that it responds to.
     pub response_to: u32,
     pub response_rate: u8,
     /// Duration field that the response will carry, ns.

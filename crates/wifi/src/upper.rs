@@ -51,8 +51,7 @@ pub trait Upper {
         let _ = (now, node, link, access, batch);
     }
 
-    /// Handles a packet that `node` received from its neighbour `from`, addressed to it or
-    /// broadcast.
+    /// Handles a packet that `node` received from its neighbour `from`, or as a broadcast.
     /// Each unicast packet arrives at most once.
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool);
 

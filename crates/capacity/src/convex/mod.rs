@@ -26,8 +26,8 @@ pub struct Region<'a> {
     pub demands: &'a [Demand],
     /// Guaranteed rate of each flow in bit/s; empty for none.
     pub minimum: &'a [f64],
-    /// By flow, the domains that it uses and the share of each that one bit/s of it takes
-    /// ([`crate::domain::Domains::usage`]), each domain at most once.
+    /// By flow, the domains that it uses, and the share of each that one bit/s of it takes.
+    /// See [`crate::domain::Domains::usage`]; each domain at most once.
     pub usage: &'a [Vec<(u32, f64)>],
     /// Number of domains.
     pub domains: usize,
@@ -58,8 +58,7 @@ pub struct Optimum {
 pub enum ConvexError {
     /// Demands, minima or shares out of range.
     Region(MaxMinError),
-    /// The number of values differs from the number of flows, or this flow's value is negative or
-    /// not finite.
+    /// Another number of values than flows, or a negative or infinite value of this flow.
     BadValue(usize),
     /// The solver did not reach a smaller relative gap, or a smaller relative excess of air.
     Unsolved(f64),
@@ -88,8 +87,7 @@ impl From<MaxMinError> for ConvexError {
 const GOOD_ENOUGH: f64 = 1e-6;
 /// Load above which a domain left out by the solver has to be included.
 const OVERFULL: f64 = 1.0 + 1e-9;
-/// Level below which parts of a price, and rates relative to the largest possible, are rounding
-/// errors.
+/// Level below which parts of a price, and relative rates, are rounding errors.
 const NOISE: f64 = 1e-7;
 
 /// Objective to be maximised over the flows' rates.
@@ -268,8 +266,8 @@ impl Region<'_> {
         Optimum { rates, limits, load, prices, gap }
     }
 
-    /// Returns an upper bound of the relative advantage of any feasible rates, from the sum of all
-    /// prices and the cost per unit of each flow's rate.
+    /// Returns an upper bound of the relative advantage of any feasible rates.
+    /// It follows from the sum of all prices and the cost per unit of each flow's rate.
     fn gap(&self, rates: &[f64], prices: f64, costs: &[f64], objective: &Objective) -> f64 {
         let ceilings = self.ceilings();
         let (mut most, mut have) = (prices, 0.0);

@@ -116,8 +116,8 @@ impl<'a> Program<'a> {
         Some((rates, prices))
     }
 
-    /// Sets the price of domains with idle air to zero and solves for prices that fill the others
-    /// exactly; applied only if a few steps reach them.
+    /// Solves for prices that fill all domains exactly except those with idle air.
+    /// The latter have a price of zero. Applied only if a few steps reach these prices.
     fn polished(&self, domains: &[&Row], rates: Vec<f64>, mut prices: Vec<f64>) -> Answer {
         for (price, row) in prices.iter_mut().zip(domains) {
             if row.load(&rates) < 1.0 - SLACK {

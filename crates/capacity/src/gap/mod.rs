@@ -74,8 +74,8 @@ pub enum Stability {
     Neutral,
     /// The limit returns at this speed, in bit/s per second, in finite time.
     Linear(f64),
-    /// The distance to 0 shrinks by this fraction per second, so the limit also returns in finite
-    /// time: `R(t) = R(0) exp(−β t)` down to its equilibrium.
+    /// The distance to 0 shrinks by this fraction per second.
+    /// The limit also returns in finite time: `R(t) = R(0) exp(−β t)` down to its equilibrium.
     Exponential(f64),
     /// Not applicable: the limit is never below the guarantee.
     Floor,
@@ -190,8 +190,7 @@ impl Gap {
         Ok(Gap { capacity, guarantee, gamma, increase, decrease })
     }
 
-    /// Builds the model from the steps of Algorithm 1 at each of `nodes` neighbours every `period`
-    /// seconds.
+    /// Builds the model from the steps of Algorithm 1 at `nodes` neighbours every `period` s.
     /// A step adds `alpha` bit/s, or multiplies by `beta`.
     ///
     /// # Errors

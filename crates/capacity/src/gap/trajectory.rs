@@ -102,9 +102,8 @@ impl Gap {
         if slope(beyond) == 0.0 { beyond } else { inside }
     }
 
-    /// Follows the system from `start` through `loads`, each with its duration in s, in steps of
-    /// `step` s.
-    /// An infinite load of the neighbours keeps their buffer full.
+    /// Follows the system from `start` through `loads` in steps of `step` s.
+    /// Each load has its duration in s. An infinite load of the neighbours keeps their buffer full.
     ///
     /// # Panics
     /// If `step` is not positive.

@@ -87,8 +87,8 @@ pub struct LinkModel<'a> {
 /// Cost of sending one frame, including retries.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FrameCost {
-    /// Expected seconds of channel time per frame offered to the MAC, from the DIFS before the
-    /// first attempt to the end of the last one.
+    /// Expected seconds of channel time per frame offered to the MAC.
+    /// From the DIFS before the first attempt to the end of the last one.
     pub seconds: f64,
     /// Expected number of attempts at the data frame.
     pub attempts: f64,
@@ -137,9 +137,8 @@ impl<'a> LinkModel<'a> {
         self.cost(psdu, FullFrame::of(self.phy, self.rate, psdu))
     }
 
-    /// Returns the cost of a frame of `psdu` bytes if `packets` of them are sent together, at most
-    /// as many as fit.
-    /// A fraction means that some frames have one packet more.
+    /// Returns the cost of a frame of `psdu` bytes if `packets` of them are sent together.
+    /// At most as many as fit; a fraction means that some frames have one packet more.
     fn together(&self, psdu: u32, packets: f64) -> FrameCost {
         let few = libm::floor(packets.max(1.0));
         let more = (packets - few).max(0.0);

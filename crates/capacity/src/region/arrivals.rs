@@ -52,8 +52,8 @@ fn follows(m: &Model, link: usize, f: &FixedPoint, known: u128) -> f64 {
     if frames > 0.0 { sum / frames } else { 0.0 }
 }
 
-/// Returns the share of the traffic hidden from a link's sender that consists of frames which
-/// crossed the link before.
+/// Returns the share of hidden traffic that crossed the link before.
+/// The traffic is that hidden from the link's sender.
 fn caused(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let (mut own, mut all) = (0.0, 0.0);
     for &(s, passed) in &m.interference[h].beyond {

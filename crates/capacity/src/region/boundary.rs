@@ -13,8 +13,8 @@ pub struct Point {
 /// The boundary between two groups of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Section {
-    /// Rate of each flow of the first group and of the second, bit/s, from the first group alone to
-    /// the second alone.
+    /// Rates of a flow of the first group and of the second, bit/s.
+    /// From the first group alone to the second alone.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -7,9 +7,8 @@ use super::retry_chain::Collisions;
 use super::timing::Spans;
 use super::unknowns::{FixedPoint, Link};
 
-/// Returns the collisions of an attempt on a link when its sender finds the medium idle, and
-/// records the rivals that it collides with.
-/// `idle` and its related fields are not set.
+/// Returns the collisions of an attempt on a link when its sender finds the medium idle.
+/// Also records the rivals that it collides with. `idle` and its related fields are not set.
 pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
     let (hidden, span) = hidden(m, h, f);
     let link = &f.links[h];
@@ -31,8 +30,8 @@ pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions 
     collisions
 }
 
-/// Returns P(the receiver is occupied by traffic hidden from the sender | the sender finds the
-/// medium idle), and the mean length of the trains that occupy it.
+/// Returns P(the receiver is occupied by hidden traffic | the sender finds the medium idle).
+/// Hidden from the sender. Also returns the mean length of the trains that occupy it.
 fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     let (interference, link) = (&m.interference[h], &f.links[h]);
     let (mut with, mut bare, mut starts) = (0.0, 0.0, 0.0);
@@ -71,10 +70,10 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     ((on + (1.0 - on) * held).min(0.999), span.max(1e-5))
 }
 
-/// Returns the attempts per second on a link that are refused because of exchanges hidden from its
-/// sender.
-/// Only attempts while the receiving station's medium is otherwise idle count: only they suspend
-/// its countdown. Attempts refused because frames collided are not decodable.
+/// Returns the attempts per second on a link that are refused because of hidden exchanges.
+/// Hidden from its sender. Only attempts while the receiving station's medium is otherwise idle
+/// count: only they suspend its countdown. Attempts refused because frames collided are not
+/// decodable.
 pub(super) fn refused_rate(m: &Model, r: &RefusedLink, f: &FixedPoint) -> f64 {
     let quiet = m.sets.probability_off(r.open) - m.sets.probability_off(r.clear);
     f.links[r.link].attempt_rates.1 * quiet.max(0.0)
@@ -167,8 +166,7 @@ fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, 
     (free * first * off / clear, refused_rate * beside / clear)
 }
 
-/// Returns the expected frames of a bystander that collide with a link's data frame after a lost
-/// CTS.
+/// Returns a bystander's expected frames that hit a link's data frame after a lost CTS.
 /// The bystander lost the CTS to an exchange that ends before the data frame does, or to a refused
 /// RTS.
 fn data_collisions(
@@ -267,8 +265,8 @@ impl AttemptTiming {
         self.has * (1.0 - libm::exp(-some))
     }
 
-    /// Returns that probability within the rest of `window` after an exchange of this length that
-    /// ends at any time.
+    /// Returns the probability of an attempt in the rest of `window` after an exchange.
+    /// The exchange has this length and ends at any time.
     fn beside(self, window: f64, length: f64) -> f64 {
         let window = window.max(0.0);
         let rate = self.rate / self.has.max(1e-9);
@@ -295,8 +293,8 @@ fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> AttemptTiming
     all
 }
 
-/// Returns the share of a link's frames that are forwarded immediately after an exchange which also
-/// deferred the hidden stations.
+/// Returns the share of a link's frames that are forwarded immediately.
+/// Only after an exchange that also deferred the hidden stations.
 fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let link = &f.links[h];
     let on = link.open - link.clear;

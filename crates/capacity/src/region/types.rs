@@ -196,8 +196,7 @@ pub enum RegionError {
     BadSettings,
     /// A stream names a link that does not exist, or follows one that comes later.
     BadStream(usize),
-    /// There are too many links, or too many steps that sum over the sets that can be active
-    /// together.
+    /// Too many links, or too many steps for the sums over sets of active links.
     TooLarge {
         /// Number of links that flows use.
         links: usize,

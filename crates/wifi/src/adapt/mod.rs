@@ -66,9 +66,8 @@ impl Adapter {
         !matches!(self, Adapter::Fixed(_))
     }
 
-    /// Returns the rate of attempt number `attempt` (0 is the first) of a frame with a PSDU of
-    /// `bytes` bytes.
-    /// Called once before each attempt.
+    /// Returns the rate of an attempt of a frame with a PSDU of `bytes` bytes.
+    /// `attempt` is 0 for the first. Called once before each attempt.
     pub fn rate_for(&mut self, now: Time, bytes: u32, attempt: u32, rng: &mut Stream) -> Rate {
         match self {
             Adapter::Fixed(rate) => *rate,

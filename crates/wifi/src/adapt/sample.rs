@@ -38,7 +38,7 @@ struct Record {
     total: Bucket,
     /// Frames lost since the last one delivered.
     lost_in_a_row: u32,
-    /// Time of a frame of the nominal size when delivered at attempt 1, 2, …
+    /// Time of a frame of the nominal size when delivered at attempt 1, 2 and so on.
     cost: [u64; MAX_ATTEMPTS],
 }
 

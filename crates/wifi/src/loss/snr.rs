@@ -41,8 +41,7 @@ pub enum Fading {
     Rayleigh,
 }
 
-/// Per rate: ln of the probability that an information bit begins an error, by signal-to-noise
-/// ratio.
+/// Per rate: ln of the probability that a bit begins an error, by signal-to-noise ratio.
 #[derive(Clone, Debug)]
 pub struct SnrTable {
     rows: Vec<Row>,

@@ -22,8 +22,8 @@ const UPDATE: Span = Span::from_millis(50);
 const SAMPLE: Span = Span::from_millis(20);
 /// Number of best rates by throughput that are kept in order (MAX_THR_RATES).
 const BEST: usize = 4;
-/// Number of rates that a frame has for its attempts, for drivers that take four
-/// (IEEE80211_TX_MAX_RATES).
+/// Number of rates for the attempts of a frame, for drivers that take four.
+/// IEEE80211_TX_MAX_RATES.
 const PLACES: usize = 4;
 
 /// Rates with the same number of streams.
@@ -44,8 +44,7 @@ pub struct MinstrelHt {
     /// By streams, then speed.
     known: Vec<RateStatistics>,
     groups: Vec<Group>,
-    /// The best rates by throughput, best first, and the rate with the highest probability of
-    /// success.
+    /// The best rates by throughput, best first, and the most reliable rate.
     fastest: [usize; BEST],
     most_reliable: usize,
     /// Attempts at the three fastest rates and at the most reliable one.
@@ -183,8 +182,8 @@ impl MinstrelHt {
         self.tries
     }
 
-    /// Returns the expected throughput of the fastest rate, in tens of packets of 1200 bytes per
-    /// second of medium time.
+    /// Returns the expected throughput of the fastest rate.
+    /// Unit: tens of packets of 1200 bytes per second of medium time.
     pub fn expected_packets(&self) -> u32 {
         if self.known.is_empty() { 0 } else { self.throughput(self.fastest[0]) }
     }

@@ -146,8 +146,9 @@ impl Samples {
         None
     }
 
-    /// Returns the next rate of a group, from `first` on, in a random order that visits each rate
-    /// once. minstrel_ht_next_group_sample_rate has a table of ten such orders.
+    /// Returns the next rate of a group, from `first` on, in a random order.
+    /// The order visits each rate once. minstrel_ht_next_group_sample_rate has a table of ten such
+    /// orders.
     fn next_in_order(
         &mut self,
         group: usize,
