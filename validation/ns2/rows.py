@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The runs behind reference.json: every row is a scenario, options of harness.tcl and a number of seeds."""
+"""The rows of reference.json: scenario, options of harness.tcl and number of seeds."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -52,7 +52,7 @@ def call(ns, row, **more):
 
 
 def read(row):
-    """Flows of a scenario as (source, destination), and the paths that it asks for, None where it asks for none."""
+    """Flows of a scenario as (source, destination), and the requested paths or None."""
     places, flows, paths = [], [], []
     for line in (HERE / "scen" / f"{row.scenario}.txt").read_text().splitlines():
         words = line.split()
@@ -90,7 +90,7 @@ def paths_of(trace, flows):
         found = re.match(r"([sf]) \S+ _(\d+)_ RTR .* cbr .*\[(\d+):(\d+) (\d+):(\d+) ", line)
         if found:
             node, source, target = int(found[2]), int(found[3]), int(found[5])
-            # One datagram of each kind is enough: ports tell flows between the same nodes apart.
+            # One datagram of each kind is enough: ports distinguish flows between the same nodes.
             key = (source, found[4], target, found[6])
             way = hops.setdefault(key, [])
             if node not in way:

@@ -25,7 +25,7 @@ def group(tag, flows):
         return "link"
     if tag.startswith(("s2_", "s5_cell")):
         return "cell"
-    # Who starves changes from seed to seed.
+    # The starved flow changes from seed to seed.
     if tag.startswith(("s7_", "s6_slow_tcp")) or tag.startswith("s6_stack") and tag.endswith("rts1"):
         return "today-episodes"
     return "today-tcp" if flows[0]["p"] == "tcp" else "today-udp"

@@ -3,7 +3,7 @@
 cd "$(dirname "$0")"
 run() { # tag, scenario, duration, warm-up, options
     tag=$1; scen=$2; dur=$3; warm=$4; shift 4
-    # Where who starves changes from seed to seed, more of them.
+    # More seeds where the starved flow changes from seed to seed.
     case $tag in s7_* | s6_stack_tcp_64k_3839_rts1) seeds="1 2 3 4 5 6 7 8" ;; *) seeds="1 2 3" ;; esac
     for seed in $seeds; do
         "${MESH:-build/harness}" --scen=scen/$scen.txt --tag=$tag --seed=$seed --dur=$dur --warm=$warm "$@"
@@ -38,7 +38,7 @@ for rts in 0 1; do
         run s6_${scen}_off_3839_rts$rts $scen 15 5 $n --ampdu=0 --amsdu=3839 $o
     done
 done
-# Networks in which who starves changes from seed to seed.
+# Networks in which the starved flow changes from seed to seed.
 for scen in up3_tcp tree_tcp rand15_tcp; do
     run s7_${scen}_64k_rts0 $scen 15 5 $n --ampdu=65535 --rts=0
     run s7_${scen}_64k_3839_rts0 $scen 15 5 $n --ampdu=65535 --amsdu=3839 --rts=0

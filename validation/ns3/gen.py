@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes every scenario file into scen/. Deterministic: the files in the repository are its output."""
+"""Writes every scenario file into scen/, which is in the repository; deterministic."""
 
 import math
 import random
@@ -111,11 +111,11 @@ def meshes():
 
 
 def micro():
-    """m: one or two saturated links whose result is known beforehand."""
+    """m: one or two saturated links with a known result."""
     write("m_single_250", [(0, 0), (250, 0)], [udp(0, 1)])
     # Both senders in sensing range of each other.
     write("m_pairs_540", [(0, 0), (0, 200), (540, 0), (540, 200)], [udp(0, 1), udp(2, 3)])
-    # Out of everyone's range.
+    # Out of range of all nodes.
     write("m_pairs_560", [(0, 0), (-200, 0), (560, 0), (760, 0)], [udp(0, 1), udp(2, 3)])
     # Sender 2 is hidden from sender 0 and 400 m from its receiver: 12 dB below the wanted frame.
     write("m_hidden_400", [(0, 0), (200, 0), (600, 0), (800, 0)], [udp(0, 1), udp(2, 3)])

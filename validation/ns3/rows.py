@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The runs behind reference.json and cost.json: every row is a scenario, options and a number of seeds."""
+"""The rows of reference.json and cost.json: scenario, options and number of seeds."""
 
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ TCP_VARIANTS = {
     "shipped": dict(fixreno=0),
 }
 
-# Topologies nobody tuned a model on: (tag, scenario, options).
+# Topologies that were not used for tuning: (tag, scenario, options).
 VARIED = [
     ("x_tree_ns2", "x_tree", {}),
     ("x_tree_nocap", "x_tree", dict(rx="nocap")),
