@@ -5,6 +5,7 @@
 # make wheel  the Python package, in target/wheels; make test-python tests it (part of make test)
 # make test-explorer  the page of results in Chromium (part of make test)
 # make packages  build, install, run and purge the packages (part of make test)
+# make site  the documentation, in target/site; make test-site checks it (part of make test)
 # make manual  man pages and shell completions of both programs, in target/manual
 # make validate-ns2  run the rows of validation/ns2 with ns-2.35 (apt-get install ns2) and compare them with ours
 # make bench  speed on this machine; against ns-3: make bench-ns3
@@ -23,7 +24,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-explorer wheel tested check bench bench-ns3 validate-ns2 clean
+	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-explorer wheel site test-site tested check bench bench-ns3 validate-ns2 clean
 
 demo:
 	@scripts/setup.sh build
@@ -93,6 +94,13 @@ wheel:
 	@scripts/setup.sh build
 	+@CARGO="$(CARGO)" scripts/python.sh wheel
 
+site:
+	@scripts/site.sh
+
+test-site:
+	@scripts/setup.sh test
+	@scripts/site.sh check
+
 test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
 
@@ -130,7 +138,7 @@ test-dependencies:
 	scripts/dependencies.sh
 
 # In starting order: prerequisites and the longest first.
-tested: test-programs packages-build test-release test-kernels test-packages test-language test-lint test-minimum test-dependencies test-example test-python test-explorer
+tested: test-programs packages-build test-release test-kernels test-packages test-language test-lint test-minimum test-dependencies test-example test-site test-python test-explorer
 
 # Three jobs at a time: linking a release takes one core for minutes, and tests wait for the kernel.
 # Emulation in real time runs last and alone.

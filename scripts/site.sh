@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds docs/ as a site in target/site, with MkDocs in a virtual environment of its own.
+#   site.sh         the site
+#   site.sh check   also checks it (scripts/site/check.py)
+# PYTHON: the interpreter (python3), 3.11 or later.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+python=${PYTHON:-python3}
+
+skip() {
+    echo "site: $1" >&2
+    if [ -n "${FAIRMESH_NO_SKIP:-}" ] || [ "${2:-}" != check ]; then exit 1; fi
+    echo "site: SKIPPED" >&2
+    exit 0
+}
+
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || skip "no $python; expected Python 3.11 or later" "$@"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || skip "$python is $version; expected 3.11 or later" "$@"
+venv=$target/site-python/$version
+requirements=scripts/site/requirements.txt
+if ! cmp -s "$requirements" "$venv/installed.txt"; then
+    rm -rf "$venv"
+    "$python" -m venv "$venv" || skip "no virtual environment can be made; install python3-venv" "$@"
+    timeout 900 "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" \
+        || skip "the packages of $requirements cannot be installed" "$@"
+    cp "$requirements" "$venv/installed.txt"
+fi
+
+# strict in mkdocs.yml: a warning about a link, an anchor or the navigation ends the build.
+NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/mkdocs" --quiet build --clean --site-dir "$target/site"
+if [ "${1:-}" = check ]; then
+    PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/check.py "$target/site"
+else
+    echo "site: $target/site/index.html"
+fi
