@@ -303,7 +303,7 @@ impl AgentError {
             .collect()
     }
 
-    /// Returns the exit code: 0 if the reader of the output has gone, 1 for a failed check, 2 for other errors.
+    /// Returns the exit code: 0 for a closed output, 1 for a failed check, 2 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             AgentError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,

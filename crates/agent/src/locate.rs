@@ -1,4 +1,4 @@
-//! Location of the running daemon and of its last good configuration when the file is invalid.
+//! Location of the running daemon and its last good configuration if the file is invalid.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,7 @@ pub struct Located {
     pub broken: Option<ConfigError>,
 }
 
-/// Finds the control socket: as given, else as configured, else as registered, else at the default
-/// path.
+/// Finds the control socket: as given, configured, registered, or at the default path.
 ///
 /// Registered means: by the daemon of this network namespace.
 ///
@@ -40,7 +39,7 @@ pub fn daemon(config: &Path, socket: Option<&Path>) -> Result<Located, AgentErro
     }
 }
 
-/// Returns the folders in which the last configuration that worked may be, the most likely first.
+/// Returns the folders that may have the last good configuration, the most likely first.
 pub fn states() -> Vec<PathBuf> {
     let registered = Registry::here().owners().into_iter().map(|owner| owner.state);
     registered.chain([PathBuf::from(STATE)]).collect()

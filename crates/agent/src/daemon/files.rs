@@ -1,4 +1,4 @@
-//! Reading of files that other programs may have replaced: without blocking, only regular ones, up to a size.
+//! Reading of files that other programs may have replaced: only regular ones, up to a size.
 
 use std::fs::File;
 use std::io::{self, Read};

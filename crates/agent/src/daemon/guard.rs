@@ -55,7 +55,7 @@ pub trait Rescue {
     fn remove(&mut self) -> Result<(), Self::Error>;
 }
 
-/// Rate limit of the guard's restarts: the time of the last start, and a spare start without a wait.
+/// Rate limit of the guard's restarts: time of the last start, and a spare start.
 ///
 /// The spare is for the case that the killer of the guard kills the daemon next; the limit prevents a fast loop of
 /// guards that end by themselves.

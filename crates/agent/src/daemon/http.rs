@@ -21,7 +21,7 @@ const REQUEST: usize = 8 * 1024;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Longest age of a page that is served again.
 const FRESH: Duration = Duration::from_millis(500);
-/// Largest number of pages in memory, the newest included, if readers are slower than [`FRESH`].
+/// Largest number of pages in memory, including the newest one.
 const PAGES: usize = 2;
 /// Bytes of a response that wait in the kernel, which charges them to the daemon's memory.
 const SEND_BUFFER: usize = 128 * 1024;
@@ -202,7 +202,7 @@ impl Server {
     }
 }
 
-/// Returns the index of the connection with the fewest bytes per second; of several, the oldest.
+/// Returns the index of the slowest connection by bytes per second; of equals the oldest.
 ///
 /// `connections` must not be empty.
 fn slowest(connections: &[Connection]) -> usize {
@@ -218,7 +218,7 @@ impl Connection {
         self.response.is_none() && (ends(b"\r\n\r\n") || ends(b"\n\n"))
     }
 
-    /// Reads or writes as much as is possible at once; returns `false` at the end of the connection.
+    /// Reads or writes what is possible at once; returns `false` at the end of the connection.
     fn transfer(&mut self) -> bool {
         let transferred = match &self.response {
             None => {

@@ -85,7 +85,7 @@ fn make(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(beside.join(std::fs::read_link(folder)?))
 }
 
-/// A named resource of a network namespace that at most one daemon uses, such as an interface.
+/// A named resource of a network namespace for at most one daemon, such as an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
     /// Kind of the resource, in one word.

@@ -1,4 +1,4 @@
-//! Files that survive the daemon: replaced as a whole, so that a reader sees the old or the new one.
+//! Files that survive the daemon: replaced as a whole, so that readers never see a part.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{self, Links};
 
-/// Largest state and largest configuration, bytes: 60,000 class numbers with the longest names are 17 MB.
+/// Largest state and configuration, bytes: 60,000 class numbers take 17 MB at most.
 const LARGEST: u64 = 32 << 20;
 
 /// Folder of a service's state.

@@ -21,7 +21,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// Sets the mode in the configuration, and has the daemon read it.
 ///
-/// Every other line of the file stays. If the daemon refuses the file, the file is as it was before.
+/// Every other line of the file stays. If the daemon refuses the file, the old content is restored.
 ///
 /// # Errors
 /// A configuration that is refused, or a file that cannot be rewritten.

@@ -107,7 +107,7 @@ pub fn examine(config: &Config, daemon_data: Option<&Value>) -> Vec<Finding> {
     found
 }
 
-/// Checks for flow tables, whose traffic bypasses every queue.
+/// Checks for flow tables; their traffic bypasses every queue.
 fn offload(found: &mut Vec<Finding>) {
     let tables = HtbShaper::open().and_then(|mut p| p.probe()).map(|f| f.flowtables);
     found.push(match tables {
@@ -208,7 +208,7 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// Compares rates of `[[neighbour]]` with those at which the driver sends to as many stations, the fastest ones.
+/// Compares rates of `[[neighbour]]` with the driver's rates to the fastest stations.
 ///
 /// Returns `None` if the mesh interface is not Wi-Fi.
 fn stations(config: &Config) -> Option<Finding> {
@@ -265,7 +265,7 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
     }
 }
 
-/// Checks for address translation on the mesh side, which hides subscribers behind one address.
+/// Checks for address translation on the mesh side, which hides subscribers.
 fn nat(config: &Config, found: &mut Vec<Finding>) {
     let Ok(out) = command::run("nft", &["list", "ruleset"], &[], PATIENCE) else { return };
     let rules = String::from_utf8_lossy(&out.stdout).into_owned();

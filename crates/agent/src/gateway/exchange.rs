@@ -1,4 +1,6 @@
-//! Exchange with other gateways over a socket: the daemon's loop reads and writes it, a thread only wakes the loop.
+//! Exchange with other gateways over a socket.
+//!
+//! The daemon's loop reads and writes it; a thread only wakes the loop.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -235,7 +237,7 @@ fn reachable(to: SocketAddr, both: bool) -> SocketAddr {
     }
 }
 
-/// Wakes the loop when datagrams can be read, then waits until they were read or a second has passed.
+/// Wakes the loop for datagrams, and waits until they were read or a second has passed.
 ///
 /// It reads nothing itself: if it ends, the loop still reads once a second.
 fn watch(socket: &UdpSocket, read: &Receiver<()>, mut wake: impl FnMut() -> bool) {

@@ -1,4 +1,4 @@
-//! Thread that reads TCP headers. The daemon's loop opens and closes it, and never waits for it.
+//! Thread that reads TCP headers, opened and closed by the daemon's loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +68,7 @@ impl HeaderThread {
         self.problem.as_deref()
     }
 
-    /// Opens or closes the capture as requested, and checks that the thread still runs; returns a change once.
+    /// Opens or closes the capture as requested, and checks the thread; returns a change once.
     pub fn keep(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! State of the gateway that survives a restart: class numbers, overrides, learned rates, the layout.
+//! State of the gateway across restarts: class numbers, overrides, learned rates, layout.
 
 use std::collections::BTreeMap;
 use std::io;

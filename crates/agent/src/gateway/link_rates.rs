@@ -47,7 +47,7 @@ impl LinkRates {
         Self::new(Box::new(|name| Ok(Box::new(Nl80211::open(name)?) as Box<dyn Radio>)))
     }
 
-    /// Reads the stations when that is due; returns each neighbour's median rate, `None` where it is not known.
+    /// Reads the stations when due; returns each neighbour's median rate, `None` if unknown.
     ///
     /// Returns nothing while no dump is due, without neighbours that have a MAC address, and where the driver has no
     /// station dump.

@@ -50,7 +50,7 @@ const SUBSCRIBER: ClassOffer = ClassOffer {
     alike: true,
 };
 
-/// An inner class, whose subscribers' classes are served in turn.
+/// An inner class that serves the subscribers' classes in turn.
 ///
 /// One shared queue would make it impossible to count subscribers.
 const ALL_SUBSCRIBERS: ClassOffer =

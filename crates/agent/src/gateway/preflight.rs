@@ -41,14 +41,14 @@ pub struct CheckLine {
 }
 
 impl CheckLine {
-    /// Returns a line whose error keeps `run` from limiting anything.
+    /// Returns a line with an error that keeps `run` from limiting anything.
     pub fn of(what: &'static str, result: Result<String, String>) -> Self {
         let stops = result.is_err();
         let (Ok(text) | Err(text)) = result;
         CheckLine { what, ok: !stops, stops, text }
     }
 
-    /// Returns a line whose error is a warning of `run`.
+    /// Returns a line with an error that is a warning of `run`.
     fn warning(what: &'static str, result: Result<String, String>) -> Self {
         CheckLine { stops: false, ..CheckLine::of(what, result) }
     }
@@ -63,7 +63,7 @@ impl CheckLine {
     }
 }
 
-/// Checks that the daemon may listen at a path: it is free, or has a socket that can be replaced.
+/// Checks that the daemon may listen at a path: it is free, or a replaceable socket.
 ///
 /// # Errors
 /// The object that is there instead.
@@ -173,7 +173,7 @@ fn held(path: &Path) -> bool {
     Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
 }
 
-/// Checks the objects that are on the interfaces already, and that the interfaces are not swapped.
+/// Checks existing objects on the interfaces, and that the interfaces are not swapped.
 pub fn kernel(config: &Config, layout: &Layout) -> Vec<CheckLine> {
     let mut lines = Vec::new();
     // A missing interface has a line of its own.

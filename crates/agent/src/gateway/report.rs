@@ -62,7 +62,7 @@ pub struct DirectionReport {
     pub drops: u64,
     /// Bytes waiting in the queue.
     pub backlog_bytes: u64,
-    /// True if the control has marked it as a flood: it brings more than its share, whatever is dropped.
+    /// True if the control has marked it as a flood: it ignores its limit.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub floods: bool,
     /// Data of TCP headers, if they are read.
@@ -145,7 +145,7 @@ pub struct Status {
     pub control: String,
     /// `running`, `degraded`, `safe` or `absent`.
     pub phase: String,
-    /// Faults that make limits ineffective while the phase is `degraded`, or that delay an installation.
+    /// Faults that make limits ineffective, or that delay an installation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// Filters and rules of other programs that may change the class of packets.
@@ -182,7 +182,7 @@ pub struct Status {
     /// Sources of subscribers at their last query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceReport>,
-    /// Discovered homes that were left out, in whole or in part, after the sources were put together.
+    /// Discovered homes that were left out after merging the sources.
     #[serde(default, skip_serializing_if = "Omissions::is_empty")]
     pub left_out: Omissions,
     /// Bound by the links of `[[neighbour]]`.
@@ -191,7 +191,7 @@ pub struct Status {
     /// Progress of the control's search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelReport>,
-    /// Jain's index of the rates by weight, of all active subscribers at the last sample: down, up.
+    /// Jain's index of the rates by weight, of active subscribers: down, up.
     pub fairness_ratio: [Option<f64>; 2],
     /// All subscribers.
     pub subscribers: Vec<SubscriberReport>,
@@ -213,12 +213,12 @@ pub struct BoundReport {
     /// Largest traffic while the control held subscribers back, if it contradicts the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_bits_per_second: Option<u64>,
-    /// Samples at which the control held subscribers back, and the largest traffic at one of them, bit/s.
+    /// Samples with subscribers at their limits, and the largest traffic in one, bit/s.
     ///
     /// Present until the traffic confirms or contradicts the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<(u32, u64)>,
-    /// Links whose rate is that of the driver's station dump: name and rate in bit/s.
+    /// Links with the rate of the driver's station dump: name and rate in bit/s.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<(String, u64)>,
 }
@@ -361,7 +361,7 @@ pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
 }
 
 impl SubscriberReport {
-    /// Returns the longer of the median round trips through the mesh, down and up, s; `None`: unknown.
+    /// Returns the longer median round trip through the mesh, s; `None`: unknown.
     pub fn round_trip_seconds(&self) -> Option<f64> {
         let known = self.directions.iter().filter_map(|w| w.signs.as_ref()?.round_trip_seconds);
         known.reduce(f64::max)
@@ -529,7 +529,7 @@ pub fn status_text(s: &Status) -> String {
             (down, up) if down == up => down,
             (down, up) => format!("down: {down}; up: {up}"),
         };
-        // A name that is not an address says less than the subscriber's address.
+        // A name that is not an address is less informative than the subscriber's address.
         let addresses = match sub.addresses.as_slice() {
             [] => String::new(),
             [one] if *one == sub.name => String::new(),

@@ -117,7 +117,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     Ok(ended?)
 }
 
-/// Removes objects that a crash may have left on interfaces that the configuration no longer names.
+/// Removes objects of a crash from interfaces that the configuration no longer names.
 fn remove_earlier(host: &mut Host<HtbShaper>, earlier: &Layout) {
     let (level, code, text) = match host.plane().remove(earlier) {
         Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => return,
@@ -131,7 +131,7 @@ fn remove_earlier(host: &mut Host<HtbShaper>, earlier: &Layout) {
     host.governor.journal.note(Time::ZERO, level, code, || text);
 }
 
-/// Returns the arguments of the second process, without the subscribers, which it does not need.
+/// Returns the arguments of the guard process, without the subscribers.
 fn guard_arguments(layout: &Layout, lock: &Path, run: &str) -> Vec<String> {
     let bare = Layout { subscribers: Vec::new(), ..layout.clone() };
     // Plain data with text as keys can always be serialized.

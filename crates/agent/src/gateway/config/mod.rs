@@ -320,7 +320,7 @@ impl Config {
         Config::parse_with(file, text, &Registry::standard())
     }
 
-    /// Checks a configuration's text with the mechanisms of this registry; `file` is for messages.
+    /// Checks a configuration's text with this registry's mechanisms; `file` is for messages.
     ///
     /// # Errors
     /// The first problem.

@@ -89,8 +89,7 @@ pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
     Ok(Peers { number, listen, peers, key: file })
 }
 
-/// Refuses a control that sends to other gateways without `[peers]`, and `[peers]` without such a
-/// control.
+/// Refuses a control with `+peers` without `[peers]`, and `[peers]` with another control.
 pub(super) fn match_control(mechanism: &Mechanism, peers: bool) -> Result<()> {
     let Some(needs) = mechanism.needs(&SITE) else { return Ok(()) };
     let exchanges = needs.abilities.has(Ability::Peers);

@@ -37,7 +37,7 @@ impl ClassIds {
         self.by_name.get(name).copied().map(ClassId)
     }
 
-    /// Returns the number of a name: its old one, otherwise a free one. `None` if there is none left.
+    /// Returns the number of a name: its old one, else a free one; `None` if none is left.
     pub fn class(&mut self, name: &str) -> Option<ClassId> {
         if let Some(class) = self.by_name.get(name) {
             return Some(ClassId(*class));

@@ -13,7 +13,7 @@ use crate::gateway::config::{Config, Mode, Neighbour, Peers, Subscriber};
 use crate::gateway::journal::{Journal, Level};
 use crate::gateway::offers::{SITE, offers};
 
-/// Most messages that wait to be sent to other gateways; a control sends at most as many in one sample.
+/// Most messages that wait to be sent; a control sends at most as many in one sample.
 const MAX_OUTBOX: usize = 4096;
 
 fn setting(members: &[Member], neighbours: &[Neighbour], peers: Option<&Peers>) -> Setting {
@@ -100,7 +100,7 @@ impl Governor {
         self.driver.as_ref()?.learned()
     }
 
-    /// Returns the progress of the control's search for a level, with the bound of the level as text.
+    /// Returns the progress of the control's search for a level, and the bound of the level.
     ///
     /// Learning restarts with the mode: without limits nothing shows what the mesh carries under them.
     pub fn progress(&self) -> Option<(Progress, Option<String>)> {
@@ -187,7 +187,7 @@ impl Governor {
         self.peers.is_some() && self.mode == Mode::Apply && self.suspension == Suspension::None
     }
 
-    /// Handles a message of another gateway. `restarted`: that gateway has started since its last message.
+    /// Handles a message of another gateway; `restarted` since its last message.
     pub fn receive(&mut self, now: Time, from: u32, restarted: bool, body: Option<&[u8]>) {
         if self.peers.is_none() {
             return;
@@ -241,7 +241,7 @@ const ACKNOWLEDGEMENT: u64 = 100;
 /// Smallest mean packet of a transfer that is acknowledged, bytes.
 const DATA: u64 = 300;
 
-/// Updates the counters of a subscriber that the control sees: all traffic but pure acknowledgements.
+/// Updates the counters that the control sees: all traffic but pure acknowledgements.
 ///
 /// Acknowledgements of transfers in the other direction are no flow. They would take a few per cent of an allocation,
 /// and the control would lower all rates as if they starved.
@@ -280,9 +280,9 @@ impl Gateway<'_> {
         reason.map_or_else(|| self.why.clone(), |reason| Why::Decision(*reason))
     }
 
-    /// Returns the plausible counters of each subscriber and direction, and true if the control has a class for it.
+    /// Returns the plausible counters by subscriber and direction; true if they have a class.
     fn counters(&self) -> impl Iterator<Item = (Counters, bool)> + '_ {
-        // While a fault lifts limits, the traffic says nothing about them.
+        // While a fault lifts limits, the traffic does not depend on them.
         let believed = self.sane && self.governor.suspension == Suspension::None;
         let members = self.governor.members.iter().filter(move |_| believed);
         let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));

@@ -250,9 +250,9 @@ pub struct Aggregate {
     pub(super) planned: bool,
     /// Downstream's part of the traffic, by which the limit is split.
     pub down: f64,
-    /// Limit whose parts are in the kernel.
+    /// Limit, split into the parts that are in the kernel.
     pub(super) split: Option<BitRate>,
-    /// Limit whose parts are in the kernel once the pending changes are confirmed.
+    /// Value of `split` once the pending changes are confirmed.
     pub(super) splitting: Option<BitRate>,
     /// Limits in the kernel, by [`Direction::index`](fairmesh_linux::Direction::index).
     pub in_force: [Option<BitRate>; 2],

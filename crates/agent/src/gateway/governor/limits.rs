@@ -29,8 +29,9 @@ impl Governor {
         self.aggregate.split = None;
     }
 
-    /// Returns the changes that put the intended limits in force. [`Governor::applied`] confirms
-    /// them.
+    /// Returns the changes that put the intended limits in force.
+    ///
+    /// [`Governor::applied`] confirms them.
     pub fn changes(&mut self, out: &mut Vec<RateChange>) {
         out.clear();
         self.pending.clear();

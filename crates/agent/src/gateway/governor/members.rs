@@ -155,7 +155,7 @@ impl Governor {
         }
     }
 
-    /// Renames a discovered member whose addresses all sources now show under another name.
+    /// Renames a discovered member if all sources now show its addresses under another name.
     ///
     /// A router that returns with a new id is the same subscriber, with its class and history.
     fn follow_renames(&mut self, now: Time, found: &[Subscriber]) {
@@ -193,7 +193,8 @@ impl Governor {
         }
     }
 
-    /// Removes discovered members that no source shows and whose addresses are all shown at one other member.
+    /// Removes discovered members that no source shows, if one other member has all their
+    /// addresses.
     ///
     /// Two names of one home have become one, for example when the neighbour table shows that two next hops are one
     /// router.

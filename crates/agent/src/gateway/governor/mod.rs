@@ -77,7 +77,7 @@ struct Carried {
 }
 
 impl Carried {
-    /// Handles a sample at which the control held a subscriber back, with a traffic of `total`, bit/s.
+    /// Handles a sample with a subscriber at its limit; `total`: traffic, bit/s.
     ///
     /// Returns true if the bound is contradicted now and was not before.
     fn look(&mut self, total: u64, bound: BitRate) -> bool {
@@ -151,7 +151,7 @@ pub struct Governor {
     members: Vec<Member>,
     /// Overrides of absent subscribers, by name.
     waiting: BTreeMap<String, [Option<Override>; 2]>,
-    /// Names whose addresses belonged to others at the last query of the sources.
+    /// Names with addresses of other subscribers at the last query of the sources.
     taken: BTreeSet<String>,
     /// Sources of subscribers at their last query.
     pub sources: Vec<SourceReport>,
@@ -226,7 +226,7 @@ impl Governor {
         Ok(governor)
     }
 
-    /// Sets the bytes of the link's header downstream and upstream, which the kernel counts and IP does not.
+    /// Sets the bytes of the link's header, downstream and upstream.
     pub fn set_headers(&mut self, down: u64, up: u64) {
         self.header = [down, up];
     }
@@ -287,7 +287,7 @@ impl Governor {
         ends.map(|o| o.until).min().unwrap_or(Time::NEVER).min(self.next_sample())
     }
 
-    /// Handles a sample of all counters and lets the control decide; returns the plausibility of the sample.
+    /// Handles a sample of all counters, lets the control decide, and returns the plausibility.
     ///
     /// Implausible counters never reach the control.
     pub fn sample(
@@ -407,7 +407,7 @@ impl Governor {
         }
     }
 
-    /// Iterates over all overrides, of present and absent subscribers: name, direction's index, value.
+    /// Iterates over all overrides: name, direction's index, value.
     pub fn overrides(&self) -> impl Iterator<Item = (&str, usize, Override)> {
         let here = self.members.iter().flat_map(|m| {
             let of = |d: usize| Some((m.subscriber.name.as_str(), d, m.directions[d].overridden?));
@@ -472,7 +472,7 @@ impl Governor {
         let meter = &member.directions[d].meter;
         meter.bytes + meter.packets * self.header[d]
     }
-    /// Returns the neighbours' links, which make up the bound: with their measured rates where these are known.
+    /// Returns the neighbours' links, with measured rates where known.
     pub fn links(&self) -> &[Neighbour] {
         &self.links
     }
@@ -519,7 +519,7 @@ impl Governor {
         self.journal.note(now, Level::Info, "neighbour.measured", || text);
         Ok(())
     }
-    /// Returns the capacity of all links of `[[neighbour]]` together, as controls use it, IP bit/s.
+    /// Returns the capacity of all links of `[[neighbour]]` together, IP bit/s.
     ///
     /// It is N / Σ 1/W (Jamshaid 2010 §7.5.2).
     pub fn bound(&self) -> Option<BitRate> {
@@ -533,7 +533,7 @@ impl Governor {
         Some(used.map(|r| r.0).sum::<u64>() as f64 / self.bound()?.0 as f64)
     }
 
-    /// Warns when traffic has stayed at the bound of `[[neighbour]]` for [`AT_BOUND_SAMPLES`] samples.
+    /// Warns if traffic has stayed at the bound of `[[neighbour]]`.
     ///
     /// The control shares no more than the bound, whatever the links carry.
     fn note_bound(&mut self, now: Time) {
@@ -551,14 +551,14 @@ impl Governor {
         }
     }
 
-    /// Returns the largest traffic under limits of the control, if it is far below [`Governor::bound`].
+    /// Returns the largest traffic under limits, if it is far below [`Governor::bound`].
     ///
     /// The links then carry less than their rates in `[[neighbour]]`.
     pub fn bound_contradicted_by(&self) -> Option<BitRate> {
         self.carried.contradicts
     }
 
-    /// Returns the samples at which the control held subscribers back, and the largest traffic at one of them.
+    /// Returns the samples with subscribers at their limits, and the largest traffic in one.
     ///
     /// Only while these neither confirm nor contradict [`Governor::bound`]; `None` before the first one.
     pub fn bound_unconfirmed(&self) -> Option<(u32, BitRate)> {

@@ -20,7 +20,7 @@ impl Governor {
         self.driver.as_ref().is_some_and(wants)
     }
 
-    /// Reads the signs of all paths, before a sample of the counters; `None`: headers are not read.
+    /// Reads the signs of all paths before a sample; `None`: headers are not read.
     ///
     /// `probe`: requests probes where headers give no round trip.
     pub fn take_signs(&mut self, now: Time, mut reader: Option<&mut Reader>, probe: bool) {

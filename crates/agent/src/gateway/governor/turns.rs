@@ -31,8 +31,7 @@ impl Turns {
         (turn.round() as u32).clamp(Subscriber::TURN, Subscriber::LONGEST_TURN)
     }
 
-    /// Returns the weight to which smaller ones are raised, if the ratio of the weights is above
-    /// [`MAX_RATIO`].
+    /// Returns the weight to which smaller ones are raised, if the ratio is above [`MAX_RATIO`].
     pub fn counted_as(self) -> Option<f64> {
         (self.unit > self.lightest).then_some(self.unit)
     }

@@ -409,7 +409,7 @@ impl<P: Shaper> Host<P> {
         seen
     }
 
-    /// Reports changed classifiers: new subscribers may need another one, or packets did not arrive.
+    /// Reports changed classifiers, for new subscribers or after a failure.
     fn compare_classifiers(&mut self) {
         let (Some(installed), Some(now)) = (&mut self.installed, self.plane.classifiers()) else {
             return;

@@ -72,7 +72,7 @@ pub(super) struct Answer {
     pub homes: Vec<Subscriber>,
 }
 
-/// Returns files and routing daemons to ask: those that the operator has named, else those at default places.
+/// Returns files and routing daemons to ask: the named ones, else those at default places.
 pub(super) fn daemons(options: &InitOptions, links: &[Link]) -> Vec<Candidate> {
     let mut all = Vec::new();
     let mut add = |kind, named, mesh, discover| all.push(Candidate { kind, discover, named, mesh });
@@ -185,7 +185,7 @@ fn ask(candidate: Candidate) -> Answer {
     }
 }
 
-/// Returns the index of the source for the configuration: a routing daemon, else the table with the most homes.
+/// Returns the index of the chosen source: a routing daemon, else the table with most homes.
 ///
 /// If the operator has named sources, only those count.
 pub(super) fn best(answers: &[Answer]) -> Option<usize> {

@@ -14,7 +14,7 @@ use crate::gateway::config::Subscriber;
 
 /// Documentation addresses (RFC 5737, RFC 3849): their routes are the default routes.
 const DEFAULT_ROUTE_ADDRESSES: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
-/// Most homes whose routes are looked up.
+/// Most homes for a lookup of routes.
 const MAX_LOOKUPS: usize = 256;
 /// Addresses of a home's network that are tried: the gateway itself may have one of them.
 const MAX_HOSTS: usize = 3;
@@ -52,7 +52,9 @@ fn reached<'a>(netlink: &mut Netlink, links: &'a [Link], home: &Subscriber) -> O
     hosts.find_map(|host| towards(netlink, links, host)).map(|link| link.name.as_str())
 }
 
-/// Returns interfaces that could lead to a mesh, with their radio modes: all but the uplink and ports of others.
+/// Returns interfaces that could lead to a mesh, with their radio modes.
+///
+/// The uplink and ports of other interfaces are left out.
 pub(super) fn candidates(
     links: &[Link],
     wired: Option<&str>,
@@ -67,7 +69,7 @@ pub(super) fn candidates(
     links.iter().filter(could).filter_map(of).collect()
 }
 
-/// Chooses the mesh interface of a source, unless the operator has, and compares it with the routes to the homes.
+/// Chooses the mesh interface of a source, and compares it with the routes to the homes.
 pub(super) fn check_mesh(
     netlink: &mut Netlink,
     links: &[Link],

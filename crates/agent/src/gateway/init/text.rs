@@ -39,7 +39,7 @@ pub(super) fn rate(n: &Station) -> Option<BitRate> {
     n.rate.filter(|r| RATES.contains(&r.0))
 }
 
-/// Returns the throughput that the rate control expects, if it is possible at the nominal rate.
+/// Returns the rate control's expected throughput, if it is possible at the nominal rate.
 fn expected(n: &Station) -> Option<BitRate> {
     let most = rate(n)?.0;
     n.expected.filter(|r| RATES.contains(&r.0) && r.0 <= most)
@@ -54,7 +54,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.map(|i| quoted(&i)).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the configuration of a complete survey; a survey that is not complete gives one without interfaces.
+/// Returns the configuration of a survey; an incomplete survey gives one without interfaces.
 pub fn configuration(survey: &Survey) -> String {
     let mut out = String::new();
     let mut put = |text: &str| {

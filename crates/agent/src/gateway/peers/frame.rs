@@ -1,4 +1,4 @@
-//! The datagram between gateways: fixed header, body, HMAC-SHA-256 (RFC 2104, FIPS 180-4) over both.
+//! The datagram between gateways: header, body, HMAC-SHA-256 (RFC 2104, FIPS 180-4).
 //!
 //! | octets | |
 //! |---|---|

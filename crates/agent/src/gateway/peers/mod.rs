@@ -1,4 +1,4 @@
-//! Messages between gateways of one mesh over the wire: authentication and protection against replay.
+//! Messages between gateways of one mesh: authentication and replay protection.
 //!
 //! There is no clock, no socket and no random source here: `now` and random numbers are inputs. The attacker sees,
 //! stores, repeats, delays and forges datagrams but has no key:
@@ -246,7 +246,7 @@ pub struct PeersReport {
     pub listen: String,
     /// Gateway that decides for all; `None`: this one, for itself or for others, too.
     pub governed_by: Option<u32>,
-    /// True if the control's messages are sent: not in "observe", and not while a fault lifts limits.
+    /// True if the control's messages are sent: limits are set, and no fault lifts them.
     pub exchanging: bool,
     /// Reason why the socket is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -371,7 +371,7 @@ impl Exchange {
             others.filter_map(|(_, p)| p.authenticated).any(|p| p.number == number)
         };
         let peer = &mut self.peers[at];
-        // Before the tag, whose check costs most.
+        // Before the tag, which is the most expensive check.
         if now.since(peer.second.0) >= SECOND {
             peer.second = (now, 0);
         }

@@ -1,4 +1,4 @@
-//! The gateway as a state machine: governor, host and stored state, driven by the daemon's runtime.
+//! The gateway as a state machine, driven by the daemon's runtime.
 
 mod inputs;
 mod others;
@@ -79,7 +79,7 @@ pub struct Gateway<P> {
     verified: Time,
 }
 
-/// Returns the longest time between two heartbeats of a gateway with this number of subscribers.
+/// Returns the longest time between two heartbeats, by the number of subscribers.
 ///
 /// Two epochs, within 5 to 30 s, and the time in which the kernel creates their classes.
 fn patience(sample: Span, subscribers: usize) -> Duration {
@@ -238,7 +238,7 @@ impl<P: Shaper> Service for Gateway<P> {
             Effect::Publish { .. } => &mut self.publish_failed,
         };
         let Err(e) = result else {
-            // A stored configuration says nothing about the state.
+            // A stored configuration does not prove that the state can be stored.
             *failed &= matches!(effect, Effect::KeepConfiguration);
             return;
         };

@@ -55,7 +55,7 @@ impl<P: Shaper> Gateway<P> {
             let left = o.until.since(now).as_secs_f64().round() as u64;
             let until = wall.saturating_add(left);
             match before.get(&(name, direction, rate)) {
-                // A small difference of clocks is no reason to write.
+                // A small difference of clocks is not written.
                 Some(before) if before.until.abs_diff(until) < IGNORED_CHANGE_S => {
                     (*before).clone()
                 }

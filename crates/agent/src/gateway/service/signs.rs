@@ -84,7 +84,7 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
-    /// Returns the state of the reading; `None` if neither the control nor the configuration requests it.
+    /// Returns the state of the reading; `None` if it is not requested.
     pub(super) fn signs(&self) -> Option<SignsReport> {
         let (read, asked) = (self.config.signs, self.host.governor.reads_signs());
         if !asked && !read.wanted(asked) {

@@ -217,7 +217,7 @@ impl Reader {
         }
     }
 
-    /// Returns the age of the first of several unanswered probes to a class, by `Direction::index`.
+    /// Returns the age of the first of several unanswered probes, by `Direction::index`.
     pub fn oldest_probe(&self, now: Time, class: u16) -> [Option<Span>; 2] {
         let probed = self.homes.get(&class).map_or([false; 2], |h| h.probed);
         let oldest = self.probes.oldest(now, class.into());
@@ -318,7 +318,7 @@ impl Reader {
         stalled
     }
 
-    /// Returns the classes whose stalls have ceased to count since the last call.
+    /// Returns the classes with stalls that have ceased to count since the last call.
     pub fn withholding(&mut self) -> Vec<u16> {
         core::mem::take(&mut self.withholding)
     }

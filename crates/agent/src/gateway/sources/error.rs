@@ -98,7 +98,7 @@ pub enum SourceError {
         /// Beginning of its error output.
         output: String,
     },
-    /// A command whose output is not text.
+    /// A command with output that is not text.
     #[error("{program} prints no text")]
     NoText {
         /// The program.
