@@ -62,7 +62,7 @@ pub struct DirectionReport {
     pub drops: u64,
     /// Bytes waiting in the queue.
     pub backlog_bytes: u64,
-    /// True if the control has marked it as a flood: it ignores its limit.
+    /// True if the control has marked it as a flood: its offered load stays above its share.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub floods: bool,
     /// Data of TCP headers, if they are read.

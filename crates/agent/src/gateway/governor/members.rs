@@ -193,8 +193,7 @@ impl Governor {
         }
     }
 
-    /// Removes discovered members that no source shows, if one other member has all their
-    /// addresses.
+    /// Removes discovered members without a source if one other member has all their addresses.
     ///
     /// Two names of one home have become one, for example when the neighbour table shows that two next hops are one
     /// router.
