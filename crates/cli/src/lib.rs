@@ -40,6 +40,6 @@ pub fn dispatch(
         #[cfg(feature = "linux")]
         Command::Gateway(a) => commands::gateway::run(a, out),
         Command::List(a) => commands::list::run(&a, registry, out),
-        Command::Schema => commands::list::schema(registry, out),
+        Command::Schema(a) => commands::list::schema(a, registry, out),
     }
 }

@@ -48,7 +48,7 @@ fn a_sweep_resumes_where_it_stopped() {
     let d = dir.path();
     let whole = json(&ok(d, &sweep("2", "a")));
     assert_eq!(whole["results"].as_array().unwrap().len(), 4);
-    assert_eq!(names(&d.join("a")), ["store", "sweep.json", "sweep.parquet"]);
+    assert_eq!(names(&d.join("a")), ["store", "sweep.json", "sweep.parquet", "sweep.svg"]);
 
     // As if it had been killed in the middle of a line.
     let shard = fs::read_to_string(&shards(&d.join("a/store"))[0]).unwrap();
@@ -84,6 +84,45 @@ fn a_sweep_resumes_where_it_stopped() {
         .unwrap();
     let line = refusal(d, &sweep("3", "b"));
     assert!(line.contains("b/store/shard-1-0.jsonl:2: crc32: found "), "{line}");
+}
+
+#[test]
+fn a_plan_has_the_runs_of_a_sweep_by_options() {
+    let dir = folder();
+    let d = dir.path();
+    let options = json(&ok(d, &sweep("11..=12", "options")));
+    let plan = "scenario = \"chain.toml\"\ncontrols = [\"fifo\", \"source\"]\nseeds = 3\n[set]\nduration = \"1 s\"\n\
+                warmup = \"100 ms\"\n[vary]\nradio.rts = [false, true]\n";
+    fs::write(d.join("plan.toml"), plan).unwrap();
+    let args = ["sweep", "plan.toml", "--json", "--out", "plan"];
+    let planned = json(&ok(d, &[&args[..], &["--seeds", "11..=12"]].concat()));
+    assert_eq!(planned["results"], options["results"]);
+    assert_eq!(records(&d.join("plan/store")), records(&d.join("options/store")));
+    let own = json(&ok(d, &args));
+    assert_eq!((&own["seeds"], records(&d.join("plan/store")).len()), (&3.into(), 20));
+    assert!(fs::read_to_string(d.join("plan/sweep.svg")).unwrap().contains("radio.rts"));
+
+    for (more, parts) in [
+        (&["--vary", "a=1"][..], "--vary: plan.toml is a plan; expected this setting in the file"),
+        (&["--control", "fifo"], "--control: plan.toml is a plan"),
+        (&["--duration", "1 s"], "--duration, --warmup and options for maps: plan.toml is a plan"),
+        (&["--on", "tcp://127.0.0.1:1"], "--on: "),
+    ] {
+        let line = match more[0] {
+            // Python, if there is one, has said more on a line before.
+            "--on" => {
+                let out = fairmesh(d).args(args).args(more).env("PYTHON", "no-python").output();
+                String::from_utf8(out.unwrap().stderr).unwrap()
+            }
+            _ => refusal(d, &[&args[..], more].concat()),
+        };
+        assert!(line.contains(parts), "{line}");
+    }
+    fs::write(d.join("plan.toml"), plan.replace("[vary]", "[very]")).unwrap();
+    let line = refusal(d, &args);
+    assert!(line.contains("plan.toml:7: very: unknown key; expected one of scenario, "), "{line}");
+    let line = refusal(d, &["sweep", "chain.toml", "--out", "x"]);
+    assert!(line.contains("--vary: none is given; expected KEY=VALUE"), "{line}");
 }
 
 #[test]

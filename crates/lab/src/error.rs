@@ -15,7 +15,7 @@ use fairmesh_units::Span;
 use crate::analysis::error::AnalysisError;
 use crate::optimum::error::OptimumError;
 use crate::store::error::StoreError;
-use crate::sweep::vary::AxisError;
+use crate::sweep::axes::AxisError;
 
 pub use place::ErrorPlace;
 
@@ -143,6 +143,17 @@ pub enum SettingProblem {
     /// A key is varied twice.
     #[error("{0} is given twice; expected each key once")]
     KeyTwice(String),
+    /// Filters that leave nothing.
+    #[error("the filters leave no point; expected at least one")]
+    NoPoint,
+    /// A measure that runs do not have.
+    #[error("runs under {control} have no {measure}; expected a measure that all runs have")]
+    NoMeasure {
+        /// The measure.
+        measure: String,
+        /// A control without it.
+        control: String,
+    },
     /// A combination of values that the scenario does not allow.
     #[error("with {}: {error}", values(point))]
     Point {

@@ -4,11 +4,14 @@ use core::fmt;
 use core::str::FromStr;
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
 /// Largest number of seeds of a batch.
 pub const MAX_SEEDS: u64 = 100_000;
 
 /// Consecutive seeds: `10` stands for 1 to 10, `11..=20` and `11..21` for 11 to 20.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Seeds(RangeInclusive<u64>);
 
 /// Seeds that cannot be used.
@@ -50,6 +53,27 @@ impl Seeds {
     /// Returns the number of seeds, at least 1.
     pub fn count(&self) -> usize {
         (self.0.end() - self.0.start() + 1) as usize
+    }
+}
+
+impl From<Seeds> for String {
+    fn from(seeds: Seeds) -> Self {
+        seeds.to_string()
+    }
+}
+
+impl TryFrom<String> for Seeds {
+    type Error = SeedsError;
+
+    fn try_from(text: String) -> Result<Self, SeedsError> {
+        text.parse()
+    }
+}
+
+impl Default for Seeds {
+    /// The seeds 1 to 5.
+    fn default() -> Self {
+        Seeds(1..=5)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Sweeps: every combination of some settings, on this machine or as jobs for others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairmesh_lab::record::RunRecord;
-use fairmesh_lab::scenario::value as written;
-use fairmesh_lab::sweep::vary::Axis;
+use fairmesh_lab::sweep::Plan;
+use fairmesh_lab::sweep::axes::{Axis, written};
 use fairmesh_lab::{Job, LabError, OtherRevisions, Revision, Store, StoreError, sweep};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -25,8 +25,22 @@ pub struct Sweep {
     guard: Arc<Guard>,
 }
 
+impl Sweep {
+    fn checked(py: Python<'_>, plan: Plan, guard: Arc<Guard>, folder: &Path) -> PyResult<Self> {
+        let registry = mechanism::registry(&guard);
+        let open = || {
+            let sweep = sweep::Sweep::new(plan, &registry)?;
+            let store = Store::open(folder, OtherRevisions::Refuse)?;
+            Ok::<_, LabError>((sweep, store))
+        };
+        let (sweep, store) = py.detach(open).or_raise(py)?;
+        Ok(Sweep { sweep, store, guard })
+    }
+}
+
 #[pymethods]
 impl Sweep {
+    /// Every combination of the values of some keys of a scenario.
     #[new]
     #[pyo3(signature = (scenario, vary, *, controls, seeds, options, folder))]
     fn new(
@@ -38,24 +52,46 @@ impl Sweep {
         options: Option<&Bound<'_, PyDict>>,
         folder: PathBuf,
     ) -> PyResult<Self> {
+        let (source, changes) = scenario.parts();
+        let mut plan = Plan::of(source.clone(), changes.clone());
+        for (key, values) in vary.iter() {
+            plan.axes.push(axis(&key.extract::<String>()?, &values)?);
+        }
+        plan.controls = controls;
+        plan.options = assignments(options)?;
+        plan.seeds = self::seeds(seeds)?;
+        Self::checked(py, plan, Arc::default(), &folder)
+    }
+
+    /// A plan: the path of a file, a dict with its keys, or the JSON that the command line wrote.
+    #[staticmethod]
+    #[pyo3(signature = (plan, *, seeds, folder))]
+    fn of_plan(
+        py: Python<'_>,
+        plan: &Bound<'_, PyAny>,
+        seeds: Option<&Bound<'_, PyAny>>,
+        folder: PathBuf,
+    ) -> PyResult<Self> {
         let guard = Arc::<Guard>::default();
         let registry = mechanism::registry(&guard);
-        let mut axes = Vec::with_capacity(vary.len());
-        for (key, values) in vary.iter() {
-            axes.push(axis(key.extract()?, &values)?);
+        let mut plan = match plan.cast::<PyDict>() {
+            Ok(dict) => {
+                let value = toml_of("plan", dict)?;
+                let text = toml::to_string(&value).map_err(|e| setting(py, "plan", e))?;
+                Plan::parse("plan", &text, Path::new(""), &registry).or_raise(py)?
+            }
+            Err(_) => {
+                let path: PathBuf = plan.extract()?;
+                match path.extension().is_some_and(|e| e == "json") {
+                    true => sent(py, &path)?,
+                    false => py.detach(|| Plan::read(&path, &registry)).or_raise(py)?,
+                }
+            }
+        };
+        if let Some(seeds) = seeds {
+            plan.seeds = self::seeds(seeds)?;
         }
-        let (seeds, options) = (self::seeds(seeds)?, assignments(options)?);
-        let (source, changes) = scenario.parts();
-        let (sweep, store) = py
-            .detach(|| {
-                let source = source.clone();
-                let sweep =
-                    sweep::Sweep::of(source, changes, axes, &controls, &options, seeds, &registry)?;
-                let store = Store::open(&folder, OtherRevisions::Refuse)?;
-                Ok::<_, LabError>((sweep, store))
-            })
-            .or_raise(py)?;
-        Ok(Sweep { sweep, store, guard })
+        Self::checked(py, plan, guard, &folder)
     }
 
     fn __len__(&self) -> usize {
@@ -74,10 +110,20 @@ impl Sweep {
         session.perform(py, |pool| self.sweep.fill(&self.store, pool))
     }
 
+    /// Repeats one stored run of each control, and refuses a store whose results differ.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let session =
+            Session { guard: &self.guard, threads: None, store: Some(&self.store), progress: None };
+        session.perform(py, |pool| self.sweep.check(&self.store, pool))
+    }
+
     /// Places of the runs that the store lacks.
     fn missing(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
-        py.detach(|| self.store.refresh()).or_raise(py)?;
-        Ok(self.sweep.missing(&self.store))
+        let missing = || {
+            self.store.refresh()?;
+            self.sweep.missing(&self.store)
+        };
+        py.detach(missing).or_raise(py)
     }
 
     /// A run as JSON, for another process or machine.
@@ -101,29 +147,35 @@ impl Sweep {
         py.detach(|| self.store.put(key, &record)).or_raise(py)
     }
 
+    /// The varied keys, in the order of the frame's columns.
+    #[getter]
+    fn keys(&self) -> Vec<String> {
+        self.sweep.keys()
+    }
+
     /// One row per run and flow, with a column for each varied key.
     fn frame(&self, py: Python<'_>) -> PyResult<Frame> {
         Ok(py.detach(|| self.sweep.frame(&self.store)).or_raise(py)?.into())
     }
 }
 
+/// Reads a plan that the command line wrote.
+fn sent(py: Python<'_>, path: &Path) -> PyResult<Plan> {
+    let bytes = py.detach(|| fairmesh_lab::source::read(path)).or_raise(py)?;
+    serde_json::from_slice(&bytes).map_err(|e| setting(py, "plan", e))
+}
+
 /// Reads the values of a key. Text stays as written unless it would be read as another type.
-fn axis(key: String, values: &Bound<'_, PyAny>) -> PyResult<Axis> {
+fn axis(key: &str, values: &Bound<'_, PyAny>) -> PyResult<Axis> {
     let py = values.py();
     let expected = "expected a list of one or more different values";
-    let items = match values.is_instance_of::<pyo3::types::PyString>() {
-        true => Err(setting(py, "vary", format!("{key}: found {values}; {expected}"))),
-        false => values
-            .try_iter()
-            .map_err(|_| setting(py, "vary", format!("{key}: found {values}; {expected}"))),
-    };
+    let wrong = || setting(py, "vary", format!("{key}: found {values}; {expected}"));
+    if values.is_instance_of::<pyo3::types::PyString>() {
+        return Err(wrong());
+    }
     let mut out: Vec<String> = Vec::new();
-    for item in items? {
-        let value = toml_of(&key, &item?)?;
-        let text = match &value {
-            toml::Value::String(text) if written(text) == value => text.clone(),
-            other => other.to_string(),
-        };
+    for item in values.try_iter().map_err(|_| wrong())? {
+        let text = written(&toml_of(key, &item?)?);
         if out.contains(&text) {
             return Err(setting(py, "vary", format!("{key}: found {text} twice; {expected}")));
         }
@@ -131,7 +183,7 @@ fn axis(key: String, values: &Bound<'_, PyAny>) -> PyResult<Axis> {
     }
     match out.is_empty() {
         true => Err(setting(py, "vary", format!("{key}: found none; {expected}"))),
-        false => Ok(Axis { key, values: out }),
+        false => Axis::of(key, out).map_err(|e| setting(py, "vary", e)),
     }
 }
 

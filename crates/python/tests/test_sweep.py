@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +61,49 @@ def test_a_sweep_that_cannot_run_is_refused(mesh: Scenario, vary: dict[str, list
     assert part in str(e.value) and e.value.key == key
 
 
+def test_a_plan_as_file_and_as_dict_has_the_same_rows(mesh: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "mesh.toml").write_text(mesh.to_toml())
+    (tmp_path / "plan.toml").write_text(
+        'scenario = "mesh.toml"\ncontrols = ["fifo", "source"]\nseeds = "2..=3"\n'
+        '[[zip]]\n"topology.chain.hops" = "2..=3"\nradio.rate = ["2 Mbit/s", "11 Mbit/s"]\n[[skip]]\ncontrol = "source"\n'
+        "topology.chain.hops = 3\n"
+    )
+    rows = fairmesh.sweep(tmp_path / "plan.toml").to_dicts()
+    assert {(r["topology.chain.hops"], r["radio.rate"], r["control"]) for r in rows} == {
+        ("2", "2 Mbit/s", "fifo"), ("2", "2 Mbit/s", "source"), ("3", "11 Mbit/s", "fifo")
+    }  # fmt: skip
+    plan = {
+        "scenario": mesh,
+        "controls": ["fifo", "source"],
+        "seeds": range(2, 4),
+        "zip": [{"topology.chain.hops": range(2, 4), "radio.rate": ["2 Mbit/s", "11 Mbit/s"]}],
+        "skip": [{"control": "source", "topology.chain.hops": 3}],
+    }
+    assert fairmesh.sweep(plan).to_dicts() == rows
+    both = fairmesh.sweep({"scenario": [mesh, {"name": "slow", "file": str(tmp_path / "mesh.toml")}], "seeds": 1})
+    assert both["scenario"] == ["chain", "chain", "slow", "slow"]
+    with pytest.raises(fairmesh.ScenarioError, match="seeds: found .*; expected a number of seeds") as e:
+        fairmesh.sweep({**plan, "seeds": "5..5"})
+    assert e.value.key == "seeds"
+    with pytest.raises(fairmesh.SettingError, match="controls: is given beside a plan"):
+        fairmesh.sweep(plan, controls="fifo")
+
+
+def test_the_number_of_seeds_follows_the_interval(mesh: Scenario, tmp_path: Path) -> None:
+    plan = {
+        "scenario": mesh,
+        "controls": ["fifo", "source"],
+        "seeds": 30,
+        "until": {"measure": "min_over_fair", "half_width": 0.05},
+    }
+    frame = fairmesh.sweep(plan, folder=tmp_path / "a", threads=1)
+    seeds = {c: {r["seed"] for r in frame.to_dicts() if r["control"] == c} for c in ("fifo", "source")}
+    assert len(seeds["source"]) == 5 < len(seeds["fifo"])
+    for numbers in seeds.values():
+        assert len(numbers) in (5, 8, 12, 18, 27, 30) and numbers == set(range(1, len(numbers) + 1))
+    assert fairmesh.sweep(plan, folder=tmp_path / "b").to_dicts() == frame.to_dicts()
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     with LocalCluster(
@@ -96,3 +142,65 @@ def test_a_worker_of_another_revision_is_refused(
     monkeypatch.setattr(_fairmesh, "__revision__", "0000000000000000.1")
     with pytest.raises(fairmesh.StoreError, match="worker: has records of revision .*; expected 0000000000000000.1"):
         fairmesh.sweep(mesh, VARY, seeds=1, client=client, folder=tmp_path / "store")
+
+
+def test_adaptive_seeds_on_a_cluster_are_those_of_threads(mesh: Scenario, client: Client) -> None:
+    plan = {"scenario": mesh, "seeds": 20, "until": {"measure": "min_over_fair", "half_width": "10 %"}}
+    assert fairmesh.sweep(plan, client=client).to_dicts() == fairmesh.sweep(plan).to_dicts()
+
+
+def test_a_worker_that_joins_late_gets_runs(tmp_path: Path) -> None:
+    mesh = Scenario.chain(4, duration="60 s")
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster, Client(cluster) as client:
+        ran: dict[str, int] = {}
+
+        def add(done: int, total: int) -> None:
+            if done == 2:
+                cluster.scale(2)
+                client.wait_for_workers(2)
+
+        there = fairmesh.sweep(mesh, {"radio.rts": [False, True]}, seeds=12, client=client, folder=tmp_path, progress=add)
+        for worker, state in client.run(lambda dask_worker: len(dask_worker.state.log)).items():
+            ran[worker] = state
+        assert len(ran) == 2 and all(ran.values()), ran
+    assert there.to_dicts() == fairmesh.sweep(mesh, {"radio.rts": [False, True]}, seeds=12).to_dicts()
+
+
+def fill(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fairmesh", "fill", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_module_fills_the_store_of_a_plan_on_a_scheduler(mesh: Scenario, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "mesh.toml").write_text(mesh.to_toml())
+    (tmp_path / "plan.toml").write_text('scenario = "mesh.toml"\nseeds = 3\n[vary]\nradio.rts = [false, true]\n')
+    address = client.scheduler.address
+    out = fill(tmp_path / "plan.toml", tmp_path / "store", "--on", address, "--revision", fairmesh.__revision__)
+    assert (out.returncode, out.stderr) == (0, "")
+    assert len(_fairmesh.Sweep.of_plan(tmp_path / "plan.toml", seeds=None, folder=tmp_path / "store").missing()) == 0
+    out = fill(tmp_path / "plan.toml", tmp_path / "store", "--on", address, "--revision", "0.1")
+    assert out.returncode == 2 and re.fullmatch(r"fairmesh: the package has revision .*; expected 0.1\n", out.stderr)
+    (tmp_path / "plan.toml").write_text('scenario = "mesh.toml"\nsede = 3\n')
+    out = fill(tmp_path / "plan.toml", tmp_path / "store", "--on", address)
+    assert out.returncode == 2 and "plan.toml:2: sede: unknown key; expected one of" in out.stderr
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    out = fill(tmp_path / "plan.toml", tmp_path, "--on", "tcp://127.0.0.1:1", "--wait", "1")
+    assert out.returncode == 2
+    assert re.search(r"fairmesh: --on: tcp://127.0.0.1:1: .*; expected the address of a running scheduler\n$", out.stderr)
+
+
+def test_the_command_line_sweeps_on_a_cluster(mesh: Scenario, client: Client, tmp_path: Path) -> None:
+    program = shutil.which("fairmesh", path=str(Path(__file__).resolve().parents[3] / "target" / "release"))
+    if program is None:
+        pytest.skip("target/release/fairmesh is not built; expected `make build`")
+    (tmp_path / "mesh.toml").write_text(mesh.to_toml())
+    (tmp_path / "plan.toml").write_text('scenario = "mesh.toml"\nseeds = 3\n[vary]\nradio.rts = [false, true]\n')
+    here = [program, "sweep", str(tmp_path / "plan.toml"), "--json", "--out"]
+    alone = subprocess.run([*here, str(tmp_path / "a")], capture_output=True, text=True, check=True).stdout
+    on = [*here, str(tmp_path / "b"), "--on", client.scheduler.address]
+    there = subprocess.run(on, capture_output=True, text=True, env={"PYTHON": sys.executable}, check=True).stdout
+    assert alone.split('"results"')[1] == there.split('"results"')[1]

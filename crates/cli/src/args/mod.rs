@@ -58,9 +58,11 @@ pub enum Command {
     Gateway(GatewayArgs),
     /// List the controls
     List(ListArgs),
-    /// Print the JSON schema of scenario files
-    #[command(after_help = "Example:\n  fairmesh schema > scenario.schema.json")]
-    Schema,
+    /// Print the JSON schema of scenario files or plans
+    #[command(
+        after_help = "Examples:\n  fairmesh schema > scenario.schema.json\n  fairmesh schema plan > plan.schema.json"
+    )]
+    Schema(SchemaArgs),
 }
 
 impl Command {
@@ -82,6 +84,23 @@ pub struct GatewayArgs {
     /// What to do there.
     #[command(subcommand)]
     pub command: fairmesh_agent::args::GatewayCommand,
+}
+
+/// `fairmesh schema`.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct SchemaArgs {
+    /// Kind of file
+    #[arg(value_enum, default_value = "scenario")]
+    pub of: FileKind,
+}
+
+/// A kind of file with a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileKind {
+    /// Scenario files.
+    Scenario,
+    /// Plans of sweeps.
+    Plan,
 }
 
 /// `fairmesh list`.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs};
+use fairmesh_lab::Seeds;
 use fairmesh_units::Span;
 
 use super::shared::{SampleArgs, ScenarioArgs, SetArgs, Share};
@@ -76,9 +77,9 @@ pub struct CompareArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub set: SetArgs,
-    /// Number of seeds: 1, 2, … N
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub seeds: u32,
+    /// Seeds: N for 1 to N, or a range such as 11..=20
+    #[arg(long, value_name = "SEEDS", default_value = "5")]
+    pub seeds: Seeds,
     /// Result folder; results/SCENARIO-CONTROLS by default, none with --json
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -119,7 +120,9 @@ pub struct CompareArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "A key is a path in the scenario file; * stands for every element of a list. \
-    Values that are not numbers, true or false are taken as text.\n\nExamples:\n  \
+    Values that are not numbers, true or false are taken as text. A plan file (docs/sweeps.md) has several scenarios,\n\
+    keys that vary together, filters and adaptive seeds.\n\nExamples:\n  \
+    fairmesh sweep plan.toml --out sweeps/plan\n  \
     fairmesh sweep scenarios/chain-3-up.toml --vary radio.rts=false,true --out sweeps/rts\n  \
     fairmesh sweep scenarios/chain-3-udp-up.toml --vary 'traffic.traffic.rate=100 kbit/s,150 kbit/s' \\\n    \
     --control fifo,source --seeds 10 --out sweeps/load\n\n\
@@ -132,8 +135,8 @@ pub struct SweepArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub scenario: ScenarioArgs,
-    /// A setting and its values, KEY=V1,V2,…; several of them make a grid
-    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    /// A setting and its values, KEY=V1,V2,…; several of them make a grid. A plan has its own
+    #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Vec<String>,
     /// Controls, separated by commas; the scenario's own by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -141,9 +144,9 @@ pub struct SweepArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub set: SetArgs,
-    /// Number of seeds: 1, 2, … N
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub seeds: u32,
+    /// Seeds: N for 1 to N, or a range such as 11..=20; 5 by default, or those of the plan
+    #[arg(long, value_name = "SEEDS")]
+    pub seeds: Option<Seeds>,
     /// Folder for the results and, in store, for each run when it is complete
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
@@ -156,4 +159,8 @@ pub struct SweepArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub threads: ThreadArgs,
+    /// Let the workers of a Dask scheduler make the runs, such as tcp://10.0.0.1:8786; the Python package fairmesh of
+    /// this revision must be installed
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "threads")]
+    pub on: Option<String>,
 }

@@ -30,8 +30,7 @@ pub fn run(
 ) -> Result<(), CliError> {
     let changes = args.scenario.changes.changes();
     let loaded = load_long_enough(&args.scenario.scenario, &changes, registry)?;
-    let mut batch =
-        Batch::new(&loaded.scenario, &args.control, registry, 1..=u64::from(args.seeds))?;
+    let mut batch = Batch::new(&loaded.scenario, &args.control, registry, args.seeds.bounds())?;
     set_parameters(&mut batch.scenarios, &args.set.set)?;
     let assumed = [loaded.scenario.warnings().to_vec(), notes(&batch.scenarios)].concat();
     if args.json {

@@ -8,7 +8,7 @@ use fairmesh_lab::comparison::{GENERATOR, SCHEMA};
 use fairmesh_report::table;
 use serde_json::{Value, json};
 
-use crate::args::ListArgs;
+use crate::args::{FileKind, ListArgs, SchemaArgs};
 use crate::commands::print_json;
 use crate::error::CliError;
 
@@ -142,13 +142,16 @@ fn object(one: &Mechanism) -> Value {
     })
 }
 
-/// Prints the JSON schema of scenario files.
+/// Prints the JSON schema of a kind of file.
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn schema(registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
-    serde_json::to_writer_pretty(&mut *out, &fairmesh_scenario::json_schema(registry))
-        .map_err(std::io::Error::from)?;
+pub fn schema(args: SchemaArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
+    let schema = match args.of {
+        FileKind::Scenario => fairmesh_scenario::json_schema(registry),
+        FileKind::Plan => fairmesh_lab::sweep::json_schema(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &schema).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())
 }

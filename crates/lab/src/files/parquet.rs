@@ -40,24 +40,53 @@ fn write(values: &Values, writer: &mut SerializedColumnWriter<'_>) -> Result<usi
     }
 }
 
+/// A Parquet file that is written table by table, each a row group.
+pub struct Writer<W: std::io::Write + Send>(SerializedFileWriter<W>);
+
+impl<W: std::io::Write + Send> Writer<W> {
+    /// Begins a file of tables with the columns of `first`, whose rows are not written.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn new(out: W, first: &Frame) -> Result<Self> {
+        let fields = first.columns.iter().map(field).collect::<Result<_>>()?;
+        let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        Ok(Writer(SerializedFileWriter::new(out, schema, Arc::new(properties))?))
+    }
+
+    /// Writes the rows of a table.
+    ///
+    /// # Errors
+    /// If the columns differ in length or from those of the file, or the file cannot be written.
+    pub fn write(&mut self, frame: &Frame) -> Result<()> {
+        let mut group = self.0.next_row_group()?;
+        for column in &frame.columns {
+            // The writer returns the columns in the order of the schema, which is ours.
+            let Some(mut w) = group.next_column()? else { break };
+            write(&column.values, &mut w)?;
+            w.close()?;
+        }
+        group.close().map(|_| ())
+    }
+
+    /// Writes the end of the file, and returns what was written to.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> Result<W> {
+        self.0.into_inner()
+    }
+}
+
 /// Encodes a table as one Parquet file with one row group.
 ///
 /// # Errors
 /// If the columns differ in length.
 pub fn encode(frame: &Frame) -> Result<Vec<u8>> {
-    let fields = frame.columns.iter().map(field).collect::<Result<_>>()?;
-    let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    let mut group = writer.next_row_group()?;
-    for column in &frame.columns {
-        // The writer returns the columns in the order of the schema, which is ours.
-        let Some(mut w) = group.next_column()? else { break };
-        write(&column.values, &mut w)?;
-        w.close()?;
-    }
-    group.close()?;
-    writer.into_inner()
+    let mut writer = Writer::new(Vec::new(), frame)?;
+    writer.write(frame)?;
+    writer.finish()
 }
 
 #[cfg(test)]

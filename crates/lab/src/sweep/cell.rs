@@ -2,13 +2,11 @@
 
 use fairmesh_engine::record::RunRecord;
 
-use super::vary::Point;
-
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Value of every key.
-    pub point: Point,
+    pub point: Vec<String>,
     /// Control.
     pub control: String,
     /// True if a part of the control is unpublished.
@@ -31,7 +29,7 @@ pub struct Cell {
 
 impl Cell {
     /// Builds the cell from the record of a run at a point.
-    pub fn of(point: Point, control: String, r: &RunRecord) -> Self {
+    pub fn of(point: Vec<String>, control: String, r: &RunRecord) -> Self {
         let mean = |f: &fairmesh_engine::record::FlowRecord| {
             (f.packets_delivered > 0).then_some(f.delay_s.mean)
         };

@@ -1,9 +1,16 @@
-//! Parameter sweeps: varied settings, runs, and their summary.
+//! Parameter sweeps: plans, varied keys, runs, and their summary.
 
+pub mod axes;
 mod cell;
+mod draft;
 mod plan;
+mod runs;
 pub mod summary;
-pub mod vary;
+#[cfg(test)]
+mod tests;
+pub mod until;
 
 pub use cell::Cell;
-pub use plan::{STORE, Sweep};
+pub use draft::json_schema;
+pub use plan::{Base, Plan};
+pub use runs::{STORE, Sweep};

@@ -223,7 +223,17 @@ class Sweep:
         options: dict[str, float] | None,
         folder: str | os.PathLike[str],
     ) -> Self: ...
+    @staticmethod
+    def of_plan(
+        plan: str | os.PathLike[str] | dict[str, Any], *, seeds: int | str | range | None, folder: str | os.PathLike[str]
+    ) -> Sweep:
+        """A plan: the path of a file, a dict with its keys, or the JSON that the command line wrote."""
+    @property
+    def keys(self) -> list[str]:
+        """The varied keys, in the order of the frame's columns."""
     def __len__(self) -> int: ...
+    def check(self) -> None:
+        """Repeats one stored run of each control, and refuses a store whose results differ."""
     def fill(self, *, threads: int | None, progress: object | None) -> None:
         """Runs the jobs that the store lacks, on all cores or `threads` of them."""
     def missing(self) -> list[int]:
