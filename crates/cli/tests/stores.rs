@@ -109,7 +109,7 @@ fn a_plan_has_the_runs_of_a_sweep_by_options() {
         (&["--on", "tcp://127.0.0.1:1"], "--on: "),
     ] {
         let line = match more[0] {
-            // Python, if there is one, has said more on a line before.
+            // Python, if there is one, prints a line of its own before.
             "--on" => {
                 let out = fairmesh(d).args(args).args(more).env("PYTHON", "no-python").output();
                 String::from_utf8(out.unwrap().stderr).unwrap()

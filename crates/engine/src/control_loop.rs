@@ -19,7 +19,7 @@ use crate::shares::Shares;
 use crate::world::{World, refused};
 
 /// Maximum number of decisions recorded per run; later ones are left out.
-const MAX_DECISIONS: usize = 100_000;
+pub(crate) const MAX_DECISIONS: usize = 100_000;
 
 impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     /// Returns a control and its node.

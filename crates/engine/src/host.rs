@@ -227,6 +227,18 @@ pub fn controlled_nodes(scenario: &Scenario) -> usize {
     sites(scenario).into_iter().enumerate().filter(runs).count()
 }
 
+/// Returns, by node, true if a control runs there.
+pub(crate) fn controlled(scenario: &Scenario) -> Vec<bool> {
+    let runs = |(i, site): (usize, Site)| {
+        let mechanism = match scenario.at_gateways().filter(|_| site.gateway) {
+            Some(theirs) => Some(theirs),
+            None => takes_part(scenario, NodeId(i as u32)).then_some(scenario.control()),
+        };
+        mechanism.is_some_and(|m| m.needs(&site).is_some())
+    };
+    sites(scenario).into_iter().enumerate().map(runs).collect()
+}
+
 /// Returns true if a control can use the merged samples of a node with several transmit queues.
 /// `messages`: true if it may send messages over the air.
 fn counts_at_nodes(
@@ -343,7 +355,7 @@ pub(crate) fn start(
             shares = shares.at_gateway(scenario, id);
         }
         let setting = Setting::new(id, site, stream)
-            .with_gateways(scenario.gateways().list().len() as u32)
+            .with_gateways(scenario.gateways().total() as u32)
             .with_flows(flows_at(scenario, rates, id, &shares))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())

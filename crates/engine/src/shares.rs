@@ -23,6 +23,8 @@ pub(crate) struct Shares {
     /// By first flow.
     shares: BTreeMap<u32, Share>,
     leaf: SharedLeaf,
+    /// Numbers of flows in queues, where they are not their indices.
+    numbers: Vec<u32>,
 }
 
 impl Shares {
@@ -40,7 +42,13 @@ impl Shares {
                 shares.insert(name as u32, share.clone());
             }
         }
-        Shares { first, elsewhere: Vec::new(), shares, leaf: subscribers.leaf }
+        Shares {
+            first,
+            elsewhere: Vec::new(),
+            shares,
+            leaf: subscribers.leaf,
+            numbers: scenario.flow_numbers().to_vec(),
+        }
     }
 
     /// Returns the display name of a control's flow:
@@ -81,6 +89,16 @@ impl Shares {
     #[inline]
     pub fn of_flow(&self, flow: FlowId) -> FlowId {
         FlowId(self.first.get(flow.index()).copied().unwrap_or(flow.0))
+    }
+
+    /// Returns the number in queues of the share of a flow, from that of the flow.
+    pub fn of_number(&self, number: u32) -> u32 {
+        if self.numbers.is_empty() {
+            return self.of_flow(FlowId(number)).0;
+        }
+        let flow = self.numbers.binary_search(&number).map_or(number, |f| f as u32);
+        let share = self.of_flow(FlowId(flow)).index();
+        self.numbers.get(share).copied().unwrap_or(number)
     }
 
     /// Returns true if a flow's number is that of its share.

@@ -8,6 +8,7 @@ pub mod analysis;
 pub mod batch;
 pub mod capture;
 pub mod changes;
+pub mod city;
 pub mod comparison;
 pub mod drops;
 mod error;
@@ -32,6 +33,7 @@ pub mod verdict;
 
 pub use batch::{Batch, Pool, Progress};
 pub use changes::Changes;
+pub use city::City;
 pub use comparison::Comparison;
 pub use error::{BoxedError, ErrorPlace, FileProblem, LabError, RunProblem, SettingProblem};
 pub use estimate::Estimate;

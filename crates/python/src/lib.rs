@@ -3,6 +3,7 @@
 //! A thin layer without logic of its own: conversions of values, errors, threads and signals. The package
 //! around it (`python/fairmesh`) has the functions that users call.
 
+mod city;
 mod errors;
 mod frame;
 mod mechanism;
@@ -21,6 +22,8 @@ mod module {
     use fairmesh_lab::Revision;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::city::{City, run_island};
     #[pymodule_export]
     use crate::frame::{Frame, measures};
     #[pymodule_export]

@@ -110,7 +110,7 @@ impl Sweep {
         session.perform(py, |pool| self.sweep.fill(&self.store, pool))
     }
 
-    /// Repeats one stored run of each control, and refuses a store whose results differ.
+    /// Repeats one stored run of each control, and refuses a store with other results.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         let session =
             Session { guard: &self.guard, threads: None, store: Some(&self.store), progress: None };
@@ -190,15 +190,7 @@ fn axis(key: &str, values: &Bound<'_, PyAny>) -> PyResult<Axis> {
 /// Makes a run of a sweep of a program of this revision; returns its record. For workers.
 #[pyfunction]
 pub(crate) fn run_job(py: Python<'_>, job: &str, revision: &str) -> PyResult<String> {
-    let own = Revision::current();
-    if revision != own.as_str() {
-        let error = StoreError::OtherRevision {
-            folder: "worker".into(),
-            found: vec![own.to_string()],
-            expected: revision.to_owned(),
-        };
-        return Err(error).or_raise(py);
-    }
+    same_revision(py, revision)?;
     let job: Job = serde_json::from_str(job).map_err(|e| setting(py, "job", e))?;
     let guard = Arc::<Guard>::default();
     let registry = mechanism::registry(&guard);
@@ -208,4 +200,18 @@ pub(crate) fn run_job(py: Python<'_>, job: &str, revision: &str) -> PyResult<Str
         pool.measured(&resolved.scenario, &resolved.options)
     })?;
     serde_json::to_string(&record).map_err(|e| setting(py, "record", e))
+}
+
+/// Refuses work of a program of another revision.
+pub(crate) fn same_revision(py: Python<'_>, revision: &str) -> PyResult<()> {
+    let own = Revision::current();
+    if revision == own.as_str() {
+        return Ok(());
+    }
+    let error = StoreError::OtherRevision {
+        folder: "worker".into(),
+        found: vec![own.to_string()],
+        expected: revision.to_owned(),
+    };
+    Err(error).or_raise(py)
 }

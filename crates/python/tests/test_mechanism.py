@@ -125,7 +125,9 @@ def test_a_breach_of_the_contract_is_contained(mesh: Scenario) -> None:
 
 def test_an_endless_mechanism_is_interrupted() -> None:
     code = """
-import os, fairmesh
+import ctypes, os, signal, fairmesh
+# A test that is killed takes this process with it: prctl(PR_SET_PDEATHSIG, SIGKILL).
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 class Endless(fairmesh.Mechanism):
     name, revision, needs = "endless", "1", fairmesh.Needs()
     def on(self, now, event):

@@ -13,7 +13,9 @@ import pytest
 import fairmesh
 
 LONG = """
-import fairmesh, sys
+import ctypes, signal, fairmesh, sys
+# A test that is killed takes this process with it: prctl(PR_SET_PDEATHSIG, SIGKILL).
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 mesh = fairmesh.Scenario.chain(6, duration="100000 s")
 try:
     print("begins", flush=True)

@@ -90,18 +90,22 @@ def test_a_plan_as_file_and_as_dict_has_the_same_rows(mesh: Scenario, tmp_path: 
 
 
 def test_the_number_of_seeds_follows_the_interval(mesh: Scenario, tmp_path: Path) -> None:
-    plan = {
-        "scenario": mesh,
-        "controls": ["fifo", "source"],
-        "seeds": 30,
-        "until": {"measure": "min_over_fair", "half_width": 0.05},
-    }
-    frame = fairmesh.sweep(plan, folder=tmp_path / "a", threads=1)
-    seeds = {c: {r["seed"] for r in frame.to_dicts() if r["control"] == c} for c in ("fifo", "source")}
-    assert len(seeds["source"]) == 5 < len(seeds["fifo"])
-    for numbers in seeds.values():
-        assert len(numbers) in (5, 8, 12, 18, 27, 30) and numbers == set(range(1, len(numbers) + 1))
-    assert fairmesh.sweep(plan, folder=tmp_path / "b").to_dicts() == frame.to_dicts()
+    def plan(half_width: float | str) -> dict[str, Any]:
+        until = {"measure": "min_over_fair", "half_width": half_width}
+        return {"scenario": mesh, "controls": ["fifo", "source"], "seeds": 30, "until": until}
+
+    def seeds(frame: fairmesh.Frame) -> dict[str, list[int]]:
+        rows = frame.to_dicts()
+        return {c: sorted({r["seed"] for r in rows if r["control"] == c}) for c in ("fifo", "source")}
+
+    for half_width, number in ((10.0, 5), (1e-12, 30)):
+        frame = fairmesh.sweep(plan(half_width), folder=tmp_path / "a")
+        assert seeds(frame) == {"fifo": list(range(1, number + 1)), "source": list(range(1, number + 1))}
+    frame = fairmesh.sweep(plan("20 %"), folder=tmp_path / "b", threads=1)
+    for numbers in seeds(frame).values():
+        assert len(numbers) in (5, 8, 12, 18, 27, 30)
+    # A store that has more seeds already changes nothing.
+    assert fairmesh.sweep(plan("20 %"), folder=tmp_path / "a").to_dicts() == frame.to_dicts()
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +208,24 @@ def test_the_command_line_sweeps_on_a_cluster(mesh: Scenario, client: Client, tm
     on = [*here, str(tmp_path / "b"), "--on", client.scheduler.address]
     there = subprocess.run(on, capture_output=True, text=True, env={"PYTHON": sys.executable}, check=True).stdout
     assert alone.split('"results"')[1] == there.split('"results"')[1]
+
+
+def towns(number: int, apart: float) -> Scenario:
+    """Chains of three nodes, each with a gateway, along a line."""
+    nodes = [{"id": f"{t}-{n}", "position": [apart * t + 100.0 * n, 0.0]} for t in range(number) for n in range(3)]
+    flows = [{"from": f"{t}-{n}", "to": f"{t}-0"} for t in range(number) for n in (1, 2)]
+    gateways = [f"{t}-0" for t in range(number)]
+    return Scenario.from_dict({"duration": "2 s", "topology": {"gateways": gateways}, "node": nodes, "flow": flows})
+
+
+def test_islands_give_the_numbers_of_the_whole(client: Client, tmp_path: Path) -> None:
+    mesh = towns(6, 20_000.0)
+    whole = fairmesh.run(mesh, "pfrc", seed=3, sample="100 ms")
+    here = fairmesh.run(mesh, "pfrc", seed=3, sample="100 ms", islands=True)
+    there = fairmesh.run(mesh, "pfrc", seed=3, sample="100 ms", islands=True, client=client, store=tmp_path)
+    for other in (here, there, fairmesh.run(mesh, "pfrc", seed=3, sample="100 ms", islands=True, store=tmp_path)):
+        for frame in ("flows", "nodes", "series", "decisions"):
+            assert getattr(other, frame).to_dict() == getattr(whole, frame).to_dict(), frame
+    assert "6 islands of 3 nodes" in str(here.to_dict())
+    near = _fairmesh.City(towns(2, 700.0), control=None, seed=1, options=None, sample=None, store=None)
+    assert len(near) == 1 and re.fullmatch(r"gateways 0-0 and 1-0 are run together: \S+ senses \S+", near.report()[1])

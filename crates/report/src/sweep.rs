@@ -48,7 +48,7 @@ pub fn text(s: &Summary) -> String {
     format!("{}: {most}{} seeds per point\n\n{t}\n{more}{note}", s.scenario, s.seeds)
 }
 
-/// Draws the first figure as SVG: a line per control over the values of a key, or the distribution over all points.
+/// Draws the first figure as SVG: a line per control, or the distribution over all points.
 ///
 /// # Errors
 /// Returns the drawing library's error as text.
@@ -136,7 +136,7 @@ fn draw(f: &Figure, text: &mut String) -> Result<(), Failure> {
         let colour = SERIES[i % SERIES.len()];
         let path = points.iter().map(|p| (p.0, p.1)).collect::<Vec<_>>();
         let stroke = colour.stroke_width(2);
-        // Dashes tell lines apart in black and white.
+        // Dashes distinguish lines in black and white.
         let legend = move |(x, y): (i32, i32)| PathElement::new([(x, y), (x + 24, y)], stroke);
         match i {
             0 => chart.draw_series(LineSeries::new(path, stroke))?,

@@ -51,9 +51,14 @@ impl Scenario {
             agents,
             taking_part: _,
             warnings: _,
+            flow_numbers,
         } = self;
         write_fields!(out, duration warmup mac channel further nodes hearing leaks links wires flows);
         write_fields!(out, queue interferers errors rate_changes route_changes gateways agents);
+        // Only parts have them, so that the text of a whole world does not depend on this field.
+        if !flow_numbers.is_empty() {
+            write_fields!(out, flow_numbers);
+        }
         Ok(())
     }
 

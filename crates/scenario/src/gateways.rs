@@ -3,18 +3,27 @@
 use fairmesh_units::NodeId;
 
 /// The gateways of a scenario: none, one, or several connected to the same wired world.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Gateways {
     /// Gateways, in the order of the file.
     list: Vec<NodeId>,
     /// Gateway of each node; empty if there is at most one.
     of: Vec<Option<NodeId>>,
+    /// Number of gateways of the whole world, of which this may be a part.
+    total: usize,
+}
+
+/// Without the total, so that keys of results do not depend on it.
+impl core::fmt::Debug for Gateways {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Gateways").field("list", &self.list).field("of", &self.of).finish()
+    }
 }
 
 impl Gateways {
     /// Returns a single gateway for all nodes.
     pub fn one(gateway: NodeId) -> Self {
-        Gateways { list: vec![gateway], of: Vec::new() }
+        Gateways { list: vec![gateway], of: Vec::new(), total: 1 }
     }
 
     /// Returns several gateways.
@@ -22,7 +31,18 @@ impl Gateways {
     /// `of` has, by node, the gateway through which it reaches the wired world; `None` if it
     /// reaches none. Each of them is in `list`.
     pub(crate) fn several(list: Vec<NodeId>, of: Vec<Option<NodeId>>) -> Self {
-        Gateways { list, of }
+        let total = list.len();
+        Gateways { list, of, total }
+    }
+
+    /// Returns the gateways of a part of a world that has `total` of them.
+    pub(crate) fn several_of(total: usize, list: Vec<NodeId>, of: Vec<Option<NodeId>>) -> Self {
+        Gateways { list, of, total }
+    }
+
+    /// Returns the number of gateways of the world, of which this may be a part.
+    pub fn total(&self) -> usize {
+        self.total
     }
 
     /// Returns true if there is no gateway.
@@ -32,7 +52,7 @@ impl Gateways {
 
     /// Returns true if there is more than one gateway.
     pub fn are_several(&self) -> bool {
-        self.list.len() > 1
+        self.total > 1
     }
 
     /// Returns all gateways, in the order of the file.

@@ -35,6 +35,7 @@ mod import;
 mod name;
 mod neighbours;
 mod origin;
+mod part;
 mod resolve;
 mod routing;
 mod scenario;

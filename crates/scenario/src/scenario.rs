@@ -45,6 +45,8 @@ pub struct Scenario {
     pub(crate) agents: Option<Vec<NodeId>>,
     pub(crate) taking_part: Option<Vec<NodeId>>,
     pub(crate) warnings: Vec<String>,
+    /// Of a part of another world: the numbers of its flows there; empty for a whole world.
+    pub(crate) flow_numbers: Vec<u32>,
 }
 
 /// A wireless node or wired host.
@@ -355,6 +357,12 @@ impl Scenario {
     /// Returns the participating nodes; `None`: the mechanism runs wherever it applies.
     pub fn taking_part(&self) -> Option<&[NodeId]> {
         self.taking_part.as_deref()
+    }
+
+    /// Numbers of flows in queues; empty if these are their indices.
+    /// A part of a world keeps those of the whole.
+    pub fn flow_numbers(&self) -> &[u32] {
+        &self.flow_numbers
     }
 
     /// Returns changes and omissions made while reading, one line each.

@@ -43,6 +43,14 @@ pub struct RunArgs {
     /// Length of the timeline, at most 60 s
     #[arg(long = "for", value_name = "TIME", requires = "trace", default_value = "500 ms")]
     pub length: Span,
+    /// Run independent parts of the mesh on all cores, and report the reasons that join others
+    ///
+    /// The record is that of a run of the whole, fingerprint and number of events apart
+    #[arg(long, conflicts_with_all = ["pcap", "trace"])]
+    pub islands: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
     /// Write a result folder (JSON, Parquet, report.html)
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -159,8 +167,9 @@ pub struct SweepArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub threads: ThreadArgs,
-    /// Let the workers of a Dask scheduler make the runs, such as tcp://10.0.0.1:8786; the Python package fairmesh of
-    /// this revision must be installed
+    /// Scheduler of a Dask cluster for the runs, such as tcp://10.0.0.1:8786
+    ///
+    /// The Python package fairmesh of this revision must be installed
     #[arg(long, value_name = "ADDRESS", conflicts_with = "threads")]
     pub on: Option<String>,
 }

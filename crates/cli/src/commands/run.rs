@@ -10,13 +10,14 @@ use fairmesh_lab::files::folder::ResultFolder;
 use fairmesh_lab::notes::notes;
 use fairmesh_lab::source::load;
 use fairmesh_lab::timeline::{Window, traced};
-use fairmesh_lab::{Pool, batch};
+use fairmesh_lab::{City, Pool, batch};
 use fairmesh_report::results;
 use fairmesh_report::table;
 
 use crate::args::RunArgs;
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
+use crate::terminal::with_bars_and;
 
 /// Runs a scenario once.
 ///
@@ -61,6 +62,11 @@ pub fn run(
             let (record, summary) = traced(scenario, &options, window, file, &pool)?;
             shown = Some(summary);
             record
+        }
+        (None, None) if args.islands => {
+            let city = City::new(scenario.clone(), options);
+            warn(&city.report());
+            with_bars_and(args.threads, store.as_ref(), |pool| city.run(pool))?
         }
         (None, None) => {
             if let Some(place) = pool.stored(scenario, &options) {

@@ -95,7 +95,7 @@ fn plan(args: &SweepArgs, registry: &Registry) -> Result<Plan, CliError> {
     Ok(plan)
 }
 
-/// Has the workers of a Dask scheduler make the missing runs, through the Python package.
+/// Hands the missing runs to a Dask scheduler, through the Python package.
 fn distribute(sweep: &Sweep, scheduler: &str, folder: &Path) -> Result<(), CliError> {
     let file = folder.join(PLAN);
     let json = serde_json::to_vec(sweep.plan()).map_err(|e| CliError::file(&file, e))?;
@@ -110,7 +110,7 @@ fn distribute(sweep: &Sweep, scheduler: &str, folder: &Path) -> Result<(), CliEr
     let python = python.to_string_lossy();
     match status {
         Ok(status) if status.success() => Ok(()),
-        // The program has said why.
+        // The program has printed the reason.
         Ok(status) => Err(CliError::option(
             "--on",
             format!("{python} -m fairmesh ended with {status}; expected it to fill the store"),

@@ -131,7 +131,7 @@ impl ByteClasses {
         let c = &mut self.classes[class];
         if c.class == Class::All && !self.shares.is_none() {
             // A subscriber has one buffer in this class for all its flows.
-            item.flow = 2 * self.shares.of_flow(FlowId(item.flow / 2)).0;
+            item.flow = 2 * self.shares.of_number(item.flow / 2);
         }
         let offered = self.tree.offer(now, c.leaf, item, &mut self.rng);
         let verdict = offered.expect("every class has a leaf of the tree");

@@ -27,7 +27,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
                 && p.is_data()
                 && let Some(class) = self.classes[set].classify(p.flow, || self.next(p))
             {
-                let item = p.item(handle);
+                let item = p.item(handle, &self.numbers);
                 let verdict = self.classes[set].enqueue(now, class, item);
                 if verdict == Verdict::Marked {
                     self.packets.get_mut(handle).ce = true;
@@ -124,7 +124,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             self.note_queued(now, n, handle);
         }
         let p = self.packets.get(handle);
-        let mut item = p.item(handle);
+        let mut item = p.item(handle, &self.numbers);
         let access = self.access_of(p.flow);
         if self.interfaces[n].tells_stations() {
             // Broadcasts belong to a separate station, as in mac80211.

@@ -81,6 +81,8 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
     pub observer: Option<Box<dyn Observer>>,
+    /// Numbers of flows in queues; empty if these are their indices.
+    pub numbers: Vec<u32>,
     /// Per node, if observed: the packets in its MAC as they were passed to it, by handle.
     /// A receiver may have passed one up, and its handle may belong to another packet, before a
     /// category is notified.
@@ -213,6 +215,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             arrivals: Vec::new(),
             observer,
             radio_descriptions,
+            numbers: Vec::new(),
         }
     }
 

@@ -69,9 +69,11 @@ impl Packet {
     }
 
     /// Returns the packet as queues see it; each direction of a flow is a separate flow there.
+    /// `numbers`: those of flows where they are not their indices.
     #[inline]
-    pub fn item(&self, handle: u32) -> Item {
-        let flow = 2 * self.flow + u32::from(!self.forward);
+    pub fn item(&self, handle: u32, numbers: &[u32]) -> Item {
+        let number = numbers.get(self.flow as usize).copied().unwrap_or(self.flow);
+        let flow = 2 * number + u32::from(!self.forward);
         Item { handle, bytes: self.bytes, flow, ect: self.ect, ect1: self.ect1, station: 0 }
     }
 

@@ -80,7 +80,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             let packet = flow.packet(f, datagram);
             let handle = self.packets.insert(packet);
             interface.count(now);
-            let verdict = interface.enqueue::<HOST>(now, packet.item(handle), None);
+            let verdict = interface.enqueue::<HOST>(now, packet.item(handle, &self.numbers), None);
             debug_assert!(verdict == Verdict::Queued, "a plain queue with room takes a packet");
         }
         self.timers.set(f, self.flows[f].next_deadline());

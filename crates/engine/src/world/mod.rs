@@ -127,7 +127,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         let mut lanes = Vec::new();
         // Both directions of each flow, as queues number them.
         let ends = scenario.flows().iter().map(|f| (f.from.0 as u16, f.to.0 as u16));
-        let hosts: Vec<(u16, u16)> = ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        let hosts = hosts(scenario.flow_numbers(), ends);
         for id in scenario.wireless() {
             let node = &scenario.nodes()[id.index()];
             let spec = node.queue.as_ref().unwrap_or(scenario.queue());
@@ -199,6 +199,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         let mut net =
             Net::new(interfaces, flows, wires, shaping, measure_from, observer, radio_descriptions);
         net.lanes = lanes;
+        net.numbers = scenario.flow_numbers().to_vec();
         net.find_owners();
         if options.acknowledged {
             net.ack_delays = Some(AckDelays::of(&net.flows));
@@ -424,6 +425,17 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             curves.sample(at, &self.air, &self.net, s);
         }
     }
+}
+
+/// Returns sender and receiver of both directions of each flow, by its number in queues.
+fn hosts(numbers: &[u32], ends: impl Iterator<Item = (u16, u16)>) -> Vec<(u16, u16)> {
+    let mut hosts = Vec::new();
+    for (i, (a, b)) in ends.enumerate() {
+        let at = 2 * numbers.get(i).map_or(i, |n| *n as usize);
+        hosts.resize(at + 2, (0, 0));
+        (hosts[at], hosts[at + 1]) = ((a, b), (b, a));
+    }
+    hosts
 }
 
 /// Returns the error of a queue that cannot be built.

@@ -44,7 +44,7 @@ fn write(values: &Values, writer: &mut SerializedColumnWriter<'_>) -> Result<usi
 pub struct Writer<W: std::io::Write + Send>(SerializedFileWriter<W>);
 
 impl<W: std::io::Write + Send> Writer<W> {
-    /// Begins a file of tables with the columns of `first`, whose rows are not written.
+    /// Begins a file of tables with the columns of `first`, without its rows.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -75,7 +75,8 @@ impl Axis {
     }
 }
 
-/// Returns a value as it is written on a command line: text without quotes unless it would be read as another type.
+/// Returns a value as written on a command line.
+/// Text has no quotes unless it would be read as another type.
 pub fn written(found: &Value) -> String {
     match found {
         Value::String(text) if value(text) == *found => text.clone(),

@@ -40,18 +40,21 @@ struct PlanDraft {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     set: Table,
-    /// Options of controls for all points, such as `epoch` for all that have it or `pfrc.epoch` for one.
+    /// Options of controls for all points.
+    /// `epoch` is for all controls that have it, `pfrc.epoch` for one.
     #[serde(default)]
     options: BTreeMap<String, f64>,
     /// Varied keys, each crossed with the others: lists of values, or ranges such as "1..=20".
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     vary: Table,
-    /// Tables of keys that vary together: row `i` has the `i`-th value of each key. Tables are crossed.
+    /// Tables of keys that vary together; tables are crossed.
+    /// Row `i` has the `i`-th value of each key.
     #[serde(default)]
     #[schemars(with = "Vec<BTreeMap<String, serde_json::Value>>")]
     zip: Vec<Table>,
-    /// If any, only points that match one of these tables run: a value, a list or a range per key.
+    /// Tables of which a point must match one to run, if there is any.
+    /// A key has a value, a list or a range.
     #[serde(default)]
     #[schemars(with = "Vec<BTreeMap<String, serde_json::Value>>")]
     only: Vec<Table>,
@@ -69,7 +72,8 @@ struct PlanDraft {
 struct UntilDraft {
     /// Measure of a run, such as `min_over_fair`.
     measure: String,
-    /// Half-width of the 95 % interval that ends a point: a number in the measure's unit, or "5 %" of the mean.
+    /// Half-width of the 95 % interval that ends a point.
+    /// It is a number in the measure's unit, or a text such as "5 %" of the mean.
     #[schemars(with = "WidthSchema")]
     half_width: Value,
     /// Number of seeds before the first decision; 5 by default. The most are those of `seeds`.
@@ -105,8 +109,8 @@ struct SourceDraft {
     inline: Option<Table>,
     /// Content of the file, for plans that are sent.
     text: Option<String>,
-    /// Values of keys; of maps, the settings `gateways`, `flows`, `flow_count`, `connections`, `subscribers`,
-    /// `duration`, `warmup` and `radio`.
+    /// Values of keys.
+    /// Maps have `gateways`, `flows`, `flow_count`, `connections`, `subscribers`, `duration`, `warmup`, `radio`.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     set: Table,
     /// Changes as programs write them.
@@ -480,8 +484,8 @@ fn number_of(key: &str, value: &Value) -> Option<Assignment> {
     super::runs::number_of(key, &written(value))
 }
 
-/// Returns the keys of a table in dotted form. Tables of bare dotted keys are entered; a key that is
-/// written in quotes with its dots is set as a whole.
+/// Returns the keys of a table in dotted form.
+/// Tables of bare dotted keys are entered; a key that is written in quotes with its dots is set as a whole.
 fn flat(at: KeyPath, table: &Table) -> Vec<(KeyPath, String, Value)> {
     fn enter(at: &KeyPath, prefix: &str, table: &Table, out: &mut Vec<(KeyPath, String, Value)>) {
         for (name, value) in table {

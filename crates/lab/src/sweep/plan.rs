@@ -81,7 +81,7 @@ impl Plan {
         draft::parse(&path.to_string_lossy(), &text, folder, registry)
     }
 
-    /// Reads the text of a plan, whose files are relative to `folder`.
+    /// Reads the text of a plan, in which paths are relative to `folder`.
     ///
     /// # Errors
     /// As [`Plan::read`].
@@ -147,7 +147,7 @@ const OF_MAPS: [&str; 14] = [
     "radio.graph",
 ];
 
-/// Returns the changes of a map with another value for one of them, such as `radio.phy` or `duration`.
+/// Returns the changes of a map with another value for one, such as `radio.phy`.
 pub(super) fn of_map(changes: &Changes, key: &str, text: &str) -> Result<Changes, LabError> {
     let mut changed = changes.clone();
     let c = &mut changed;
@@ -192,7 +192,7 @@ fn quantity<T: FromStr<Err: Display>>(text: &str) -> Result<T, Problem> {
 }
 
 fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    /// A value as the only key of a document, whose reader names what it expected.
+    /// A value as the only key of a document, for errors that name the accepted values.
     #[derive(Deserialize)]
     struct One<T> {
         value: T,

@@ -38,7 +38,7 @@ pub struct Sweep {
     controls: Vec<Arc<str>>,
     /// By point and control.
     cases: Vec<Case>,
-    /// With a rule for the number of seeds: the measure by case and seed, as far as it was read from the store.
+    /// Measure of the rule for the number of seeds, by case and seed, as far as read.
     values: Mutex<Vec<Vec<f64>>>,
 }
 
@@ -101,7 +101,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Builds the scenarios of a point, and returns the cases that the filters leave, with their controls.
+    /// Builds the scenarios of a point; returns the cases that the filters leave.
     fn cases_of(&self, point: usize) -> Result<Vec<(Case, Arc<str>)>, LabError> {
         let values = self.grid.point(point);
         let keys = self.grid.keys();
@@ -225,7 +225,7 @@ impl Sweep {
         Ok(Store::open(&folder.join(STORE), others)?)
     }
 
-    /// Runs the jobs missing from the store, adds them, and writes the results of all to `folder`.
+    /// Runs the jobs missing from the store, and writes the results of all to `folder`.
     /// `command` is the command line to record.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Returns the table of the runs in the store: one row per run and flow, one text column per varied key.
+    /// Returns the table of the stored runs: one row per run and flow, one column per varied key.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -308,7 +308,7 @@ impl Sweep {
         Ok(rows.take())
     }
 
-    /// Returns the number of seeds of a case that are wanted by what the store has, and whether that is final.
+    /// Returns the number of seeds wanted for a case by its stored runs, and true if it is final.
     fn wanted(&self, store: &Store, case: usize) -> Result<(usize, bool), LabError> {
         let most = self.plan.seeds.count();
         let Some(until) = &self.plan.until else { return Ok((most, true)) };
@@ -384,7 +384,7 @@ impl Sweep {
         }
     }
 
-    /// Repeats one stored run of each control, and refuses a store whose results differ.
+    /// Repeats one stored run of each control, and refuses a store with other results.
     ///
     /// # Errors
     /// [`crate::StoreError::Stale`], or if the engine rejects a scenario.
@@ -603,7 +603,7 @@ mod tests {
         assert!(open(&folder, "2", OtherRevisions::Fresh).unwrap().is_empty());
     }
 
-    /// A program whose results changed although its revision did not.
+    /// A program with changed results and the same revision.
     #[test]
     fn runs_that_do_not_repeat_are_reported_before_anything_is_added() {
         let dir = tempfile::tempdir().unwrap();

@@ -103,7 +103,7 @@ pub struct Figure {
 pub struct Line {
     /// Control, with the scenario if there are several.
     pub name: String,
-    /// With a key: the estimate by value of the key; a mean without an interval over several points.
+    /// With a key, the estimate by its value; of several points a mean without an interval.
     /// Without: the values of all points, in ascending order.
     pub values: Vec<Option<Estimate>>,
 }
@@ -189,7 +189,7 @@ impl Out {
     }
 }
 
-/// Writes `sweep.json` and `sweep.parquet` row by row: memory does not grow with the number of runs.
+/// Writes `sweep.json` and `sweep.parquet` row by row, in constant memory.
 pub(super) fn write(
     sweep: &Sweep,
     store: &Store,
@@ -232,13 +232,16 @@ pub(super) fn write(
     })
 }
 
+/// Sum and number of means, and the last estimate.
+type Sum = (f64, usize, Option<Estimate>);
+
 /// The first figure, drawn while the rows pass.
 struct Drawing {
     wanted: Option<String>,
     axis: Option<Axis>,
     several: bool,
-    /// Lines by name: by value of the key, the sum, the number and the last estimate; or all values.
-    lines: Vec<(String, Vec<(f64, usize, Option<Estimate>)>)>,
+    /// Lines by name, each with a sum by value of the key, or with all values.
+    lines: Vec<(String, Vec<Sum>)>,
     measure: Option<&'static str>,
 }
 
@@ -289,7 +292,7 @@ impl Drawing {
     }
 
     fn figure(self) -> Option<Figure> {
-        let one = |&(sum, count, last): &(f64, usize, Option<Estimate>)| match count {
+        let one = |&(sum, count, last): &Sum| match count {
             0 => None,
             1 => last.or(Some(Estimate::exact(sum))),
             n => Some(Estimate::exact(sum / n as f64)),

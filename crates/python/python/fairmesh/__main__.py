@@ -1,4 +1,4 @@
-"""`python -m fairmesh fill PLAN STORE --on ADDRESS`: fills the store of a sweep on a Dask cluster.
+"""Command `python -m fairmesh fill`: fills the store of a sweep on a Dask cluster.
 
 `fairmesh sweep --on ADDRESS` starts it.
 """

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from fairmesh import _fairmesh
+from fairmesh._cluster import spread
 from fairmesh._fairmesh import Analysis, Results, Scenario
 from fairmesh._progress import Progress, reporter
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Options = Mapping[str, float]
 Folder = str | os.PathLike[str]
@@ -21,6 +26,10 @@ def run(
     options: Options | None = None,
     sample: str | None = None,
     store: Folder | None = None,
+    islands: bool = False,
+    threads: int | None = None,
+    client: Client | None = None,
+    progress: Progress = None,
 ) -> Results:
     """Runs a scenario once.
 
@@ -28,7 +37,24 @@ def run(
     options: parameters of the control, such as {"epoch": 5}.
     sample: interval of the curves, such as "100 ms"; no curves by default.
     store: folder from which the run is taken, and to which it is added.
+    islands: True to run parts of the mesh that nothing joins as jobs of their own (docs/city.md).
+    threads: with `islands`, the number of concurrent runs; all cores by default.
+    client: with `islands`, a Dask client for the runs.
     """
+    if islands:
+        city = _fairmesh.City(
+            scenario, control=control, seed=seed, options=dict(options or {}), sample=sample, store=store
+        )
+        with reporter(progress, "simulating islands") as report:
+            if client is None:
+                return city.run(threads=threads, progress=report)
+            job = city.job()
+
+            def call(island: int) -> tuple[object, ...]:
+                return _fairmesh.run_island, job, island, _fairmesh.__revision__
+
+            spread(client, f"island-{id(city)}", city.missing(), call, city.put, report)
+            return city.merged()
     return _fairmesh.run(
         scenario,
         control=control,

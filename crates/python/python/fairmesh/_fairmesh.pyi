@@ -8,6 +8,7 @@ from typing_extensions import Self
 
 __all__ = [
     "Analysis",
+    "City",
     "Frame",
     "Results",
     "Scenario",
@@ -21,6 +22,7 @@ __all__ = [
     "optimum",
     "register",
     "run",
+    "run_island",
     "run_job",
 ]
 
@@ -233,7 +235,7 @@ class Sweep:
         """The varied keys, in the order of the frame's columns."""
     def __len__(self) -> int: ...
     def check(self) -> None:
-        """Repeats one stored run of each control, and refuses a store whose results differ."""
+        """Repeats one stored run of each control, and refuses a store with other results."""
     def fill(self, *, threads: int | None, progress: object | None) -> None:
         """Runs the jobs that the store lacks, on all cores or `threads` of them."""
     def missing(self) -> list[int]:
@@ -244,6 +246,39 @@ class Sweep:
         """Adds the record of a run, as JSON; it is on disk when this returns."""
     def frame(self) -> Frame:
         """One row per run and flow, with a column for each varied key."""
+
+@final
+class City:
+    """The islands of a scenario, and those of their runs that are complete."""
+
+    def __new__(
+        cls,
+        scenario: Scenario,
+        *,
+        control: str | None,
+        seed: int,
+        options: dict[str, float] | None,
+        sample: str | None,
+        store: str | os.PathLike[str] | None,
+    ) -> Self: ...
+    def __len__(self) -> int: ...
+    def report(self) -> list[str]:
+        """One line on the islands, and one per pair of gateways that are run together."""
+    def sizes(self) -> list[int]:
+        """Number of nodes of each island."""
+    def missing(self) -> list[int]:
+        """Numbers of the islands without a run in the store, the largest first."""
+    def job(self) -> str:
+        """The scenario and its settings as JSON, for `run_island` of another process."""
+    def put(self, island: int, record: str) -> None:
+        """Adds the record of an island, as JSON."""
+    def run(self, *, threads: int | None, progress: object | None) -> Results:
+        """Runs all islands on this machine."""
+    def merged(self) -> Results:
+        """Results of the whole, when the record of each island was added."""
+
+def run_island(job: str, island: int, revision: str) -> str:
+    """Runs one island of a job of a program of this revision; returns its record. For workers."""
 
 def run_job(job: str, revision: str) -> str:
     """Makes a run of a sweep of a program of this revision; returns its record. For workers."""

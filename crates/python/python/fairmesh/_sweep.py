@@ -7,20 +7,17 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fairmesh import _fairmesh
 from fairmesh._calls import Folder, Options
+from fairmesh._cluster import spread
 from fairmesh._fairmesh import Frame, Scenario
 from fairmesh._progress import Progress, Report, reporter
 from fairmesh.errors import SettingError
 
 if TYPE_CHECKING:
     from distributed import Client
-
-# Jobs in the cluster per thread: enough that no worker waits, few enough that memory stays flat.
-AHEAD = 3
 
 
 def sweep(
@@ -35,7 +32,7 @@ def sweep(
     client: Client | None = None,
     progress: Progress = None,
 ) -> Frame:
-    """Runs every point of a plan, or a scenario with every combination of the values of some keys.
+    """Runs a plan, or a scenario with every combination of the values of some keys.
 
     Returns one row per run and flow, with a column for each varied key.
 
@@ -44,7 +41,7 @@ def sweep(
     controls: with a scenario, names; the scenario's own by default. `control.OPTION` is a key, too.
     seeds: as in `compare`; 5 by default, or those of the plan.
     folder: store of the runs; a sweep that was interrupted continues there. Several processes may share it.
-    client: a Dask client, whose workers make the runs. Workers of another revision are refused.
+    client: a Dask client for the runs. Workers of another revision are refused.
     """
     names = [controls] if isinstance(controls, str) else list(controls)
     temporary = tempfile.TemporaryDirectory() if folder is None else nullcontext(folder)
@@ -104,37 +101,11 @@ def _without_none(state: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def fill_on_cluster(plan: _fairmesh.Sweep, client: Client, report: Report | None) -> None:
-    """Has the workers of a cluster make the runs that the store lacks, each stored as soon as it arrives."""
+    """Lets the workers of a cluster make the missing runs, each stored as it arrives."""
     plan.check()
+
+    def call(index: int) -> tuple[Any, ...]:
+        return _fairmesh.run_job, plan.job(index), _fairmesh.__revision__
+
     while places := plan.missing():
-        _round(plan, places, client, report)
-
-
-def _round(plan: _fairmesh.Sweep, places: list[int], client: Client, report: Report | None) -> None:
-    from distributed import as_completed
-
-    missing = iter(places)
-    total, done = len(places), 0
-    slots = AHEAD * max(1, sum(client.nthreads().values()))
-
-    def submit(index: int) -> Any:
-        # A key of its own: Dask would otherwise take equal jobs of earlier calls, failed ones too.
-        future: Any = client.submit(
-            _fairmesh.run_job, plan.job(index), _fairmesh.__revision__, key=f"fairmesh-{id(plan)}-{index}", pure=False
-        )
-        future.fairmesh_index = index
-        return future
-
-    waiting: Any = as_completed([submit(i) for i in islice(missing, slots)])
-    try:
-        for future in waiting:
-            plan.put(future.fairmesh_index, future.result())
-            done += 1
-            if report is not None:
-                report(done, total)
-            # A worker that joined late gets its share.
-            ahead = max(slots, AHEAD * sum(client.nthreads().values()))
-            for index in islice(missing, max(1, ahead - waiting.count())):
-                waiting.add(submit(index))
-    finally:
-        client.cancel(list(waiting.futures))
+        spread(client, f"sweep-{id(plan)}", places, call, plan.put, report)

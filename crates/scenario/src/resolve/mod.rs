@@ -113,6 +113,7 @@ impl Draft {
         let own = nodes.list.iter_mut().filter_map(|n| n.queue.as_mut());
         own.chain([&mut radio.queue]).for_each(|q| q.weigh(&flows));
         Ok(Scenario {
+            flow_numbers: Vec::new(),
             name: self.name.clone().unwrap_or_else(|| "scenario".to_owned()),
             description: self.description.clone(),
             duration,
