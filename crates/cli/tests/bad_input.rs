@@ -134,7 +134,7 @@ fn maps() {
     contains(&map(&slow), &["good.netjson", "radio.rate", "802.11n", "802.11g"]);
     contains(
         &refused(d, &["sweep", "good.netjson", "--gateway", "a", "--vary", "a=1", "--out", "x"]),
-        &["good.netjson", "map", "TOML"],
+        &["--vary", "a=1", "unknown key", "gateways"],
     );
     let text = common::ok(
         d,
