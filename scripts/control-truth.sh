@@ -4,7 +4,7 @@
 #
 #   sudo scripts/control-truth.sh [FOLDER]      # results, one folder per row; default results/truth
 #
-# FAIRMESH names the program (default target/release/fairmesh). A row whose emulation is invalid
+# FAIRMESH names the program (default target/release/fairmesh). A row with an invalid emulation
 # is repeated once and marked INVALID if the repetition is invalid, too.
 set -u
 cd "$(dirname "$0")/.." || exit 2

@@ -40,7 +40,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairmesh/kernel
 key=$(cat "$self" "$init" | sha256sum | cut -c 1-12)
 # An image in the cache is complete: it is renamed into place as the last step.
 found() { readlink -e "$cache/$series-$key" || return 1; }
-done_with() { # done_with IMAGE: names it; `touch` tells the clearing below that it is in use
+done_with() { # done_with IMAGE: prints its path; `touch` marks it as used for the removal below
     touch "$1/used"
     echo "$1"
     exit 0
