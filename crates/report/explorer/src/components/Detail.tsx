@@ -101,7 +101,7 @@ export function Detail({
   const about = c.decisions.shown.filter((d) => d.i === sharer || (d.i === undefined && c.decisions.total < 40));
   const decisions = about.slice(-MOST_DECISIONS);
   return (
-    <aside class="drawer" role="dialog" aria-label={`Details of ${s.label}`}>
+    <div class="drawer" role="dialog" aria-label={`Details of ${s.label}`}>
       <header>
         <div class="grow">
           <div class="sm">
@@ -271,6 +271,6 @@ export function Detail({
           )}
         </section>
       </div>
-    </aside>
+    </div>
   );
 }
