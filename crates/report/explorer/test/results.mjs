@@ -37,7 +37,7 @@ export function grid(name, nodes, flows, duration, warmup) {
 
 const LITTLE = `
 name = "a reader on an empty chain"
-duration = "8 s"
+duration = "21 s"
 warmup = "1 s"
 [radio]
 phy = "802.11b"
@@ -57,7 +57,7 @@ position = [0, 0]
 name = "meter"
 from = "a"
 to = "c"
-traffic = { kind = "cbr", rate = "8 kbit/s" }
+traffic = { kind = "cbr", rate = "8 kbit/s", packet = "100 B" }
 transport = "udp"
 `;
 
@@ -91,7 +91,7 @@ const PAGES = {
   hundred: [() => grid("hundred", 100, 60, "6 s", "1 s"), "fifo,fq,red,fred,pfrc,source,static,arc,mesh-maxmin,pfrc+bursts", 1],
   flows700: [() => grid("flows700", 100, 700, "3 s", "1 s"), "fifo,source", 1],
   tenthousand: [() => grid("tenthousand", 10_000, 5, "1 s", "100 ms"), "fifo", 1],
-  little: [() => LITTLE, "fifo,source", 2],
+  little: [() => LITTLE, "fifo,fq", 2],
   hostile: [hostile, "fifo,source", 1],
 };
 
