@@ -27,8 +27,8 @@ if ! cmp -s "$requirements" "$venv/installed.txt"; then
     cp "$requirements" "$venv/installed.txt"
 fi
 
-# strict in mkdocs.yml: a warning about a link, an anchor or the navigation ends the build.
-NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/mkdocs" --quiet build --clean --site-dir "$target/site"
+# A warning about a link, an anchor or the navigation ends the build. Not --quiet, which hides warnings from --strict.
+NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/mkdocs" build --strict --clean --site-dir "$target/site"
 if [ "${1:-}" = check ]; then
     PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/check.py "$target/site"
 else
