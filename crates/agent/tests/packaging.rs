@@ -116,6 +116,20 @@ fn headers_can_be_read_where_the_operator_lets_them() {
 }
 
 #[test]
+fn uci_options_set_the_objective() {
+    let uci = "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'rtt'\n \
+               option routes '1'\n option guarantee '20'\n";
+    let neighbour = "config neighbour\n option name 'north'\n option rate '54 Mbit/s'\n";
+    let read = |option: &str| {
+        let toml = toml_of(&format!("{uci}{option}{neighbour}"));
+        let config = Config::parse("gateway.toml", &toml).unwrap();
+        ["alpha_fairness", "guarantee", "airtime"].map(|key| config.mechanism.value(key).unwrap())
+    };
+    assert_eq!(read(" option fairness 'proportional'\n"), [1.0, 20.0, 0.0]);
+    assert_eq!(read(" option alpha_fairness '2'\n option airtime '0.5'\n"), [2.0, 20.0, 0.5]);
+}
+
+#[test]
 fn a_wrong_uci_option_is_refused_by_its_key() {
     let uci = "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n\
                config subscriber\n option name 'a'\n list prefix '10.2.0.0/24'\n option weight 'two'\n";

@@ -29,8 +29,8 @@ mod water_filling;
 
 pub use contract::{
     Ability, AbilitySet, Action, ActionKind, Actions, Allocation, Build, Channel, Chosen, Class,
-    ClassPlan, Counters, Definition, DefinitionError, Event, EventKind, EventSet, Feedback,
-    FlowCounters, FlowHere, FrameLoad, FrameStream, Header, Heard, Instance, Knowledge,
+    ClassPlan, Counters, Definition, DefinitionError, Event, EventKind, EventSet, Fairness,
+    Feedback, FlowCounters, FlowHere, FrameLoad, FrameStream, Header, Heard, Instance, Knowledge,
     KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates, LoadedLink, MAX_VARIANTS, Marking,
     Mechanism, Merge, Message, Missing, Needs, NeedsOf, Neighbour, NoAnswer, Offers, OptionSet,
     Origin, Parameter, ParameterError, PathSigns, Place, Placement, PlacementSet, Plan, Point,
@@ -102,6 +102,11 @@ pub trait Control: core::fmt::Debug + Send {
     /// True if it has found that a flow does not respond to its limit and takes capacity from others.
     fn floods(&self, _flow: FlowId) -> bool {
         false
+    }
+
+    /// Returns the rate that the plan or the objective guarantees a flow.
+    fn guaranteed(&self, _flow: FlowId) -> Option<BitRate> {
+        None
     }
 
     /// Returns the node whose decisions it carries out, if that is another node.

@@ -54,11 +54,13 @@ rates() {
 }
 
 gateway() {
-    local any state peers signs
+    local any state peers signs key
     text "$1" mode mode; text "$1" unmapped unmapped
     printf '[mesh]\n'; text "$1" mesh interface
     printf '[wired]\n'; text "$1" wired interface
     printf '[control]\n'; text "$1" control use; number "$1" epoch epoch; number "$1" gamma gamma
+    text "$1" fairness fairness
+    for key in alpha_fairness guarantee airtime; do number "$1" $key $key; done
     printf '[metrics]\n'; text "$1" metrics listen; text "$1" textfile textfile
     # /var is RAM: overrides and the learned rate survive a restart; a reboot only if this is on flash.
     config_get state "$1" state /var/lib/fairmesh

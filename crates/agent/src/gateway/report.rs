@@ -53,6 +53,9 @@ pub struct DirectionReport {
     pub ceiling_bits_per_second: Option<u64>,
     /// The plan's guarantee.
     pub guarantee_bits_per_second: Option<u64>,
+    /// Rate that the control guarantees at present, by the plan and its objective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guaranteed_bits_per_second: Option<u64>,
     /// Seconds until an override ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub override_seconds_left: Option<f64>,
@@ -110,6 +113,9 @@ pub struct LevelReport {
     /// Bound of the level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<String>,
+    /// Objective between subscribers, and its price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<String>,
 }
 
 impl LevelReport {
@@ -117,7 +123,8 @@ impl LevelReport {
     pub fn of(governor: &Governor, now: Time) -> Option<LevelReport> {
         let (progress, bound) = governor.progress()?;
         let state = if progress.learning { "learning" } else { "found" }.to_owned();
-        Some(LevelReport { state, seconds: now.since(progress.since).as_secs_f64(), bound })
+        let seconds = now.since(progress.since).as_secs_f64();
+        Some(LevelReport { state, seconds, bound, objective: governor.objective() })
     }
 
     /// Returns the progress as text.
@@ -128,7 +135,9 @@ impl LevelReport {
             _ => "found",
         };
         let ago = if self.state == "learning" { "" } else { " ago" };
-        format!("level: {state} {}{ago}{bound}", age(self.seconds))
+        let objective =
+            self.objective.as_ref().map_or(String::new(), |o| format!("\nobjective: {o}"));
+        format!("level: {state} {}{ago}{bound}{objective}", age(self.seconds))
     }
 }
 
@@ -321,6 +330,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
             not_in_force_because: not,
             ceiling_bits_per_second: plan.ceiling.map(|r| r.0),
             guarantee_bits_per_second: plan.guarantee.map(|r| r.0),
+            guaranteed_bits_per_second: governor.guaranteed(member, d).map(|r| r.0),
             override_seconds_left: state.overridden.map(|o| o.until.since(now).as_secs_f64()),
             bytes: state.meter.bytes,
             drops: state.meter.drops,
@@ -639,6 +649,9 @@ pub fn why_text(s: &SubscriberReport) -> String {
             let meant = limit(w.meant_bits_per_second);
             let _ = writeln!(out, "     not in force ({why}): would be {meant}");
         }
+        if let Some(rate) = w.guaranteed_bits_per_second {
+            let _ = writeln!(out, "     guaranteed at present: {}", short(Some(rate)));
+        }
         if w.floods {
             let text =
                 "a flood: its offered load stays above its limit and takes airtime from others";
@@ -689,6 +702,7 @@ mod tests {
             not_in_force_because: None,
             ceiling_bits_per_second: None,
             guarantee_bits_per_second: None,
+            guaranteed_bits_per_second: None,
             override_seconds_left: left,
             bytes: 0,
             drops: 0,

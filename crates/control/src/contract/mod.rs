@@ -5,6 +5,7 @@ mod action;
 mod capabilities;
 mod definition;
 mod event;
+mod fairness;
 mod link_model;
 mod mechanism;
 mod needs;
@@ -27,6 +28,7 @@ pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, PathSigns,
     QueueLength, RoundTrip, RoundTripSample, RoundTripSource, Sent, Station,
 };
+pub use fairness::Fairness;
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 pub use mechanism::{Mechanism, ParameterError};
 pub use needs::{Missing, Needs, Offers};

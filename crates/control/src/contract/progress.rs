@@ -14,12 +14,14 @@ pub struct Progress {
     pub since: Time,
     /// Bound of the level at present.
     pub bound: Option<Reason>,
+    /// Objective between flows, and its price.
+    pub objective: Option<Reason>,
 }
 
 impl Progress {
     /// A control that started its search at this time.
     pub const fn learning(since: Time) -> Self {
-        Progress { learning: true, since, bound: None }
+        Progress { learning: true, since, bound: None, objective: None }
     }
 
     /// Sets the bound of the level at present; `found`: the level has been found, at this time or
@@ -31,6 +33,13 @@ impl Progress {
             learning: self.learning && !found,
             since: if ends { now } else { self.since },
             bound: Some(bound),
+            objective: self.objective,
         }
+    }
+
+    /// Sets the objective.
+    #[must_use]
+    pub fn with_objective(self, objective: Reason) -> Self {
+        Progress { objective: Some(objective), ..self }
     }
 }

@@ -19,7 +19,7 @@ static STANDARD: LazyLock<Registry> = LazyLock::new(|| {
 });
 
 /// Keys of a scenario's `[control]` that are not parameters of a mechanism.
-pub const RESERVED_KEYS: [&str; 4] = ["use", "gateway", "agents", "nodes"];
+pub const RESERVED_KEYS: [&str; 5] = ["use", "gateway", "agents", "nodes", "fairness"];
 /// Names of removed mechanisms, and their replacements.
 const RENAMED: [(&str, &str); 1] = [("maxmin", "rtt")];
 /// Largest number of variants of one definition.

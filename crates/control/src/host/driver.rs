@@ -176,6 +176,11 @@ impl Driver {
         self.control.floods(flow)
     }
 
+    /// Returns the rate that the mechanism guarantees a flow at present.
+    pub fn guaranteed(&self, flow: FlowId) -> Option<BitRate> {
+        self.control.guaranteed(flow)
+    }
+
     /// Returns the node whose decisions the mechanism carries out, if that is another node.
     pub fn follows(&self) -> Option<NodeId> {
         self.control.follows()

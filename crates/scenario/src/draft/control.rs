@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use fairmesh_control::{Definition, Mechanism, RESERVED_KEYS, Registry};
+use fairmesh_control::{Definition, Fairness, Mechanism, RESERVED_KEYS, Registry};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -22,6 +22,8 @@ pub struct ControlDraft {
     pub name: String,
     /// Settings: the mechanism's parameters, in the units of its listing.
     pub settings: BTreeMap<String, f64>,
+    /// Objective between flows, for mechanisms that have one.
+    pub fairness: Option<Fairness>,
     /// Mechanism of gateways instead of `use`, with its variants.
     pub gateway: Option<String>,
     /// Nodes that run this project's agent, for mechanisms that need it.
@@ -36,6 +38,7 @@ impl Default for ControlDraft {
         ControlDraft {
             name: "fifo".to_owned(),
             settings: BTreeMap::new(),
+            fairness: None,
             gateway: None,
             agents: None,
             nodes: None,
@@ -66,17 +69,26 @@ impl ControlDraft {
     /// Looks up the mechanism and sets its parameters; an error names the key.
     pub(crate) fn mechanism(&self, registry: &Registry) -> Result<Mechanism, (&str, Problem)> {
         let mut mechanism = named("use", &self.name, registry)?;
-        for (key, &value) in &self.settings {
-            mechanism.set(key, value).map_err(|e| {
+        if self.fairness.is_some() && self.settings.contains_key(Fairness::PARAMETER) {
+            let problem =
+                Problem::refused("`alpha_fairness` and `fairness` are both set", "one of them");
+            return Err(("fairness", problem));
+        }
+        let fairness = self.fairness.map(|f| ("fairness", Fairness::PARAMETER, f.alpha()));
+        let settings = self.settings.iter().map(|(key, value)| (&**key, &**key, *value));
+        for (key, parameter, value) in settings.chain(fairness) {
+            mechanism.set(parameter, value).map_err(|e| {
                 let problem = match e.declared() {
                     Some(p) => Problem::range(value, p.range().to_string()),
                     None => {
                         let names = e.mechanism.parameters.iter().map(|p| &*p.name);
-                        let known = RESERVED_KEYS.into_iter().chain(names);
-                        Problem::UnknownKey { known: known.map(str::to_owned).collect() }
+                        let reserved = RESERVED_KEYS.into_iter().filter(|k| *k != key);
+                        Problem::UnknownKey {
+                            known: reserved.chain(names).map(str::to_owned).collect(),
+                        }
                     }
                 };
-                (key.as_str(), problem)
+                (key, problem)
             })?;
         }
         Ok(mechanism)
@@ -85,10 +97,18 @@ impl ControlDraft {
 
 impl Serialize for ControlDraft {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let given = [self.gateway.is_some(), self.agents.is_some(), self.nodes.is_some()];
+        let given = [
+            self.fairness.is_some(),
+            self.gateway.is_some(),
+            self.agents.is_some(),
+            self.nodes.is_some(),
+        ];
         let given = given.into_iter().filter(|g| *g).count();
         let mut map = s.serialize_map(Some(1 + given + self.settings.len()))?;
         map.serialize_entry("use", &self.name)?;
+        if let Some(fairness) = &self.fairness {
+            map.serialize_entry("fairness", fairness)?;
+        }
         if let Some(gateway) = &self.gateway {
             map.serialize_entry("gateway", gateway)?;
         }
@@ -122,6 +142,8 @@ impl<'de> Deserialize<'de> for ControlDraft {
                 while let Some(key) = map.next_key::<String>()? {
                     if key == "use" {
                         draft.name = map.next_value()?;
+                    } else if key == "fairness" {
+                        draft.fairness = Some(map.next_value()?);
                     } else if key == "gateway" {
                         draft.gateway = Some(map.next_value()?);
                     } else if key == "agents" {
@@ -195,6 +217,21 @@ fn branch(definition: &Definition, keys: &serde_json::Map<String, Value>) -> Val
             "maximum": p.max,
         });
         properties.insert(p.name.to_string(), described);
+    }
+    if let Some(alpha) = definition.parameters.iter().find(|p| p.name == Fairness::PARAMETER) {
+        let number = json!({ "type": "number", "minimum": alpha.min, "maximum": alpha.max });
+        let table = json!({
+            "type": "object",
+            "properties": { "alpha": number },
+            "required": ["alpha"],
+            "additionalProperties": false,
+        });
+        let names = json!({ "enum": ["max-min", "proportional"] });
+        let fairness = json!({
+            "description": "Objective between flows, in place of the parameter `alpha_fairness`.",
+            "oneOf": [names, table],
+        });
+        properties.insert("fairness".to_owned(), fairness);
     }
     // Without `use` the mechanism is fifo.
     let required = if definition.name == "fifo" { json!([]) } else { json!(["use"]) };

@@ -162,6 +162,26 @@ pub const CASES: &[Case] = &[
     ),
     (
         "[[flow]]",
+        "[control]\nuse = \"rtt\"\nfairness = \"equal\"\n[[flow]]",
+        "test.toml:9: control.fairness: found string \"equal\"; expected \"max-min\", \"proportional\" or { alpha = NUMBER }",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"rtt\"\nfairness = { alpha = 0.1 }\n[[flow]]",
+        "test.toml:9: control.fairness: 0.1 is out of range; expected 0.5 to 100",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"rtt\"\nalpha_fairness = 2\nfairness = \"max-min\"\n[[flow]]",
+        "test.toml:10: control.fairness: `alpha_fairness` and `fairness` are both set; expected one of them",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"pfrc\"\nfairness = \"max-min\"\n[[flow]]",
+        "test.toml:9: control.fairness: unknown key; expected one of ",
+    ),
+    (
+        "[[flow]]",
         "[control]\nuse = \"fifo\"\nagents = [1, 1]\n[[flow]]",
         "test.toml:9: control.agents[1]: 1 twice; expected every node once",
     ),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use fairmesh_control::{EventKind, Knowledge, Mechanism, Registry};
+use fairmesh_control::{EventKind, Fairness, Knowledge, Mechanism, Registry};
 use fairmesh_document::{KeyPath, Located, Problem};
 use fairmesh_linux::{Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, MacAddr};
 use fairmesh_units::{BitRate, Span};
@@ -227,8 +227,14 @@ fn mechanism(draft: &draft::Control, registry: &Registry) -> Result<Mechanism> {
         let what = format!("there is no control \"{}\"", draft.name);
         Located::at(key.clone().key("use"), Problem::refused(what, e.known.join(", ")))
     })?;
-    for (name, &value) in &draft.parameters {
-        mechanism.set(name, value).or_else(|e| {
+    if draft.fairness.is_some() && draft.parameters.contains_key(Fairness::PARAMETER) {
+        let what = "`alpha_fairness` and `fairness` are both set";
+        return refused(key.key("fairness"), what, "one of them");
+    }
+    let fairness = draft.fairness.map(|f| ("fairness", Fairness::PARAMETER, f.alpha()));
+    let parameters = draft.parameters.iter().map(|(name, value)| (&**name, &**name, *value));
+    for (name, parameter, value) in parameters.chain(fairness) {
+        mechanism.set(parameter, value).or_else(|e| {
             let problem = match e.declared() {
                 Some(p) => Problem::range(value, p.range().to_string()),
                 None => {

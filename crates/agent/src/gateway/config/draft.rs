@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use fairmesh_control::Fairness;
 use fairmesh_linux::{Interface, MacAddr};
 use fairmesh_units::{BitRate, Span};
 use serde::{Deserialize, Deserializer, de};
@@ -107,17 +108,19 @@ pub enum OnExit {
     Remove,
 }
 
-/// A control (`use`) and its parameters (all other keys).
+/// A control (`use`), its objective (`fairness`) and its parameters (all other keys).
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub name: String,
+    pub fairness: Option<Fairness>,
     pub parameters: BTreeMap<String, f64>,
 }
 
 // The published `pfrc` takes a subscriber that pauses for a starved one.
 impl Default for Control {
     fn default() -> Self {
-        Control { name: "pfrc+bursts".to_owned(), parameters: BTreeMap::new() }
+        let name = "pfrc+bursts".to_owned();
+        Control { name, fairness: None, parameters: BTreeMap::new() }
     }
 }
 
@@ -135,6 +138,8 @@ impl<'de> Deserialize<'de> for Control {
                 while let Some(key) = map.next_key::<String>()? {
                     if key == "use" {
                         control.name = map.next_value()?;
+                    } else if key == "fairness" {
+                        control.fairness = Some(map.next_value()?);
                     } else {
                         control.parameters.insert(key, map.next_value()?);
                     }

@@ -418,3 +418,28 @@ fn capacities_are_those_of_the_radio_model() {
         }
     }
 }
+
+#[test]
+fn the_objective_is_a_name_or_a_number() {
+    let with = |control: &str| {
+        let control = format!("use = \"rtt\"\n{control}");
+        let text = GOOD.replace("use = \"pfrc+bursts+peers\"\nepoch = 4", &control);
+        let text = text.split("[peers]").next().unwrap().to_owned();
+        let read = Config::parse("gateway.toml", &text);
+        read.map(|c| c.mechanism.value("alpha_fairness").unwrap()).map_err(|e| e.to_string())
+    };
+    assert_eq!(with(""), Ok(100.0));
+    assert_eq!(with("fairness = \"max-min\""), Ok(100.0));
+    assert_eq!(with("fairness = \"proportional\""), Ok(1.0));
+    assert_eq!(with("fairness = { alpha = 2 }"), Ok(2.0));
+    assert_eq!(with("alpha_fairness = 2"), Ok(2.0));
+    let refused = |control: &str, text: &str| {
+        let error = with(control).unwrap_err();
+        assert!(error.contains("control.fairness") && error.contains(text), "{error}");
+    };
+    refused("fairness = \"equal\"", "expected \"max-min\", \"proportional\" or { alpha = NUMBER }");
+    refused("fairness = { beta = 2 }", "alpha");
+    refused("fairness = {}", "alpha");
+    refused("fairness = { alpha = 0.1 }", "expected 0.5 to 100");
+    refused("alpha_fairness = 2\nfairness = \"max-min\"", "both set");
+}

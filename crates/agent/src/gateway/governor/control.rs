@@ -117,6 +117,18 @@ impl Governor {
         self.driver.as_ref().is_some_and(|driver| driver.floods(flow(slot)))
     }
 
+    /// Returns the control's objective in words.
+    pub fn objective(&self) -> Option<String> {
+        let objective = self.driver.as_ref()?.progress()?.objective?;
+        Some(sentence(&self.members, &objective))
+    }
+
+    /// Returns the rate that the control guarantees a subscriber in a direction at present.
+    pub fn guaranteed(&self, member: &Member, d: usize) -> Option<BitRate> {
+        let slot = Slot { class: member.class, direction: Direction::BOTH[d] };
+        self.driver.as_ref()?.guaranteed(flow(slot))
+    }
+
     /// Starts the control from a rate that an earlier run had learned.
     pub fn recall(&mut self, now: Time, learned: BitRate) {
         self.drive(&Why::Start, |driver, node| driver.recall(now, learned, node));

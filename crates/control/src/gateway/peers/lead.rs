@@ -111,6 +111,10 @@ impl Leader {
         self.control.as_ref().is_some_and(|control| control.floods(flow))
     }
 
+    pub fn guaranteed(&self, flow: FlowId) -> Option<BitRate> {
+        self.control.as_ref()?.guaranteed(flow)
+    }
+
     pub fn recall(&mut self, learned: BitRate) -> Actions {
         let mut decided = Actions::new();
         if let Some(control) = &mut self.control {

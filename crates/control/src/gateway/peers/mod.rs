@@ -449,6 +449,13 @@ impl Control for Peers {
         matches!(&self.role, Role::Lead(leader) if leader.floods(flow))
     }
 
+    fn guaranteed(&self, flow: FlowId) -> Option<BitRate> {
+        match &self.role {
+            Role::Lead(leader) => leader.guaranteed(flow),
+            Role::Follow(_) => None,
+        }
+    }
+
     fn follows(&self) -> Option<NodeId> {
         match &self.role {
             Role::Lead(_) => None,

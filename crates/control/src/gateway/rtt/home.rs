@@ -73,6 +73,18 @@ pub(super) struct Home {
     pub allotted: f64,
     /// Multiple of the level by a way that has room while another is full ([`super::raise`]); 1 for most.
     pub raised: f64,
+    /// Wireless hops to it, as routing reports them.
+    pub hops: Option<u32>,
+    /// Minimum round trip, s; 0 until one is known.
+    pub base_s: f64,
+    /// Cost of a bit over the mean cost of all homes ([`super::objective`]).
+    /// It is 1 under max-min fairness.
+    pub cost: f64,
+    /// Multiple of the level by its cost.
+    /// It is 1 for the most expensive home, and for all homes under max-min fairness.
+    pub multiple: f64,
+    /// Rate that the objective guarantees, bit/s.
+    pub floor: f64,
     /// bit/s.
     pub guarantee: f64,
     /// bit/s; infinite where the plan has none.
@@ -138,6 +150,11 @@ impl Home {
             fair: None,
             allotted: 1.0,
             raised: 1.0,
+            hops: None,
+            base_s: 0.0,
+            cost: 1.0,
+            multiple: 1.0,
+            floor: 0.0,
             guarantee: 0.0,
             ceiling: f64::INFINITY,
             limit: 0.0,
@@ -165,15 +182,20 @@ impl Home {
         }
     }
 
-    /// Its part of the capacity: by weight, and by topology where that is known. What it has more by [`super::raise`] is
-    /// taken from no other.
+    /// Returns its rate over the level, by weight, objective and topology.
+    /// What it has more by [`super::raise`] is taken from no other home.
     pub fn part(&self) -> f64 {
-        self.weight * self.allotted
+        self.weight * self.allotted * self.multiple
     }
 
     /// Limit at a level, bit/s, and never above `most`; true if it is a new one.
     pub fn allow(&mut self, level: f64, most: f64) -> bool {
-        let share = (level * self.part() * self.raised).min(most.max(level * self.weight));
+        let fair = if self.floor > 0.0 {
+            self.floor.max(level * self.part())
+        } else {
+            level * self.part()
+        };
+        let share = (fair * self.raised).min(most.max(level * self.weight));
         let share = if self.beside { BESIDE * share } else { share };
         let limit = share.min(self.ceiling).max(self.guarantee).max(1.0);
         let changed = (limit - self.limit).abs() > CHANGED * self.limit;
@@ -201,6 +223,7 @@ impl Home {
         let base = trip.map_or(0.0, |t| t.base.as_secs_f64());
         match trip {
             Some(trip) => {
+                self.base_s = base;
                 self.delay = trip.median.saturating_sub(trip.base).as_secs_f64();
                 self.fullness = self.delay / edge.delay(base);
             }

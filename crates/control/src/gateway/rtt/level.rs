@@ -3,6 +3,7 @@
 use fairmesh_units::FlowId;
 
 use super::home::Home;
+use super::objective::Objective;
 use super::{BEGIN, PACKET};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
@@ -127,7 +128,7 @@ struct Episode {
 /// The search.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// Rate of all homes together, bit/s.
+    /// Rate of all homes together at their mean cost, bit/s.
     capacity: f64,
     lowest: f64,
     highest: f64,
@@ -170,12 +171,9 @@ impl Level {
         self.capacity = capacity.clamp(self.lowest, self.highest);
     }
 
-    /// Rate per weight: the capacity is for those who use it.
+    /// Returns the level, bit/s: the capacity is divided among the homes that use it.
     pub fn rate(&self, homes: &[Home]) -> f64 {
-        let active: f64 = homes.iter().map(|h| h.part() * h.active).sum();
-        // A home alone has all of it.
-        let least = homes.iter().map(Home::part).reduce(f64::min).unwrap_or(1.0);
-        (self.capacity / active.max(least)).min(self.highest)
+        Objective::level(self.capacity, homes).min(self.highest)
     }
 
     /// Follows a look; `rate`: the rate per weight at it, bit/s.

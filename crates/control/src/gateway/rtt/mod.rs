@@ -11,6 +11,7 @@
 mod agents;
 mod home;
 mod level;
+mod objective;
 mod raise;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
@@ -18,6 +19,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 use self::agents::Agents;
 use self::home::{Edge, Home};
 use self::level::{Level, Look, Step};
+use self::objective::Objective;
 use self::raise::{Outcome, Raise};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
@@ -27,8 +29,8 @@ use crate::options;
 use crate::sources::agent;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
-    PlacementSet, Plan, Point, Progress, Reason, Refusal, Setting, Value,
+    EventSet, Fairness, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
+    Placement, PlacementSet, Plan, Point, Progress, Reason, Refusal, Setting, Value,
 };
 
 /// Bits of a full packet.
@@ -52,12 +54,16 @@ options! {
             peers: Origin::ours(""), "gateways that share air exchange what theirs send, and are governed as one";
             agents: Origin::ours("Jamshaid 2010 §9.2"), "homes whose router runs our agent limit a flood at its source";
             topology: Origin::ours("Jamshaid 2010 §7.2"), "homes have multiples of the level as the collision-domain model allots them";
+            proportional: Origin::ours("Kelly 1998"), "homes that share a bottleneck have equal airtime in place of equal rates: alpha_fairness = 1";
         }
         parameters {
             look: Span = 1.0, 0.25..=10.0, "s", "time between looks";
             delay: Span = 0.3, 0.05..=5.0, "s", "longest delay that a home's packets may have in the mesh beyond its least round trip";
             queue: u32 = 12.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
             keep: Span = 15.0, 2.0..=600.0, "s", "an agent drops a limit that is not renewed for so long";
+            alpha_fairness: f64 = 100.0, 0.5..=100.0, "", "rates go with the number of hops to the power -1/alpha: 1 is proportional fairness, 100 max-min fairness";
+            guarantee: f64 = 0.0, 0.0..=1_000_000.0, "kbit/s", "limit below which no home goes, if the mesh carries that for all";
+            airtime: f64 = 0.0, 0.0..=1.0, "", "part of the rate with equal airtime below which no home goes";
         }
     }
 }
@@ -115,6 +121,26 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     })
 }
 
+/// Returns the objective, or refuses two at once.
+fn objective(options: &Options) -> Result<Objective, Refusal> {
+    let alpha = match options.proportional {
+        true if options.alpha_fairness < Fairness::MAX_MIN => {
+            let text =
+                "`rtt+proportional` has an objective; leave `fairness` out, or `+proportional`";
+            return Err(Refusal::new("rtt.two-objectives", text, &[]));
+        }
+        true => 1.0,
+        false => options.alpha_fairness,
+    };
+    let (guarantee, airtime) = (1e3 * options.guarantee, options.airtime);
+    let objective = Objective { alpha, guarantee, airtime };
+    if options.topology && !objective.is_max_min() {
+        let text = "`rtt+topology` begins with max-min fair rates; leave `fairness` and `+proportional` out";
+        return Err(Refusal::new("rtt.topology-objective", text, &[]));
+    }
+    Ok(objective)
+}
+
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if options.agents && setting.site.agent {
         return Ok(agent::build());
@@ -126,6 +152,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         bounds,
         edge,
         topology: options.topology,
+        objective: objective(options)?,
         homes: Vec::new(),
         promised: 0,
         level: Level::new(bounds),
@@ -143,7 +170,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         // Until it is known what it uses.
         (home.class, home.active) = (true, 1.0);
     }
-    control.allot();
+    control.divide();
     let level = control.level.rate(&control.homes);
     let packets = ((PATIENT * level / PACKET) as u32).max(SHORTEST).min(options.queue);
     let template = ClassPlan {
@@ -195,6 +222,7 @@ struct Rtt {
     edge: Edge,
     /// True if homes have multiples of the level by their analytic fair rates.
     topology: bool,
+    objective: Objective,
     /// By flow.
     homes: Vec<Home>,
     /// Sum of all guarantees, bit/s.
@@ -236,14 +264,15 @@ impl Rtt {
         self.promised = promise.sum;
         let home = self.home(here.flow);
         (home.weight, home.guarantee) = (promise.weight, promise.guarantee);
-        home.ceiling = promise.ceiling;
+        (home.ceiling, home.hops) = (promise.ceiling, here.hops);
         (home.node, home.upstream) = (here.home(), here.upstream);
         home.fair = here.fair.map(|fair| fair.0 as f64 / promise.weight);
         Ok(())
     }
 
-    /// Sets the multiples of the level by the fair rates, where topology is known.
-    fn allot(&mut self) {
+    /// Sets the shares of all homes by the objective and the topology.
+    fn divide(&mut self) {
+        self.objective.apply(self.level.capacity(), &mut self.homes);
         let fair = |h: &Home| h.fair.filter(|f| *f > 0.0);
         let least = self.homes.iter().filter_map(fair).reduce(f64::min);
         for home in self.homes.iter_mut().filter(|_| self.topology) {
@@ -256,7 +285,7 @@ impl Rtt {
         if let Err(refusal) = self.admit(here) {
             actions.because(refusal.reason("rtt.refused"));
         }
-        self.allot();
+        self.divide();
         let (level, most) = (self.level.rate(&self.homes), self.bounds.upper);
         let home = self.home(here.flow);
         if !core::mem::replace(&mut home.class, true) {
@@ -298,6 +327,7 @@ impl Rtt {
         self.agents.look(elapsed, &mut self.homes, actions);
         self.homes.iter().for_each(|home| look.add(home));
         let step = self.level.step(&look, self.level.rate(&self.homes));
+        self.objective.apply(self.level.capacity(), &mut self.homes);
         let rate = self.level.rate(&self.homes);
         let outcome = match look.flooded {
             false => self.raise.look(elapsed, rate, &mut self.homes),
@@ -305,7 +335,9 @@ impl Rtt {
         };
         let level = self.level.rate(&self.homes);
         let found = look.fullest >= FOUND;
-        self.progress = Some(progress.bounded(now, found, step.reason(level, &look)));
+        let objective = self.objective.reason(level, &self.homes);
+        let bounded = progress.bounded(now, found, step.reason(level, &look));
+        self.progress = Some(bounded.with_objective(objective));
         if let Some(outcome) = outcome {
             let most = self.homes.iter().map(|h| h.raised).fold(1.0, f64::max);
             let values = [Value::Ratio(most), Value::Rate(bucket(level))];
@@ -393,7 +425,7 @@ impl Control for Rtt {
                 if let Some(home) = self.find(a.flow) {
                     home.fair = Some(a.rate.0 as f64 / home.weight);
                 }
-                self.allot();
+                self.divide();
             }
             Event::FlowSeen(here) => self.seen(here, actions),
             Event::FlowGone(flow) => self.gone(*flow, actions),
@@ -425,6 +457,13 @@ impl Control for Rtt {
 
     fn learned(&self) -> Option<BitRate> {
         Some(bucket(self.level.capacity()))
+    }
+
+    fn guaranteed(&self, flow: FlowId) -> Option<BitRate> {
+        let at = self.homes.binary_search_by_key(&flow, |h| h.flow).ok()?;
+        let home = &self.homes[at];
+        let floor = home.floor.max(home.guarantee).min(home.ceiling);
+        (home.class && floor > 0.0).then_some(BitRate(floor as u64))
     }
 
     fn floods(&self, flow: FlowId) -> bool {
