@@ -11,6 +11,7 @@ mod error;
 pub mod external;
 mod fair;
 mod host;
+mod island_rates;
 mod islands;
 mod link_model;
 mod listeners;
@@ -25,8 +26,9 @@ mod simulation;
 mod world;
 
 pub use error::{Conflict, EngineError};
-pub use fair::{FairRates, fair_rates};
+pub use fair::FairRates;
 pub use host::controlled_nodes;
+pub use island_rates::fair_rates;
 pub use islands::{Island, Islands, Touch, islands};
 pub use model::CapacityModel;
 pub use observe::Observer;

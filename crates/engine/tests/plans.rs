@@ -55,14 +55,14 @@ fn a_guarantee_that_no_rates_can_keep_is_refused() {
 }
 
 #[test]
-fn pfrc_keeps_them() {
-    let scenario = chain("pfrc", "120 kbit/s");
+fn relaxed_pfrc_keeps_them() {
+    let scenario = chain("pfrc+relaxed", "120 kbit/s");
     let record = run(&scenario, &RunOptions { seed: 1, ..RunOptions::default() }).unwrap();
     let rates: Vec<f64> = record.flows.iter().map(|f| f.goodput_bps / 1e3).collect();
     assert!(rates[0] < 31.2, "at most the plan: {rates:.1?}");
     assert!(rates[3] > 0.9 * 116.8, "nearly the guarantee: {rates:.1?}");
     assert!(rates[1] > 35.0 && rates[2] > 35.0, "and the others live: {rates:.1?}");
-    let refused = run(&chain("pfrc", "400 kbit/s"), &RunOptions::default());
+    let refused = run(&chain("pfrc+relaxed", "400 kbit/s"), &RunOptions::default());
     assert!(refused.is_err());
 }
 

@@ -138,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::Owners;
-    use crate::fair::fair_rates;
+    use crate::island_rates::fair_rates;
     use crate::world::{RunOptions, World, collect};
 
     const RADIOS: [&str; 3] = [

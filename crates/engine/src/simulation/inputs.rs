@@ -7,8 +7,9 @@ use fairmesh_scenario::Scenario;
 
 use super::CancelToken;
 use crate::error::EngineError;
-use crate::fair::{FairRates, fair_rates};
+use crate::fair::FairRates;
 use crate::host::Controls;
+use crate::island_rates::fair_rates;
 use crate::observe::Observer;
 
 /// Inputs of a run in addition to its scenario and options; by default none.

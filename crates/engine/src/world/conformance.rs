@@ -12,8 +12,8 @@ use fairmesh_units::{Bytes, FlowId, NodeId, Span, Time};
 
 use super::{RunOptions, World};
 use crate::classes::{self, in_force};
-use crate::fair::fair_rates;
 use crate::host::{self, ControlAt, Controls};
+use crate::island_rates::fair_rates;
 
 /// Two branches of two hops with traffic in both directions.
 /// Every hop's load exceeds most limits.

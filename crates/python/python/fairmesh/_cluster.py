@@ -40,7 +40,8 @@ def spread(
         return future
 
     def slots() -> int:
-        return AHEAD * max(1, sum(client.nthreads().values()))
+        threads: int = sum(client.nthreads().values())
+        return AHEAD * max(1, threads)
 
     futures: Any = as_completed([submit(i) for i in islice(waiting_items, slots())])
     try:
