@@ -116,10 +116,6 @@ impl Path {
         for ns in [&path.gateway, &path.router] {
             ns.sh("sysctl -qw net.ipv4.ip_forward=1");
         }
-        // A kernel's default may be BBR, which keeps queues short.
-        for ns in [&path.wired, &path.subs] {
-            ns.sh("sysctl -qw net.ipv4.tcp_congestion_control=cubic");
-        }
         for dev in ["r0", "r1"] {
             path.router
                 .sh(&format!("tc qdisc add dev {dev} root tbf rate 8mbit burst 5k limit 15000"));

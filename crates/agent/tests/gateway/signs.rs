@@ -164,6 +164,10 @@ fn rtt_sees_what_is_awaited_repeated_and_ended() {
 fn a_queue_in_the_mesh_shows_in_the_round_trip() {
     let Some(_one) = root("a_queue_in_the_mesh_shows_in_the_round_trip") else { return };
     let path = Path::new();
+    // A kernel's default may be BBR, which keeps queues short. Every namespace may use Reno.
+    for ns in [&path.wired, &path.subs] {
+        ns.sh("sysctl -qw net.ipv4.tcp_congestion_control=reno");
+    }
     for dev in ["r0", "r1"] {
         path.router
             .sh(&format!("tc qdisc change dev {dev} root tbf rate 8mbit burst 5k limit 300k"));
