@@ -90,7 +90,7 @@ fn links_lead_somewhere() {
     assert!(seen > 50, "{seen}");
 }
 
-/// Whether `index` links to `page`, a path relative to it.
+/// Returns true if `index` links to `page`, a path relative to it.
 fn links_to(index: &str, page: &str) -> bool {
     let link = format!("]({page}");
     index.split(&link).skip(1).any(|rest| rest.starts_with([')', '#']))

@@ -167,7 +167,7 @@ pub enum NodeRole {
     Wired,
 }
 
-/// What shares the air: a flow, or a subscriber with its flows.
+/// A sharer of the air: a flow, or a subscriber with its flows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sharer {
     /// Label: its name, or its ends.

@@ -16,7 +16,7 @@ const NAMED: usize = 4;
 /// Fraction of the airtime from which signalling is a cost to state.
 const SIGNALLING: f64 = 0.005;
 
-/// What the sentences are about.
+/// The subject of the sentences.
 pub struct Facts<'a> {
     /// Summaries, by control.
     pub comparison: &'a Comparison,
