@@ -1,0 +1,66 @@
+"""Counts the words of hand-written pages, and checks their sum.
+
+    words.py           words by folder and in all; exit status 1 above the bound
+    words.py --pages   also words of each page, longest first
+
+A word is a run of letters outside of code, of targets of links and of comments. Left out: generated pages and rows,
+dated notes, decisions, and the changelog.
+"""
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOTAL = 35_000
+# Beside pages that begin with a comment "Made by": the page of parameters, which a test compares with its generator.
+GENERATED = {"docs/controls/parameters.md"}
+# Pages with generated rows, and how these begin.
+ROWS = {"docs/models/region-validation.md": "| 802.11"}
+# Texts of generated pages.
+TEMPLATES = ["validation/chain/page.md"]
+LEFT_OUT = ("docs/notes/", "docs/decisions/", "docs/reproductions/")
+
+
+def prose(text):
+    """Text without code, targets of links and comments."""
+    text = re.sub(r"^(```|~~~).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"\]\([^)\n]*\)", "]", text))
+
+
+def count(text):
+    return len(re.findall(r"[^\W\d_]+", prose(text)))
+
+
+def pages():
+    """Names and words of hand-written pages, and of the templates of generated ones."""
+    names = ["SPECIFICATION.md", *TEMPLATES]
+    names += sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md"))
+    for name in names:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        if name.startswith(LEFT_OUT) or name in GENERATED or text.startswith("<!-- Made by"):
+            continue
+        if name in ROWS:
+            text = "\n".join(line for line in text.splitlines() if not line.startswith(ROWS[name]))
+        yield name, count(text)
+
+
+def main(arguments):
+    words = dict(pages())
+    if "--pages" in arguments:
+        for name, number in sorted(words.items(), key=lambda page: -page[1]):
+            print(f"{number:6} {name}")
+    folders = Counter()
+    for name, number in words.items():
+        folders[str(Path(name).parent)] += number
+    for folder, number in sorted(folders.items()):
+        print(f"{number:6} {folder}/")
+    total = sum(words.values())
+    print(f"{total:6} words in {len(words)} hand-written pages; at most {TOTAL}")
+    return total > TOTAL
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
