@@ -24,7 +24,7 @@ use crate::{FileProblem, LabError, SettingProblem};
 /// Progress of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Current activity, in a word.
+    /// Name of the current activity.
     pub what: &'static str,
     /// Jobs completed.
     pub done: usize,
@@ -47,7 +47,9 @@ pub struct Pool<'a> {
     pub progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
     /// Store from which runs are taken and to which they are added.
     pub store: Option<&'a Store>,
-    /// Called with each job on the job's thread, which it must perform once; for callers that prepare threads.
+    /// Function that is called with each job on the job's thread.
+    ///
+    /// It must perform the job once. It is for callers that prepare threads.
     pub around: Option<Around<'a>>,
     /// Switch that ends the batch within its current runs, with [`LabError::Stopped`].
     /// A run that it ends leaves no record.

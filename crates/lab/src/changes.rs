@@ -102,7 +102,9 @@ impl Changes {
 }
 
 /// Returns the scenario with another duration and warm-up.
-/// A warm-up that is not given stays, unless it would take half of the run or more: then it becomes a tenth.
+///
+/// If no warm-up is given, the scenario keeps its own. If that is half of the run or more, it
+/// becomes a tenth.
 ///
 /// # Errors
 /// If a run would measure nothing, or would end before a flow starts or a change happens.
@@ -130,7 +132,9 @@ pub fn set_times(
     Ok(scenario.with_times(end, warmup)?)
 }
 
-/// Returns the scenario under another control. The numbers of the scenario's own control stay with it.
+/// Returns the scenario under another control.
+///
+/// Parameter values of the scenario's own control apply to that control only.
 ///
 /// # Errors
 /// If there is no such control.

@@ -1,7 +1,8 @@
-//! A world as jobs: each island, a part that nothing joins to the rest, is a run of its own.
+//! A world as jobs: each island is a separate run.
 //!
-//! The record is that of a run of the whole (`fairmesh_engine::Islands::merge`); islands run on all cores, or
-//! elsewhere, and are stored one by one.
+//! An island is a part of the network without a connection to the rest. The record is that of a run
+//! of the whole (`fairmesh_engine::Islands::merge`). Islands run on all cores or on other machines,
+//! and are stored one by one.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Errors of the laboratory. Each prints as one sentence that names file, key or setting, and the
-//! expected value.
+//! Errors of the laboratory.
+//!
+//! Each is printed as one sentence that names file, key or setting, and the expected value.
 
 mod place;
 
@@ -214,7 +215,7 @@ pub enum FileProblem {
         /// Form that was expected.
         expected: &'static str,
     },
-    /// The path ends in no name.
+    /// The path does not end in a name.
     #[error("expected the name of something to create")]
     NoName,
     /// A folder that has other content.

@@ -74,7 +74,9 @@ fn t95(dof: usize) -> f64 {
     StudentsT::new(0.0, 1.0, dof as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
 }
 
-/// Serialisation of an estimate as a pair, `[mean, ci95]`: the short form for records with many.
+/// Serialisation of an estimate as a pair, `[mean, ci95]`.
+///
+/// It is the short form for records with many estimates.
 pub mod pair {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -4,7 +4,9 @@ use fairmesh_control::Mechanism;
 use fairmesh_scenario::{Scenario, Transport};
 use fairmesh_units::Span;
 
-/// Returns a sentence for each control that runs nowhere or whose marks no flow responds to.
+/// Returns a warning for each control without effect.
+///
+/// It runs on no node, or no flow responds to its marks.
 pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     let idle = |s: &&Scenario| {
         // `fifo` is the absence of control.
@@ -31,7 +33,7 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     if let Some(Err(refused)) = scenarios.first().map(fairmesh_engine::fair_rates) {
         notes.push(format!("{refused}; measures against fair rates are absent"));
     }
-    // The same for all controls: a file has one.
+    // A file has one control at the gateways, so it is the same for all scenarios.
     if let Some(theirs) = scenarios.first().and_then(|s| s.at_gateways()) {
         notes
             .push(format!("gateways run {theirs} (control.gateway), whatever the other nodes run"));
@@ -51,10 +53,10 @@ const LONGEST: Span = Span::from_secs(3600);
 /// Step of durations that [`long_enough`] returns, s.
 const STEP_S: f64 = 10.0;
 
-/// Returns a longer duration in which every flow has 200 full-size packets at its fair rate, at most an hour.
+/// Returns a longer duration in which every flow has 200 full-size packets at its fair rate.
 ///
-/// `None` if the scenario's own duration is enough, or if it has no fair rates. Flows over links that never deliver do
-/// not count.
+/// It is at most an hour. `None` if the scenario's own duration is long enough, or if it has no
+/// fair rates. Flows over links that never deliver do not count.
 pub fn long_enough(scenario: &Scenario) -> Option<Span> {
     let fair = fairmesh_engine::fair_rates(scenario).ok()?;
     let slowest = fair.rates_bps.iter().copied().filter(|r| *r > 0.0).min_by(f64::total_cmp)?;
@@ -65,8 +67,11 @@ pub fn long_enough(scenario: &Scenario) -> Option<Span> {
     (duration > scenario.duration()).then_some(duration)
 }
 
-/// Returns a warning about greedy flows with too few full-size packets in the measured interval.
-/// At their analytic fair rate they would bring fewer than 200, and then starvation is random. For maps, whose links
+/// Returns a warning about greedy flows with too few full-size packets.
+///
+/// At their analytic fair rate these flows have fewer than 200 packets in the measured interval,
+/// and then starvation is random. The warning is for maps, because their links were not chosen for
+/// a simulation.
 /// were not chosen for a simulation.
 pub fn few_packets(scenario: &Scenario) -> Option<String> {
     // A scenario that cannot be analysed is reported when it is run.

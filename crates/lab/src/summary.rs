@@ -37,8 +37,10 @@ pub struct FlowSummary {
     /// Max-min rate, bit/s; `None` if the runs were given no fair rates.
     pub fair_bps: Option<f64>,
     /// Rate against which the goodput is judged, bit/s; `None` without fair rates.
-    /// It is the fair rate during the fraction of the time in which the application had data to transfer. It is at most
-    /// the optimum if that is known, and at most an equal share if fair rates are upper bounds.
+    ///
+    /// It is the fair rate times the fraction of time in which the application had data to
+    /// transfer. It is at most the optimum if that is known, and at most an equal share if fair
+    /// rates are upper bounds.
     pub due_bps: Option<f64>,
     /// Mean goodput over that rate; `None` if no rate is due.
     /// That is the case for a path over a link that never delivers, or without data to transfer.
@@ -134,7 +136,9 @@ pub struct ControlSummary {
     /// If present, the measures are over subscribers, and over flows without a subscriber.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<SubscriberSummary>,
-    /// Subscribers, and flows without a subscriber, below [`STARVED`] of their due rate, worst first.
+    /// Subscribers and flows without a subscriber that starve, worst first.
+    ///
+    /// They are below [`STARVED`] of their due rate.
     pub starving: Vec<Starving>,
     /// True if the analytic fair rates are upper bounds.
     pub fair_is_upper_bound: bool,
@@ -288,14 +292,14 @@ impl ControlSummary {
 /// Limits that still moved when the runs ended: the runs are too short to judge the control.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MovingLimits {
-    /// Flows whose limit moved in any run.
+    /// Flows with a limit that moved in any run.
     pub flows: usize,
     /// Largest relative change of a flow's mean limit, without its sign.
     /// It is the mean in the last quarter of the measured interval over that in the quarter before, less 1.
     pub largest_change: f64,
 }
 
-/// Relative change of a flow's mean limit between quarters from which it counts as moving.
+/// Relative change of a flow's mean limit between quarters above which it counts as moving.
 const MOVES: f64 = 0.2;
 
 fn moving_limits(records: &[RunRecord]) -> Option<MovingLimits> {
@@ -308,7 +312,9 @@ fn moving_limits(records: &[RunRecord]) -> Option<MovingLimits> {
     Some(MovingLimits { flows: all.len(), largest_change })
 }
 
-/// Returns the change of a flow's mean limit from the third to the last quarter of the measured interval.
+/// Returns the change of a flow's mean limit over the last half of the measured interval.
+///
+/// It is the mean of the last quarter over that of the third.
 fn limit_drift(r: &RunRecord, flow: usize) -> Option<f64> {
     let limits = r.series.limit_bps.get(flow)?;
     let quarter = (r.duration_s - r.warmup_s) / 4.0;
@@ -332,8 +338,8 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
     let first = &records[0].flows[i];
     let flows = || records.iter().map(|r| &r.flows[i]);
     let goodput_bps = Estimate::of(&flows().map(|f| f.goodput_bps).collect::<Vec<_>>());
-    // A run that delivered nothing has no delay, nor has emulated TCP, for which none is measured: they
-    // must not reduce the mean.
+    // A run that delivered nothing has no delay, and for emulated TCP no delay is measured. Neither
+    // may reduce the mean.
     let measured = |f: &&FlowRecord| f.packets_delivered > 0 && f.delay_s.mean > 0.0;
     let delivered: Vec<_> = flows().filter(measured).collect();
     let delay = |of: &dyn Fn(&fairmesh_engine::record::DelayRecord) -> f64| {
@@ -460,7 +466,7 @@ mod tests {
         let home = &s.subscribers[0];
         assert_eq!((home.goodput_bps.mean, home.goodput_down_bps.mean), (160e3, 160e3));
         assert_eq!((home.goodput_up_bps.mean, home.over_fair, home.weight), (0.0, Some(0.8), 2.0));
-        // One connection has nothing, its home three quarters of its share and more.
+        // One connection has no goodput; its home has three quarters of its share or more.
         assert!((s.min_over_fair.unwrap().mean - (0.75 + 0.8) / 2.0).abs() < 1e-12);
         assert!(s.jain_normalized.unwrap().mean > 0.99, "{:?}", s.jain_normalized);
         assert_eq!((s.starved().len(), &s.starving[..]), (1, &[][..]));

@@ -4,7 +4,9 @@ use fairmesh_engine::record::{
     DelayRecord, Drops, FlowRecord, NodeRecord, RunRecord, Series, TcpRecord, Totals,
 };
 
-/// Returns a record of `flows`, each (goodput bit/s, fair bit/s, hops), from node k+1 to node 0.
+/// Returns a record of `flows`, each (goodput bit/s, fair bit/s, hops).
+///
+/// Flow k is from node k+1 to node 0.
 pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord {
     let node = |i: usize| NodeRecord {
         name: i.to_string(),

@@ -74,7 +74,9 @@ fn median_delay(r: &RunRecord) -> Option<f64> {
 }
 
 impl Tradeoff {
-    /// Returns the sentence, such as "the slowest 10 get 4.1 times as much; the sum falls by 38 %; median delay
+    /// Returns the tradeoff as a sentence.
+    ///
+    /// An example is "the slowest 10 get 4.1 times as much; the sum falls by 38 %; median delay
     /// +110 ms". A change within its 95 % interval counts as none; a single seed has no interval.
     pub fn sentence(&self, sharers: &str) -> String {
         let who = match self.slowest {

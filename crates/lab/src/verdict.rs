@@ -12,9 +12,9 @@ pub const STARVED: f64 = 0.1;
 
 /// Attempts of a link per run below which its losses explain nothing.
 const FEWEST_ATTEMPTS: f64 = 20.0;
-/// Fraction of a link's unanswered attempts from which its losses explain starvation.
+/// Fraction of a link's unanswered attempts above which its losses explain starvation.
 const LOSSY: f64 = 0.1;
-/// Fraction of the frames that did not arrive from which a station that overlapped them is named.
+/// Fraction of undelivered frames above which a station that overlapped them is named.
 const NAMED: f64 = 0.2;
 
 /// A flow or subscriber below [`STARVED`] of its due rate.
@@ -26,7 +26,7 @@ pub struct Starving {
     pub over_fair: f64,
     /// Losses per run, by cause.
     pub drops: DropsSummary,
-    /// The hop of its paths with the largest fraction of unanswered frames, if that fraction is large.
+    /// Hop of its paths with the largest fraction of unanswered frames, if that is large.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst_hop: Option<LossyHop>,
 }
@@ -64,7 +64,7 @@ pub struct Overlap {
 }
 
 impl LossyHop {
-    /// Returns the station that overlapped the most frames, if that is a substantial fraction of them.
+    /// Returns the station that overlapped the most frames, if it overlapped a large fraction.
     pub fn main_overlap(&self) -> Option<&Overlap> {
         self.overlapped_by.first().filter(|o| o.share >= NAMED)
     }
@@ -102,7 +102,9 @@ impl Links {
         links
     }
 
-    /// Returns the hop of some paths, in both directions, that loses the largest fraction of its frames.
+    /// Returns the hop of some paths that loses the largest fraction of its frames.
+    ///
+    /// Both directions count.
     pub fn worst_hop<'a>(&self, paths: impl Iterator<Item = &'a [String]>) -> Option<LossyHop> {
         let mut worst: Option<&LinkRecord> = None;
         let part = |l: &LinkRecord| l.unanswered as f64 / l.attempts as f64;
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_pauses_is_judged_by_the_time_in_which_it_transfers() {
-        // 2.9 % of the fair rate, in 3 % of the time: a reader of pages, not a starved flow.
+        // 2.9 % of the fair rate in 3 % of the time: a user of web pages, not a starved flow.
         let mut r = record("fifo", 1, &[(29e3, 1e6, 1)]);
         r.flows[0].active_share = 0.03;
         let s = ControlSummary::of(&[r.clone()]);

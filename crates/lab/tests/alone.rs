@@ -1,5 +1,7 @@
-//! The laboratory stands by itself: no argument parser, no terminal, no system call, and errors that
-//! name no option of any command line.
+//! The laboratory is independent of any program.
+//!
+//! It has no argument parser, no terminal and no system call, and its errors name no option of a
+//! command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};

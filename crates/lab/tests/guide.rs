@@ -1,4 +1,4 @@
-//! docs/lab.md: what it shows is what stands here, and it runs.
+//! The code of docs/lab.md is the code of this file, and it runs.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn what_a_run_left_is_compared_again() {
     assert!(e.contains("results.json: cannot be read") && e.contains("expected a record"), "{e}");
 }
 
-/// Every block of Rust in the guide stands in this file, line by line.
+/// Every block of Rust in the guide is in this file, line by line.
 #[test]
 fn the_guide_shows_this_file() {
     let guide = fs::read_to_string(root().join("docs/lab.md")).unwrap();

@@ -55,11 +55,11 @@ fn a_compared_map_runs_long_enough_for_its_slowest_flow() {
     let slowest = fair.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(slowest * (measured - 10.0) < ENOUGH);
 
-    // A duration that is asked for stays, and a short chain needs no more than the usual one.
+    // A requested duration is kept, and a short chain needs no more than the default one.
     let asked = Changes { duration: Some(Span::from_secs(30)), ..Changes::default() };
     let asked = load_long_enough(&long, &asked, &registry).unwrap().scenario;
     assert_eq!(asked.duration(), Span::from_secs(30));
-    // More than an hour is left to the user.
+    // A duration of more than an hour is set only by the user.
     let endless = load_long_enough(&endless, &Changes::default(), &registry).unwrap().scenario;
     assert_eq!(endless.duration(), Span::from_secs(3600));
     assert!(few(&endless) && endless.warnings().join(" ").contains("is too short for 200 packets"));

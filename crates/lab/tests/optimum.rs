@@ -1,5 +1,7 @@
-//! The optimum is carried with other seeds than the search's, nobody can have more of it, and it is
-//! what trying everything finds.
+//! Properties of the optimum.
+//!
+//! It is carried with seeds other than those of the search, no flow can have a higher rate, and an
+//! exhaustive search finds the same.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -13,17 +15,18 @@ use fairmesh_lab::optimum::{
 use fairmesh_lab::{OtherRevisions, Store};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// Seeds that no search uses; as many as it takes for the noise of lossy links to stay well below what
-/// is asserted.
+/// Seeds that no search uses.
+///
+/// They are enough to keep the noise of lossy links well below the asserted bounds.
 const OTHERS: [u64; 16] = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26];
-/// What a flow may miss of its optimum (docs/models/optimum.md).
+/// Fraction of its optimum that a flow may miss (docs/models/optimum.md).
 const TOLERANCE: f64 = 0.02;
 
 fn scenario(toml: &str) -> Scenario {
     draft_from_toml("test.toml", toml).unwrap().build().unwrap()
 }
 
-/// A third of the usual effort.
+/// Settings with a third of the default effort.
 fn settings() -> Settings {
     let usual = Settings::default();
     Settings {
@@ -38,7 +41,7 @@ fn search(scenario: &Scenario) -> Optimum {
     find(scenario, &Group::each(scenario), &settings(), &unobserved).unwrap()
 }
 
-/// With the usual effort: losses are noise.
+/// Searches with the default effort, for lossy links.
 fn search_well(scenario: &Scenario) -> Optimum {
     find(scenario, &Group::each(scenario), &Settings::default(), &unobserved).unwrap()
 }
@@ -54,7 +57,7 @@ fn close(found: f64, expected: f64, part: f64) -> bool {
 const RADIO: &str = "[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\nrts = true\nqueue = 64\n\
                      profile = \"graph\"\n";
 
-/// Links and flows of a mesh with `RADIO`, TCP of 512-byte segments unless told.
+/// Links and flows of a mesh with `RADIO`, and TCP of 512-byte segments by default.
 fn mesh(links: &str, rest: &str) -> Scenario {
     scenario(&mesh_text(links, rest))
 }
@@ -73,9 +76,11 @@ fn flows(ends: &[(u32, u32)]) -> String {
     tcp.to_owned() + &ends.iter().map(flow).collect::<String>()
 }
 
-/// Limited to the optimum, everybody receives it with other seeds; and nobody can be raised: who asks
-/// for a quarter or half more does not get half of that, or takes a third of what it gains from those
-/// that have no more, or one of them falls below its optimum by more than the tolerance.
+/// Asserts that the optimum is carried with other seeds and that no flow can be raised.
+///
+/// A flow is raised by a quarter or by half. It then gains less than half of the raise, or takes a
+/// third of its gain from flows that have no higher rate, or one of those falls below its optimum
+/// by more than the tolerance.
 fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
     let [stretch] = optimum.stretches.as_slice() else { panic!("one stretch") };
     let base = receive(scenario, optimum, &OTHERS, &|_, f| f.limit_bps).unwrap().remove(0);
@@ -110,8 +115,9 @@ fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
     }
 }
 
-/// The vector that is best by its smallest rate, then its next … among all limits of a grid under
-/// which everybody receives what it is limited to.
+/// Returns the best vector of a grid of limits under which every flow receives its limit.
+///
+/// Vectors are compared by their smallest rate, then by the next.
 fn brute_force(scenario: &Scenario, optimum: &Optimum, grid: &[f64]) -> Vec<f64> {
     let flows = scenario.flows().len();
     let sorted = |rates: &Vec<f64>| {
@@ -169,7 +175,7 @@ fn what_trying_everything_finds() {
 
 #[test]
 fn carried_with_other_seeds_and_maximal() {
-    // Three chains of which the middle one hears both others (Rangwala 2008, Fig. 1).
+    // Three chains, of which the middle one senses both others (Rangwala 2008, Fig. 1).
     let stack = mesh(
         "[1, 2], [2, 3], [4, 5], [5, 6], [7, 8], [8, 9], [2, 5], [5, 8]",
         &flows(&[(1, 3), (4, 6), (7, 9)]),
@@ -191,7 +197,7 @@ fn carried_with_other_seeds_and_maximal() {
 
 #[test]
 fn carried_and_maximal_beside_links_that_lose() {
-    // One that loses three of ten frames each way holds its flow, and not the other one as well.
+    // A link that loses three of ten frames each way holds its own flow, but not the other one.
     let lossy = |links: &[(u32, u32, f64)]| -> String {
         let link = |(from, to, delivery): &(u32, u32, f64)| {
             format!("[[link]]\nfrom = {from}\nto = {to}\ndelivery = {delivery}\n")
@@ -203,7 +209,7 @@ fn carried_and_maximal_beside_links_that_lose() {
     let rates = kbit(&found);
     assert!((115.0..135.0).contains(&rates[0]) && rates[1] > 1.1 * rates[0], "{rates:?}");
     carried_and_maximal(&one, &found);
-    // What datagrams lose is sent in advance.
+    // Sources of datagrams send more to allow for losses.
     let udp = "[traffic]\ntraffic = { kind = \"cbr\", rate = \"4 Mbit/s\", packet = \"1000 B\" }\n\
                transport = \"udp\"\n[[flow]]\nfrom = 1\nto = 3\n[[flow]]\nfrom = 4\nto = 3\n";
     let datagrams = mesh("[1, 2], [2, 3], [4, 3]", &(lossy(&[(1, 2, 0.6)]) + udp));
@@ -250,7 +256,7 @@ fn carried_and_maximal_on_random_meshes_with_losses() {
     }
 }
 
-/// Links with their delivery, and flows.
+/// Links with their delivery ratio, and flows.
 type Lossy = (&'static [(u32, u32, f64)], &'static [(u32, u32)]);
 const SLOW_LINKS_1: Lossy =
     (&[(1, 2, 0.57), (1, 3, 0.70), (2, 4, 0.62), (2, 5, 0.55)], &[(5, 2), (5, 1)]);
@@ -259,8 +265,9 @@ const SLOW_LINKS_2: Lossy = (
     &[(1, 3), (4, 7)],
 );
 
-/// Links that lose a quarter to half of their frames: a stream below 30 kbit/s is silent for a minute now
-/// and then, which ten runs may not see.
+/// Links that lose a quarter to half of their frames.
+///
+/// A stream below 30 kbit/s is idle for up to a minute, which ten runs may miss.
 #[test]
 fn slow_streams_have_what_other_seeds_receive() {
     let lossy = |links: &[(u32, u32, f64)], pairs: &[(u32, u32)]| {
@@ -339,7 +346,7 @@ fn pages_keep_what_they_ask_for_and_who_carries_nothing_holds_nobody() {
     let found = search(&mixed);
     let rates = kbit(&found);
     let asked = found.flows[2].demand_bps.unwrap() / 1e3;
-    // 160 kbit every two seconds and what it takes to fetch them.
+    // 160 kbit every two seconds, and the time to fetch them.
     assert!((50.0..82.0).contains(&asked) && close(rates[2], asked, 0.03), "{asked} {rates:?}");
     assert_eq!(found.stretches[0].flows[3].stop, Stop::Nothing);
     assert!(rates[3] < 1.0 && rates[0] > 500.0 && close(rates[0], rates[1], 0.05), "{rates:?}");
@@ -388,12 +395,12 @@ fn a_stored_optimum_is_used_while_its_witness_repeats() {
     let store = open();
     let first = ask(&store, &mesh);
     assert!(!first.kept && first.unkept.is_none() && store.len() == 1);
-    // Name and control are no part of the question.
+    // The key does not depend on name and control.
     let mesh = mesh.with_name("other");
     let mesh = mesh.with_control(fairmesh_control::Registry::standard().lookup("wcp").unwrap());
     let again = ask(&open(), &mesh);
     assert_eq!((again.optimum, again.kept), (first.optimum.clone(), true));
-    // The weight of a flow is.
+    // The key depends on the weight of a flow.
     let heavier = |i, f: &mut fairmesh_scenario::Flow| f.weight = if i == 0 { 3.0 } else { 1.0 };
     let other = mesh.clone().map_flows(heavier).unwrap();
     assert!(!ask(&store, &other).kept && store.len() == 2);
@@ -408,7 +415,7 @@ fn a_stored_optimum_is_used_while_its_witness_repeats() {
     assert!(e.contains(".jsonl:2: crc32: found"), "{e}");
 }
 
-/// Wherever the bound lies, a search ends about there, and what it says is received.
+/// A search ends near its bound for any bound, and the reported rates are received.
 #[test]
 fn a_search_ends_at_its_bound_and_says_so() {
     let mesh = mesh(
@@ -426,7 +433,7 @@ fn a_search_ends_at_its_bound_and_says_so() {
         let less = Settings { most_events, ..settings() };
         let found = find(&mesh, &Group::each(&mesh), &less, &unobserved).unwrap();
         assert!(bounded(&found), "{part}");
-        // What a run costs is told from others; and one for each stretch is made in any case.
+        // The cost of a run is predicted from earlier runs; each stretch has at least one run.
         assert!((found.events as f64) < (part + 0.05) * whole.events as f64, "{part}: {found:?}");
         let got = receive(&mesh, &found, &OTHERS, &|_, f| f.limit_bps).unwrap();
         for (stretch, got) in found.stretches.iter().zip(got) {
@@ -472,7 +479,7 @@ fn groups_are_the_scenarios_subscribers() {
     let plain = home("");
     assert_eq!(Per::usual(&plain), Per::Flow);
     let group = |flows: &[usize], weight| Group { flows: flows.to_vec(), weight };
-    // Downstream first; between homes each by itself.
+    // Downstream first; flows between homes are separate.
     let per_node = home("[subscribers]\nper = \"node\"\n");
     assert_eq!(Per::usual(&per_node), Per::Subscriber);
     let of = [group(&[1, 0], 1.0), group(&[2], 1.0), group(&[3], 1.0)];
@@ -481,7 +488,7 @@ fn groups_are_the_scenarios_subscribers() {
     let of = [group(&[1, 0, 2], 3.0), group(&[3], 1.0)];
     assert_eq!(Group::per_subscriber(&one), of);
     assert_eq!(Per::Flow.groups(&one), Group::each(&one));
-    // What is found is the groups': three connections of one home divide its share.
+    // The optimum is that of the groups: three connections of one home divide its share.
     let chain = scenario(&format!(
         "name = \"chain\"\nduration = \"60 s\"\nwarmup = \"10 s\"\n{RADIO}[topology]\nlinks = [[1, 0], [2, 0], [1, 2]]\n\
          gateway = 0\n[subscribers]\nper = \"node\"\n[traffic]\nconnections = 3\n[[flow]]\nfrom = 0\nto = 1\n\

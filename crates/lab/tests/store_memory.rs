@@ -34,7 +34,7 @@ fn resident() -> usize {
 fn a_store_of_100_000_records_needs_memory_for_their_keys_only() {
     let dir = tempfile::tempdir().unwrap();
     let revision = Revision::named("1");
-    // As a writer leaves it, without waiting for the disk a hundred thousand times.
+    // Written as by a writer, without waiting for the disk a hundred thousand times.
     let mut shard = BufWriter::new(File::create(dir.path().join("shard-1-0.jsonl")).unwrap());
     shard.write_all(b"{\"store\":1,\"revision\":\"1\",\"generator\":\"test\"}\n").unwrap();
     let text = "x".repeat(1000);

@@ -1,4 +1,6 @@
-//! Verdicts of real runs: a flow starves only against its demand, and the reason names the hop.
+//! Verdicts of real runs.
+//!
+//! A flow starves only relative to its demand, and the reason names the hop.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +59,7 @@ fn the_middle_of_the_stack_starves_by_terminals_that_its_sender_cannot_sense() {
     let hop = starving.worst_hop.as_ref().expect("a hop that loses frames");
     assert_eq!((hop.from.as_str(), hop.to.as_str()), ("4", "5"));
     assert!(hop.unanswered > 0.3, "{hop:?}");
-    // 5 hears 2 and 8; 4 hears neither.
+    // Node 5 senses nodes 2 and 8; node 4 senses neither.
     let main = hop.main_overlap().unwrap();
     assert!(["2", "8"].contains(&main.station.as_str()) && !main.sensed, "{hop:?}");
     // Gain and cost of the other control, against fifo.

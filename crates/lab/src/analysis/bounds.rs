@@ -16,7 +16,9 @@ pub struct GatewayBounds {
     pub upper_bps: f64,
 }
 
-/// Returns the bounds by the capacity of every flow's hop at the gateway; `None` if a flow has none.
+/// Returns the bounds by the capacity of each flow's hop at the gateway.
+///
+/// `None` if a flow has no such hop.
 pub(super) fn of(gateway: &str, flows: &[FlowInfo]) -> Option<GatewayBounds> {
     let at_gateway = |f: &FlowInfo| {
         if f.path.last().is_some_and(|n| n == gateway) {

@@ -1,5 +1,6 @@
-//! GAP's fluid model of a scenario (Mancuso 2010 §V): its equilibrium in the three load cases of §V.B,
-//! the stability, and the convergence time.
+//! GAP's fluid model of a scenario (Mancuso 2010 §V).
+//!
+//! It has the equilibrium in the three load cases of §V.B, the stability and the convergence time.
 
 use fairmesh_capacity::gap::{Equilibrium, Gap, GapError, Load, Stability};
 use fairmesh_control::gap::Numbers;
@@ -12,7 +13,9 @@ use crate::LabError;
 use crate::layout::{GENERATOR, SCHEMA};
 
 /// Results of the model.
-/// Rates are in bit/s of application data, shares of the gateway's air: a two-hop flow of 1 Mbit/s is a load of 2.
+///
+/// Rates are in bit/s of application data. A rate is a share of the gateway's air: a two-hop flow
+/// of 1 Mbit/s is a load of 2 Mbit/s.
 #[derive(Clone, Debug, Serialize)]
 pub struct GapReport {
     /// [`SCHEMA`].

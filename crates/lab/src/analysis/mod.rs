@@ -1,5 +1,6 @@
-//! The capacity of a scenario, by every model and criterion, as one plain summary: the source of its JSON
-//! object, and of tables and pages.
+//! The capacity of a scenario by every model and criterion.
+//!
+//! It is one plain summary: the source of its JSON object, and of tables and pages.
 
 mod bounds;
 pub(crate) mod error;
@@ -72,7 +73,9 @@ pub struct FlowInfo {
     pub demand_bps: Option<f64>,
     /// Names along its path, wires left out.
     pub path: Vec<String>,
-    /// Nominal capacity of each hop, if the flow were alone there, with the scenario's RTS setting.
+    /// Nominal capacity of each hop if the flow were alone there.
+    ///
+    /// It is computed with the scenario's RTS setting.
     pub hop_capacity_bps: Vec<f64>,
 }
 
@@ -111,7 +114,9 @@ pub struct Allocation {
     pub criterion: &'static str,
     /// Per flow.
     pub rates_bps: Vec<f64>,
-    /// Per flow, its bottleneck as an index into [`Model::bottlenecks`]; `None` for its own demand.
+    /// Per flow, its bottleneck as an index into [`Model::bottlenecks`].
+    ///
+    /// `None` if the flow is limited by its own demand.
     pub bottleneck: Vec<Option<usize>>,
     /// Σ rate.
     pub aggregate_bps: f64,
@@ -130,7 +135,7 @@ pub struct Allocation {
 pub struct Unsolved {
     /// As in [`Allocation::criterion`].
     pub criterion: &'static str,
-    /// Distance that the solver reached.
+    /// Progress of the solver before it stopped.
     pub problem: String,
 }
 
@@ -139,7 +144,7 @@ pub struct Unsolved {
 pub struct Bottleneck {
     /// A, B, … in the order of the flows they limit.
     pub label: String,
-    /// For a collision domain, the link whose domain it is.
+    /// Link at the center of a collision domain; `None` for a clique.
     pub center: Option<u32>,
     /// Its links, as indices into [`Model::links`].
     pub links: Vec<u32>,
@@ -229,7 +234,8 @@ impl Capacity {
         };
         let mut models = Vec::new();
         let mut capacities = Vec::new();
-        // Contention does not depend on RTS: too many cliques once is too many twice.
+        // Contention does not depend on RTS: a model with too many cliques has too many in both
+        // runs.
         let mut affordable = Budget::default();
         for access in [Access::Basic, Access::RtsCts] {
             let rts = access == Access::RtsCts;
@@ -285,7 +291,9 @@ impl Capacity {
     }
 }
 
-/// Returns the gateway, if there is exactly one: bounds do not hold for the links of several together.
+/// Returns the gateway if there is exactly one.
+///
+/// The bounds do not hold for the links of several gateways together.
 fn one_gateway(scenario: &Scenario) -> Option<NodeId> {
     scenario.gateways().first().filter(|_| !scenario.gateways().are_several())
 }
@@ -370,7 +378,7 @@ fn fill(out: &mut Model, found: &ModelRates) {
     }
 }
 
-/// Returns A, B, … Z, AA, AB, …
+/// Returns a label of letters: A, B, … Z, AA, AB, and so on.
 fn letters(mut i: usize) -> String {
     let mut out = Vec::new();
     loop {
@@ -391,7 +399,7 @@ mod tests {
     use fairmesh_capacity::convex::ConvexError;
     use fairmesh_control::Registry;
 
-    /// A criterion that one solver does not reach is named, and no other criterion is lost.
+    /// A criterion that a solver does not reach is named, and all other criteria remain.
     #[test]
     fn a_criterion_that_is_missed_is_named_and_the_others_stay() {
         let text = include_str!("../../../../scenarios/jamshaid-fig-7.3.toml");

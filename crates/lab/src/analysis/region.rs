@@ -14,8 +14,9 @@ use crate::{LabError, SettingProblem};
 
 /// Number of steps of the section.
 const STEPS: usize = 24;
-/// Busy share of a link's sender from which the link counts as congested.
-/// §4.1 marks links whose queues are nearly fully used.
+/// Busy share of a link's sender above which the link counts as congested.
+///
+/// §4.1 marks links with nearly fully used queues.
 const CONGESTED: f64 = 0.9;
 
 /// Results of the model. Rates in bit/s of application data.

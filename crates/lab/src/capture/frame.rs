@@ -65,7 +65,9 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) 
     (out.len() - start) as u32
 }
 
-/// Appends BA Control, Block Ack Starting Sequence Control and the bitmap, with the frame's length.
+/// Appends the body of a BlockAck.
+///
+/// It has BA Control, Block Ack Starting Sequence Control and the bitmap, with the frame's length.
 fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
     let Some(said) = frame.block_ack else { return };
     let long = frame.mpdu_bytes > 32;

@@ -21,8 +21,9 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 
 pub use network::Ports;
 
-/// Bytes of each frame that are stored: all headers, and a few bytes of the payload, which is zero.
-/// A-MSDUs, whose headers are spread over them, are stored whole.
+/// Stored bytes of each frame: all headers and a few bytes of the payload, which is zero.
+///
+/// A-MSDUs are stored whole because their headers are spread over them.
 pub const SNAPLEN: u32 = 192;
 
 /// Writes the frames of a run to a capture file.
@@ -31,7 +32,7 @@ pub struct Capture<W: Write> {
     buffer: Vec<u8>,
     ports: Vec<Ports>,
     only: Option<NodeId>,
-    /// Stored part of an A-MSDU whose packets come one by one.
+    /// Stored part of an A-MSDU of which the packets arrive one by one.
     amsdu: Option<Bundle>,
     /// By transmitter and receiver, the last data frame's number.
     last: HashMap<(NodeId, Option<NodeId>), u16>,
@@ -42,7 +43,7 @@ pub struct Capture<W: Write> {
 struct Bundle {
     /// Offset of its MPDU in the buffer.
     start: usize,
-    /// True if all of it is present so far.
+    /// True if all bytes so far are present.
     complete: bool,
     /// True if its packets are stored.
     whole: bool,
@@ -94,7 +95,9 @@ impl<W: Write> Capture<W> {
 
 impl<W: Write> Capture<W> {
     /// Returns true if the content of a frame is stored.
-    /// Without a node all of it is; else if the node sends its own packet or receives it, for the first time.
+    ///
+    /// Without a node, all content is stored. With a node, content is stored once: when the node
+    /// sends its own packet or first receives a packet.
     fn is_first(&mut self, frame: &AirFrame) -> bool {
         let (Some(node), Some(packet)) = (self.only, &frame.packet) else { return true };
         let last = self.last.insert((frame.from, frame.to), frame.sequence);

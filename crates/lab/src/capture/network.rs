@@ -128,7 +128,9 @@ fn udp(out: &mut Vec<u8>, length: usize, sequence: u64) -> usize {
     6
 }
 
-/// Appends the rest of a UDP header and a QUIC header; the rest would be encrypted, and is zero.
+/// Appends the rest of a UDP header and a QUIC header.
+///
+/// The content of a real packet is encrypted; here it is zero.
 fn quic(out: &mut Vec<u8>, length: usize, kind: Kind) -> usize {
     out.extend_from_slice(&(length as u16).to_be_bytes());
     out.extend_from_slice(&[0, 0]);

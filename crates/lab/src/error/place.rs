@@ -59,7 +59,7 @@ impl LabError {
     }
 }
 
-/// Returns the accepted values of a problem whose message lists them in another form.
+/// Returns the accepted values of a problem of which the message lists them in another form.
 fn known(problem: &SettingProblem) -> Option<String> {
     match problem {
         SettingProblem::UnknownControl(e) => Some(format!("one of {}", e.known.join(", "))),

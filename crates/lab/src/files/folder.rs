@@ -25,14 +25,16 @@ fn remove(path: &Path) {
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
-/// Removes everything unfinished. For the interrupt handler.
+/// Removes all unfinished files and folders; called by the interrupt handler.
 pub fn remove_unfinished() {
     for path in unfinished().drain(..) {
         remove(&path);
     }
 }
 
-/// A file or folder being written beside its final place; removed if dropped before it is finished.
+/// A file or folder being written beside its final place.
+///
+/// It is removed if it is dropped before it is finished.
 #[derive(Debug)]
 struct Pending {
     target: PathBuf,
@@ -59,7 +61,7 @@ impl Pending {
         for dir in missing.iter().rev() {
             match fs::create_dir(dir) {
                 Ok(()) => created.push(dir.clone()),
-                // Another file for the same folder came first.
+                // Another file for the same folder created it first.
                 Err(_) if dir.is_dir() => {}
                 Err(e) => {
                     remove_empty(&created);

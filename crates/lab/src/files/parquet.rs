@@ -70,7 +70,7 @@ impl<W: std::io::Write + Send> Writer<W> {
         group.close().map(|_| ())
     }
 
-    /// Writes the end of the file, and returns what was written to.
+    /// Writes the end of the file and returns the writer below.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -17,7 +17,9 @@ macro_rules! measures {
     };
 }
 
-/// All measures (docs/models/measures.md). *Measured interval*: from the warm-up to the end of the run.
+/// All measures (docs/models/measures.md).
+///
+/// *Measured interval*: the time from the warm-up to the end of the run.
 pub const MEASURES: &[Measure] = measures! {
     "control", "", "Name of the control, with its variants.";
     "about", "", "Purpose of the control, in a line.";

@@ -57,7 +57,9 @@ impl Values {
 }
 
 impl Column {
-    /// Returns the unit of its values: `bit/s`, `s`; empty for text, counts of no unit and ratios.
+    /// Returns the unit of the values, such as `bit/s` or `s`.
+    ///
+    /// It is empty for text, ratios and counts without a unit.
     pub fn unit(&self) -> &'static str {
         measures::find(&self.name).map_or("", |m| m.unit)
     }

@@ -6,7 +6,9 @@ use crate::estimate::Estimate;
 use crate::optimum::OptimumReport;
 use crate::{Comparison, summary::ControlSummary};
 
-/// Returns the long table of a comparison: one row per control and measure, with the interval over the seeds.
+/// Returns the long table of a comparison: one row per control and measure.
+///
+/// Each row has the confidence interval over the seeds.
 pub fn estimates(comparison: &Comparison) -> Frame {
     let mut rows: Vec<(&str, &str, Estimate)> = Vec::new();
     for s in &comparison.results {

@@ -167,7 +167,7 @@ pub fn series(records: &[Vec<RunRecord>]) -> Frame {
     frame
 }
 
-/// Returns the table of decisions: one row per control, seed and decision of the control, oldest first.
+/// Returns the table of decisions: one row per control, seed and decision, oldest first.
 pub fn decisions(records: &[Vec<RunRecord>]) -> Frame {
     let mut rows = Vec::new();
     for r in records.iter().flatten() {

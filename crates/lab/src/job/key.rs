@@ -8,7 +8,7 @@ use fairmesh_scenario::Scenario;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
-/// Version of the layout of stored records; raised when a record no longer reads back.
+/// Version of the layout of stored records; raised when older records become unreadable.
 const RECORDS: u32 = 2;
 
 /// Identity of the program's results: programs of the same revision give the same records.

@@ -100,7 +100,7 @@ impl Measures {
     }
 }
 
-/// A job whose scenario was read, changed and checked.
+/// A job with a scenario that was read, changed and checked.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The scenario under its control.

@@ -15,21 +15,25 @@ use super::meter::{Halt, Meter};
 use super::settings::Settings;
 use super::steady::Steady;
 
-/// Packets of the slowest flow for which a measurement lasts, up to `LONGER` times the shortest one.
+/// Packets of the slowest flow that determine the length of a measurement.
+///
+/// The length is at most `LONGER` times the shortest one.
 const PACKETS: f64 = 800.0;
 /// Upper bound of that length, in multiples of the shortest measurement.
 const LONGER: f64 = 10.0;
-/// Minimum packets of the slowest flow for which it lasts, up to the longest measurement.
+/// Minimum packets of the slowest flow in a measurement, up to the longest measurement.
 const LEAST_PACKETS: f64 = 120.0;
-/// Minimum measured time of runs that last longer, those of the check, s.
+/// Minimum measured time of the longer runs of the check, s.
 const CHECK_S: f64 = 45.0;
-/// Packets of the slowest flow for which the start-up lasts.
+/// Packets of the slowest flow in the start-up.
 const START_PACKETS: f64 = 20.0;
 /// Minimum and maximum start-up, s.
 const START_S: (f64, f64) = (3.0, 40.0);
 
 /// Maximum relative variation of a flow's limit from run to run.
-/// Sources of one exact rate would stay in step for a whole run, and then never collide or always.
+///
+/// Sources with exactly equal rates would stay in phase for a whole run, and collide never or
+/// always.
 const DITHER: f64 = 0.01;
 
 /// Fraction of its target below which more room does not help a flow.
@@ -106,14 +110,15 @@ impl<'a> Bench<'a> {
         Bench { steady, times_s: settings.times_s, meter, made: Mutex::default() }
     }
 
-    /// Returns the time in which the slowest flow with a target receives this number of packets, s.
+    /// Returns the time in which the slowest flow with a target receives `packets` packets, s.
     fn lasting(&self, targets: &[f64], packets: f64) -> f64 {
         let flows = targets.iter().zip(&self.steady.flows).filter(|(t, _)| **t > 0.0);
         flows.map(|(t, f)| packets * 8.0 * f.payload / t).fold(0.0, f64::max)
     }
 
     /// Returns start-up and length of a run in which flows are to receive `targets`, s.
-    /// The length is the start-up plus the measured time, which `longer` multiplies.
+    ///
+    /// The length is the start-up plus the measured time, which is multiplied by `longer`.
     pub fn lasts(&self, targets: &[f64], longer: f64) -> (f64, f64) {
         let start = self.lasting(targets, START_PACKETS).clamp(START_S.0, START_S.1);
         (start, start + self.measured(targets, longer))
@@ -128,7 +133,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs once per seed under each of several limits, of application data.
-    /// `targets` gives their length, and `longer` multiplies it. Starts no run that exceeds the remaining budget.
+    ///
+    /// `targets` determines the length of the runs, and `longer` multiplies it. No run starts that
+    /// exceeds the remaining budget.
     pub fn measure(
         &self,
         limits: &[&[f64]],
@@ -168,7 +175,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs once under each of several limits, with the length for the last of `targets`.
-    /// A run in which a flow has less than [`HOPELESS`] of its target after a part of the time ends there.
+    ///
+    /// A run ends after a part of its time if a flow has less than [`HOPELESS`] of its target
+    /// there.
     pub fn glance(
         &self,
         limits: &[Rates],
@@ -209,7 +218,7 @@ impl<'a> Bench<'a> {
         Ok(self.steady.scenario.clone().with_times(duration, warmup)?)
     }
 
-    /// Returns the fingerprint of a short run under limits: another program has another one.
+    /// Returns the fingerprint of a short run under limits; it differs between programs.
     pub fn witness(&self, limits: &[f64]) -> Result<String, OptimumError> {
         let scenario = self.lasting_until(1.0, 4.0)?;
         let run = Limited::new(&scenario, limits, 1, &self.meter.cancel)?;
@@ -220,7 +229,7 @@ impl<'a> Bench<'a> {
 /// One run in which no application writes more than its limit.
 struct Limited {
     simulation: Simulation,
-    /// By flow, its limit in this run over the requested one.
+    /// Ratio of the applied to the requested limit, by flow.
     parts: Vec<f64>,
 }
 
@@ -241,7 +250,8 @@ impl Limited {
     }
 
     /// Returns the rate that each flow received from the start-up until an instant, bit/s.
-    /// Rates are scaled as if the limit had been the requested one.
+    ///
+    /// Rates are scaled to the requested limit.
     fn rates_at(&mut self, until: Time) -> Rates {
         self.simulation.advance(until);
         let Snapshot { flows, .. } = self.simulation.snapshot();
@@ -251,7 +261,7 @@ impl Limited {
         flows.iter().zip(&self.parts).map(rate).collect()
     }
 
-    /// Returns the rates of the whole run, which is counted.
+    /// Returns the rates of the whole run, and counts the run.
     fn rates(self, meter: &Meter<'_>) -> Result<Rates, EngineError> {
         let record = self.simulation.finish()?;
         meter.count(record.totals.events, record.duration_s);

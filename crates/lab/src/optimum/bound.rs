@@ -5,8 +5,9 @@ use fairmesh_engine::CapacityModel;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::NodeId;
 
-/// Factor of a node's capacity over the arithmetic of a lone sender.
-/// With several senders idle slots are shared.
+/// Ratio of a node's capacity to the computed capacity of a lone sender.
+///
+/// Several senders share idle slots.
 const MARGIN: f64 = 1.3;
 
 /// Time that a bit of each flow uses at each node and wire.
@@ -46,7 +47,7 @@ impl Bound {
     /// Flow `f` has `now[f]` and `each[f]` more bit/s per level.
     pub fn top(&self, now: &[f64], each: &[f64]) -> f64 {
         let full = |uses: &Vec<(usize, f64)>| {
-            // Rising flows have no part in the present usage: their level is the whole.
+            // Rising flows have no present usage: their rate is the whole level.
             let used: f64 = uses.iter().filter(|u| each[u.0] == 0.0).map(|u| u.1 * now[u.0]).sum();
             let slope: f64 = uses.iter().map(|u| u.1 * each[u.0]).sum();
             if slope > 0.0 { (MARGIN - used).max(0.0) / slope } else { f64::INFINITY }

@@ -7,21 +7,24 @@ use super::settings::Settings;
 /// Maximum ratio of a limit to its target.
 /// Lost datagrams are not retransmitted, so the limit has to be higher.
 const MOST_ROOM: f64 = 4.0;
-/// Exponent by which room grows with the missing part: additional datagrams are lost as well.
+/// Exponent of the growth of room with the missing fraction.
+///
+/// It is above 1 because additional datagrams are lost as well.
 const HASTE: f64 = 1.5;
 /// Maximum number of corrections of room.
 const CORRECTIONS: usize = 6;
-/// Minimum relative reduction of the worst shortfall for the corrections to go on.
+/// Minimum relative reduction of the worst shortfall for another correction.
 const LEARNS: f64 = 0.15;
-/// Excess over its target above which a flow's room is reduced, as a fraction; number of reductions.
+/// Excess over its target above which a flow's room is reduced, as a fraction of the target.
 const OVER: f64 = 0.03;
+/// Maximum number of reductions of room.
 const TRIMS: usize = 2;
-/// Number of seeds tried first, and the worst shortfall up to which the others are tried.
-/// The shortfall is in tolerances.
+/// Number of seeds that are tried first.
 pub(super) const FIRST: usize = 2;
+/// Worst shortfall up to which the other seeds are tried, in tolerances.
 const NEAR: f64 = 3.0;
 
-/// Targets that fitted.
+/// Targets that fit.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     pub targets: Rates,
@@ -56,8 +59,9 @@ impl<'a> Trials<'a> {
         self.bench.measure(&limits, at, seeds, 1.0)
     }
 
-    /// Returns the rates received with the first seed under each of several targets, the lowest last.
-    /// Runs end early if a flow is far below its target.
+    /// Returns the rates received with the first seed under each of several targets.
+    ///
+    /// The lowest target is the last. Runs end early if a flow is far below its target.
     pub fn glance(&self, targets: &[Rates]) -> Result<Vec<Received>, Halt> {
         let all: Vec<Rates> = targets.iter().map(|t| limits(t, &self.room)).collect();
         self.bench.glance(&all, targets, self.settings.search[0])
@@ -90,9 +94,10 @@ impl<'a> Trials<'a> {
         parts.into_iter().map(|p| p.1).collect()
     }
 
-    /// Tests targets, with as much room as they turn out to need.
-    /// A few seeds are enough for a rejection; then it returns the flows that miss more than the tolerance, the worst
-    /// first.
+    /// Tests targets with as much room as they need.
+    ///
+    /// A few seeds are enough for a rejection. If it rejects, it returns the flows that miss more
+    /// than the tolerance, the worst first.
     pub fn fits(
         &self,
         targets: &[f64],
@@ -129,8 +134,9 @@ impl<'a> Trials<'a> {
         Ok(Err(hurt))
     }
 
-    /// Takes room from flows that receive more than their targets, while the rest then fits as well.
-    /// Their excess is missing elsewhere.
+    /// Reduces the room of flows that receive more than their targets, while the rest fits too.
+    ///
+    /// Other flows miss the excess of these flows.
     fn trim(&self, mut fit: Fit, seeds: &[u64], longer: f64) -> Result<Fit, Halt> {
         for _ in 0..TRIMS {
             let mut less = fit.room.clone();
@@ -154,22 +160,25 @@ impl<'a> Trials<'a> {
         Ok(fit)
     }
 
-    /// Stores the room of targets that fitted.
+    /// Stores the room of targets that fit.
     pub fn learn(&mut self, fit: &Fit) {
         let mut room = fit.room.clone();
         self.correct(&mut room, &fit.targets, &fit.received.mean);
         self.room = room;
     }
 
-    /// Updates the room by the rates received with present room.
+    /// Updates the room from the rates received with present room.
     pub fn learn_from(&mut self, targets: &[f64], received: &[f64]) {
         let mut room = self.room.clone();
         self.correct(&mut room, targets, received);
         self.room = room;
     }
 
-    /// Increases the room of datagrams that receive less than their target, and reduces it in the opposite case.
-    /// A stream retransmits losses, and its application catches up by itself.
+    /// Corrects the room of datagrams.
+    ///
+    /// The room is increased if a flow receives less than its target, and reduced otherwise.
+    ///
+    /// A stream needs no room: it retransmits losses, and its application then catches up.
     fn correct(&self, room: &mut [f64], targets: &[f64], received: &[f64]) {
         let flows = room.iter_mut().zip(&self.bench.steady.flows);
         for ((room, flow), (target, got)) in flows.zip(targets.iter().zip(received)) {

@@ -11,15 +11,15 @@ use super::steady::SteadyFlow;
 pub enum Stop {
     /// Its demand is met.
     Demand,
-    /// Its growth would reduce flows that have no more than it, or it would not be received.
+    /// Its growth would reduce flows with no higher rate, or would not be received.
     Air,
-    /// The search ended before it was tested for a rise alone.
+    /// The search ended before the flow was tested for a rise alone.
     Effort,
-    /// It receives a negligible rate at any level.
+    /// The flow receives a negligible rate at any level.
     Nothing,
 }
 
-/// A flow's rate that no longer grows, with the reason.
+/// The final rate of a flow and the reason why it stopped growing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Fixed {
     /// Rate, bit/s of application data.
@@ -82,7 +82,8 @@ impl Groups {
             }
         }
         let mut open = self.open_of(group);
-        // The flow with the smallest demand by its weight first: the rest is for the others.
+        // The flow with the smallest demand by its weight is first; the rest is divided among the
+        // others.
         let asks = |m: usize| self.flows[m].demand / self.flows[m].weight;
         open.sort_by(|&a, &b| asks(a).total_cmp(&asks(b)).then(a.cmp(&b)));
         let mut weights: f64 = open.iter().map(|&m| self.flows[m].weight).sum();
@@ -138,8 +139,10 @@ impl Groups {
         out
     }
 
-    /// Reduces all groups that have at least as much, by weight, as that of `flow`, by a fraction.
-    /// If its demand is met, reduces those that have more. All flows must be fixed.
+    /// Reduces all groups that have at least as much, by weight, as that of `flow`.
+    ///
+    /// `part` is the fraction. If the demand of `flow` is met, only groups that have more are
+    /// reduced. All flows must be fixed.
     pub fn lower(&mut self, flow: usize, part: f64) {
         let level = |g: &Members| {
             g.flows.iter().filter_map(|&m| self.fixed[m]).map(|f| f.rate).sum::<f64>() / g.weight

@@ -1,5 +1,6 @@
-//! The optimum: the max-min rates that the simulator itself carries, found by search over limits at
-//! the sources (docs/models/optimum.md).
+//! The optimum: the max-min rates that the simulator itself carries (docs/models/optimum.md).
+//!
+//! It is found by a search over limits at the sources.
 //!
 //! [`find`] runs a scenario's own radio, queues and transports under the engine's own source
 //! limiter. It raises all groups of flows together until the next step does not fit, fixes those that
@@ -33,7 +34,9 @@ pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
 pub use settings::{Group, Per, Progress, Settings};
 
 /// Progress callback; called from any thread after each run.
-/// `Break` cancels the search, also within its current runs: [`OptimumError::Run`] with [`fairmesh_engine::EngineError::Cancelled`].
+///
+/// `Break` cancels the search, also within its current runs: [`OptimumError::Run`] with
+/// [`fairmesh_engine::EngineError::Cancelled`].
 pub type OnProgress<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync);
 
 /// Progress callback that does nothing.
@@ -42,8 +45,9 @@ pub fn unobserved(_: Progress) -> ControlFlow<()> {
 }
 
 /// Searches the optimum of a scenario; the scenario's control is not used.
-/// `groups` are the units that share ([`Group::each`] for individual flows). Runs on the rayon pool in which it is
-/// called, and finds the same on any number of threads.
+///
+/// `groups` are the units that share ([`Group::each`] for individual flows). The search runs on the
+/// rayon pool in which it is called. Its result does not depend on the number of threads.
 ///
 /// # Errors
 /// If groups or settings are invalid, or the engine rejects the scenario.
@@ -72,9 +76,10 @@ pub fn find(
     Ok(record::optimum(scenario, groups, settings, &asked, stretches, &meter))
 }
 
-/// Returns the received rate of every flow in each stretch of an optimum, bit/s by stretch and flow.
-/// The sources are limited to `limits(stretch, flow)` of application data, to test a given vector. Flows are those of
-/// the scenario. Mean over `seeds`.
+/// Returns the received rate of every flow in each stretch, bit/s by stretch and flow.
+///
+/// The sources are limited to `limits(stretch, flow)` of application data, to test a given vector.
+/// Flows are those of the scenario. Rates are means over `seeds`.
 ///
 /// # Errors
 /// If the engine rejects the scenario.

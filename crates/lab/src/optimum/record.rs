@@ -23,7 +23,7 @@ pub struct StretchFlow {
     /// Limit of its application for that, bit/s of application data.
     /// It is the optimum, or more for datagrams that are lost on the path.
     pub limit_bps: f64,
-    /// Reason that it has no more.
+    /// Reason why the flow has no higher rate.
     pub stop: Stop,
 }
 
@@ -76,7 +76,8 @@ impl Optimum {
     }
 
     /// Returns the smallest rate of a group over its optimum.
-    /// Groups whose optimum is 0 do not count; 0 if none counts.
+    ///
+    /// Groups with an optimum of 0 do not count; 0 if none counts.
     pub fn min_over(&self, goodput_bps: &[f64]) -> f64 {
         measures::min_over_fair(&self.by_group(goodput_bps), &self.by_group(&self.rates_bps()))
     }

@@ -1,4 +1,6 @@
-//! The optimum of a scenario beside the results of the analytic models: the object of `optimum --json`.
+//! The optimum of a scenario beside the results of the analytic models.
+//!
+//! It is the object printed by `optimum --json`.
 
 use std::num::NonZero;
 
@@ -10,7 +12,9 @@ use crate::analysis::Capacity;
 use crate::layout::{GENERATOR, SCHEMA};
 use crate::{LabError, Store};
 
-/// Takes the optimum of a scenario from a store, or searches it, on this number of threads or all cores.
+/// Takes the optimum of a scenario from a store, or searches it.
+///
+/// `threads` is the number of threads; `None` for all cores.
 ///
 /// # Errors
 /// If the engine rejects the scenario, or a store cannot be read.
@@ -62,7 +66,7 @@ pub struct OptimumReport {
 pub struct ModelRates {
     /// Collision domains of nodes that decode each other (Jamshaid 2010 §4.1).
     pub domains: Option<f64>,
-    /// Cliques of links whose nodes sense each other.
+    /// Cliques of links between nodes that sense each other.
     pub cliques: Option<f64>,
 }
 
@@ -83,7 +87,7 @@ pub struct FlowLine {
     pub optimum_bps: f64,
     /// Limit of its application for that rate; `None` if limits change with the flows.
     pub limit_bps: Option<f64>,
-    /// Reason that it has no more, in that case.
+    /// Reason why the flow has no higher rate, in that case.
     pub stop: Option<Stop>,
     /// Results of the models.
     pub models_bps: ModelRates,
@@ -92,7 +96,7 @@ pub struct FlowLine {
 impl OptimumReport {
     /// Combines an optimum with the models' results.
     pub fn new(scenario: &Scenario, search: Optimum, kept: bool) -> Self {
-        // A scenario that the models reject has an optimum all the same.
+        // A scenario that the models reject has an optimum too.
         let capacity = Capacity::of(scenario, None).ok();
         let name = |n: fairmesh_units::NodeId| scenario.nodes()[n.index()].name.clone();
         let rate = |model: &str, flow: &str| {

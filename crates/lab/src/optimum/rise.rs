@@ -5,12 +5,13 @@ use super::fit::{FIRST, Fit, Trials};
 use super::groups::Groups;
 use super::meter::Halt;
 
-/// Factor between levels of the first look.
+/// Factor between the levels of the coarse scan.
 const STEP: f64 = 1.5;
-/// Number of them that are tried at once.
+/// Number of levels that are tried concurrently.
 const ABREAST: i32 = 2;
-/// Maximum shortfall of the worst flow in one run, in tolerances, for a step to be tried.
-/// A step that is not tried is lost; one that fails costs a few runs.
+/// Maximum shortfall of the worst flow in one run for a step to be tried, in tolerances.
+///
+/// A step that is not tried is lost; a step that fails costs a few runs.
 const LENIENT: f64 = 5.0;
 /// Relative difference below which levels are equal.
 pub(super) const FINE: f64 = 0.01;
@@ -18,7 +19,9 @@ pub(super) const FINE: f64 = 0.01;
 const MOST_DOWN: f64 = 0.16;
 /// Time without a packet after which a flow counts as receiving nothing, s.
 const SILENCE_S: f64 = 10.0;
-/// Fractions of the first estimate at which room is learned: the air is far from full there.
+/// Fractions of the first estimate at which room is learned.
+///
+/// The air is far from saturated there.
 pub(super) const EASY: [f64; 4] = [0.125, 0.03, 0.008, 0.002];
 /// Fraction of its target above which a flow counts as received there.
 const RECEIVED: f64 = 0.5;
@@ -40,13 +43,15 @@ pub(super) struct Risen {
     pub short: Vec<usize>,
 }
 
-/// Raises `risen` to the highest level above its own, at which everything fits, that fits.
-/// If the search has to end before, `risen` is the level reached.
+/// Raises `risen` to the highest level above its own that fits.
 ///
-/// Fitting need not be monotone: a starved flow's timeouts can leave more to others than its data
-/// would. So the first look goes down from above the nodes' capacity, and takes the highest step
-/// that fits; only between that step and the next is the level bisected, with [`FIRST`] seeds. The
-/// result is measured with all seeds, and lowered in growing steps until it fits.
+/// At the level of `risen` everything fits. If the search ends early, `risen` is the level reached.
+///
+/// Fitting need not be monotonic: the timeouts of a starved flow can leave more to other flows than
+/// its data would. The coarse scan therefore goes down from above the nodes' capacity and takes the
+/// highest step that fits. Only the interval between that step and the next is bisected, with
+/// [`FIRST`] seeds. The result is measured with all seeds, and lowered in growing steps until it
+/// fits.
 pub(super) fn rise(
     trials: &mut Trials<'_>,
     groups: &Groups,
@@ -109,7 +114,8 @@ fn calibrate(trials: &mut Trials<'_>, groups: &Groups, top: f64) -> Result<(), H
 }
 
 /// Returns the highest of the steps down from `top` that seems to fit with one seed.
-/// `above` becomes the lowest step that does not fit and is higher.
+///
+/// `above` becomes the lowest higher step that does not fit.
 fn look(
     trials: &Trials<'_>,
     groups: &Groups,

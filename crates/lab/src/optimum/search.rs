@@ -1,4 +1,7 @@
-//! Progressive filling: raise together, fix flows that cannot rise alone, go on with the rest.
+//! Progressive filling.
+//!
+//! All flows are raised together, flows that cannot rise alone are fixed, and the rest is raised
+//! further.
 
 use std::collections::BTreeMap;
 
@@ -11,46 +14,56 @@ use super::meter::Halt;
 use super::rise::{EASY, Risen, floor, rise};
 use super::settings::{Group, Settings};
 
-/// Relative raise of a flow that tests for a rise: minimum and maximum, and amount per growing flow.
-/// A raise of one of n flows that share a bottleneck loads it by only an n-th of the raise.
+/// Relative raise of a flow in a test for a rise: minimum and maximum.
+///
+/// If n flows share a bottleneck, a raise of one of them loads it by only an n-th of the raise.
 const RAISE: (f64, f64) = (0.2, 1.0);
+/// Addition to the raise per growing flow, up to the maximum of `RAISE`.
 const RAISE_EACH: f64 = 0.05;
-/// Ratio of the others' losses to a raise's gain above which the raise fails.
+/// Ratio of the losses of other flows to the gain of a raise above which the raise fails.
 const PRICE: f64 = 1.0 / 3.0;
-/// That ratio for the second half of a raise twice as far.
+/// That ratio for the second half of a raise of twice the size.
 const MARGINAL_PRICE: f64 = 0.5;
 /// Fraction of its intended gain below which a raise fails.
 const GAIN: f64 = 0.5;
-/// Scores of the first runs of a raise that decide it, if 1 is the limit.
-/// From the first score on it fails; up to the second, after this number of seeds, it succeeds.
+/// Score of the first runs above which a raise fails; 1 is the limit.
 const HELD: f64 = 1.5;
+/// Score up to which a raise succeeds after `SURE` seeds.
 const FREE: f64 = 0.5;
+/// Number of seeds after which a score up to `FREE` decides.
 const SURE: usize = 3;
-/// Relative difference below which a level at which flows were tested is the same.
+/// Relative difference below which two levels count as the same tested level.
 const SAME: f64 = 0.03;
-/// Fraction of its target at the lowest level below which a flow receives nothing.
+/// Fraction of its target at the lowest level below which a flow counts as receiving nothing.
 const RECEIVED: f64 = 0.5;
 /// Factor between the lengths of runs of the check and of the search.
 pub(super) const LONGER: f64 = 2.0;
-/// Relative reduction of a flow that the check finds short, and of all with as much; number of reductions.
+/// Relative reduction of a flow that the check finds short, and of all with as high a rate.
 const LOWER: f64 = 0.02;
+/// Maximum number of reductions.
 const LOWERINGS: usize = 15;
 /// Fraction of the check's seeds that is enough before the last check.
 const EARLY: f64 = 0.5;
-/// Relative raise at the end of flows that cannot rise by the double; number of raises of each.
+/// Relative raise at the end for flows that cannot rise by twice as much.
 const LAST: f64 = 0.25;
+/// Maximum number of last raises of each flow.
 const LASTS: usize = 4;
-/// Minimum gain of a last raise, which may be lower: losses limit a flow gradually.
+/// Minimum gain of a last raise; lower than `GAIN` because losses limit a flow gradually.
 const LAST_GAIN: f64 = 0.4;
-/// Packet rate, 1/s, below which a stream has idle times that ten runs may miss.
-/// They are retransmission timeouts that double up to a minute. This multiple of the check's runs judges such streams.
+/// Packet rate below which a stream has idle times that ten runs may miss, 1/s.
+///
+/// They are retransmission timeouts that double up to a minute. Such streams are judged by a
+/// multiple of the check's runs.
 const SLOW: f64 = 10.0;
+/// Number of runs of such a stream, in multiples of the check's seeds.
 const JUDGED: u64 = 5;
-/// Offset of their seeds, so that no other run uses them.
+/// Offset of the seeds of these runs, so that no other run uses them.
 const OTHERS: u64 = 1_000_000;
-/// Divisor of the remaining budget that tests of individual flows may use.
+/// Divisor of the remaining budget for tests of individual flows.
 const ASKING: usize = 2;
-/// Relative difference below which levels count as one: a flow within it has no more.
+/// Relative difference below which levels count as equal.
+///
+/// A flow within it has no higher rate.
 const LEVEL: f64 = 0.05;
 
 /// Results, by flow of the stretch.
@@ -100,7 +113,8 @@ impl<'a> Search<'a> {
     }
 
     /// Searches within its budget, and measures the result.
-    /// `stretches` are still to be searched, this one among them.
+    ///
+    /// `stretches` is the number of stretches not yet searched, including this one.
     pub fn run(mut self, stretches: usize) -> Result<Found, OptimumError> {
         let meter = self.trials.bench.meter;
         let all = meter.share(stretches);
@@ -143,7 +157,7 @@ impl<'a> Search<'a> {
         self.polish()
     }
 
-    /// Raises and fixes until all flows are fixed.
+    /// Raises and fixes flows until all are fixed.
     fn fill(&mut self) -> Result<(), Halt> {
         while !self.groups.open().is_empty() {
             rise(&mut self.trials, &self.groups, &self.bound, &mut self.risen)?;
@@ -163,7 +177,9 @@ impl<'a> Search<'a> {
     }
 
     /// Ends a search that never reached its check.
-    /// Growing flows have the level that was reached, and each flow has the rate that it then receives.
+    ///
+    /// Growing flows get the level that was reached. The result is the rate that each flow then
+    /// receives.
     fn as_far(&mut self) -> Result<(), Halt> {
         let level = match self.risen.level {
             0.0 => floor(&self.trials, &self.groups),
@@ -183,7 +199,9 @@ impl<'a> Search<'a> {
         self.received(targets, runs, longer)
     }
 
-    /// Replaces the vector by the rates received under targets, with this number of the check's seeds.
+    /// Replaces the vector by the rates received under targets.
+    ///
+    /// `runs` is the number of the check's seeds.
     fn received(&mut self, targets: Rates, runs: usize, longer: f64) -> Result<(), Halt> {
         let limits = limits(&targets, &self.trials.room);
         let seeds = &self.trials.settings.check[..runs];
@@ -199,7 +217,7 @@ impl<'a> Search<'a> {
         self.checked = Some(Checked { targets, limits, received, stops });
     }
 
-    /// Reduces slow streams to the rate received with many more seeds, if the check measured more.
+    /// Reduces slow streams to the rate received with many more seeds if the check measured more.
     fn judge(&mut self) -> Result<(), Halt> {
         let Some(found) = &mut self.checked else { return Ok(()) };
         let flows = &self.trials.bench.steady.flows;
@@ -217,7 +235,7 @@ impl<'a> Search<'a> {
         let bench = self.trials.bench;
         let more = bench.measure(&[&found.limits], &found.targets, &seeds, LONGER)?.remove(0);
         for m in slow {
-            // The seeds of the check have chosen the target, those here have not.
+            // The seeds of the check have selected the target; the seeds here have not.
             let sure = more.mean[m] - more.error(m);
             if sure < (1.0 - tolerance) * found.targets[m] {
                 found.targets[m] = sure;
@@ -228,8 +246,9 @@ impl<'a> Search<'a> {
     }
 
     /// Handles a lowest level that does not fit.
-    /// First it removes guarantees, then it gives up flows that receive a negligible rate at any of some low levels; at
-    /// least the worst.
+    ///
+    /// It removes guarantees first. Then it gives up the flows that receive a negligible rate at
+    /// each of some low levels, or at least the worst flow.
     fn give_up(&mut self) -> Result<(), Halt> {
         self.groups.forget_promises();
         let top = self.bound.top(&self.groups.targets(0.0), &self.groups.slopes());
@@ -255,7 +274,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Fixes flows whose demand is met, and flows that cannot rise from the common level.
+    /// Fixes flows with met demand, and flows that cannot rise from the common level.
     fn fix(&mut self, at: &Fit) -> Result<(), Halt> {
         let flows = &self.trials.bench.steady.flows;
         for m in self.groups.open() {
@@ -284,11 +303,11 @@ impl<'a> Search<'a> {
                 scores
             }
         };
-        // If each could rise alone, but not all together: the one that is nearest to its limit.
+        // If each could rise alone but not all together, the one nearest to its limit is fixed.
         let hardest = scores.iter().copied().fold(0.0, f64::max);
         for (m, score) in open.into_iter().zip(scores) {
             if score >= hardest.min(1.0) {
-                // Its received rate: to limit the others, it has to lose some of that.
+                // Use the received rate: to limit other flows, it must lose some of that rate.
                 let rate = at.received.mean[m].min(at.targets[m]);
                 self.groups.fix(m, rate, Stop::Air);
             }
@@ -305,8 +324,10 @@ impl<'a> Search<'a> {
     }
 
     /// Fixes flows without a test if testing each is too expensive.
-    /// These are the flows short at the next level, which is measured already. If there are none, returns as many as
-    /// can be tested, those that use least of the air, and fixes the others.
+    ///
+    /// These are the flows short at the next level, which is measured already. If there are none,
+    /// it returns as many flows as can be tested, those that use the least air, and fixes the
+    /// others.
     fn fix_unasked(&mut self, at: &Fit, mut open: Vec<usize>, room: usize) -> Vec<usize> {
         self.bounded = true;
         let short = |m: &usize| self.risen.short.contains(m);
@@ -325,11 +346,13 @@ impl<'a> Search<'a> {
         asked
     }
 
-    /// Returns each flow's distance from being able to rise alone: from 1 on, it cannot.
-    /// `owed`: the rates that the others are to keep, except for the tolerance.
+    /// Returns each flow's score for a raise alone; from 1 on, the flow cannot rise.
     ///
-    /// If all are slightly below the limit, the first part of a rise costs nothing. So flows that seem
-    /// able are raised twice as far, and the cost of the second half counts.
+    /// `owed`: the rates that the other flows are to keep, except for the tolerance.
+    ///
+    /// If all flows are slightly below the limit, the first part of a raise costs nothing. Flows
+    /// that seem able to rise are therefore raised by twice as much, and the cost of the second
+    /// half counts.
     fn scores(
         &self,
         flows: &[usize],
@@ -352,11 +375,12 @@ impl<'a> Search<'a> {
         Ok((scores, received))
     }
 
-    /// Measures the gain of each of `flows` when it is raised by a fraction, and the losses of others.
+    /// Measures the gain of each of `flows` when it is raised by a fraction, and the losses.
     ///
-    /// Seeds are used one by one until `score`, of which 1 and above is a failure, is clear: until a
-    /// flow could not be raised even if no other lost anything in the remaining runs, or the
-    /// score of the runs so far is far from 1. `free`: the score up to which it is clear that a flow
+    /// Seeds are used one by one until `score` is clear; a score of 1 or more is a failure. It is
+    /// clear if the flow could not be raised even without any loss of other flows in the remaining
+    /// runs, or if the score of the runs so far is far from 1. `free`: the score up to which it is
+    /// clear that a flow can be raised.
     /// can be raised.
     fn raised(
         &self,
@@ -414,8 +438,9 @@ impl<'a> Search<'a> {
         Ok((raises.into_iter().flatten().collect(), received))
     }
 
-    /// Measures the result with a fraction of the seeds of the check, and lowers it until it holds.
-    /// Keeps it.
+    /// Measures the result with a fraction of the check's seeds, and lowers it until it holds.
+    ///
+    /// The result is stored.
     fn check(&mut self, part: f64) -> Result<(), Halt> {
         let all = &self.trials.settings.check;
         let runs = ((part * all.len() as f64).ceil() as usize).clamp(1, all.len());
@@ -434,12 +459,13 @@ impl<'a> Search<'a> {
             }
             last = Some(targets);
         }
-        // Nothing holds here: the received rates are the only result.
+        // Nothing holds here, so the received rates are the only result.
         self.received(last.unwrap_or_default(), runs, LONGER)
     }
 
-    /// Raises single flows that can still gain alone, lowest first, while no other misses its owed rate.
-    /// These are steps that `scores` rejects because their doubles fail.
+    /// Raises single flows that can still gain alone while all others keep their owed rates.
+    ///
+    /// The lowest are first. `scores` rejects these steps because raises of twice the size fail.
     fn polish(&mut self) -> Result<(), Halt> {
         let Some(found) = &self.checked else { return Ok(()) };
         let mut now = found.targets.clone();
@@ -455,7 +481,7 @@ impl<'a> Search<'a> {
                 }
                 let (still, got) = self.gainers(&[m], &at)?;
                 if !still.is_empty() {
-                    // Its received rate then, which is lower if its losses limit it.
+                    // Use the received rate, which is lower if its losses limit the flow.
                     let rate = got[0].mean[m].min(now[m] * (1.0 + LAST));
                     self.groups.fix(m, rate, Stop::Air);
                     now = self.groups.targets(0.0);
@@ -465,13 +491,13 @@ impl<'a> Search<'a> {
             if risen.is_empty() {
                 break;
             }
-            // A flow that could not rise cannot when others have more.
+            // A flow that could not rise cannot rise when others have more.
             asked = risen;
         }
         self.check(1.0)
     }
 
-    /// Returns those of `flows` whose last raise succeeds, and the received rates of all with each.
+    /// Returns the flows with a successful last raise, and the received rates of all with each.
     fn gainers(&self, flows: &[usize], at: &Fit) -> Result<(Vec<usize>, Vec<Received>), Halt> {
         let tolerance = self.trials.settings.tolerance;
         let gain = |_: usize, raise: &Raise| raise.score(LAST_GAIN, tolerance);
@@ -506,7 +532,9 @@ struct Raise {
     /// Joint loss of the flows that have no more, and its standard error.
     lost: f64,
     noise: f64,
-    /// Largest fraction of its target that one of them misses of its owed rate, less a standard error.
+    /// Largest fraction of its target by which one of them misses its owed rate.
+    ///
+    /// One standard error is subtracted.
     worst: f64,
 }
 
@@ -534,8 +562,9 @@ impl Raise {
         Raise { asked: asked - at.targets[m], gain, lost, noise: noise.sqrt(), worst }
     }
 
-    /// Returns the score of a raise that must bring the fraction `enough`; 1 and above is a failure.
-    /// Losses that noise alone may have caused do not count.
+    /// Returns the score of a raise that must gain the fraction `enough`; 1 or more is a failure.
+    ///
+    /// Losses within noise do not count.
     fn score(&self, enough: f64, tolerance: f64) -> f64 {
         if self.gain <= 0.0 {
             return f64::INFINITY;
@@ -544,7 +573,7 @@ impl Raise {
         (price / PRICE).max(enough * self.asked / self.gain).max(self.worst / tolerance)
     }
 
-    /// Returns the score of the addition of this raise to a smaller one; 0 if it adds nothing.
+    /// Returns the score of the part of this raise beyond a smaller one; 0 if it adds nothing.
     fn beyond(&self, smaller: &Raise) -> f64 {
         let gain = self.gain - smaller.gain;
         if gain < GAIN * (self.asked - smaller.asked) || gain <= 0.0 {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::error::{GroupProblem, OptimumError};
 
 /// Flows that have one share together, such as those of a subscriber.
-/// The rate of a group is the sum of theirs.
+///
+/// The rate of a group is the sum of the rates of its flows.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Group {
     /// Indices of the scenario's flows.
@@ -24,9 +25,12 @@ impl Group {
     }
 
     /// Returns every subscriber of a scenario as a group.
-    /// A subscriber is the flows, of both directions, of one node other than the gateway, with the weight of the first
-    /// of them, as in the gateway's daemon. Flows of which neither end is the gateway, or lies behind it on a wire, are
-    /// separate groups, as are all flows if there is no gateway. If the scenario defines its subscribers, those are the
+    ///
+    /// A subscriber is the flows, in both directions, of one node other than the gateway. It has
+    /// the weight of the first of them, as in the gateway's daemon. A flow is a separate group if
+    /// neither of its ends is the gateway or lies behind the gateway on a wire. All flows are
+    /// separate groups if there is no gateway. If the scenario defines its subscribers, those are
+    /// the groups, and all other flows are separate.
     /// groups, and all other flows are separate.
     pub fn per_subscriber(scenario: &Scenario) -> Vec<Group> {
         let subscribers = &scenario.subscribers().list;
@@ -95,7 +99,9 @@ pub struct Settings {
     /// Minimum and maximum measured time of a run in the search, s.
     pub times_s: (f64, f64),
     /// Maximum number of simulation events before a search ends early.
-    /// See [`Stop::Effort`](super::Stop::Effort). It is a count, not a time, so that every machine finds the same.
+    ///
+    /// See [`Stop::Effort`](super::Stop::Effort). It is a count instead of a time, so that the
+    /// result does not depend on the machine.
     pub most_events: u64,
 }
 

@@ -12,7 +12,9 @@ use rayon::prelude::*;
 use super::error::OptimumError;
 use super::meter::Meter;
 
-/// A scenario in which nothing starts, stops or changes: every flow sends from the first second on.
+/// A scenario in which nothing starts, stops or changes.
+///
+/// Every flow sends from the first second on.
 #[derive(Clone, Debug)]
 pub(super) struct Steady {
     /// Scenario with only the flows that are present.
@@ -43,8 +45,9 @@ pub(super) struct SteadyFlow {
 /// Maximum delay of flow starts, so that flows do not start in step.
 const JITTER: Span = Span::from_secs(1);
 
-/// Returns the stretches of the measured time of `scenario`, each once, with their shares of it.
-/// `asked`: by flow, its application's demand if that had to be measured.
+/// Returns the stretches of the measured time, each once, with their shares of it.
+///
+/// `asked`: by flow, the measured demand of its application, where it had to be measured.
 pub(super) fn stretches(
     scenario: &Scenario,
     asked: &[Option<f64>],
@@ -123,8 +126,10 @@ fn lasting(flow: &Flow) -> Flow {
     }
 }
 
-/// Returns the measured demand of each application of pages and files, bit/s while it is present.
-/// It is the rate that it receives when it is alone; `None` for all others.
+/// Returns the measured demand of each application of pages and files while present, bit/s.
+///
+/// The demand is the rate that the application receives when it is alone; `None` for all other
+/// flows.
 pub(super) fn asked(
     scenario: &Scenario,
     seeds: &[u64],

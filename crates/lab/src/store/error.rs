@@ -223,7 +223,9 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Returns the text of an error without control characters, because it may quote a damaged file.
+/// Returns the text of an error without control characters.
+///
+/// The error may quote a damaged file.
 fn plain(error: &serde_json::Error) -> String {
     let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     error.to_string().chars().map(plain).collect()

@@ -1,9 +1,9 @@
 //! Results by key: a folder of append-only files that several processes can write.
 //!
-//! Every writer has its own shard (a file of JSON lines whose first line names the revision of
-//! the program); readers read all shards. There is no lock between writers: the same key may be
-//! written twice, with equal content. A record is on disk when [`Store::put`] returns (`fdatasync`).
-//! A writer that is stopped loses at most the record that it was writing; [`Store::notices`] names
+//! Every writer has its own shard, a file of JSON lines that begins with the revision of the
+//! program; readers read all shards. There is no lock between writers: the same key may be written
+//! twice, with equal content. A record is on disk when [`Store::put`] returns (`fdatasync`). A
+//! writer that is stopped loses at most the record that it was writing; [`Store::notices`] names
 //! its file and line. In memory a store has an index of keys and offsets, not the records.
 
 pub(crate) mod error;
@@ -27,7 +27,9 @@ use crate::record::RunRecord;
 
 /// A type of record that stores hold.
 pub trait Stored: Serialize + DeserializeOwned {
-    /// Its name in the store. It is part of each record: a key never gives a record of another kind.
+    /// Name of the kind in the store.
+    ///
+    /// It is part of each record, so that a key never gives a record of another kind.
     const KIND: &'static str;
 }
 
@@ -41,8 +43,9 @@ pub enum OtherRevisions {
     /// A store that has any is rejected with [`StoreError::OtherRevision`].
     #[default]
     Refuse,
-    /// They stay in the folder and are not used ([`Notice::Unused`]). Programs of their revision find
-    /// them again.
+    /// They stay in the folder and are not used ([`Notice::Unused`]).
+    ///
+    /// Programs of their revision can use them again.
     Keep,
     /// All records are removed, those of this revision too.
     /// Rejected while another process writes the store.
@@ -319,7 +322,7 @@ impl Store {
         Ok(copied)
     }
 
-    /// Removes the shards of a store whose records are no longer needed.
+    /// Removes the shards of a store that is no longer needed.
     ///
     /// # Errors
     /// A shard that another process writes, or that cannot be removed.
@@ -331,7 +334,7 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A thread that panicked left the index as it was before or after an insertion.
+        // A thread that panicked left the index in the state before or after an insertion.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -239,7 +239,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Creates a shard under a name that no other writer has. It appears with its header complete.
+    /// Creates a shard under a name that no other writer has.
+    ///
+    /// The file appears with a complete header.
     pub fn create(folder: &Path, revision: &Revision) -> Result<Self, StoreError> {
         let header = Header {
             store: LAYOUT,
@@ -283,8 +285,9 @@ impl Writer {
         Err(StoreError::io(folder, Operation::Create)(io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Appends a record's line. After an error the shard must not be written again: its last line may
-    /// be incomplete.
+    /// Appends a record's line.
+    ///
+    /// After an error the shard must not be written again, because its last line may be incomplete.
     pub fn append(&mut self, mut line: Vec<u8>, sum: u32) -> Result<Span, StoreError> {
         if line.len() >= LONGEST {
             return Err(StoreError::damaged(

@@ -144,8 +144,9 @@ fn the_unfinished_line_of_a_running_writer_is_not_reported() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any changed byte of a record is an error that names file and line. Exempt are the last line
-    /// end, without which the last line is incomplete.
+    /// A changed byte of a record is an error that names file and line.
+    ///
+    /// The last line end is exempt: without it the last line is incomplete.
     #[test]
     fn a_damaged_record_is_named(changes in prop::collection::vec(
         (any::<prop::sample::Index>(), any::<u8>()), 20,
@@ -170,8 +171,9 @@ proptest! {
         }
     }
 
-    /// For any distribution of records over writers and any order of merging stores, the result has
-    /// all of them.
+    /// The result of a merge has all records.
+    ///
+    /// This holds for any distribution of records over writers and any order of merging stores.
     #[test]
     fn merged_stores_have_the_records_of_both(
         writers in prop::collection::vec(prop::collection::vec(0..20_usize, 0..8), 1..5),

@@ -184,7 +184,9 @@ impl Sweep {
         Ok((base, changes, numbers))
     }
 
-    /// Returns case and seed of a run, by its place in the grid: seeds vary fastest, then controls.
+    /// Returns case and seed of a run by its place in the grid.
+    ///
+    /// Seeds vary fastest, then controls.
     fn place(&self, index: usize) -> (usize, u64) {
         let seeds = self.plan.seeds.count();
         (index / seeds, self.plan.seeds.bounds().start() + (index % seeds) as u64)
@@ -491,7 +493,7 @@ mod tests {
         let store = open(&dir.path().join("store"), "1", OtherRevisions::Refuse).unwrap();
         let keys: Vec<JobKey> = (0..sweep.len()).map(|i| sweep.key(&store, i)).collect();
         for (i, key) in keys.iter().enumerate() {
-            // As another machine would receive it.
+            // Serialised as for another machine.
             let text = serde_json::to_string(&sweep.job(i).unwrap()).unwrap();
             let job: Job = serde_json::from_str(&text).unwrap();
             assert_eq!(job.key(store.revision(), &Registry::standard()).unwrap(), *key, "{text}");
@@ -503,7 +505,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
-        /// Stopped after any number of runs, on any number of threads, and resumed: the store is equal.
+        /// A sweep that is stopped anywhere and resumed has an equal store.
+        ///
+        /// This holds for any number of runs and threads.
         #[test]
         fn stopped_anywhere_and_resumed_the_store_is_the_same(
             stops in prop::collection::vec(0..8_usize, 1..4),

@@ -141,7 +141,7 @@ duration = ["400 ms", "600 ms"]
         let e = plan(dir.path(), &changed).unwrap_err().to_string();
         assert!(e.contains("plan.toml:5") && e.contains(parts), "{e}");
     }
-    // As a plan is sent to another program.
+    // Serialised as for another program.
     let sent: Plan = serde_json::from_str(&serde_json::to_string(sweep.plan()).unwrap()).unwrap();
     assert_eq!(&sent, sweep.plan());
 }
@@ -263,7 +263,7 @@ fn by_hand(values: &[Vec<f64>], width: f64, least: usize) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
-    /// Whatever the number of threads, and whatever the store has already: the same runs count.
+    /// The counted runs depend neither on the number of threads nor on the content of the store.
     #[test]
     fn the_number_of_seeds_depends_on_results_alone(
         threads in 1..4_usize,

@@ -22,7 +22,9 @@ pub(super) struct Frame {
     pub sequence: u16,
     pub retry: bool,
     pub flow: Option<FlowId>,
-    /// `None` for responses, broadcasts, and frames whose outcome is not known at the end of the run.
+    /// Outcome of the attempt.
+    ///
+    /// `None` for responses, broadcasts, and frames without an outcome at the end of the run.
     pub outcome: Option<AttemptOutcome>,
 }
 
@@ -32,7 +34,7 @@ pub(super) struct Frames {
     from: Time,
     until: Time,
     list: Vec<Frame>,
-    /// By transmitter: its last frame, if it is in the list.
+    /// By transmitter: its last frame, if that is in the list.
     last: HashMap<NodeId, Option<usize>>,
 }
 
@@ -90,7 +92,8 @@ impl Frames {
 
     /// Returns the arrows at each frame, by its place in the list.
     ///
-    /// One leads from a frame to its response, one from each frame to the frame at whose receiver it overlapped.
+    /// One arrow leads from a frame to its response. Another leads from a frame to each frame that
+    /// it overlapped at the receiver of the latter.
     pub fn arrows(&self) -> Vec<Vec<u64>> {
         let mut arrows = vec![Vec::new(); self.list.len()];
         let mut next = 0;
@@ -146,7 +149,9 @@ impl Frames {
         }
     }
 
-    /// Returns the frames of each link, by transmitter and receiver, that began in the window and expect a response.
+    /// Returns the frames of each link, by transmitter and receiver.
+    ///
+    /// They began in the window and expect a response.
     pub fn by_link(&self) -> BTreeMap<(NodeId, NodeId), Vec<&Frame>> {
         let mut links = BTreeMap::<_, Vec<&Frame>>::new();
         let expects = |f: &&Frame| matches!(f.kind, FrameKind::Data | FrameKind::Rts);

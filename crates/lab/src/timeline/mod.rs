@@ -1,8 +1,9 @@
-//! The air as a timeline: what every station does in a window of a run, as a trace for Perfetto.
+//! The air as a timeline: all activity of each station in a window of a run, for Perfetto.
 //!
-//! Each node has a group of tracks: its frames with their outcomes, the energy that it senses, its EIFS and NAV, its
-//! backoff, and as counters its queue and the congestion windows of the flows that it sends. Arrows lead from a frame to
-//! its response and from a frame to those that overlapped it at its receiver.
+//! Each node has a group of tracks: its frames with their outcomes, the energy that it senses, its
+//! EIFS and NAV, and its backoff. Counters show its queue and the congestion windows of the flows
+//! that it sends. Arrows lead from a frame to its response, and from a frame to those that
+//! overlapped it at its receiver.
 
 mod frames;
 pub mod perfetto;
@@ -90,7 +91,7 @@ pub fn traced(
     pool: &Pool<'_>,
 ) -> Result<(RunRecord, TimelineSummary), LabError> {
     window.check(scenario.duration())?;
-    // Claimed before the run, which may take long.
+    // Claimed before the run, which may take a long time.
     let (pending, mut out) = PendingFile::beside(file)?;
     let (record, frames, states) = observe(scenario, options, window, pool.cancel)
         .map_err(|e| LabError::refused(scenario.name(), e))?;
@@ -143,7 +144,9 @@ fn draw(scenario: &Scenario, frames: &Frames, states: &States, window: Window) -
     writer.encode()
 }
 
-/// Returns the name of a station, or of an interferer, whose indices follow those of the stations.
+/// Returns the name of a station or interferer.
+///
+/// Indices of interferers follow those of the stations.
 fn name(scenario: &Scenario, node: NodeId) -> &str {
     let stations = scenario.wireless().count();
     match node.index().checked_sub(stations) {

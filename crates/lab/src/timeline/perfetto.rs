@@ -1,4 +1,6 @@
-//! Perfetto's trace format: the few messages of its `trace_packet.proto` and `track_event.proto` that a timeline needs.
+//! Perfetto's trace format.
+//!
+//! It has the few messages of `trace_packet.proto` and `track_event.proto` that a timeline needs.
 //!
 //! Field numbers are those of the schema. Times are nanoseconds since the start of the run.
 
@@ -139,7 +141,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Adds a track below another, or at the top. Siblings are shown in the order in which they are added.
+    /// Adds a track below another, or at the top.
+    ///
+    /// Siblings are shown in the order in which they are added.
     pub fn track(&mut self, name: &str, parent: Option<Track>) -> Track {
         self.describe(name, parent, None)
     }

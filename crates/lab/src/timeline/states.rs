@@ -1,4 +1,7 @@
-//! Intervals in which a station senses energy, waits for an EIFS or a NAV, or counts down, and values of its queue.
+//! States of a station over time.
+//!
+//! These are the intervals in which it senses energy, waits for an EIFS or a NAV, or counts down,
+//! and the values of its queue.
 
 use fairmesh_engine::observe::{Backoff, NodeState};
 use fairmesh_scenario::Scenario;
@@ -6,7 +9,7 @@ use fairmesh_units::{FlowId, Time};
 
 use super::perfetto::{Track, Writer};
 
-/// An interval whose end is an estimate until it has passed.
+/// Intervals of which the end is an estimate until it has passed.
 #[derive(Default)]
 struct Intervals {
     list: Vec<(Time, Time)>,
@@ -14,7 +17,9 @@ struct Intervals {
 }
 
 impl Intervals {
-    /// Notes at `now` that a condition holds until `end`, or does not hold if that is in the past.
+    /// Records at `now` that a condition holds until `end`.
+    ///
+    /// If `end` is in the past, the condition does not hold.
     fn note(&mut self, now: Time, end: Time) {
         match &mut self.open {
             // The end of a condition that holds may move either way.
@@ -65,7 +70,7 @@ impl Countdowns {
             window: b.window,
         });
         match (self.pending, next) {
-            // It goes on: slots that have been counted move its start but not its end.
+            // The countdown continues: counted slots move its start but not its end.
             (Some(old), Some(new)) if new.end == old.end => {}
             (_, new) => {
                 self.close(now);
@@ -117,7 +122,9 @@ impl States {
         States { stations, windows: vec![Vec::new(); scenario.flows().len()] }
     }
 
-    /// Notes the states at `now`, in the order of the wireless nodes, and the congestion window of each flow.
+    /// Records the states at `now` and the congestion window of each flow.
+    ///
+    /// `states` is in the order of the wireless nodes.
     pub fn add(&mut self, now: Time, states: &[NodeState], window: impl Fn(FlowId) -> Option<u64>) {
         for (station, state) in self.stations.iter_mut().zip(states) {
             let mac = &state.mac;
@@ -144,7 +151,9 @@ impl States {
         }
     }
 
-    /// Draws the tracks of the `index`th wireless node. Countdowns that began before the window are cut.
+    /// Draws the tracks of the `index`th wireless node.
+    ///
+    /// Countdowns that began before the window are cut.
     pub fn draw(
         &self,
         writer: &mut Writer,

@@ -29,11 +29,13 @@ pub struct LinkAttempts {
     pub to: String,
     /// Frames. Those without an outcome at the end of the run are counted here only.
     pub frames: u64,
-    /// Frames whose response arrived.
+    /// Frames with a response that arrived.
     pub answered: u64,
-    /// Frames that arrived and whose response did not.
+    /// Frames that arrived and of which the response did not.
     pub response_lost: u64,
-    /// Frames without a response that no other frame overlapped: frame errors, or the NAV of an RTS's receiver.
+    /// Frames without a response that no other frame overlapped.
+    ///
+    /// The cause is a frame error, or the NAV of an RTS's receiver.
     pub not_overlapped: u64,
     /// Frames that did not arrive and that others overlapped at the receiver.
     pub overlapped: u64,
