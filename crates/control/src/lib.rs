@@ -44,7 +44,9 @@ pub use mesh::{cna, gap};
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 
-/// Definitions of all mechanisms of this crate, in the order of the listings. To add one, add its file and a line here.
+/// Definitions of all mechanisms of this crate, in the order of the listings.
+///
+/// A new mechanism adds its file and a line here.
 fn standard_definitions() -> [Definition; 21] {
     [
         gateway::gateway_queue::fq(),
@@ -73,7 +75,7 @@ fn standard_definitions() -> [Definition; 21] {
 
 /// One mechanism at one node. Pure: no clock, no I/O, no randomness except its own stream.
 pub trait Control: core::fmt::Debug + Send {
-    /// Takes in an event at `now` and appends the resulting actions to `actions`.
+    /// Handles an event at `now` and appends the resulting actions to `actions`.
     ///
     /// `now` never goes backwards. When a deadline is due, the host first delivers its samples (counters, stations,
     /// channel, queues: those that the mechanism requires), all with the same `now`, and [`Event::Deadline`] last.
@@ -81,25 +83,26 @@ pub trait Control: core::fmt::Debug + Send {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions);
 
     /// Returns the time of its next [`Event::Deadline`]; `None` if it only reacts to events.
+    ///
     /// After `on(now, …)` this is not before `now`, and after a `Deadline` it is later than `now`.
     fn next_deadline(&self) -> Option<Time>;
 
-    /// Returns optional events: it uses them if the host delivers them, in addition to those of [`Needs`].
+    /// Returns optional events: they are delivered in addition to [`Needs`] if the host has them.
     fn wants(&self) -> EventSet {
         EventSet::NONE
     }
 
-    /// Returns the result worth keeping over a restart: a rate of IP bytes for all flows together.
+    /// Returns the result worth keeping over a restart: the IP rate of all flows together.
     fn learned(&self) -> Option<BitRate> {
         None
     }
 
-    /// Returns the progress of its search for the level that limits flows; `None` for a control without a search.
+    /// Returns the progress of its search for the level; `None` without a search.
     fn progress(&self) -> Option<Progress> {
         None
     }
 
-    /// True if it has found that a flow does not respond to its limit and takes capacity from others.
+    /// True if a flow does not respond to its limit and takes capacity from others.
     fn floods(&self, _flow: FlowId) -> bool {
         false
     }
@@ -109,12 +112,13 @@ pub trait Control: core::fmt::Debug + Send {
         None
     }
 
-    /// Returns the node whose decisions it carries out, if that is another node.
+    /// Returns the node that decides for this mechanism, if that is another node.
     fn follows(&self) -> Option<NodeId> {
         None
     }
 
     /// Starts from the result of an earlier run; called before any event.
+    ///
     /// The value is checked against all bounds like a measurement.
     fn recall(&mut self, _learned: BitRate, _actions: &mut Actions) {}
 }

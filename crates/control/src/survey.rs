@@ -10,6 +10,7 @@ pub(crate) enum Reading {
     /// Fraction of the time that the channel was busy, 0 to 1.
     Busy(f64),
     /// The first sample, or an implausible one.
+    ///
     /// No time passed, a counter ran backwards, or the channel was never busy although data passed.
     Nothing,
 }

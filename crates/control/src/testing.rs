@@ -12,7 +12,7 @@ pub(crate) fn flow(id: u32) -> FlowHere {
     FlowHere::new(FlowId(id), Place::Forwarder, 1460, 1500)
 }
 
-/// A gateway with two neighbours whose links have a capacity of 900 kbit/s: bounds of 300 and 900.
+/// A gateway with two neighbours on links with 900 kbit/s: bounds of 300 and 900.
 pub(crate) fn gateway(flows: &[u32]) -> Setting {
     let link = |n| Neighbour::new(NodeId(n), BitRate(1_000_000), BitRate(900_000));
     let site = Site::new().with_gateway(true).with_hops(Some(0));

@@ -12,14 +12,16 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Returns its share at a level of rate per weight; a guarantee takes precedence over a
-    /// ceiling.
+    /// Returns its share at a level of rate per weight.
+    ///
+    /// A guarantee takes precedence over a ceiling.
     pub fn at(&self, level: f64) -> f64 {
         (level * self.weight).min(self.most).max(self.least)
     }
 }
 
 /// Returns the rate per weight at which the claims add up to `total`.
+///
 /// This is water-filling (Bertsekas, Gallager, *Data Networks* §6.5). Infinite if all claims are at
 /// their maxima and capacity remains; 0 if the sum of the minima exceeds `total`. Takes a fixed
 /// number of passes.
@@ -95,8 +97,9 @@ mod tests {
     }
 
     proptest! {
-        /// The shares add up to the total, and all flows between their limits have the same rate
-        /// per weight.
+        /// The shares add up to the total.
+        ///
+        /// All flows between their limits have the same rate per weight.
         #[test]
         fn shares_are_max_min(
             total in 1.0..1e6f64,

@@ -7,7 +7,7 @@
 use fairmesh_control::*;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
-/// Packets are this large, in bits.
+/// Size of a packet, bits.
 const PACKET: f64 = 12_000.0;
 /// Links of 1 Mbit/s: bounds of 300 and 900 kbit/s.
 const LINK: u64 = 900_000;
@@ -15,10 +15,10 @@ const LINK: u64 = 900_000;
 #[derive(Clone, Copy)]
 struct Flow {
     weight: f64,
-    /// What it wants, bit/s.
+    /// Demand, bit/s.
     demand: f64,
     active: bool,
-    /// Sends for the first of these seconds out of the second, from the third on.
+    /// Periodic traffic: seconds with traffic, period, offset.
     pages: Option<(u64, u64, u64)>,
 }
 
@@ -88,7 +88,7 @@ impl Mesh {
         }
     }
 
-    /// What each flow brings to the air.
+    /// Returns the offered load of each flow.
     fn offered(&self) -> Vec<f64> {
         let second = self.now.as_nanos() / 1_000_000_000;
         let sends = |f: &Flow| {
@@ -208,7 +208,7 @@ fn weights_hold() {
     assert!(jain(&per_weight) > 0.97, "{rates:.0?}");
 }
 
-/// Jamshaid 2010 Table 8.3: plain PFRC leaves the air idle that a constrained flow does not use.
+/// Jamshaid 2010 Table 8.3: plain PFRC leaves air idle that a constrained flow does not use.
 #[test]
 fn what_a_constrained_flow_leaves_is_used() {
     let capacity = 430_000.0;
@@ -229,8 +229,9 @@ fn what_a_constrained_flow_leaves_is_used() {
     }
 }
 
-/// Most people read pages, or nothing but their machines' background noise passes. The published
-/// controller takes all of them for starved.
+/// Page loads and background noise of machines are not starvation.
+///
+/// The published controller counts all of these flows as starved.
 #[test]
 fn pages_and_noise_are_not_starvation() {
     let (link, capacity) = (10 * LINK, 5e6);
@@ -265,8 +266,9 @@ fn a_capacity_that_changes_is_followed() {
     }
 }
 
-/// A large network: every one of ten thousand flows has its share, and the largest step the
-/// controllers take, a new limit for each, is a few passes over them.
+/// A large network of ten thousand flows: each has its share.
+///
+/// The largest step of a controller, a new limit for each flow, takes a few passes over them.
 #[test]
 fn ten_thousand_flows() {
     let flows: Vec<Flow> =

@@ -1,5 +1,6 @@
-//! What every registered mechanism must keep to, under events in any order. A new mechanism is
-//! covered by its line in the registry.
+//! Rules for every registered mechanism, under events in any order.
+//!
+//! A new mechanism is covered by its line in the registry.
 
 use std::sync::Arc;
 
@@ -567,8 +568,9 @@ fn ours_and_published_are_told_apart() {
     }
 }
 
-/// A host may wake it too soon: who counts by epochs waits for the end of its own. Those of the mesh that average
-/// over what has passed are due when somebody else says something, too.
+/// A host may run a mechanism too soon: one with epochs waits for the end of its own.
+///
+/// Mechanisms of the mesh that average over elapsed time are also due after a message of another node.
 #[test]
 fn an_epoch_is_not_cut_short() {
     let mut seen = Vec::new();

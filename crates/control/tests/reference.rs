@@ -1,4 +1,4 @@
-//! The page of variants and parameters says what is declared.
+//! The page of variants and parameters matches the declarations.
 
 #[test]
 fn the_page_of_parameters_is_current() {

@@ -1,5 +1,6 @@
-//! A registry takes definitions whose names are known at run time only, and refuses those that
-//! could not be told apart or written into a file.
+//! A registry takes definitions with names that are known at run time only.
+//!
+//! It refuses those that could not be distinguished or written into a file.
 
 use std::sync::Arc;
 
@@ -136,7 +137,7 @@ fn a_definition_that_could_not_be_used_is_refused_with_its_reason() {
         DefinitionError::TooManyVariants { control: own, number: 65 }
     );
     assert!(registry.lookup("own").is_err(), "nothing of what was refused is there");
-    // The last of 64 variants is told apart from the first.
+    // The last of 64 variants is distinct from the first.
     registry.add(with(&many[..64], vec![])).unwrap();
     assert_ne!(registry.lookup("own+v63").unwrap(), registry.lookup("own+v0").unwrap());
 }

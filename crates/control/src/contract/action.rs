@@ -62,24 +62,30 @@ pub enum Reach {
     Node(NodeId),
     /// All nodes within this number of hops of the sender, over links in either direction.
     Within(u32),
-    /// All other gateways, over the wired network behind them; with delay, and without guaranteed delivery.
+    /// All other gateways, over the wired network behind them.
+    ///
+    /// Messages are delayed and can be lost.
     Gateways,
 }
 
-/// Distribution of marks over packets. ECT(1) packets are never marked: their senders expect marks of another
-/// meaning (RFC 9331 §5).
+/// Distribution of marks over packets.
+///
+/// ECT(1) packets are never marked: their senders expect marks with another meaning (RFC 9331 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marking {
     /// True if marks are spread evenly over the packets that may be marked.
-    /// The distance between two marks is then 2/3 to 4/3 of 1 / probability packets, on average 1 / probability. With
-    /// an independent chance per packet, marks come in clusters (Floyd, Jacobson 1993 §7).
+    ///
+    /// The distance between two marks is then 2/3 to 4/3 of 1 / probability packets, on average 1 /
+    /// probability. With an independent chance per packet, marks come in clusters (Floyd, Jacobson 1993 §7).
     pub even: bool,
 }
 
 /// A decision. Its setting stays in force until it is replaced.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Action {
-    /// Limits a class to a rate of IP bytes. A class that the plan does not list is built from its template.
+    /// Limits a class to a rate of IP bytes.
+    ///
+    /// A class that the plan does not list is built from its template.
     SetRate {
         /// The class.
         class: Class,
@@ -115,6 +121,7 @@ pub enum Action {
         probability: Probability,
     },
     /// Writes a header field into every packet of a class that leaves this node.
+    ///
     /// This includes local and forwarded packets, data and acknowledgements.
     Annotate {
         /// The class.
@@ -136,6 +143,7 @@ pub enum Action {
         len: u32,
     },
     /// Sends a control message to a node that may be several hops away.
+    ///
     /// It follows the routes of the mesh like other packets and may be lost; [`Actions::body`] returns its bytes.
     Route {
         /// The node.
@@ -146,6 +154,7 @@ pub enum Action {
         len: u32,
     },
     /// Delivers a message outside the air, as an [`crate::Event::Message`] of this node.
+    ///
     /// To other gateways it travels over the wire, as a datagram. To other nodes it arrives at once, without airtime
     /// and without loss: an ideal that no router has, the "central repository" of Rangwala 2008 §4.1.
     Tell {
@@ -157,6 +166,7 @@ pub enum Action {
         len: u32,
     },
     /// Carries these bits in every later MAC acknowledgement of this node.
+    ///
     /// A spare code of the frame control field can carry them; 0 is a plain acknowledgement.
     AckBits {
         /// The bits.
@@ -169,6 +179,7 @@ pub enum Action {
         /// Time from one segment to the next; `None` leaves the spacing to the window.
         interval: Option<Span>,
         /// True if the congestion window still applies.
+        ///
         /// Otherwise the flow is a rate-based transport with TCP's reliability: all segments, retransmissions included,
         /// go at this spacing, with at most 64 KiB in the network.
         window: bool,
@@ -264,6 +275,7 @@ impl Actions {
     }
 
     /// Returns the bytes of a message in this buffer; empty for other actions.
+    ///
     /// Messages are [`Action::Send`], [`Action::Route`] and [`Action::Tell`].
     pub fn body(&self, action: &Action) -> &[u8] {
         match *action {
@@ -305,6 +317,7 @@ impl Actions {
     }
 
     /// [`Action::Mark`] of ECT(0) packets only, each with an independent chance.
+    ///
     /// The probability is clamped to 0…1.
     pub fn mark(&mut self, class: Class, probability: f64) {
         self.mark_as(class, probability, Marking::default());

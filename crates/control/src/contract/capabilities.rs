@@ -16,7 +16,7 @@ macro_rules! kinds {
         impl $kind {
             /// Every kind.
             pub const ALL: &'static [$kind] = &[$($kind::$variant),+];
-            /// What it is called in messages.
+            /// Name in messages.
             pub const fn name(self) -> &'static str {
                 match self { $($kind::$variant => $name),+ }
             }
@@ -41,23 +41,23 @@ macro_rules! kinds {
                 }
                 $set(bits)
             }
-            /// Whether `kind` is in it.
+            /// True if the set contains `kind`.
             pub const fn has(self, kind: $kind) -> bool {
                 self.0 & (1 << kind as u32) != 0
             }
-            /// The kinds in either.
+            /// Returns the union of both sets.
             pub const fn or(self, other: $set) -> $set {
                 $set(self.0 | other.0)
             }
-            /// The kinds that `other` lacks.
+            /// Returns the kinds that are not in `other`.
             pub const fn without(self, other: $set) -> $set {
                 $set(self.0 & !other.0)
             }
-            /// Whether nothing is in it.
+            /// True if the set is empty.
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
-            /// Its kinds, in order.
+            /// Returns the kinds in order.
             pub fn iter(self) -> impl Iterator<Item = $kind> {
                 $kind::ALL.iter().copied().filter(move |k| self.has(*k))
             }
@@ -79,7 +79,9 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A kind of [`crate::Event`] that a host may deliver. [`crate::Event::Deadline`] always comes.
+    /// A kind of [`crate::Event`] that a host may deliver.
+    ///
+    /// [`crate::Event::Deadline`] needs no declaration.
     EventKind,
     /// A set of event kinds.
     EventSet {
@@ -89,7 +91,9 @@ kinds! {
         FlowCounters = "counters of each flow",
         /// [`crate::Event::PathSigns`], before each deadline.
         PathSigns = "signs of each flow's path: TCP headers and round trips",
-        /// Echo probes, for round trips in [`crate::Event::PathSigns`] where a flow's own packets give none.
+        /// Echo probes for flows with packets that give no round trip.
+        ///
+        /// Their round trips are in [`crate::Event::PathSigns`].
         Probes = "echo probes where packets give no round trip",
         /// [`crate::Event::Station`], before each deadline.
         Stations = "counters of each neighbour (station dump)",

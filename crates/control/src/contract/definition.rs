@@ -27,13 +27,15 @@ pub struct Definition {
     /// Nodes at which it runs, and its constructor.
     pub runs: Runs,
     /// Text that identifies its results, part of the key of every stored result.
+    ///
     /// It must change whenever the mechanism decides differently: the package and version of its crate, or a hash of a
     /// script. Mechanisms of this crate have [`Definition::SHIPPED`].
     pub revision: Cow<'static, str>,
 }
 
 impl Definition {
-    /// Revision of the mechanisms of this crate, whose results the revision of the engine identifies.
+    /// Revision of the mechanisms of this crate: the engine's revision identifies their results.
+    ///
     /// No mechanism of another crate may have it.
     pub const SHIPPED: &str = "fairmesh";
 
@@ -55,6 +57,7 @@ impl Definition {
     }
 
     /// Sets the text that identifies its results.
+    ///
     /// For example `concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"))`.
     #[must_use]
     pub fn with_revision(self, revision: impl Into<Cow<'static, str>>) -> Self {
@@ -62,6 +65,7 @@ impl Definition {
     }
 
     /// Declares options with [`crate::options!`] and builds the mechanism from them.
+    ///
     /// `needs` has one entry for each kind of node; `build` is called at each of those nodes.
     #[must_use]
     pub fn with_options<O: OptionSet>(
@@ -78,6 +82,7 @@ impl Definition {
     }
 
     /// Declares the nodes and the constructor of the mechanism.
+    ///
     /// Its options are given by their indices in `variants` and `parameters`.
     #[must_use]
     pub fn with_runs(self, runs: Runs) -> Self {
@@ -103,6 +108,7 @@ impl Definition {
 }
 
 /// Returns the needs of a mechanism with these options.
+///
 /// There is one entry for each kind of node at which it runs.
 pub type NeedsOf = Arc<dyn Fn(&Chosen) -> Vec<Needs> + Send + Sync>;
 /// Builds a mechanism with these options for one node, or refuses the setting.
@@ -133,6 +139,7 @@ impl Runs {
 }
 
 /// Prints no addresses of functions.
+///
 /// They differ between processes, and the text of a scenario contains this one.
 impl fmt::Debug for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

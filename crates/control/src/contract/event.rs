@@ -28,9 +28,11 @@ pub enum Event<'a> {
     /// A data packet for another node was overheard.
     Overheard(Heard),
     /// A message of another node has arrived.
+    ///
     /// The sender used [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`].
     Message(Message<'a>),
     /// Another node has restarted.
+    ///
     /// Its earlier messages are no longer valid, and its run numbers and sequence numbers may start at any value. A
     /// host that detects restarts delivers this before the first message.
     Restarted(NodeId),
@@ -47,7 +49,9 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// Returns the kind to declare in [`crate::Needs`]; `None` for a deadline. Queue lengths count as samples here.
+    /// Returns the kind to declare in [`crate::Needs`]; `None` for a deadline.
+    ///
+    /// Queue lengths count as samples here.
     pub fn kind(&self) -> Option<EventKind> {
         Some(match self {
             Event::Deadline => return None,
@@ -100,6 +104,7 @@ pub struct FlowCounters {
 }
 
 /// Signs of one flow's path through the mesh, measured at the interface to the mesh.
+///
 /// The sources are TCP headers, QUIC's spin bit, or echo probes if the flow's own packets give no round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -107,6 +112,7 @@ pub struct PathSigns {
     /// The flow.
     pub flow: FlowId,
     /// Bytes that have passed and are not acknowledged, over all TCP connections of the flow.
+    ///
     /// The SYN and the FIN count as one byte each. `None` if TCP headers do not show the number, such as for QUIC.
     pub awaited: Option<u64>,
     /// Cumulative number of segments without data beyond the highest seen.
@@ -118,6 +124,7 @@ pub struct PathSigns {
 }
 
 /// Round trips through the mesh between two samples.
+///
 /// They are measured where the flow enters or leaves the mesh, without the time that its packets wait for a limit
 /// there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,7 +236,9 @@ pub struct Channel {
 /// The length of one transmit queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueLength {
-    /// Traffic that the queue holds: [`Class::Link`] for a queue per neighbour, [`Class::All`] for a single queue.
+    /// Traffic in the queue.
+    ///
+    /// It is [`Class::Link`] for a queue per neighbour, and [`Class::All`] for a single queue.
     pub class: Class,
     /// Packets waiting, the frame in service included.
     pub packets: u32,
@@ -242,8 +251,9 @@ pub struct QueueLength {
 pub struct Sent {
     /// Receiver; `None` for a broadcast.
     pub to: Option<NodeId>,
-    /// Flow of the packet in the frame; for an acknowledgement, the flow that it acknowledges; `None` for control
-    /// messages.
+    /// Flow of the packet in the frame; `None` for control messages.
+    ///
+    /// For an acknowledgement, it is the acknowledged flow.
     pub flow: Option<FlowId>,
     /// True if it is a pure acknowledgement in the reverse direction.
     pub ack: bool,
@@ -252,6 +262,7 @@ pub struct Sent {
     /// Airtime of all attempts, with their overhead (control frames, gaps, backoff).
     pub airtime: Span,
     /// Part of the airtime that is the mean initial backoff.
+    ///
     /// It is idle time that all contending nodes count down at once.
     pub backoff: Span,
     /// Number of attempts, the first included.
@@ -261,6 +272,7 @@ pub struct Sent {
     /// True if it was acknowledged (for a broadcast: sent).
     pub delivered: bool,
     /// Bits that the receiver carries in its acknowledgements ([`crate::Action::AckBits`]).
+    ///
     /// `None` without an acknowledgement, or if the receiver carries no bits.
     pub ack_bits: Option<u8>,
 }
@@ -295,6 +307,7 @@ pub struct Feedback {
     /// The flow.
     pub flow: FlowId,
     /// Round-trip time of the data that it acknowledges cumulatively or selectively.
+    ///
     /// Zero if it gives no measurement: it acknowledges a retransmission or no new data.
     pub rtt: Span,
     /// Application bytes newly acknowledged.
@@ -308,6 +321,7 @@ pub struct Feedback {
 }
 
 /// Time from data that left this node to the acknowledgement that passes here in return.
+///
 /// A passive observer of TCP headers measures this; retransmitted segments are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoundTrip {

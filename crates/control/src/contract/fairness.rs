@@ -6,6 +6,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Objective between flows, as configurations name it.
+///
 /// Files write `"max-min"`, `"proportional"` or `{ alpha = 2 }`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fairness {

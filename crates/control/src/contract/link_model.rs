@@ -26,8 +26,9 @@ pub struct LoadedLink {
 pub struct FrameStream {
     /// Index of the link.
     pub link: usize,
-    /// Index of an earlier stream whose frames these frames forward or answer; `None` at a source,
-    /// or if it is not known.
+    /// Index of the earlier stream that this one forwards or acknowledges.
+    ///
+    /// `None` at a source, or if it is not known.
     pub after: Option<usize>,
 }
 
@@ -40,18 +41,19 @@ pub struct FrameLoad {
     pub bytes: u32,
 }
 
-/// Model of a radio's MAC. It measures nothing and knows of other nodes only the values passed to
-/// it.
+/// Model of a radio's MAC.
+///
+/// It measures nothing: all knowledge of other nodes is passed to it.
 pub trait LinkModel: Debug + Send + Sync {
-    /// Returns the probability that an attempt at a data frame on an own link succeeds, collisions
-    /// apart.
+    /// Returns the probability that a data frame on an own link is received, without collisions.
+    ///
     /// `bytes` is the size of the IP packet. Probes of a routing protocol measure this value (ETX).
     fn delivery(&self, link: Link, bytes: u32) -> f64;
 
-    /// Prepares for questions about these links; computes everything that depends only on the
-    /// graph.
-    /// `hears` are pairs of nodes in each other's range. Returns `None` if the links are too many
-    /// or inconsistent.
+    /// Prepares these links: computes everything that depends on the graph alone.
+    ///
+    /// `hears` are pairs of nodes in each other's range. Returns `None` if the links are too many or
+    /// inconsistent.
     fn prepare(
         &self,
         links: &[LoadedLink],
@@ -71,9 +73,10 @@ pub enum NoAnswer {
     Outside,
 }
 
-/// Links whose loads can be asked about.
+/// Links with loads that can be evaluated.
 pub trait LinkRates: Debug + Send {
     /// Returns the largest share of time for which a sender's queue is busy.
+    ///
     /// It is Σ λ E\[S\] over the sender's links (Rangwala 2008 §3.2). Takes one load per stream.
     ///
     /// # Errors
@@ -81,6 +84,7 @@ pub trait LinkRates: Debug + Send {
     fn busiest(&mut self, loads: &[FrameLoad]) -> Result<f64, NoAnswer>;
 
     /// Returns the share of time that all frames take one after the other, without collisions.
+    ///
     /// It must be below 1 if no two of the links are ever active at once. It serves as a fallback
     /// if [`LinkRates::busiest`] has no answer.
     fn airtime(&self, loads: &[FrameLoad]) -> f64;

@@ -12,6 +12,7 @@ static FIFO: LazyLock<Arc<Definition>> =
     LazyLock::new(|| Arc::new(crate::fifo::definition().with_revision(Definition::SHIPPED)));
 
 /// A mechanism with its variants and parameters.
+///
 /// It is looked up once ([`crate::Registry::lookup`]) and passed on as a value. It prints as its name in results.
 #[derive(Clone, Debug)]
 pub struct Mechanism {
@@ -58,7 +59,9 @@ impl Mechanism {
         }
     }
 
-    /// Returns its variants in the order of the definition, so that each selection has one spelling.
+    /// Returns the selected variants in the order of the definition.
+    ///
+    /// A selection therefore has only one spelling.
     pub fn variants(&self) -> impl Iterator<Item = &Variant> {
         let all = self.definition.variants.iter().enumerate();
         all.filter(|(at, _)| self.chosen.has(*at)).map(|(_, variant)| variant)

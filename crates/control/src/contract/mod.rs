@@ -1,5 +1,4 @@
-//! The contract between mechanisms and hosts: events, actions, needs, settings, and the lookup by
-//! name.
+//! Contract between mechanisms and hosts: events, actions, needs, settings, lookup by name.
 
 mod action;
 mod capabilities;

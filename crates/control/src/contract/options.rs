@@ -1,4 +1,5 @@
 //! Options of a mechanism, declared once: variants and parameters.
+//!
 //! Each has a name, unit, default, range and a sentence. Listings, schemas, pages and the command line read the tables;
 //! the mechanism reads a struct with one field per option, so that a mistyped name does not compile.
 
@@ -142,6 +143,7 @@ pub trait OptionSet: Sized + 'static {
 }
 
 /// Declares the options of a mechanism: a struct and the tables of its fields.
+///
 /// The struct has a `bool` for each variant and a number for each parameter. Listings, schemas and the command line
 /// read the tables ([`OptionSet`](crate::OptionSet)).
 ///

@@ -11,10 +11,12 @@ use crate::{Class, Share};
 /// Point in the node at which the classes are placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// Data of flows sourced at this node, before it joins the radio's queue. Forwarded data and
-    /// acknowledgements pass unlimited.
+    /// Data of flows that start at this node, before it enters the radio's queue.
+    ///
+    /// Forwarded data and acknowledgements pass unlimited.
     Local,
     /// Data of flows that cross this node in either direction.
+    ///
     /// At a gateway, this is all data between mesh and backhaul. Acknowledgements, routing and
     /// other signalling pass unlimited (Jamshaid 2010 §6.2.3).
     Transit,
@@ -68,6 +70,7 @@ pub struct ClassPlan {
     /// Limit at the start.
     pub limit: Limit,
     /// Bytes that may leave back to back.
+    ///
     /// This is the size of the token bucket that enforces the limit, at the start or once a limit
     /// is set. For an airtime bucket: the airtime of these bytes at the link's rate.
     pub burst: Bytes,
@@ -80,8 +83,10 @@ pub struct ClassPlan {
 pub struct Plan {
     /// Point in the node at which they are placed.
     pub point: Point,
-    /// The classes. A packet belongs to its flow's class, else to its link's, else to
-    /// [`Class::All`]; without any of these it passes unlimited.
+    /// The classes.
+    ///
+    /// A packet belongs to its flow's class, else to its link's, else to [`Class::All`]; without any of these
+    /// it passes unlimited.
     pub classes: Vec<ClassPlan>,
     /// Template for classes that an action names before they exist.
     pub template: Option<ClassPlan>,

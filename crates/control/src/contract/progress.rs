@@ -24,8 +24,9 @@ impl Progress {
         Progress { learning: true, since, bound: None, objective: None }
     }
 
-    /// Sets the bound of the level at present; `found`: the level has been found, at this time or
-    /// earlier.
+    /// Sets the reason that bounds the level at present.
+    ///
+    /// `found` is true once the search has found the level, at this time or earlier.
     #[must_use]
     pub fn bounded(self, now: Time, found: bool, bound: Reason) -> Self {
         let ends = self.learning && found;

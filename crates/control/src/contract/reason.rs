@@ -52,6 +52,7 @@ impl fmt::Display for Value {
 }
 
 /// A reason: a stable code to count by and a sentence to read.
+///
 /// To build one copies a few words; the sentence is formatted only when it is printed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reason {
@@ -73,7 +74,9 @@ impl Reason {
         Reason { code, sentence, values }
     }
 
-    /// Formats the sentence with a host's names for values; a value without a name is printed as a number.
+    /// Formats the sentence with a host's names for values.
+    ///
+    /// A value without a name is printed as a number.
     pub fn told(&self, name: impl Fn(&Value) -> Option<String>) -> String {
         let mut out = String::new();
         let _ = self.tell(&mut out, |value, out| match name(value) {

@@ -6,8 +6,9 @@ use super::definition::Definition;
 use super::origin::Origin;
 use super::registry::Registry;
 
-/// Returns the mechanisms of a registry with their origins, variants and parameters, in Markdown.
-/// The page in the repository is this text of [`Registry::standard`], which a test checks.
+/// Returns a registry's mechanisms with origins, variants and parameters, in Markdown.
+///
+/// The page in the repository is this text of [`Registry::standard`]; a test compares them.
 pub fn reference(registry: &Registry) -> String {
     let mut page = String::from(
         "# Variants and parameters\n\n\

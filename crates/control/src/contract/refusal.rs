@@ -8,6 +8,7 @@ use crate::host::Unbuildable;
 use crate::{Missing, PlacementSet, Reason, Value};
 
 /// A property of a [`crate::Setting`] or of parameters that a mechanism cannot accept.
+///
 /// It has a stable code, a sentence and values, like a [`Reason`]. Each mechanism has its own.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Refusal(Reason);
@@ -19,6 +20,7 @@ impl Refusal {
     }
 
     /// Returns its stable code.
+    ///
     /// Those of several mechanisms: `any.weight` (flow, weight), `any.guarantees` (sum, bound), `any.dead-link` (node),
     /// `any.no-neighbour`, `any.thresholds` (lower, upper), `any.gateways` (number).
     pub fn code(&self) -> &'static str {
@@ -26,6 +28,7 @@ impl Refusal {
     }
 
     /// Converts it to the reason of a decision.
+    ///
     /// It is used for input that arrives too late to be refused and is ignored.
     pub fn reason(&self, code: &'static str) -> Reason {
         Reason { code, ..self.0 }
@@ -60,6 +63,7 @@ impl Refusal {
     }
 
     /// Guarantees that the worst mesh with these links may not carry.
+    ///
     /// The values are their sum and the capacity that is certain: the lower bound of Jamshaid 2010 §7.5.2.
     pub(crate) fn guarantees(sum: BitRate, bound: BitRate) -> Self {
         let sentence =

@@ -26,6 +26,7 @@ const RENAMED: [(&str, &str); 1] = [("maxmin", "rtt")];
 pub const MAX_VARIANTS: usize = 64;
 
 /// The mechanisms that a program knows, by name.
+///
 /// It is a value: code that reads the name of a control takes a registry as a parameter.
 ///
 /// ```
@@ -59,7 +60,7 @@ impl Registry {
     /// Adds a mechanism at the end of the list.
     ///
     /// # Errors
-    /// A name that is taken, a definition without revision, or one whose options cannot be distinguished or set.
+    /// A name that is taken, a missing revision, or options that cannot be distinguished or set.
     pub fn add(&mut self, definition: impl Into<Arc<Definition>>) -> Result<(), DefinitionError> {
         let definition = definition.into();
         if self.get(&definition.name).is_some() {
@@ -107,7 +108,7 @@ impl Registry {
         Ok(mechanism)
     }
 
-    /// Returns the name of the mechanism that replaces a removed one, with those of the variants that it has.
+    /// Returns the name and variants of the mechanism that replaces a removed one.
     fn replacement<'a>(&self, base: &str, parts: impl Iterator<Item = &'a str>) -> Option<String> {
         let (_, new) = RENAMED.iter().find(|(old, _)| *old == base)?;
         let definition = self.get(new)?;
@@ -116,7 +117,7 @@ impl Registry {
     }
 }
 
-/// Refuses a definition whose options cannot be written, distinguished or left at their defaults.
+/// Checks that options can be written, distinguished and left at their defaults.
 fn check(definition: &Definition) -> Result<(), DefinitionError> {
     let of = || definition.name.clone().into_owned();
     if !is_name(&definition.name, "-") {
@@ -179,6 +180,7 @@ pub enum DefinitionError {
         name: String,
     },
     /// A mechanism of another crate without [`Definition::with_revision`].
+    ///
     /// Results of two of its versions would have the same key.
     NoRevision {
         /// The control.

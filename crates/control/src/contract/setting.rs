@@ -89,6 +89,7 @@ impl Share {
 pub const SLOTS: usize = 8;
 
 /// Header fields that a mechanism carries in data packets.
+///
 /// Each mechanism defines the meaning of the slots that it uses. The host chooses their transport
 /// (WCP's transport header, CNA's unused bits of the IP header) and accounts for the bytes they add
 /// ([`Needs::header_bytes`]).
@@ -134,7 +135,7 @@ pub struct FlowHere {
     pub ceiling: Option<BitRate>,
     /// Wireless hops on its path, as routing reports them; at least 1.
     pub hops: Option<u32>,
-    /// Neighbour in the air through which this node reaches the flow's home, as routing reports it.
+    /// Radio neighbour through which routing reaches the flow's home from this node.
     pub branch: Option<NodeId>,
     /// [`FlowHere::home`] plus 1; 0 for none. Kept small for the size of events.
     pub(crate) home: u16,
@@ -144,6 +145,7 @@ pub struct FlowHere {
 
 impl FlowHere {
     /// A flow of weight 1 without further facts.
+    ///
     /// The arguments are this node's role for it, and the application bytes and IP bytes of its
     /// full packets.
     pub const fn new(flow: FlowId, place: Place, payload: u32, packet: u32) -> Self {
@@ -227,8 +229,8 @@ impl FlowHere {
         FlowHere { upstream, ..self }
     }
 
-    /// Returns the rate of IP bytes that carries `goodput` of application data in full packets,
-    /// rounded up.
+    /// Returns the rate of IP bytes that carries `goodput` in full packets, rounded up.
+    ///
     /// It is goodput × packet / payload.
     pub fn ip_rate(&self, goodput: BitRate) -> BitRate {
         let payload = u128::from(self.payload.max(1));
@@ -247,9 +249,10 @@ pub struct Neighbour {
     pub node: NodeId,
     /// Nominal rate of the link to it.
     pub rate: BitRate,
-    /// Throughput in IP bytes of a lone saturated sender across the link, in packets of 1500 bytes.
-    /// It is the rate less headers, gaps, mean backoff and acknowledgements of the MAC, without
-    /// loss (Jamshaid 2010 §7.5.2, "With 802.11 Scheduling").
+    /// IP throughput of a lone saturated sender across the link, in packets of 1500 bytes.
+    ///
+    /// It is the rate less headers, gaps, mean backoff and acknowledgements of the MAC, without loss
+    /// (Jamshaid 2010 §7.5.2, "With 802.11 Scheduling").
     pub capacity: BitRate,
 }
 

@@ -1,5 +1,6 @@
-//! The search for the fair aggregate capacity: Algorithms 2 and 3 (Jamshaid 2010 §7.4.2, §7.5.2),
-//! which PFRC shares (lines 1–3 and 7–8 of Algorithms 5, 6–8 of Algorithm 6).
+//! Search for the fair aggregate capacity: Algorithms 2 and 3 (Jamshaid 2010 §7.4.2, §7.5.2).
+//!
+//! PFRC shares it (lines 1–3 and 7–8 of Algorithms 5, 6–8 of Algorithm 6).
 //!
 //! Points that the pseudo-code leaves open:
 //! - The first estimate is the lower bound: an aggregate at which no flow starves while all start.
@@ -40,11 +41,11 @@ pub(crate) enum Step {
     Same,
 }
 
-/// Part of the estimate that must be used before it grows.
+/// Fraction of the estimate that must be used before it grows.
 const USED: f64 = 0.7;
 /// Longest wait for the next probe, in epochs.
 const LONGEST_WAIT: u32 = 8;
-/// Largest number of doublings of a bound's move; 2^6 × any sensible step covers the whole range.
+/// Largest number of doublings of a bound's move: 2^6 sensible steps cover the whole range.
 const DOUBLINGS: u32 = 6;
 
 /// A step up that tests for more capacity.
@@ -114,6 +115,7 @@ impl AggregateSearch {
     }
 
     /// Updates the lower bound; returns a step if the bound decides the next estimate.
+    ///
     /// After a change of the bound, the search continues within the new bounds.
     fn try_lower_bound(&mut self, passed: f64, starved: bool) -> Option<Step> {
         match self.lower_bound.watch(self.estimate, passed, starved) {
@@ -199,8 +201,9 @@ impl AggregateSearch {
         self.move_to(new)
     }
 
-    /// Handles a new flow: its presence makes rates smaller, and measurements without it bound nothing.
-    /// The lower bound opens; the upper one stays.
+    /// Handles a new flow: the lower bound opens, and the upper one stays.
+    ///
+    /// The flow reduces the rates of the others, so measurements without it give no lower bound.
     pub fn arrival(&mut self, measured: f64) -> Step {
         let measured = self.clamp(measured);
         self.settle_anew();

@@ -1,7 +1,8 @@
 //! Bounds on the capacity of a mesh in and out of its gateway (Jamshaid 2010 §7.5.2).
+//!
 //! They follow from the links to its direct neighbours, which the gateway's own driver knows.
 //!
-//! The lower bound is not strict. Hidden terminals and long chains carry less; the thesis says that
+//! The lower bound is not strict. Hidden terminals and long chains carry less; according to the thesis,
 //! "practically achievable bounds may be lower".
 
 use crate::{Neighbour, Refusal};
@@ -10,6 +11,7 @@ use crate::{Neighbour, Refusal};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bounds {
     /// Lower bound: every flow takes the maximum airtime of a flow, W₁/3 of the slowest link.
+    ///
     /// The parameter `reuse` replaces 3.
     pub lower: f64,
     /// Minimum of the lower bound, down to which it can move ([`crate::gateway::lower_bound`]).
@@ -20,6 +22,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Returns the bounds for the nominal capacities of the neighbours' links.
+    ///
     /// Along a chain every `reuse`-th link is active at a time or, for the minimum, every
     /// `deepest`-th.
     pub fn of(neighbours: &[Neighbour], reuse: f64, deepest: f64) -> Result<Bounds, Refusal> {

@@ -37,8 +37,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Returns the bytes since the start of the epoch, from the samples so far; 0 if they are
-    /// invalid.
+    /// Returns the bytes since the start of the epoch; 0 if the samples are invalid.
     pub fn moved(&self) -> u64 {
         if self.broken { 0 } else { self.moved }
     }
@@ -112,6 +111,7 @@ impl<T> Flows<T> {
     }
 
     /// Ends a flow that the host reports as gone; the next epoch's changes count it.
+    ///
     /// Its counter is kept, since the same flow may come back. Returns its notes.
     pub fn end(&mut self, flow: FlowId) -> Option<&mut T> {
         let at = self.find(flow).ok()?;
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_flow_that_was_given_up_too_early_gets_more_patience() {
         let mut b = Bench::new(4);
-        b.epoch(1000); // silence before the first packet is no pause
+        b.epoch(1000); // idle time before the first packet does not count as a pause
         b.epoch(2000);
         b.epoch(2000);
         assert_eq!(b.epoch(2000).2, ENDED);

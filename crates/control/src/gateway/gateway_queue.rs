@@ -1,9 +1,7 @@
-//! `fq`, `red`, `fred`: another queue in place of the gateway's transmit queue (Jamshaid 2010
-//! §6.2.1, §6.2.2).
+//! `fq`, `red`, `fred`: another queue at the gateway (Jamshaid 2010 §6.2.1, §6.2.2).
 //!
-//! All three keep the radio busy while packets wait, and for that reason they fail: fairness in a
-//! mesh does not depend on the order of packets at the gateway but on the amount of traffic
-//! admitted.
+//! All three keep the radio busy while packets wait, which is the reason that they fail: fairness in a mesh
+//! does not depend on the order of packets at the gateway but on the amount of traffic admitted.
 
 use fairmesh_units::{Bytes, Time};
 

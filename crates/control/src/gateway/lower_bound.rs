@@ -1,21 +1,19 @@
-//! Decision whether the lower bound on the aggregate is lowered.
+//! Trials of a lower bound on the aggregate.
 //!
-//! A flow that starves at the bound of §7.5.2, or a bound that is little used, has one of three
-//! reasons: the mesh carries less than the bound says (a long chain, hidden terminals), a flow
-//! needs less than its share, or a flow cannot send, whatever the others do. Only in the first case
-//! is it right to go below the bound. The cases differ in the cost of a smaller aggregate: beyond
-//! its capacity a mesh carries no less with it, and in the other two cases the other flows lose the
-//! difference.
+//! There are three reasons for a flow that starves at the bound of §7.5.2, and for a bound that is little
+//! used: the mesh carries less than the bound (a long chain, hidden terminals), a flow needs less than its
+//! share, or a flow cannot send whatever the others do. Going below the bound is right only in the first
+//! case. The cases differ in the cost of a smaller aggregate: a mesh beyond its capacity carries as much as
+//! before; in the other two cases the other flows lose the difference.
 //!
-//! So a lower aggregate is tried for some epochs. If the throughput falls by less than half of the
-//! decrease of the limit, the bound was beyond the capacity, and a lower one holds until the search
-//! is above the old one again. Otherwise the old one stays, and the next trial waits for 8 epochs,
-//! then for 16, 32, at most 64.
+//! So a lower aggregate is tried for some epochs. If the throughput falls by less than half of the decrease
+//! of the limit, the bound was beyond the capacity, and a lower one holds until the search is above the old
+//! one again. Otherwise the old one stays, and the next trial waits for 8 epochs, then for 16, 32, at most
+//! 64.
 
 use crate::gateway::bounds::Bounds;
 
-/// Epochs at the bound, with a starved flow or much unused capacity, after which a lower one is
-/// tried.
+/// Epochs at the bound, with a starved flow or unused capacity, before a trial.
 const STUCK: u32 = 2;
 /// Fraction of the bound below which it counts as little used.
 const USED: f64 = 0.85;
@@ -28,10 +26,13 @@ const WAITS: (u32, u32) = (8, 64);
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The bound of §7.5.2 holds; `stuck` epochs of trouble at it, and the sum of their throughput.
+    /// The bound of §7.5.2 holds.
+    ///
+    /// `stuck` counts the epochs of trouble at it, `passed` is the sum of their throughput.
     Nominal { stuck: u32, passed: f64 },
-    /// A lower aggregate is tried: earlier throughput, epochs so far, and the sum of their
-    /// throughput.
+    /// A lower aggregate is being tried.
+    ///
+    /// `before` is the earlier throughput; `passed` is the sum of the throughput in `epochs`.
     Trial { before: f64, epochs: u32, passed: f64 },
     /// The lowered bound holds.
     Lowered,
@@ -129,8 +130,9 @@ impl LowerBound {
         }
     }
 
-    /// Sets the sum of all guarantees: the minimum of the bound leaves capacity for other flows
-    /// beside it.
+    /// Sets the sum of all guarantees.
+    ///
+    /// The minimum of the bound leaves capacity for other flows beside it.
     pub fn promise(&mut self, sum: f64) {
         self.lowest = self.lowest.max(PROMISED * sum).min(self.nominal);
     }

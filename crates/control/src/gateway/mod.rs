@@ -1,4 +1,4 @@
-//! Mechanisms of the gateway: limits for all traffic or for each flow, fixed or found by a search.
+//! Mechanisms of the gateway: fixed or searched limits, for all traffic or for each flow.
 
 mod aggregate_search;
 pub(crate) mod arc;

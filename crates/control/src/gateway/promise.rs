@@ -1,4 +1,4 @@
-//! A subscriber's plan, and the check that the mesh can carry its guarantee together with all others.
+//! A subscriber's plan, and the check that the mesh can carry the sum of all guarantees.
 
 use fairmesh_units::BitRate;
 
@@ -18,6 +18,7 @@ pub(crate) struct Promise {
 
 impl Promise {
     /// Returns the plan of `here` if it fits beside guarantees of `others` bit/s.
+    ///
     /// `crossed` is the code of the refusal of a ceiling below the guarantee. Guarantees are refused above the lower
     /// bound (Jamshaid 2010 §7.5.2); a plan without guarantee is never refused for this reason.
     pub fn of(

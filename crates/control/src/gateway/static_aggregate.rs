@@ -1,9 +1,10 @@
 //! `static`, `static-fq`: one limit for all data through the gateway.
+//!
 //! The limit is the sum of the analytic fair rates (Jamshaid 2010 §6.2.3, Fig. 6.1a and b).
 //!
-//! Fair rates are of application data, the bucket counts IP bytes: each flow adds its fair rate
-//! with the headers of its own packets. A flow whose fair rate is 0 is not active and adds nothing;
-//! while no flow is active the last limit stays.
+//! Fair rates are of application data, the bucket counts IP bytes: each flow adds its fair rate with the
+//! headers of its own packets. A flow with a fair rate of 0 is not active and adds nothing; while no flow is
+//! active the last limit stays.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 

@@ -1,8 +1,9 @@
-//! `static-flow`: the gateway limits each flow to its analytic fair rate (Jamshaid 2010 §6.2.3,
-//! Fig. 6.1c).
+//! `static-flow`: each flow limited to its analytic fair rate (Jamshaid 2010 §6.2.3).
 //!
-//! `limit = fair × (IP bytes of a full packet / application bytes in it)`. A flow whose fair rate
-//! is 0 is not active and keeps its last limit. A configured limit applies to every flow and stays.
+//! Fig. 6.1c shows it.
+//!
+//! `limit = fair × (IP bytes of a full packet / application bytes in it)`. A flow with a fair rate of 0 is
+//! not active and keeps its last limit. A configured limit applies to every flow and stays.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 

@@ -15,16 +15,19 @@ pub trait Node {
     fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>);
 
     /// Builds a class.
+    ///
     /// At the start it is a class of the plan; later, a class of the plan's template, before the first action that
     /// concerns it. `why` is the last reason of this call, if any.
     fn build(&mut self, now: Time, class: &ClassPlan, why: Option<&Reason>);
 
     /// Carries an action out; it stays in force until it is replaced.
+    ///
     /// `body` has the bytes of a message and is empty for other actions. The action is never a rate of 0, one that
     /// needs an undeclared ability, one for a class that was not built, or [`Action::Because`].
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], why: Option<&Reason>);
 
     /// Records a decision.
+    ///
     /// Reasons for header fields and messages alone are not recorded: values exchanged packet by packet are not
     /// a decision yet.
     fn decided(&mut self, now: Time, reason: &Reason);
@@ -91,7 +94,9 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts a mechanism at a node; returns `None` if it does not run there. [`Driver::begin`] must be called next.
+    /// Starts a mechanism at a node; returns `None` if it does not run there.
+    ///
+    /// [`Driver::begin`] must be called next.
     ///
     /// # Errors
     /// See [`Mechanism::start`].
@@ -108,7 +113,9 @@ impl Driver {
         Ok(Some(Driver::of(instance, Needs { events, ..needs })))
     }
 
-    /// Starts a mechanism on a host of one node; a mechanism that runs only at other nodes is refused.
+    /// Starts a mechanism on a host of one node.
+    ///
+    /// A mechanism that runs only at other nodes is refused.
     ///
     /// # Errors
     /// See [`Mechanism::start`].
@@ -151,7 +158,9 @@ impl Driver {
         &self.plan
     }
 
-    /// Returns the time at which [`Driver::deadline`] must be called next; [`Time::NEVER`] if it only reacts.
+    /// Returns the time at which [`Driver::deadline`] must be called next.
+    ///
+    /// [`Time::NEVER`] if the mechanism only reacts to events.
     pub fn due(&self) -> Time {
         self.due
     }
@@ -181,7 +190,7 @@ impl Driver {
         self.control.guaranteed(flow)
     }
 
-    /// Returns the node whose decisions the mechanism carries out, if that is another node.
+    /// Returns the node that decides for the mechanism, if that is another node.
     pub fn follows(&self) -> Option<NodeId> {
         self.control.follows()
     }
@@ -196,7 +205,9 @@ impl Driver {
         }
     }
 
-    /// Starts from the result of an earlier run; called after [`Driver::begin`] and before any event.
+    /// Starts from the result of an earlier run.
+    ///
+    /// Called after [`Driver::begin`] and before any event.
     pub fn recall(&mut self, now: Time, learned: BitRate, node: &mut impl Node) {
         self.control.recall(learned, &mut self.actions);
         self.rearm(false);
@@ -204,6 +215,7 @@ impl Driver {
     }
 
     /// Passes an event to the mechanism.
+    ///
     /// Its actions wait for [`Driver::act`], which must follow at the same instant, after this or after more events.
     #[inline]
     pub fn hear(&mut self, now: Time, event: &Event<'_>) {
@@ -218,7 +230,7 @@ impl Driver {
         self.act(now, node);
     }
 
-    /// Handles a deadline: takes the required samples, delivers the deadline and carries out the actions.
+    /// Handles a deadline: takes the samples, delivers the deadline and carries out the actions.
     pub fn deadline(&mut self, now: Time, node: &mut impl Node) {
         self.now = self.now.max(now);
         let now = self.now;
@@ -234,6 +246,7 @@ impl Driver {
     }
 
     /// Sets the time of the next deadline within the contract.
+    ///
     /// It is not before now, and after a deadline later than now.
     #[inline]
     fn rearm(&mut self, after_deadline: bool) {
@@ -300,8 +313,9 @@ impl Driver {
         self.actions = actions;
     }
 
-    /// Checks an action against the contract and builds its class if that is still pending. `Ok(false)`: there is
-    /// nothing to do.
+    /// Checks an action against the contract and builds its class if that is still pending.
+    ///
+    /// Returns `Ok(false)` if there is nothing to do.
     fn admit(
         &mut self,
         now: Time,

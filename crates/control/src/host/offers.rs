@@ -19,7 +19,7 @@ macro_rules! names {
         impl $kind {
             /// Every kind.
             pub const ALL: &'static [$kind] = &[$($kind::$variant),+];
-            /// What it is called in messages.
+            /// Name in messages.
             pub const fn name(self) -> &'static str {
                 match self { $($kind::$variant => $name),+ }
             }
@@ -144,8 +144,10 @@ pub struct ClassOffer {
     pub leaves: &'static [LeafKind],
     /// Smallest and largest queue, in packets.
     pub packets: (u32, u32),
-    /// Smallest and largest burst. A burst is at least as large as planned; a router that rounds up
-    /// documents it in docs/control-hosts.md.
+    /// Smallest and largest burst.
+    ///
+    /// A burst is at least as large as planned; a router that rounds up documents it in
+    /// docs/control-hosts.md.
     pub burst: (Bytes, Bytes),
     /// True if all classes of this kind must have the same queue and burst.
     pub alike: bool,
@@ -290,6 +292,7 @@ impl ClassOffer {
 /// Offers of a host that builds every plan: the simulator's, and those of tests.
 impl PointOffer {
     /// Every class with every limit and queue, at every point.
+    ///
     /// Airtime limits exist in the radio's queue only, since the airtime of a packet is not known
     /// elsewhere.
     pub const EVERY: &'static [PointOffer] = &[

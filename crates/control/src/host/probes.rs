@@ -1,6 +1,7 @@
-//! Echo probes through the mesh, for homes whose own packets give no round trip.
-//! The module decides on the home and time of each probe and the round trip that an answer completes. One rule for all
-//! hosts; the host sends the packets.
+//! Echo probes through the mesh, for homes with packets that give no round trip.
+//!
+//! The module decides on the home and time of each probe and the round trip that an answer completes. All
+//! hosts use this rule; the host sends the packets.
 //!
 //! Probes use airtime, so they are bounded three ways: per home, per packet of the home, and over all homes.
 
@@ -11,18 +12,22 @@ use fairmesh_units::{Span, Time};
 use super::Trip;
 use crate::RoundTripSource;
 
-/// Least time between two probes of a home, 1 s.
+/// Minimum time between two probes of a home, 1 s.
 const INTERVAL: Span = Span::from_secs(1);
-/// Part of [`INTERVAL`] by which a probe may be early, since looks are not exactly a second apart.
+/// Part of [`INTERVAL`] by which a probe may be early.
+///
+/// Control periods are not exactly one second.
 const SLACK: Span = Span::from_millis(500);
-/// Least time between two probes of any home.
+/// Minimum time between two probes of any home.
 const GAP: Span = Span::from_millis(100);
 /// Packets of a home that allow for one probe.
+///
 /// Probes are then a small part of the frames also in a slow mesh.
 const PACKETS: u64 = 10;
 /// Time after which an answer to a probe is no longer expected.
 const LOST: Span = Span::from_secs(4);
 /// Unanswered probes in a row from which their age counts as a sign.
+///
 /// A single probe may be lost by chance.
 const STALLED: u32 = 2;
 /// Unanswered probes in a row after which a home counts as unresponsive.
@@ -45,7 +50,9 @@ pub struct Probe {
     pub home: u32,
     /// Sequence number of the echo request.
     pub sequence: u16,
-    /// Number of times that the home was given up: an index into the host's addresses of it, which wraps.
+    /// Number of times that the home was given up.
+    ///
+    /// It is an index into the host's addresses of the home, and wraps.
     pub attempt: u32,
 }
 
@@ -89,7 +96,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Notes that a home has carried this number of packets since the last call without a round trip.
+    /// Records the packets that a home has carried since the last call without a round trip.
     pub fn want(&mut self, now: Time, home: u32, packets: u64) {
         let target = self.targets.entry(home).or_default();
         target.packets = target.packets.saturating_add(packets);
@@ -147,6 +154,7 @@ impl Probes {
     }
 
     /// Takes in an answer by its sequence number; returns the home and the round trip.
+    ///
     /// `None` if no probe waits for it.
     pub fn answer(&mut self, now: Time, sequence: u16) -> Option<(u32, Trip)> {
         let at = self.waiting.iter().position(|w| w.sequence == sequence)?;
@@ -165,6 +173,7 @@ impl Probes {
     }
 
     /// Returns the age of the first of several unanswered probes in a row.
+    ///
     /// `None` for a home that does not otherwise answer.
     pub fn oldest(&self, now: Time, home: u32) -> Option<Span> {
         let target = self.targets.get(&home).filter(|t| t.answers && t.unanswered >= STALLED)?;
@@ -290,7 +299,7 @@ mod tests {
     }
 
     proptest! {
-        /// Under any calls, memory and rate are bounded, and no round trip is longer than a probe may take.
+        /// For any calls, memory, rate and round trips are bounded.
         #[test]
         fn probes_are_bounded(steps in proptest::collection::vec((0u32..30, 0u64..50, 0u64..400, any::<u16>()), 0..400)) {
             let (mut probes, mut now, mut sent, mut last) = (Probes::default(), 0, 0u64, None);

@@ -1,6 +1,7 @@
 //! Signs of a flow's path from TCP headers, by one rule for all hosts.
 
 /// State of one direction of one connection, where it enters or leaves the mesh.
+///
 /// It has the end of the data that have passed and of those acknowledged, as sequence numbers that do not wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signs {
@@ -10,13 +11,15 @@ pub struct Signs {
 }
 
 impl Signs {
-    /// State of a connection whose first, or first seen, sequence number is `first`.
+    /// State of a connection that starts, or is first seen, at sequence number `first`.
     #[must_use]
     pub const fn from(first: u64) -> Self {
         Signs { top: first, acknowledged: first, repeated: 0 }
     }
 
-    /// Notes a segment that ends here; `brings`: it has data, a SYN or a FIN, which take sequence numbers.
+    /// Records a segment that ends here.
+    ///
+    /// `brings` is true for data, a SYN or a FIN, which take sequence numbers.
     pub fn passed(&mut self, end: u64, brings: bool) {
         if end > self.top {
             self.top = end;

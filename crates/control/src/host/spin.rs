@@ -1,16 +1,17 @@
-//! The mesh's part of a round trip by the spin bit of QUIC (RFC 9000 §17.4; RFC 9312 §3.8.2.1), by one rule for all hosts.
+//! The mesh's part of a round trip by QUIC's spin bit (RFC 9000 §17.4; RFC 9312 §3.8.2.1).
 //!
-//! A server sends the bit back as it came, a client sends the opposite, so the bit of each direction changes once in a
-//! round trip. At the interface to the mesh a change that enters the mesh causes the next change that leaves it; the time
-//! between the two is the round trip through the mesh and the reaction of the home's endpoint.
+//! A server returns the bit unchanged, a client inverts it, so the bit of each direction changes once in a
+//! round trip. At the interface to the mesh a change that enters the mesh causes the next change that leaves
+//! it; the time between the two is the round trip through the mesh and the reaction of the home's endpoint.
 
 use fairmesh_units::{Span, Time};
 
 use super::{Side, Trip};
 use crate::RoundTripSource;
 
-/// Number of changes that must have alternated between the directions before round trips are accepted.
-/// A bit set at random does so once in 2^16 times.
+/// Number of alternating changes of both directions before round trips are accepted.
+///
+/// A random bit passes once in 2^16 times.
 const ALTERNATED: u8 = 16;
 /// Longest accepted round trip, 3 s: longer ones are pauses of the application.
 const LONGEST: Span = Span::from_secs(3);
@@ -61,8 +62,10 @@ mod tests {
         Time::ZERO + Span::from_micros(n)
     }
 
-    /// Packets of both directions each 2 ms at the gateway, 15 ms from the outer end and 20 ms from the home, each way.
-    /// `client_home`: the home's end is the client.
+    /// Simulates packets of both directions each 2 ms at the gateway.
+    ///
+    /// They are 15 ms from the outer end and 20 ms from the home, each way. With `client_home` the home's end
+    /// is the client.
     fn connection(client_home: bool, lose: impl Fn(u64) -> bool) -> Vec<Trip> {
         let (mut spin, mut found) = (Spin::default(), Vec::new());
         // Bits on their way: (arrival, value), to the home and to the outer end.
@@ -137,9 +140,10 @@ mod tests {
     }
 
     proptest! {
-        /// A bit set at random by either end, as endpoints with the bit disabled may do, gives almost no round trips.
-        /// Whatever the input, a round trip is at most the accepted maximum and at most the time since the first
-        /// packet.
+        /// A random bit of either end gives almost no round trips.
+        ///
+        /// Endpoints with the bit disabled may send one. For any input, a round trip is at most the accepted
+        /// maximum and at most the time since the first packet.
         #[test]
         fn a_random_bit_gives_next_to_nothing(bits in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u64..50_000), 0..500)) {
             let (mut spin, mut now, mut found) = (Spin::default(), 0, 0);

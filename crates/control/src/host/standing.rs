@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::Class;
 
-/// Number of flows, from 0 on, that are bits of an array; mechanisms use each of them every epoch.
+/// Number of flows, from 0 on, that are bits of an array.
+///
+/// Mechanisms use each of them every epoch.
 const DENSE: u32 = 1 << 20;
 
 /// A set of classes.

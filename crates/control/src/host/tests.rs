@@ -224,8 +224,9 @@ fn what_is_not_declared_or_stops_a_class_does_not_happen() {
     );
 }
 
-/// A mechanism that always requests an immediate deadline is called with pauses: neither a hang nor
-/// a loss.
+/// A mechanism that always requests an immediate deadline is called with pauses.
+///
+/// Nothing is lost.
 #[test]
 fn a_hurried_mechanism_is_contained() {
     let script = Script { next: Some(Time::ZERO), ..Script::default() };
@@ -357,8 +358,9 @@ impl Control for Given {
     }
 }
 
-/// A host that trusts its driver: a limit is set only on a class that exists, and a class is built
-/// only if it does not exist.
+/// A host that trusts its driver.
+///
+/// A limit is set only on a class that exists, and a class is built only if it does not exist.
 #[derive(Default)]
 struct Trusting {
     limits: std::collections::BTreeMap<Class, Option<BitRate>>,
@@ -388,8 +390,9 @@ impl Node for Trusting {
 }
 
 proptest! {
-    /// Whatever the actions and turns of a mechanism, a host that trusts its driver ends in the
-    /// state that the actions describe, applied in order.
+    /// For any actions and turns, a host that trusts its driver ends in the state that they set.
+    ///
+    /// The actions are applied in order.
     #[test]
     fn a_host_ends_up_with_what_the_actions_set(turns in proptest::collection::vec(
         proptest::collection::vec(actions(), 0..10), 0..10)

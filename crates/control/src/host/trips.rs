@@ -1,4 +1,5 @@
 //! Round trips through the mesh as its gateway measures them from TCP headers.
+//!
 //! One rule for all hosts.
 //!
 //! Of data that enter the mesh (downloads): from a segment to the acknowledgement that covers it. Of data that leave it
@@ -12,20 +13,23 @@ use fairmesh_units::{Span, Time};
 use crate::{RoundTripSample, RoundTripSource};
 
 /// Packets of one connection and direction that may wait for their answers at a time.
+///
 /// Further packets are not remembered: the oldest one shows a stall, and sixteen samples per round trip suffice.
 const REMEMBERED: usize = 16;
 /// Number of latest samples of a look from which the median is taken.
 const SAMPLES: usize = 32;
 /// Period of the minimum round trip, 60 s: a minimum is forgotten after one to two periods.
 const BASE: Span = Span::from_secs(60);
-/// Longest delay of an acknowledgement of one segment at a receiver, 200 ms: Linux's and Windows' timer.
-/// RFC 1122 §4.2.3.2 allows 500 ms.
+/// Longest delay of an acknowledgement of one segment, 200 ms.
+///
+/// It is the timer of Linux and Windows. RFC 1122 §4.2.3.2 allows 500 ms.
 const DELAYED: Span = Span::from_millis(200);
 /// Idle time after which an upload counts as ended, as far as echoes are expected.
 const UPLOADS: Span = Span::from_secs(3);
 /// Age from which the last round trip of a flow's own packets no longer replaces probes.
 const OWN: Span = Span::from_secs(3);
-/// Time for which a stall counts while nothing at all is answered: TCP has retried five times by then.
+/// Time for which a stall without any answer counts: TCP has retried five times by then.
+///
 /// A home that withholds its acknowledgements must not limit others for longer.
 const WITHHELD: Span = Span::from_secs(60);
 /// Time without a stall after which the next one counts again.
@@ -51,6 +55,7 @@ impl Trip {
     }
 
     /// Returns the time without the possible delay of a receiver's timer.
+    ///
     /// That delay carries no information about the mesh. Not below the minimum round trip.
     fn without_timer(self, base: Span) -> Span {
         let shortest = self.time.min(base);
@@ -68,7 +73,7 @@ struct Asked {
     segment: u16,
     /// True if it cannot be several segments that the kernel has merged (GRO).
     single: bool,
-    /// True after a retransmission: an answer may be to any of several packets (Karn's rule, RFC 6298 §3).
+    /// True after a retransmission: the answer is ambiguous (Karn's rule, RFC 6298 §3).
     ambiguous: bool,
 }
 
@@ -108,6 +113,7 @@ pub struct Answer {
 }
 
 /// Unanswered packets of one direction of one connection.
+///
 /// They are data that enter the mesh, or the acknowledgements of data that leave it.
 #[derive(Clone, Default, Debug)]
 pub struct Trips {
@@ -120,6 +126,7 @@ pub struct Trips {
     /// Time of the last data that left the mesh.
     left: Time,
     /// True while data of an upload that left the mesh are not acknowledged.
+    ///
     /// Earlier data are missing and will follow.
     more: bool,
 }
@@ -155,7 +162,7 @@ impl Trips {
         None
     }
 
-    /// Takes in data that enter the mesh: `len` bytes up to sequence number `end`, as a number that does not wrap.
+    /// Handles data that enters the mesh: `len` bytes up to the unwrapped sequence number `end`.
     fn sent(&mut self, now: Time, end: u64, len: u32) {
         if end <= self.newest {
             self.waiting.iter_mut().for_each(|w| w.ambiguous = true);
@@ -169,6 +176,7 @@ impl Trips {
     }
 
     /// Takes in an acknowledgement that leaves the mesh.
+    ///
     /// It is of everything before `before`, and by SACK of data up to `selective` (RFC 2018). Returns the round trip of
     /// the last segment that it covers.
     fn answered(&mut self, now: Time, before: u64, selective: Option<u64>) -> Option<Trip> {
@@ -181,7 +189,7 @@ impl Trips {
         (!last.ambiguous).then_some(Trip { maybe_delayed, ..trip })
     }
 
-    /// Takes in an acknowledgement that enters the mesh with this timestamp (TSval, RFC 7323 §3.2).
+    /// Handles an acknowledgement that enters the mesh with this TSval (RFC 7323 §3.2).
     fn asked(&mut self, now: Time, value: u32) {
         let number = self.unwrapped(value);
         if number > self.newest {
@@ -191,6 +199,7 @@ impl Trips {
     }
 
     /// Takes in data that leave the mesh and echo this timestamp (TSecr).
+    ///
     /// `again`: they contain nothing beyond the highest seen, so that a timer may have released them and not the
     /// acknowledgement. Returns the round trip of the acknowledgement with this timestamp; `None` if the echo is not
     /// the first.
@@ -202,6 +211,7 @@ impl Trips {
     }
 
     /// Returns the age of the oldest unanswered packet.
+    ///
     /// For an upload, only while its data come or some of them are missing, since an acknowledgement that releases no
     /// data is not answered.
     pub fn oldest(&self, now: Time) -> Option<Span> {
@@ -254,6 +264,7 @@ pub struct RoundTrips {
     /// Number since the last look, by any method.
     count: u32,
     /// Round trips by [`RoundTripSource`].
+    ///
     /// An echo is shorter than a full segment, so each method has its own minimum.
     methods: [Method; 3],
     since: Time,
@@ -303,9 +314,11 @@ impl RoundTrips {
         self.own.is_none_or(|at| now.since(at) > OWN)
     }
 
-    /// Returns the age of a stall of all packets in the mesh, given the age of the oldest unanswered one.
-    /// In a stall no packet sent since then has been answered. `None` while others are answered, for example if one
-    /// connection withholds its acknowledgements, and after a minute without any answer, until the next answer.
+    /// Returns the age of a stall of all packets in the mesh, given the oldest unanswered one.
+    ///
+    /// In a stall no packet sent since then has been answered. `None` while others are answered, for example
+    /// if one connection withholds its acknowledgements, and after a minute without any answer, until the
+    /// next answer.
     pub fn stalled(&mut self, now: Time, oldest: Option<Span>) -> Option<Span> {
         let sent = Time::from_nanos(now.as_nanos().saturating_sub(oldest?.as_nanos()));
         let from = self.answered.map_or(sent, |at| at.max(sent));
@@ -360,7 +373,7 @@ impl RoundTripLook {
         }
     }
 
-    /// Returns the look's round trips by the preferred method that had any, or `None` if there were none.
+    /// Returns the control period's round trips by the preferred method that had any, or `None`.
     pub fn sample(self) -> Option<RoundTripSample> {
         let found = RoundTripSource::ALL.into_iter().zip(self.methods);
         let (source, mut looked) = found.into_iter().find(|(_, l)| !l.times.is_empty())?;
@@ -532,8 +545,10 @@ mod tests {
         assert_eq!(r.stalled(ms(261_000), age(900)), age(900));
     }
 
-    /// A capture that loses half of the packets, unnoticed: round trips are fewer, and too long by the distance of a few
-    /// packets at most, since the next acknowledgement that is seen covers later data.
+    /// A capture that loses half of the packets without notice gives fewer round trips.
+    ///
+    /// They are too long by the distance of a few packets at most, since the next captured acknowledgement
+    /// covers later data.
     #[test]
     fn half_of_the_packets_give_round_trips_of_the_same_length() {
         let mut t = Trips::default();
@@ -559,8 +574,9 @@ mod tests {
     }
 
     proptest! {
-        /// Under any packets and a clock that jumps: a bounded memory, and no round trip is longer than the connection or reaches back before the
-        /// packet that it answers.
+        /// For any packets and a clock that jumps, memory is bounded, and round trips are plausible.
+        ///
+        /// No round trip is longer than the connection or starts before the packet that it answers.
         #[test]
         fn round_trips_are_bounded(events in proptest::collection::vec((0u8..4, 0u64..5_000, 0u64..40), 0..300)) {
             let (mut t, mut r, mut now) = (Trips::default(), RoundTrips::default(), 0);

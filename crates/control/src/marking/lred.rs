@@ -1,5 +1,4 @@
-//! `lred`: link RED, as Triantafyllidou 2005 §5.1.1 describes Fu, Zerfos, Luo, Zhang and Gerla
-//! (INFOCOM 2003).
+//! `lred`: link RED (Triantafyllidou 2005 §5.1.1; Fu et al., INFOCOM 2003).
 //!
 //! In a multihop network the first sign of overload is not a full queue but a retransmitted frame. Above some number of
 //! attempts per frame a node drops (or with `+ecn` marks) its packets with a probability that grows with the average:
@@ -102,7 +101,9 @@ struct Lred {
     in_force: f64,
 }
 
-/// Smallest change of the probability that is set: a decision per frame would carry no information.
+/// Smallest change of the probability that is set.
+///
+/// A decision per frame would carry no information.
 const STEP: f64 = 0.002;
 
 impl Lred {

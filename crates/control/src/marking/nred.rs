@@ -1,8 +1,7 @@
-//! `nred`: neighbourhood RED, as Triantafyllidou 2005 §5.1.2 describes Xu, Gerla, Qi and Shu
-//! (MobiCom 2003).
+//! `nred`: neighbourhood RED (Triantafyllidou 2005 §5.1.2; Xu, Gerla, Qi, Shu, MobiCom 2003).
 //!
-//! A node and all nodes in its range share one distributed queue, whose length no node can measure.
-//! The utilisation of the channel stands for it:
+//! A node and all nodes in its range share one distributed queue, and no node can measure its length. The
+//! utilisation of the channel stands for it:
 //!
 //! - detection: the busy fraction of the channel, averaged with RED's weight; between two
 //!   thresholds RED's probability `p = p_max (avg − min) / (max − min)`;
@@ -122,8 +121,7 @@ impl Nred {
         }
     }
 
-    /// Returns RED's probability for a distributed queue that keeps this fraction of the channel
-    /// busy.
+    /// Returns RED's probability for a queue that keeps this fraction of the channel busy.
     fn probability(&self, busy: f64) -> f64 {
         ((busy - self.min) / (self.max - self.min)).clamp(0.0, 1.0) * self.max_p
     }
@@ -265,8 +263,9 @@ mod tests {
         assert_eq!(drops(&sample(&mut i, 7, 240)), [], "not its own messages");
     }
 
-    /// The last of the four periods is included, and a notification of equal strength starts them
-    /// again.
+    /// The last of the four periods is included.
+    ///
+    /// A notification of equal strength starts them again.
     #[test]
     fn a_weaker_notification_counts_only_when_the_stronger_one_is_over() {
         let tell = |i: &mut Instance, at: u64, body: [u8; 3]| {

@@ -1,4 +1,4 @@
-//! `source`: each source limits its own flows to their analytic fair rates (Jamshaid 2010 §6.3.3).
+//! `source`: sources limit their flows to analytic fair rates (Jamshaid 2010 §6.3.3).
 //!
 //! An ideal that no deployed mesh has: every source takes part, and a central instance knows the rates.
 //!
@@ -90,6 +90,7 @@ fn class_plan(here: &FlowHere, room: f64, queue: u32) -> ClassPlan {
 }
 
 /// Returns the limit in IP bytes for a fair rate of application data.
+///
 /// At least one bit per second, since no bucket has a rate of zero.
 fn limit(here: &FlowHere, fair: BitRate, room: f64) -> BitRate {
     let exact = here.ip_rate(fair).0;

@@ -1,4 +1,5 @@
 //! `arc`, `arc-fq`: the gateway finds one limit for all data from the equality of the rates.
+//!
 //! Source: Jamshaid 2010 §7.4, Algorithms 1 to 3.
 //!
 //! Every epoch δ: if some flow has less than γ of another's rate, and less than θ of its own highest rate so far, it is
@@ -7,7 +8,8 @@
 //! Decided here, beyond [`crate::gateway::aggregate_search`] and [`crate::gateway::flows`]:
 //! - Line 2 of Algorithm 1, "for ∀ i, j", is read as the text before it is: for any pair. The other flow of the pair is
 //!   the fastest one.
-//! - Line 5 sets r_max to the present rate; the text says "previously recorded maximum". It is kept as a maximum:
+//! - Line 5 sets r_max to the present rate; the text defines a "previously recorded maximum". It is kept as a
+//!   maximum:
 //!   otherwise a flow could be starved in small steps, each within θ of the last.
 //! - After a reset of r_max (§7.5.1) a flow has no recorded maximum, so that line 2 does not find it starved until an
 //!   epoch of line 5 has recorded one.
@@ -64,6 +66,7 @@ options! {
 }
 
 /// Factor to which the idle epochs that end a flow may grow if it was given up too early.
+///
 /// It is also used in `pfrc`.
 pub(crate) const PATIENCE: u32 = 4;
 /// Size of a full packet, bits.

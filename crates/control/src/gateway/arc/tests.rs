@@ -129,7 +129,7 @@ fn at_the_lower_bound_best_rates_start_anew() {
     assert!(b.epoch([200, 100]).1.contains("what it can get"));
 }
 
-/// Algorithm 1 by itself: r_max only rises (line 5), and a flow without r_max is not starved (§7.5.1).
+/// Algorithm 1: r_max only rises (line 5), and a flow without r_max is not starved (§7.5.1).
 #[test]
 fn as_published_highest_rates_are_reset_by_a_change_of_flows_alone() {
     let mut b = Bench::running("arc+exponential");

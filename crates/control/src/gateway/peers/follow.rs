@@ -1,11 +1,12 @@
-//! A gateway whose flows another gateway governs.
+//! A gateway with flows that another gateway governs.
 
 use fairmesh_units::{NodeId, Span, Time};
 
 use super::Own;
 use super::message::FlowReport;
 
-/// Fraction of a look after the leader's message at which the report for its next look is sent.
+/// Fraction of a control period after the leader's message at which the next report is sent.
+///
 /// The rest is for the transmission.
 const LATE: (u64, u64) = (7, 8);
 
@@ -23,7 +24,7 @@ impl Follower {
         Follower { leader, due: now, version: 0 }
     }
 
-    /// Notes a look of the leader.
+    /// Records the start of the leader's control period.
     pub fn told(&mut self, now: Time, version: u64, look: Span) {
         self.version = version;
         self.due = now + Span::from_nanos(look.as_nanos() / LATE.1 * LATE.0);

@@ -12,12 +12,15 @@ use crate::{
 
 /// First number of other gateways' flows; hosts count from 0.
 const ELSEWHERE: u32 = 1 << 31;
-/// Maximum number of governed flows of other gateways, idle ones included; further flows are ignored.
+/// Maximum number of governed flows of other gateways, idle ones included.
+///
+/// Further flows are ignored.
 const MOST: usize = 1 << 17;
-/// Number of looks for which outdated limits are a reason to wait for newer reports.
+/// Number of control periods for which reports under outdated limits are skipped.
 const STALE: u32 = 3;
-/// Accepted time between two reports, relative to a look.
-/// It is at least the first value's fraction of a look and at most the second value's multiple.
+/// Accepted time between two reports, relative to a control period.
+///
+/// It is at least the first value's fraction of a period and at most the second value's multiple.
 const CREDIBLE: (u64, u64) = (10, 8);
 /// Time for which a flow without reports is kept.
 const KEPT: Span = Span::from_secs(180);
@@ -200,7 +203,9 @@ impl Leader {
         gone.into_iter().map(FlowId).collect()
     }
 
-    /// Runs the mechanism's deadline, after the counters of the others' flows. Its own flows were sampled just before.
+    /// Runs the mechanism's deadline, after the counters of the other gateways' flows.
+    ///
+    /// The gateway's own flows were sampled immediately before.
     pub fn look(&mut self, now: Time) -> Actions {
         let mut decided = Actions::new();
         let elapsed = self.looked.map_or(0, |at| now.since(at).as_nanos() / 1_000_000);

@@ -9,6 +9,7 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span};
 use crate::{RoundTripSample, RoundTripSource};
 
 /// Largest message in bytes.
+///
 /// With the headers of IPv6 and UDP, 48, and the wrapping of a host, 76 in the daemon, it crosses every link in one
 /// piece (RFC 8200 §5: 1280).
 pub(super) const MOST: usize = 1152;
@@ -54,7 +55,9 @@ pub(super) struct FlowReport {
     pub packet: u32,
     /// Packets that wait in its class.
     pub queued: u32,
-    /// Round trips through the mesh since the last report, in whole microseconds; `None` if there were none.
+    /// Round trips through the mesh since the last report, in whole microseconds.
+    ///
+    /// `None` if there were none.
     pub trip: Option<RoundTripSample>,
     /// Age of its oldest unanswered packet in the mesh, in whole microseconds.
     pub oldest: Option<Span>,
@@ -223,6 +226,7 @@ impl FlowReport {
 
 impl PeerMessage {
     /// Encodes as many messages as needed, at least one; returns the next sequence number.
+    ///
     /// None is longer than [`MOST`].
     pub fn pack(heading: Heading, said: &Said, mut each: impl FnMut(&[u8])) -> u64 {
         let head = |sequence: u64, kind: u8| {

@@ -1,18 +1,20 @@
-//! `+peers`: gateways whose subscribers share airtime are governed as if one box saw them all.
+//! `+peers`: joint control of gateways with subscribers that share airtime.
 //!
 //! A flow that starves behind one gateway may be starved by traffic behind another, and no gateway's own counters show
 //! this. Gateways that share airtime share one bottleneck, so there is one search for it: of the gateways that receive
 //! each other's messages over the wire, the one with the smallest number leads ([`roster`]). The others report the
 //! traffic of each of their flows, once per look; the leader runs the mechanism over all flows, its own and theirs, and
-//! sends the limits of theirs ([`message`]). The mechanism itself is unaware of this: a flow behind another gateway is
+//! traffic of each of their flows, once per control period; the leader runs the mechanism over all flows, its
+//! own and theirs, and
 //! a flow like any other.
 //!
 //! - A follower reports just before the leader looks, so that the traffic in the report was sent under the leader's
-//!   last limits. Traffic under older limits gives no information, nor does a look without a report.
-//! - Reports and limits are states, not changes: the next one replaces a lost one.
+//! - A follower reports just before the leader's deadline, so that the traffic in the report was sent under
+//!   the leader's last limits. Traffic under older limits gives no information, nor does a control period
+//!   without a report.
 //! - A leader without messages for eight looks is dead: every other gateway starts again from the rates of its own
-//!   flows. A follower without messages leaves, and the other flows share its part.
-//! - No message lowers a flow below [`TRUST`] of the rate that it would have if its gateway started alone.
+//! - A leader without messages for eight control periods is dead: every other gateway starts again from the
+//!   rates of its own flows. A follower without messages leaves, and the other flows share its part.
 //!
 //! docs/controls/peers.md derives the protocol.
 
@@ -37,9 +39,11 @@ use crate::{
     Instance, Needs, PathSigns, Place, Progress, Reach, Reason, Refusal, Setting, Value,
 };
 
-/// Fraction of a flow's rate under a gateway that starts alone, which no peer's message takes away.
+/// Fraction of a flow's rate under a lone gateway that no peer's message takes away.
 const TRUST: f64 = 0.1;
-/// Time for which an idle flow is reported: longer than any mechanism keeps it in the active set.
+/// Time for which an idle flow is reported.
+///
+/// It is longer than any mechanism keeps a flow in the active set.
 const ACTIVE: Span = Span::from_secs(120);
 
 /// Builds the mechanism again for the present setting.
@@ -111,6 +115,7 @@ pub(crate) fn needs(plain: Needs) -> Needs {
 }
 
 /// Starts a mechanism that `build` makes, at a gateway with peers.
+///
 /// `bounds` limit the reduction by peers; `look` is the time between looks at its counters.
 pub(crate) fn start(
     codes: &'static Codes,
@@ -154,6 +159,7 @@ impl Peers {
     }
 
     /// Returns the rate of a flow that no peer takes away, bit/s.
+    ///
     /// It is its weight's part of this gateway's minimum.
     fn floor(&self, flow: FlowId) -> BitRate {
         let weight = |own: &Own| own.here.weight;
@@ -283,7 +289,7 @@ impl Peers {
         }
     }
 
-    /// Handles a restart of a gateway: its flows' numbers may have changed, and it has no limits yet.
+    /// Handles a restart of a gateway: flow numbers may have changed, and it has no limits yet.
     fn restarted(&mut self, gateway: NodeId, actions: &mut Actions) {
         self.roster.restarted(gateway);
         match &mut self.role {

@@ -34,6 +34,7 @@ impl Roster {
     }
 
     /// Takes in a message; returns true if it is newer than all earlier ones of its sender.
+    ///
     /// A repeated message, or one overtaken by a later one, is rejected.
     pub fn accept(&mut self, now: Time, heading: &Heading) -> bool {
         let last = (heading.run, heading.sequence);
@@ -60,6 +61,7 @@ impl Roster {
     }
 
     /// Returns the gateways that have timed out since the last call.
+    ///
     /// Their last numbers are kept, so that old messages cannot be replayed.
     pub fn age(&mut self, now: Time) -> Vec<NodeId> {
         let patience = self.patience;

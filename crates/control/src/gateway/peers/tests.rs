@@ -465,8 +465,9 @@ proptest! {
     }
 }
 
-/// The host reports a restart: counters and flows begin again, the run number does not rise, and messages are
-/// nevertheless accepted.
+/// A restart that the host reports: messages are accepted although the run number is equal.
+///
+/// Counters and flows begin again.
 #[test]
 fn one_that_starts_anew_is_heard_at_once_if_the_host_can_tell() {
     let mut w = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);

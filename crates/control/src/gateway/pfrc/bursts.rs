@@ -39,17 +39,22 @@ const PACKET: f64 = 12_000.0;
 const WINDOW: f64 = 10.0 * PACKET;
 /// Size of a small page, bits per window.
 const PAGE: f64 = 4.0 * PACKET;
-/// Mean bytes of small packets, below those of the smallest transfers (segments of 512 bytes).
+/// Mean size of small packets, bytes.
+///
+/// It is below the smallest packets of transfers (segments of 512 bytes).
 const SMALL: f64 = 500.0;
 /// Generous size of an acknowledgement, bytes.
 const ACKNOWLEDGEMENT: u64 = 80;
-/// Bytes besides acknowledgements that a window must hold to count: the packet of a small segment.
+/// Bytes besides acknowledgements that a window must hold to count.
+///
+/// It is the packet of a small segment.
 const CONTENT: f64 = 400.0;
 /// Number of the idle epoch in which a flow may count as starved.
 const SILENCED: u32 = 2;
 /// Number of idle epochs after which a starved flow is no longer waited for.
 const LOST: u32 = 6;
 /// Largest factor of a step up of the search.
+///
 /// A binary search begins with twice the lower bound; a TCP that this starves backs off for a minute and gives no
 /// information in that time.
 pub(super) const LEAP: f64 = 1.25;
@@ -210,7 +215,7 @@ impl Bursts {
         self.seen = 0;
     }
 
-    /// Returns the result of this epoch for a flow with less than `gamma` of its allocation in it.
+    /// Returns the epoch's verdict for a flow with less than `gamma` of its allocation.
     pub fn verdict(&mut self, gamma: f64) -> Verdict {
         if self.windows.all == 0 && self.allowed > 0.0 {
             self.close();

@@ -56,7 +56,7 @@ impl Pfrc {
     /// Algorithm 4.
     pub(super) fn evaluate(&mut self, actions: &mut Actions) {
         let Some(mut measured) = self.measured() else { return };
-        // The throughput while some flows are idle by choice says little about the capacity.
+        // While some flows are idle by choice, the throughput is not a measurement of the capacity.
         if self.bursts && measured > USED * self.search.estimate() {
             measured = self.search.estimate();
         }

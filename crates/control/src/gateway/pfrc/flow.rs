@@ -58,8 +58,7 @@ impl Share {
         Claim { weight: self.weight, least: self.guarantee.min(most), most }
     }
 
-    /// Returns its contribution to the aggregate: for a flow that sends only at times, its average
-    /// part.
+    /// Returns its contribution to the aggregate: its average share if it sends only at times.
     pub fn counted(&self) -> Claim {
         let claim = self.claim();
         match self.bursts.as_ref().map(Bursts::duty) {
@@ -128,8 +127,7 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Returns the weight of a flow after some epochs of seconds at these rates, kbit/s, of 200
-    /// allowed.
+    /// Returns the weight of a flow after epochs at these rates, kbit/s, with 200 allowed.
     fn counts(kbps: [u64; 10], verdict: Verdict) -> f64 {
         let mut share = Share::new(true);
         for _ in 0..20 {

@@ -1,4 +1,5 @@
 //! `pfrc`: the gateway searches for each flow's weighted fair rate.
+//!
 //! It watches which flows get their allocation (Jamshaid 2010 §8.1, Algorithms 4 to 6).
 //!
 //! Every epoch δ: if some flow has less than γ of its allocation the aggregate goes down, otherwise
@@ -78,9 +79,12 @@ pub(crate) fn definition() -> Definition {
         .with_options(needs, start)
 }
 
-/// Shortest time between looks, 1 s.
+/// Shortest control period, 1 s.
 const SHORTEST: Span = Span::from_secs(1);
-/// Minimum divisor of the lower bound with `+constrained`: a long chain leaves a lone flow W/5.
+/// Minimum divisor of the lower bound with `+constrained`.
+///
+/// A long chain leaves a lone flow W/5.
+///
 /// The published W/3 is beyond that, and at it starved flows would count as constrained ones.
 const CONSTRAINED_REUSE: f64 = 5.0;
 /// Fraction of its guarantee that a flow must get: all but the noise of an epoch.
@@ -156,7 +160,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     for here in &setting.flows {
         control.admit(here)?;
     }
-    // Until counters say more, all flows count as active.
+    // All flows count as active until the first counters.
     let level = level(control.search.estimate(), control.flows.iter().map(|f| f.1.counted()));
     let mut classes = Vec::with_capacity(setting.flows.len());
     for here in &setting.flows {

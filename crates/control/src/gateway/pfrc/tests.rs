@@ -28,7 +28,7 @@ impl Bench {
         Bench::with(name, gateway(&(0..flows).collect::<Vec<_>>()), &[])
     }
 
-    /// Runs the time to the next look at these rates in kbit/s; returns the reasons for the limits then.
+    /// Runs one control period at these rates in kbit/s; returns the reasons for the new limits.
     fn look(&mut self, kbps: &[u64]) -> String {
         let due = self.instance.control.next_deadline().unwrap();
         let millis = due.since(self.now).as_nanos() / 1_000_000;
@@ -402,7 +402,7 @@ fn bursts_climbs_by_a_quarter_and_waits_for_whoever_fell_silent() {
     assert!(b.limits[2] >= kept[2]);
 }
 
-/// The published bound W/3 (§7.5.2) does not move; every variant of ours includes the rule that moves it.
+/// The published bound W/3 (§7.5.2) does not move; every variant of ours moves it.
 #[test]
 fn only_variants_of_ours_go_below_the_lower_bound() {
     for (name, bound, moves) in [

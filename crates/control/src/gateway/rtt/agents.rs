@@ -14,12 +14,15 @@ use crate::{Actions, Reason, Value};
 const SOON: f64 = 1.0;
 /// Time between messages from then on, s.
 const RENEWED: f64 = 4.0;
-/// Time without effect after which no agent is assumed there, and time between messages from then on, s.
+/// Time without effect after which the node counts as one without agent, s.
 const DEAF: f64 = 20.0;
+/// Time between messages to a node that counts as one without agent, s.
 const SELDOM: f64 = 10.0;
-/// Time for which a source must keep its limit to count as limited, and exceed it to count as unlimited again, s: the
-/// rate of traffic over the air varies.
+/// Time for which a source must keep its limit to count as limited, s.
+///
+/// The rate of traffic over the air varies.
 const BELIEVED: f64 = 2.0;
+/// Time for which a limited source must exceed its limit to count as unlimited again, s.
 const LOST: f64 = 5.0;
 
 /// A node with a flood.
@@ -52,7 +55,9 @@ impl Agents {
         Agents { on, keep, number: 0, sources: Vec::new() }
     }
 
-    /// Follows the floods, and marks the homes whose source is limited and the traffic beside floods without a limit.
+    /// Follows the floods, and marks the affected homes.
+    ///
+    /// These are homes with a source that is limited, and traffic beside a flood without a limit.
     pub fn look(&mut self, elapsed: f64, homes: &mut [Home], actions: &mut Actions) {
         self.meet(homes, actions);
         for source in &mut self.sources {

@@ -1,4 +1,4 @@
-//! Floods at a gateway whose homes may have agents: messages, limits and waiting.
+//! Floods at a gateway of homes that may have agents: messages, limits and waiting.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,9 @@ fn homes(name: &str, homes: &[u32]) -> Gateway {
 }
 
 impl Gateway {
-    /// Seconds in which flows bring this rate, bit/s, of which no more than their limit passes. Keeps the reasons and
-    /// messages of these seconds.
+    /// Runs seconds in which flows offer this rate, bit/s, and at most their limit passes.
+    ///
+    /// Keeps the reasons and messages of these seconds.
     fn run(&mut self, seconds: u32, brings: impl Fn(u32, f64) -> f64) {
         (self.reasons, self.sent) = (Vec::new(), Vec::new());
         for _ in 0..seconds {

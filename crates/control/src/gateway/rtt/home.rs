@@ -1,37 +1,56 @@
-//! One home in one direction: how full its way through the mesh is, and how much of the level it uses.
+//! One home in one direction: the fullness of its path and its use of the level.
 
 use fairmesh_units::{FlowId, NodeId, Span};
 
 use super::{CHANGED, PACKET};
 use crate::PathSigns;
 
-/// Delay at the edge of what a mesh carries: this number of packets on the slowest link (a queue of a packet at each hop and
-/// its neighbours), and this number of least round trips.
+/// Delay at the edge of the mesh's capacity, in packets on the slowest link.
+///
+/// It is a queue of a packet at each hop and its neighbours.
 const PACKETS: f64 = 12.0;
+/// Delay at the edge of the mesh's capacity, in minimum round trips.
 const BASES: f64 = 8.0;
-/// Time in which a delay without new round trips fades, s: a burst at the start must not count for minutes.
+/// Time in which a delay without new round trips fades, s.
+///
+/// A burst at the start must not count for minutes.
 const FADE: f64 = 5.0;
-/// Ages of an unanswered packet between which it is late, s: TCP's timeouts reach 60 s (RFC 6298 §2.4), and an answer that is
-/// withheld must not hold all homes for longer.
+/// Ages of an unanswered packet between which it is late, s.
+///
+/// TCP's timeouts reach 60 s (RFC 6298 §2.4), and an acknowledgement that is withheld must not limit all
+/// homes for longer.
 const LATE: core::ops::Range<f64> = 0.4..60.0;
-/// Time over which a home's part of the level falls when it uses less, s; it rises by half at a look.
+/// Time over which a home's use of the level falls when it uses less, s.
+///
+/// It rises by half in each control period.
 const IDLE: f64 = 10.0;
-/// Time over which the mean of a home's fullness and the part of the time in which it is held are taken, s.
+/// Time constant of a home's mean fullness and of the fraction of time with backlog, s.
 const MEAN: f64 = 20.0;
-/// Multiple of its limit that a flood brings, and time for which it does, s and packets at its limit: no transport that answers to its losses loses
-/// half of its packets for so long.
+/// Multiple of its limit that a flood offers.
+///
+/// No transport that responds to its losses loses half of its packets for [`FLOOD_TIME`].
 const FLOODS: f64 = 2.0;
+/// Time for which a flood exceeds its limit, s.
 const FLOOD_TIME: f64 = 8.0;
+/// Time for which a flood exceeds its limit, in packets at its limit.
 const FLOOD_PACKETS: f64 = 30.0;
-/// Multiple of its limit up to which a flood's source keeps it, and above which a limited source still floods: an agent
-/// passes as much as the limit. Time over which that multiple is averaged, s.
+/// Multiple of its limit up to which a flood's source keeps the limit.
 const KEEPS: f64 = 1.15;
+/// Multiple of its limit above which a limited source still floods.
+///
+/// An agent passes as much as the limit.
 const STILL_FLOODS: f64 = 0.3;
+/// Time constant of the mean of that multiple, s.
 const LATELY: f64 = 2.0;
-/// Part of its share that a home's other traffic has while its flood is not limited at the source.
+/// Fraction of a home's share for its other traffic beside an unlimited flood.
+///
+/// It applies while the flood is not limited at its source.
 const BESIDE: f64 = 0.25;
-/// Silence after which a home has ended, s: TCP's timeouts last longer where it was in trouble.
+/// Idle time after which a home has ended, s.
 const ENDED: f64 = 4.0;
+/// Idle time after which a home in trouble has ended, s.
+///
+/// TCP's timeouts last longer there.
 const ENDED_IN_TROUBLE: f64 = 30.0;
 
 /// Delay of a home at the edge of what the mesh carries.
@@ -69,18 +88,24 @@ pub(super) struct Home {
     pub weight: f64,
     /// Analytic fair rate per weight, bit/s of application data; `None` where it is not known.
     pub fair: Option<f64>,
-    /// Multiple of the level by the analytic fair rates; 1 for the least of them, and without topology.
+    /// Multiple of the level by the analytic fair rates.
+    ///
+    /// It is 1 for the least of them, and without topology.
     pub allotted: f64,
-    /// Multiple of the level by a way that has room while another is full ([`super::raise`]); 1 for most.
+    /// Multiple of the level by a path that has room while another is full ([`super::raise`]).
+    ///
+    /// It is 1 for most homes.
     pub raised: f64,
     /// Wireless hops to it, as routing reports them.
     pub hops: Option<u32>,
     /// Minimum round trip, s; 0 until one is known.
     pub base_s: f64,
     /// Cost of a bit over the mean cost of all homes ([`super::objective`]).
+    ///
     /// It is 1 under max-min fairness.
     pub cost: f64,
     /// Multiple of the level by its cost.
+    ///
     /// It is 1 for the most expensive home, and for all homes under max-min fairness.
     pub multiple: f64,
     /// Rate that the objective guarantees, bit/s.
@@ -112,16 +137,16 @@ pub(super) struct Home {
     pub round_trips: u32,
     /// Part of the level that it uses, 0 to 1.
     pub active: f64,
-    /// Time in which it brought much more than it may, s, and true once that was long.
+    /// Time for which it has offered much more than its limit, s, at most the time of a flood.
     over: f64,
     flood: bool,
-    /// It has begun or ceased to be a flood at this look.
+    /// True if it has become a flood or ceased to be one in this control period.
     pub renamed: bool,
-    /// Mean multiple of its limit that it brings, of which no second counts for more than [`FLOODS`].
+    /// Mean multiple of its limit that it offers; each second counts at most [`FLOODS`].
     brings: f64,
-    /// It is a flood, and its source keeps the limit.
+    /// True for a flood with a source that keeps the limit.
     pub limited: bool,
-    /// Its node floods, this flow does not, and nothing limits the flood at its source.
+    /// True if another flow of its node is a flood without a limit at its source.
     pub beside: bool,
     silent: f64,
     troubled: bool,
@@ -183,6 +208,7 @@ impl Home {
     }
 
     /// Returns its rate over the level, by weight, objective and topology.
+    ///
     /// What it has more by [`super::raise`] is taken from no other home.
     pub fn part(&self) -> f64 {
         self.weight * self.allotted * self.multiple
@@ -252,7 +278,9 @@ impl Home {
         self.active += weight * (now - self.active);
     }
 
-    /// Looks for traffic that does not respond to its limit. Traffic from outside is limited before it takes air.
+    /// Detects traffic that does not respond to its limit.
+    ///
+    /// Traffic from outside is limited before it uses airtime.
     pub fn watch(&mut self, elapsed: f64) {
         if self.upstream == Some(false) {
             return;
@@ -271,7 +299,9 @@ impl Home {
         self.renamed |= self.flood != before;
     }
 
-    /// True for a home whose traffic does not respond to its limit, wherever that is enforced.
+    /// True for a home with traffic that does not respond to its limit.
+    ///
+    /// The limit may be enforced here or at the source.
     pub fn is_flood(&self) -> bool {
         self.flood
     }
@@ -304,8 +334,9 @@ impl Home {
         8.0 * self.bytes.moved() as f64
     }
 
-    /// Looks for a packet that waits long in the mesh while none waits here. One that waits while the class is full may be one
-    /// that the class has dropped.
+    /// Detects a packet that is late in the mesh while none waits here.
+    ///
+    /// If the class is full, the class may have dropped that packet.
     fn wait(&mut self, base: f64) {
         let oldest = self.signs.and_then(|s| s.oldest).filter(|_| !self.held);
         let age = (oldest.unwrap_or(Span::ZERO).as_secs_f64() - base).max(0.0);

@@ -14,38 +14,42 @@ const GAIN: f64 = 0.04;
 const FAST: f64 = 0.12;
 /// Fullness that ends the fast growth.
 const BEGUN: f64 = 0.5;
-/// Answer to a change of fullness: delay integrates overload, so this damps the loop.
+/// Gain of the change of fullness: delay integrates overload, so this term damps the loop.
 const DAMPING: f64 = 0.2;
-/// Largest step of a look.
+/// Largest step of a control period.
 const STEP: f64 = 0.12;
-/// Idle part of the gateway's air from which nothing is lowered.
+/// Idle fraction of the gateway's air above which the level does not fall.
 const IDLE: f64 = 0.75;
-/// Fastest fall in an episode of overload, per s; part to which it may fall, and packets of a home, after which it was for
-/// nothing.
+/// Fastest fall in an episode of overload, 1/s.
 const FALL: f64 = 0.1;
+/// Fraction to which the level may fall before the fall counts as useless.
 const FOR_NOTHING: f64 = 1.0 / 3.0;
+/// Time after which a fall may count as useless, in packets of a home.
 const SURE: f64 = 40.0;
-/// Time without a lowering after one that was for nothing, s; it doubles up to eight times.
+/// Time without a fall after a useless one, s; it doubles up to eight times.
 const REST: f64 = 60.0;
-/// Time without overload after which earlier episodes count no more, s.
+/// Time without overload after which earlier episodes no longer count, s.
 const GOOD: f64 = 20.0;
 /// Time without any round trip after which the level does not rise, s.
 const BLIND: f64 = 10.0;
 
-/// All homes at a look.
+/// State of all homes in a control period.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Look {
-    /// Since the last one, s.
+    /// Time since the last control period, s.
     pub elapsed: f64,
-    /// Idle part of the gateway's air; 0 where it is not known.
+    /// Idle fraction of the gateway's air; 0 if it is not known.
     pub idle: f64,
-    /// Largest fullness, and whose.
+    /// Largest fullness.
     pub fullest: f64,
+    /// Home with the largest fullness.
     pub flow: Option<FlowId>,
     pub held: bool,
     pub late: bool,
     pub round_trips: u32,
-    /// A home floods: its limit does not make the mesh emptier, and neither do lower limits of the others.
+    /// True if a home floods.
+    ///
+    /// Neither its limit nor lower limits of the others make the mesh emptier.
     pub flooded: bool,
 }
 

@@ -1,12 +1,14 @@
-//! `rtt`: the gateway holds every home at one rate per weight, as high as the round trip through the mesh allows, and gives
-//! more to homes whose way has room.
+//! `rtt`: one rate per weight for all homes, as high as the mesh's round trip allows.
 //!
-//! A queue that builds in the mesh shows in the round trip after a few seconds, while every home still gets its limit; bytes
-//! that are missing show much later. The method is that of delay-based congestion control (TCP Vegas, CAKE's autorate),
-//! applied to the one rate that all homes share: each home's delay beyond its least round trip, over the delay that a mesh
-//! without overload has ([`home`]), is 1 at the edge of what the mesh carries. The level follows the fullest home
-//! ([`level`]); homes whose way stays empty meanwhile have another bottleneck and get more ([`raise`]). Ours;
-//! docs/controls/rtt.md derives it and lists where it fails.
+//! Homes with room on their paths get more.
+//!
+//! A queue that builds in the mesh shows in the round trip after a few seconds, while every home still gets
+//! its limit; missing bytes show much later. The method is that of delay-based congestion control (TCP Vegas,
+//! CAKE's autorate), applied to the one rate that all homes share. Each home has a fullness: its delay beyond
+//! its minimum round trip, over the delay of a mesh without overload ([`home`]). It is 1 at the edge of the
+//! mesh's capacity. The level follows the fullest home ([`level`]); homes with paths that stay empty
+//! meanwhile have another bottleneck and get more ([`raise`]). Ours; docs/controls/rtt.md derives it and
+//! lists where it fails.
 
 mod agents;
 mod home;
@@ -35,16 +37,19 @@ use crate::{
 
 /// Bits of a full packet.
 const PACKET: f64 = 12_000.0;
-/// The search begins at the slowest link's capacity divided by this: half of what a long chain carries.
+/// Divisor of the slowest link's capacity at the start: half of the capacity of a long chain.
 const BEGIN: f64 = 6.0;
-/// Part by which a limit has to move to be set anew.
+/// Relative change from which a limit is set again.
 const CHANGED: f64 = 0.004;
-/// Fullness of any home from which the level counts as found.
+/// Fullness of any home above which the level counts as found.
 const FOUND: f64 = 0.5;
-/// Looks that may be missed before counters say nothing: a suspended machine, a clock that was set.
+/// Missed control periods above which counters give no information.
+///
+/// Causes are a suspended machine and a clock that was set.
 const MISSED: f64 = 8.0;
-/// Queue of a class in time at its first limit, s, and its least length in packets.
+/// Queue of a class in time at its first limit, s.
 const PATIENT: f64 = 2.4;
+/// Minimum queue of a class in packets.
 const SHORTEST: u32 = 8;
 
 options! {

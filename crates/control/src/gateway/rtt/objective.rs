@@ -76,6 +76,7 @@ impl Objective {
     }
 
     /// Returns the level at which homes use this capacity, bit/s.
+    ///
     /// Homes below their floor have the floor; the others divide the rest.
     pub fn level(capacity: f64, homes: &[Home]) -> f64 {
         let use_of = |h: &Home, rate: f64| h.cost * h.active * rate;
@@ -106,6 +107,7 @@ impl Objective {
     }
 
     /// Returns the objective in words, with its price.
+    ///
     /// The price is the sum of all limits over the sum of equal rates that take the same airtime.
     pub fn reason(&self, level: f64, homes: &[Home]) -> Reason {
         if self.is_max_min() {
@@ -203,6 +205,7 @@ mod tests {
 
     proptest! {
         /// Active homes use the capacity, no home is below its floor.
+        ///
         /// A cheaper home has no less than an expensive one.
         #[test]
         fn the_capacity_is_divided(

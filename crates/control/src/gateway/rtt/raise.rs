@@ -1,36 +1,44 @@
-//! Several bottlenecks: a home whose way has room while another home's is full may have more than the level.
+//! Several bottlenecks: a home with room on its path may get more than the level.
 //!
-//! Max-min fairness allows more to a home only where no other has less for it. A home that is held all the time and whose
-//! way is much emptier than the fullest one has another bottleneck, or none. Such homes are raised together by a step; if
-//! the level falls, the step is undone, since the others have paid for it.
+//! Max-min fairness allows more to a home only if no other home gets less for it. A home that is backlogged
+//! all the time on a path that is much emptier than the fullest one has another bottleneck, or none. Such
+//! homes are raised together by a step; if the level falls, the step is undone, since it was at the cost of
+//! the others.
 
 use fairmesh_units::FlowId;
 
 use super::PACKET;
 use super::home::Home;
 
-/// Part of the fullest home's mean fullness below which a home's way has room, and above which it has none. On meshes with
-/// one bottleneck all homes had at least 0.37 of it; where there are several, those with another one had 0.03 to 0.32.
+/// Fraction of the fullest home's mean fullness below which a home's path has room.
+///
+/// On meshes with one bottleneck all homes had at least 0.37 of it; with several bottlenecks, those with
+/// another one had 0.03 to 0.32.
 const ROOM: f64 = 0.3;
+/// Fraction of the fullest home's mean fullness above which a home's path has no room.
 const NO_ROOM: f64 = 0.45;
-/// Mean fullness of the fullest home from which a way counts as full.
+/// Mean fullness of the fullest home above which a path counts as full.
 const FULL: f64 = 0.5;
-/// Part of the time in which a home must be held, and of the level that it must use, to be raised.
+/// Minimum of the time with backlog and of the used level for a home to be raised.
 const WANTS: f64 = 0.8;
-/// Factor of a step, and part of the level that the others may lose by all steps.
+/// Factor of a step.
 const STEP: f64 = 1.25;
+/// Fraction of the level that the others may lose by all steps.
 const LOSS: f64 = 0.06;
-/// Time between two steps: s, and packets at the level. After a step that failed it doubles, up to [`MOST`] times.
+/// Time between two steps, s.
+///
+/// After a step that failed it doubles, up to [`MOST`] times.
 const PERIOD: f64 = 15.0;
+/// Time between two steps, in packets at the level.
 const PERIOD_PACKETS: f64 = 40.0;
 const MOST: u32 = 4;
-/// Change of the number of active homes from which levels are not compared.
+/// Relative change of the number of active homes above which levels are not compared.
 const STEADY: f64 = 0.1;
 
 /// Outcome of a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
-    /// Homes whose way has room have more.
+    /// Homes with room on their paths get more.
     Raised,
     /// The others had less, so the last step is undone.
     Undone,
@@ -39,11 +47,13 @@ pub(super) enum Outcome {
 /// The search for homes that may have more.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Raise {
-    /// Time since the begin of this period, s, and the sum over it of the logarithm of the level times s.
+    /// Time since the start of this period, s.
     age: f64,
+    /// Integral over this period of the logarithm of the level, s.
     sum: f64,
-    /// Time to wait beyond a period after steps that failed, s, and their number.
+    /// Time to wait beyond a period after steps that failed, s.
     wait: f64,
+    /// Number of steps that failed.
     failed: u32,
     /// Mean level while no home had more, bit/s per weight.
     reference: f64,

@@ -58,7 +58,9 @@ impl Bench {
         Bench { instance, now: Time::ZERO, bytes, drops, channel, reasons: Vec::new(), limits }
     }
 
-    /// A second in which this is seen of the homes; `idle`: part of the air that was idle, if that is known.
+    /// Runs a second with these samples of the homes.
+    ///
+    /// `idle` is the idle fraction of the air, if it is known.
     fn second(&mut self, seen: &[Seen], idle: Option<f64>) {
         self.now += Span::from_secs(1);
         let mut actions = Actions::new();
@@ -312,7 +314,9 @@ fn seen() -> impl Strategy<Value = Seen> {
 }
 
 proptest! {
-    /// Whatever is seen, limits stay between a twelfth of the slowest link for all and what the neighbours' links carry.
+    /// For any samples, limits stay within bounds.
+    ///
+    /// These are a twelfth of the slowest link for all, and the capacity of the neighbours' links.
     #[test]
     fn limits_stay_within_bounds(looks in proptest::collection::vec((seen(), seen(), proptest::option::of(0.0..1.0f64)), 1..120)) {
         let mut b = Bench::new(&[0, 1]);
@@ -324,7 +328,7 @@ proptest! {
         }
     }
 
-    /// While three quarters of the gateway's air are idle, no home is held down: the rate of all together does not fall.
+    /// While three quarters of the gateway's air are idle, the total rate does not fall.
     #[test]
     fn nothing_is_lowered_while_the_air_is_idle(
         before in proptest::collection::vec(seen(), 1..40),

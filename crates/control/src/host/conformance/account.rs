@@ -265,7 +265,7 @@ impl Accounts {
                 Note::Did { node, action, body } => self.did(node, &action, body),
                 Note::Due { node, due } => {
                     let account = self.at(node);
-                    // A deadline whose samples have begun to arrive is this one.
+                    // A deadline is this one if its samples have begun to arrive.
                     if !account.sampling {
                         account.due = due;
                         account.decide(None);
@@ -355,6 +355,7 @@ impl Accounts {
     }
 
     /// Returns the first message without a receiver.
+    ///
     /// In the air delivery is uncertain; outside it is certain.
     pub fn unheard(&self, in_the_air: bool) -> Option<String> {
         let unheard = |s: &&Said| !s.heard && (in_the_air || s.told.is_some());

@@ -1,4 +1,4 @@
-//! One suite for every host: a host carries out all that it accepts, and refuses the rest by name.
+//! One suite for every host: an accepted request is carried out, others are refused by name.
 //!
 //! A host under test is a [`Subject`]: it starts a mechanism, generates traffic, and reports the
 //! settings in force, read at the point where packets are served rather than from the requests. The
@@ -43,6 +43,7 @@ pub struct ChanceInForce {
 }
 
 /// A host under test, with traffic of its own: flows in both directions through its gateway.
+///
 /// Methods for capabilities that it does not offer need no implementation.
 pub trait Subject {
     /// Returns its capabilities.

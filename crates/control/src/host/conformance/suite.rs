@@ -72,12 +72,13 @@ fn trials<S: Subject>(new: &impl Fn() -> S) -> Result<(), String> {
     Ok(())
 }
 
-/// Shows that a host that loses a single effect does not pass, each effect in a run of its own.
-/// Returns the detected faults.
+/// Shows that a host that loses a single effect does not pass; returns the detected faults.
+///
+/// Each effect has a run of its own.
 ///
 /// # Errors
-/// A fault that the suite does not detect, or a kind of action that the host offers and the suite
-/// never requests.
+/// A fault that the suite does not detect, or a kind of action that the host offers and the suite never
+/// requests.
 pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, String> {
     let offers = new().offers();
     let (mut caught, mut asked) = (BTreeSet::new(), BTreeSet::new());

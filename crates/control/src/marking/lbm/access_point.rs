@@ -1,4 +1,5 @@
 //! LBM at an access point, for all traffic that crosses it in both directions (§3.1).
+//!
 //! ρ₀ may follow a target for the delay over the wireless link (§3.2).
 
 use fairmesh_units::{Span, Time};

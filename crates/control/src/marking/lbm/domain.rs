@@ -58,9 +58,9 @@ pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
 /// A receive rate reported by a neighbour.
 #[derive(Clone, Copy, Debug)]
 struct Report {
-    /// Node whose rate it is.
+    /// Node with this rate.
     node: NodeId,
-    /// Node that reported it; the same for a node's own rate.
+    /// Node that reported the rate; for a node's own rate, the node itself.
     from: NodeId,
     /// Rate in bit/s.
     rate: f64,

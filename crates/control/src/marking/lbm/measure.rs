@@ -32,8 +32,9 @@ pub(super) struct Measured {
     pub received: f64,
     /// Number of packets sent.
     pub packets: u64,
-    /// Mean time from a packet's arrival in the queue to its acknowledgement; `None` without a
-    /// packet.
+    /// Mean time from a packet's arrival in the queue to its acknowledgement.
+    ///
+    /// `None` without a packet.
     pub delay: Option<Span>,
     /// Total time of packets in the queue and in service, s.
     pub waited: f64,

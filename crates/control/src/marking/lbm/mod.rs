@@ -1,4 +1,4 @@
-//! `lbm`: marking by the load of the air instead of the length of a queue (Triantafyllidou 2005).
+//! `lbm`: marking by the load of the air instead of a queue's length (Triantafyllidou 2005).
 //!
 //! Every `t_avg` a node measures the utilisation ρ of the air it shares and marks ECN-capable packets with probability
 //! `min{α (ρ − ρ₀), 1}` (§2.2). The measuring nodes:

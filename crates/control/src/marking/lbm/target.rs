@@ -1,5 +1,4 @@
-//! ρ₀ by a target for the delay over the wireless link (§3.2), with the published rule and an
-//! improved one.
+//! ρ₀ by a target for the delay over the wireless link (§3.2): published and improved rules.
 
 use fairmesh_units::Span;
 
@@ -74,6 +73,7 @@ impl Steps {
     }
 
     /// Applies §3.2, Fig. 3.2, to the mean over some averaging times.
+    ///
     /// Single ones deviate far from it on both sides, and a rule that counts them would hold the
     /// median.
     pub fn adapt(&mut self, measured: &Measured, curve: &mut Curve) {
@@ -89,6 +89,7 @@ impl Steps {
 }
 
 /// Proportional-integral rule of this project, applied at every sample of the queue.
+///
 /// After Hollot et al. (2001) and RFC 8033 §4.2.
 ///
 /// Half a second is ten round trips. A rule with this period, at a ρ that oscillates with the

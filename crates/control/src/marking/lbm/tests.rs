@@ -18,7 +18,7 @@ fn setting(node: u32, neighbours: &[u32]) -> Setting {
 }
 
 fn start(name: &str, neighbours: &[u32], parameters: &[(&str, f64)]) -> Instance {
-    // Counters alone, unless a test says otherwise.
+    // Counters alone, unless a test sets something else.
     let parameters: Vec<_> =
         [("overhead", 0.0)].into_iter().chain(parameters.iter().copied()).collect();
     start_with(name, setting(0, neighbours), &parameters).unwrap()
@@ -46,7 +46,7 @@ fn mark(actions: &Actions) -> Option<f64> {
     })
 }
 
-/// Runs one averaging time of 0.5 s: ten samples of queue and survey, the same counters in each.
+/// Runs one averaging time of 0.5 s: ten samples of queue and survey with the same counters.
 fn average(i: &mut Instance, n: u64, events: &[Event<'_>]) -> Option<f64> {
     let mut found = None;
     for k in 1..=10 {
@@ -134,8 +134,9 @@ fn rho0_follows_the_delay() {
     assert!((floor - 0.5).abs() < 1e-6, "never below 0: a step up from there, {floor}");
 }
 
-/// Runs averaging times with these delays in ms through `lbm+adaptive`; returns the final
-/// probability at a load of 60 %, with an initial ρ₀ of 0.5.
+/// Runs averaging times with these delays in ms through `lbm+adaptive`.
+///
+/// Returns the final probability at a load of 60 %, with an initial ρ₀ of 0.5.
 fn adapted(delays: &[u64], parameters: &[(&str, f64)]) -> f64 {
     let parameters: Vec<_> = [("rho0", 0.5)].iter().chain(parameters).copied().collect();
     let mut i = start("lbm+adaptive", &[1], &parameters);
@@ -169,8 +170,10 @@ fn rho0_falls_below_zero_but_not_without_end() {
     }
 }
 
-/// Runs `lbm+pi` with a load of 60 % and 2 ms per packet in the queue; returns the probability
-/// after each of some averaging times with this number of packets; without any the load is 0.
+/// Runs `lbm+pi` with a load of 60 % and 2 ms per packet in the queue.
+///
+/// Returns the probability after each averaging time with this number of packets; an empty queue has a load
+/// of 0.
 fn steered(queues: &[u32]) -> Vec<f64> {
     let parameters = [("rho0", 0.5), ("memory", 1.0), ("integral", 2.0), ("proportional", 5.0)];
     let mut i = start("lbm+pi", &[1], &parameters);
@@ -268,6 +271,7 @@ fn a_target_must_not_end_before_it_begins() {
 }
 
 /// Runs a line of nodes 1 to n that exchange headers, with these one-hop transfers in Mbit/s.
+///
 /// Returns each node's utilisation of its collision domain, times 10 Mbit/s.
 fn line(n: u32, transfers: &[(u32, u32, f64)]) -> Vec<f64> {
     let near = |i: u32| {

@@ -1,4 +1,4 @@
-//! Neighbours that do not speak the protocol or send false values; lost messages; broken counters.
+//! Neighbours without the protocol or with false values, lost messages, broken counters.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn a_reserved_bit_from_a_stranger_is_ignored_and_named() {
     close(&mesh.shares, &before);
 }
 
-/// A fragment carries the number of flows of its link, and nothing else; the number counts at once.
+/// A fragment carries only the number of flows of its link; the number counts at once.
 #[test]
 fn a_fragment_tells_the_weight_of_its_link() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
@@ -59,7 +59,7 @@ fn a_fragment_tells_the_weight_of_its_link() {
     assert!((part - 12.0 / 18.0).abs() < 0.03, "{part}");
 }
 
-/// Flows that only one end of a link has seen: eight of them, and an equal number that both know.
+/// Counts of flows at the ends of a link: eight at one end only, or equal at both ends.
 #[test]
 fn ends_of_a_link_may_count_differently_within_bounds() {
     let counts: [(f64, f64); 3] = [(0.0, 8.0), (1.0, 10.0), (6.0, 20.0)];
@@ -123,7 +123,7 @@ fn absurd_values_are_ignored_and_named() {
     close(&mesh.shares, &before);
 }
 
-/// A node that pauses for every request must not be silenced by requests.
+/// A node that pauses for every request must still send under any number of requests.
 #[test]
 fn messages_without_end_silence_nobody() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
@@ -199,8 +199,9 @@ fn messages_that_make_no_sense_are_named() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Whatever neighbours put into headers and messages, limits stay within their bounds, and the
-    /// sum of a node's own stays below all of its airtime once the others send nothing more.
+    /// For any headers and messages, limits stay within their bounds.
+    ///
+    /// The sum of a node's own limits stays below all of its airtime once the others send nothing more.
     #[test]
     fn any_header_leaves_limits_within_bounds(
         words in prop::collection::vec((any::<u32>(), any::<u32>(), 0usize..8), 1..80),

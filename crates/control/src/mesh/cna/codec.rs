@@ -1,5 +1,6 @@
-//! Quantities in unused bits of the IPv4 header (Jang 2010 §4, "Encoding quantities in the IP
-//! header").
+//! Quantities in unused bits of the IPv4 header (Jang 2010 §4).
+//!
+//! The section is "Encoding quantities in the IP header".
 //!
 //! Type of service (8 bits), identification (16) and fragment offset (13) give 37 bits: two
 //! identify the values that follow, 35 hold seven values of five bits. The reserved flag marks
@@ -26,6 +27,7 @@ const TWO_HOP: u64 = 1;
 const FRAGMENT: u64 = 3;
 
 /// Values of a node and of the link that the packet crosses.
+///
 /// They are for both directions of the link together unless stated otherwise.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct OneHop {
@@ -89,6 +91,7 @@ fn uncount(code: u32) -> f64 {
 }
 
 /// Encodes a value quadratically: fine steps for small values.
+///
 /// `dither`, uniform in 0..1, selects one of the two codes around a value so that their mean is the
 /// value: with five bits, rounding would add up over a neighbourhood.
 fn quadratic(v: f64, full: f64, dither: f64) -> u32 {
@@ -199,12 +202,14 @@ fn words(bits: u64) -> [u32; 2] {
     [(id as u32) << 16 | RESERVED | offset as u32, tos as u32]
 }
 
-/// Returns header slots 0 and 1 for a packet that is not a fragment; `dither` is uniform in 0..1.
+/// Returns header slots 0 and 1 for a packet that is not a fragment.
+///
+/// `dither` is uniform in 0..1.
 pub(super) fn one_hop(values: &OneHop, dither: f64) -> [u32; 2] {
     words(values.bits(dither))
 }
 
-/// Returns them with the two-hop values.
+/// Returns the header slots with the two-hop values.
 pub(super) fn two_hop(values: &TwoHop, dither: f64) -> [u32; 2] {
     words(values.bits(dither))
 }
@@ -215,6 +220,7 @@ pub(super) fn fragment(weight: f64) -> u32 {
 }
 
 /// Reads a header; `None` if it carries nothing.
+///
 /// `speaks` is true if the sender is known to use the protocol, so that the type of service of its
 /// fragments counts.
 pub(super) fn read(header: &Header, speaks: bool) -> Result<Option<Said>, Malformed> {

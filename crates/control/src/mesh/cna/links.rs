@@ -39,6 +39,7 @@ impl Flows {
 /// Fraction of its limit from which a link is held back by it.
 const HELD: f64 = 0.9;
 /// Time for which flows count that a neighbour reported.
+///
 /// Most of its other messages do not get through, and TCP tries again after 3, 6, 12 s.
 const CLAIM: Span = Span::from_secs(10);
 /// Weight of each packet in the average of the packets given up.
@@ -116,14 +117,16 @@ impl Meter {
         }
     }
 
-    /// Counts a packet that has left: `airtime` as charged, of which `uncounted` costs no other node anything.
+    /// Counts a packet that has left.
+    ///
+    /// `airtime` is charged; `uncounted` is the part of it that costs no other node anything.
     pub fn spent(&mut self, airtime: Span, uncounted: Span) {
         self.charged += airtime;
         self.airtime += airtime.saturating_sub(uncounted);
         self.packets += 1;
     }
 
-    /// Notes that a packet got through, or was given up.
+    /// Records a delivered or discarded packet.
     pub fn got_through(&mut self, delivered: bool) {
         self.lost += LOSS * (f64::from(u8::from(!delivered)) - self.lost);
     }
@@ -134,6 +137,7 @@ impl Meter {
     }
 
     /// Updates the averages by `seconds`.
+    ///
     /// For a link with few packets they reach back over about [`SEEN`] of them.
     pub fn average(&mut self, seconds: f64, gain: f64) {
         let (airtime, charged) =
@@ -149,23 +153,25 @@ impl Meter {
     }
 
     /// Returns U, "the proportion of the assigned airtime-limit used by the link" (Jang 2010 §3).
+    ///
     /// It is relative to the `entitled` share of the air, or to the limit in force if that was scaled down below it.
     pub fn part(&self, entitled: f64) -> f64 {
         (self.used / entitled.min(self.allowed)).min(1.0)
     }
 
-    /// Returns U with `+tolerant`: 1 if the link uses nearly all of the limit in force, whatever that is.
+    /// Returns U with `+tolerant`: 1 if the link uses nearly all of the limit in force.
     pub fn part_or_held(&self, entitled: f64) -> f64 {
         if self.used >= HELD * self.allowed { 1.0 } else { (self.used / entitled).min(1.0) }
     }
 
-    /// Resets a link that is new or no longer idle: its use is unknown, so none of it is given away.
+    /// Resets a new or reactivated link: its use is unknown, so none of it is given away.
     pub fn begin(&mut self) {
         (self.used, self.allowed) = (self.share, self.share);
     }
 
     /// Updates both counts: removes flows last seen a window ago.
-    /// Flows whose packets do not get through are idle for this reason, and stay.
+    ///
+    /// Flows with undelivered packets are idle for this reason, and stay.
     pub fn count(&mut self, now: Time, window: Span, patience: Span) -> (f64, f64) {
         let ago = |span: Span| Time::from_nanos(now.as_nanos().saturating_sub(span.as_nanos()));
         self.failed = self.failed.filter(|at| *at >= ago(patience));
@@ -178,8 +184,11 @@ impl Meter {
     }
 }
 
-/// Foreign energy from the counters of a survey: busy time that is neither own transmission nor reception.
-/// Source: Jang 2010 §4, "Measuring External Interference".
+/// Foreign energy in the counters of a survey (Jang 2010 §4).
+///
+/// The section is "Measuring External Interference".
+///
+/// It is busy time that is neither own transmission nor reception.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ForeignEnergy {
     last: Option<Channel>,
@@ -213,7 +222,9 @@ impl ForeignEnergy {
         }
     }
 
-    /// Returns ACA, the remaining share; foreign energy below `floor` is attributed to lost frames.
+    /// Returns ACA, the remaining share.
+    ///
+    /// Foreign energy below `floor` is attributed to lost frames.
     pub fn available(&self, floor: f64) -> f64 {
         if self.share <= floor { 1.0 } else { 1.0 - self.share }
     }

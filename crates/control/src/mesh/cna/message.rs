@@ -14,6 +14,7 @@ pub(super) enum Content {
     /// The sender's neighbours: with the receiver's own they give its links within two hops.
     Neighbours(Vec<NodeId>),
     /// Values that packets to `to` would carry.
+    ///
     /// `unheard` is true if there are such packets and they do not get through; otherwise the
     /// sender has none, but receives from there.
     Link { to: NodeId, unheard: bool, one: OneHop, two: TwoHop },

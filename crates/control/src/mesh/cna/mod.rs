@@ -68,15 +68,15 @@ const OVERLAP: f64 = 1.1;
 const TICK: Span = Span::from_millis(100);
 /// Time from a change to an update.
 const SOON: Span = Span::from_millis(10);
-/// Time for which flows count whose packets do not get through: TCP pauses for longer and longer.
+/// Time for which flows with undelivered packets count: TCP's pauses grow.
 const PATIENCE: Span = Span::from_secs(30);
 /// Share of a link without flows: enough for the first packets of one.
 const IDLE: f64 = 0.1;
-/// Number of flows on a link that only its other end may know of yet.
+/// Number of flows on a link that may be known only to its other end.
 const DOUBT: f64 = 8.0;
-/// Smallest room that a link that loses packets requests.
+/// Smallest room that a link with losses requests.
 const SUFFERS: f64 = 0.15;
-/// Largest room that a link that loses packets gets.
+/// Largest room that a link with losses gets.
 const MOST_ROOM: f64 = 0.6;
 /// Minimum of the air that foreign energy and room together leave.
 const LEAST_LEFT: f64 = 0.1;
@@ -262,8 +262,7 @@ impl Cna {
         }
     }
 
-    /// True if a neighbour reports an impossible value of a link to here: far more flows than have
-    /// passed.
+    /// True if a neighbour reports far more flows on a link to here than have passed.
     fn contradicts(&self, from: NodeId, to: NodeId, said: &Said) -> bool {
         let Said::OneHop(one) = said else { return false };
         let own =
@@ -335,8 +334,8 @@ impl Cna {
         }
     }
 
-    /// Returns the part of the air that neighbours have to leave because packets of a link here are
-    /// given up.
+    /// Returns the share of the air that neighbours have to leave for an own link with losses.
+    ///
     /// Senders out of each other's range need more room than their shares.
     fn suffers(&self) -> f64 {
         let active = self.meters.iter().zip(&self.neighbourhood.own).filter(|(_, o)| o.out > 0.0);
@@ -353,7 +352,7 @@ impl Cna {
         for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
             m.average(passed, self.gain);
             if own.out > 0.0 {
-                // A link whose packets do not get through needs all of its airtime.
+                // A link with undelivered packets needs all of its airtime.
                 let unheard = self.tolerant && (m.failed.is_some() || m.loses());
                 let entitled = own.most() * self.budget;
                 own.used = match self.tolerant {

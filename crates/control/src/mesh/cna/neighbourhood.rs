@@ -1,4 +1,5 @@
 //! A node's knowledge of its neighbourhood, and the quantities of Table 2.
+//!
 //! These are one-hop, two-hop and neighbourhood quantities (Jang 2010 §3, §4).
 //!
 //! A link stands for both of its directions unless stated otherwise: W↔, RA↔, A′↔.
@@ -93,8 +94,9 @@ impl OwnLink {
         self.entitled(self.out)
     }
 
-    /// Returns the unused airtime of a direction: A less its use, and the part `pass` of the airtime that others gave
-    /// it and that it does not use either.
+    /// Returns the unused airtime of a direction.
+    ///
+    /// It is A less its use, and the fraction `pass` of unused airtime that others gave it.
     fn unused(&self, weight: f64, part: f64, pass: f64) -> f64 {
         let (share, entitled) = (weight / self.divider, self.entitled(weight));
         let used = part * entitled;
@@ -123,6 +125,7 @@ pub(super) struct Neighbourhood {
 }
 
 /// Returns the moving average of codes, which alternate around a value.
+///
 /// A code too far from the average to be next to it replaces the average.
 fn mix(old: f64, new: f64) -> f64 {
     if (new - old).abs() > APART * old.max(new) { new } else { old + MIX * (new - old) }
@@ -134,10 +137,12 @@ const MIX: f64 = 0.1;
 const APART: f64 = 0.25;
 
 /// Factor by which a link that leaves airtime unused may exceed its use with `+tolerant`.
+///
 /// It applies if the link is entitled to that. A limit right at its use would look as if it held the link back.
 const ROOM: f64 = 1.2;
 
 /// Sum beyond which limits are scaled down with `+tolerant`.
+///
 /// Rounded codes and old reports add up to a little more than all airtime.
 const SLACK: f64 = 1.1;
 
@@ -167,7 +172,9 @@ impl Neighbourhood {
         self.far.iter().find(|f| f.id == id)
     }
 
-    /// Takes in one-hop values that neighbour `k` sent to `l`; returns true if a count has changed.
+    /// Handles one-hop values that neighbour `k` sent to `l`.
+    ///
+    /// Returns true if a count has changed.
     pub fn hear_one(&mut self, now: Time, k: NodeId, l: NodeId, said: OneHop) -> bool {
         let Some(far) = self.neighbour_mut(k) else { return false };
         let before = far.one.replace((now, said));
@@ -254,6 +261,7 @@ impl Neighbourhood {
     }
 
     /// Returns Σ over K_i ∩ K_j, and true if the sum is complete.
+    ///
     /// Without the topology message of `j` only links at either end of i↔j are known to be common, since these lie
     /// within two hops of both.
     fn common(&self, j: NodeId) -> ([f64; 3], bool) {
@@ -263,7 +271,9 @@ impl Neighbourhood {
         (self.sum(|(a, b)| near(a) || near(b)), told.is_some())
     }
 
-    /// Returns a neighbourhood quantity by Table 2: own + theirs − common, for the W, RA or A′ at `which`.
+    /// Returns a neighbourhood quantity by Table 2: own + theirs − common.
+    ///
+    /// `which` selects W, RA or A′.
     fn around(&self, own: [f64; 3], j: NodeId, link: [f64; 3], which: usize) -> f64 {
         let theirs =
             self.far(j).and_then(|f| f.two).map(|(_, t)| [t.weight, t.reusable, t.airtime][which]);

@@ -1,6 +1,7 @@
-//! Final state of nodes that exchange the quantities of Table 2 exactly: no headers, no time, no
-//! losses.
-//! It gives the worked numbers of Jang 2010, and limits before quantisation.
+//! Final state of nodes that exchange the quantities of Table 2 exactly.
+//!
+//! There are no headers, no time and no losses. It gives the worked numbers of Jang 2010, and limits before
+//! quantisation.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,9 @@ use fairmesh_units::{NodeId, Time};
 
 use super::neighbourhood::{Neighbourhood, OwnLink};
 
-/// Rounds of exchange; a mesh settles in one round per hop, and redistribution somewhat later.
+/// Rounds of exchange.
+///
+/// A mesh settles in one round per hop, and redistribution somewhat later.
 const ROUNDS: usize = 400;
 
 /// Packets of a flow on one direction of a link.
@@ -56,6 +59,7 @@ impl Settled {
 }
 
 /// Lets the nodes of `links` (pairs in range of each other) settle.
+///
 /// `hops` are the packets of flows on links. `used` is the fraction of A that acknowledgements use;
 /// data uses its whole limit. `available` is the ACA of a node. Redistribution is as published:
 /// unused airtime of a link is given away once.

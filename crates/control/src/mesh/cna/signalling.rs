@@ -14,8 +14,9 @@ const FIRST: u32 = 3;
 const SOONER: Span = Span::from_secs(2);
 /// Time between topology messages of a node around which the air is full.
 const ASK: Span = Span::from_secs(1);
-/// Airtime allocated around a node without flows from which it counts as full.
-/// Packets of newcomers there might not get through.
+/// Airtime allocated around a node without flows above which its air counts as full.
+///
+/// Packets of newcomers might not be delivered there.
 const FULL: f64 = 0.8;
 /// Time for which a flow counts as new.
 const NEW: Span = Span::from_secs(1);
@@ -23,7 +24,7 @@ const NEW: Span = Span::from_secs(1);
 const QUIET: Span = Span::from_millis(12);
 /// Minimum time between two such pauses.
 const APART: Span = Span::from_millis(200);
-/// Number of flows that a neighbour may claim on a link before any of their packets has arrived.
+/// Number of flows that a neighbour may claim on a link before any of their packets arrives.
 const CLAIMS: f64 = 8.0;
 
 /// Timing of a node's messages and pauses.
@@ -93,6 +94,7 @@ impl Cna {
     }
 
     /// Reports a new flow to each of the nodes that fill the air, with retries.
+    ///
     /// They may receive none of its first packets.
     fn tell_newcomers(&mut self, actions: &mut Actions) {
         let full = self.neighbourhood.two.airtime > FULL;
@@ -133,18 +135,17 @@ impl Cna {
         }
     }
 
-    /// Sends control packets of one-way links and of flows that do not get through.
+    /// Sends control packets of one-way links and of flows with undelivered packets.
     fn tell_links(&mut self, now: Time, actions: &mut Actions) {
         let v = &mut self.signalling;
-        // A node whose packets do not get through sends one at every tick: few of these get through
-        // either.
+        // A node with undelivered packets sends one at every tick: few of these are delivered either.
         let cries = v.cried.is_none_or(|at| now - at >= TICK);
         let dither = self.stream.unit();
         let full = self.neighbourhood.two.airtime > FULL;
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {
             let unheard = m.failed.is_some() && own.out > 0.0;
-            // The same holds for a node that reports such a neighbour, and in full air for a
-            // newcomer, whose first packets may reach no other node.
+            // The same holds for a node that reports such a neighbour, and in full air for a newcomer: its
+            // first packets may reach no other node.
             let newcomer = self.tolerant && full && m.newcomer.is_some_and(|at| now - at < NEW);
             let pause = if newcomer || m.claimed.is_some() { TICK } else { v.one_way };
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
@@ -163,6 +164,7 @@ impl Cna {
     }
 
     /// Sends nothing for a moment, so that packets get through that otherwise collide with data.
+    ///
     /// `after` is the sender of the message before the pause; `None` for an own message. A link
     /// that does not get through there uses the moment.
     fn hold_still(&mut self, now: Time, after: Option<NodeId>, actions: &mut Actions) {

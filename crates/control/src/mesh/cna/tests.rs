@@ -1,4 +1,4 @@
-//! The paper's worked numbers, first on exact quantities, then through headers as nodes send them.
+//! The paper's worked numbers, first on exact quantities, then through transmitted headers.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
 /// Pairs of nodes in range, and the traffic between nodes.
 pub(super) struct Map {
     pub links: Vec<(u32, u32)>,
-    /// (from, to, flow, acknowledgements)
+    /// Packets as (from, to, flow, acknowledgements).
     pub packets: Vec<(u32, u32, u32, bool)>,
 }
 
@@ -94,9 +94,10 @@ fn fig_2_weights_and_limits() {
     }
 }
 
-/// Fig. 2(d): acknowledgements use 60 % of theirs. By the equations of §3: a unit of reusable
-/// airtime is 0.4/12/8 outside and 0.4/12/12 in the middle; the middle flow's links hear all six,
-/// the others two of either kind.
+/// Fig. 2(d): acknowledgements use 60 % of theirs.
+///
+/// By the equations of §3, a unit of reusable airtime is 0.4/12/8 outside and 0.4/12/12 in the middle; the
+/// middle flow's links receive from all six, the others from two of either kind.
 #[test]
 fn fig_2_redistribution() {
     let neighbourhoods = Map::stack().settle(0.6, |_| 1.0);
@@ -112,8 +113,9 @@ fn fig_2_redistribution() {
     near(all, 1.0);
 }
 
-/// Fig. 2(e): 40 % of the air around node 1 is gone. The links around 1↔2 share the rest, those of
-/// the bottom flow keep theirs.
+/// Fig. 2(e): 40 % of the air around node 1 is gone.
+///
+/// The links around 1↔2 share the rest, those of the bottom flow keep theirs.
 #[test]
 fn fig_2_interference() {
     let before = Map::stack().settle(0.6, |_| 1.0);
@@ -197,7 +199,7 @@ pub(super) struct Mesh {
     /// Share of the time in which a node senses foreign energy.
     pub foreign: fn(u32) -> f64,
     pub messages: usize,
-    /// Nodes whose messages are lost.
+    /// True for a node that loses all messages.
     pub mute: fn(u32) -> bool,
     /// Broken channel counters of a node.
     pub broken: fn(u32, Time) -> Option<Channel>,
@@ -379,8 +381,9 @@ fn initial_backoff_costs_nobody_anything_unless_it_is_to_count() {
     assert!(share(0.4, 0.0) > 1.3 * all);
 }
 
-/// As published (§3), unused airtime of a link is given away once. A link that uses nothing of the
-/// airtime it is given keeps its limit.
+/// As published (§3), unused airtime of a link is given away once.
+///
+/// A link that uses nothing of the airtime it is given keeps its limit.
 #[test]
 fn unused_airtime_is_given_once_as_published() {
     for control in ["cna", "cna+tolerant"] {
@@ -415,8 +418,9 @@ fn published_limits_count_backoffs_and_all_foreign_energy() {
     about(share("cna+tolerant", 0.0, 0.08), share("cna+tolerant", 0.0, 0.0), 0.001);
 }
 
-/// A flow whose packets do not get through is unknown to nodes out of its range: the published
-/// protocol has no message for it.
+/// A flow with undelivered packets is unknown to nodes out of its range.
+///
+/// The published protocol has no message for it.
 #[test]
 fn as_published_a_flow_that_does_not_get_through_makes_no_room() {
     let mut mesh = Mesh::under("cna", Map::stack(), &[]);
@@ -502,8 +506,7 @@ fn interference_leaves_what_is_left() {
     about(mesh.share(7, 8), FREE / 12.0, 0.031);
 }
 
-/// §4: acknowledgements of 8 → 7 come back by another way, so 6 cannot overhear packets from 7 to
-/// 8.
+/// §4: acknowledgements of 8 → 7 take another path, so 6 cannot overhear packets from 7 to 8.
 #[test]
 fn one_way_links_are_told_by_a_message() {
     let mut map = Map::new(&[(5, 6), (6, 7), (7, 8)], &[&[5, 6]]);

@@ -56,6 +56,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
 }
 
 /// Refuses guarantees that together exceed the gateway's capacity.
+///
 /// Also refuses a γ above (U* − U_S*) / U* if the operator has set them.
 fn keepable(gamma: f64, fixed: f64, promised: f64, capacity: f64) -> Result<(), Refusal> {
     let sum = fixed.max(promised);
@@ -97,6 +98,7 @@ struct Gateway {
     /// The flows that cross the gateway.
     flows: Vec<Passing>,
     /// U* in bit/s.
+    ///
     /// It is the maximum that an allocation has ever filled, or TCP's throughput over the fastest
     /// link.
     fills: f64,
@@ -126,6 +128,7 @@ fn passing(here: &FlowHere, efficiency: f64) -> Passing {
 
 impl Passing {
     /// Returns the number of times that the air around the gateway carries each of its bytes.
+    ///
     /// Three hops from a node its air can be used again (Jamshaid 2010 §7.5.2).
     fn cost(&self) -> u64 {
         u64::from(self.here.hops.unwrap_or(1).clamp(1, 3))
@@ -152,6 +155,7 @@ impl Gateway {
     }
 
     /// Returns U over U*.
+    ///
     /// U is the sensed utilisation, or the airtime that the traffic must take around the gateway,
     /// whichever is more. The gateway is not in range of every first hop of far nodes, but its
     /// neighbours are.

@@ -74,7 +74,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Returns those of this mechanism if it is GAP, with any variants; else GAP's defaults.
+    /// Returns a mechanism's parameters if it is GAP, with any variants; else the defaults.
     pub fn of(mechanism: &Mechanism) -> Self {
         let gap = Mechanism::of(definition()).with_numbers_of(mechanism);
         let Options { gamma, alpha, beta, period, efficiency, .. } = Options::of(gap.chosen());
@@ -82,12 +82,13 @@ impl Numbers {
     }
 }
 
-/// Fraction of a collision-free model's rate that TCP reaches in a two-hop tree with hidden
-/// terminals.
-/// Guarantees come from "analytical models … refined by measurements" (§IV.A).
+/// Fraction of a collision-free model's rate that TCP reaches with hidden terminals.
+///
+/// It is for a tree of two hops. Guarantees come from "analytical models … refined by measurements" (§IV.A).
 pub(crate) const EFFICIENCY: f64 = 0.8;
 
 /// Minimum fraction of a link's nominal capacity that TCP carries.
+///
 /// It is for segments of 1000 bytes with an acknowledgement each at 11 Mbit/s. Allocations to
 /// flows with little demand give less than the capacity; this is the capacity in any case.
 pub(crate) const TCP_PART: f64 = 0.55;
@@ -146,6 +147,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
 }
 
 /// Refuses guarantees that no node can keep.
+///
 /// These are one above the gateway's capacity, and a γ above (U* − U_S*) / U* (§IV.A). The gateway
 /// knows the number of guarantees and checks their sum.
 fn check(options: &Options, neighbours: &[Neighbour]) -> Result<(), Refusal> {

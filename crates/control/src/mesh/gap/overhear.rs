@@ -1,10 +1,10 @@
 //! `+overhear`: a neighbour's own estimate of the gateway's utilisation (§IV.A).
 //!
-//! The paper lets neighbours watch the gateway's acknowledgements. Here the input is that of a
-//! router's monitor interface: data frames to and from the gateway, and the transport's
-//! acknowledgements that the gateway sends to nodes whose data is out of range. Its errors are
-//! frames that collide here and not at the gateway, sizes where only acknowledgements are
-//! overheard, and flows whose first hop is entirely out of range.
+//! The paper lets neighbours watch the gateway's acknowledgements. Here the input is that of a router's
+//! monitor interface: data frames to and from the gateway, and the transport's acknowledgements that the
+//! gateway sends to nodes with data out of range. Its errors are frames that collide here and not at the
+//! gateway, sizes if only acknowledgements are overheard, and flows with a first hop that is entirely out of
+//! range.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,9 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 
 use crate::{FlowHere, Heard, Sent};
 
-/// Maximum number of flows that are remembered; forged ones beyond it do not count as far away.
+/// Maximum number of flows that are remembered.
+///
+/// Forged ones beyond it do not count as far away.
 const MOST_FLOWS: usize = 1024;
 /// Time since the last packet of a far hop within which this node senses that hop.
 const RECENT: Span = Span::from_secs(1);
@@ -25,7 +27,7 @@ pub(super) struct Overhear {
     /// The node's own and forwarded flows, with the weight of each byte by hops.
     mine: Vec<(FlowId, u64)>,
     known: BTreeMap<FlowId, Known>,
-    /// Assumed size of a packet whose size is unknown.
+    /// Assumed size of a packet of unknown size.
     packet: u32,
     /// Bytes since the last sample, each weighted by its hops.
     weighed: u64,
@@ -54,6 +56,7 @@ struct Known {
 
 impl Known {
     /// Returns the number of times that the air around the gateway carries each of its bytes.
+    ///
     /// The number of further hops of a far flow is unknown.
     fn cost(&self) -> u64 {
         if self.far { 2 } else { 1 }
@@ -157,6 +160,7 @@ impl Overhear {
     }
 
     /// Returns U over U*.
+    ///
     /// `sensed` is the same by the node's survey, which includes collisions but not the far hops of
     /// other branches; the decoded packets include these, but not collisions.
     pub fn utilization(&self, sensed: f64) -> f64 {

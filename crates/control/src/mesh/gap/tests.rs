@@ -51,8 +51,9 @@ fn ms(n: u64) -> Time {
     Time::ZERO + Span::from_millis(n)
 }
 
-/// A gateway as in the fluid model: neighbours first, then the other nodes. Flow i comes from
-/// neighbour i + 1; one more flow stands for all other nodes and costs twice the airtime.
+/// A gateway as in the fluid model: neighbours first, then the other nodes.
+///
+/// Flow i comes from neighbour i + 1; one more flow stands for all other nodes and costs twice the airtime.
 struct Loop {
     gateway: Option<Box<dyn Control>>,
     nodes: Vec<Node>,
@@ -204,7 +205,7 @@ impl Loop {
     }
 }
 
-/// The parameters of §VI.D: two neighbours and a two-hop node, a quarter of the capacity each.
+/// Parameters of §VI.D: two neighbours and a two-hop node, a quarter of the capacity each.
 ///
 /// A neighbour takes U* to be TCP's throughput over its link; here it is all of the link.
 const ROBUSTNESS: &[(&str, f64)] = &[("gamma", 0.2), ("alpha", 0.01 / TCP_PART), ("beta", 0.9)];

@@ -33,6 +33,7 @@ pub(super) struct DemandReport {
 
 impl DemandReport {
     /// Encodes the report.
+    ///
     /// Flows beyond 65,535 and demands beyond [`MOST`] are left out; rates are rounded up to
     /// kbit/s, so that a small demand is not taken for none.
     pub fn encode(&self) -> [u8; SIZE] {

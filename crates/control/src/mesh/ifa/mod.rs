@@ -1,5 +1,6 @@
-//! `ifa`: the inter-TAP fairness algorithm as Mancuso 2010 §VI.A idealises it, as a reference for
-//! GAP.
+//! `ifa`: the ideal inter-TAP fairness algorithm of Mancuso 2010 §VI.A.
+//!
+//! It is a reference for GAP.
 //!
 //! Every node broadcasts 50 bytes at the base rate every 300 ms. The demands of flows travel
 //! upwards, each node forwarding those of the flows that cross it; the gateway allocates its
@@ -46,7 +47,9 @@ pub(crate) fn definition() -> Definition {
 
 /// Number of broadcasts after which a demand that is not repeated is forgotten.
 const MEMORY: u64 = 10;
-/// Number of hops beyond which a flow takes no more of the gateway's air (Jamshaid 2010 §7.5.2).
+/// Number of hops above which a flow's cost no longer grows (Jamshaid 2010 §7.5.2).
+///
+/// Later hops use no more of the gateway's air.
 const REUSE: u32 = 3;
 
 fn needs() -> Vec<Needs> {
@@ -152,7 +155,7 @@ struct Ifa {
     level: Option<f64>,
     /// Number of the report of this level.
     sequence: u8,
-    /// Index of the flow whose demand comes first in the next broadcast.
+    /// Index of the first flow in the next broadcast.
     turn: usize,
     sampled: Time,
     period: Span,
@@ -189,7 +192,7 @@ impl Ifa {
         let wants = self
             .flows
             .iter()
-            // A flow without any report has its share; one whose reports have ended has none.
+            // A flow without any report has its share; one without recent reports has none.
             .filter(|f| f.demand.is_none() || now.since(f.at) <= memory)
             .map(|f| (f, f.demand.unwrap_or(f64::INFINITY)))
             .filter(|(_, demand)| *demand > 0.0);

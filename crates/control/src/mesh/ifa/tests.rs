@@ -22,15 +22,16 @@ fn node(id: u32, flows: Vec<FlowHere>) -> Instance {
     start_with("ifa", setting, &[("efficiency", 1.0)]).unwrap()
 }
 
-/// A chain 0-1-2: flow 1 from node 1, flow 2 from node 2; the air carries 300 kbit/s over one hop.
+/// A chain 0-1-2 with flow 1 from node 1 and flow 2 from node 2.
+///
+/// The air carries 300 kbit/s over one hop.
 fn chain() -> [Instance; 3] {
     let gateway = vec![here(1, Place::Sink, 1, 100_000), here(2, Place::Sink, 2, 100_000)];
     let middle = vec![here(1, Place::Source, 1, 100_000), here(2, Place::Forwarder, 2, 100_000)];
     [node(0, gateway), node(1, middle), node(2, vec![here(2, Place::Source, 2, 100_000)])]
 }
 
-/// Runs one broadcast of each node, far end first; returns the resulting limits: (node, flow,
-/// rate).
+/// Runs one broadcast of each node, far end first; returns the limits: (node, flow, rate).
 fn round(
     nodes: &mut [Instance; 3],
     n: u64,

@@ -1,15 +1,16 @@
-//! Comparison of the airtime that a node senses with the airtime that nodes in its range report.
-//! If it senses much more, nodes out of the range of its headers disturb it, and it them.
+//! Comparison of the sensed airtime with the airtime that nodes in range report.
+//!
+//! If a node senses much more, nodes out of the range of its headers disturb it, and it disturbs them.
 
 use crate::{Channel, Sent};
 
-/// Weight of each look in the averages.
+/// Weight of each sample in the averages.
 const GAIN: f64 = 0.02;
 /// Busy fraction of the air from which the comparison is made.
 const BUSY: f64 = 0.2;
-/// Fraction of the busy air by reported exchanges below which the node senses much more than is reported.
+/// Reported fraction of the busy air below which much more is sensed than reported.
 const MUCH: f64 = 0.8;
-/// Fraction of the others' air by reported exchanges from which this is over.
+/// Reported fraction of the others' air above which this state ends.
 const LITTLE: f64 = 0.9;
 /// Fraction of the air taken by others below which their reports are not evaluated.
 const OTHERS: f64 = 0.1;
@@ -66,8 +67,8 @@ impl Air {
         } else if !self.wide {
             self.wide = told < MUCH * self.busy;
         } else {
-            // A node that takes nearly all of the air explains it by its own exchanges, and silences nodes out of its
-            // range.
+            // A node that uses nearly all of the air explains it by its own exchanges, and blocks nodes out
+            // of its range.
             let others = self.busy - self.own;
             self.wide = others < OTHERS || told - self.own < LITTLE * others;
         }
@@ -133,7 +134,9 @@ mod tests {
         assert_eq!(seen, [false, true, true, false, false]);
     }
 
-    /// A node that has silenced nodes out of its range takes nearly all of the air itself: that explains nothing.
+    /// A node that blocks others out of its range uses nearly all of the air.
+    ///
+    /// That explains nothing.
     #[test]
     fn who_takes_nearly_all_of_the_air_remains_disturbed_from_afar() {
         let mut air = after(700, 0, 1, 750);

@@ -1,4 +1,4 @@
-//! Unknown nodes and false values, stale levels, a neighbour that vanishes, stuck counters, NaN.
+//! Unknown nodes, false values, stale levels, a vanished neighbour, stuck counters, NaN.
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 use proptest::prelude::*;
@@ -57,8 +57,9 @@ fn strangers_and_nonsense_are_named_and_change_nothing() {
     about(mesh.limit(1), before, 0.15);
 }
 
-/// A plausible false level is accepted: it lowers flows around to the bound and no further, and is forgotten three
-/// seconds after its last report, so all have their levels again within ten.
+/// A plausible false level is accepted: it lowers flows around to the bound and no further.
+///
+/// It is forgotten three seconds after its last report, so all have their levels again within ten.
 #[test]
 fn a_liars_level_is_bounded_and_forgotten() {
     let mut mesh = settled();
@@ -114,8 +115,9 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
     assert_eq!(mesh.said(5, "mesh-maxmin.vanished"), 2);
 }
 
-/// Nothing gets through to a neighbour that is received all the time: its packets collide, and the nodes around give
-/// way until TCP tries again, which may be after many seconds.
+/// Nothing is delivered to a neighbour that is received all the time: its packets collide.
+///
+/// The nodes around give way until TCP tries again, which may be after many seconds.
 #[test]
 fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
     let mut mesh = Mesh::stack();
@@ -198,7 +200,7 @@ fn a_level_that_is_no_number_begins_anew() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Whatever is received, limits stay within their bounds, and ten seconds later it has no more effect.
+    /// For any input, limits stay within their bounds, and it has no effect ten seconds later.
     #[test]
     fn any_header_leaves_limits_within_bounds(
         words in prop::collection::vec((any::<u32>(), any::<u32>(), 0usize..8), 1..60),

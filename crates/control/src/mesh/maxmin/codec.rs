@@ -1,4 +1,5 @@
 //! Encoding of a packet's values: levels and rates around its transmitter, and on its way.
+//!
 //! The levels and rates are of three circles around the transmitter; the way has its least level so far.
 //!
 //! 34 bits in unused fields of the IPv4 header: they fit where `cna` puts 37, with the two bits of ECN left alone. Slot
@@ -22,7 +23,9 @@ pub(super) const LEAST: f64 = 2_000.0;
 const STEP: f64 = 1.045;
 const TOP: u8 = 255;
 
-/// Encodes a rate per unit of weight, application bits per second, in 8 bits; 0 means none. Rounded down.
+/// Encodes a rate per unit of weight, application bit/s, in 8 bits, rounded down.
+///
+/// The code 0 means that there is none.
 pub(super) fn code(rate: f64) -> u8 {
     let steps = libm::log(rate.max(LEAST) / LEAST) / libm::log(STEP);
     // NaN becomes the smallest rate.
@@ -36,6 +39,7 @@ pub(super) fn rate(code: u8) -> Option<f64> {
 }
 
 /// Codes of one value for each circle.
+///
 /// The circles are the node itself; the node with those that send to it; the node with its neighbours and those that
 /// send to them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -117,6 +117,7 @@ impl Level {
     }
 
     /// Updates the level after `passed`; returns false if the input is invalid.
+    ///
     /// The input is the number of waiting packets, the fraction given up, the fastest flow around, and the ratio of
     /// this level to the one that limits the node's own flows.
     pub fn look(

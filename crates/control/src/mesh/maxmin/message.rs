@@ -11,8 +11,9 @@ const UNHEARD: u8 = 3;
 /// Content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// All values of a header; `unheard` is set by a node whose packets to that one do not get
-    /// through.
+    /// All values of a header.
+    ///
+    /// A node sets `unheard` if its packets to that node are not delivered.
     Circles { levels: Circles, rates: Circles, far: Far, unheard: Option<NodeId> },
     /// Code of the least level from here on, for a flow without acknowledgements.
     Way { flow: FlowId, level: u8 },
@@ -25,8 +26,9 @@ pub(super) fn circles(levels: Circles, rates: Circles, far: Far) -> [u8; 10] {
     [CIRCLES, a, b, c, d, e, f, far.air, far.level, far.rate]
 }
 
-/// Encodes circles and a node in twelve bytes. Ids are two bytes; a mesh of more nodes has no such
-/// neighbour.
+/// Encodes circles and a node in twelve bytes.
+///
+/// Ids are two bytes; a mesh of more nodes has no such neighbour.
 pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> [u8; 12] {
     let mut body = [UNHEARD; 12];
     body[1..10].copy_from_slice(&circles(levels, rates, far)[1..]);

@@ -1,4 +1,5 @@
 //! `mesh-maxmin`: every node learns a level from the queue of its radio.
+//!
 //! The routers at which flows enter the mesh limit each flow to the least level around its path. Developed in this
 //! project.
 //!
@@ -74,19 +75,23 @@ const FLOOR: f64 = 0.0005;
 const CHANGE: f64 = 0.01;
 /// Time between messages of a node that receives but has nothing to send.
 const ONE_WAY: Span = Span::from_millis(500);
-/// Time between messages of a node whose packets do not get through.
+/// Time between messages of a node with undelivered packets.
 const UNHEARD: Span = Span::from_millis(100);
 /// Time between messages of a node between others that disturb each other out of range.
 const RELAYED: Span = Span::from_secs(2);
-/// Time without any success after which a neighbour gets a message that packets to it do not get through.
+/// Time without any success after which a neighbour is notified.
+///
+/// The message reports that packets to it are not delivered.
 const FAILING: Span = Span::from_millis(200);
-/// Time between messages about such a node: two may be lost before their content is forgotten.
+/// Time between messages about such a node.
+///
+/// Two may be lost before their content is forgotten.
 const TELL: Span = Span::from_secs(1);
-/// Time for which a link or a flow is idle in one direction before a message replaces its packets.
+/// Idle time of a link or flow in one direction before a message replaces its packets.
 const SILENT: Span = Span::from_secs(1);
-/// Time for which a queue has packets and sends none, after which its counter counts as stuck.
+/// Time with a backlog and no transmission after which a queue's counter counts as stuck.
 const STUCK: Span = Span::from_secs(2);
-/// Time constant of the packets given up, s.
+/// Time constant of the average of discarded packets, s.
 const LOSSES: f64 = 2.0;
 /// Number of packets that counts as few.
 const FEW: f64 = 10.0;
@@ -95,6 +100,7 @@ const GONE: Span = Span::from_secs(8);
 /// Time after which it counts as back.
 const AGAIN: Span = Span::from_secs(60);
 /// Time after which a neighbour that is received counts as gone.
+///
 /// Timeouts of 1, 2, 4, 8 and 16 s have passed by then (RFC 6298 §5.5).
 const DROWNED: Span = Span::from_secs(32);
 

@@ -35,6 +35,7 @@ impl Out {
     }
 
     /// True if the neighbour counts as gone, so that no capacity is reserved for it for a while.
+    ///
     /// A neighbour that is received meanwhile is present, and packets to it collide: this is assumed for five timeouts
     /// of TCP.
     pub fn gone(&self, now: Time) -> bool {
@@ -142,7 +143,7 @@ impl Node {
             outsiders: Outsiders::default(),
             written: [0; 2],
             anomalies: [0; 8],
-            // The looks of nodes are spread over time.
+            // The deadlines of nodes are spread over time.
             due: Some(Time::ZERO + Span::from_secs_f64(TICK.as_secs_f64() * stream.unit())),
         }
     }

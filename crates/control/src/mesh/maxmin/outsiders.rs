@@ -1,4 +1,5 @@
 //! Detection of unlimited flows that take the air around a node.
+//!
 //! A node that gives way to them ends with nothing, so it then limits no flow.
 
 use fairmesh_units::{Span, Time};
@@ -43,6 +44,7 @@ impl Outsiders {
     }
 
     /// Updates the state; returns true if such flows were newly detected.
+    ///
     /// Counts decay by the factor `fade`; `fastest` is the fastest flow around, and `level` the level, if there is one.
     pub fn look(&mut self, now: Time, fade: f64, fastest: f64, level: Option<f64>) -> bool {
         self.strange *= fade;
@@ -69,7 +71,9 @@ impl Outsiders {
 mod tests {
     use super::*;
 
-    /// Looks every 100 ms with these packets before each; returns the seconds with unlimited flows.
+    /// Runs a tick every 100 ms with these packets before each.
+    ///
+    /// Returns the seconds with unlimited flows.
     fn seconds(o: &mut Outsiders, from: u64, to: u64, packets: (u32, u32), fastest: f64) -> f64 {
         let mut there = 0;
         for tick in 10 * from..10 * to {

@@ -64,18 +64,19 @@ impl Region {
         }
     }
 
-    /// Returns the least level of each circle around a node whose own is `own`.
+    /// Returns the least level of each circle around a node with level `own`.
     pub fn levels(&self, own: u8) -> Circles {
         self.circles(own, least, |n| n.levels)
     }
 
-    /// Returns the fastest flow of each circle around a node whose own fastest is `own`.
+    /// Returns the fastest flow of each circle around a node with the fastest flow `own`.
     pub fn rates(&self, own: u8) -> Circles {
         self.circles(own, u8::max, |n| n.rates)
     }
 
-    /// Returns the fastest flow around the node or around its receivers: the flows that its level
-    /// is for.
+    /// Returns the fastest flow around the node or around its receivers.
+    ///
+    /// The node's level is for these flows.
     pub fn fastest(&self, own: u8) -> u8 {
         let receivers = self.neighbours.iter().filter(|n| n.went.is_some());
         let theirs = receivers.filter_map(|n| n.rates).map(|(_, c)| c.0[2]);

@@ -1,6 +1,7 @@
 //! Messages for values without packets to carry them.
-//! They are of nodes that receive and have nothing to send, of nodes whose packets do not get through, and about flows
-//! without acknowledgements.
+//!
+//! They come from nodes that receive and have nothing to send, from nodes with undelivered packets, and
+//! concern flows without acknowledgements.
 
 use fairmesh_units::{Span, Time};
 
@@ -54,7 +55,7 @@ impl Node {
             self.spoke = now;
             actions.because(Reason::new(why.0, why.1, &[Value::Node(self.id)]));
             match failing {
-                // With retries.
+                // This message is sent with retries.
                 Some(to) => {
                     let body = message::unheard(self.levels, self.rates, self.far, to);
                     actions.send(Some(to), &body);
@@ -62,8 +63,8 @@ impl Node {
                 None => actions.send(None, &message::circles(self.levels, self.rates, self.far)),
             }
         }
-        // Nodes that collide with one whose packets do not get through are told one by one, with retries: they send all
-        // the time, and may receive no broadcast.
+        // Nodes that collide with a node with undelivered packets are notified one by one, with retries: they
+        // send all the time, and may receive no broadcast.
         if let Some((_, who)) = self.cried.filter(|c| since(Some(c.0)) < self.hold)
             && now.since(self.passed_on) >= TELL
         {

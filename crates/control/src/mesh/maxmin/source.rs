@@ -7,6 +7,7 @@ use crate::{Counters, FlowHere, Place};
 /// Time constant of the measured rates, s.
 const TIME: f64 = 1.0;
 /// Time for which a flow may lack throughput if none of its packets got through since a loss.
+///
 /// The loss is a packet given up by the MAC; the time is four timeouts of TCP.
 const SILENCE: Span = Span::from_secs(16);
 /// Time for the same if some packets have got through since: two timeouts of TCP.
@@ -106,6 +107,7 @@ impl Passing {
     }
 
     /// Returns the fraction of its packets to mark.
+    ///
     /// It follows from the time that those beyond `free` will wait at the limit in force. All are marked from
     /// `patience` on.
     pub fn marks(&self, free: f64, patience: Span) -> f64 {
@@ -133,6 +135,7 @@ impl Passing {
     }
 
     /// Returns the fraction of its former rate that it lacks since a packet of it was given up.
+    ///
     /// TCP may be idle for seconds after that, and longer each time. `most` is its present maximum.
     pub fn lacks(&self, now: Time, most: f64) -> f64 {
         let Some(failed) = self.failed else { return 0.0 };
@@ -155,7 +158,7 @@ impl Passing {
         after.min(before)
     }
 
-    /// Returns the rate for which it counts: its limit if that holds it back, otherwise its own rate.
+    /// Returns its effective rate: the limit if that holds it back, otherwise its own rate.
     pub fn counts(&self) -> f64 {
         match self.limit {
             Some(limit) if self.held() => limit.max(self.rate),
@@ -209,7 +212,7 @@ mod tests {
         assert!((second(0) / before - libm::exp(-1.25)).abs() < 0.01);
     }
 
-    /// Two packets of 1250 bytes beyond the free one wait 20 ms at 1 Mbit/s and 200 ms at 100 kbit/s.
+    /// Two packets beyond the free one wait 20 ms at 1 Mbit/s, and 200 ms at 100 kbit/s.
     #[test]
     fn what_waits_is_marked_by_how_long_it_will_wait() {
         let here = FlowHere::new(FlowId(0), Place::Source, 1250, 1250);

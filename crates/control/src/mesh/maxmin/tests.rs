@@ -1,4 +1,4 @@
-//! Nodes that exchange values, on a medium of small capacity that loses nothing unless set to.
+//! Nodes that exchange values, on a medium of small capacity without losses unless set.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,13 @@ pub(super) struct Mesh {
     pub limits: BTreeMap<u32, f64>,
     pub reasons: Vec<(u32, &'static str)>,
     pub now: Time,
-    /// Capacity of a node, IP bit/s of data of all flows at it and its neighbours: above it packets wait.
+    /// Capacity of a node for data of all flows at it and its neighbours, IP bit/s.
+    ///
+    /// Packets wait above it.
     pub carries: fn(u32) -> f64,
     /// Number of packets that wait above the capacity.
     pub waits: u32,
-    /// Node whose counter is stuck at that number.
+    /// Node with a counter that is stuck at that number.
     pub stuck: Option<u32>,
     /// Link that loses all packets.
     pub dead: Option<(u32, u32)>,
@@ -150,8 +152,9 @@ impl Mesh {
         }
     }
 
-    /// Returns the bits per second of the flows that meet at a node: those with a node of their path at it or at a
-    /// neighbour.
+    /// Returns the rate of the flows that meet at a node, bit/s.
+    ///
+    /// These are flows with a node of their path at it or at a neighbour.
     fn load(&self, n: u32) -> f64 {
         let near = self.neighbours(n);
         let meets = |p: &[u32]| p.iter().any(|k| *k == n || near.contains(k));
@@ -238,8 +241,9 @@ pub(super) fn about(got: f64, expected: f64, by: f64) {
     assert!((got / expected - 1.0).abs() <= by, "{got} instead of {expected}");
 }
 
-/// Node 5 carries 1200 kbit/s of the three flows around it; there is no other bottleneck. The outer flows are out of
-/// each other's range and learn of it over two hops.
+/// Node 5 carries 1200 kbit/s of the three flows around it; there is no other bottleneck.
+///
+/// The outer flows are out of each other's range and learn of it over two hops.
 #[test]
 fn one_bottleneck_gives_all_around_it_the_same() {
     let mut mesh = Mesh::stack();
@@ -255,8 +259,9 @@ fn one_bottleneck_gives_all_around_it_the_same() {
     }
 }
 
-/// Five flows side by side, each next to the one before it; the last one's node carries little. Flows beyond its two
-/// hops have the rest of their own neighbourhood: water-filling.
+/// Five flows in a row, each next to its predecessor; the last one's node carries little.
+///
+/// Flows beyond its two hops have the rest of their own neighbourhood: water-filling.
 #[test]
 fn who_is_not_around_a_bottleneck_is_not_held_by_it() {
     let links = [(1, 2), (3, 4), (5, 6), (7, 8), (2, 4), (4, 6), (6, 8)];
@@ -295,7 +300,7 @@ fn a_newcomer_has_its_share_within_three_seconds_and_what_it_frees_is_used() {
     assert!(mesh.limit(0) > 0.85 * before, "{:?}", mesh.limits);
 }
 
-/// A flow whose packets are given up gets capacity, though hardly any packets wait.
+/// A flow with discarded packets gets capacity, though hardly any packets wait.
 #[test]
 fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
     let mut mesh = Mesh::stack();
@@ -336,7 +341,9 @@ fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
     assert!(mesh.said(1, "mesh-maxmin.unheard") > 0);
 }
 
-/// Datagrams are not acknowledged: a forwarding node reports their limit to the node before it.
+/// Flows of datagrams, without acknowledgements.
+///
+/// A forwarding node reports their limit to the node before it.
 #[test]
 fn flows_without_acknowledgements_are_told_by_messages() {
     let links = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)];

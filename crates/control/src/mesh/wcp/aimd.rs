@@ -1,11 +1,12 @@
-//! Additive increase, multiplicative decrease of one rate (Rangwala 2008 §3.1, rate adaptation).
+//! Additive increase, multiplicative decrease of a rate (Rangwala 2008 §3.1).
 
 use fairmesh_units::{Span, Time};
 
-/// Bounds of control intervals, whatever a header contains.
+/// Bounds of control intervals for any content of a header.
 pub(super) const INTERVALS: (Span, Span) = (Span::from_millis(5), Span::from_millis(4095));
-/// Number of increases that are made up for at once: those of the shortest intervals between two
-/// looks.
+/// Maximum number of missed increases that are made up for at once.
+///
+/// These are the increases of the shortest intervals between two deadlines.
 const LATE: u32 = 4;
 
 /// A rate that rises by α every t_ai and is halved at most once in t_md.
@@ -15,8 +16,7 @@ pub(super) struct Aimd {
     pub rate: f64,
     least: f64,
     most: f64,
-    /// True while the rate doubles every t_ai: until the first notification, and only with
-    /// `+doubling`.
+    /// True while the rate doubles every t_ai: until the first notification, with `+doubling`.
     doubling: bool,
     /// t_ai, the interval between increases.
     pub interval: Span,
@@ -39,14 +39,13 @@ impl Aimd {
         }
     }
 
-    /// Returns the control interval for a round trip from a header; without one, for the flow's
-    /// own.
+    /// Returns the control interval for a round trip from a header, or for the flow's own.
     pub fn interval_of(ms: u32, own: u32) -> Span {
         let ms = if ms > 0 { ms } else { own };
         Span::from_millis(u64::from(ms)).clamp(INTERVALS.0, INTERVALS.1)
     }
 
-    /// Advances to `now`: r = r + α at the end of every t_ai, not above `cap`; a higher rate stays.
+    /// Advances to `now`: r = r + α at the end of every t_ai, up to `cap`; a higher rate stays.
     pub fn rise(&mut self, now: Time, alpha: f64, cap: f64) {
         let mut next = self.next.unwrap_or(now + self.interval);
         // The time in which a host was suspended is not made up for.

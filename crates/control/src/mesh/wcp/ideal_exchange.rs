@@ -1,5 +1,5 @@
-//! Exchange outside the air, as the simulations of Rangwala 2008 §4.1 exchange the values of
-//! WCPCap.
+//! Exchange outside the air, as for WCPCap in the simulations of Rangwala 2008 §4.1.
+//!
 //! It shows WCP with every report of L(i→j) known at once, everywhere, and at no cost.
 
 use fairmesh_units::{NodeId, Time};
@@ -8,8 +8,9 @@ use super::link_state::LinkState;
 use super::neighbourhood::OwnLink;
 use crate::Link;
 
-/// Hops within which all transmitters of L(i→j) are: one in range of j's neighbour, that in range
-/// of j.
+/// Maximum distance in hops of a transmitter of L(i→j).
+///
+/// It is in range of j's neighbour, which is in range of j.
 pub(super) const HOPS: u32 = 3;
 /// Maximum number of other nodes' links.
 const LINKS: usize = 1024;
@@ -73,13 +74,14 @@ impl IdealExchange {
         changed
     }
 
-    /// Removes reports that were not repeated since then.
+    /// Removes reports that were not repeated after `since`.
     pub fn forget(&mut self, since: Time) {
         self.known.retain(|k| k.2 >= since);
     }
 
-    /// Returns the state of all links that share the channel with an own link: those with an end
-    /// inside.
+    /// Returns the joint state of all links that share the channel with an own link.
+    ///
+    /// These are links with an end inside.
     pub fn shared(&self, to: NodeId, own: LinkState) -> LinkState {
         let Some((_, inside)) = self.inside.iter().find(|i| i.0 == to) else { return own };
         let near = |l: &Link| inside.contains(&l.from) || inside.contains(&l.to);

@@ -17,6 +17,7 @@ pub(super) struct LinkState {
     /// Instantaneous round-trip time, ms; 0: not known.
     pub instant: u32,
     /// For a flow, the code of its rate.
+    ///
     /// Otherwise 0 if not congested, else the rate of the flows on the congested link, or 1 if it
     /// is not known.
     pub rate: u32,
@@ -51,7 +52,7 @@ impl LinkState {
     }
 }
 
-/// Returns a round-trip time in the field's milliseconds, rounded up and limited to the field.
+/// Returns a round trip in the field's milliseconds, rounded up and limited to the field.
 pub(super) fn millis(rtt: Span) -> u32 {
     u32::try_from(rtt.as_nanos().div_ceil(1_000_000)).map_or(RTT_MAX, |ms| ms.min(RTT_MAX))
 }

@@ -1,5 +1,6 @@
-//! `wcp`: sources halve their rates when a link that shares the channel with theirs is congested
-//! (Rangwala 2008 §3.1).
+//! `wcp`: sources halve their rates if a link that shares their channel is congested.
+//!
+//! The source is Rangwala 2008 §3.1.
 //!
 //! A link is congested when the moving average of its queue is above a threshold. Every link shares
 //! this state, and the round trips of its flows, with the links in its neighbourhood, two hops
@@ -82,9 +83,9 @@ const BIT: u8 = 3;
 const OWN: u8 = 4;
 /// Field of the state of the links into its transmitter.
 const INTO: u8 = 5;
-/// Field of the state of all links whose neighbourhood the transmitter is in.
+/// Field of the state of all links with the transmitter in their neighbourhood.
 const AROUND: u8 = 6;
-/// Field of the slowest rate that a router on the path has for the flow, with rates in the network.
+/// Field of a flow's slowest rate at a router on its path, with rates in the network.
 const RATE: u8 = 7;
 /// Bytes of four words of 32 bits, two round trips of 12 bits and a bit.
 const HEADER: u32 = 20;
@@ -282,6 +283,7 @@ impl Wcp {
     }
 
     /// Handles a packet at a flow's source.
+    ///
     /// It is an acknowledgement, with the fields of the acknowledged data or its own from the way
     /// back. If it is marked the rate is halved, unless the last halving was less than t_md ago,
     /// one shared instantaneous round trip. Packets sent before a halving pass the queue within one
@@ -320,7 +322,7 @@ impl Wcp {
         self.due = Some(now + TICK);
     }
 
-    /// Applies the additive increase of this node's flows, and updates the values in their packets.
+    /// Applies the additive increase of this node's flows, and updates values in their packets.
     fn raise(&mut self, now: Time, actions: &mut Actions) {
         for rate in &mut self.rates {
             let first = rate.spacing == Span::ZERO;

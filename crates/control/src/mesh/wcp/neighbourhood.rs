@@ -4,12 +4,14 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 
 use super::link_state::LinkState;
 
-/// Airtime of a full packet with RTS and CTS at 11 Mbit/s, by which the average of an empty queue falls.
+/// Airtime of a full packet with RTS and CTS at 11 Mbit/s.
+///
+/// The average of an empty queue falls once in this time.
 const FRAME: Span = Span::from_millis(2);
 /// Maximum number of links of one neighbour.
 const LINKS: usize = 64;
 
-/// A flow whose data goes out on a link.
+/// A flow with data that goes out on a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CarriedFlow {
     pub flow: FlowId,
@@ -41,6 +43,7 @@ impl OwnLink {
     }
 
     /// Notes a change of the queue's length.
+    ///
     /// The average takes it in when a packet is inserted, as RED's (Floyd and Jacobson 1993 §4).
     pub fn changed(&mut self, length: u32, weight: f64) {
         if length > self.length {
@@ -50,6 +53,7 @@ impl OwnLink {
     }
 
     /// Notes the passing of time.
+    ///
     /// Nothing is inserted into an empty queue, and its average falls nevertheless, as if there had been packets (Floyd
     /// and Jacobson 1993 §4).
     pub fn idle(&mut self, passed: Span, weight: f64) {
@@ -68,6 +72,7 @@ impl OwnLink {
     }
 
     /// Returns the link's state.
+    ///
     /// Its round trips are the means of its flows'; it is congested if its average queue is above the threshold.
     pub fn state(&self, threshold: f64) -> LinkState {
         let mean = |part: fn(&LinkState) -> u32| {
@@ -92,7 +97,7 @@ pub(super) struct NeighbourState {
     links: Vec<(NodeId, LinkState, Time)>,
     /// State of all links into it.
     into: LinkState,
-    /// State of all links whose neighbourhood it is in.
+    /// State of all links with this neighbour in their neighbourhood.
     around: LinkState,
     at: Time,
 }
@@ -172,7 +177,7 @@ impl Neighbourhood {
         links.fold(LinkState::default(), |all, l| all.join(l.1))
     }
 
-    /// Returns the state of all links whose neighbourhood this node is in.
+    /// Returns the state of all links with this node in their neighbourhood.
     pub fn around(&self, threshold: f64) -> LinkState {
         let own = self.own.iter().map(|o| o.state(threshold));
         let heard = self.far.iter().flat_map(|f| f.links.iter().map(|l| l.1).chain([f.into]));

@@ -12,6 +12,7 @@ const LOSS: f64 = 0.01;
 /// Time between looks at the used part of the rate.
 const LOOK: Span = Span::from_secs(1);
 /// Largest ratio of the rate to the delivered rate.
+///
 /// A flow that its rate does not limit must not accumulate a burst.
 pub(super) const AHEAD: f64 = 2.0;
 
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(said(&rate), (80, 80));
         rate.measure(Span::from_millis(160), 1460, 0);
         assert_eq!(said(&rate), (90, 160), "an eighth");
-        // A measurement without packets says nothing of losses either.
+        // A measurement without packets gives no information on losses either.
         rate.measure(Span::from_millis(80), 0, 0);
         assert_eq!(rate.loss, 0.0);
         rate.measure(Span::from_millis(80), 0, 1);

@@ -1,4 +1,5 @@
 //! Rate adaptation in the network (Rangwala 2008 §4.3).
+//!
 //! Every router on the path keeps a rate of its own for each flow, packets carry the slowest of
 //! them to the source.
 //!

@@ -48,8 +48,7 @@ impl Wcp {
             .fold(LinkState::default(), |all, o| all.join(o.state(self.threshold)))
     }
 
-    /// Returns the state that counts for an own link: of all that shares the channel with it, or
-    /// only its own.
+    /// Returns the effective state of an own link: its own, or that of all links on its channel.
     fn shared(&self, link: usize, around: LinkState) -> LinkState {
         let own = &self.neighbourhood.own[link];
         let mut shared = match &self.ideal {

@@ -29,8 +29,9 @@ fn hears(links: &[(u32, u32)], a: u32, b: u32) -> bool {
     links.iter().any(|l| *l == (a, b) || *l == (b, a))
 }
 
-/// Returns the links whose nodes learn that i→j is congested when every node has sent a packet on
-/// every link three times, and all nodes in range overhear all packets.
+/// Returns the links with nodes that learn of congestion on i→j.
+///
+/// Every node has then sent a packet on every link three times, and all nodes in range overhear all packets.
 fn told(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
     let nodes = || 1..=9u32;
     let neighbours = |n: u32| nodes().filter(move |m| hears(links, n, *m)).map(NodeId);
@@ -311,6 +312,7 @@ fn every_flow_of_the_node_is_paced_once() {
 }
 
 /// However fast it is to begin: no more packets than its link carries, 4 Mbit/s here.
+///
 /// The round trips of a flow of this node stand for the link that it leaves by, and for no other.
 #[test]
 fn a_source_counts_on_its_own_link() {

@@ -1,4 +1,4 @@
-//! Possible change of the rate of every flow in a neighbourhood: the largest δ of Rangwala 2008 Fig 4.
+//! Possible change of a neighbourhood's rates: the largest δ of Rangwala 2008 Fig 4.
 
 use fairmesh_units::NodeId;
 
@@ -40,22 +40,23 @@ pub(super) struct Headroom {
     /// δ, or the common rate of all flows, bit/s.
     pub delta: f64,
     /// Reason for which the model had no answer.
+    ///
     /// In this case no two of the links count as active at once, and all frames together may take as much time as a
     /// queue may be busy.
     pub unknown: Option<NoAnswer>,
 }
 
-/// The last questions; everything that depends only on the graph is kept.
+/// The last evaluations, with everything that depends only on the graph.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     kept: Vec<Question>,
 }
 
-/// Number of neighbourhoods whose graphs are kept.
+/// Number of neighbourhoods with graphs that are kept.
 const KEPT: usize = 4;
 
 impl Questions {
-    /// Returns the prepared question about these links; `None` if the model gives up.
+    /// Returns the prepared model of these links; `None` if the model gives up.
     fn about(
         &mut self,
         model: &dyn LinkModel,
@@ -78,8 +79,10 @@ impl Questions {
         self.kept.last_mut()?.rates.as_mut()
     }
 
-    /// Returns the largest δ in bit/s with x + nδ on all of these links achievable; at least −x of the fastest flow.
-    /// `last` is the position of the last answer, and is updated. `None` if the model gives up.
+    /// Returns the largest δ in bit/s with x + nδ achievable on all of these links.
+    ///
+    /// It is at least −x of the fastest flow. `last` is the position of the last answer, and is updated.
+    /// `None` if the model gives up.
     pub fn headroom(
         &mut self,
         model: &dyn LinkModel,
@@ -112,7 +115,9 @@ impl Questions {
         self.most(model, reports, carried, hears, (utilisation, 0.0, fastest(reports)), last)
     }
 
-    /// Returns the largest achievable δ that is not below a minimum; the search begins at `first`.
+    /// Returns the largest achievable δ that is not below a minimum.
+    ///
+    /// The search begins at `first`.
     fn most(
         &mut self,
         model: &dyn LinkModel,
@@ -178,6 +183,7 @@ pub(super) fn fastest(reports: &[LinkReport]) -> f64 {
 }
 
 /// Returns the streams on links with these reports.
+///
 /// A link's frames count as forwarded from the link before it if that brings at least half as many flows;
 /// acknowledgements answer the data of the same link unless they are forwarded.
 fn streams(reports: &[LinkReport]) -> Vec<Carried> {
@@ -267,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Returns for each link the link whose frames it forwards.
+    /// Returns for each link the link with the frames that it forwards.
     fn passes_on(reports: &[LinkReport]) -> Vec<Option<usize>> {
         let all = streams(reports);
         let link_of = |place: usize| all[place].stream.link;
@@ -287,8 +293,9 @@ mod tests {
         assert_eq!(passes_on(&ring), [None, Some(0), Some(1)], "nobody is first");
     }
 
-    /// 25 packets a second and one flow: its additional packets are acknowledged at the former ratio, at most two each,
-    /// and one for one if none was counted.
+    /// Additional packets of a flow are acknowledged at the ratio of its first 25.
+    ///
+    /// There are at most two acknowledgements each, and one for one if none was counted.
     #[test]
     fn what_is_sent_more_is_answered_as_it_was_so_far() {
         let data = report(1, 2, 1);

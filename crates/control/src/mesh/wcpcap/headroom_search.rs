@@ -1,9 +1,12 @@
 //! Search for the point at which the busiest queue reaches its allowed utilisation.
+//!
 //! It is the root of a rising function that is expensive to evaluate, near the last root.
 
 use core::ops::RangeInclusive;
 
-/// Relative distance from the level that is near enough: the rest is followed along the curve.
+/// Relative distance from the level that is near enough.
+///
+/// The rest is followed along the curve.
 const NEAR: f64 = 0.01;
 /// Maximum number of evaluations for one root.
 const MOST_ASKED: usize = 40;
@@ -13,6 +16,7 @@ const PATIENCE: usize = 8;
 const LEAP: f64 = 4.0;
 
 /// A curve near its edge: its slope, and the load at the edge.
+///
 /// A queue under load T is busy for about u = T / (c − bend · T) of the time: T / u falls in a straight line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueCurve {
@@ -41,6 +45,7 @@ impl HeadroomSearch {
     }
 
     /// Returns the largest point of the range where the function is at most at its level.
+    ///
     /// It is exact to `fine` or [`NEAR`]; the range's lower end if there is none. `None` of the function is above
     /// everything.
     pub fn run(&self, last: &mut QueueCurve, mut at: impl FnMut(f64) -> Option<f64>) -> f64 {

@@ -12,14 +12,17 @@ use crate::{Link, LinkModel, Neighbour};
 /// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
 const SMOOTH: f64 = 0.125;
 /// Number of packets to forward from which a missing transmit status is detected.
+///
 /// No transmission of them was reported.
 const SILENT: u64 = 20;
 /// Number of looks that characterise a queue.
+///
 /// It is a second of them, since a single lost frame makes any queue wait for a moment.
 const LOOKS: u32 = 20;
 /// Packets in transit through a queue: one in service, one behind.
 const PASSING: u32 = 2;
 /// Relative distance of R above the fastest flow around, at most.
+///
 /// It is more than a step of the codes of rates, or small increases would always be rounded away.
 const SLACK: f64 = 0.02;
 /// Fraction of R below which δ leaves a link hardly any room.
@@ -32,6 +35,7 @@ pub(super) const TRICKLE: f64 = 2e3;
 const GONE: Span = Span::from_millis(500);
 
 /// Packets that have crossed a link since the start of the epoch.
+///
 /// Their rate is measured from packet to packet: an epoch has ten packets of a flow, and a random difference of a tenth
 /// would matter.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +69,7 @@ impl Meter {
     }
 }
 
-/// A flow whose data goes out on a link, with the time of its last data and the bytes in this epoch.
+/// A flow with data on a link: the time of its last data and the bytes in this epoch.
 #[derive(Clone, Copy, Debug)]
 struct Crossing {
     flow: FlowId,
@@ -73,13 +77,13 @@ struct Crossing {
     bytes: u64,
 }
 
-/// Looks at the node's queue, over several epochs if needed, and the bytes that got through in that time.
+/// Samples of the node's queue, and the bytes delivered meanwhile, over one or more epochs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks {
     since: Time,
     bytes: u64,
     all: u32,
-    /// Number of looks with more packets than in transit.
+    /// Number of samples with more packets than in transit.
     waiting: u32,
 }
 
@@ -128,18 +132,18 @@ pub(super) struct OwnLink {
     pub fewer: bool,
     /// Time until which messages report that its flows have left.
     pub gone_until: Time,
-    /// Start and end of the time in which messages report its flows if none of their packets gets through.
+    /// Time in which messages report its flows if none of their packets is delivered: start, end.
     pub cries: (Time, Time),
-    /// True if a packet has got through since it came into use.
+    /// True if a packet has been delivered since it came into use.
     pub heard: bool,
     /// Feedback in force.
     pub written: u32,
 }
 
-/// Conditions under which a link is full whatever the model says.
+/// Conditions under which a link is full for any result of the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Full {
-    /// Fraction of the looks above which waiting packets mean a full link.
+    /// Fraction of the samples above which waiting packets mean a full link.
     pub u: f64,
     /// Fraction of the allowed rate below which its flows lack throughput.
     pub short: f64,
@@ -227,7 +231,7 @@ impl OwnLink {
         }
     }
 
-    /// Returns the relative distance of the epoch's fastest flow above the mean: [`LinkReport::top`].
+    /// Returns the relative distance of the fastest flow above the mean: [`LinkReport::top`].
     fn top(&self) -> f64 {
         let most = self.flows.iter().map(|f| f.bytes).max().unwrap_or(0) as f64;
         let all = self.flows.iter().map(|f| f.bytes).sum::<u64>() as f64;
@@ -244,7 +248,7 @@ impl OwnLink {
         self.came.packets >= SILENT && self.data.packets == 0
     }
 
-    /// Ends the epoch: computes x, n and the round trip, or nothing if the link is no longer in use.
+    /// Ends the epoch: computes x, n and the round trip; `None` if the link is no longer in use.
     pub fn close(
         &mut self,
         now: Time,
@@ -299,6 +303,7 @@ impl OwnLink {
     }
 
     /// Updates the state of the queue and the fraction of the allowed rate that gets through.
+    ///
     /// This needs enough looks. The queue is backlogged if packets wait for more of the time than allowed.
     fn judge(&mut self, now: Time, full: Full, allowed: f64) {
         self.passed = 1.0;
@@ -332,13 +337,15 @@ impl OwnLink {
     }
 
     /// Moves R by δ, upwards by a fraction of it only.
-    /// The fraction is `opening` from the link's first epoch until there is hardly any room, and `rho` from then on. A
-    /// flow that R does not limit must not let it rise without bound: R is never farther above the fastest flow around
-    /// than that and one step.
     ///
-    /// If packets wait for more of the time than U there is no more room, whatever the model says. If in addition the
-    /// link's flows get less through than they may send, x is the link's capacity and not its demand: then R falls by
-    /// that fraction.
+    /// The fraction is `opening` from the link's first epoch until there is hardly any room, and `rho` from
+    /// then on. A flow that R does not limit must not let it rise without bound: R is never farther above the
+    /// fastest flow around than that and one step.
+    ///
+    /// If packets wait for more of the time than U there is no more room, for any result of the model. If in
+    /// addition the link's flows have less throughput than their allowed rate, x is the link's capacity and
+    /// not its demand: R falls by that fraction.
+    ///
     /// `anew`: if there is much room in two epochs in a row, a flow has left, and R rises as at first.
     pub fn adapt(
         &mut self,

@@ -1,4 +1,4 @@
-//! Report of a link: in three words of a packet's header, or outside the air in full precision.
+//! Report of a link: three words of a packet's header, or outside the air in full precision.
 
 use fairmesh_units::{BitRate, NodeId};
 
@@ -16,6 +16,7 @@ const PACE: LogScale = LogScale { least: 0.25, steps: 16.0, bits: 8 };
 /// Scale of round trips in seconds: eight codes to a factor of two, from a millisecond on.
 const TRIP: LogScale = LogScale { least: 1e-3, steps: 8.0, bits: 7 };
 /// Scale of nominal rates: eight codes to a factor of two, from 100 kbit/s on.
+///
 /// This is enough to distinguish the rates of a PHY.
 const NOMINAL: LogScale = LogScale { least: 1e5, steps: 8.0, bits: 7 };
 /// Steps of a share in five bits.
@@ -90,9 +91,9 @@ pub(super) struct LinkReport {
     pub data: f64,
     /// Mean size of the data packets, bytes.
     pub size: u32,
-    /// n: flows whose data it carries.
+    /// n: number of flows with data on it.
     pub flows: u32,
-    /// Relative distance of its fastest flow above the mean: 0 if all are alike, 1 if it is alone.
+    /// Relative distance of its fastest flow above the mean; 0 if all are equal, 1 if alone.
     pub top: f64,
     /// Acknowledgements sent on it, packets/s.
     pub acks: f64,
@@ -206,6 +207,7 @@ impl LinkReport {
     }
 
     /// Checks the report for impossible values.
+    ///
     /// No link carries more than its rate, or data of no flow, or in packets of size 0; and the
     /// channel of a link in use lets some frames through.
     fn checked(self) -> Result<Self, Implausible> {

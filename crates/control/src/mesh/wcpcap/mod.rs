@@ -1,4 +1,5 @@
 //! `wcpcap`: every link estimates the possible rate of a flow on it.
+//!
 //! Sources send at the smallest estimate around their path (Rangwala 2008 §3.2, "Estimating available bandwidth").
 //!
 //! Per epoch a link's transmitter asks the model of the DCF for the achievable change δ of every flow of its
@@ -84,6 +85,7 @@ const UNKNOWN: f64 = 0.05;
 /// Bounds of an epoch.
 const EPOCHS: (Span, Span) = (Span::from_millis(100), Span::from_secs(10));
 /// Time after coming into use in which a link gives all flows around it the same rate.
+///
 /// Their present rates are not a valid start yet.
 const YOUNG: Span = Span::from_millis(2500);
 /// Relative difference from which a new spacing is set.
@@ -181,6 +183,7 @@ struct WcpCap {
     /// Timing of messages for packets that do not get through.
     voice: Voice,
     /// Random choice of the report in the next packet.
+    ///
     /// Not in turn: paced packets follow in fixed patterns, and if those of one kind collide, the reports at these
     /// turns would never be received.
     stream: Stream,
@@ -390,7 +393,7 @@ impl WcpCap {
         all
     }
 
-    /// Applies Rangwala 2008 Fig 4 to one link whose epoch is over.
+    /// Applies Rangwala 2008 Fig 4 to one link at the end of its epoch.
     fn decide(&mut self, now: Time, i: usize, answers: &mut Vec<Answer>, actions: &mut Actions) {
         let around = self.neighbourhood(i);
         let trip = around.iter().map(|n| n.trip).fold(0.0, f64::max);

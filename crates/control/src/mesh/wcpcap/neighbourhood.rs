@@ -8,6 +8,7 @@ use super::link_report::LinkReport;
 use crate::Link;
 
 /// Maximum number of hops from i to transmitters of L(i→j).
+///
 /// These are i, j, a neighbour of j, and a sender to that one.
 pub(super) const FAR: u32 = 3;
 
@@ -60,6 +61,7 @@ impl Topology {
     }
 
     /// True if this neighbour may forward the report of a link.
+    ///
     /// It is its transmitter or nearer to it, so that reports do not circulate.
     fn comes_from(&self, link: Link, teller: NodeId) -> bool {
         let far = self.hops.get(&link.from);

@@ -1,6 +1,8 @@
-//! Newcomers and leavers. If the nodes that fill the air are hidden from a newcomer, the MAC gives up its first
-//! packets, and reports travel in packets. Until one gets through, the node reports its link in messages, nodes that
-//! receive them forward them, and the flows around give way. Departures are reported as well, and the capacity that is
+//! Newcomers and leavers.
+//!
+//! If the nodes that fill the air are hidden from a newcomer, the MAC discards its first packets, and reports
+//! travel in packets. Until one is delivered, the node reports its link in messages, nodes that receive them
+//! forward them, and the flows around give way. Departures are reported as well, and the capacity that is
 //! freed is used.
 
 use fairmesh_units::{NodeId, Span, Time};
@@ -12,14 +14,16 @@ use super::{Anomaly, EPOCHS, WcpCap, draw};
 use crate::{Actions, Link, Reason, Value};
 
 /// Minimum time between messages of a node; a random time of up to the same length is added.
-/// Nodes that answer the same message at the same time are hidden from each other as often as not.
+///
+/// Nodes that answer the same message at the same time are often hidden from each other.
 const PAUSE: Span = Span::from_millis(60);
-/// Time for which a new flow is reported by messages if none of its packets gets through.
+/// Time for which a new flow is reported by messages if none of its packets is delivered.
 const NEW: Span = Span::from_secs(1);
-/// Longest time for which a flow is reported after a packet was given up: TCP pauses for 4 s after its third SYN (RFC
-/// 6298 §5.5).
+/// Longest time for which a flow is reported after a packet was discarded.
+///
+/// TCP pauses for 4 s after its third SYN (RFC 6298 §5.5).
 const UNHEARD: Span = Span::from_secs(5);
-/// Time without success from which a flow counts as unheard if packets got through before.
+/// Time without delivery after which a flow with earlier deliveries counts as unheard.
 const LOST: Span = Span::from_millis(200);
 /// Time for which a node that received such a message forwards its report.
 const ECHO: Span = Span::from_millis(500);
@@ -27,18 +31,21 @@ const ECHO: Span = Span::from_millis(500);
 const REPORTS: usize = 6;
 /// Bytes of a report.
 const BYTES: usize = 4 * WORDS;
-/// First byte of a message if the sender's own packets do not get through.
+/// First byte of a message if the sender's own packets are not delivered.
 const CRY: u8 = 1;
 /// First byte of a message that forwards reports.
 const TOLD: u8 = 0;
-/// Data rate reported for a link whose packets do not get through, bit/s.
+/// Data rate reported for a link with undelivered packets, bit/s.
+///
 /// It is less than for any other ([`TRICKLE`]).
 const HARDLY: f64 = 1e3;
 /// Upper bound of that value after decoding: rates are reported in steps of 1.4 %.
 pub(super) const UNHEARD_DATA: f64 = 1.02 * HARDLY;
-/// Assumed size of its packets in bytes, if none was seen yet.
+/// Assumed size of its packets in bytes, if none has been seen yet.
 const SIZE: u32 = 500;
-/// Idle time after which flows whose last packet got through count as left; if they return, they are newcomers.
+/// Idle time after which flows count as left, if their last packet was delivered.
+///
+/// Flows that return are newcomers.
 const IDLE: Span = Span::from_millis(1500);
 
 /// Earliest time of a node's next message, and the time until which it forwards reports.
@@ -51,12 +58,12 @@ pub(super) struct Voice {
 }
 
 impl OwnLink {
-    /// Notes a new flow whose packets go out on it.
+    /// Records a new flow with packets that go out on the link.
     pub fn greet(&mut self, now: Time) {
         self.cries = (now, self.cries.1.max(now + NEW));
     }
 
-    /// Notes the outcome of a packet.
+    /// Records the outcome of a packet.
     pub fn fared(&mut self, now: Time, delivered: bool) {
         self.heard |= delivered;
         let (from, until) = self.cries;
@@ -159,6 +166,7 @@ impl WcpCap {
     }
 
     /// Returns the idle time after which flows of an own link count as gone.
+    ///
     /// While packets of a node around do not get through, flows may be waiting for them: they may be their
     /// acknowledgements.
     pub(super) fn patience(&self, now: Time, i: usize) -> Span {
@@ -199,17 +207,17 @@ impl WcpCap {
     }
 }
 
-/// True if packets of its flows do not get through.
+/// True if packets of its flows are not delivered.
 fn unheard(report: &LinkReport) -> bool {
     report.flows > 0 && report.data <= UNHEARD_DATA
 }
 
-/// Returns the report of a link whose flows have left.
+/// Returns the report of a link that its flows have left.
 fn empty(own: &OwnLink, node: NodeId) -> LinkReport {
     LinkReport { data: 0.0, flows: 0, top: 0.0, acks: 0.0, limit: 0.0, ..bare(own, node) }
 }
 
-/// Returns the report of a link that nothing may have crossed yet.
+/// Returns the report of a link that may not have carried any packet yet.
 fn bare(own: &OwnLink, node: NodeId) -> LinkReport {
     let report = own.measured.filter(|n| n.flows > 0 && n.data > TRICKLE).unwrap_or(LinkReport {
         link: Link { from: node, to: own.to },
@@ -226,8 +234,9 @@ fn bare(own: &OwnLink, node: NodeId) -> LinkReport {
     LinkReport { limit: own.limit.unwrap_or(0.0), ..report }
 }
 
-/// Counts a link with flows whose packets do not get through as if these had the rate of the fastest flow around.
-/// Its load does not show its demand, and the others give way before its packets get through.
+/// Counts flows with undelivered packets as if they had the rate of the fastest flow around.
+///
+/// The load of their link does not show its demand, and the others give way before its packets are delivered.
 pub(super) fn make_room(around: &mut [LinkReport]) {
     let fastest = fastest(around);
     for report in around.iter_mut().filter(|n| unheard(n)) {

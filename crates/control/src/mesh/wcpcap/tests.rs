@@ -1,5 +1,6 @@
-//! Rangwala 2008 §3.2, "Estimating available bandwidth", alone and over several nodes; and hosts and neighbours with
-//! invalid behaviour.
+//! Rangwala 2008 §3.2, "Estimating available bandwidth", alone and over several nodes.
+//!
+//! Includes hosts and neighbours with invalid behaviour.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +19,12 @@ use crate::{
     QueueLength, Sent, Setting, Site,
 };
 
-/// Undirected links of the Stack (Fig. 1), of the Diamond (Fig. 5) and of Chain-Cross (Fig. 7).
+/// Undirected links of the Stack (Fig. 1).
 const STACK: &[(u32, u32)] = &[(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (5, 8)];
+/// Undirected links of the Diamond (Fig. 5).
 const DIAMOND: &[(u32, u32)] =
     &[(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 4), (2, 6), (8, 4), (8, 6)];
+/// Undirected links of the Chain-Cross (Fig. 7).
 const CROSS: &[(u32, u32)] =
     &[(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (8, 9), (9, 2), (2, 10), (10, 11)];
 
@@ -190,7 +193,9 @@ fn acknowledgements_grow_with_the_data_that_they_answer() {
     assert!((found - expected).abs() < 0.02 * 400e3, "{found} {expected}");
 }
 
-/// A radio whose equations do not settle from half a megabit on, and do not hold at all for packets of 1000 bytes.
+/// A radio with equations that do not converge from half a megabit on.
+///
+/// For packets of 1000 bytes they do not hold at all.
 #[derive(Debug)]
 struct Doubtful;
 
@@ -223,8 +228,9 @@ impl LinkRates for Doubtful {
     }
 }
 
-/// If the model has no answer, all links count as one channel, which takes twice the time here; its answers are used
-/// otherwise.
+/// If the model has no answer, all links count as one channel; it takes twice the time here.
+///
+/// The model's answers are used otherwise.
 #[test]
 fn what_the_model_does_not_know_is_no_boundary() {
     let found = |size: u32, u: f64| {
@@ -350,7 +356,9 @@ fn links_share_what_there_is_out_among_all_flows_around() {
     assert!((last - 475e3).abs() < 12e3, "{last}");
 }
 
-/// §3.2: a tenth of the headroom in every epoch. `+opening` takes half of it until there is hardly any.
+/// §3.2: a tenth of the headroom in every epoch.
+///
+/// `+opening` takes half of it until there is hardly any.
 #[test]
 fn a_larger_part_of_the_headroom_is_taken_at_first_only_by_our_variant() {
     let first = |control| {
@@ -482,7 +490,7 @@ fn a_liar_cannot_starve_or_flood() {
         let told = actions(&mut i, at(6000), feedback(limit_code(last)));
         assert!(paces(&told)[0] >= 0.99, "{last} {told:?}");
     }
-    // And never more than the link carries, whatever the feedback says.
+    // And never more than the link carries, for any feedback.
     let mut i = node("wcpcap", &[]);
     live(&mut i, 0, 10, &[]);
     let told = actions(&mut i, at(10), feedback(u32::MAX));
@@ -572,8 +580,9 @@ fn lost(flow: u32, to: u32) -> Event<'static> {
     }
 }
 
-/// Packets that are given up are reported to the neighbour that they were for, some ten times a second, until one gets
-/// through or TCP has given up for a long time.
+/// Discarded packets are reported to their receiver, some ten times a second.
+///
+/// This ends when one is delivered, or when TCP has given up for a long time.
 #[test]
 fn who_does_not_get_through_says_so_by_messages() {
     let mut i = node("wcpcap", &[]);
@@ -599,8 +608,9 @@ fn who_does_not_get_through_says_so_by_messages() {
     assert!(told(&mut i, 13501, 14000).is_empty());
 }
 
-/// A node that receives such a report forwards it for half a second, and other nodes do not forward that; an invalid
-/// message is reported.
+/// A node that receives such a report forwards it for half a second.
+///
+/// Other nodes do not forward that; an invalid message is reported.
 #[test]
 fn who_hears_of_it_tells_on() {
     let mut i = node("wcpcap", &[]);
@@ -625,7 +635,7 @@ fn who_hears_of_it_tells_on() {
     assert!(told(&mut i, 10000, 11000).is_empty());
 }
 
-/// A link whose packets do not get through counts as if its flows had the rate of the fastest flow around.
+/// Flows with undelivered packets count as if they had the rate of the fastest flow around.
 #[test]
 fn room_is_made_for_who_is_not_heard() {
     let silent = report(link(5, 4), newcomers::UNHEARD_DATA, 2);
@@ -634,8 +644,9 @@ fn room_is_made_for_who_is_not_heard() {
     assert_eq!(around.map(|n| n.data), [300e3, 600e3, 2e3], "who sends little is no newcomer");
 }
 
-/// Flows that are idle for a second and a half have left, and their node reports this; not while packets of a node
-/// around do not get through.
+/// Flows that are idle for a second and a half have left, and their node reports this.
+///
+/// It does not while packets of a node around are not delivered.
 #[test]
 fn who_leaves_is_told() {
     let gone = |cry: bool| {

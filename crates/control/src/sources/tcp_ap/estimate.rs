@@ -18,6 +18,7 @@ pub(super) struct Path {
 }
 
 /// Bytes on the air in addition to an IP packet.
+///
 /// With TCP's and IP's 40, the released code counts 112 bytes of headers.
 const FRAME: u32 = 72;
 /// Size of an acknowledgement in IP bytes.

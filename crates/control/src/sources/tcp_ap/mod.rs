@@ -1,5 +1,6 @@
-//! `tcp-ap`: TCP with adaptive pacing, and its half at the gateway (ElRakabawy, Klemm, Lindemann
-//! 2005, 2008; Jamshaid 2010 §5.2.1).
+//! `tcp-ap`: TCP with adaptive pacing, and its half at the gateway.
+//!
+//! Sources: ElRakabawy, Klemm, Lindemann 2005, 2008; Jamshaid 2010 §5.2.1.
 //!
 //! A segment on a chain of hops collides with its successor until it is out of interference, four
 //! hops ahead. So new data leaves no faster than one segment per that delay, which follows from the
