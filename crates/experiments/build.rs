@@ -1,4 +1,4 @@
-//! What is compiled in are whole folders: a file that comes or goes there makes this crate be built anew.
+//! Rebuilds this crate when a file is added to or removed from an embedded folder.
 
 fn main() {
     for folder in ["reproductions", "scenarios"] {

@@ -1,5 +1,7 @@
-//! Writes random meshes as scenario files, one of each kind in turn: `meshes FIRST COUNT FOLDER [PERCENT]`. With a
-//! percentage only so many of the nodes, drawn by lot, take part in whatever control runs.
+//! Writes random meshes as scenario files, one of each kind in turn.
+//!
+//! Arguments: `meshes FIRST COUNT FOLDER [PERCENT]`. With a percentage, only this fraction of the
+//! nodes, drawn at random, takes part in the control.
 
 use std::path::PathBuf;
 

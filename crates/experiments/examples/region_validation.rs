@@ -1,5 +1,7 @@
-//! Makes the table of docs/models/region-validation.md: `region_validation [RANDOM [RADIO]]`, with at most so many random meshes of
-//! each radio, and only radios in whose name that is.
+//! Generates the table of docs/models/region-validation.md.
+//!
+//! Arguments: `region_validation [RANDOM [RADIO]]`. RANDOM is the maximum number of random meshes
+//! of each radio; only radios with RADIO in their names are used.
 
 use fairmesh_experiments::study::region::{Case, Place, RADIOS, Radio, cases, run};
 use fairmesh_lab::Pool;
@@ -9,7 +11,7 @@ fn cell(cases: &[Case], radio: Radio, place: Place) -> String {
         return "–".to_owned();
     };
     match case.ratio() {
-        // Attempts pile up before a queue is full.
+        // Below this utilisation attempts accumulate before a queue is full.
         Some(ratio) if case.utilisation < 0.9 && !radio.limits => format!("{ratio:.2}\\*"),
         Some(ratio) => format!("{ratio:.2}"),
         None => "refused".to_owned(),

@@ -1,7 +1,9 @@
-//! Experiments: reproductions of the papers, all controls side by side, studies of the models and of
-//! controls on generated networks, the simulator against ns-3, and its speed.
+//! Experiments: reproductions of papers, comparisons of all controls, and studies.
+//!
+//! The studies cover the analytic models and controls on generated networks. The crate also
+//! compares the simulator with ns-3 and measures its speed.
 
-// Benchmarks start programs and read the process's own clock.
+// Benchmarks start programs and read the process's CPU clock.
 #![allow(clippy::disallowed_methods)]
 
 pub mod bench;

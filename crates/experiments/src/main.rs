@@ -1,4 +1,4 @@
-//! The experiments' command line.
+//! Command line of the experiments.
 
 use std::process::ExitCode;
 

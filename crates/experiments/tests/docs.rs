@@ -15,7 +15,9 @@ fn documented_commands_can_be_typed() {
     assert!(seen > 20, "{seen}: are the pages still read?");
 }
 
-/// docs/ns2-and-ns3.md and its pictures are what the kept rows of both simulators and of our radio give.
+/// docs/ns2-and-ns3.md and its pictures are current.
+///
+/// They are generated from the stored rows of both simulators and of our radio.
 #[test]
 fn the_page_on_ns_2_and_ns_3_is_of_the_kept_rows() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/chain/page.py");

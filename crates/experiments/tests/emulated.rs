@@ -1,4 +1,6 @@
-//! Arms of experiments in the emulator. What needs root is skipped with a line that says so.
+//! Arms of experiments in the emulator.
+//!
+//! A test that needs root is skipped with a message.
 
 // The program runs in real time.
 #![allow(clippy::disallowed_methods)]
@@ -13,7 +15,7 @@ use common::run;
 fn root(test: &str) -> bool {
     let is = nix::unistd::geteuid().is_root();
     if !is {
-        // Past the capture of the test harness: a skipped test should not look like a passed one.
+        // Not captured by the test harness: a skipped test should not look like a passed one.
         let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs root for network namespaces");
         assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
     }
@@ -73,8 +75,9 @@ label = "ms"
 of = "packet-delay"
 "#;
 
-/// An arm of a reproduction in the emulator: refused by name where it cannot run, and beside the
-/// simulator's where it can.
+/// An arm of a reproduction runs in the emulator beside the simulator's.
+///
+/// If it cannot run there, it is refused by name.
 #[test]
 fn arms_of_reproductions_are_emulated() {
     let dir = pair();
@@ -105,7 +108,7 @@ fn arms_of_reproductions_are_emulated() {
     assert!(missing(&full, "at nodes").unwrap().contains("at a gateway"), "{full}");
     assert_eq!(full["runs"], 2, "the emulator's are counted apart");
     if let Some(why) = missing(&full, "emulated") {
-        // The machine stood still in every attempt.
+        // The machine stalled in every attempt.
         assert!(why.contains("invalid"), "{why}");
         return;
     }

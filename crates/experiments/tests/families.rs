@@ -1,4 +1,4 @@
-//! Families of networks: what is generated, and a study of a few of them from end to end.
+//! Families of networks: the generated networks, and a study of a few of them.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn a_study_says_what_everybody_has_of_the_optimum() {
     let row = |family, control| study.row(&nets, family, control).unwrap();
     let [fifo, limited] = [0, 1].map(|c| row(None, c));
     assert_eq!((fifo.networks, limited.networks), (2, 2));
-    // Who is far away starves without control, and not with limits at the model's rates.
+    // A distant home starves without control, and does not starve with limits at the model's rates.
     assert!(fifo.worst.mean.mean < 0.5 * limited.worst.mean.mean, "{fifo:?} {limited:?}");
     assert!(
         limited.jain.least.mean > fifo.jain.least.mean
@@ -77,7 +77,7 @@ fn a_study_says_what_everybody_has_of_the_optimum() {
     let csv = study.csv(&nets);
     assert_eq!(csv.lines().count(), 5);
     assert!(csv.contains("chains-00,\"3 hops, 1 Mbit/s, up\""), "{csv}");
-    // Again: the optima are kept, and everything is the same.
+    // In a second study the optima are stored, and all results are equal.
     let again = families::run(&nets, &settings, Some(&cache), &Pool::default()).unwrap();
     assert_eq!((again.searched, again.fingerprint), (0, study.fingerprint));
     assert_eq!(again.csv(&nets), csv);

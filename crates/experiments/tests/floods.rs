@@ -1,4 +1,4 @@
-//! The study of floods on two small networks, from end to end.
+//! The study of floods on two small networks.
 
 use fairmesh_control::Registry;
 use fairmesh_experiments::study;
@@ -33,7 +33,8 @@ fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
         runs: study::Settings { controls, registry: Registry::standard(), seeds: 1, search },
         networks: vec![(Family::Chains, 0), (Family::Grids, 0)],
         floods: vec![Flood::Tcp, Flood::Rate(400), Flood::Times(10)],
-        // Before, the search may not have found its level, and then goes on more slowly: docs/controls/floods.md.
+        // Earlier the search may not have found its level, and then continues more slowly:
+        // docs/controls/floods.md.
         start: 300,
         end: 440,
     };
@@ -46,10 +47,10 @@ fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
     for flood in [1, 2] {
         let (gateway, agent) = (row(flood, 0), row(flood, 1));
         assert_eq!((gateway.named.0, agent.named.0), (1.0, 1.0), "{gateway:?} {agent:?}");
-        // The longest time on docs/controls/floods.md.
+        // The longest time in docs/controls/floods.md.
         assert!(agent.named.1 <= 48.0, "{agent:?}");
         assert_eq!((gateway.wrong, agent.wrong), (0, 0));
-        // A home behind it starves, or none does.
+        // Either a home behind it starves, or no home does.
         assert!(gateway.worst.mean.mean < 0.2 && gateway.starved > 0, "{gateway:?}");
         assert_eq!(agent.starved, 0);
         assert!(agent.sum.mean.mean > 0.9 * spared.sum.mean.mean, "{agent:?} {spared:?}");

@@ -1,4 +1,4 @@
-//! Meshes that nobody drew: what is generated, and a study of one from end to end.
+//! Random meshes: the generated networks, and a study of one of them.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn every_mesh_builds_and_follows_from_its_number() {
         assert!((16..=30).contains(&s.nodes().len()), "{}", m.name);
         let rates: BTreeSet<_> = s.links().iter().map(|l| l.rate).collect();
         assert_eq!(rates.len() > 1, m.kind == Kind::Mixed, "{}", m.name);
-        // Without the name, which holds the number.
+        // Without the name, which contains the number.
         let body = m.text.split("[radio]").nth(1).unwrap().to_owned();
         assert!(texts.insert(body), "{} is there twice", m.name);
     }

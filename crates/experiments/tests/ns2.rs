@@ -1,4 +1,6 @@
-//! `radio.rules = "ns2"` against the kept rows of the packaged ns-2.35 (validation/ns2); ns-2 itself is not needed.
+//! `radio.rules = "ns2"` against the stored rows of the packaged ns-2.35 (validation/ns2).
+//!
+//! ns-2 itself is not needed.
 
 #[path = "../../cli/tests/common/mod.rs"]
 mod common;
@@ -42,7 +44,7 @@ fn rows_agree_with_ns2() {
     assert!(failed.is_empty(), "{}: {}", failed.len(), failed.join(", "));
 }
 
-/// The command's output for a copy of the reference with these rows.
+/// Returns the command's output for a copy of the reference with these rows.
 fn validated(dir: &Path, rows: &[Value]) -> std::process::Output {
     let copy = dir.join("reference");
     fs::create_dir_all(copy.join("scen")).unwrap();
@@ -70,13 +72,13 @@ fn a_row_that_ns2_could_not_run_is_not_judged() {
     assert!(out.status.success(), "{text}");
     assert!(text.contains("not run: ns is not installed"), "{text}");
     assert!(text.contains("group ns2-tcp: 1 of 1 rows agree, 1 not run"), "{text}");
-    // Nothing but such rows: nothing agrees and nothing fails.
+    // Only such rows: none agrees and none fails.
     let out = validated(dir.path(), &[absent]);
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.success() && text.contains("0 of 0 rows agree, 1 not run"), "{text}");
 }
 
-/// The script that runs ns-2, with another program in its place.
+/// Runs the script for ns-2 with another program in its place.
 fn harness(dir: &Path, program: &str) -> (bool, Value) {
     let ns = dir.join("ns");
     fs::write(&ns, program).unwrap();

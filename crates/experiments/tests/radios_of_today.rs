@@ -10,7 +10,8 @@ fn every_row_agrees_with_ns3() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/ns3-modern"));
     let outcomes = run(&[folder], &Choice::default(), &Pool::default()).unwrap();
     assert_eq!(outcomes.len(), 120);
-    // In the others who starves changes from seed to seed (validation/ns3-modern/README.md).
+    // In the other rows the starving flow changes from seed to seed
+    // (validation/ns3-modern/README.md).
     assert_eq!(outcomes.iter().filter(|o| o.verdict.promised).count(), 105);
     let mut failed = vec![];
     for o in &outcomes {

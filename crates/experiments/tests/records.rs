@@ -1,4 +1,4 @@
-//! What the kept records say is what the declarations ask, and what these ask stands in the papers.
+//! The stored records follow the declarations, and these follow the papers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +32,7 @@ fn all() -> Vec<(Entry, Record)> {
     all
 }
 
-/// Verdicts, statements and orders of every record are those of its declaration as it is now.
+/// Verdicts, statements and orders of every record are those of its current declaration.
 #[test]
 fn records_say_what_their_declarations_ask() {
     for (entry, record) in all() {
@@ -66,7 +66,7 @@ fn nothing_of_a_paper_is_absent_without_a_reason() {
     }
 }
 
-/// What a paper prints once is held against ours once, whatever it calls the row.
+/// A number that a paper prints once is compared once, whatever the name of its row.
 #[test]
 fn no_row_is_judged_twice() {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
@@ -75,7 +75,7 @@ fn no_row_is_judged_twice() {
             let judged = row.cells.iter().filter(|c| c.verdict.is_some());
             let numbers: Vec<String> =
                 judged.map(|c| format!("{}={}", c.column, c.paper.unwrap_or(f64::NAN))).collect();
-            // Few numbers may be the same by chance; a line of a table is not.
+            // Few numbers may be equal by chance; a line of a table is not.
             let distinct: BTreeSet<&String> = numbers.iter().collect();
             let values: BTreeSet<String> =
                 row.cells.iter().filter_map(|c| c.paper).map(|v| v.to_string()).collect();
@@ -88,7 +88,8 @@ fn no_row_is_judged_twice() {
             let key = format!("{} {line} {}", record.paper, numbers.join(" "));
             let here = format!("{}, {}", record.id, row.label);
             if let Some(before) = seen.insert(key, here.clone()) {
-                // One sentence may give several flows one number: then they are rows of one experiment.
+                // One sentence may give several flows one number; these are then rows of one
+                // experiment.
                 assert!(before.starts_with(&record.id), "{before} and {here}");
             }
         }
@@ -96,7 +97,7 @@ fn no_row_is_judged_twice() {
     for (entry, _) in all() {
         for (row, at) in &entry.paper.repeats {
             let judged = catalogue().read(at).unwrap().paper;
-            // What is missing in a line is no number, and equals nothing.
+            // A missing number of a line is NaN and equals nothing.
             let finite = |line: &Vec<f64>| -> Vec<f64> {
                 line.iter().copied().filter(|v| v.is_finite()).collect()
             };
@@ -107,7 +108,7 @@ fn no_row_is_judged_twice() {
     }
 }
 
-/// A paper's text without what its extraction put between the words.
+/// Returns a paper's text without the artefacts of its extraction between the words.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -137,8 +138,9 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// Every quotation stands in its paper, where the papers' texts are at hand (FAIRMESH_PAPERS, or beside
-/// the checkout): they are not ours to ship.
+/// Every quotation is in its paper, if the papers' texts are available.
+///
+/// They are in FAIRMESH_PAPERS or beside the checkout; the project may not distribute them.
 #[test]
 fn quotations_stand_in_the_papers() {
     let folder = std::env::var_os("FAIRMESH_PAPERS")
@@ -171,8 +173,9 @@ fn quotations_stand_in_the_papers() {
     assert!(compared > 300, "{compared}");
 }
 
-/// A referee who changes a constant of a declaration is told: it stands in no quotation, or the record
-/// says something else.
+/// A changed constant of a declaration is detected.
+///
+/// It is in no quotation, or the record has another value.
 #[test]
 fn changed_constants_are_noticed() {
     let changes = [
@@ -246,7 +249,9 @@ fn changed_constants_are_noticed() {
     }
 }
 
-/// An arm of a control that is not published, such as PFRC with a lower bound that moves, is not an arm of the paper.
+/// An arm of an unpublished control is not an arm of the paper.
+///
+/// An example is PFRC with a moving lower bound.
 #[test]
 fn only_published_arms_are_judged() {
     let mut seen = 0;
@@ -267,7 +272,7 @@ fn only_published_arms_are_judged() {
     assert!(seen > 100, "{seen}");
 }
 
-/// Every failing sentence has a cause that an experiment shows, or the page says that it is unknown.
+/// Every failing sentence has a cause that an experiment shows, or is marked as unexplained.
 #[test]
 fn every_failing_sentence_has_a_cause() {
     let all = all();
@@ -290,7 +295,7 @@ fn every_failing_sentence_has_a_cause() {
     }
 }
 
-/// Side by side and today: every arm is in the record on every topology, or the record says why not.
+/// In the comparisons every arm is in the record on every topology, or has a reason.
 #[test]
 fn comparisons_have_every_arm_on_every_topology() {
     let mut seen = 0;

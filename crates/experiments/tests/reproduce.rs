@@ -1,4 +1,4 @@
-//! `fairmesh-experiments reproduce` as a user meets it, and a subset of the reproductions themselves.
+//! `fairmesh-experiments reproduce` from the command line, and a subset of the reproductions.
 
 #[path = "../../cli/tests/common/mod.rs"]
 mod common;
@@ -24,14 +24,15 @@ fn quick(ids: &[&str]) -> Vec<Value> {
     json(&ok(dir.path(), &[&["reproduce"], ids, &["--from", &from, "--json"]].concat()))
 }
 
-/// The kept record of an experiment.
+/// Returns the stored record of an experiment.
 fn kept(id: &str) -> Value {
     let path = PathBuf::from(reproductions()).join(format!("records/{id}.json"));
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A quick run of a few experiments contradicts their records on no machine: no number that agrees there differs here, and
-/// no statement that holds there fails here.
+/// A quick run of a few experiments does not contradict their records on any machine.
+///
+/// No number that agrees there differs here, and no statement that holds there fails here.
 #[test]
 fn a_quick_run_contradicts_no_record() {
     let ids = [
@@ -65,7 +66,7 @@ fn a_quick_run_contradicts_no_record() {
     }
 }
 
-/// The order of the schemes of Tables 6.2 and 6.3, by normalised Jain index.
+/// The order of the schemes of Tables 6.2 and 6.3 by normalised Jain index.
 #[test]
 fn the_schemes_are_in_the_order_of_the_thesis() {
     for r in quick(&["table-6.2", "table-6.3"]) {
@@ -140,13 +141,13 @@ fn numbers_do_not_depend_on_threads_or_company() {
     assert_ne!(alone["fingerprint"], once(&["--seeds", "4"])["fingerprint"]);
 }
 
-/// Killed in the middle, an experiment continues where it was, with the same numbers.
+/// An experiment that is killed continues from its stored runs, with the same numbers.
 #[test]
 fn what_was_killed_goes_on() {
     let dir = folder();
     let from = reproductions();
     let kept = dir.path().join("cache/unfinished");
-    // Complete lines of all shards but their headers.
+    // Complete lines of all shards, without their headers.
     let runs = || -> usize {
         // The last run removes the store.
         let lines = |p: &PathBuf| fs::read_to_string(p).unwrap_or_default().matches('\n').count();
@@ -161,7 +162,8 @@ fn what_was_killed_goes_on() {
         let args = of(cache, seeds);
         json(&ok(dir.path(), &args.iter().map(String::as_str).collect::<Vec<_>>()))
     };
-    // One run is through, the others are not. On a busy machine all may be before anybody looks: then more.
+    // One run is complete, the others are not. On a busy machine all may be complete before the
+    // check; then the test uses more.
     let seeds = (2u32..)
         .find_map(|doublings| {
             let seeds = (1 << doublings).to_string();
@@ -175,7 +177,7 @@ fn what_was_killed_goes_on() {
             (runs() > 0).then_some(seeds)
         })
         .unwrap();
-    // A stored run that this program does not repeat is refused.
+    // A stored run that this program does not repeat is rejected.
     let shard = shards(&kept).remove(0);
     let text = fs::read_to_string(&shard).unwrap();
     let old = text.split("\"fingerprint\":\"").nth(1).unwrap().split('"').next().unwrap();
@@ -190,7 +192,7 @@ fn what_was_killed_goes_on() {
     assert_eq!(shards(&kept), Vec::<PathBuf>::new());
 }
 
-/// A kept record can be had again, to the last digit, by the command that it names.
+/// The command that a stored record names reproduces the record exactly.
 #[test]
 fn a_kept_record_comes_out_again() {
     let dir = folder();
@@ -203,7 +205,7 @@ fn a_kept_record_comes_out_again() {
     assert_eq!(json(&ok(dir.path(), &args)).remove(0), kept);
 }
 
-/// The whole set, byte for byte: overview, a page per paper, pictures.
+/// All pages are equal byte for byte: overview, a page per paper, pictures.
 #[test]
 fn the_pages_are_what_the_records_give() {
     let dir = folder();
@@ -268,7 +270,7 @@ fn records_are_kept_beside_the_experiments() {
         page.contains("`fairmesh-experiments reproduce mine`: 2 seeds, 2 simulations"),
         "{page}"
     );
-    // Judged again after the declaration has changed; nothing runs.
+    // Judged again with a changed declaration; nothing runs.
     let changed = EXPERIMENT.replace("\"nobody\"", "\"somebody\"");
     fs::write(mine.join("experiment.toml"), changed).unwrap();
     let text = ok(dir.path(), &["reproduce", "judge"]);
@@ -276,7 +278,9 @@ fn records_are_kept_beside_the_experiments() {
     assert_eq!(ok(dir.path(), &["reproduce", "judge"]), "");
 }
 
-/// An arm that is declared later is run alone and gives the record of a whole run, with its fingerprint.
+/// An arm that is declared later runs alone and gives the record of a whole run.
+///
+/// The fingerprint is equal too.
 #[test]
 fn an_added_arm_gives_the_record_of_a_whole_run() {
     let dir = folder();
@@ -298,7 +302,7 @@ fn an_added_arm_gives_the_record_of_a_whole_run() {
     assert_eq!(added["rows"].as_array().unwrap().len(), 3);
     ok(dir.path(), &["reproduce", "mine", "--record"]);
     assert_eq!(kept(), added);
-    // Before the others its runs cannot continue their fingerprint.
+    // An arm before the others cannot continue their fingerprint.
     let early =
         one.replacen("[[arm]]", "[[arm]]\nlabel = \"early\"\ncontrol = \"source\"\n\n[[arm]]", 1);
     fs::write(mine.join("experiment.toml"), early).unwrap();
@@ -389,7 +393,7 @@ fn mistakes_are_one_line() {
     check(&claimed, &mine, &["experiment.toml", "claim \"s\"", "found 41", "its quote prints"]);
 }
 
-/// A quick look at both comparisons; runs are the same as those that are kept.
+/// A short version of both comparisons; runs are equal to those of the records.
 #[test]
 fn comparisons_in_brief() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! Instructions per row: a measure of cost that no other process disturbs.
+//! Instructions per row: a measure of cost that does not depend on other processes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,31 +9,32 @@ use serde::{Deserialize, Serialize};
 
 use super::row::{Cost, child};
 
-/// A row may cost this much more or less than what is kept.
+/// Maximum relative difference between the cost of a row and its stored count.
 pub const TOLERANCE: f64 = 0.025;
 
-/// Transmissions after which a row is long enough: valgrind is some 50 times slower than the
-/// machine.
+/// Number of transmissions after which a row is long enough.
+///
+/// Under valgrind a run is about 50 times slower than on the machine.
 pub const TRANSMISSIONS: f64 = 30_000.0;
 
-/// The kept values of a row.
+/// Stored values of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Count {
     /// Simulated seconds.
     pub simulated_s: f64,
     /// PHY transmissions in that time.
     pub transmissions: u64,
-    /// Packets that reached their endpoints in it; 0: kept before they were counted.
+    /// Packets that reached their endpoints in that time; 0 in records without this count.
     #[serde(default)]
     pub delivered: u64,
     /// Instructions of the whole process.
     pub instructions: u64,
 }
 
-/// The kept counts, by row.
+/// Stored counts by row.
 pub type Kept = BTreeMap<String, Count>;
 
-/// Runs a row under valgrind's cachegrind, caches not simulated.
+/// Runs a row under valgrind's cachegrind, without cache simulation.
 ///
 /// # Errors
 /// Returns an error if valgrind is missing or reports nothing.
@@ -61,13 +62,13 @@ pub fn count(folder: &Path, row: &str, seconds: f64) -> Result<Count, LabError> 
     })
 }
 
-/// The number in `==123== I   refs:      1,234,567`.
+/// Returns the number in `==123== I   refs:      1,234,567`.
 fn instructions(text: &str) -> Option<u64> {
     let line = text.lines().find(|l| l.contains("I   refs:") || l.contains("I refs:"))?;
     line.rsplit(':').next()?.trim().replace(',', "").parse().ok()
 }
 
-/// Compares a row with the kept one; returns the difference, if any.
+/// Compares a row with the stored one; returns the difference, if any.
 pub fn compare(kept: Option<&Count>, found: &Count) -> Option<String> {
     let Some(kept) = kept else { return Some("none kept".to_owned()) };
     let same = (kept.simulated_s, kept.transmissions) == (found.simulated_s, found.transmissions);

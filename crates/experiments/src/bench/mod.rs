@@ -1,4 +1,6 @@
-//! Speed: MPDUs per CPU-second, here and in ns-3, row by row. A frame that is no A-MPDU is one MPDU.
+//! Speed in MPDUs per CPU-second, of this simulator and of ns-3, row by row.
+//!
+//! A frame that is not an A-MPDU counts as one MPDU.
 //!
 //! Each measurement is a separate process, so that CPU time and peak memory belong to one row.
 

@@ -14,20 +14,20 @@ pub struct Run {
     /// PHY transmissions.
     #[serde(alias = "psdus")]
     pub transmissions: u64,
-    /// MPDUs in them, where there are A-MPDUs.
+    /// MPDUs in them, if there are A-MPDUs.
     pub mpdus: Option<u64>,
     /// User CPU of the simulation loop, s.
     pub user_s: f64,
 }
 
 impl Run {
-    /// MPDUs per CPU-second.
+    /// Returns MPDUs per CPU-second.
     pub fn speed(&self) -> f64 {
         self.mpdus.unwrap_or(self.transmissions) as f64 / self.user_s.max(1e-9)
     }
 }
 
-/// The harness, built if it is not there.
+/// Returns the harness, and builds it if it does not exist.
 ///
 /// # Errors
 /// Returns an error if it cannot be built; the message names the requirements.

@@ -21,7 +21,7 @@ use crate::validation::scenario;
 pub struct Cost {
     /// The row.
     pub row: String,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
     /// Nodes that sense a node, on average.
     pub mean_neighbours: f64,
@@ -29,7 +29,7 @@ pub struct Cost {
     pub simulated_s: f64,
     /// PHY transmissions of every kind.
     pub transmissions: u64,
-    /// MPDUs in them: as many as an A-MPDU has, and one for every other frame.
+    /// MPDUs in them: the number of MPDUs of an A-MPDU, and one for every other frame.
     pub mpdus: u64,
     /// Packets that reached their endpoints.
     pub delivered: u64,
@@ -44,14 +44,15 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// MPDUs per CPU-second.
+    /// Returns MPDUs per CPU-second.
     pub fn speed(&self) -> f64 {
         self.mpdus as f64 / self.cpu_s.max(1e-9)
     }
 }
 
-/// The scenario of a row: a tag of `cost.json`, or `scale:N`; with this many simulated seconds
-/// instead of its own.
+/// Returns the scenario of a row, which is a tag of `cost.json` or `scale:N`.
+///
+/// `seconds` replaces its simulated time.
 ///
 /// # Errors
 /// Returns an error if there is no such row.
@@ -99,7 +100,9 @@ pub fn measure(row: &str, s: &Scenario) -> Result<Cost, LabError> {
     })
 }
 
-/// Returns the CPU time of this process. Finer than the user and system times of `getrusage`; a run makes
+/// Returns the CPU time of this process.
+///
+/// Its resolution is finer than that of the user and system times of `getrusage`; a run makes
 /// almost no system calls.
 fn cpu() -> Result<Duration, LabError> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_err(no_clock)?.into())
@@ -109,7 +112,7 @@ fn no_clock(e: nix::errno::Errno) -> LabError {
     LabError::run("bench", format!("this machine does not tell CPU time: {e}"))
 }
 
-/// The command for a measurement in a process of its own.
+/// Returns the command for a measurement in a separate process.
 ///
 /// # Errors
 /// Returns an error if this program cannot be found.
@@ -123,7 +126,7 @@ pub fn child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Command, 
     Ok(c)
 }
 
-/// Measures in a process of its own.
+/// Measures in a separate process.
 ///
 /// # Errors
 /// Returns an error if it cannot be started, or fails.
@@ -136,8 +139,9 @@ pub fn in_child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Cost, 
     serde_json::from_slice(&output.stdout).map_err(|e| LabError::run(row, e))
 }
 
-/// Simulated seconds after which a row has cost about `cpu` seconds, but no less than its own: short
-/// runs would measure the cache warming up.
+/// Returns the simulated time after which a row has cost about `cpu` seconds, s.
+///
+/// It is at least `own`, because short runs would measure the warm-up of the cache.
 ///
 /// # Errors
 /// Returns the errors of [`in_child`].

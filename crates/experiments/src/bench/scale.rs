@@ -1,4 +1,4 @@
-//! Meshes of any size at one density, to see what a node more costs.
+//! Meshes of any size at one density, which show the cost of an additional node.
 
 use fairmesh_scenario::{Draft, FlowDraft, Name, Profile, RadioDraft, TopologyDraft, TrafficDraft};
 use fairmesh_units::{BitRate, Distance, Span, Stream};
@@ -6,13 +6,15 @@ use fairmesh_units::{BitRate, Distance, Span, Stream};
 /// Sizes of the curve.
 pub const SIZES: [usize; 6] = [10, 30, 100, 300, 1000, 3000];
 
-/// Distance between neighbours before they are shifted, m: with 250 m of range, a mesh.
+/// Distance between neighbours before they are shifted, m; a mesh at a range of 250 m.
 const SPACING: f64 = 200.0;
-/// Each node is shifted by up to this along both axes, m; neighbours stay in range.
+/// Maximum shift of each node along both axes, m; neighbours stay in range.
 const SHIFT: f64 = 20.0;
 
-/// `nodes` nodes on a grid with every node a little off its place, and a flow for every three of
-/// them to a node about three hops away, so that traffic is as dense everywhere as nodes are.
+/// Returns a mesh of `nodes` nodes on a grid, each slightly shifted from its place.
+///
+/// There is a flow for every three nodes to a node about three hops away, so that the density of
+/// traffic follows that of the nodes.
 pub fn draft(nodes: usize, seconds: f64) -> Draft {
     let columns = (nodes as f64).sqrt().ceil() as usize;
     let mut random = Stream::new(1, "scale");
@@ -46,7 +48,7 @@ pub fn draft(nodes: usize, seconds: f64) -> Draft {
     }
 }
 
-/// Two columns on and one row on, turned back at the edges.
+/// Returns the node two columns and one row further, reflected at the edges.
 fn destination(i: usize, nodes: usize, columns: usize) -> usize {
     let (x, y) = (i % columns, i / columns);
     let rows = nodes.div_ceil(columns);

@@ -43,7 +43,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether the command handles interrupts itself, as the daemon does.
+    /// Returns true if the command handles interrupts itself, as the daemon does.
     pub fn handles_interrupts(&self) -> bool {
         #[cfg(feature = "linux")]
         return matches!(self, Command::Gateway { .. });

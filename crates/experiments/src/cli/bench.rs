@@ -17,13 +17,13 @@ use fairmesh_front::error::CliError;
 use fairmesh_front::output::{print_json, warn};
 use fairmesh_front::terminal;
 
-/// Each of our runs costs about this much CPU time, s.
+/// CPU time of each run of this simulator, approximately, s.
 const CPU_S: f64 = 1.0;
 
 /// Measures speed.
 ///
 /// # Errors
-/// [`CliError::Verdict`] when kept instruction counts are left; a tool that is missing.
+/// [`CliError::Verdict`] when stored instruction counts are exceeded; a tool that is missing.
 pub fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
     if args.scale {
         return curve(args, out);
@@ -35,16 +35,16 @@ pub fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
     if args.instructions { count(args, &cases, out) } else { speed(args, &cases, out) }
 }
 
-/// One measurement in this process, as JSON.
+/// Performs one measurement in this process and prints it as JSON.
 ///
 /// # Errors
-/// When there is no such row.
+/// If there is no such row.
 pub fn row(args: &BenchRowArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = row::scenario(&args.reference, &args.row, args.seconds)?;
     print_json(out, &row::measure(&args.row, &scenario)?)
 }
 
-/// A row, and the folder it is from.
+/// A row and its folder.
 type InFolder<'a> = (&'a Path, Case);
 
 fn cases(args: &BenchArgs) -> Result<Vec<InFolder<'_>>, CliError> {
@@ -75,7 +75,7 @@ struct Speed {
 }
 
 fn speed(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Result<(), CliError> {
-    // Built before anything is measured; found again for each row.
+    // Built before any measurement, and used for each row.
     let harness = |folder| args.against.map(|_| ns3::harness(folder)).transpose();
     for (folder, _) in cases {
         harness(folder)?;
@@ -87,7 +87,7 @@ fn speed(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Resul
     for (folder, c) in cases {
         seconds.push(row::long_enough(folder, &c.tag, c.duration_s, CPU_S)?);
     }
-    // A B A B: what disturbs the machine for a while disturbs both.
+    // Alternating, so that a disturbance of the machine affects both.
     for _ in 0..args.repeat {
         for (i, (folder, case)) in cases.iter().enumerate() {
             ours[i].push(row::in_child(folder, &case.tag, Some(seconds[i]))?);
@@ -147,7 +147,7 @@ fn speed(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Resul
 fn curve(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let bar = terminal::bar(scale::SIZES.len() * args.repeat as usize, "measuring");
     let mut rows: Vec<(Cost, Spread)> = Vec::new();
-    // Generated; the folder is not asked.
+    // The curve is generated; it does not depend on the folder.
     let Some(folder) = args.reference.first() else { return Ok(()) };
     for nodes in scale::SIZES {
         let name = format!("scale:{nodes}");
@@ -257,7 +257,7 @@ fn count(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Resul
     }
     out.flush()?;
     if args.update {
-        // Rows that were not asked for keep what they had.
+        // Rows that were not requested keep their counts.
         let all: Kept = kept.into_iter().chain(found).collect();
         let mut text =
             serde_json::to_vec_pretty(&all).map_err(|e| CliError::file(&args.kept, e))?;
@@ -273,7 +273,7 @@ fn count(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-/// Simulated seconds with about [`instructions::TRANSMISSIONS`].
+/// Returns the simulated time with about [`instructions::TRANSMISSIONS`], s.
 fn counted_seconds(folder: &Path, case: &Case) -> Result<f64, CliError> {
     let trial = row::in_child(folder, &case.tag, Some(case.duration_s))?;
     let per_second = trial.transmissions as f64 / trial.simulated_s;

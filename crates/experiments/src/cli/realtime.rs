@@ -1,4 +1,4 @@
-//! Experiments' arms that run in the emulator.
+//! Arms of experiments that run in the emulator.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
@@ -8,7 +8,7 @@ use fairmesh_units::Span;
 
 use fairmesh_front::error::CliError;
 
-/// Checks whether the scenario can be emulated here; builds nothing.
+/// Checks if the scenario can be emulated on this host; builds nothing.
 #[cfg(feature = "linux")]
 pub(super) fn refuses(scenario: &Scenario) -> Result<(), String> {
     let check = || fairmesh_testbed::refuses(scenario, &Program::this()?);
@@ -38,13 +38,13 @@ pub(super) fn run(
 #[cfg(not(feature = "linux"))]
 const WITHOUT: &str = "this program was built without the emulator (feature \"linux\")";
 
-/// Refuses: this build has no emulator.
+/// Rejects every scenario because this build has no emulator.
 #[cfg(not(feature = "linux"))]
 pub(super) fn refuses(_: &Scenario) -> Result<(), String> {
     Err(WITHOUT.to_owned())
 }
 
-/// Refuses: this build has no emulator.
+/// Fails because this build has no emulator.
 #[cfg(not(feature = "linux"))]
 pub(super) fn run(scenario: &Scenario, _: u64, _: Option<Span>) -> Result<RunRecord, CliError> {
     Err(CliError::run(scenario.name(), WITHOUT))

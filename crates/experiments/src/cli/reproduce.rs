@@ -24,10 +24,10 @@ use super::realtime;
 use fairmesh_front::error::CliError;
 use fairmesh_front::terminal::with_bars_and;
 
-/// Runs experiments, lists them, or makes the page of the kept records.
+/// Runs experiments, lists them, or generates the page of the stored records.
 ///
 /// # Errors
-/// Bad input; [`CliError::Verdict`] when `--check` finds a page that is not what the records give.
+/// Bad input; [`CliError::Verdict`] when `--check` finds a page that differs from the records.
 pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let catalogue = Catalogue::find(args.from.as_deref(), Registry::standard())?;
     match args.ids[..] {
@@ -78,7 +78,7 @@ fn reproduce(
         }
         plans.push(Plan::of(entry, extent, cache.as_ref(), &realtime::refuses)?);
     }
-    // Places are claimed before anything runs.
+    // Folders are claimed before anything runs.
     let parent = match &args.out {
         Some(folder) => Some(folder.as_path()),
         None if args.json => None,
@@ -147,7 +147,7 @@ fn reproduce(
     }
     if let Some(store) = unfinished {
         match store.remove() {
-            // The last one to finish removes the runs of all.
+            // The last process to finish removes all runs.
             Ok(()) | Err(StoreError::InUse(_)) => {}
             Err(e) => return Err(LabError::from(e).into()),
         }
@@ -177,12 +177,12 @@ fn pretty(record: &Record) -> Result<Vec<u8>, CliError> {
     record.json().map(String::into_bytes).map_err(|e| CliError::file(&record.id, e))
 }
 
-/// One line per experiment.
+/// Returns one line per experiment.
 fn overview<'a>(
     of: impl Iterator<Item = (&'a str, &'a str, &'a str, Option<&'a Record>)>,
 ) -> String {
     let mut t = table::table(&[]);
-    // Words read better from the left.
+    // Text is left-aligned.
     t.set_header(["experiment", "of", "shows", "seeds", "outcome"]);
     for (id, place, title, record) in of {
         let seeds = record.map_or(String::new(), |r| r.seeds.to_string());
@@ -227,7 +227,7 @@ fn absent(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Judges the kept records again, by the declarations as they are: nothing is run.
+/// Judges the stored records again by the current declarations; runs nothing.
 fn judge(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
     let Some(folder) = catalogue.folder() else {
         let problem = "there is no folder reproductions here; expected one with records";

@@ -10,18 +10,18 @@ use include_dir::{Dir, include_dir};
 use super::declare::Experiment;
 use super::paper::Paper;
 
-/// The experiments as they were when the program was built.
+/// Experiments at build time.
 static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../reproductions");
 
-/// The scenarios as they were when the program was built.
+/// Scenarios at build time.
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");
 
-/// The file that makes a folder an experiment.
+/// File that marks a folder as an experiment.
 const DECLARATION: &str = "experiment.toml";
-/// Folder of the kept records.
+/// Folder of the stored records.
 pub const RECORDS: &str = "records";
 
-/// The experiments, and the mechanisms that they may name.
+/// The experiments and the mechanisms that they may name.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     place: Place,
@@ -31,22 +31,22 @@ pub struct Catalogue {
 /// Source of experiments.
 #[derive(Clone, Debug)]
 enum Place {
-    /// Part of the program.
+    /// Embedded in the program.
     BuiltIn,
-    /// A folder, so that they can be edited.
+    /// A folder that can be edited.
     Folder(PathBuf),
 }
 
-/// One experiment with everything that belongs to it.
+/// One experiment with all its files.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its id, which is its folder's name.
+    /// Its id, which is the name of its folder.
     pub id: String,
     /// The declaration.
     pub experiment: Experiment,
     /// The paper's numbers.
     pub paper: Paper,
-    /// Decisions where the paper gives no value, and reasons for differences from its results.
+    /// Decisions where the paper gives no value, and reasons for deviating results.
     pub notes: Notes,
     /// Location of its files.
     pub(super) from: Catalogue,
@@ -57,26 +57,27 @@ pub struct Entry {
 pub struct Notes {
     /// Values read from text, and decisions where the paper gives none.
     pub read: String,
-    /// Reasons for differences of our results from the paper's.
+    /// Reasons for differences between our results and the paper's.
     pub differs: String,
 }
 
 impl Catalogue {
-    /// The experiments of a folder.
+    /// Returns the experiments of a folder.
     pub fn at(folder: PathBuf, registry: Registry) -> Self {
         Catalogue { place: Place::Folder(folder), registry }
     }
 
-    /// The mechanisms that experiments may name.
+    /// Returns the mechanisms that experiments may name.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// `given`; else `reproductions` in the current folder, where that is one; else what the
-    /// program brings along.
+    /// Returns the experiments of `given`, of `reproductions`, or those embedded in the program.
+    ///
+    /// `reproductions` is used if the current folder has one with experiments.
     ///
     /// # Errors
-    /// Returns an error if `given` holds no experiment.
+    /// Returns an error if `given` has no experiment.
     pub fn find(given: Option<&Path>, registry: Registry) -> Result<Self, LabError> {
         let folder = given.unwrap_or(Path::new("reproductions"));
         let found = Catalogue::at(folder.to_owned(), registry.clone());
@@ -91,7 +92,7 @@ impl Catalogue {
         }
     }
 
-    /// The folder, where it is one.
+    /// Returns the folder; `None` for embedded experiments.
     pub fn folder(&self) -> Option<&Path> {
         match &self.place {
             Place::BuiltIn => None,
@@ -99,7 +100,7 @@ impl Catalogue {
         }
     }
 
-    /// Every id, tables and figures in the order of the paper.
+    /// Returns every id, tables and figures in the order of the paper.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be read.
@@ -132,7 +133,7 @@ impl Catalogue {
         Ok(ids)
     }
 
-    /// A file below the folder; `None` where there is none.
+    /// Returns a file below the folder; `None` if there is none.
     ///
     /// # Errors
     /// Returns an error if it exists and cannot be read.
@@ -152,7 +153,7 @@ impl Catalogue {
         }
     }
 
-    /// A file of the folder `scenarios` beside that of the experiments.
+    /// Returns a file of the folder `scenarios` beside that of the experiments.
     fn shared(&self, file: &str) -> Result<(PathBuf, String), LabError> {
         let (path, text) = match &self.place {
             Place::BuiltIn => {
@@ -170,7 +171,7 @@ impl Catalogue {
         Ok((path, text))
     }
 
-    /// The path of a file as a message shows it.
+    /// Returns the path of a file for messages.
     pub fn shown(&self, path: &str) -> PathBuf {
         match &self.place {
             Place::BuiltIn => Path::new("reproductions").join(path),
@@ -178,7 +179,7 @@ impl Catalogue {
         }
     }
 
-    /// The ids that names on the command line mean; `all` means every one.
+    /// Returns the ids for names on the command line; `all` stands for every id.
     ///
     /// # Errors
     /// Returns an error if a name matches no experiment, or several.
@@ -220,7 +221,7 @@ impl Catalogue {
         Ok(Entry { id: id.to_owned(), experiment, paper, notes, from: self.clone() })
     }
 
-    /// Reads TOML of a file of the catalogue, with the line of what is wrong.
+    /// Reads a TOML file of the catalogue; errors have the line.
     pub(crate) fn toml<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
@@ -236,12 +237,12 @@ impl Catalogue {
 }
 
 impl Entry {
-    /// The mechanisms that the experiment may name.
+    /// Returns the mechanisms that the experiment may name.
     pub fn registry(&self) -> &Registry {
         self.from.registry()
     }
 
-    /// A scenario file of the experiment.
+    /// Returns a scenario file of the experiment.
     ///
     /// # Errors
     /// Returns an error if it does not exist.
@@ -276,15 +277,15 @@ impl Notes {
     }
 }
 
-/// Sorts ids: papers, tables before figures, then by number.
+/// Returns a sort key for ids: papers, tables before figures, then by number.
 fn key(id: &str) -> (String, Vec<u32>, &str) {
     let (kind, number) = id.rsplit_once('-').unwrap_or((id, ""));
     let numbers: Vec<u32> = number.split('.').filter_map(|n| n.parse().ok()).collect();
-    // "table" before "figure".
+    // "table" is sorted before "figure".
     (kind.replace("-table", "-a-table"), numbers, id)
 }
 
-/// The id that `name` means: the id itself, or the only one that ends with it at a dash.
+/// Returns the id for `name`: the id itself, or the only id that ends with it after a dash.
 fn meant(name: &str, ids: &[String]) -> Result<String, String> {
     let wanted = name.to_lowercase().replace(['_', ' '], "-");
     let wanted = match wanted.split_once("fig-") {

@@ -11,12 +11,12 @@ pub struct Cell {
     pub column: String,
     /// Label of its arm.
     pub arm: String,
-    /// Label of its point; empty where there are none.
+    /// Label of its point; empty without points.
     pub point: String,
     /// Label of its line in a picture over points: flow and measure.
     pub line: String,
     /// Index of its measure.
     pub measure: usize,
-    /// Ours, over topologies and seeds.
+    /// Our value over topologies and seeds.
     pub value: Estimate,
 }

@@ -1,4 +1,4 @@
-//! The numbers of an experiment, each in its row and column.
+//! The numbers of an experiment, each with its row and column.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::Estimate;
@@ -8,7 +8,7 @@ use super::declare::{Dimension, Experiment, Fold, Measure, Statistic, flow_name}
 use super::kind::Kind;
 use super::plan::{Case, Plan, Runs};
 
-/// All numbers of a plan, in the order of the declaration.
+/// Returns all numbers of a plan, in the order of the declaration.
 pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
     let experiment = &plan.entry.experiment;
     let mut out = Vec::new();
@@ -17,7 +17,7 @@ pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
         let first = &plan.cases[start];
         let same = |c: &Case| (c.arm, c.point) == (first.arm, first.point);
         let end = start + plan.cases[start..].iter().take_while(|c| same(c)).count();
-        // The same flows exist in every topology, or the layout has none.
+        // Every topology has the same flows, or the layout has no flows.
         let group: Vec<(&Case, &[RunRecord])> =
             (start..end).map(|i| (&plan.cases[i], runs.of_case(plan, index, i))).collect();
         let places = experiment.lays_out(Dimension::Place);
@@ -48,7 +48,9 @@ pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
     out
 }
 
-/// The numbers of one arm at one point over some topologies: a family, one (`place`), or all (`""`).
+/// Returns the numbers of one arm at one point over some topologies.
+///
+/// `place` is a family, one topology, or `""` for all topologies.
 fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])], place: &str) -> Vec<Cell> {
     let first = group[0].0;
     let arm = &experiment.arms[first.arm].label;
@@ -62,7 +64,7 @@ fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])], place: &st
     for phase in phases {
         let phase_label = phase.map_or("", |p| experiment.phases[p].label.as_str());
         for (m, measure) in experiment.measures.iter().enumerate() {
-            // topology → seed → one number per flow, or one
+            // By topology and seed: one number per flow, or one number.
             let values: Vec<Vec<Vec<Option<f64>>>> = group
                 .iter()
                 .map(|(case, records)| {
@@ -118,7 +120,7 @@ fn scaled(measure: &Measure, value: f64) -> f64 {
     (value - measure.less) * measure.scale
 }
 
-/// The numbers of one run: one per flow where the layout has flows.
+/// Returns the numbers of one run: one per flow if the layout has flows.
 fn read(
     measure: &Measure,
     case: &Case,
@@ -153,9 +155,11 @@ fn read(
     values.into_iter().map(|v| v.map(|v| scaled(measure, v))).collect()
 }
 
-/// Over seeds where there is one topology; over the topologies' means where there are several, so
-/// that each counts the same. With `by_seed` over the mean of all topologies with each seed: then their
-/// distance from each other is no uncertainty. `None` where there is nothing.
+/// Returns the statistic of one number; `None` without values.
+///
+/// With one topology the interval is over seeds. With several it is over the topologies' means, so
+/// that each topology has the same weight. With `by_seed` it is over the mean of all topologies
+/// with each seed; the spread between topologies is then not part of the interval.
 fn statistic(measure: &Measure, topologies: &[Vec<f64>], by_seed: bool) -> Option<Estimate> {
     let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
     let several = || topologies.iter().filter(|v| !v.is_empty()).map(|v| mean(v));

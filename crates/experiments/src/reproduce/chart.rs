@@ -1,4 +1,4 @@
-//! The picture of a figure.
+//! The chart of a figure.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_report::palette::{FAINT, INK, SERIES};
@@ -15,7 +15,7 @@ use super::record::Record;
 
 const SIZE: (u32, u32) = (640, 360);
 
-/// The pictures of a plan; none where it declares none.
+/// Returns the panels of a plan; none if it declares no chart.
 pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Panel> {
     let Some(chart) = &plan.entry.experiment.chart else { return Vec::new() };
     match chart.kind {
@@ -24,8 +24,9 @@ pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Pan
     }
 }
 
-/// The pictures of a record: its curves over time, or those that its numbers give. `first`: only the
-/// paper's arms.
+/// Returns the panels of a record: its curves over time, or those drawn from its numbers.
+///
+/// `first`: only the paper's arms.
 pub fn of_record(entry: &Entry, record: &Record, first: bool) -> Vec<Panel> {
     let experiment = &entry.experiment;
     let shown = |arm: &str| !(first && experiment.is_second(arm));
@@ -44,10 +45,12 @@ pub fn of_record(entry: &Entry, record: &Record, first: bool) -> Vec<Panel> {
     kept.map(Panel::of_curves).collect()
 }
 
-/// The pictures that numbers alone give; a picture over time becomes one of its means.
+/// Returns the panels drawn from numbers alone.
+///
+/// A chart over time becomes a chart of its means.
 fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     match entry.experiment.chart.as_ref().map(|c| c.kind) {
-        // Those of a page of its own are drawn from the record.
+        // Charts of a separate page are drawn from the record.
         None | Some(ChartKind::Scatter | ChartKind::Squares) => Vec::new(),
         Some(ChartKind::Lines) => lines(entry, cells),
         Some(ChartKind::Links) => over_time::steps(entry, cells),
@@ -99,19 +102,19 @@ fn lines(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
         let label = if c.line.is_empty() { &c.column } else { &c.line };
         line(&mut panels[at].lines, label).push(x, c, entry);
     }
-    // A single point is no line; the table has it.
+    // A single point makes no line; the table has its number.
     panels.retain(|p| p.lines.iter().any(|l| l.points.len() > 1));
     if panels.len() < 2 || panels.iter().any(|p| p.lines.len() != 1) {
         return panels;
     }
-    // A curve per arm is one picture of several curves, as papers draw it.
+    // A curve per arm gives one panel of several curves, as papers draw it.
     let (x, y, bottom) = (panels[0].x.clone(), panels[0].y.clone(), panels[0].bottom);
     let named = |p: Panel| p.lines.into_iter().map(move |l| Line { label: p.title.clone(), ..l });
     let lines = panels.into_iter().flat_map(named).collect();
     vec![Panel { title: experiment.title.clone(), x, y, bottom, lines, ..Panel::default() }]
 }
 
-/// Goodput, goodput and windows, or rates, of the first seed of every arm.
+/// Returns goodput, goodput and windows, or rates of the first seed of every arm.
 fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel> {
     let experiment = &plan.entry.experiment;
     let mut panels = Vec::new();
@@ -126,7 +129,7 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
                     let ends = format!("{}→{}", record.flows[f].from, record.flows[f].to);
                     let line = line(&mut lines, &flow_name(&experiment.layout.names, &ends));
                     for (k, (t, v)) in record.series.time_s.iter().zip(values).enumerate() {
-                        // Flows of the same ends are one.
+                        // Flows with the same ends count as one.
                         match line.points.get_mut(k) {
                             Some(p) => p.1 += v,
                             None => line.points.push((*t, v)),
@@ -163,11 +166,11 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
     panels
 }
 
-/// Height of a row of names below a picture.
+/// Height of a row of names below a chart, px.
 const ROW: u32 = 18;
-/// Left end of these rows, and where the next one begins.
+/// Left end of these rows and the right end after which the next row begins, px.
 const NAMES: (u32, u32) = (56, 630);
-/// Width of the colour before a name, of a character, and of the gap behind.
+/// Width of the colour before a name, of a character, and of the gap after it, px.
 const NAME: (u32, f64, u32) = (20, 6.6, 18);
 
 /// Position of a line's name.
@@ -177,7 +180,7 @@ struct Place {
     row: u32,
 }
 
-/// Places names in rows.
+/// Arranges names in rows.
 fn legend<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Place> {
     let (mut x, mut row) = (NAMES.0, 0);
     let place = |name: &str| {
@@ -209,7 +212,7 @@ impl Place {
 }
 
 impl Panel {
-    /// The picture as SVG.
+    /// Returns the chart as SVG.
     ///
     /// # Errors
     /// Returns the drawing library's error as text.
@@ -219,7 +222,7 @@ impl Panel {
         Ok(text)
     }
 
-    /// The entries of the legend: lines where there are several, and the paper's marks.
+    /// Returns the entries of the legend: several lines, and the paper's marks.
     fn named(&self) -> Vec<(&str, RGBColor)> {
         let mut all = Vec::new();
         if self.lines.len() > 1 {
@@ -235,7 +238,7 @@ impl Panel {
         all
     }
 
-    /// A file name.
+    /// Returns a file name.
     pub fn file_name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
         let name: String = self.title.chars().map(plain).collect();
@@ -244,7 +247,7 @@ impl Panel {
     }
 
     fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-        // The names of the lines have room of their own, where they hide nothing.
+        // The names of the lines have separate space, where they hide nothing.
         let named = self.named();
         let names = legend(named.iter().map(|(name, _)| *name));
         let below = ROW * names.last().map_or(0, |e| e.row + 1);
@@ -343,7 +346,7 @@ impl Panel {
         Ok(())
     }
 
-    /// The names below groups of bars, in two lines where they are long.
+    /// Draws the names below groups of bars, in two lines if they are long.
     fn group_labels<DB: DrawingBackend>(
         &self,
         root: &DrawingArea<DB, plotters::coord::Shift>,
@@ -396,7 +399,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Nine lines that fill the upper left corner, as Jamshaid's Fig. 3.2 has them.
+    /// Returns nine lines that fill the upper left corner, as in Jamshaid's Fig. 3.2.
     fn panel(lines: usize) -> Panel {
         let line = |k: usize| Line {
             label: format!("node {k}, goodput"),
@@ -413,7 +416,7 @@ mod tests {
         }
     }
 
-    /// Height of every text that holds `word`.
+    /// Returns the height of every text that contains `word`.
     fn heights(svg: &str, word: &str) -> Vec<f64> {
         let texts = svg.split("<text ").skip(1).filter(|t| t.contains(word));
         let y = |t: &str| t.split(" y=\"").nth(1)?.split('"').next()?.parse().ok();

@@ -1,4 +1,4 @@
-//! Statements of a paper's text beyond its numbers, as a declaration has them.
+//! Statements of a paper's text beyond its numbers, as they are declared.
 
 use serde::Deserialize;
 
@@ -10,40 +10,48 @@ use super::quote::{LONGEST, bears_factor, bears_number};
 pub struct Claim {
     /// The statement.
     pub says: String,
-    /// The section or figure it comes from.
+    /// Section or figure of the statement.
     pub source: String,
-    /// A short quotation of the paper that supports the statement. It contains every constant below.
+    /// Short quotation of the paper that supports the statement.
+    ///
+    /// It contains every constant below.
     #[serde(default)]
     pub quote: String,
     /// Row and column of the number.
     pub cell: [String; 2],
-    /// If there are any, the number is instead the mean distance of these pairs of numbers: one less their quotient.
+    /// Pairs of numbers of which the mean distance is compared instead of the number.
+    ///
+    /// The distance of a pair is one minus its quotient.
     #[serde(default)]
     pub gaps: Vec<[[String; 2]; 2]>,
-    /// It is above this.
+    /// Lower bound of the number.
     #[serde(default)]
     pub above: Option<Bound>,
-    /// It is below this.
+    /// Upper bound of the number.
     #[serde(default)]
     pub below: Option<Bound>,
-    /// It is this, within [`SAME`](super::verdict::SAME).
+    /// Expected value of the number, within [`SAME`](super::verdict::SAME).
     #[serde(default)]
     pub about: Option<Bound>,
-    /// It is below [`STARVED`](super::verdict::STARVED) of this.
+    /// Rate relative to which the number starves.
+    ///
+    /// It is below [`STARVED`](super::verdict::STARVED) of it.
     #[serde(default)]
     pub starves: Option<Bound>,
-    /// It is above [`STARVED`](super::verdict::STARVED) of this.
+    /// Rate relative to which the number does not starve.
+    ///
+    /// It is above [`STARVED`](super::verdict::STARVED) of it.
     #[serde(default)]
     pub fed: Option<Bound>,
-    /// It is not this within [`SAME`](super::verdict::SAME).
+    /// Value from which the number differs by more than [`SAME`](super::verdict::SAME).
     #[serde(default)]
     pub unlike: Option<Bound>,
-    /// One statement for each of these, which stands for every `{}` above.
+    /// Values for `{}` in the fields above, one statement for each.
     #[serde(default)]
     pub each: Vec<String>,
 }
 
-/// A number, or another number of the table, times a factor.
+/// A number, or another number of the table times a factor.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Bound {
@@ -53,16 +61,16 @@ pub enum Bound {
     Cell {
         /// Row and column.
         cell: [String; 2],
-        /// Times this.
+        /// Factor.
         #[serde(default = "one")]
         times: f64,
-        /// Less this.
+        /// Amount that is subtracted.
         #[serde(default)]
         less: f64,
     },
     /// The straight line through two numbers of the table at equal steps, continued by one step.
     Line {
-        /// Rows and columns of the two, in the direction of the step.
+        /// Rows and columns of the two numbers, in the direction of the step.
         line: [[String; 2]; 2],
     },
 }
@@ -71,13 +79,13 @@ fn one() -> f64 {
     1.0
 }
 
-/// True if nothing is taken off, or a number that the quotation prints.
+/// Returns true if `less` is zero, or a number that the quotation prints.
 fn bears_less(quote: &str, less: f64) -> bool {
     less == 0.0 || bears_number(quote, less)
 }
 
 impl Claim {
-    /// The single statements that it stands for.
+    /// Returns the single statements that it stands for.
     pub fn each(&self) -> Vec<Claim> {
         if self.each.is_empty() {
             return vec![self.clone()];
@@ -113,14 +121,14 @@ impl Claim {
         }
     }
 
-    /// Its bounds.
+    /// Returns its bounds.
     pub fn bounds(&self) -> impl Iterator<Item = &Bound> {
         [&self.above, &self.below, &self.about, &self.starves, &self.fed, &self.unlike]
             .into_iter()
             .flatten()
     }
 
-    /// Rows and columns of all numbers that it names.
+    /// Returns rows and columns of all numbers that it names.
     pub fn cells(&self) -> impl Iterator<Item = &[String; 2]> {
         let bounds = self.bounds().flat_map(|b| match b {
             Bound::Number(_) => &[][..],
@@ -130,7 +138,9 @@ impl Claim {
         core::iter::once(&self.cell).chain(self.gaps.iter().flatten()).chain(bounds)
     }
 
-    /// The first thing that does not fit together; `quoted`: the words of a paper must stand behind it.
+    /// Returns the first inconsistency.
+    ///
+    /// `quoted`: a quotation of the paper must support the statement.
     ///
     /// # Errors
     /// Returns the problem, for the user.
@@ -152,7 +162,7 @@ impl Claim {
         }
         for bound in self.bounds() {
             let (constant, borne) = match bound {
-                // The point of the axis at which it is read, such as an offered load, is no choice.
+                // The point at which the number is read, such as an offered load, needs no support.
                 Bound::Number(n) => {
                     (n, bears_number(&self.quote, *n) || self.is_at(*n) || self.is_at(n / 1e3))
                 }
@@ -167,7 +177,7 @@ impl Claim {
         Ok(())
     }
 
-    /// True if the row of its number is named after `value`.
+    /// Returns true if the row of its number is named after `value`.
     fn is_at(&self, value: f64) -> bool {
         let words = self.cell[0].split([' ', ',']);
         words.filter_map(|w| w.parse::<f64>().ok()).any(|w| w == value)

@@ -1,18 +1,20 @@
-//! Numbers that are read from the decisions of a control.
+//! Numbers that are read from a control's decisions.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_units::Span;
 
 use super::kind::Kind;
 
-/// Instants and reasons of the decisions that a kind is read from.
+/// Returns instants and reasons of the decisions from which a kind is read.
 fn of_kind(run: &RunRecord, kind: Kind) -> impl Iterator<Item = (f64, &str)> {
     let code = kind.decision();
     let decisions = run.decisions.iter().filter(move |d| Some(d.code.as_ref()) == code);
     decisions.map(|d| (d.time_s, d.reason.as_str()))
 }
 
-/// Returns the mean of values that hold until the next one, over the measured time; `None` if there is none.
+/// Returns the mean over the measured time of values that hold until the next one.
+///
+/// `None` without values.
 fn mean_over_time(run: &RunRecord, values: &[(f64, f64)]) -> Option<f64> {
     let (mut sum, mut covered) = (0.0, 0.0);
     for (k, (from, value)) in values.iter().enumerate() {
@@ -56,7 +58,7 @@ mod tests {
     use fairmesh_engine::record::DecisionRecord;
     use fairmesh_lab::testing::record;
 
-    /// A run from 10 to 30 s with these decisions of a kind.
+    /// Returns a run from 10 to 30 s with these decisions of a kind.
     fn run(kind: Kind, decisions: &[(f64, &str)]) -> RunRecord {
         let mut run = record("any", 1, &[]);
         (run.warmup_s, run.duration_s) = (10.0, 30.0);

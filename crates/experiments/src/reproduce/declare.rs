@@ -12,7 +12,7 @@ use super::claim::Claim;
 use super::kind::Kind;
 use super::quote::{LONGEST, bears_number};
 
-/// One experiment: what runs, what varies, what is read off, and how it is judged.
+/// One experiment: its runs, variations, measures and judgement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
@@ -22,11 +22,12 @@ pub struct Experiment {
     pub paper: String,
     /// Place in the paper: the table or figure, and the section that describes it.
     pub place: String,
-    /// The paper's words at that place: of the caption, or of the sentence that speaks of it.
+    /// The paper's words there: the caption, or the sentence that refers to it.
     #[serde(default)]
     pub quote: String,
-    /// Why there are no words of a paper: measurements of our own, or a text that is not at hand. Its
-    /// numbers are then shown, not judged, and its statements are ours.
+    /// Reason for the absence of a quotation: own measurements, or a text that is not available.
+    ///
+    /// The numbers are then shown and not judged, and the statements are ours.
     #[serde(default)]
     pub unquoted: Option<String>,
     /// Tables and figures that it stands for; the first part of `place` by default.
@@ -37,13 +38,13 @@ pub struct Experiment {
     /// Scenario file, beside this one; arms may name another.
     #[serde(default)]
     pub scenario: Option<String>,
-    /// A study that is more than runs of scenarios, by its name in the program.
+    /// Name of a study in the program, for experiments that are more than runs of scenarios.
     #[serde(default)]
     pub study: Option<String>,
     /// Settings of every run, over the scenario file's.
     #[serde(default)]
     pub set: Table,
-    /// Interval of the curves over time, where phases, windows or pictures over time need them.
+    /// Interval of the curves, for phases, windows or charts over time.
     #[serde(default)]
     pub sample: Option<String>,
     /// Seeds and topologies of a quick run.
@@ -59,15 +60,15 @@ pub struct Experiment {
     /// Topologies that results are averaged over.
     #[serde(default, rename = "topology")]
     pub topologies: Vec<Topology>,
-    /// Intervals of time that are read off apart.
+    /// Intervals of time that are evaluated separately.
     #[serde(default, rename = "phase")]
     pub phases: Vec<Phase>,
-    /// Measures that are read off every run.
+    /// Measures that are read from every run.
     #[serde(default, rename = "measure")]
     pub measures: Vec<Measure>,
     /// Layout of the numbers in rows and columns.
     pub layout: Layout,
-    /// Orders that must come out.
+    /// Orders that are required.
     #[serde(default, rename = "order")]
     pub orders: Vec<Order>,
     /// Statements about single numbers.
@@ -82,7 +83,9 @@ pub struct Experiment {
     /// Named settings that arms refer to.
     #[serde(default, rename = "preset")]
     pub presets: BTreeMap<String, Table>,
-    /// A page of its own, made from the record and `page.md`: its path from the project's folder.
+    /// Path of a separate page, relative to the project's folder.
+    ///
+    /// The page is generated from the record and `page.md`.
     #[serde(default)]
     pub page: Option<String>,
 }
@@ -104,7 +107,7 @@ pub struct LeaveOut {
     pub controls: Vec<String>,
     /// The reason.
     pub because: String,
-    /// Labels of the topologies where they are not run; empty: all.
+    /// Labels of the topologies on which they are not run; empty for all.
     #[serde(default)]
     pub on: Vec<String>,
 }
@@ -124,7 +127,7 @@ pub struct Effort {
     /// Number of networks that a study draws.
     #[serde(default)]
     pub networks: Option<u32>,
-    /// Runs of every arm that is in the emulator: seeds 1 to this, one after the other.
+    /// Runs of every arm in the emulator: seeds 1 to this, sequentially.
     #[serde(default)]
     pub emulated: Option<u32>,
 }
@@ -133,14 +136,14 @@ pub struct Effort {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Host {
-    /// In virtual time, with the simulator's own transports.
+    /// Virtual time with the simulator's own transports.
     #[default]
     Simulator,
-    /// In real time, with the kernel's (docs/emulator.md).
+    /// Real time with the kernel's transports (docs/emulator.md).
     Emulator,
 }
 
-/// One thing that is compared with others.
+/// One compared case.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
@@ -155,10 +158,10 @@ pub struct Arm {
     /// Host on which it runs.
     #[serde(default, rename = "in")]
     pub host: Host,
-    /// Names of presets whose settings it has.
+    /// Names of the presets that apply to it.
     #[serde(default)]
     pub with: Vec<String>,
-    /// Settings over everything else but those of points.
+    /// Settings that override all others except those of points.
     #[serde(default)]
     pub set: Table,
     /// Section of the page that it belongs to.
@@ -167,20 +170,22 @@ pub struct Arm {
     /// Only these points; all by default.
     #[serde(default)]
     pub points: Option<Vec<String>>,
-    /// Goodputs are not the simulator's but those of a capacity model.
+    /// Capacity model that replaces the simulator's goodputs.
     #[serde(default)]
     pub model: Option<Model>,
-    /// Reason for which the arm is not the paper's: it belongs to a second table, is not judged, and
-    /// no statement of the paper may name it. An arm of a control that is not published has one by itself.
+    /// Reason why the arm is not the paper's.
+    ///
+    /// Such an arm belongs to a second table, is not judged, and no statement of the paper may name
+    /// it. An arm of an unpublished control has a reason by default.
     #[serde(default)]
     pub second: Option<String>,
 }
 
-/// Reason for which an arm of a control that is not published is not the paper's.
+/// Reason why an arm of an unpublished control is not the paper's.
 const OURS: &str = "our variant";
 
 impl Arm {
-    /// An arm of a control and nothing else.
+    /// Returns an arm with a control and no settings.
     pub fn of_control(control: &str) -> Self {
         Arm { label: control.to_owned(), control: Some(control.to_owned()), ..Arm::default() }
     }
@@ -196,34 +201,35 @@ pub enum Model {
     Optimum,
 }
 
-/// A point of an axis: a label and the settings it stands for.
+/// A point of an axis: a label and its settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Its name; a number where a picture has it on an axis.
+    /// Its name; a number if a chart has it on an axis.
     pub label: String,
     /// Settings.
     #[serde(default)]
     pub set: Table,
 }
 
-/// A network that results are averaged over.
+/// A network over which results are averaged.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
     /// Its name.
     pub label: String,
-    /// Group that it belongs to, where the layout has families.
+    /// Group that it belongs to, if the layout has families.
     #[serde(default)]
     pub family: String,
-    /// Scenario file instead of the arm's and the experiment's: beside the declaration, or in the
-    /// project's folder `scenarios` if it begins with that.
+    /// Scenario file that replaces those of the arm and the experiment.
+    ///
+    /// It is beside the declaration, or in the project's folder `scenarios` if it begins with that.
     #[serde(default)]
     pub scenario: Option<String>,
-    /// A map of this file name, which is not part of the project: it runs where it is given.
+    /// A map that is not part of the project; it runs if a file of this name is given.
     #[serde(default)]
     pub map: Option<MapUse>,
-    /// Short name of the paper that it is from.
+    /// Short name of the paper of the topology.
     #[serde(default)]
     pub paper: String,
     /// Settings.
@@ -234,7 +240,9 @@ pub struct Topology {
     pub when: BTreeMap<String, Table>,
 }
 
-/// Gateway, flows and radios of a map. Of the settings of its topology it takes `duration` and `warmup`.
+/// Gateway, flows and radios of a map.
+///
+/// Of the settings of its topology it uses `duration` and `warmup`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MapUse {
@@ -264,18 +272,18 @@ pub struct Phase {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// Its name in the table; empty where there is only one.
+    /// Its name in the table; empty for a single measure.
     #[serde(default)]
     pub label: String,
     /// Kind of the number.
     pub of: Kind,
-    /// Places where it is read: links (`1→2`), nodes or flows, as its kind has it.
+    /// Places at which it is read: links (`1→2`), nodes or flows, depending on its kind.
     #[serde(default)]
     pub at: Vec<String>,
-    /// Statistic of the values of all topologies (of all seeds where there is one topology).
+    /// Statistic of the values of all topologies, or of all seeds for one topology.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Combination of the flows' values where the layout has no flows.
+    /// Combination of the flows' values if the layout has no flows.
     #[serde(default)]
     pub flows: Fold,
     /// Share of every flow if all could use it, kbit/s; for `over-share`.
@@ -284,10 +292,10 @@ pub struct Measure {
     /// Limit below which `flows = "below"` counts a flow.
     #[serde(default)]
     pub below: Option<f64>,
-    /// Constant part that is taken off before the scale is applied, such as the delay of a wire.
+    /// Constant that is subtracted before scaling, such as the delay of a wire.
     #[serde(default)]
     pub less: f64,
-    /// Every value is multiplied by this.
+    /// Factor of every value.
     #[serde(default = "one")]
     pub scale: f64,
     /// Digits after the point.
@@ -319,7 +327,7 @@ pub enum Statistic {
     Deviation,
     /// Smallest.
     Least,
-    /// Number of topologies whose mean over the seeds is below a tenth.
+    /// Number of topologies with a mean over the seeds below a tenth.
     BelowTenth,
 }
 
@@ -336,7 +344,7 @@ pub enum Fold {
     Min,
     /// Largest.
     Max,
-    /// Per cent of the flows whose value is less than the measure's `below`.
+    /// Percentage of the flows with a value below the measure's `below`.
     Below,
 }
 
@@ -348,9 +356,11 @@ pub enum Dimension {
     Arm,
     /// [`Experiment::points`].
     Point,
-    /// [`Topology::family`], and all of them together.
+    /// [`Topology::family`], and all families together.
     Family,
-    /// Families, then topologies; of families the mean over topologies of each seed, then over seeds.
+    /// Families, then topologies.
+    ///
+    /// For families: the mean over topologies of each seed, then over seeds.
     Place,
     /// [`Experiment::phases`].
     Phase,
@@ -373,16 +383,16 @@ pub struct Layout {
     pub names: Table,
 }
 
-/// The rows of the table, sorted by one column as the paper sorts them.
+/// The rows of the table sorted by one column, as in the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
     /// The column.
     pub column: String,
-    /// Only these rows; all that the paper has by default.
+    /// Rows that are compared; all rows of the paper by default.
     #[serde(default)]
     pub rows: Option<Vec<String>>,
-    /// Rows that the paper has closer than this are in no order.
+    /// Distance below which two rows of the paper have no order.
     #[serde(default)]
     pub tie: f64,
 }
@@ -404,12 +414,12 @@ pub struct Chart {
     /// Only columns of these measures; all by default.
     #[serde(default)]
     pub measures: Option<Vec<String>>,
-    /// Marks for what mechanisms reach, from records of other experiments; on pages only.
+    /// Marks of mechanisms, from records of other experiments; on pages only.
     #[serde(default, rename = "mark")]
     pub marks: Vec<Mark>,
 }
 
-/// A mark in a picture of lines: two numbers of one row of another record.
+/// A mark in a line chart: two numbers of one row of another record.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
@@ -427,7 +437,7 @@ pub struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChartKind {
-    /// A group of bars per row, a bar per column, the paper's number as a tick.
+    /// A group of bars per row, a bar per column, and the paper's number as a tick.
     Bars,
     /// A panel per arm, points on the horizontal axis, a line per column.
     Lines,
@@ -437,16 +447,20 @@ pub enum ChartKind {
     GoodputAndWindow,
     /// A panel per arm, the rate that the control sets for each flow over time.
     Rate,
-    /// A panel per family, a point per control: the first measure of `measures` upwards, the second to the right.
+    /// A panel per family, and a point per control.
+    ///
+    /// The first measure of `measures` is vertical, the second horizontal.
     Scatter,
     /// A square per arm and topology, coloured by the measure.
     Squares,
-    /// Panels per arm over time at the links and nodes of the measures: airtime limits, retries, available air.
+    /// Panels per arm over time at the links and nodes of the measures.
+    ///
+    /// They show airtime limits, retries and available air.
     Links,
 }
 
 impl ChartKind {
-    /// True if it shows curves over time.
+    /// Returns true if it shows curves over time.
     pub fn is_over_time(self) -> bool {
         !matches!(
             self,
@@ -456,7 +470,7 @@ impl ChartKind {
 }
 
 impl Experiment {
-    /// The sampling interval.
+    /// Returns the sampling interval.
     ///
     /// # Errors
     /// Returns the problem with it.
@@ -469,17 +483,17 @@ impl Experiment {
         }
     }
 
-    /// True if a dimension is part of the table.
+    /// Returns true if a dimension is part of the table.
     pub fn lays_out(&self, d: Dimension) -> bool {
         self.layout.rows.contains(&d) || self.layout.columns.contains(&d)
     }
 
-    /// True if an arm is not the paper's.
+    /// Returns true if an arm is not the paper's.
     pub fn is_second(&self, arm: &str) -> bool {
         self.arms.iter().any(|a| a.label == arm && a.second.is_some())
     }
 
-    /// Gives every arm of a control that is not published the reason for which it is not the paper's.
+    /// Marks every arm of an unpublished control as not the paper's.
     pub fn mark_second(&mut self, registry: &Registry) {
         if !self.is_quoted() {
             return;
@@ -492,7 +506,7 @@ impl Experiment {
         }
     }
 
-    /// No statement of a paper names an arm that is not the paper's.
+    /// Checks that no statement of a paper names an arm that is not the paper's.
     fn check_second(&self) -> Result<(), String> {
         let arm_of = |label: &String| {
             let named = |a: &&Arm| {
@@ -515,12 +529,12 @@ impl Experiment {
         Ok(())
     }
 
-    /// True if a quotation of a paper supports it.
+    /// Returns true if a quotation of a paper supports it.
     pub fn is_quoted(&self) -> bool {
         self.unquoted.is_none()
     }
 
-    /// The tables and figures of the paper that it stands for.
+    /// Returns the tables and figures of the paper that it stands for.
     pub fn covered(&self) -> Vec<&str> {
         match self.covers[..] {
             [] => self.place.split(',').take(1).collect(),
@@ -528,12 +542,12 @@ impl Experiment {
         }
     }
 
-    /// Every single statement.
+    /// Returns every single statement.
     pub fn statements(&self) -> Vec<Claim> {
         self.claims.iter().flat_map(Claim::each).collect()
     }
 
-    /// The emulator is asked for as often as it is declared, and for no model.
+    /// Checks that emulated arms and their number of runs are declared together, without a model.
     fn check_hosts(&self) -> Result<(), String> {
         let emulated = || self.arms.iter().filter(|a| a.host == Host::Emulator);
         if let Some(arm) = emulated().find(|a| a.model.is_some()) {
@@ -551,7 +565,7 @@ impl Experiment {
         }
     }
 
-    /// Arms know their presets, and what is left out exists.
+    /// Checks that presets and left-out controls exist.
     fn check_arms(&self, registry: &Registry) -> Result<(), String> {
         let known = |name: &String| self.presets.contains_key(name);
         if let Some(name) = self.arms.iter().flat_map(|a| &a.with).find(|n| !known(n)) {
@@ -566,7 +580,7 @@ impl Experiment {
         }
         for left in self.registry.iter().flat_map(|r| &r.leave_out) {
             for control in &left.controls {
-                // A name that has gone would hide the next control of that name.
+                // A name that no longer exists would hide the next control of that name.
                 registry.lookup(control).map_err(|e| format!("leave-out: {e}"))?;
             }
             if let Some(on) =
@@ -588,7 +602,7 @@ impl Experiment {
         self.statements().iter().try_for_each(|c| c.check(self.is_quoted()))
     }
 
-    /// The first thing that does not fit together.
+    /// Returns the first inconsistency.
     ///
     /// # Errors
     /// Returns the problem, for the user.
@@ -703,7 +717,7 @@ pub fn apply(root: &mut Table, settings: &Table) -> Result<(), String> {
     })
 }
 
-/// A name of a flow that the declaration gives it.
+/// Returns the name of a flow in the declaration.
 pub fn flow_name(names: &Table, ends: &str) -> String {
     names.get(ends).and_then(Value::as_str).unwrap_or(ends).to_owned()
 }

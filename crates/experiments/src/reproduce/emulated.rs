@@ -1,6 +1,7 @@
 //! Arms that run in real time, over real network stacks and the simulator's radio.
 //!
-//! The emulator itself is not known here: it needs privileges and a kernel, which the calling program has.
+//! This crate does not depend on the emulator, which needs privileges and a kernel; the calling
+//! program provides it.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
@@ -10,7 +11,7 @@ use super::declare::Host;
 use super::plan::{Plan, Runs};
 use super::record::{Emulated, Stalled};
 
-/// Runs of a seed, of which the first that kept its time counts.
+/// Maximum number of runs of a seed; the first that kept real time counts.
 const ATTEMPTS: u32 = 3;
 
 impl Stalled {
@@ -22,11 +23,12 @@ impl Stalled {
 }
 
 impl Runs {
-    /// Runs in the emulator what is declared so: one after the other, each seed in a row. `run` runs a
-    /// scenario once, with a seed and an interval of the curves.
+    /// Runs the emulated arms sequentially, with the seeds of each in order.
+    ///
+    /// `run` runs a scenario once, with a seed and an interval of the curves.
     ///
     /// # Errors
-    /// The first that `run` gives.
+    /// The first error of `run`.
     pub fn emulate<E>(
         &mut self,
         plans: &[Plan],
@@ -64,7 +66,7 @@ impl Runs {
             why = e.problems.join("; ");
             self.attempts[at].repeated += 1;
         }
-        // Fewer runs than declared are none.
+        // An incomplete set of runs is discarded.
         self.records[at].clear();
         self.attempts[at].refused =
             Some(format!("{ATTEMPTS} runs in the emulator were invalid: {why}"));
@@ -86,7 +88,7 @@ impl Runs {
         told.filter(|e| !e.runs.is_empty()).collect()
     }
 
-    /// Arms without valid runs, with the reason.
+    /// Returns the arms without valid runs, with the reason.
     pub(super) fn refused(&self, plan: &Plan, index: usize) -> Vec<(String, String)> {
         let cases = plan.cases.iter().enumerate();
         let refused = cases.filter_map(|(i, case)| {
@@ -97,7 +99,9 @@ impl Runs {
     }
 }
 
-/// Describes the timekeeping of all runs in the emulator in a sentence; `None` if there are none.
+/// Describes the timekeeping of all emulated runs in a sentence.
+///
+/// `None` without emulated runs.
 pub fn told(emulated: &[Emulated]) -> Option<String> {
     let runs: Vec<&Stalled> = emulated.iter().flat_map(|e| &e.runs).collect();
     let worst = runs.iter().map(|r| r.bent).reduce(f64::max)?;

@@ -1,4 +1,4 @@
-//! A reproduction as a page that opens from disk, in the style of the report.
+//! A reproduction as a page that can be opened from disk, in the style of the report.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::tally::Tally;
 use super::text::{number, order_words, round, runs};
 use super::verdict::{Outcome, Verdict};
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
 /// Returns an error if a picture cannot be drawn.
@@ -142,7 +142,7 @@ fn paragraphs(text: &str) -> String {
     parts.map(|p| format!("<p>{}</p>", escape(p))).collect()
 }
 
-/// SVG for a data address.
+/// Encodes SVG for a data address.
 fn percent(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {

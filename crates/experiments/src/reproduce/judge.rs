@@ -1,4 +1,4 @@
-//! Assembly of a record: numbers of runs, or kept ones, judged by a declaration.
+//! Assembly of a record: numbers of runs, or stored ones, judged by a declaration.
 
 use fairmesh_lab::comparison::GENERATOR;
 
@@ -16,7 +16,7 @@ use super::record::{
 };
 use super::verdict;
 
-/// A flow starves below this part of the mean of all.
+/// Fraction of the mean of all flows below which a flow starves.
 const STARVED: f64 = 0.1;
 
 /// Metadata of a record, beside its numbers and their sources.
@@ -38,7 +38,7 @@ impl Record {
         let cells = cells(plan, index, runs);
         let mut all = plan.extent.added.as_ref().map_or(0, |a| a.after);
         let mut n = 0;
-        // The kernel's part never comes out the same twice.
+        // The kernel's part is not reproducible.
         let simulated = |c: &usize| plan.cases[*c].host == Host::Simulator;
         for case in (0..plan.cases.len()).filter(simulated) {
             for r in runs.of_case(plan, index, case) {
@@ -67,11 +67,13 @@ impl Record {
         Record::judge(&plan.entry, cells, head(plan, runs, fingerprint))
     }
 
-    /// This record of some arms, and all others as `kept` has them, in the order of the declaration.
-    /// `added`: the arms are new, and their fingerprint continues that of `kept`.
+    /// Combines this record of some arms with the other arms of `kept`.
+    ///
+    /// The result is in the order of the declaration. `added`: the arms are new, and their
+    /// fingerprint continues that of `kept`.
     ///
     /// # Errors
-    /// The difference between the two for which they are not one comparison.
+    /// The difference because of which the two are not one comparison.
     pub fn completed(self, kept: &Record, entry: &Entry, added: bool) -> Result<Self, String> {
         let other = |of: &str| {
             format!(
@@ -115,7 +117,7 @@ impl Record {
         let mut missing: Vec<Missing> = self.missing.iter().chain(others).cloned().collect();
         missing.sort_by_key(of_missing);
         let (runs, fingerprint) = match (kept.cases.is_empty(), self.cases.is_empty()) {
-            // Its runs continue the fingerprint of the kept ones.
+            // Its runs continue the fingerprint of the stored ones.
             (true, true) => (kept.runs + self.runs, self.fingerprint.clone()),
             _ => {
                 let all = hash(cases.iter().map(|c| c.fingerprint.as_str()));
@@ -136,14 +138,15 @@ impl Record {
         Ok(Record::judge(entry, &cells, head))
     }
 
-    /// Its numbers as they were when its runs were read.
+    /// Returns its numbers as they were when its runs were read.
     pub fn cells(&self, entry: &Entry) -> Vec<Cell> {
         let cell = |row, n| locate::cell(&entry.experiment, row, n);
         self.rows.iter().flat_map(|row| row.cells.iter().map(move |n| cell(row, n))).collect()
     }
 
-    /// Judges its numbers by the current declaration. Items declared after the record was made have
-    /// no numbers and are reported as not run.
+    /// Judges its numbers by the current declaration.
+    ///
+    /// Items declared after the record was made have no numbers and are reported as not run.
     #[must_use]
     pub fn again(&self, entry: &Entry) -> Self {
         let experiment = &entry.experiment;
@@ -244,7 +247,7 @@ impl Record {
     }
 }
 
-/// The topologies of a plan.
+/// Returns the topologies of a plan.
 fn networks(plan: &Plan) -> Vec<Network> {
     let of = |(t, topology): (usize, &Topology)| {
         let scenario = plan.cases.iter().find(|c| c.topology == t)?.scenario();
@@ -261,7 +264,7 @@ fn networks(plan: &Plan) -> Vec<Network> {
     plan.topologies.iter().enumerate().filter_map(of).collect()
 }
 
-/// Fingerprints and starved flows by arm and topology.
+/// Returns fingerprints and starved flows by arm and topology.
 fn results(plan: &Plan, index: usize, runs: &Runs) -> Vec<CaseResult> {
     let of = |(c, case): (usize, &Case)| {
         let records = runs.of_case(plan, index, c);

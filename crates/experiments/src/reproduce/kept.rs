@@ -1,4 +1,4 @@
-//! Kept records beside their experiments, as the pages read them.
+//! Stored records beside their experiments, as read by the pages.
 
 use fairmesh_lab::LabError;
 
@@ -6,22 +6,22 @@ use super::catalogue::{Catalogue, Entry, RECORDS};
 use super::record::Record;
 use super::tally::Tally;
 
-/// Folder of the details, which are built and not kept, below that of the screens.
+/// Folder of the details below that of the screens; it is built and not stored.
 pub const DETAILS: &str = "details";
 
-/// One experiment with its record, where it has one.
+/// One experiment with its record, if there is one.
 pub(super) struct Kept {
     pub(super) entry: Entry,
     pub(super) record: Option<Record>,
 }
 
-/// Counts of some experiments of one paper.
+/// Returns the counts of some experiments of one paper.
 pub(super) fn total(part: &[&Kept]) -> Tally {
     let records: Vec<&Record> = part.iter().filter_map(|k| k.record.as_ref()).collect();
     Tally::of_all(&records)
 }
 
-/// The kept record of an experiment.
+/// Returns the stored record of an experiment.
 ///
 /// # Errors
 /// Returns an error if it exists and cannot be read.

@@ -2,20 +2,24 @@
 
 use serde::Deserialize;
 
-/// Kind of a number. Rates are in kbit/s of application data, delays in ms, windows in packets.
+/// Kind of a number.
+///
+/// Rates are in kbit/s of application data, delays in ms, windows in packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Goodput of a flow.
     Goodput,
-    /// Standard deviation of the goodputs of those flows that count as one, by their subscriber or their
-    /// ends.
+    /// Standard deviation of the goodputs of those flows that count as one.
+    ///
+    /// Flows count as one by their subscriber or their ends.
     Spread,
     /// Goodput of a flow over its analytic fair rate.
     OverFair,
-    /// Goodput of a flow over its part of one resource that all flows share by max-min: the measure's
-    /// `share` for each if all could use it, more if applications with a limited rate leave some of theirs
-    /// (Jamshaid 2010 §8.2.4).
+    /// Goodput of a flow over its max-min share of one resource that all flows share.
+    ///
+    /// The share is the measure's `share` if all flows can use it. It is larger if applications
+    /// with a limited rate leave part of theirs unused (Jamshaid 2010 §8.2.4).
     OverShare,
     /// Rate at which data packets enter the network at a flow's source, without headers.
     Sent,
@@ -23,12 +27,13 @@ pub enum Kind {
     Delay,
     /// Standard deviation of the one-way delay of a flow's data.
     DelayDeviation,
-    /// Mean one-way delay of all data packets together, so that long flows count for more.
+    /// Mean one-way delay of all data packets together, so that long flows have more weight.
     PacketDelay,
     /// Standard deviation of [`PacketDelay`](Kind::PacketDelay).
     PacketDelayDeviation,
-    /// Mean time that a flow's data takes from the queue of the first radio on its path to its
-    /// acknowledgement's return there (Triantafyllidou 2005 §3.3.3).
+    /// Mean delay of a flow's data from the first radio queue to its acknowledgement's return.
+    ///
+    /// It is measured at the queue of the first radio on the path (Triantafyllidou 2005 §3.3.3).
     AcknowledgedDelay,
     /// Standard deviation of [`AcknowledgedDelay`](Kind::AcknowledgedDelay).
     AcknowledgedDelayDeviation,
@@ -40,15 +45,18 @@ pub enum Kind {
     Window,
     /// Largest congestion window of a flow.
     LargestWindow,
-    /// Seconds in which something of a flow arrived: samples, times their interval (Jang 2010 §5).
+    /// Time in which data of a flow arrived, s (Jang 2010 §5).
+    ///
+    /// It is the number of samples with data times their interval.
     Activity,
-    /// Files or answers completed, per second.
+    /// Completed files or responses, per second.
     Completed,
-    /// Data packets of a flow that are lost on its way, per cent of those that are lost or delivered.
+    /// Lost data packets of a flow, per cent of those that are lost or delivered.
     Dropped,
-    /// Share of the frames that a flow's destination puts on the air, without acknowledgements of
-    /// the MAC, that get none themselves. Where the destination relays nothing those are the
-    /// transport's acknowledgements.
+    /// Share of the frames sent by a flow's destination that get no MAC acknowledgement.
+    ///
+    /// Acknowledgements of the MAC do not count as frames. If the destination relays nothing, the
+    /// frames are the transport's acknowledgements.
     BackwardFrameLoss,
     /// Jain's index of the goodputs.
     Jain,
@@ -66,52 +74,67 @@ pub enum Kind {
     Utilization,
     /// Sum of the goodputs.
     SumGoodput,
-    /// Bytes of signalling per second, over all nodes: headers and messages.
+    /// Bytes of signalling per second over all nodes, in headers and messages.
     SignallingBytes,
     /// Airtime of signalling, ms per second, over all nodes.
     SignallingAirtime,
-    /// A result of a study, which no single run has.
+    /// A result of a study, which a single run does not have.
     Study,
-    /// Sum of the goodputs of flows of one hop.
+    /// Sum of the goodputs of one-hop flows.
     OneHop,
-    /// Sum of the goodputs of flows of more hops.
+    /// Sum of the goodputs of multi-hop flows.
     MultiHop,
-    /// E of Mancuso 2010 (11) in per cent: how far [`OneHop`](Kind::OneHop) and
-    /// [`MultiHop`](Kind::MultiHop) are from their targets on average, in parts of these. Targets
-    /// are four fifths of the analytic rates.
+    /// E of Mancuso 2010 (11), per cent.
+    ///
+    /// It is the mean relative distance of [`OneHop`](Kind::OneHop) and
+    /// [`MultiHop`](Kind::MultiHop) from their targets. Targets are four fifths of the analytic
+    /// rates.
     ShareError,
     /// Mean rate that the control sets for a flow.
     Rate,
     /// Halvings of a flow's rate by WCP, per second.
     Halvings,
-    /// Additive increases of a flow's rate by WCP, per second: the inverse of their interval, averaged over time.
+    /// Additive increases of a flow's rate by WCP, per second.
+    ///
+    /// It is the inverse of their interval, averaged over time.
     Increases,
-    /// Time from which the rate that the control sets for a flow stays within a tenth of its average
-    /// in the second half of the run, s.
+    /// Time from which the rate that the control sets for a flow stays near its final value, s.
+    ///
+    /// The rate stays within a tenth of its average in the second half of the run.
     Settled,
-    /// Utilisation from which on an access point marks (ρ₀ of Triantafyllidou 2005 §3.2): its mean over the
-    /// measured time, as LBM's decisions report it, in whole per cent each.
+    /// Utilisation above which an access point marks (ρ₀ of Triantafyllidou 2005 §3.2).
+    ///
+    /// It is the mean over the measured time, as reported by LBM's decisions in whole per cent.
     MarkingThreshold,
-    /// Time from the beginning of a phase until the goodput of all flows of one hop together first comes within a tenth
-    /// of what it is on average in the phase's second half, s (Mancuso 2010 §VI.C).
+    /// Time from the start of a phase until the goodput of one-hop flows settles, s.
+    ///
+    /// The sum of their goodputs first comes within a tenth of its average in the phase's second
+    /// half (Mancuso 2010 §VI.C).
     Reached,
-    /// Part of the air that a control lets links have, per cent: its mean, summed over those that the measure names
-    /// (Jang 2010 §3).
+    /// Mean airtime limit of links, per cent (Jang 2010 §3).
+    ///
+    /// It is summed over the links that the measure names.
     AirtimeLimit,
-    /// Data frames that the MAC sends again per packet, on the links that the measure names.
+    /// Retransmitted data frames of the MAC per packet, on the links that the measure names.
     Retries,
-    /// Part of the air that no external energy takes, per cent, at the nodes that the measure names: the
-    /// least of them (Jang 2010 §3, ACA).
+    /// Airtime without external energy, per cent (Jang 2010 §3, ACA).
+    ///
+    /// It is the minimum over the nodes that the measure names.
     AvailableAir,
-    /// Part of the measured time in which a node neither sends nor senses anything, per cent, at the nodes that the
-    /// measure names: the least of them.
+    /// Fraction of the measured time in which a node neither sends nor senses, per cent.
+    ///
+    /// It is the minimum over the nodes that the measure names.
     IdleAir,
-    /// Application data that arrived in a phase, kilobytes, of the flows that the measure names, or of all.
+    /// Application data that arrived in a phase, kilobytes.
+    ///
+    /// It is the sum over the flows that the measure names, or over all flows.
     Delivered,
 }
 
 impl Kind {
-    /// True if runs must measure [`acknowledged_delay_s`](fairmesh_engine::record::FlowRecord::acknowledged_delay_s).
+    /// Returns true if runs must measure acknowledged delays.
+    ///
+    /// See [`acknowledged_delay_s`](fairmesh_engine::record::FlowRecord::acknowledged_delay_s).
     pub fn is_acknowledged(self) -> bool {
         matches!(
             self,
@@ -122,7 +145,7 @@ impl Kind {
         )
     }
 
-    /// Code of the decisions that it is read from, where it is.
+    /// Returns the code of the decisions from which it is read, if it is read from any.
     pub fn decision(self) -> Option<&'static str> {
         match self {
             Kind::MarkingThreshold => Some("lbm.load"),
@@ -132,7 +155,7 @@ impl Kind {
         }
     }
 
-    /// True if it is read at the links or nodes that its measure names.
+    /// Returns true if it is read at the links or nodes that its measure names.
     pub fn is_at(self) -> bool {
         matches!(self, Kind::AirtimeLimit | Kind::Retries | Kind::AvailableAir | Kind::IdleAir)
     }
@@ -153,7 +176,7 @@ impl Kind {
         }
     }
 
-    /// True if the emulator measures it.
+    /// Returns true if the emulator measures it.
     ///
     /// The emulator measures what applications receive, but neither delays of TCP nor signalling (docs/emulator.md).
     pub fn is_emulated(self) -> bool {
@@ -176,7 +199,7 @@ impl Kind {
         )
     }
 
-    /// True if there is one per flow.
+    /// Returns true if there is one number per flow.
     pub fn is_per_flow(self) -> bool {
         matches!(
             self,

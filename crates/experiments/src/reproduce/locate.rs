@@ -1,5 +1,6 @@
-//! Lookup of the declared items behind a row and column of a kept record: from their labels back to the
-//! declaration.
+//! Lookup of the declared items for a row and column of a stored record.
+//!
+//! The labels are resolved to items of the declaration.
 
 use fairmesh_lab::Estimate;
 
@@ -7,7 +8,7 @@ use super::cell::Cell;
 use super::declare::{Dimension, Experiment};
 use super::record::{Number, Row};
 
-/// Indices of what a label names; a part that the layout does not have is `None`.
+/// Indices of the items that a label names; a part that the layout lacks is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Place {
     arm: Option<usize>,
@@ -16,14 +17,14 @@ struct Place {
     flow: String,
 }
 
-/// The number of a record as it was when its runs were read.
+/// Returns the number of a record as it was when its runs were read.
 pub fn cell(experiment: &Experiment, row: &Row, number: &Number) -> Cell {
     let place = place(experiment, &row.label, &number.column);
     let label = |labels: Vec<&String>, at: Option<usize>| {
         at.and_then(|i| labels.get(i).map(|l| (*l).clone())).unwrap_or_default()
     };
     let measure = place.measure.unwrap_or(0);
-    // A row of an arm that is not declared any more belongs to none.
+    // A row of an arm that is no longer declared belongs to no arm.
     let arm = if experiment.lays_out(Dimension::Arm) { place.arm } else { Some(0) };
     let measured = experiment.measures.get(measure).map_or("", |m| m.label.as_str());
     let line = [place.flow.as_str(), measured];
@@ -38,7 +39,7 @@ pub fn cell(experiment: &Experiment, row: &Row, number: &Number) -> Cell {
     }
 }
 
-/// A study's labels are its own: what they name is looked for anywhere in them.
+/// Resolves the labels of a study: the names of items are searched anywhere in them.
 fn place(experiment: &Experiment, row: &str, column: &str) -> Place {
     let mut place = Place::default();
     let layout = &experiment.layout;
@@ -51,7 +52,7 @@ fn place(experiment: &Experiment, row: &str, column: &str) -> Place {
     place
 }
 
-/// Reads a label that was made of `dimensions`; `false` where it cannot have been.
+/// Parses a label that was made of `dimensions`; returns `false` if it does not match.
 fn take(experiment: &Experiment, dimensions: &[Dimension], text: &str, place: &mut Place) -> bool {
     let Some((first, rest)) = dimensions.split_first() else { return text.is_empty() };
     let known: Option<Vec<&str>> = match first {
@@ -71,8 +72,8 @@ fn take(experiment: &Experiment, dimensions: &[Dimension], text: &str, place: &m
         Dimension::Flow => None,
     };
     let Some(labels) = known else {
-        // Flows are named by the scenario: the shortest name after which the rest can be read, or none, where a measure
-        // is one for all.
+        // Flows are named by the scenario: the shortest name after which the rest matches, or no
+        // name for a measure over all flows.
         let mut ends: Vec<usize> = text.match_indices(", ").map(|(i, _)| i).collect();
         ends.push(text.len());
         ends.insert(0, 0);
@@ -87,7 +88,7 @@ fn take(experiment: &Experiment, dimensions: &[Dimension], text: &str, place: &m
             read
         });
     };
-    // The longest label first: one may begin with another.
+    // The longest label is first, because one label may begin with another.
     let mut order: Vec<usize> = (0..labels.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(labels[i].len()));
     order.into_iter().any(|i| {

@@ -1,4 +1,4 @@
-//! Measures that are read off a run.
+//! Measures that are read from a run.
 
 use fairmesh_capacity::region::Settings;
 use fairmesh_engine::measures;
@@ -14,10 +14,10 @@ use super::decisions;
 use super::declare::{Model, Phase};
 use super::kind::Kind;
 
-/// Facts of a scenario that are needed to read a run of it.
+/// Facts of a scenario that are needed to read its runs.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Subscriber of each flow, or its ends, `from→to`: flows of the same name here count as one.
+    /// Subscriber of each flow, or its ends `from→to`; flows with the same name count as one.
     pub(super) ends: Vec<String>,
     /// Bytes of a full segment, per flow; 0 for UDP.
     segment: Vec<f64>,
@@ -27,11 +27,11 @@ pub struct Reading {
     pub(super) model: Option<Vec<f64>>,
     /// Rate to which each flow's application is limited, bit/s; infinite without a limit.
     demand: Vec<f64>,
-    /// True if runs are the emulator's, which does not measure everything.
+    /// True for runs of the emulator, which does not measure everything.
     pub(super) emulated: bool,
 }
 
-/// One flow, or several of the same ends, over an interval.
+/// One flow, or several flows with the same ends, over an interval.
 #[derive(Clone, Debug)]
 struct Share {
     goodput: f64,
@@ -77,7 +77,9 @@ impl Reading {
         })
     }
 
-    /// Takes a capacity model's rates for the goodputs from now on. Optima are taken from `cache` and kept there.
+    /// Replaces the goodputs by a capacity model's rates.
+    ///
+    /// Optima are taken from `cache` and stored there.
     ///
     /// # Errors
     /// Returns an error if the model rejects the scenario.
@@ -96,7 +98,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Names of the flows, in scenario order, each once.
+    /// Returns the names of the flows, in scenario order, each once.
     pub fn flows(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for e in &self.ends {
@@ -107,7 +109,7 @@ impl Reading {
         names
     }
 
-    /// Bytes of a full segment of flow `f`; 0 for UDP.
+    /// Returns the bytes of a full segment of flow `f`; 0 for UDP.
     pub fn segment(&self, f: usize) -> f64 {
         self.segment[f]
     }
@@ -141,10 +143,10 @@ impl Reading {
         all
     }
 
-    /// One number per flow of [`flows`](Self::flows), or one for the run.
+    /// Returns one number per flow of [`flows`](Self::flows), or one for the run.
     ///
-    /// `None` where there is nothing to read: a delay where nothing arrived, a flow that is not
-    /// there in the phase, a run without fair rates.
+    /// `None` if there is nothing to read: a delay without an arrival, a flow that is absent in the
+    /// phase, or a run without fair rates.
     pub fn read(&self, kind: Kind, run: &RunRecord, phase: Option<usize>) -> Vec<Option<f64>> {
         let names = self.flows();
         let unfair = run.flows.iter().any(|f| f.fair_bps.is_none());
@@ -206,7 +208,7 @@ impl Reading {
         vec![value.is_finite().then_some(value)]
     }
 
-    /// [`Kind::OverShare`] of every flow of [`flows`](Self::flows); `share` in kbit/s.
+    /// Returns [`Kind::OverShare`] of every flow of [`flows`](Self::flows); `share` in kbit/s.
     pub fn over_share(
         &self,
         share: f64,
@@ -221,7 +223,7 @@ impl Reading {
         names.iter().zip(parts).map(of).collect()
     }
 
-    /// s from the beginning of a phase; `None` without a phase.
+    /// Returns [`Kind::Reached`], s from the start of a phase; `None` without a phase.
     fn reached(&self, run: &RunRecord, phase: Option<usize>) -> Option<f64> {
         let (from, to, _) = self.phases[phase?];
         let near: Vec<&Vec<f64>> = (0..run.flows.len())
@@ -326,10 +328,12 @@ impl Reading {
     }
 }
 
-/// Fraction of a collision-free model's rates that TCP reaches in a two-hop tree; GAP's own default.
+/// Fraction of a collision-free model's rates that TCP reaches in a two-hop tree.
+///
+/// It is GAP's own default.
 const TARGET: f64 = 0.8;
 
-/// Sum over flows of one hop, or over the others.
+/// Returns the sum over one-hop flows, or over the others.
 fn sum_of(shares: &[Share], what: impl Fn(&Share) -> f64, near: bool) -> f64 {
     shares.iter().filter(|s| (s.hops == 1) == near).map(what).sum()
 }
@@ -339,8 +343,9 @@ fn acknowledged(f: &FlowRecord) -> Option<DelayRecord> {
     f.acknowledged_delay_s.filter(|_| f.packets_delivered > 0)
 }
 
-/// Mean and standard deviation of a delay over all delivered packets, ms; no numbers without a packet, or
-/// where a flow's was not measured.
+/// Returns mean and standard deviation of a delay over all delivered packets, ms.
+///
+/// They are NaN without a packet, or if the delay of a flow was not measured.
 fn pooled(run: &RunRecord, delay: impl Fn(&FlowRecord) -> Option<DelayRecord>) -> (f64, f64) {
     let (mut packets, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for f in &run.flows {
@@ -354,7 +359,7 @@ fn pooled(run: &RunRecord, delay: impl Fn(&FlowRecord) -> Option<DelayRecord>) -
     (1e3 * mean, 1e3 * (square - mean * mean).max(0.0).sqrt())
 }
 
-/// Mean of a curve of means since the previous sample, over `from` to `to` (s).
+/// Returns the mean over `from` to `to` (s) of a curve of means since the previous sample.
 pub(super) fn between(time: &[f64], curve: &[f64], from: f64, to: f64) -> f64 {
     let (mut sum, mut covered, mut last) = (0.0, 0.0, 0.0);
     for (t, value) in time.iter().zip(curve) {
@@ -366,25 +371,29 @@ pub(super) fn between(time: &[f64], curve: &[f64], from: f64, to: f64) -> f64 {
     if covered > 0.0 { sum / covered } else { 0.0 }
 }
 
-/// Returns the time from which a curve stays within a tenth of its average over the second half.
+/// Returns the time from which a curve stays near its average over the second half.
+///
+/// It stays within a tenth.
 fn settled(time: &[f64], curve: &[f64]) -> Option<f64> {
     let end = *time.last()?;
     let late = || time.iter().zip(curve).filter(|(t, _)| **t > end / 2.0);
     let last = late().map(|(_, v)| v).sum::<f64>() / late().count() as f64;
     let away = |v: f64| (v - last).abs() > 0.1 * last;
     let at = curve.iter().rposition(|v| away(*v)).map_or(0, |k| k + 1);
-    // The sample that is not away any more; never, if the last one is.
+    // The first sample after the last deviation; `None` if the last sample deviates.
     time.get(at).filter(|_| at < curve.len()).copied()
 }
 
-/// Returns the time at which a curve (time, value) first comes within a tenth of its average after `late`.
+/// Returns the time at which a curve first comes near its average after `late`.
+///
+/// The curve has pairs of time and value. Near is within a tenth.
 fn reached(curve: &[(f64, f64)], late: f64) -> Option<f64> {
     let rest: Vec<f64> = curve.iter().filter(|(t, _)| *t > late).map(|(_, v)| *v).collect();
     let end = rest.iter().sum::<f64>() / rest.len() as f64;
     curve.iter().find(|(_, v)| (v - end).abs() <= 0.1 * end).map(|(t, _)| *t)
 }
 
-/// Fair rates averaged over a phase.
+/// Returns the fair rates averaged over a phase.
 fn fair_between(changes: &[(fairmesh_units::Time, Vec<f64>)], p: &Phase) -> Vec<f64> {
     let flows = changes.first().map_or(0, |c| c.1.len());
     let mut mean = vec![0.0; flows];
@@ -399,7 +408,7 @@ fn fair_between(changes: &[(fairmesh_units::Time, Vec<f64>)], p: &Phase) -> Vec<
     mean
 }
 
-/// Max-min parts of `total` among demands, some of which may be infinite.
+/// Returns max-min shares of `total` among demands, which may be infinite.
 fn max_min(total: f64, demands: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..demands.len()).collect();
     order.sort_by(|a, b| demands[*a].total_cmp(&demands[*b]));
@@ -512,7 +521,7 @@ mod tests {
     fn windows_are_in_packets_and_delays_need_deliveries() {
         let mut run = record("fifo", 1, &[(1e5, 2e5, 1)]);
         let r = reading(&["1→0"]);
-        // Samples at 2, 3 and 4 s lie behind the warm-up: 2, 4 and 1 segments.
+        // Samples at 2, 3 and 4 s are after the warm-up: 2, 4 and 1 segments.
         assert_eq!(r.read(Kind::Window, &run, None), [Some(7.0 / 3.0)]);
         assert_eq!(r.read(Kind::Activity, &run, None), [Some(4.0)]);
         assert_eq!(r.read(Kind::LargestWindow, &run, None), [Some(4.0)]);

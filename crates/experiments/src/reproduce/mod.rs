@@ -1,8 +1,8 @@
-//! Experiments of the papers, run again: declarations in, the paper's table or picture with ours
-//! beside it out.
+//! Reproductions of the experiments of papers.
 //!
-//! An experiment is a folder: `experiment.toml` (what runs, what varies, what is read off and how
-//! it is judged), scenarios, `paper.toml` (the paper's numbers) and `notes.md`.
+//! The input is a declaration; the output is the paper's table or chart with our results beside it.
+//! An experiment is a folder: `experiment.toml` (runs, variations, measures and judgement),
+//! scenarios, `paper.toml` (the paper's numbers) and `notes.md`.
 
 pub mod catalogue;
 pub mod cell;
@@ -38,7 +38,7 @@ pub mod tally;
 pub mod text;
 pub mod verdict;
 
-/// The table as comma-separated values, ours and the paper's in columns of their own.
+/// Returns the table as comma-separated values, ours and the paper's in separate columns.
 pub fn csv(record: &record::Record) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let mut out = "row,column,ours,ci95,paper,verdict\n".to_owned();

@@ -1,4 +1,4 @@
-//! The worked examples of Jang 2010, by the code that nodes run.
+//! The worked examples of Jang 2010, computed by the code that nodes run.
 
 use fairmesh_control::cna::settled::{Hop, Settled, settle};
 
@@ -12,7 +12,7 @@ const SUMS: [(u32, u32); 10] =
 /// A number of the table: row, column, value.
 type Number = (String, &'static str, f64);
 
-/// Both directions of every hop of a path.
+/// Returns both directions of every hop of a path.
 fn flow(path: &[u32]) -> impl Iterator<Item = Hop> + '_ {
     path.windows(2).flat_map(|w| {
         let (a, b) = (w[0], w[1]);
@@ -20,8 +20,10 @@ fn flow(path: &[u32]) -> impl Iterator<Item = Hop> + '_ {
     })
 }
 
-/// Fig. 2: neighbourhood weights, limits in per cent of the air, with acknowledgements that use
-/// 60 % of theirs, and with 40 % of the air around node 1 gone as well.
+/// Returns the numbers of Fig. 2: neighbourhood weights and limits in per cent of the air.
+///
+/// The limits are also computed with acknowledgements that use 60 % of theirs, and with 40 % of the
+/// air around node 1 unavailable.
 pub fn limits() -> Vec<Number> {
     let hops: Vec<Hop> = STACK_FLOWS.iter().flat_map(|p| flow(p)).collect();
     let plain = settle(&STACK, &hops, 1.0, |_| 1.0);
@@ -43,7 +45,7 @@ pub fn limits() -> Vec<Number> {
             let inside = s.links.iter().filter(|l| near.contains(&l.from) && near.contains(&l.to));
             100.0 * inside.map(of).sum::<f64>()
         };
-    // The links around 1↔2: those at 1, 2, 3 and 5, of which 5↔8 carries nothing.
+    // The links around 1↔2: those at 1, 2, 3 and 5, of which 5↔8 carries no traffic.
     let near = [1, 2, 3, 4, 5, 6];
     let row = || "all around 1↔2".to_owned();
     numbers.push((row(), "limit", all(&plain, &near, |l| l.share)));
@@ -52,7 +54,7 @@ pub fn limits() -> Vec<Number> {
     numbers
 }
 
-/// Fig. 3: two-hop sums, what both count, and the neighbourhood weight that follows.
+/// Returns the numbers of Fig. 3: two-hop sums, their overlap and the neighbourhood weight.
 pub fn sums() -> Vec<Number> {
     let paths: [&[u32]; 4] = [&[5, 6, 7, 8], &[11, 12], &[1, 2], &[2, 1]];
     let hops: Vec<Hop> = paths.iter().flat_map(|p| flow(p)).collect();

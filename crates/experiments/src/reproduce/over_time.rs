@@ -1,4 +1,4 @@
-//! Pictures over time of what is read at links and nodes.
+//! Charts over time of measures at links and nodes.
 
 use fairmesh_engine::record::RunRecord;
 
@@ -8,7 +8,7 @@ use super::declare::{Arm, Experiment, Phase};
 use super::kind::Kind;
 use super::panel::{Panel, wanted};
 
-/// Pictures over time at the places of the measures: one per kind that there is.
+/// Returns panels over time at the places of the measures, one per kind in use.
 pub(super) fn panels(experiment: &Experiment, arm: &str, run: &RunRecord) -> Vec<Panel> {
     let series = &run.series;
     let link = |at: &str| series.links.iter().find(|l| format!("{}→{}", l.from, l.to) == at);
@@ -50,7 +50,7 @@ pub(super) fn panels(experiment: &Experiment, arm: &str, run: &RunRecord) -> Vec
     kinds.iter().filter_map(panel).collect()
 }
 
-/// Builds the pictures over time from a record's means over phases: steps, one picture per arm.
+/// Returns panels over time from a record's means over phases: steps, one panel per arm.
 ///
 /// If phases overlap, the first counts.
 pub(super) fn steps(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {

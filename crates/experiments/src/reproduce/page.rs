@@ -1,7 +1,8 @@
-//! The pages of the kept records, made from them, the declarations and the notes, and nothing else:
-//! an overview, a screen per paper with its main figures, and details of every experiment.
+//! The pages of the stored records.
 //!
-//! The overview and the screens are kept in the project; the details are built where they are wanted.
+//! They are generated only from the records, the declarations and the notes: an overview, a screen
+//! per paper with its main figures, and details of every experiment. The overview and the screens
+//! are stored in the project; the details are built on request.
 
 use std::fmt::Write as _;
 
@@ -19,7 +20,7 @@ use super::tally::Tally;
 
 /// Folder of pictures, beside the pages that show them.
 pub const FIGURES: &str = "figures";
-/// Page of the experiments that belong to no paper of the list.
+/// Page of the experiments of no listed paper.
 const OTHERS: &str = "others";
 
 const MADE: &str =
@@ -35,18 +36,20 @@ are in second tables. A number that the paper does not print (≈) is shown and 
 quotation of the paper. ± is half of the 95 % interval (Student's t) over seeds, or over networks where there are several.
 ";
 
-/// A file of the pages.
+/// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     /// Path from the folder of the overview, with slashes.
     pub path: String,
     /// Text.
     pub text: String,
-    /// True if the file is kept in the project; details are not.
+    /// True if the file is stored in the project; details are not.
     pub kept: bool,
 }
 
-/// Builds every page and picture. `name` is the file name of the overview, without an extension.
+/// Returns every page and picture.
+///
+/// `name` is the file name of the overview, without an extension.
 ///
 /// # Errors
 /// Returns an error if a declaration or a record cannot be read, or a picture cannot be drawn.
@@ -61,7 +64,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
             let e = &k.entry.experiment;
             known.iter().find(|p| p.name == e.paper && e.is_quoted()).map(|p| &p.name)
         };
-        // An experiment with a page of its own is on no other.
+        // An experiment with a separate page is on no other page.
         let shared = all.iter().filter(|k| k.entry.experiment.page.is_none());
         shared.filter(|k| listed(k) == paper.map(|p| &p.name)).collect()
     };
@@ -104,7 +107,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
     Ok(made)
 }
 
-/// The details of some experiments, as one page.
+/// Returns the details of some experiments as one page.
 fn details(
     catalogue: &Catalogue,
     name: &str,
@@ -130,11 +133,11 @@ fn details(
 /// A folder of pages and pictures.
 struct Folder {
     path: String,
-    /// True if its files are kept in the project.
+    /// True if its files are stored in the project.
     kept: bool,
 }
 
-/// Draws the pictures of a record into a folder; their paths from there, with their titles.
+/// Draws the charts of a record into a folder; returns their paths and titles.
 fn pictures(
     catalogue: &Catalogue,
     entry: &Entry,
@@ -173,7 +176,7 @@ fn pictures(
     Ok(paths)
 }
 
-/// The first screen: the counts by paper, and the rule.
+/// Returns the first screen: the counts by paper, and the rule.
 fn overview<'a>(name: &str, known: &[Known], of: &dyn Fn(&Known) -> Vec<&'a Kept>) -> String {
     let mut out = format!(
         "{MADE}# Reproductions\n\n`fairmesh-experiments reproduce ID` runs the experiment behind a table or figure and puts its numbers beside the\n\

@@ -1,13 +1,13 @@
-//! Contents of a picture, before it is drawn.
+//! Contents of a chart before it is drawn.
 
 use super::catalogue::Entry;
 use super::cell::Cell;
 use super::record::{Curve, Curves};
 
-/// One picture.
+/// One chart.
 #[derive(Clone, Debug, Default)]
 pub struct Panel {
-    /// Title of the picture; a file name after cleaning.
+    /// Title of the chart; the base of its file name.
     pub title: String,
     pub(super) x: String,
     pub(super) y: String,
@@ -24,9 +24,9 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
     /// Half of the 95 % interval of each point.
     pub(super) around: Vec<Option<f64>>,
-    /// Printed by the paper.
+    /// Points that the paper prints.
     pub(super) paper: Vec<(f64, f64)>,
-    /// Read out of its text.
+    /// Points read from the paper's text.
     pub(super) shown: Vec<(f64, f64)>,
 }
 
@@ -42,7 +42,7 @@ impl Line {
 }
 
 impl Panel {
-    /// Curves over time by name.
+    /// Returns a panel of curves over time by name.
     pub(super) fn over_time(
         title: String,
         y: &str,
@@ -58,11 +58,11 @@ impl Panel {
     }
 }
 
-/// Largest number of points that a record keeps of a curve.
+/// Maximum number of points of a curve in a record.
 const KEPT: usize = 120;
 
 impl Panel {
-    /// Its curves as a record keeps them: thinned to at most a fixed number of means.
+    /// Returns its curves for a record, thinned to at most a fixed number of means.
     pub fn curves(&self) -> Curves {
         let thin = |line: &Line| {
             let step = line.points.len().div_ceil(KEPT).max(1);
@@ -87,14 +87,16 @@ impl Panel {
         self.lines.push(Line { label: label.to_owned(), ..line });
     }
 
-    /// The picture of kept curves.
+    /// Returns the panel of stored curves.
     pub(super) fn of_curves(kept: &Curves) -> Self {
         let lines = kept.lines.iter().map(|l| (l.label.clone(), l.points.clone())).collect();
         Panel::over_time(kept.title.clone(), &kept.y, lines)
     }
 }
 
-/// Measures that share an axis: those that the chart names, or all of the first one's kind.
+/// Returns true for measures that share an axis.
+///
+/// They are those that the chart names, or all of the first one's kind.
 pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
     let experiment = &entry.experiment;
     let Some(chart) = &experiment.chart else { return false };

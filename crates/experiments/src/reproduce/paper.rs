@@ -6,30 +6,32 @@ use serde::Deserialize;
 
 use super::quote;
 
-/// `paper.toml`: the numbers that ours are held against.
+/// `paper.toml`: the numbers with which ours are compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// Source of the numbers: the table, or the text that describes a drawing.
+    /// Source of the numbers: the table, or the text that describes a figure.
     #[serde(default)]
     pub source: String,
     /// Names of the columns, as in our table.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// Numbers that the paper prints, one list per row; `nan` where it has none.
+    /// Numbers that the paper prints, one list per row; `nan` for a missing number.
     #[serde(default)]
     pub rows: BTreeMap<String, Vec<f64>>,
-    /// The paper's line or words in which the numbers of a row stand, per row of `rows`.
+    /// Line or words of the paper with the numbers of a row, per row of `rows`.
     #[serde(default)]
     pub quotes: BTreeMap<String, String>,
     /// Half-widths of the 95 % intervals that the paper prints, as `rows`.
     #[serde(default)]
     pub intervals: BTreeMap<String, Vec<f64>>,
-    /// Numbers that the paper does not print: read out of its sentences or worked out from them, as `rows`. They
-    /// are shown beside ours and not judged.
+    /// Numbers that the paper does not print, as `rows`.
+    ///
+    /// They are read from its sentences or derived from them. They are shown beside ours and not
+    /// judged.
     #[serde(default)]
     pub shown: BTreeMap<String, Vec<f64>>,
-    /// Rows of `rows` that the paper prints a second time, and the experiment in which they are judged.
+    /// Rows of `rows` that the paper prints twice, with the experiment that judges them.
     #[serde(default)]
     pub repeats: BTreeMap<String, String>,
 }
@@ -39,25 +41,25 @@ pub struct Paper {
 pub struct Theirs {
     /// The number.
     pub value: f64,
-    /// Digits after its point, where it is printed.
+    /// Digits after its point, if it is printed.
     pub digits: usize,
-    /// Half of its 95 % interval, where one is printed.
+    /// Half of its 95 % interval, if one is printed.
     pub half: Option<f64>,
     /// True if the paper prints it.
     pub printed: bool,
-    /// True if it is judged elsewhere.
+    /// True if it is judged in another experiment.
     pub repeated: bool,
 }
 
 impl Theirs {
-    /// True if our number is compared with it.
+    /// Returns true if our number is compared with it.
     pub fn is_judged(&self) -> bool {
         self.printed && !self.repeated
     }
 }
 
 impl Paper {
-    /// The paper's number in a row and column.
+    /// Returns the paper's number in a row and column.
     pub fn get(&self, row: &str, column: &str) -> Option<Theirs> {
         let at = self.columns.iter().position(|c| c == column)?;
         let of = |rows: &BTreeMap<String, Vec<f64>>| {
@@ -85,8 +87,9 @@ impl Paper {
         quote::row(quote, &finite).ok().and_then(|d| d.get(before).copied()).unwrap_or(0)
     }
 
-    /// The first thing that does not fit together; `quoted`: the paper's words are at hand, and only what they print is
-    /// a row.
+    /// Returns the first inconsistency.
+    ///
+    /// `quoted`: the paper's words are available, and only printed numbers are rows.
     ///
     /// # Errors
     /// Returns the problem, for the user.

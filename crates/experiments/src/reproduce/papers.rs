@@ -1,4 +1,4 @@
-//! The papers: their tables and figures with results, why some have no experiment, and causes of failing sentences.
+//! The papers: results with and without experiments, and causes of failing sentences.
 
 use fairmesh_lab::LabError;
 use serde::Deserialize;
@@ -16,19 +16,19 @@ const FILE: &str = "papers.toml";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// Short name, as experiments have it.
+    /// Short name, as used by experiments.
     pub name: String,
     /// Full title.
     pub title: String,
     /// Name of its page, without an extension.
     pub page: String,
-    /// Name of the file with its text, among those that quotations are compared with.
+    /// Name of the file with its text, for the comparison of quotations.
     #[serde(default)]
     pub text: Option<String>,
-    /// Summary for the first screen of its page, in a sentence or two.
+    /// Summary for the first screen of its page, in one or two sentences.
     #[serde(default)]
     pub open: String,
-    /// Its tables and figures with results, in its order.
+    /// Its tables and figures with results, in the order of the paper.
     #[serde(default)]
     pub results: Vec<String>,
     /// Those without an experiment.
@@ -37,10 +37,10 @@ pub struct Known {
     /// Causes of the sentences that fail.
     #[serde(default)]
     pub cause: Vec<Cause>,
-    /// Experiments whose pictures are on its screen.
+    /// Experiments with pictures on its screen.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Counts of its records before only published mechanisms were judged.
+    /// Counts of its records when arms of unpublished mechanisms were judged too.
     #[serde(default)]
     pub earlier: Option<Tally>,
 }
@@ -61,7 +61,7 @@ pub struct Absent {
 pub struct Cause {
     /// Words of the sentence.
     pub sentence: String,
-    /// Its source, where several sentences have the same words.
+    /// Its source, if several sentences have the same words.
     #[serde(default)]
     pub source: Option<String>,
     /// The cause; empty if it is unknown.
@@ -76,7 +76,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// True if it is the cause of this sentence.
+    /// Returns true if it is the cause of this sentence.
     pub fn is_of(&self, sentence: &Sentence<'_>) -> bool {
         self.sentence == sentence.words && self.source.as_ref().is_none_or(|s| s == sentence.source)
     }
@@ -93,7 +93,7 @@ impl Cause {
         }
     }
 
-    /// The first thing that does not fit together. `ids`: all experiments.
+    /// Returns the first inconsistency. `ids`: all experiments.
     fn check(&self, ids: &[String]) -> Result<(), String> {
         let at = |problem: &str| Err(format!("cause of \"{}\": {problem}", self.sentence));
         match (&self.unknown, self.because.trim().is_empty(), self.shown.is_empty()) {
@@ -108,7 +108,9 @@ impl Cause {
     }
 }
 
-/// Splits the name of a reference's row, such as `validation/ns2: fig85`, into folder and row.
+/// Splits the name of a reference's row into folder and row.
+///
+/// An example of a name is `validation/ns2: fig85`.
 pub fn reference_row(name: &str) -> Option<(&str, &str)> {
     let (folder, row) = name.split_once(": ")?;
     folder.starts_with("validation/").then_some((folder, row))
@@ -150,7 +152,7 @@ pub fn papers(catalogue: &Catalogue) -> Result<Vec<Known>, LabError> {
 }
 
 impl Known {
-    /// Failing sentences without a cause, and causes of sentences that do not fail.
+    /// Returns failing sentences without a cause, and causes of sentences that do not fail.
     pub fn unexplained(&self, all: &[Sentence<'_>]) -> Vec<String> {
         let failing: Vec<_> = all.iter().filter(|s| s.outcome == Outcome::Fails).collect();
         let explained = |s: &Sentence<'_>| self.cause.iter().filter(|c| c.is_of(s)).count() == 1;
@@ -165,8 +167,9 @@ impl Known {
             .collect()
     }
 
-    /// Results that neither an experiment of `all` nor a reason stands for, and experiments' places
-    /// that are no results of the paper.
+    /// Returns results without an experiment of `all` or a reason.
+    ///
+    /// It also returns places of experiments that are not results of the paper.
     pub fn gaps(&self, all: &[Experiment]) -> Vec<String> {
         let covered: Vec<&str> =
             all.iter().filter(|e| e.paper == self.name).flat_map(Experiment::covered).collect();

@@ -1,4 +1,6 @@
-//! Measures of links and nodes: airtime limits, retries, available air, and delivered traffic.
+//! Measures of links and nodes.
+//!
+//! They are airtime limits, retries, available air, and delivered traffic.
 
 use fairmesh_engine::record::{LinkSeries, RunRecord};
 use fairmesh_scenario::Scenario;
@@ -7,10 +9,10 @@ use super::declare::Experiment;
 use super::kind::Kind;
 use super::measure::{Reading, between};
 
-/// Checks that every place that a measure names is in the scenario.
+/// Checks that every place named by a measure is in the scenario.
 ///
 /// # Errors
-/// Returns the first place that is not, for the user.
+/// Returns the first place that is missing, for the user.
 pub(super) fn check(experiment: &Experiment, scenario: &Scenario) -> Result<(), String> {
     for m in &experiment.measures {
         if let Some(at) = m.at.iter().find(|at| !known(scenario, m.of, at)) {
@@ -33,8 +35,10 @@ fn known(scenario: &Scenario, kind: Kind, at: &str) -> bool {
 }
 
 impl Reading {
-    /// The number of a kind that is read at places (links, nodes or flows), over a phase or all measured time. `None`
-    /// where nothing was measured: no curves of links, no packet.
+    /// Returns the number of a kind that is read at places, over a phase or all measured time.
+    ///
+    /// Places are links, nodes or flows. `None` if nothing was measured: no curves of links, or no
+    /// packet.
     pub fn at(
         &self,
         kind: Kind,

@@ -25,11 +25,11 @@ use super::record::{DECLARED, Record};
 /// Extent of the runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// The paper's number of seeds and every topology, or a quick look.
+    /// True for the paper's number of seeds and every topology; false for a quick run.
     pub full: bool,
-    /// Seeds instead of the declaration's.
+    /// Seeds that replace the declaration's.
     pub seeds: Option<u32>,
-    /// Generated networks instead of the declaration's, where an experiment generates some.
+    /// Number of generated networks that replaces the declaration's, for experiments with such.
     pub networks: Option<u32>,
     /// Files of maps.
     pub maps: Vec<PathBuf>,
@@ -44,15 +44,18 @@ pub struct Extent {
 pub struct Added {
     /// Their labels.
     pub arms: Vec<String>,
-    /// Fingerprint of the kept runs, which those of the arms continue.
+    /// Fingerprint of the stored runs, which those of the arms continue.
     pub(super) after: u64,
 }
 
 impl Added {
-    /// Arms without numbers in `kept`; `None` where there is none. Emulated arms that were refused stay so.
+    /// Returns the arms without numbers in `kept`; `None` if there are none.
+    ///
+    /// Emulated arms that were rejected remain so.
     ///
     /// # Errors
-    /// An arm that is declared before arms of the record: then the fingerprint cannot be continued.
+    /// An arm that is declared before arms of the record, because it cannot continue the
+    /// fingerprint.
     pub fn to(kept: &Record, entry: &Entry) -> Result<Option<Self>, String> {
         let arms = &entry.experiment.arms;
         if !kept.cases.is_empty() || arms.is_empty() {
@@ -74,7 +77,7 @@ impl Added {
         if missing.is_empty() {
             return Ok(None);
         }
-        // Emulated runs are no part of the fingerprint.
+        // Emulated runs do not contribute to the fingerprint.
         let mut rest = arms.iter().filter(simulated).skip_while(has);
         if let Some(first) = rest.next()
             && let Some(late) = rest.find(has)
@@ -95,35 +98,35 @@ impl Added {
 }
 
 impl Extent {
-    /// The file of a map, by its name.
+    /// Returns the file of a map by its name.
     fn map(&self, name: &str) -> Option<&PathBuf> {
         self.maps.iter().find(|p| p.file_name().is_some_and(|n| n == name))
     }
 
-    /// True if an arm runs.
+    /// Returns true if an arm runs.
     fn takes(&self, arm: &Arm) -> bool {
         let of_control = |c: &String| self.controls.is_empty() || self.controls.contains(c);
         let named = self.added.as_ref().is_none_or(|a| a.arms.contains(&arm.label));
         named && (self.controls.is_empty() || arm.control.as_ref().is_some_and(of_control))
     }
 
-    /// The declaration's part for this extent.
+    /// Returns the declaration's effort for this extent.
     pub fn effort<'a>(&self, experiment: &'a Experiment) -> &'a Effort {
         if self.full { &experiment.full } else { &experiment.quick }
     }
 
-    /// Number of seeds.
+    /// Returns the number of seeds.
     pub fn seeds(&self, experiment: &Experiment) -> u32 {
         self.seeds.unwrap_or(self.effort(experiment).seeds)
     }
 
-    /// Number of runs of an arm in the emulator.
+    /// Returns the number of runs of an arm in the emulator.
     pub fn emulated(&self, experiment: &Experiment) -> u32 {
         let declared = self.effort(experiment).emulated.unwrap_or(0);
         self.seeds.map_or(declared, |seeds| seeds.min(declared))
     }
 
-    /// Number of generated networks; `None`: all that the experiment knows.
+    /// Returns the number of generated networks; `None` for all of the experiment.
     pub fn networks(&self, experiment: &Experiment) -> Option<u32> {
         self.networks.or(self.effort(experiment).networks)
     }
@@ -134,17 +137,17 @@ impl Extent {
 pub struct Case {
     /// Index of the arm.
     pub arm: usize,
-    /// Index of the point; 0 where there are none.
+    /// Index of the point; 0 without points.
     pub point: usize,
     /// Index among the topologies of the plan.
     pub topology: usize,
-    /// Family of the topology; empty where there is none.
+    /// Family of the topology; empty without one.
     pub family: String,
     /// Host on which it runs.
     pub host: Host,
     /// Information for reading a run.
     pub reading: Reading,
-    /// The scenario's text, complete.
+    /// The complete text of the scenario.
     text: String,
     scenario: Scenario,
 }
@@ -156,14 +159,14 @@ impl Case {
     }
 }
 
-/// Everything that an experiment runs.
+/// All runs of an experiment.
 #[derive(Debug)]
 pub struct Plan {
     /// The experiment.
     pub entry: Entry,
     /// Extent of its runs.
     pub extent: Extent,
-    /// Its scenarios; those of one arm and point stand together.
+    /// Its scenarios; those of one arm and point are adjacent.
     pub cases: Vec<Case>,
     /// Arms that cannot run, with the reason.
     pub missing: Vec<(String, String)>,
@@ -172,7 +175,7 @@ pub struct Plan {
     asks: Asks,
 }
 
-/// Measurements of a run that not all runs make.
+/// Optional measurements of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Asks {
     /// Interval of the curves.
@@ -182,11 +185,11 @@ struct Asks {
 }
 
 impl Plan {
-    /// Builds every scenario. `emulator` refuses what cannot run in the emulator here.
+    /// Builds every scenario. `emulator` rejects scenarios that cannot be emulated on this host.
     ///
     /// # Errors
-    /// Returns an error if a scenario or a setting is invalid. A control that this program does not have is
-    /// no error, nor is an emulator that refuses: the arm is left out.
+    /// Returns an error if a scenario or a setting is invalid. A control that this program lacks,
+    /// or a rejection by the emulator, is not an error: the arm is left out.
     pub fn of(
         entry: Entry,
         extent: Extent,
@@ -310,12 +313,12 @@ impl Plan {
         Ok(Plan { extent, cases, missing, topologies, asks, entry })
     }
 
-    /// Number of seeds of every simulated case.
+    /// Returns the number of seeds of every simulated case.
     pub fn seeds(&self) -> u32 {
         self.extent.seeds(&self.entry.experiment)
     }
 
-    /// Number of runs of a case.
+    /// Returns the number of runs of a case.
     pub(super) fn runs_of(&self, case: &Case) -> u32 {
         match case.host {
             Host::Simulator => self.seeds(),
@@ -323,14 +326,14 @@ impl Plan {
         }
     }
 
-    /// Interval of the curves of its runs.
+    /// Returns the interval of the curves of its runs.
     pub(super) fn sample(&self) -> Option<Span> {
         self.asks.sample
     }
 }
 
 impl Extent {
-    /// Maps and controls are those of the experiment.
+    /// Checks that maps and controls are those of the experiment.
     fn check(&self, experiment: &Experiment) -> Result<(), LabError> {
         let maps = || experiment.topologies.iter().filter_map(|t| t.map.as_ref());
         let known = |p: &PathBuf| p.file_name().is_some_and(|n| maps().any(|m| *n == *m.file));
@@ -351,7 +354,7 @@ impl Extent {
     }
 }
 
-/// Reason for which a map does not run.
+/// Reason why a map does not run.
 const NOT_GIVEN: &str = "the map is not part of the project; give it with --map FILE";
 /// Removes parameters of a scenario's own control that the control of an arm does not have.
 fn forget_parameters(table: &mut Table, control: &str, registry: &Registry) {
@@ -361,7 +364,7 @@ fn forget_parameters(table: &mut Table, control: &str, registry: &Registry) {
     own.retain(|key, _| RESERVED_KEYS.contains(&key) || has(key));
 }
 
-/// Reason for which a control does not run where it has no node.
+/// Reason why a control does not run if no node runs it.
 pub const IDLE: &str = "no node to run at";
 
 /// Scenario files as tables; each is read and checked once.
@@ -377,7 +380,7 @@ impl Files {
             return Ok(known.clone());
         }
         let (path, text) = entry.scenario(file)?;
-        // The file as it stands must be right: a mistake in it is reported with its line.
+        // The unmodified file must be valid: an error in it is reported with its line.
         build(&path, text.as_bytes(), &Changes::default(), entry.registry())?;
         let root: Table = toml::from_str(&text)
             .map_err(|_| LabError::file(&path, "is a map; expected a TOML scenario"))?;
@@ -385,7 +388,7 @@ impl Files {
     }
 }
 
-/// A map under an arm's control; the text names it and what is changed about it.
+/// Returns a map under an arm's control; the text names it and its changes.
 fn mapped(
     extent: &Extent,
     settings: [&Table; 2],
@@ -426,7 +429,9 @@ fn without_line(e: LabError) -> LabError {
     }
 }
 
-/// Check if a scenario can run in the emulator here; the error is the reason. Nothing is built for it.
+/// Check if a scenario can be emulated on this host; the error is the reason.
+///
+/// The check builds nothing.
 pub type Refuses<'a> = &'a dyn Fn(&Scenario) -> Result<(), String>;
 
 /// Outcome of the runs of one scenario in the emulator.
@@ -438,7 +443,7 @@ pub(super) struct Attempts {
     pub(super) refused: Option<String>,
 }
 
-/// The runs of several plans; a scenario that several plans share has run once.
+/// The runs of several plans; a scenario that several plans share runs once.
 #[derive(Debug)]
 pub struct Runs {
     /// Per plan and case: an index into `records`.
@@ -450,10 +455,10 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Runs everything that is simulated, on all cores.
+    /// Runs all simulated cases, on all cores.
     ///
     /// # Errors
-    /// The first run that is refused.
+    /// The first run that is rejected.
     pub fn of(plans: &[Plan], pool: &Pool<'_>) -> Result<Self, LabError> {
         struct Unique<'a> {
             scenario: &'a Scenario,
@@ -479,7 +484,7 @@ impl Runs {
             }
             which.push(of_plan);
         }
-        // Longest first would be better still; the order of the seeds spreads them well enough.
+        // Longest first would be better; the order of the seeds distributes them well enough.
         let jobs: Vec<(usize, u64)> = unique
             .iter()
             .enumerate()
@@ -505,7 +510,9 @@ impl Runs {
         Ok(Runs { which, records, attempts })
     }
 
-    /// The runs of a case of the plan with this index, by seed: all that are declared, or none.
+    /// Returns the runs of a case of the plan with this index, by seed.
+    ///
+    /// They are all declared runs, or none.
     pub fn of_case(&self, plan: &Plan, index: usize, case: usize) -> &[RunRecord] {
         let all = &self.records[self.which[index][case]];
         all.get(..plan.runs_of(&plan.cases[case]) as usize).unwrap_or(&[])

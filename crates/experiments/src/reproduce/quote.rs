@@ -1,7 +1,9 @@
-//! Evidence in a quotation of a paper: the numbers that it prints, and the constants that a
-//! statement may take from it.
+//! Evidence in a quotation of a paper.
+//!
+//! It is the numbers that the quotation prints, and the constants that a statement may take from
+//! it.
 
-/// Longest quotation, in characters: figures and a handful of words, not the paper's prose.
+/// Maximum length of a quotation, characters: numbers and a few words, not the paper's prose.
 pub const LONGEST: usize = 160;
 
 /// A number as it is printed.
@@ -13,11 +15,11 @@ pub struct Printed {
     pub digits: usize,
     /// True if a per cent sign follows.
     pub percent: bool,
-    /// True if it counts millions where our numbers count thousands (Mbps beside kbit/s).
+    /// True if it counts millions where ours count thousands (Mbps instead of kbit/s).
     pub mega: bool,
 }
 
-/// Every number of a quotation, in order.
+/// Returns every number of a quotation, in order.
 pub fn numbers(quote: &str) -> Vec<Printed> {
     let chars: Vec<char> = quote.chars().collect();
     let mut out = Vec::new();
@@ -43,7 +45,7 @@ pub fn numbers(quote: &str) -> Vec<Printed> {
         }
         let text: String = chars[start..i].iter().filter(|c| **c != ',').collect();
         let Ok(value) = text.parse::<f64>() else { continue };
-        // One twelfth: ours count in per cent.
+        // One twelfth: our numbers are percentages.
         let below: String = match chars.get(i) {
             Some('/') => chars[i + 1..].iter().take_while(|c| c.is_ascii_digit()).collect(),
             _ => String::new(),
@@ -68,7 +70,7 @@ pub fn numbers(quote: &str) -> Vec<Printed> {
     out
 }
 
-/// Words that stand for a factor, and the factor.
+/// Words for a factor, with the factor.
 const FACTORS: [(&str, f64); 9] = [
     ("half", 0.5),
     ("doubles", 2.0),
@@ -81,9 +83,10 @@ const FACTORS: [(&str, f64); 9] = [
     ("order of magnitude", 10.0),
 ];
 
-/// True if the quotation supports a comparison with `constant` times another number.
+/// Returns true if the quotation supports a comparison with `constant` times another number.
 ///
-/// It supports 1, a printed number, a word that stands for it, or a printed percentage up, down or of it.
+/// It supports 1, a printed number, a word for it, or a printed percentage: an increase, a decrease
+/// or a fraction.
 pub fn bears_factor(quote: &str, constant: f64) -> bool {
     let word = |&(word, factor): &(&str, f64)| quote.contains(word) && same(constant, factor);
     let number = |p: &Printed| match p.percent {
@@ -95,10 +98,10 @@ pub fn bears_factor(quote: &str, constant: f64) -> bool {
     same(constant, 1.0) || FACTORS.iter().any(word) || numbers(quote).iter().any(number)
 }
 
-/// Words for what rates over their fair rate are 1 of.
+/// Words for a rate at which the ratio to the fair rate is 1.
 const FAIR: [&str; 3] = ["fair rate", "fair share", "fair allocation"];
 
-/// True if the quotation supports a comparison with the plain number `constant`.
+/// Returns true if the quotation supports a comparison with the plain number `constant`.
 pub fn bears_number(quote: &str, constant: f64) -> bool {
     if same(constant, 1.0) && FAIR.iter().any(|f| quote.contains(f)) {
         return true;
@@ -109,11 +112,14 @@ pub fn bears_number(quote: &str, constant: f64) -> bool {
     })
 }
 
-/// Words of a sentence that gives several flows their numbers, in an order of its own or one for all.
+/// Words of a sentence that gives several flows their numbers.
+///
+/// The numbers are in an order of their own, or one for all.
 const PROSE: [&str; 4] = [" each", " all ", " for ", " other "];
 
-/// The digits with which each of `values` is printed in the quotation: in its order, as in the line of
-/// a table, or anywhere in a sentence.
+/// Returns the digits with which each of `values` is printed in the quotation.
+///
+/// The values are in order, as in the line of a table, or anywhere in a sentence.
 ///
 /// # Errors
 /// The value that is not printed there.

@@ -1,19 +1,19 @@
-//! Kept record of a reproduction: the numbers, the verdicts, and the command that repeats it.
+//! Stored record of a reproduction: numbers, verdicts, and the command that repeats it.
 
 use serde::{Deserialize, Serialize};
 
 use super::verdict::{Outcome, Verdict};
 
-/// Reason of an arm that is declared and not in the record.
+/// Reason of a declared arm that is not in the record.
 pub(super) const DECLARED: &str = "declared, not run yet";
 
-/// Version of a record's shape.
+/// Version of a record's layout.
 pub const SCHEMA: u32 = 3;
 
-/// One reproduction, as `--json` prints it and `records/ID.json` keeps it.
+/// One reproduction, as printed by `--json` and stored in `records/ID.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Version of this shape.
+    /// Version of the layout.
     pub schema: u32,
     /// Program and version.
     pub generator: String,
@@ -27,7 +27,7 @@ pub struct Record {
     pub place: String,
     /// Source from which the paper's numbers were read.
     pub source: String,
-    /// The command that gives this record again.
+    /// The command that reproduces this record.
     pub command: String,
     /// Seeds 1 to this.
     pub seeds: u32,
@@ -37,8 +37,9 @@ pub struct Record {
     pub fingerprint: String,
     /// Arms that could not run.
     pub missing: Vec<Missing>,
-    /// Timekeeping of the emulator, where arms ran in it. Neither counted in `runs` nor part of the
-    /// fingerprint.
+    /// Timekeeping of the emulator, for arms that ran in it.
+    ///
+    /// These runs are neither counted in `runs` nor part of the fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub emulated: Vec<Emulated>,
     /// Columns of the table.
@@ -49,13 +50,13 @@ pub struct Record {
     pub orders: Vec<OrderResult>,
     /// Statements.
     pub claims: Vec<ClaimResult>,
-    /// The topologies that ran, where the layout has places.
+    /// The topologies that ran, if the layout has places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topologies: Vec<Network>,
-    /// Arms on topologies, where the layout has places.
+    /// Arms on topologies, if the layout has places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<CaseResult>,
-    /// Pictures over time, where the declaration has such a picture.
+    /// Charts over time, if the declaration has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curves>,
 }
@@ -65,31 +66,31 @@ pub struct Record {
 pub struct Emulated {
     /// Label of the arm.
     pub arm: String,
-    /// Label of the point; empty where there are none.
+    /// Label of the point; empty without points.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub point: String,
-    /// Every run that counts.
+    /// Every valid run.
     pub runs: Vec<Stalled>,
-    /// Runs that did not keep their time, and were run again.
+    /// Runs that did not keep real time and were repeated.
     pub repeated: u32,
 }
 
-/// Stalls of one run: real time that passed while radio time stood still.
+/// Stalls of one run: real time that passed while radio time did not advance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stalled {
     /// Number of stalls.
     pub number: u64,
-    /// In all, s.
+    /// Total length, s.
     pub sum_s: f64,
-    /// The longest, s.
+    /// Longest stall, s.
     pub longest_s: f64,
-    /// Those about which a retransmission timer of the kernel's fired.
+    /// Stalls during which a retransmission timer of the kernel fired.
     pub felt: u64,
-    /// Part of the run's real time that they bent; the run is invalid beyond a tenth.
+    /// Fraction of the run's real time that they distorted; above a tenth the run is invalid.
     pub bent: f64,
 }
 
-/// A picture over time: curves of the first seed.
+/// A chart over time: curves of the first seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curves {
     /// Subject of the picture.
@@ -116,7 +117,7 @@ pub struct Network {
     pub label: String,
     /// Group that it belongs to.
     pub family: String,
-    /// Short name of the paper that it is from.
+    /// Short name of the paper of the topology.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub paper: String,
     /// Number of nodes.
@@ -138,13 +139,13 @@ pub struct CaseResult {
     pub topology: String,
     /// Hash of its runs' fingerprints, seed by seed.
     pub fingerprint: String,
-    /// Flows whose mean goodput is below a tenth of the mean of all.
+    /// Flows with a mean goodput below a tenth of the mean of all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starved: Vec<String>,
 }
 
 impl Record {
-    /// The record as JSON; with places or curves, an element of each list per line.
+    /// Returns the record as JSON; with places or curves, an element of each list per line.
     ///
     /// # Errors
     /// Returns the serialiser's error.
@@ -173,7 +174,7 @@ impl Record {
     }
 }
 
-/// Hash of fingerprints, in their order.
+/// Returns the hash of fingerprints, in their order.
 pub fn hash<'a>(fingerprints: impl Iterator<Item = &'a str>) -> String {
     let numbers = fingerprints.map(|f| u64::from_str_radix(f, 16).unwrap_or_default());
     let hash = numbers.fold(0u64, |hash, f| (hash ^ f).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -194,7 +195,7 @@ pub struct Missing {
 pub struct Row {
     /// Its label.
     pub label: String,
-    /// The worst verdict of its numbers; `None` where none is judged.
+    /// The worst verdict of its numbers; `None` if none is judged.
     pub verdict: Option<Verdict>,
     /// Its numbers, in the order of the columns.
     pub cells: Vec<Number>,
@@ -205,17 +206,19 @@ pub struct Row {
 pub struct Number {
     /// Its column.
     pub column: String,
-    /// Ours.
+    /// Our value.
     pub ours: f64,
     /// Half of its 95 % interval.
     pub ci95: Option<f64>,
-    /// The paper's.
+    /// The paper's value.
     #[serde(default)]
     pub paper: Option<f64>,
-    /// True if the paper prints it; otherwise it was read out of its sentences or derived from them.
+    /// True if the paper prints it.
+    ///
+    /// Otherwise it was read from the paper's sentences or derived from them.
     #[serde(default)]
     pub printed: bool,
-    /// Digits after the point worth showing.
+    /// Number of significant digits after the point.
     pub digits: usize,
     /// The verdict.
     #[serde(default)]
@@ -229,7 +232,7 @@ pub struct OrderResult {
     pub column: String,
     /// Pairs that the paper orders.
     pub pairs: usize,
-    /// Pairs that are the other way round here: first the one that the paper has lower.
+    /// Pairs in reverse order: first the one that is lower in the paper.
     pub wrong: Vec<[String; 2]>,
     /// Pairs that the intervals leave open.
     #[serde(default)]
@@ -237,7 +240,7 @@ pub struct OrderResult {
 }
 
 impl OrderResult {
-    /// The outcome of the order as one statement: the worst pair decides.
+    /// Returns the outcome of the order as one statement: that of the worst pair.
     pub fn outcome(&self) -> Outcome {
         match (self.pairs, self.wrong.len(), self.open.len()) {
             (0, ..) => Outcome::NotRun,
@@ -255,12 +258,12 @@ pub struct ClaimResult {
     pub says: String,
     /// Source of the statement.
     pub source: String,
-    /// The paper's words; empty where the statement is ours.
+    /// The paper's words; empty if the statement is ours.
     #[serde(default)]
     pub quote: String,
     /// The comparison, in symbols.
     pub asked: String,
-    /// The number; `None` where an arm is missing.
+    /// The number; `None` if an arm is missing.
     pub ours: Option<f64>,
     /// The outcome.
     pub outcome: Outcome,

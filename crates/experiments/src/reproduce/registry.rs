@@ -1,4 +1,4 @@
-//! Arms for the controls of the registry, and the facts of a control that pages show.
+//! Arms for the controls of the registry, and the facts of a control on pages.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub enum Deployment {
 }
 
 impl Deployment {
-    /// All, from the fewest nodes to the most.
+    /// All places, from the fewest nodes to the most.
     pub const ALL: [Deployment; 5] = [
         Deployment::Nowhere,
         Deployment::Gateway,
@@ -33,7 +33,7 @@ impl Deployment {
         Deployment::Everywhere,
     ];
 
-    /// Its name in a legend.
+    /// Returns its name in a legend.
     pub fn words(self) -> &'static str {
         match self {
             Deployment::Nowhere => "nowhere",
@@ -64,14 +64,14 @@ impl Deployment {
 pub struct Facts {
     /// Nodes that must run it.
     pub deployment: Deployment,
-    /// The same in words, exactly.
+    /// Exact description of the place.
     pub at: String,
     /// True if it receives the analytic fair rates, which no router can measure.
     pub told: bool,
 }
 
 impl Facts {
-    /// Facts of the control of this name; `None` where there is none.
+    /// Returns the facts of the control of this name; `None` if there is none.
     pub fn of(control: &str, registry: &Registry) -> Option<Self> {
         let needs = registry.lookup(control).ok()?.all_needs();
         let at = needs.iter().fold(PlacementSet::NONE, |all, n| all.or(n.at));
@@ -89,7 +89,7 @@ impl Facts {
     }
 }
 
-/// True if a control, as a declaration writes it, has this name.
+/// Returns true if a control, as written in a declaration, has this name.
 fn is(written: &str, name: &str, registry: &Registry) -> bool {
     registry.lookup(written).is_ok_and(|m| m.to_string() == name)
 }
@@ -115,7 +115,7 @@ impl Experiment {
         }
     }
 
-    /// The reason for which an arm is not run on a topology.
+    /// Returns the reason why an arm is not run on a topology.
     pub(super) fn left_out(&self, arm: &Arm, topology: &str, registry: &Registry) -> Option<&str> {
         let control = arm.control.as_deref()?;
         let left = |l: &&LeaveOut| {
@@ -127,7 +127,7 @@ impl Experiment {
     }
 }
 
-/// Names of a mechanism and of each of its variants alone.
+/// Returns the names of a mechanism and of each of its variants alone.
 fn names(definition: &Arc<Definition>, registry: &Registry) -> Vec<String> {
     let variant = |name: &str| {
         registry.lookup(&format!("{}+{name}", definition.name)).ok().map(|m| m.to_string())

@@ -10,7 +10,7 @@ use super::tally::Tally;
 use super::text::round;
 use super::verdict::Outcome;
 
-/// The page of a paper. `figures`: pictures beside the page, with their titles.
+/// Returns the page of a paper. `figures`: pictures beside the page, with their titles.
 pub(super) fn screen(
     name: &str,
     p: &Known,
@@ -81,7 +81,7 @@ pub(super) fn screen(
     out
 }
 
-/// Sentences with the number of their worst cell, and their causes, where there are any.
+/// Returns sentences with the number of their worst cell, and with their causes.
 fn table(some: &[&Sentence<'_>], causes: &[Cause]) -> String {
     let mut out = String::from(match causes {
         [] => "| sentence | where | outcome | number |\n|---|---|---|---|\n",
@@ -111,7 +111,7 @@ fn table(some: &[&Sentence<'_>], causes: &[Cause]) -> String {
     out
 }
 
-/// Counts of printed numbers by experiment, where there are any.
+/// Returns counts of printed numbers by experiment, if there are any.
 fn numbers(part: &[&Kept]) -> String {
     let mut out = String::new();
     for k in part {

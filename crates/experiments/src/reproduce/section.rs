@@ -10,7 +10,9 @@ use super::tally::Tally;
 use super::text::{number, order_words, round, runs};
 use super::verdict::Verdict;
 
-/// A fold with tables, pictures, cells of sentences and notes. `pictures`: their files, beside the page, with titles.
+/// Returns a fold with tables, pictures, cells of sentences and notes.
+///
+/// `pictures`: their files, beside the page, with titles.
 pub fn section(r: &Record, entry: &Entry, pictures: &[(String, String)]) -> String {
     let tally = Tally::of(r);
     let place = r.place.replace('<', "&lt;");
@@ -73,7 +75,7 @@ pub fn section(r: &Record, entry: &Entry, pictures: &[(String, String)]) -> Stri
     out + "\n\n</details>\n"
 }
 
-/// Cells of the sentences, below the words that they come from.
+/// Writes cells of the sentences, below their quotations.
 fn statements(out: &mut String, r: &Record) {
     for s in sentences([r]).iter().filter(|s| !s.cells.is_empty()) {
         let first: &ClaimResult = s.cells[0];
@@ -90,7 +92,9 @@ fn statements(out: &mut String, r: &Record) {
     }
 }
 
-/// Returns for each row and number true if it belongs to the paper's table, or to the second one of `reason`.
+/// Returns for each row and number true if it belongs to the table.
+///
+/// The table is the paper's, or the second one of `reason`.
 fn parts(r: &Record, entry: &Entry, reason: Option<&str>) -> Vec<Vec<bool>> {
     let cells = r.cells(entry);
     let second = |arm: &str| {
@@ -101,7 +105,7 @@ fn parts(r: &Record, entry: &Entry, reason: Option<&str>) -> Vec<Vec<bool>> {
     r.rows.iter().map(|row| of.by_ref().take(row.cells.len()).collect()).collect()
 }
 
-/// The chosen numbers as a table; nothing where there is none.
+/// Returns the chosen numbers as a table; empty if there are none.
 fn table(r: &Record, chosen: &[Vec<bool>]) -> String {
     let safe = |text: &str| text.replace('|', "\\|");
     let numbers = || {
@@ -143,7 +147,7 @@ fn mark(verdict: Option<Verdict>) -> &'static str {
     }
 }
 
-/// Lines of a paragraph joined.
+/// Joins the lines of a paragraph.
 fn flow(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     paragraphs.collect::<Vec<_>>().join("\n\n")

@@ -1,37 +1,38 @@
-//! Sentences of a paper: the statements that one quotation carries, judged together.
+//! Sentences of a paper: the statements from one quotation, judged together.
 
 use super::record::{ClaimResult, Record};
 use super::verdict::Outcome;
 
-/// A sentence of a paper with everything that was asked for it.
+/// A sentence of a paper with all its comparisons.
 #[derive(Clone, Debug)]
 pub struct Sentence<'a> {
-    /// The paper's words; of an order of rows, a description.
+    /// The paper's words; for an order of rows, a description.
     pub words: String,
-    /// Section or table that it comes from.
+    /// Section or table of the sentence.
     pub source: &'a str,
-    /// Experiments that ask for it, in their order.
+    /// Experiments that test it, in their order.
     pub experiments: Vec<&'a str>,
     /// Statements about single numbers.
     pub cells: Vec<&'a ClaimResult>,
-    /// The outcome: the worst cell decides.
+    /// The outcome: that of the worst cell.
     pub outcome: Outcome,
 }
 
 impl<'a> Sentence<'a> {
-    /// Number of its cells with an outcome.
+    /// Returns the number of its cells with an outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.cells.iter().filter(|c| c.outcome == outcome).count()
     }
 
-    /// The first of its worst cells; `None` for an order of rows.
+    /// Returns the first of its worst cells; `None` for an order of rows.
     pub fn worst(&self) -> Option<&'a ClaimResult> {
         self.cells.iter().copied().find(|c| c.outcome == self.outcome)
     }
 }
 
-/// The distinct sentences of some records of one paper, in their order. A statement without a
-/// quotation is a sentence of its own.
+/// Returns the distinct sentences of some records of one paper, in their order.
+///
+/// A statement without a quotation is a separate sentence.
 pub fn sentences<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Sentence<'a>> {
     let mut all: Vec<Sentence<'a>> = Vec::new();
     for record in records {

@@ -8,7 +8,7 @@ use super::record::Record;
 use super::sentence::sentences;
 use super::verdict::{Outcome, Verdict};
 
-/// Counts of judged numbers by verdict, of sentences by outcome, and of what is shown only.
+/// Counts of numbers by verdict, of sentences by outcome, and of unjudged numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tally {
@@ -18,7 +18,7 @@ pub struct Tally {
     pub open: usize,
     /// Printed numbers that differ.
     pub differ: usize,
-    /// Numbers of the paper that it does not print.
+    /// Numbers of the paper that are not printed.
     pub not_printed: usize,
     /// Sentences that hold.
     pub hold: usize,
@@ -26,19 +26,19 @@ pub struct Tally {
     pub sentences_open: usize,
     /// Sentences that fail.
     pub fail: usize,
-    /// Sentences whose runs are missing.
+    /// Sentences without runs.
     pub sentences_not_run: usize,
-    /// Rows that are declared and were not run.
+    /// Declared rows that were not run.
     pub not_run: usize,
 }
 
 impl Tally {
-    /// Counts of one record.
+    /// Returns the counts of one record.
     pub fn of(record: &Record) -> Self {
         Tally::of_all(&[record])
     }
 
-    /// Counts of the records of one paper: a sentence that several of them ask for counts once.
+    /// Returns the counts of the records of one paper; a shared sentence counts once.
     pub fn of_all(records: &[&Record]) -> Self {
         let mut t = Tally::default();
         for record in records {
@@ -63,7 +63,9 @@ impl Tally {
         t
     }
 
-    /// Cells of a table's row: numbers, agree, open, differ; sentences, hold, open, fail, not run.
+    /// Returns the cells of a table's row.
+    ///
+    /// They are: numbers, agree, open, differ; sentences, hold, open, fail, not run.
     pub fn cells(&self) -> String {
         let cells = [
             self.judged(),
@@ -79,22 +81,22 @@ impl Tally {
         cells.map(|n| n.to_string()).join(" | ")
     }
 
-    /// Number of printed numbers that are judged.
+    /// Returns the number of printed numbers that are judged.
     pub fn judged(&self) -> usize {
         self.agree + self.open + self.differ
     }
 
-    /// Number of sentences.
+    /// Returns the number of sentences.
     pub fn sentences(&self) -> usize {
         self.hold + self.sentences_open + self.fail + self.sentences_not_run
     }
 
-    /// True if a number does not agree or a sentence does not hold.
+    /// Returns true if a number does not agree or a sentence does not hold.
     pub fn differs(&self) -> bool {
         self.judged() > self.agree || self.sentences() > self.hold
     }
 
-    /// "3 of 8 numbers agree, 1 open; 2 of 3 sentences hold".
+    /// Returns a summary, such as "3 of 8 numbers agree, 1 open; 2 of 3 sentences hold".
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
         let mut part = |all: usize, first: String, rest: &[(usize, &str)]| {

@@ -10,7 +10,7 @@ use super::emulated;
 use super::record::{Number, Record, Row};
 use super::tally::Tally;
 
-/// The table with ours and the paper's, then orders, statements and why.
+/// Returns the table with ours and the paper's numbers, then orders, statements and reasons.
 pub fn show(record: &Record, entry: &Entry) -> String {
     let mut out = format!(
         "{}: {}\n{}, {}; {} seed{}{}\n\n",
@@ -30,7 +30,7 @@ pub fn show(record: &Record, entry: &Entry) -> String {
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut t = table::table(&header);
-    // Hundreds of topologies' rows are for the page; here are the families'.
+    // The page has the rows of hundreds of topologies; the terminal shows those of families.
     let on = |row: &Row| {
         let all = entry.experiment.topologies.iter();
         all.into_iter().any(|t| row.label.ends_with(&format!(", {}", t.label)))
@@ -70,12 +70,14 @@ pub fn show(record: &Record, entry: &Entry) -> String {
     out
 }
 
-/// "0.98 ± 0.01 (0.99)", or what there is of it.
+/// Returns a cell such as "0.98 ± 0.01 (0.99)", or the available part of it.
 pub fn cell(row: &Row, column: &str) -> String {
     row.cells.iter().find(|c| c.column == column).map_or(String::new(), number)
 }
 
-/// "0.98 ± 0.01 (0.99)", "(≈ 0.99)" where the paper prints no number. What is worked out has no ±.
+/// Returns a number such as "0.98 ± 0.01 (0.99)".
+///
+/// A number that the paper does not print is shown as "(≈ 0.99)". A computed number has no ±.
 pub fn number(n: &Number) -> String {
     let d = n.digits;
     let mut text = format!("{:.d$}", n.ours);
@@ -105,12 +107,12 @@ pub fn order_words(o: &super::record::OrderResult) -> String {
     text
 }
 
-/// ", 25 simulations"; nothing where a study does not count them.
+/// Returns ", 25 simulations"; empty if a study does not count them.
 pub fn runs(r: &Record) -> String {
     if r.runs > 0 { format!(", {} simulations", r.runs) } else { String::new() }
 }
 
-/// Three significant digits.
+/// Rounds to three significant digits.
 pub fn round(v: f64) -> String {
     let digits = if v == 0.0 { 0 } else { (2 - v.abs().log10().floor() as i32).clamp(0, 4) };
     format!("{v:.*}", digits as usize)

@@ -1,4 +1,4 @@
-//! The rule of judgement: when a number, an order and a statement of a paper are reproduced.
+//! The rules of judgement for a number, an order and a statement of a paper.
 //!
 //! - A number that the paper prints *agrees* when the whole 95 % interval of ours lies within [`SAME`]
 //!   of it, *differs* when the whole interval lies outside, and is else *open*. Where the paper
@@ -18,9 +18,9 @@ use super::claim::{Bound, Claim};
 use super::declare::{Experiment, Order};
 use super::paper::{Paper, Theirs};
 
-/// Two numbers are the same within this part of the paper's.
+/// Relative tolerance within which two numbers are the same.
 pub const SAME: f64 = 0.1;
-/// A flow starves below this part of another's rate.
+/// Fraction of another flow's rate below which a flow starves.
 pub const STARVED: f64 = 0.1;
 
 /// The outcome of a comparison of two numbers, best first.
@@ -36,7 +36,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it on pages.
+    /// Returns its word on pages.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Agrees => "agrees",
@@ -61,7 +61,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The word for it on pages.
+    /// Returns its word on pages.
     pub fn words(self) -> &'static str {
         match self {
             Outcome::Holds => "holds",
@@ -79,16 +79,16 @@ pub struct Judged<'a> {
     pub cell: &'a Cell,
     /// The paper's number.
     pub paper: Option<Theirs>,
-    /// `None` where the paper prints no number or it is not judged.
+    /// `None` if the paper prints no number or the number is not judged.
     pub verdict: Option<Verdict>,
 }
 
-/// A difference of two means and half of its 95 % interval; `None` where that is not known.
+/// A difference of two means and half of its 95 % interval; `None` if that is unknown.
 #[derive(Clone, Copy, Debug)]
 struct Margin(f64, Option<f64>);
 
 impl Margin {
-    /// The side of zero on which it lies.
+    /// Returns the outcome by the side of zero on which it lies.
     fn outcome(self) -> Outcome {
         match self.1 {
             Some(half) if self.0 > half => Outcome::Holds,
@@ -98,7 +98,7 @@ impl Margin {
     }
 }
 
-/// `cell − times × other`. Half-widths of independent means add as squares.
+/// Returns `cell − times × other`; half-widths of independent means add as squares.
 fn minus(cell: &Cell, times: f64, other: &Cell) -> Margin {
     let halves = cell.value.ci95.zip(other.value.ci95);
     let half = halves.map(|(a, b)| a.hypot(times * b));
@@ -117,10 +117,10 @@ pub fn numbers<'a>(experiment: &Experiment, paper: &Paper, cells: &'a [Cell]) ->
 }
 
 fn number(cell: &Cell, theirs: Theirs) -> Verdict {
-    // No number is within a tenth of zero: ours has to round to zero with the paper's digits.
+    // No number is within a tenth of zero: ours must round to zero with the paper's digits.
     let tolerance = match theirs.value {
         0.0 => 0.5 * 10f64.powi(-(theirs.digits as i32)),
-        // A number that is written 0.85 is not exactly that in binary.
+        // A number such as 0.85 is not exact in binary.
         value => SAME * value.abs() * (1.0 + 1e-9),
     };
     let off = (cell.value.mean - theirs.value).abs();
@@ -131,19 +131,18 @@ fn number(cell: &Cell, theirs: Theirs) -> Verdict {
     }
 }
 
-/// The pairs of rows that the paper orders: their number, those that come out the other way round,
-/// and those left open, `[lower, higher]` in the paper's terms.
+/// Pairs of rows that the paper orders, `[lower, higher]` in the paper's terms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     /// Pairs that the paper orders.
     pub all: usize,
-    /// The other way round.
+    /// Pairs in reverse order.
     pub wrong: Vec<[String; 2]>,
-    /// Left open.
+    /// Pairs that are left open.
     pub open: Vec<[String; 2]>,
 }
 
-/// Sorts pairs of rows by their outcome. Rows that are not the paper's have no order.
+/// Sorts pairs of rows by their outcome; rows that are not the paper's have no order.
 pub fn order(experiment: &Experiment, order: &Order, paper: &Paper, cells: &[Cell]) -> Pairs {
     let chosen = |c: &&Cell| {
         c.column == order.column
@@ -172,7 +171,9 @@ pub fn order(experiment: &Experiment, order: &Order, paper: &Paper, cells: &[Cel
     pairs
 }
 
-/// Mean of one less the quotient of each pair. Relative half-widths of independent means add as squares.
+/// Returns the mean of one minus the quotient of each pair.
+///
+/// Relative half-widths of independent means add as squares.
 fn distance(pairs: &[(Estimate, Estimate)]) -> Estimate {
     let n = pairs.len() as f64;
     let mut sum = Estimate { mean: 0.0, ci95: Some(0.0) };
@@ -186,7 +187,7 @@ fn distance(pairs: &[(Estimate, Estimate)]) -> Estimate {
     sum
 }
 
-/// The outcome of a statement, and the number it is about; `None` where that is missing.
+/// Returns the outcome of a statement and its number; `None` if that is missing.
 pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
     let find =
         |[row, column]: &[String; 2]| cells.iter().find(|c| c.row == *row && c.column == *column);
@@ -215,7 +216,7 @@ pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
     let above = |b: &Bound, part| over(b, part).map_or(Outcome::NotRun, Margin::outcome);
     let below =
         |b: &Bound, part| over(b, part).map_or(Outcome::NotRun, |m| Margin(-m.0, m.1).outcome());
-    // Between minus a tenth and a tenth beyond, whatever the sign.
+    // The difference is within a tenth on either side, for any sign.
     let about = |b: &Bound| {
         let (low, high) = match b {
             Bound::Number(n) if *n < 0.0 => (1.0 + SAME, 1.0 - SAME),

@@ -62,7 +62,7 @@ fn a_published_interval_is_joined_with_ours() {
     let mut p = paper(&[("x", 0.4)]);
     assert_eq!(verdict_of(&p, 0.471, 0.03), Differs);
     p.intervals.insert("x".into(), vec![0.04]);
-    // 3 and 4 are 5 together.
+    // 3 and 4 combine to 5.
     assert_eq!(verdict_of(&p, 0.489, 0.03), Open);
     assert_eq!(verdict_of(&p, 0.491, 0.03), Differs);
 }
@@ -127,7 +127,7 @@ fn outcome(text: &str, x: (f64, f64), y: (f64, f64)) -> Outcome {
 #[test]
 fn statements_hold_outside_their_interval_only() {
     use Outcome::{Fails, Holds, NotRun};
-    // 3 and twice 2 are 5 together.
+    // 3 and twice 2 combine to 5.
     assert_eq!(outcome("above", (25.1, 3.0), (10.0, 2.0)), Holds);
     assert_eq!(outcome("above", (24.9, 3.0), (10.0, 2.0)), Outcome::Open);
     assert_eq!(outcome("above", (15.1, 3.0), (10.0, 2.0)), Outcome::Open);
@@ -203,7 +203,7 @@ fn a_mean_distance_is_of_all_pairs() {
         let cells = [cell("x", "a", x, half), cell("y", "a", y, half), cell("o", "a", 10.0, 0.0)];
         claim(&c, &cells)
     };
-    // 0.1 and 0.3 off.
+    // Relative distances of 0.1 and 0.3.
     let (outcome, mean) = of(9.0, 7.0, 0.0);
     assert_eq!(outcome, Outcome::Holds);
     assert!((mean.unwrap() - 0.2).abs() < 1e-12);

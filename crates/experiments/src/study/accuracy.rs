@@ -1,9 +1,10 @@
-//! Accuracy of capacity models in predicting where fairness ends: Jamshaid 2010 §4.1.4 and Table 4.1.
+//! Accuracy of capacity models: Jamshaid 2010 §4.1.4 and Table 4.1.
 //!
-//! Random meshes, all streams to one gateway, each a UDP source limited to the same rate. The rate
-//! is raised in steps; the *fair-share point* is where more than a third of the streams that the
-//! model's first bottleneck constrains deliver less than 95 % of their input, at this step and the
-//! three after it. The error of a model is (computed − point) / point.
+//! A model predicts the rate at which fairness ends. In random meshes all streams go to one
+//! gateway, each from a UDP source limited to the same rate. The rate is raised in steps. The
+//! *fair-share point* is the step at which more than a third of the streams constrained by the
+//! model's first bottleneck deliver less than 95 % of their input, at this step and the next three.
+//! The error of a model is (computed − point) / point.
 
 use fairmesh_capacity::analysis::{Network, Sharing};
 use fairmesh_capacity::clique::Budget;
@@ -21,7 +22,7 @@ use serde::Serialize;
 use fairmesh_lab::batch;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-/// Size of the experiment; [`Settings::default`] is the thesis's.
+/// Size of the experiment; [`Settings::default`] has the thesis's.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Settings {
     /// Random topologies.
@@ -35,8 +36,10 @@ pub struct Settings {
     pub step: f64,
     /// Direction to or from the gateway; the thesis writes "exchange" and does not specify it.
     pub direction: Direction,
-    /// Model of the reception of overlapping frames. In ns-2 a frame too weak to decode, once
-    /// locked on, costs the one that the node should have received; `sinr` ignores such frames.
+    /// Model of the reception of overlapping frames.
+    ///
+    /// In ns-2 a receiver that is locked on a frame too weak to decode loses the frame that is
+    /// addressed to it; `sinr` ignores such frames.
     pub reception: ReceptionDraft,
 }
 
@@ -53,13 +56,13 @@ impl Default for Settings {
     }
 }
 
-/// The sweep starts from this share of the computed rate to this one (§4.1.4) …
+/// Range of the sweep, as fractions of the computed rate (§4.1.4).
 const RANGE: (f64, f64) = (0.5, 1.5);
-/// … and goes on to these where it finds no fair-share point.
+/// Extended range for a sweep without a fair-share point.
 const EXTENDED: (f64, f64) = (0.1, 4.0);
-/// A stream has lost when it delivers less than this share of its input …
+/// Fraction of its input below which a stream has lost.
 const DELIVERED: f64 = 0.95;
-/// … at this many successive rates.
+/// Number of successive rates at which a stream must lose.
 const SUCCESSIVE: usize = 4;
 
 /// Predictions of one model for one topology, and the simulator's results.
@@ -69,8 +72,9 @@ pub struct Prediction {
     pub computed_bps: f64,
     /// Streams that its bottleneck constrains.
     pub constrained: usize,
-    /// The fair-share point of these streams as simulated; `None` if even the lowest rate of the
-    /// sweep is above it or the highest below.
+    /// The fair-share point of these streams as simulated.
+    ///
+    /// `None` if it is outside of the sweep.
     pub measured_bps: Option<f64>,
     /// (computed − measured) / measured.
     pub error: Option<f64>,
@@ -87,7 +91,7 @@ pub struct Case {
     pub rts: bool,
     /// Collision domains over transmission ranges ("Rcd").
     pub domains: Prediction,
-    /// Cliques over interference ranges ("Ocl"); `None` where they were too many.
+    /// Cliques over interference ranges ("Ocl"); `None` if they were too many.
     pub cliques: Option<Prediction>,
 }
 
@@ -104,7 +108,7 @@ pub struct Row {
     pub mean: f64,
     /// Half-width of its 95 % interval over the topologies.
     pub ci95: Option<f64>,
-    /// Their standard deviation (of a sample).
+    /// Standard deviation of the errors, of a sample.
     pub std: f64,
 }
 
@@ -149,8 +153,10 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (n - 1.0)).sqrt())
 }
 
-/// A random mesh of §4.1.4 with every stream limited to `rate`: 25 to 40 streams over
-/// 1000 m × 1000 m, 250 m and 550 m ranges, 1500-byte datagrams at 1 Mbit/s (§3.1.2).
+/// Returns a random mesh of §4.1.4 with every stream limited to `rate`.
+///
+/// It has 25 to 40 streams over 1000 m × 1000 m, ranges of 250 m and 550 m, and 1500-byte datagrams
+/// at 1 Mbit/s (§3.1.2).
 ///
 /// # Errors
 /// Returns an error if no connected placement is found.
@@ -196,7 +202,7 @@ pub fn mesh(
 }
 
 fn case(settings: &Settings, topology: u32, rts: bool) -> Result<Case, LabError> {
-    // Before the rate is known, any will do: the models see unlimited sources.
+    // The rate is not known yet; any rate is suitable, because the models assume unlimited sources.
     let scenario = mesh(settings, topology, rts, BitRate(1000))?;
     let (domains, cliques) = first_bottlenecks(&scenario)?;
     let mut sweep = Sweep {
@@ -223,8 +229,10 @@ fn case(settings: &Settings, topology: u32, rts: bool) -> Result<Case, LabError>
 /// The lowest max-min rate and the flows that have it.
 type Bottleneck = (f64, Vec<usize>);
 
-/// Returns the first bottlenecks of two models: of the collision-domain model over transmission ranges, and of the
-/// clique model over interference ranges, which may be too large.
+/// Returns the first bottlenecks of two models.
+///
+/// They are the collision-domain model over transmission ranges and the clique model over
+/// interference ranges, which may be too large.
 fn first_bottlenecks(scenario: &Scenario) -> Result<(Bottleneck, Option<Bottleneck>), LabError> {
     let model = CapacityModel::new(scenario);
     let all = model.on_air(|_| true);
@@ -299,14 +307,14 @@ impl Sweep<'_> {
         Ok(shares)
     }
 
-    /// The fair-share point of these flows, after as much more of the sweep as it takes.
+    /// Returns the fair-share point of these flows, and extends the sweep as far as necessary.
     fn fair_share_point(&mut self, constrained: &[usize]) -> Result<Option<f64>, LabError> {
         let most = (EXTENDED.1 / self.settings.step).round() as usize;
         let least = (EXTENDED.0 / self.settings.step).round() as usize;
         loop {
             let end = self.first + self.delivered.len() - 1;
             match loss_point(&self.delivered, constrained) {
-                // Lost from the first rate on: it began before.
+                // Lost from the first rate on: the loss begins at a lower rate.
                 Some(0) if self.first > least => self.down_to(self.first.saturating_sub(4))?,
                 Some(0) => return Ok(None),
                 Some(i) => return Ok(Some((self.first + i) as f64 * self.unit)),
@@ -317,7 +325,7 @@ impl Sweep<'_> {
     }
 }
 
-/// The first rate at which more than a third of `flows` have lost (§4.1.4), as an index.
+/// Returns the index of the first rate at which more than a third of `flows` lose (§4.1.4).
 fn loss_point(delivered: &[Vec<f64>], flows: &[usize]) -> Option<usize> {
     let mut losses: Vec<usize> = flows
         .iter()
@@ -364,7 +372,7 @@ mod tests {
         }
     }
 
-    /// One small topology end to end: the collision-domain model is in the right region.
+    /// On one small topology the collision-domain model is in the right region.
     #[test]
     fn one_topology() {
         let settings = Settings {

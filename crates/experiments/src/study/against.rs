@@ -1,6 +1,7 @@
-//! Controls on networks, against what the simulator can carry.
+//! Controls on networks, compared with the optimum of the simulator.
 //!
-//! Every network's optimum is searched once ([`fairmesh_lab::optimum`]) and kept; every control runs with every seed.
+//! Every network's optimum is searched once ([`fairmesh_lab::optimum`]) and stored; every control
+//! runs with every seed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,12 +48,12 @@ pub(super) struct Compared {
 pub(super) struct Optima {
     /// One per network.
     pub(super) list: Vec<Optimum>,
-    /// Number of optima that were searched; the others were kept.
+    /// Number of optima that were searched; the others were stored.
     pub(super) searched: usize,
 }
 
 impl Optima {
-    /// Taken from the cache, or searched.
+    /// Takes the optima from the cache, or searches them.
     pub(super) fn of(
         scenarios: &[Scenario],
         search: &Search,
@@ -77,7 +78,7 @@ impl Optima {
         Ok(Optima { list, searched: searched.into_inner() })
     }
 
-    /// Networks whose search ended at its bound of effort.
+    /// Returns the networks with a search that ended at its bound of effort.
     pub(super) fn bounded(&self) -> BTreeSet<usize> {
         let bounded = |o: &Optimum| o.stretches.iter().any(|s| s.bounded);
         (0..self.list.len()).filter(|&n| bounded(&self.list[n])).collect()
@@ -85,7 +86,9 @@ impl Optima {
 }
 
 impl Compared {
-    /// Runs every control on every network. `decisions`: whether the records keep those of the controls.
+    /// Runs every control on every network.
+    ///
+    /// `decisions`: true if the records keep the decisions of the controls.
     pub(super) fn run(
         scenarios: &[Scenario],
         settings: &Settings,
@@ -116,12 +119,12 @@ impl Compared {
         Ok(Compared { controls, optima, records, seeds: settings.seeds as usize, fingerprint })
     }
 
-    /// Number of runs, without those of searches.
+    /// Returns the number of runs, without those of searches.
     pub(super) fn runs(&self) -> usize {
         self.records.len()
     }
 
-    /// Indices of a scenario and a control, and the runs with each seed.
+    /// Returns indices of a scenario and a control, and the runs with each seed.
     pub(super) fn arms(&self) -> impl Iterator<Item = (usize, usize, &[RunRecord])> {
         let controls = self.controls.len();
         let arms = self.records.chunks(self.seeds).enumerate();
@@ -129,13 +132,13 @@ impl Compared {
     }
 }
 
-/// Hash of the runs' fingerprints, in order.
+/// Returns the hash of the runs' fingerprints, in order.
 pub(super) fn hashed(records: &[RunRecord]) -> u64 {
     let of = |r: &RunRecord| u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
     records.iter().map(of).fold(0, |all, one| (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Mean goodput of each flow over the runs, bit/s.
+/// Returns the mean goodput of each flow over the runs, bit/s.
 pub(super) fn goodput_bps(records: &[RunRecord]) -> Vec<f64> {
     let flows = records.first().map_or(0, |r| r.flows.len());
     let mut mean = vec![0.0; flows];
@@ -147,8 +150,10 @@ pub(super) fn goodput_bps(records: &[RunRecord]) -> Vec<f64> {
     mean
 }
 
-/// A statistic of all flows' goodputs (bit/s): of their means over the runs, as the optimum is one, with the
-/// interval of what each run has of it.
+/// Returns a statistic of all flows' goodputs, bit/s.
+///
+/// Its mean is that of the flows' means over the runs, because the optimum is a mean too. Its
+/// interval is over its values in the runs.
 pub(super) fn over_runs(records: &[RunRecord], of: impl Fn(&[f64]) -> f64) -> Estimate {
     let each: Vec<f64> =
         records.iter().map(|r| of(&goodput_bps(core::slice::from_ref(r)))).collect();
@@ -160,12 +165,12 @@ pub(super) fn over_runs(records: &[RunRecord], of: impl Fn(&[f64]) -> f64) -> Es
 pub struct Over {
     /// Their mean, with its interval over the networks.
     pub mean: Estimate,
-    /// The least of them, with its own interval over the runs.
+    /// The smallest of them, with its own interval over the runs.
     pub least: Estimate,
 }
 
 impl Over {
-    /// `None` of none.
+    /// Returns the summary; `None` without values.
     pub(super) fn of(values: impl Iterator<Item = Estimate>) -> Option<Over> {
         let values: Vec<Estimate> = values.collect();
         let least = values.iter().copied().min_by(|a, b| a.mean.total_cmp(&b.mean))?;

@@ -1,8 +1,8 @@
 //! Test in the simulator of the boundary of the achievable rate region on random meshes.
 //!
-//! Random nodes whose interference range equals their transmission range, a few flows between
-//! random ends, and the max-min point of the region: 0.95 of it has to be delivered, 1.10 of it
-//! must not be. In between the boundary that the simulator itself has is found by bisection.
+//! The nodes are random, with an interference range equal to their transmission range, and a few
+//! flows between random ends. Of the max-min point of the region, 0.95 must be delivered and 1.10
+//! must not. The simulator's own boundary between these is found by bisection.
 
 use fairmesh_capacity::region::{Mesh, Region, Settings as RegionSettings};
 use fairmesh_engine::CapacityModel;
@@ -29,7 +29,7 @@ pub struct Settings {
     /// Simulated time of each run; the first tenth is not measured.
     #[serde(skip)]
     pub duration: Span,
-    /// Also find the simulator's own boundary, to measure the model's distance from it.
+    /// True to find the simulator's own boundary too, for the distance of the model from it.
     pub bisect: bool,
 }
 
@@ -39,11 +39,11 @@ impl Default for Settings {
     }
 }
 
-/// Share of its rate that a flow has to deliver to count as served.
+/// Fraction of its rate that a flow must deliver to count as served.
 pub const SERVED: f64 = 0.97;
-/// This much of the boundary has to be delivered …
+/// Multiple of the boundary that must be delivered.
 pub const INSIDE: f64 = 0.95;
-/// … and this much must not be.
+/// Multiple of the boundary that must not be delivered.
 pub const OUTSIDE: f64 = 1.10;
 
 /// One mesh.
@@ -57,13 +57,13 @@ pub struct Case {
     pub hops: Vec<u32>,
     /// Max-min rates on the model's boundary, bit/s of payload.
     pub rates_bps: Vec<f64>,
-    /// Smallest share delivered at [`INSIDE`] of them.
+    /// Smallest fraction delivered at [`INSIDE`] of them.
     pub inside: f64,
-    /// The same at [`OUTSIDE`].
+    /// Smallest fraction delivered at [`OUTSIDE`] of them.
     pub outside: f64,
     /// True if the simulator confirms the boundary.
     pub confirmed: bool,
-    /// Simulator's boundary on the ray through these rates, as a multiple of the model's.
+    /// The simulator's boundary on the ray through these rates, as a multiple of the model's.
     pub simulated: Option<f64>,
 }
 
@@ -72,7 +72,7 @@ pub struct Case {
 pub struct Study {
     /// Size of the study.
     pub settings: Settings,
-    /// Meshes whose boundary the simulator confirms.
+    /// Number of meshes with a confirmed boundary.
     pub confirmed: usize,
     /// Every mesh.
     pub cases: Vec<Case>,
@@ -89,7 +89,7 @@ pub fn run(settings: Settings, pool: &Pool<'_>) -> Result<Study, LabError> {
     Ok(Study { settings, confirmed: cases.iter().filter(|c| c.confirmed).count(), cases })
 }
 
-/// A random mesh of 8 to 15 nodes with two to five flows between random ends.
+/// Returns a random mesh of 8 to 15 nodes with two to five flows between random ends.
 ///
 /// # Errors
 /// Returns an error if no connected placement is found.
@@ -119,7 +119,7 @@ pub fn mesh(settings: &Settings, mesh: u32, rates: &[f64]) -> Result<Scenario, L
             rate: Some(BitRate(11_000_000)),
             rts: if settings.rts { RtsDraft::On } else { RtsDraft::Off },
             profile: Some(Profile::Graph),
-            // The region is that of queues: nothing is given up (Rangwala 2008 §4.3).
+            // The region is that of queues without packets dropped by the MAC (Rangwala 2008 §4.3).
             short_retry: Some(255),
             long_retry: Some(255),
             queue: Some(QueueDraft::Packets(200)),

@@ -1,8 +1,9 @@
-//! Cost of a flood of datagrams to the homes around it, under controls of the gateway.
+//! Cost of a flood of datagrams to other homes, under controls of the gateway.
 //!
-//! The networks are those of [`super::families`], with their own transfers. From the start time on one
-//! more home sends upstream without congestion control. The others are measured against the max-min rates that
-//! the simulator carries if that home sends by TCP in place of the flood, and so takes its share.
+//! The networks are those of [`super::families`], with their own transfers. From the start time on,
+//! one more home sends upstream without congestion control. The others are compared with the
+//! optimum of the same network in which that home sends by TCP instead of the flood, and so takes
+//! its share.
 
 use core::fmt::Write as _;
 
@@ -14,15 +15,17 @@ use super::families::{Family, Times, network};
 use fairmesh_lab::Store;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-/// Time from a flood's start to the measurement of its effect, s: it has been recognised by then.
+/// Time from a flood's start to the measurement of its effect, s.
+///
+/// The flood has been detected by then.
 const SETTLED: u32 = 20;
-/// Part of its optimum below which a home starves.
+/// Fraction of its optimum below which a home starves.
 const STARVED: f64 = 0.1;
 
 /// Traffic that the flooding home sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flood {
-    /// A backlogged TCP: no flood.
+    /// A backlogged TCP flow, for comparison.
     Tcp,
     /// Datagrams at a constant rate, kbit/s.
     Rate(u32),
@@ -41,8 +44,9 @@ impl core::fmt::Display for Flood {
 }
 
 impl Flood {
-    /// From `tcp`, a rate in kbit/s such as `400`, or times the share such as `10x`; `None` for
-    /// anything else.
+    /// Parses `tcp`, a rate in kbit/s such as `400`, or a multiple of the share such as `10x`.
+    ///
+    /// `None` for any other text.
     pub fn parse(text: &str) -> Option<Flood> {
         match text.strip_suffix('x') {
             _ if text == "tcp" => Some(Flood::Tcp),
@@ -52,7 +56,7 @@ impl Flood {
     }
 }
 
-/// A network of the families by its name, such as `chains-0`; `None` where there is none.
+/// Returns a network of the families by its name, such as `chains-0`; `None` if unknown.
 pub fn named_network(name: &str) -> Option<(Family, u32)> {
     let (family, number) = name.rsplit_once('-')?;
     let family = *Family::ALL.iter().find(|f| f.name() == family)?;
@@ -66,7 +70,7 @@ pub struct Settings {
     pub runs: super::Settings,
     /// Networks: family and number.
     pub networks: Vec<(Family, u32)>,
-    /// Floods that are sent, each in runs of its own.
+    /// Floods, each in separate runs.
     pub floods: Vec<Flood>,
     /// Start of the flood, s; runs end at `end`.
     pub start: u32,
@@ -74,7 +78,7 @@ pub struct Settings {
     pub end: u32,
 }
 
-/// Goodputs that one control leaves the other homes in one network.
+/// Goodputs of the other homes in one network under one control.
 ///
 /// Goodputs are means over seeds, intervals are over seeds.
 #[derive(Clone, PartialEq, Debug)]
@@ -85,15 +89,15 @@ pub struct Outcome {
     pub network: usize,
     /// Index of the flood.
     pub flood: usize,
-    /// Least part of its optimum that one of the others has.
+    /// Smallest fraction of its optimum that another home has.
     pub worst: Estimate,
-    /// Sum of what they have over that of their optima.
+    /// Sum of the other homes' goodputs over that of their optima.
     pub sum: Estimate,
-    /// Number of the other homes with less than a tenth.
+    /// Number of other homes with less than a tenth.
     pub starved: usize,
-    /// Runs in which the flood was named, and the longest time that took, s.
+    /// Runs in which the flood was detected, and the longest detection time, s.
     pub named: (u32, f64),
-    /// Flows of others that were named, over all seeds.
+    /// Flows of other homes that were wrongly detected, over all seeds.
     pub wrong: u32,
 }
 
@@ -112,29 +116,29 @@ pub struct Study {
     pub fingerprint: u64,
 }
 
-/// A line of a table: what a control leaves the others of one kind of flood.
+/// A row of a table: the results of a control for the other homes under one kind of flood.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
     /// Networks.
     pub networks: usize,
-    /// Part of the worst of the others.
+    /// Fraction of the worst other home.
     pub worst: Over,
-    /// Their sum over that of their optima.
+    /// Sum of the other homes' goodputs over that of their optima.
     pub sum: Over,
-    /// Number of the other homes that are starved, in all networks.
+    /// Number of other homes that starve, in all networks.
     pub starved: usize,
-    /// Part of the runs in which the flood was named; the longest time that took, s.
+    /// Fraction of the runs in which the flood was detected, and the longest detection time, s.
     pub named: (f64, f64),
-    /// Flows of others that were named.
+    /// Flows of other homes that were wrongly detected.
     pub wrong: u32,
 }
 
-/// One network with what one of its homes sends.
+/// Returns one network with the traffic of one of its homes.
 fn text(settings: &Settings, (family, number): (Family, u32)) -> Result<(String, u32), LabError> {
     let times = Times { duration_s: settings.end, warmup_s: settings.start + SETTLED };
     let network = network(family, number, times)?;
     let scenario = network.scenario()?;
-    // The home in the middle: behind some, before others.
+    // The home in the middle, with some homes before and some behind it.
     let mut homes: Vec<(u32, u32)> = scenario
         .subscribers()
         .list
@@ -151,7 +155,7 @@ fn text(settings: &Settings, (family, number): (Family, u32)) -> Result<(String,
     Ok((network.text, homes[homes.len() / 2].1))
 }
 
-/// A network with a flood.
+/// Returns a network with a flood.
 fn with(
     settings: &Settings,
     text: &str,
@@ -214,7 +218,7 @@ pub fn run(settings: &Settings, cache: Option<&Store>, pool: &Pool<'_>) -> Resul
     })
 }
 
-/// Returns the other homes' least part, their sum, and the number with less than a tenth.
+/// Returns the other homes' smallest fraction, their sum, and the number below a tenth.
 fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate, Estimate, usize) {
     let flood = scenario.flows().len() - 1;
     let homes: Vec<Vec<usize>> =
@@ -231,12 +235,13 @@ fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate
     (over_runs(records, worst), over_runs(records, |rates| all(rates) / all(best)), starved)
 }
 
-/// Returns the number of runs in which the flood was named, the longest time to that, and the number of
-/// flows of others that were named.
+/// Returns the number of runs with a detected flood, the longest detection time and errors.
+///
+/// Errors are flows of other homes that were detected.
 fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64), u32) {
     let flood = scenario.flows().len() - 1;
     let own = scenario.subscribers().list.iter().find(|s| s.flows().any(|f| f == flood));
-    // A gateway names a home's direction, another node a flow.
+    // A gateway names a home's direction; another node names a flow.
     let names: Vec<String> = match own {
         Some(home) => ["up", "down"].map(|d| format!("flow {} ({d}) ", home.name)).into(),
         None => vec![format!("flow {} ", scenario.flows()[flood].name)],
@@ -277,7 +282,7 @@ impl Study {
         })
     }
 
-    /// One line per network, flood and control, as comma-separated values.
+    /// Returns one line per network, flood and control, as comma-separated values.
     pub fn csv(&self, floods: &[Flood]) -> String {
         let mut out = "network,flood,control,worst_of_optimum,sum_of_optimum,starved,named,\
                        named_after_s,named_wrongly\n"

@@ -1,4 +1,4 @@
-//! Studies: experiments on generated networks, of the analytic models and of controls.
+//! Studies of the analytic models and of controls on generated networks.
 
 pub mod accuracy;
 mod against;

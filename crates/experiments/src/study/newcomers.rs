@@ -1,6 +1,7 @@
-//! Arrival and departure of a flow: it starts where the others fill the air, stays for a while and ends.
+//! Arrival and departure of a flow in a network with saturated air.
 //!
-//! Its share is its goodput under the same control if all flows are there from the start; the goodput that it
+//! The flow starts when the other flows saturate the air, stays for a while and ends. Its share is
+//! its goodput under the same control if all flows are present from the start. The goodput that it
 //! frees is compared with that of the others in runs without it.
 
 use fairmesh_control::Registry;
@@ -15,26 +16,29 @@ use super::meshes::{Kind, mesh};
 use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::{Estimate, LabError, Pool, batch};
 
-/// Start and end of the flow, and end of the run, s.
+/// Start of the flow, s.
 const COMES: u64 = 20;
+/// End of the flow, s.
 const GOES: u64 = 60;
+/// End of the run, s.
 const ENDS: u64 = 75;
-/// Start of the measured interval after a change, and the interval's length, s.
+/// Start of the measured interval after a change, and its length, s.
 const WITHIN: f64 = 5.0;
-/// Steady runs for the shares: duration and start of the measured interval, s, and seeds.
+/// Steady runs for the shares: duration, start of the measured interval (both s), and seeds.
 const STEADY: (u64, u64, u64) = (60, 30, 3);
-/// Parts of its share: below `SILENT` a newcomer is starved, from `HAS` on it has its share.
+/// Fraction of its share below which a newcomer is starved.
 const SILENT: f64 = 0.1;
+/// Fraction of its share above which a newcomer counts as served.
 const HAS: f64 = 0.9;
 
-/// A network and its flow that comes late.
+/// A network and its late flow.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// Its name.
     pub name: String,
     /// All flows from the start.
     scenario: Scenario,
-    /// The one that comes late in other runs.
+    /// The late flow of other runs.
     newcomer: usize,
 }
 
@@ -57,12 +61,13 @@ const FOUR: [(&str, &str, usize); 4] = [
     ),
 ];
 
-/// Returns the four topologies of Rangwala 2008 (the joined forms) and `random` random meshes from number `first` on.
+/// Returns the topologies of Rangwala 2008 and random meshes.
 ///
-/// In the four topologies the middle or longest flow comes late, in random meshes the last one.
+/// The four topologies have the joined forms; the `random` meshes begin with number `first`. In the
+/// topologies the middle or longest flow is late, in random meshes the last one.
 ///
 /// # Errors
-/// Fails only through a mistake in this module.
+/// Only because of an error in this module.
 pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
     let four = FOUR.iter().map(|&(name, topology, newcomer)| {
         let flows = match name {
@@ -95,7 +100,7 @@ pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
 }
 
 impl Network {
-    /// The newcomer from and to these times, s; all there is measured.
+    /// Returns the network with the newcomer between these times, s; all time is measured.
     fn with(&self, comes: u64, goes: u64, ends: u64) -> Result<Scenario, LabError> {
         let scenario = self.scenario.clone().with_times(Span::from_secs(ends), Span::ZERO)?;
         let visit = |i: usize, flow: &mut Flow| {
@@ -108,29 +113,31 @@ impl Network {
     }
 }
 
-/// Effect of one control on one network's newcomer, seed by seed, as parts.
+/// Effect of one control on one network's newcomer, seed by seed, as fractions.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Newcomer's goodput in the second five seconds after its start, as a part of its share.
+    /// Newcomer's goodput in the second five seconds after its start, as a fraction of its share.
     pub heard: Vec<f64>,
-    /// Seconds from its start until the first second that brings it 90 % of its share, on average over five.
+    /// Time from its start until its goodput first reaches 90 % of its share, s.
+    ///
+    /// The goodput is averaged over five seconds.
     pub took_s: Vec<f64>,
-    /// Others' goodput in the second five seconds after its end, as a part of theirs without it.
+    /// Others' goodput in the second five seconds after its end, over theirs without it.
     pub freed: Vec<f64>,
 }
 
 impl Outcome {
-    /// Runs in which it got less than a tenth.
+    /// Returns the number of runs in which the newcomer got less than a tenth.
     pub fn silenced(&self) -> usize {
         self.heard.iter().filter(|h| **h < SILENT).count()
     }
 
-    /// Runs in which it had 90 % by then.
+    /// Returns the number of runs in which the newcomer had 90 % by then.
     pub fn there(&self) -> usize {
         self.heard.iter().filter(|h| **h >= HAS).count()
     }
 
-    /// Runs in which the others had 90 % of it by then.
+    /// Returns the number of runs in which the others had 90 % of the freed goodput by then.
     pub fn used(&self) -> usize {
         self.freed.iter().filter(|f| **f >= HAS).count()
     }
@@ -139,20 +146,23 @@ impl Outcome {
 /// A row of a table: effect of a control on the newcomers of one network or of all.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
-    /// Runs, and those in which the newcomer got less than a tenth of its share in the second five seconds.
+    /// Number of runs.
     pub runs: usize,
-    /// See `runs`.
+    /// Runs in which the newcomer got less than a tenth of its share in the second five seconds.
     pub silenced: usize,
-    /// Parts of the runs in which it had nine tenths of it then, and in which the others had nine tenths of what is free
-    /// in the second five seconds after it left.
+    /// Fraction of the runs in which the newcomer then had nine tenths of its share.
     pub there: f64,
-    /// See `there`.
+    /// Fraction of the runs in which the others had nine tenths of the freed goodput.
+    ///
+    /// It is measured in the second five seconds after the newcomer left.
     pub used: f64,
-    /// Its part of its share then, over runs.
+    /// Fraction of its share that the newcomer then had, over runs.
     pub heard: Estimate,
-    /// Goodput of the others after the newcomer left, as a part of theirs without it, over runs.
+    /// Goodput of the others after the newcomer left, over theirs without it, over runs.
     pub freed: Estimate,
-    /// Median of the seconds until it has nine tenths of its share; its whole stay where it never has.
+    /// Median time until the newcomer has nine tenths of its share, s.
+    ///
+    /// It is the whole stay in runs in which the newcomer never has them.
     pub took_s: f64,
 }
 
@@ -163,7 +173,7 @@ pub struct Study {
     pub controls: Vec<String>,
     /// By network, then control.
     pub outcomes: Vec<Vec<Outcome>>,
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
     /// Hash of their fingerprints, in order.
     pub fingerprint: u64,
@@ -194,7 +204,7 @@ impl Study {
         })
     }
 
-    /// A line per network, control and run.
+    /// Returns a line per network, control and run.
     pub fn csv(&self, networks: &[Network]) -> String {
         let mut out = "network,control,seed,heard,took_s,freed\n".to_owned();
         for (network, outcomes) in networks.iter().zip(&self.outcomes) {
@@ -210,7 +220,7 @@ impl Study {
     }
 }
 
-/// Mean rate of a flow between two times, bit/s.
+/// Returns the mean rate of a flow between two times, bit/s.
 fn rate(record: &RunRecord, flow: usize, from: f64, to: f64) -> f64 {
     let times = record.series.time_s.iter().zip(&record.series.goodput_bps[flow]);
     let within: Vec<f64> =

@@ -1,9 +1,9 @@
-//! The boundary of the achievable rate region against the simulator's, over radios and topologies: where
-//! the model is right, by how much it is wrong, and where it refuses.
+//! The boundary of the achievable rate region compared with the simulator's.
 //!
-//! All flows rise alike along one ray, paced datagrams both ways (data, and as many packets of 20 bytes back) or, on
-//! random meshes, one way. The simulator's boundary is the largest rate of which every flow gets 97 %, by
-//! bisection.
+//! Over radios and topologies it shows where the model is right, by how much it is wrong, and where
+//! it gives no boundary. All flows rise equally along one ray. They are paced datagrams both ways
+//! (data, and as many packets of 20 bytes back) or, on random meshes, one way. The simulator's
+//! boundary is the largest rate of which every flow gets 97 %, by bisection.
 
 use core::fmt;
 
@@ -15,17 +15,19 @@ use serde::Serialize;
 
 use fairmesh_lab::{LabError, Pool, batch};
 
-/// Share of its rate that a flow has to deliver to count as served.
+/// Fraction of its rate that a flow must deliver to count as served.
 const SERVED: f64 = 0.97;
 /// Ratio of the two bounds at which bisection ends.
 const FINE: f64 = 1.02;
-/// Data packets that each flow sends in a run, and bounds of its duration, s.
+/// Data packets that each flow sends in a run.
 const PACKETS: f64 = 600.0;
+/// Minimum and maximum duration of a run, s.
 const DURATION: (f64, f64) = (60.0, 400.0);
-/// First guess of the simulator's boundary if the model gives none, and least rate that is searched, bit/s.
+/// First guess of the simulator's boundary if the model gives none, bit/s.
 const GUESS: f64 = 50e3;
+/// Minimum rate of the search, bit/s.
 const LEAST: f64 = 500.0;
-/// Payload of what goes back, bytes.
+/// Payload of the packets sent back, bytes.
 const BACK: u32 = 20;
 
 /// Topology: positions of nodes, and flows.
@@ -50,54 +52,56 @@ pub enum Place {
 /// Settings of the radios.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Radio {
-    /// `802.11b`, …
+    /// PHY, such as `802.11b`.
     pub phy: &'static str,
-    /// Mbit/s; `mixed`: the links' in turn 1, 2, 5.5 and 11.
+    /// Data rate, Mbit/s; `mixed`: 1, 2, 5.5 and 11 for the links in turn.
     pub rate: &'static str,
-    /// Payload of data, bytes.
+    /// Payload of data packets, bytes.
     pub size: u32,
-    /// RTS/CTS.
+    /// True with RTS/CTS.
     pub rts: bool,
-    /// The reception rule; `graph` where only linked nodes sense each other and every overlap destroys, else nodes
-    /// stand 250 m and sense 550 m far.
+    /// The reception rule.
+    ///
+    /// With `graph` only linked nodes sense each other, and every overlap destroys the frame.
+    /// Otherwise nodes have a distance of 250 m and a sensing range of 550 m.
     pub reception: &'static str,
-    /// Retry limits of 7 and 4, or none.
+    /// True with retry limits of 7 and 4; false without limits.
     pub limits: bool,
 }
 
 impl Radio {
-    /// 802.11b over a graph with RTS/CTS, 512 bytes, no retry limits.
+    /// Returns 802.11b over a graph with RTS/CTS, 512 bytes, and no retry limits.
     pub const fn new(rate: &'static str) -> Self {
         let (phy, size, rts, reception, limits) = ("802.11b", 512, true, "graph", false);
         Radio { phy, rate, size, rts, reception, limits }
     }
 
-    /// With 802.11g.
+    /// Returns the radio with 802.11g.
     pub const fn g(rate: &'static str) -> Self {
         Radio { phy: "802.11g", ..Radio::new(rate) }
     }
 
-    /// With 802.11a.
+    /// Returns the radio with 802.11a.
     pub const fn a(rate: &'static str) -> Self {
         Radio { phy: "802.11a", ..Radio::new(rate) }
     }
 
-    /// With packets of another size.
+    /// Returns the radio with packets of another size.
     pub const fn size(self, size: u32) -> Self {
         Radio { size, ..self }
     }
 
-    /// Without RTS/CTS.
+    /// Returns the radio without RTS/CTS.
     pub const fn basic(self) -> Self {
         Radio { rts: false, ..self }
     }
 
-    /// With another reception rule.
+    /// Returns the radio with another reception rule.
     pub const fn reception(self, reception: &'static str) -> Self {
         Radio { reception, ..self }
     }
 
-    /// With the MAC's retry limits.
+    /// Returns the radio with the MAC's retry limits.
     pub const fn limited(self) -> Self {
         Radio { limits: true, ..self }
     }
@@ -118,7 +122,7 @@ impl fmt::Display for Radio {
 }
 
 impl Place {
-    /// The six that have names.
+    /// The six topologies with names.
     pub const NAMED: [Place; 6] = [
         Place::Stack,
         Place::Diamond,
@@ -128,7 +132,7 @@ impl Place {
         Place::Line,
     ];
 
-    /// True if its nodes have positions.
+    /// Returns true if its nodes have positions.
     pub fn has_positions(self) -> bool {
         matches!(self, Place::Chain | Place::Line | Place::Random(_))
     }
@@ -156,7 +160,7 @@ impl Place {
     }
 }
 
-/// The `[topology]`, its pairs of linked nodes if it has any, its flows, and whether they are answered.
+/// A topology's text, its pairs of linked nodes, its flows, and true if flows have responses.
 type Layout = (String, Vec<(u32, u32)>, Vec<(u32, u32)>, bool);
 
 fn chain(hops: u32, flows: Vec<(u32, u32)>) -> Layout {
@@ -180,7 +184,7 @@ fn random(seed: u32) -> Layout {
     (text, Vec::new(), flows, false)
 }
 
-/// The scenario with every flow at `rate`, bit/s of payload, as a file.
+/// Returns the scenario with every flow at `rate`, bit/s of payload, as a file.
 fn text(place: Place, radio: Radio, rate: f64) -> String {
     let (topology, pairs, flows, answered) = place.layout();
     let seconds = (PACKETS * 8.0 * f64::from(radio.size) / rate).clamp(DURATION.0, DURATION.1);
@@ -230,23 +234,25 @@ pub struct Case {
     pub place: Place,
     /// Its radio.
     pub radio: Radio,
-    /// The model's boundary, bit/s of payload of each flow; or why it has none.
+    /// The model's boundary, bit/s of payload of each flow, or the reason for its absence.
     #[serde(skip)]
     pub model: Result<f64, NoState>,
-    /// The busiest queue there: below 1 attempts pile up before a queue is full.
+    /// Utilisation of the busiest queue there.
+    ///
+    /// If it is below 1, attempts accumulate before a queue is full.
     pub utilisation: f64,
     /// The simulator's boundary, bit/s.
     pub simulated: f64,
 }
 
 impl Case {
-    /// The simulator's boundary over the model's; `None` where that has none.
+    /// Returns the simulator's boundary over the model's; `None` if that has none.
     pub fn ratio(&self) -> Option<f64> {
         self.model.ok().map(|m| self.simulated / m)
     }
 }
 
-/// Asks the model and the simulator about each.
+/// Computes the boundaries of the model and the simulator for each case.
 ///
 /// # Errors
 /// Returns an error if the scenario builder, the model or the engine rejects a scenario.
@@ -296,7 +302,7 @@ fn case(place: Place, radio: Radio) -> Result<Case, LabError> {
     Ok(Case { place, radio, model, utilisation, simulated: low })
 }
 
-/// The model's boundary, and the busiest queue there.
+/// Returns the model's boundary, and the utilisation of the busiest queue there.
 fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, f64), LabError> {
     let model = CapacityModel::new(scenario);
     let flows: Vec<_> = (0..scenario.flows().len())
@@ -327,7 +333,7 @@ fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, 
     Ok((reach, state.map_or(0.0, busiest)))
 }
 
-/// Contents of docs/models/region-validation.md: radios, each with its number of random meshes.
+/// Rows of docs/models/region-validation.md: radios, each with its number of random meshes.
 pub const RADIOS: [(Radio, u32); 29] = [
     (Radio::new("11"), 10),
     (Radio::new("5.5"), 3),
@@ -375,8 +381,9 @@ pub fn cases(random: u32) -> Vec<(Place, Radio)> {
 mod tests {
     use super::*;
 
-    /// A small sample of docs/models/region-validation.md: slow rates above all, where the model was wrong by
-    /// 1.3 to 1.9, and what it refuses.
+    /// A small sample of docs/models/region-validation.md, mostly with slow rates.
+    ///
+    /// The model was wrong there by 1.3 to 1.9. The sample includes cases that the model rejects.
     #[test]
     fn the_region_is_the_simulators_at_slow_rates_or_refused() {
         let right = [

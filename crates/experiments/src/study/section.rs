@@ -1,5 +1,6 @@
-//! The achievable rate region of a scenario between two groups of flows (Rangwala 2008 Fig. 2), by
-//! the model and by the simulator.
+//! The achievable rate region between two groups of flows (Rangwala 2008 Fig. 2).
+//!
+//! It is computed by the model and by the simulator.
 
 use fairmesh_capacity::region::{Mesh, Region, Settings as RegionSettings};
 use fairmesh_engine::CapacityModel;
@@ -10,7 +11,7 @@ use fairmesh_lab::LabError;
 use fairmesh_lab::Pool;
 use fairmesh_lab::batch;
 
-/// Share of its rate that a flow has to deliver to count as served.
+/// Fraction of its rate that a flow must deliver to count as served.
 pub const SERVED: f64 = 0.95;
 /// Accuracy of the simulator's boundary, bit/s.
 const FINE: f64 = 5e3;
@@ -20,7 +21,7 @@ const HEADERS: u32 = 28;
 const ACK: u32 = 40;
 /// Bytes of IP and TCP headers of a segment.
 const SEGMENT: u32 = 40;
-/// Payload that rates are of, bytes.
+/// Payload to which rates refer, bytes.
 const PAYLOAD: u32 = 512;
 
 /// One point of the boundary.
@@ -28,15 +29,18 @@ const PAYLOAD: u32 = 512;
 pub struct Point {
     /// Rate of each flow of the first group, bit/s of payload.
     pub first: f64,
-    /// The most that every other flow can have beside it, by the model.
+    /// Maximum rate of every other flow beside it, by the model.
     pub model: f64,
-    /// The same by the simulator: CBR in full packets, an acknowledgement's worth of CBR back for
-    /// each, nothing given up by the MAC.
+    /// Maximum rate of every other flow beside it, by the simulator.
+    ///
+    /// The traffic is CBR in full packets, with CBR of the size of an acknowledgement back for
+    /// each, and without packets dropped by the MAC.
     pub simulated: f64,
 }
 
-/// Computes the boundary of `draft` at these rates of the flows of the first group; `first` selects
-/// the flows of that group.
+/// Computes the boundary of `draft` at these rates of the flows of the first group.
+///
+/// `first` selects the flows of that group.
 ///
 /// # Errors
 /// Returns an error if the scenario builder, the model or the engine rejects a scenario.
@@ -79,7 +83,7 @@ fn region(scenario: &Scenario) -> Result<Region, LabError> {
     .map_err(|e| LabError::run(scenario.name(), e))
 }
 
-/// True if the simulator delivers these rates.
+/// Returns true if the simulator delivers these rates.
 fn served(draft: &Draft, rates: &[f64], seed: u64) -> Result<bool, LabError> {
     let mut draft = draft.clone();
     draft.radio.short_retry = Some(255);

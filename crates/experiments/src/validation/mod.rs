@@ -1,4 +1,6 @@
-//! The simulator against ns-3 and ns-2: rows of reference results, the same scenarios here, verdicts.
+//! Comparison of the simulator with ns-3 and ns-2.
+//!
+//! Rows of reference results are compared with runs of the same scenarios here.
 
 pub mod reference;
 pub mod scenario;

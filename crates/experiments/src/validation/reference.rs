@@ -1,4 +1,6 @@
-//! `reference.json` and `cost.json` (the README.md of validation/ns2, validation/ns3 and validation/ns3-modern).
+//! `reference.json` and `cost.json`.
+//!
+//! The README.md of validation/ns2, validation/ns3 and validation/ns3-modern describes them.
 
 use std::path::Path;
 
@@ -7,7 +9,7 @@ use fairmesh_scenario::PhyName;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Fields of a row that both files have.
+/// Fields of a row in both files.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Case {
     /// Unique name.
@@ -18,11 +20,11 @@ pub struct Case {
     pub scenario: String,
     /// Simulated time.
     pub duration_s: f64,
-    /// The part of it left out of the goodput.
+    /// Time that is excluded from the goodput.
     pub warm_up_s: f64,
-    /// Everything that is not in the scenario file.
+    /// All settings outside the scenario file.
     pub options: Options,
-    /// The same as arguments of the harness.
+    /// The settings as arguments of the harness.
     pub harness_arguments: Vec<String>,
 }
 
@@ -38,7 +40,7 @@ pub enum Simulator {
 }
 
 impl Simulator {
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Simulator::Ns3 => "ns-3",
@@ -50,7 +52,7 @@ impl Simulator {
 /// Options of a row.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Options {
-    /// Simulator whose MAC and TCP the row has: ns-3 with the `reception` below, or ns-2.35.
+    /// Simulator of the row's MAC and TCP: ns-3 with the `reception` below, or ns-2.35.
     #[serde(default)]
     pub rules: Simulator,
     /// `ns2`, `sinr`, `nocap` or `stock`.
@@ -69,7 +71,7 @@ pub struct Options {
     pub capture_db: f64,
     /// UDP payload, bytes.
     pub udp_payload_bytes: u64,
-    /// UDP gaps are multiplied by U(1 − s, 1 + s).
+    /// Spread s of UDP gaps, which are multiplied by U(1 − s, 1 + s).
     pub udp_gap_spread: f64,
     /// TCP segment, bytes.
     pub tcp_mss_bytes: u64,
@@ -83,9 +85,9 @@ pub struct Options {
     pub tcp_window_limit: u32,
     /// Smallest retransmission timeout, s.
     pub tcp_min_rto_s: f64,
-    /// False: TCP as ns-3.37 ships it.
+    /// False for TCP as shipped with ns-3.37.
     pub tcp_repaired: bool,
-    /// A radio of 802.11n, ac or ax instead of 802.11b.
+    /// A radio of 802.11n, ac or ax that replaces 802.11b.
     #[serde(default)]
     pub today: Option<Today>,
 }
@@ -110,15 +112,16 @@ pub struct Today {
     pub amsdu_bytes: u64,
     /// Window of the block acknowledgement.
     pub mpdus: u32,
-    /// Flows start from here on.
+    /// Earliest start of flows.
     pub start_s: f64,
-    /// Each flow starts up to this much later.
+    /// Maximum delay of a flow's start.
     pub start_jitter_s: f64,
 }
 
 impl Case {
-    /// True if fairmesh has the model of this row: neither ns-3's own error curves nor its broken
-    /// TCP.
+    /// Returns true if fairmesh has the model of this row.
+    ///
+    /// It has neither ns-3's own error curves nor its broken TCP.
     pub fn is_modelled(&self) -> bool {
         self.options.reception != "stock" && self.options.tcp_repaired
     }

@@ -31,22 +31,24 @@ pub struct FlowLine {
 /// A scenario file of the reference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Text {
-    /// Places, m.
+    /// Positions, m.
     pub nodes: Vec<[f64; 2]>,
     /// Links; if there are any, they replace geometry.
     pub links: Vec<(u32, u32)>,
-    /// MCS of links that have their own.
+    /// MCS of links with a separate one.
     pub mcs: Vec<(u32, u32, u8)>,
     /// Flows.
     pub flows: Vec<FlowLine>,
 }
 
 impl Text {
-    /// Reads the format: `node ID X Y`, `link A B`, `rate A B MCS`, `flow tcp A B`, `flow udp A B
-    /// RATE`, `path A … B` of the flow before it, comments after `#`.
+    /// Parses a scenario file of the reference.
+    ///
+    /// The format has the lines `node ID X Y`, `link A B`, `rate A B MCS`, `flow tcp A B` and `flow
+    /// udp A B RATE`. `path A … B` applies to the flow before it; comments begin with `#`.
     ///
     /// # Errors
-    /// The first wrong line, from 1.
+    /// The number of the first invalid line, counted from 1.
     pub fn parse(text: &str) -> Result<Self, usize> {
         let mut out = Text::default();
         for (i, line) in text.lines().enumerate() {
@@ -129,7 +131,7 @@ fn draft(text: &Text, case: &Case) -> Draft {
         duration: Span::from_secs_f64(case.duration_s),
         warmup: Some(Span::from_secs_f64(case.warm_up_s)),
         radio: radio(o, !text.links.is_empty()),
-        // Places beside links, so that numbers follow the file even where a node has no link.
+        // Positions beside links, so that numbers follow the file even for nodes without a link.
         node: if text.links.is_empty() {
             vec![]
         } else {
@@ -170,7 +172,7 @@ fn radio(o: &Options, links: bool) -> RadioDraft {
         reception: match o.reception.as_str() {
             "sinr" => ReceptionDraft::Sinr,
             "nocap" => ReceptionDraft::NoCap,
-            // "stock" is run for its cost only.
+            // "stock" runs only for its cost.
             _ => ReceptionDraft::Ns2,
         },
         capture: Some(Decibel(o.capture_db)),
@@ -188,7 +190,7 @@ fn flow(line: &FlowLine, o: &Options, name: impl Fn(u32) -> Name) -> FlowDraft {
             let gap = Span::from_secs_f64(o.udp_payload_bytes as f64 * 8.0 / rate as f64);
             let cbr =
                 TrafficDraft::cbr(BitRate(rate), Bytes(o.udp_payload_bytes), o.udp_gap_spread);
-            // Phases are uniform over a gap even where the gap is longer than a second.
+            // Phases are uniform over a gap, even if the gap is longer than a second.
             (cbr, TransportDraft::Udp, gap.max(Span::from_secs(1)))
         }
         None => (

@@ -1,4 +1,4 @@
-//! The whole of the reference, or a part of it, run here and judged.
+//! The rows of the reference, or some of them, run here and judged.
 
 use std::path::Path;
 
@@ -13,8 +13,11 @@ use super::reference::{Row, read};
 use super::scenario;
 use super::verdict::{Verdict, judge, not_run};
 
-/// Rows of a quick look: every reception rule, RTS, UDP and TCP, short chains, the Stack; of radios of
-/// today every PHY, hidden senders, UDP and TCP over chains; of ns-2 TCP with and without capture, UDP and RTS.
+/// Rows of a quick run.
+///
+/// They have every reception rule, RTS, UDP and TCP, short chains and the Stack. For radios of
+/// today they have every PHY, hidden senders, and UDP and TCP over chains; for ns-2, TCP with and
+/// without capture, UDP and RTS.
 const QUICK: [&str; 24] = [
     "a_11M_n5",
     "a_1M_n10",
@@ -45,15 +48,15 @@ const QUICK: [&str; 24] = [
 /// Selection of the rows to run, and their number of runs.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// A quick look.
+    /// True for a quick run.
     pub quick: bool,
     /// Only these groups; all if there are none.
     pub groups: Vec<String>,
-    /// Seeds per row; `None`: as many as the reference has.
+    /// Seeds per row; `None` for the number of the reference.
     pub seeds: Option<u32>,
 }
 
-/// A row's outcome with, for saturated cells, the closed form.
+/// A row's outcome, for saturated cells with the closed form.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The comparison.
@@ -61,12 +64,12 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Bianchi's goodput with finite retries, bit/s.
     pub bianchi_bps: Option<f64>,
-    /// Ours within the promised share of it.
+    /// True if ours is within the promised share of it.
     pub bianchi_agrees: Option<bool>,
 }
 
 impl Outcome {
-    /// True if everything about it agrees.
+    /// Returns true if everything about it agrees.
     pub fn agrees(&self) -> bool {
         self.verdict.agrees && self.bianchi_agrees != Some(false)
     }
@@ -75,7 +78,7 @@ impl Outcome {
 /// Runs the chosen rows of the references in these folders.
 ///
 /// # Errors
-/// A reference that cannot be read; a group that is not in it; what the engine refuses.
+/// A reference that cannot be read; a group that is not in it; a scenario that the engine rejects.
 pub fn run(
     folders: &[impl AsRef<Path>],
     choice: &Choice,
@@ -144,7 +147,7 @@ fn outcome(row: &Row, s: &Scenario, runs: &[Vec<f64>]) -> Outcome {
     }
 }
 
-/// Goodput of the row's saturated cell by the closed form.
+/// Returns the goodput of the row's saturated cell by the closed form.
 fn bianchi(row: &Row, s: &Scenario) -> f64 {
     let payload = row.case.options.udp_payload_bytes as u32;
     let psdu = payload + 28 + s.mac().llc_bytes + DATA_OVERHEAD;

@@ -1,4 +1,6 @@
-//! Agreement of a measured row with the reference (SPECIFICATION.md has the rules as promises).
+//! Agreement of a measured row with the reference.
+//!
+//! SPECIFICATION.md has the rules as promises.
 
 use fairmesh_lab::Estimate;
 use serde::Serialize;
@@ -17,7 +19,9 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The rule of a group of rows, and whether it is a promise; other rows are for information.
+    /// Returns the rule of a group of rows, and true if it is a promise.
+    ///
+    /// Other rows are for information.
     pub fn of(group: &str) -> (Rule, bool) {
         match group {
             "a" => (Rule::Sum(0.01), true),
@@ -26,8 +30,8 @@ impl Rule {
             "ns2-udp" | "today-udp" => (Rule::FlowsAndStarved(0.03), true),
             "ns2-tcp" | "today-tcp" => (Rule::FlowsAndStarved(0.1), true),
             "m" | "b" | "bv" | "cj" => (Rule::Flows(0.03), true),
-            // Strictly periodic sources lock their phases at a full queue; the outcome is an
-            // accident of the seed in both simulators.
+            // Strictly periodic sources lock their phases at a full queue; the outcome depends on
+            // the seed in both simulators.
             "cu" => (Rule::Flows(0.03), false),
             "c" | "d" => (Rule::FlowsAndStarved(0.1), true),
             _ => (Rule::FlowsAndStarved(0.1), false),
@@ -35,7 +39,7 @@ impl Rule {
     }
 }
 
-/// A flow starves below this share of the row's best flow.
+/// Fraction of the row's best flow below which a flow starves.
 const STARVED: f64 = 0.1;
 
 /// One compared number: a flow, or the sum.
@@ -51,9 +55,9 @@ pub struct Line {
     pub ours_bps: f64,
     /// Half of its 95 % interval.
     pub ours_half_width: f64,
-    /// Ours over the reference, less 1; `None` where the reference is 0.
+    /// Ours over the reference, less 1; `None` if the reference is 0.
     pub difference: Option<f64>,
-    /// Within the rule.
+    /// True if it is within the rule.
     pub agrees: bool,
 }
 
@@ -90,9 +94,9 @@ pub struct Verdict {
     pub promised: bool,
     /// The compared numbers.
     pub lines: Vec<Line>,
-    /// True if the same flows starve on both sides; `None` where the rule does not ask.
+    /// True if the same flows starve on both sides; `None` if the rule does not require it.
     pub same_starved: Option<bool>,
-    /// Everything agrees.
+    /// True if everything agrees.
     pub agrees: bool,
 }
 
@@ -131,7 +135,9 @@ pub fn judge(row: &Row, flows: &[Estimate], sum: Estimate) -> Verdict {
     }
 }
 
-/// The verdict on a row that the reference has no results for: nothing is compared or promised.
+/// Returns the verdict on a row without results in the reference.
+///
+/// Nothing is compared or promised.
 pub fn not_run(row: &Row, reason: &str) -> Verdict {
     Verdict {
         tag: row.case.tag.clone(),

@@ -1,5 +1,6 @@
-//! The fairest, fastest and cheapest controls of a family, and those for each place of deployment: sentences
-//! from the record.
+//! Sentences on the best controls of a family, from the record.
+//!
+//! They name the fairest, fastest and cheapest controls, and those for each place of deployment.
 
 use std::fmt::Write as _;
 
@@ -9,9 +10,9 @@ use super::view::View;
 use crate::reproduce::kind::Kind;
 use crate::reproduce::registry::{Deployment, Facts};
 
-/// Jain's index from which on a control is asked for its price.
+/// Jain's index above which the cost of a control is described.
 const FAIR: f64 = 0.9;
-/// Below this part of a fair rate a flow starves, and a sum is high because of it.
+/// Fraction of a fair rate below which a flow starves, which makes a sum high.
 const STARVED: f64 = 0.1;
 
 /// A control over the topologies of a family.
@@ -26,8 +27,9 @@ pub(super) struct Row {
     pub airtime_ms: Estimate,
 }
 
-/// The controls that ran on all topologies of a family, fairest first. Over other topologies than the rest a mean
-/// cannot be compared with theirs.
+/// Returns the controls that ran on all topologies of a family, fairest first.
+///
+/// A mean over other topologies is not comparable.
 pub(super) fn rows(view: &View<'_>, family: &str) -> Vec<Row> {
     let of = view.topologies(family).len();
     let row = |name: &str| {
@@ -48,7 +50,7 @@ pub(super) fn rows(view: &View<'_>, family: &str) -> Vec<Row> {
     rows
 }
 
-/// The sentences, one item of a list each.
+/// Returns the sentences, each as an item of a list.
 pub(super) fn of(view: &View<'_>, family: &str) -> String {
     let all = rows(view, family);
     let rows: Vec<&Row> = all.iter().collect();
@@ -112,11 +114,11 @@ fn names(rows: &[&Row]) -> String {
     all.join(", ")
 }
 
-/// The highest Jain index, and those whose intervals reach it.
+/// Describes the highest Jain index, and the controls with intervals that reach it.
 fn fairest(rows: &[&Row]) -> Option<String> {
     let best = *rows.iter().max_by(|a, b| {
         let of = |r: &Row| r.jain.mean;
-        // Of equals the first, which the table has first.
+        // Of equals the first, as in the table.
         of(a).total_cmp(&of(b)).then(std::cmp::Ordering::Greater)
     })?;
     Some(with_level(best, rows, |r| r.jain))

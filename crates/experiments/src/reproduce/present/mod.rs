@@ -1,8 +1,8 @@
-//! The page of an experiment that has one of its own: `page.md` beside its declaration, whose
-//! `{{ … }}` are tables, pictures and numbers from the record.
+//! The separate page of an experiment, from a template `page.md` beside its declaration.
 //!
-//! Between the braces stands a line of TOML, such as `{{ table = { family = "maps" } }}` or
-//! `{{ value = ["fifo", "maps", "Jain"] }}`.
+//! Tables, pictures and numbers from the record replace the `{{ … }}` of the template. Between the
+//! braces is a line of TOML, such as `{{ table = { family = "maps" } }}` or `{{ value = ["fifo",
+//! "maps", "Jain"] }}`.
 
 mod answers;
 mod scatter;
@@ -42,10 +42,10 @@ enum Element {
 /// A file of a page: its path from the project's folder, and its text.
 pub type File = (String, String);
 
-/// The page and the picture of an experiment; none where it declares none.
+/// Returns the page and the picture of an experiment; none if it declares no page.
 ///
 /// # Errors
-/// A template that cannot be read or asks for what is not there; a picture that cannot be drawn.
+/// A template that cannot be read or names missing data; a picture that cannot be drawn.
 pub fn files(entry: &Entry, record: &Record) -> Result<Vec<File>, String> {
     let Some(path) = &entry.experiment.page else { return Ok(Vec::new()) };
     let name = format!("{}/{TEMPLATE}", entry.id);

@@ -1,7 +1,8 @@
-//! The picture: every control a point, fairness over utilisation, a panel per group of topologies.
+//! The picture of controls: fairness over utilisation, a panel per group of topologies.
 //!
-//! Colour shows where a control must be deployed, size the airtime of its signalling; a hollow point
-//! is a control that receives the fair rates. Names are placed where they overlap nothing.
+//! Each control is a point. Its colour shows the place of deployment, its size the airtime of its
+//! signalling; a hollow point is a control that receives the fair rates. Names are placed without
+//! overlap.
 
 use fairmesh_report::palette::{ACCENT, FAINT, INK, SERIES};
 use plotters::coord::Shift;
@@ -15,9 +16,9 @@ use crate::reproduce::registry::Deployment;
 const WIDTH: u32 = 1000;
 const PANEL: u32 = 470;
 const LEGEND: u32 = 92;
-/// Size of names; the drawing library makes 11 px of it.
+/// Size of names; the drawing library renders it as 11 px.
 const NAME: i32 = 14;
-/// Width of a character and height of a line of names, in pixels.
+/// Width of a character and height of a line of names, px.
 const CHARACTER: f64 = 6.6;
 const LINE: f64 = 12.0;
 
@@ -31,12 +32,12 @@ fn colour(d: Deployment) -> RGBColor {
     }
 }
 
-/// Radius of a point, by the airtime of signalling in ms per second.
+/// Returns the radius of a point, by the airtime of signalling in ms per second.
 fn radius(airtime_ms: f64) -> f64 {
     (3.5 + 1.6 * airtime_ms.max(0.0).sqrt()).min(16.0)
 }
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 ///
 /// # Errors
 /// Returns the drawing library's error as text.
@@ -97,7 +98,7 @@ fn legend(area: &Area<'_>) -> Result<(), Failure> {
 /// A control in a panel.
 struct Point {
     row: Row,
-    /// Utilisation, then fairness.
+    /// Utilisation and fairness.
     at: (f64, f64),
     /// Half of their intervals.
     around: (f64, f64),
@@ -117,7 +118,7 @@ fn points(view: &View<'_>, family: &str) -> Vec<Point> {
     rows(view, family).into_iter().map(point).collect()
 }
 
-/// An axis that holds all values, ends on a tenth.
+/// Returns an axis that contains all values and ends on a tenth.
 fn range(values: impl Iterator<Item = f64>, most: f64) -> (f64, f64) {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for v in values {
@@ -135,7 +136,7 @@ fn range(values: impl Iterator<Item = f64>, most: f64) -> (f64, f64) {
 fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> {
     let points = points(view, family);
     let x = range(points.iter().map(|p| p.at.0).chain([1.0]), f64::INFINITY);
-    // Room above 1 for the points on it.
+    // Space above 1 for the points on it.
     let y = range(points.iter().map(|p| p.at.1), 1.02);
     let y = (y.0, y.1.max(1.02));
     let ran = view.topologies(family).len();
@@ -174,7 +175,7 @@ fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> 
         let along = [(u, (j - p.around.1).max(y.0)), (u, (j + p.around.1).min(y.1))];
         chart.draw_series([PathElement::new(across, line), PathElement::new(along, line)])?;
     }
-    // Large ones first, so that no point is hidden.
+    // Large points first, so that no point is hidden.
     let mut order: Vec<&Point> = points.iter().collect();
     order.sort_by(|a, b| b.radius.total_cmp(&a.radius).then(a.row.name.cmp(&b.row.name)));
     for p in &order {
@@ -206,7 +207,7 @@ fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> 
         })
         .collect();
     let names: Vec<&str> = points.iter().map(|p| p.row.name.as_str()).collect();
-    // Names are placed in pixels of the whole picture; this panel begins further down.
+    // Names are placed in pixels of the whole picture; this panel has an offset.
     let (ox, oy) = area.get_base_pixel();
     for (p, (spot, mark)) in points.iter().zip(labels(&names, &marks, frame).iter().zip(&marks)) {
         let c = colour(p.row.facts.deployment);
@@ -250,18 +251,20 @@ impl Box2 {
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     at: Box2,
-    /// True if a line must lead there.
+    /// True if a line must lead to it.
     far: bool,
 }
 
 impl Spot {
-    /// The point of its rectangle that is nearest to a mark.
+    /// Returns the point of its rectangle that is nearest to a mark.
     fn nearest(&self, x: f64, y: f64) -> (f64, f64) {
         (x.clamp(self.at.left, self.at.right), y.clamp(self.at.top, self.at.bottom))
     }
 }
 
-/// Places for names: beside their marks, else further out, where they meet no mark and no name.
+/// Returns places for names, beside their marks or further away.
+///
+/// They overlap no mark and no other name.
 fn labels(names: &[&str], marks: &[(f64, f64, f64)], frame: Box2) -> Vec<Spot> {
     let mut taken: Vec<Box2> = marks
         .iter()
@@ -272,7 +275,7 @@ fn labels(names: &[&str], marks: &[(f64, f64, f64)], frame: Box2) -> Vec<Spot> {
         let size = (CHARACTER * name.chars().count() as f64 + 2.0, LINE);
         let free = |b: &Box2| b.inside(&frame) && !taken.iter().any(|t| t.meets(b));
         let spot = candidates(x, y, r, size).find(|s| free(&s.at));
-        // Nowhere is room: beside the mark, whatever is there.
+        // Without free space: beside the mark, with an overlap.
         let spot = spot.unwrap_or(Spot { at: beside(x + r + 3.0, y, size), far: false });
         taken.push(spot.at);
         spots.push(spot);
@@ -284,7 +287,7 @@ fn beside(left: f64, middle: f64, size: (f64, f64)) -> Box2 {
     Box2 { left, top: middle - size.1 / 2.0, right: left + size.0, bottom: middle + size.1 / 2.0 }
 }
 
-/// Right, left, above, below; then around in growing circles.
+/// Returns places to the right, left, above and below, then around in growing circles.
 fn candidates(x: f64, y: f64, r: f64, size: (f64, f64)) -> impl Iterator<Item = Spot> {
     let gap = r + 3.0;
     let near = [
@@ -315,7 +318,7 @@ mod tests {
         let frame = Box2 { left: 0.0, top: 0.0, right: 900.0, bottom: 400.0 };
         let names: Vec<String> = (0..40).map(|i| format!("control+{i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        // Everything in one corner.
+        // All points in one corner.
         let marks: Vec<(f64, f64, f64)> =
             (0..40).map(|i| (800.0 + f64::from(i % 7), 20.0 + f64::from(i), 4.0)).collect();
         let spots = labels(&names, &marks, frame);

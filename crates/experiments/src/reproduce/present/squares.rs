@@ -1,4 +1,4 @@
-//! The picture: a square per case and topology, coloured by what the worst flow has.
+//! The picture of cases: a square per case and topology, coloured by the worst flow.
 
 use std::fmt::Write as _;
 
@@ -7,22 +7,25 @@ use plotters::style::RGBColor;
 
 use super::view::View;
 
-/// Below this part of the mean a flow starves.
+/// Fraction of the mean below which a flow starves.
 const STARVED: f64 = 0.1;
 
-/// Left edge of the squares, size of a square, height of a section's heading, of the head of all.
+/// Left edge of the squares, px.
 const LEFT: usize = 190;
+/// Width and height of a square, px.
 const CELL: (usize, usize) = (76, 26);
+/// Height of a section's heading, px.
 const HEADING: usize = 34;
+/// Height of the head of the picture, px.
 const HEAD: usize = 150;
-/// Part of the mean from which on a flow counts as well served.
+/// Fraction of the mean above which a flow counts as well served.
 const HALF: f64 = 0.5;
 
 fn hex(c: RGBColor) -> String {
     format!("#{:02x}{:02x}{:02x}", c.0, c.1, c.2)
 }
 
-/// Starving, less than half of the mean, more.
+/// Returns the colour of a starving flow, one below half of the mean, or a higher one.
 fn colour(worst: f64) -> RGBColor {
     if worst < STARVED {
         SERIES[5]
@@ -37,7 +40,7 @@ fn safe(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 pub(super) fn svg(view: &View<'_>) -> String {
     let (r, experiment) = (view.record, &view.entry.experiment);
     let chart = experiment.chart.as_ref().and_then(|c| c.measures.as_ref()?.first());
@@ -73,7 +76,7 @@ pub(super) fn svg(view: &View<'_>) -> String {
     }
     for (t, topology) in r.topologies.iter().enumerate() {
         let (x, y) = (LEFT + t * (CELL.0 + 2) + CELL.0 / 2, HEAD - 12);
-        // Two words stand below each other.
+        // Two words are placed below each other.
         let words: Vec<&str> = topology.label.splitn(2, ' ').collect();
         for (i, word) in words.iter().enumerate() {
             let up = 16 * (words.len() - 1 - i);

@@ -1,4 +1,4 @@
-//! A record with its declaration: numbers by arm, place and measure, and the tables of them.
+//! A record with its declaration: numbers by arm, place and measure, and their tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,9 +17,9 @@ use crate::reproduce::registry::Facts;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    /// Family whose means are shown.
+    /// Family of the means.
     family: String,
-    /// Only arms of this section.
+    /// Section to which the arms are restricted.
     section: Option<String>,
     /// Measure by which rows are sorted, largest first; as declared by default.
     sort: Option<String>,
@@ -31,9 +31,9 @@ pub(super) struct Table {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Matrix {
-    /// Only topologies of this paper.
+    /// Paper to which the topologies are restricted.
     paper: Option<String>,
-    /// Only arms of this section.
+    /// Section to which the arms are restricted.
     section: Option<String>,
     /// Measures of a cell.
     measures: Vec<String>,
@@ -52,7 +52,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The mechanisms that the experiment may name.
+    /// Returns the mechanisms that the experiment may name.
     pub fn registry(&self) -> &'a Registry {
         self.entry.registry()
     }
@@ -73,18 +73,18 @@ impl<'a> View<'a> {
         View { entry, record, numbers, missing, ran }
     }
 
-    /// A number; `None` where the arm did not run.
+    /// Returns a number; `None` if the arm did not run.
     pub fn value(&self, arm: &str, place: &str, measure: &str) -> Option<Estimate> {
         self.numbers.get(&(format!("{arm}, {place}").as_str(), measure)).copied()
     }
 
-    /// The number of the first measure of this kind.
+    /// Returns the number of the first measure of this kind.
     pub fn of_kind(&self, arm: &str, place: &str, kind: Kind) -> Option<Estimate> {
         let measure = self.entry.experiment.measures.iter().find(|m| m.of == kind)?;
         self.value(arm, place, &measure.label)
     }
 
-    /// Families, in the order of their first topology.
+    /// Returns families, in the order of their first topology.
     pub fn families(&self) -> Vec<&'a str> {
         let mut families: Vec<&str> = Vec::new();
         for t in &self.record.topologies {
@@ -99,14 +99,14 @@ impl<'a> View<'a> {
         self.record.topologies.iter().filter(|t| t.family == family).collect()
     }
 
-    /// Arms that ran in a family.
+    /// Returns arms that ran in a family.
     pub fn arms(&self, family: &str) -> impl Iterator<Item = &'a Arm> {
         let first = self.entry.experiment.measures.first().map_or("", |m| m.label.as_str());
         let ran = move |a: &&Arm| self.value(&a.label, family, first).is_some();
         self.entry.experiment.arms.iter().filter(ran)
     }
 
-    /// Number of topologies of a family on which an arm ran.
+    /// Returns the number of topologies of a family on which an arm ran.
     pub fn ran(&self, arm: &str, family: &str) -> usize {
         let ran = self.ran.get(arm);
         let on = |t: &&Network| ran.is_some_and(|r| r.contains(t.label.as_str()));
@@ -118,7 +118,7 @@ impl<'a> View<'a> {
         found.ok_or_else(|| format!("there is no [[measure]] \"{label}\""))
     }
 
-    /// A number as pages show it.
+    /// Returns a number as shown on pages.
     pub fn shown(&self, arm: &str, place: &str, measure: &str) -> Result<String, String> {
         let m = self.measure(measure)?;
         if !self.entry.experiment.arms.iter().any(|a| a.label == arm) {
@@ -159,7 +159,7 @@ impl<'a> View<'a> {
         out
     }
 
-    /// An arm's name: a control, marked where it is ours, or its label.
+    /// Returns an arm's name: its control, marked if unpublished, or its label.
     fn named(&self, arm: &Arm) -> String {
         if self.entry.experiment.registry.is_none() {
             return safe(&arm.label);
@@ -222,7 +222,7 @@ impl<'a> View<'a> {
         for t in &topologies {
             let (from, to) = (t.warmup_s, t.duration_s);
             let _ = match m.section {
-                // Sections differ in their times.
+                // Sections have different times.
                 Some(_) => write!(out, " {}, {} |", t.nodes, t.flows),
                 None => write!(out, " {}, {}; {from}–{to} s |", t.nodes, t.flows),
             };
@@ -237,7 +237,7 @@ impl<'a> View<'a> {
         Ok(out)
     }
 
-    /// Numbers of an arm on a topology and its starved flows, or why it did not run.
+    /// Returns numbers of an arm on a topology and its starved flows, or why it did not run.
     fn cell(&self, m: &Matrix, arm: &Arm, t: &Network) -> String {
         let of = |label: &String| self.value(&arm.label, &t.label, label).map(|v| v.show(1.0, 2));
         let numbers: Vec<String> = m.measures.iter().filter_map(of).collect();
@@ -256,7 +256,7 @@ impl<'a> View<'a> {
         numbers.join(" · ") + &names
     }
 
-    /// Reasons with their controls.
+    /// Returns reasons with their controls.
     pub fn left_out(&self) -> String {
         let left = self.entry.experiment.registry.iter().flat_map(|r| &r.leave_out);
         let lines = left.filter(|l| l.on.is_empty()).map(|l| {

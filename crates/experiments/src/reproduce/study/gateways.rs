@@ -1,4 +1,4 @@
-//! Controls of the gateway: on families of networks, and beside floods.
+//! Controls of the gateway, on families of networks and under floods.
 
 use crate::study::families::{self, Family};
 use crate::study::floods::{self, Flood};
@@ -9,7 +9,7 @@ use super::{Found, row_of, seconds, settings_of, times_of, words};
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 
-/// A family by its name.
+/// Returns a family by its name.
 fn family(plan: &Plan, name: &str) -> Result<Family, LabError> {
     Family::ALL.into_iter().find(|f| f.name() == name).ok_or_else(|| {
         let names = Family::ALL.map(Family::name).join(", ");
@@ -18,8 +18,9 @@ fn family(plan: &Plan, name: &str) -> Result<Family, LabError> {
     })
 }
 
-/// Controls of the gateway on families of networks: rows by family and control. `controls`: their names;
-/// `families`: theirs; `duration`, `warmup`: of each run, s.
+/// Runs controls of the gateway on families of networks: rows by family and control.
+///
+/// Settings: `controls` and `families`, their names; `duration` and `warmup` of each run, s.
 pub(super) fn gateway_families(
     plan: &Plan,
     cache: Option<&Store>,
@@ -54,10 +55,11 @@ pub(super) fn gateway_families(
     Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
 }
 
-/// Measures the cost of floods to the others under controls of the gateway.
+/// Measures the cost of floods to other homes under controls of the gateway.
 ///
-/// Rows by flood and control. `controls`; `networks`: names in the families; `floods`: `tcp`, kbit/s, or times the
-/// share; `start` and `end` of the flood, s. A number of networks (`--networks`) takes the first of them.
+/// Rows are by flood and control. Settings: `controls`; `networks`, names in the families;
+/// `floods`, each `tcp`, a rate in kbit/s, or a multiple of the share; `start` and `end` of the
+/// flood, s. A number of networks (`--networks`) selects the first of them.
 pub(super) fn gateway_floods(
     plan: &Plan,
     cache: Option<&Store>,

@@ -9,8 +9,10 @@ use super::{Found, row_of, settings_of, times_of, words};
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 
-/// Measures controls at every node on random meshes: rows by kind and control. `controls`;
-/// `duration`, `warmup`: of each run, s. A number of networks takes that many, one of each kind in turn.
+/// Measures controls at every node on random meshes: rows by kind and control.
+///
+/// Settings: `controls`; `duration` and `warmup` of each run, s. A number of networks selects that
+/// many, one of each kind in turn.
 pub(super) fn mesh_families(
     plan: &Plan,
     cache: Option<&Store>,
@@ -43,12 +45,13 @@ pub(super) fn mesh_families(
     Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
 }
 
-/// The first random mesh of newcomers: one of those that nothing was tuned on.
+/// Number of the first random mesh of newcomers; no mechanism was tuned on these meshes.
 const FIRST: u32 = 0;
 
-/// Measures arriving and departing flows under controls at every node: rows by network and control.
+/// Measures arriving and departing flows under controls at every node.
 ///
-/// `controls`; the four topologies of Rangwala 2008, and a number of random meshes given by the number of networks.
+/// Rows are by network and control. The networks are the four topologies of Rangwala 2008 and
+/// random meshes; the number of networks is that of the meshes. Setting: `controls`.
 pub(super) fn mesh_newcomers(plan: &Plan, pool: &Pool<'_>) -> Result<Found, LabError> {
     let random = plan.extent.networks(&plan.entry.experiment).unwrap_or(0);
     let networks = newcomers::networks(FIRST, random)?;

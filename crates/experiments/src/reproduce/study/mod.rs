@@ -1,4 +1,4 @@
-//! Experiments that are more than runs of scenarios: their numbers come from code.
+//! Experiments that are more than runs of scenarios; their numbers are computed by code.
 
 mod gateways;
 mod meshes;
@@ -44,10 +44,12 @@ impl From<Record> for Found {
     }
 }
 
-/// Runs the study of a plan; `None` where it has none. Optima are taken from `cache` and kept there.
+/// Runs the study of a plan; `None` if it has none.
+///
+/// Optima are taken from `cache` and stored there.
 ///
 /// # Errors
-/// An unknown study or setting; what the study refuses.
+/// An unknown study or setting; an error of the study.
 pub fn record(
     plan: &Plan,
     cache: Option<&Store>,
@@ -70,7 +72,7 @@ pub fn record(
     }
 }
 
-/// A record of numbers that have a row and a column and no spread.
+/// Returns a record of numbers with a row and a column and without an interval.
 fn of_numbers(plan: &Plan, numbers: &[(String, &str, f64)]) -> Record {
     let mut hash = 0u64;
     let cells: Vec<Cell> = numbers
@@ -91,7 +93,7 @@ fn of_numbers(plan: &Plan, numbers: &[(String, &str, f64)]) -> Record {
     Record::from_cells(plan, &cells, 0, format!("{hash:016x}"))
 }
 
-/// `set.KEY` of the study's declaration: words.
+/// Returns `set.KEY` of the study's declaration as words.
 fn words(plan: &Plan, key: &str) -> Result<Vec<String>, LabError> {
     let list = plan.entry.experiment.set.get(key).and_then(Setting::as_array);
     list.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect()).ok_or_else(|| {
@@ -99,7 +101,7 @@ fn words(plan: &Plan, key: &str) -> Result<Vec<String>, LabError> {
     })
 }
 
-/// `set.KEY` of the study's declaration: whole seconds.
+/// Returns `set.KEY` of the study's declaration as whole seconds.
 fn seconds(plan: &Plan, key: &str) -> Result<u32, LabError> {
     let given = plan.entry.experiment.set.get(key).and_then(Setting::as_integer);
     given.and_then(|s| u32::try_from(s).ok()).ok_or_else(|| {
@@ -107,20 +109,20 @@ fn seconds(plan: &Plan, key: &str) -> Result<u32, LabError> {
     })
 }
 
-/// Length and warm-up of each run.
+/// Returns duration and warm-up of each run.
 fn times_of(plan: &Plan) -> Result<Times, LabError> {
     let (duration_s, warmup_s) = (seconds(plan, "duration")?, seconds(plan, "warmup")?);
     Ok(Times { duration_s, warmup_s })
 }
 
-/// Controls and seeds of a study against optima.
+/// Returns controls and seeds of a study that is compared with optima.
 fn settings_of(plan: &Plan) -> Result<Settings, LabError> {
     let controls = words(plan, "controls")?;
     let registry = plan.entry.registry().clone();
     Ok(Settings { controls, registry, seeds: plan.seeds(), search: Default::default() })
 }
 
-/// One row: a value for each measure that the declaration names, in its order.
+/// Returns one row: a value for each measure of the declaration, in its order.
 fn row_of(plan: &Plan, label: &str, values: &[Estimate]) -> Result<Vec<Cell>, LabError> {
     let measures = &plan.entry.experiment.measures;
     if measures.len() != values.len() {

@@ -9,8 +9,10 @@ use crate::reproduce::cell::Cell;
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 
-/// Fig. 2 of Rangwala 2008: rows by the rate of the first group's flows (`rates`, kbit/s), columns
-/// by the model and by the simulator. `first` has the indices of these flows.
+/// Returns the numbers of Fig. 2 of Rangwala 2008.
+///
+/// Rows are by the rate of the first group's flows (`rates`, kbit/s), columns are the model and the
+/// simulator. `first` has the indices of these flows.
 pub(super) fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     let experiment = &plan.entry.experiment;
     let bad = |problem: String| LabError::run(&plan.entry.id, problem);
@@ -51,7 +53,9 @@ pub(super) fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, Lab
     Ok(Record::from_cells(plan, &cells, 0, format!("{hash:016x}")))
 }
 
-/// Table 4.1 of Jamshaid 2010: rows by model and statistic, columns without and with RTS/CTS.
+/// Returns Table 4.1 of Jamshaid 2010.
+///
+/// Rows are by model and statistic, columns are without and with RTS/CTS.
 pub(super) fn model_accuracy(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     let experiment = &plan.entry.experiment;
     let bad = |problem: String| LabError::run(&plan.entry.id, problem);

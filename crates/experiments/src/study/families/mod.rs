@@ -1,6 +1,6 @@
-//! Controls of the gateway on families of networks, against what the simulator can carry.
+//! Controls of the gateway on families of networks, compared with the optimum.
 //!
-//! Subscribers are what counts: a home's flows of both directions together.
+//! Results are per subscriber: the flows of a home in both directions together.
 
 mod networks;
 
@@ -19,10 +19,10 @@ use fairmesh_lab::Store;
 use fairmesh_lab::optimum::Optimum;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-/// A home is starved below this part of its optimum.
+/// Fraction of its optimum below which a home starves.
 pub const STARVED: f64 = 0.1;
 
-/// Goodputs of one network's subscribers under one control, as parts of their optimum.
+/// Goodputs of one network's subscribers under one control, as fractions of their optimum.
 ///
 /// Goodputs are means over seeds, as the optimum is one, and intervals are over seeds.
 #[derive(Clone, Debug)]
@@ -31,11 +31,11 @@ pub struct Outcome {
     pub control: usize,
     /// Index of the network.
     pub network: usize,
-    /// The smallest part of a subscriber.
+    /// The smallest fraction of a subscriber.
     pub worst: Estimate,
     /// Sum of all goodputs over that of all optima.
     pub sum: Estimate,
-    /// Jain's index of the parts.
+    /// Jain's index of the fractions.
     pub jain: Estimate,
     /// Number of backlogged subscribers below [`STARVED`].
     pub starved: usize,
@@ -48,9 +48,9 @@ pub struct Study {
     pub controls: Vec<String>,
     /// By network and control.
     pub outcomes: Vec<Outcome>,
-    /// Networks whose search ended at its bound of effort.
+    /// Networks with a search that ended at its bound of effort.
     pub bounded: BTreeSet<usize>,
-    /// Number of optima that were searched; the others were kept.
+    /// Number of optima that were searched; the others were stored.
     pub searched: usize,
     /// Number of runs, without those of searches.
     pub runs: usize,
@@ -58,14 +58,14 @@ pub struct Study {
     pub fingerprint: u64,
 }
 
-/// A row of a table: what a control gives a family.
+/// A row of a table: the results of a control on a family.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
     /// Networks.
     pub networks: usize,
-    /// Part of the worst home.
+    /// Fraction of the worst home.
     pub worst: Over,
-    /// Sum over the optimum's.
+    /// Sum over that of the optimum.
     pub sum: Over,
     /// Jain's index.
     pub jain: Over,
@@ -127,13 +127,15 @@ fn outcome(
     }
 }
 
-/// True if at least one of these flows is backlogged.
+/// Returns true if at least one of these flows is backlogged.
 fn backlogged(scenario: &Scenario, flows: &[usize]) -> bool {
     flows.iter().any(|&f| matches!(scenario.flows()[f].traffic, TrafficSpec::Bulk))
 }
 
 impl Study {
-    /// Summarises a control's results on the networks of a family, or on all; `None` if there are none.
+    /// Summarises a control's results on the networks of a family, or on all.
+    ///
+    /// `None` if there are none.
     pub fn row(&self, networks: &[Network], family: Option<Family>, control: usize) -> Option<Row> {
         let of = |o: &&Outcome| {
             o.control == control && family.is_none_or(|f| networks[o.network].family == f)
@@ -149,7 +151,7 @@ impl Study {
         })
     }
 
-    /// One line per network and control, as comma-separated values.
+    /// Returns one line per network and control, as comma-separated values.
     pub fn csv(&self, networks: &[Network]) -> String {
         let mut out =
             "network,about,optimum,control,worst_of_optimum,sum_of_optimum,jain,starved\n"
@@ -172,7 +174,9 @@ impl Study {
     }
 }
 
-/// The networks of some families, or about `most` of them, as evenly over the families as it goes.
+/// Returns the networks of some families, or about `most` of them.
+///
+/// They are distributed over the families as evenly as possible.
 ///
 /// # Errors
 /// Fails only through a mistake in this module.

@@ -1,4 +1,4 @@
-//! Generated networks, as scenario files, on which controls of the gateway are judged.
+//! Generated networks, as scenario files, for the evaluation of controls of the gateway.
 //!
 //! Each network depends only on its family and number.
 
@@ -13,7 +13,7 @@ use fairmesh_lab::LabError;
 /// A kind of network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// 12 to 40 nodes anywhere, bulk transfers of homes anywhere, up, down and both.
+    /// 12 to 40 nodes at random places, with bulk transfers of random homes, up, down and both.
     Random,
     /// As `Random`, over links that lose up to 15 % of their frames.
     Lossy,
@@ -23,11 +23,13 @@ pub enum Family {
     Trees,
     /// The grids of Jamshaid 2010 §7.6, 3×3 to 6×6, the gateway in a corner.
     Grids,
-    /// Random networks of homes that read, pause, download, call and save copies.
+    /// Random networks of homes with web traffic, downloads, calls and a backup.
     Evenings,
-    /// Random networks in which one home sends datagrams, 0.2 to 5 Mbit/s, without congestion control.
+    /// Random networks in which one home sends datagrams without congestion control.
+    ///
+    /// The rate is 0.2 to 5 Mbit/s.
     Floods,
-    /// 12 to 30 nodes anywhere, two or three of them gateways to the same host.
+    /// 12 to 30 nodes at random places, of which two or three are gateways to the same host.
     Gateways,
 }
 
@@ -43,7 +45,7 @@ impl Family {
         Family::Floods,
     ];
 
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Family::Random => "random",
@@ -78,23 +80,23 @@ pub struct Network {
     pub family: Family,
     /// Unique, such as `random-07`.
     pub name: String,
-    /// Nodes, PHY and rates, and which way the transfers go, in a few words.
+    /// Nodes, PHY, rates and direction of the transfers, in a few words.
     pub about: String,
     /// The scenario file.
     pub text: String,
 }
 
 impl Network {
-    /// The scenario.
+    /// Returns the scenario.
     ///
     /// # Errors
-    /// Fails only through a mistake in this module.
+    /// Only because of an error in this module.
     pub fn scenario(&self) -> Result<Scenario, LabError> {
         Ok(draft_from_toml(&format!("{}.toml", self.name), &self.text)?.build()?)
     }
 }
 
-/// Simulated time of each run, and from when on it is measured, s.
+/// Simulated time of each run and start of its measured interval, s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Times {
     /// End.
@@ -103,7 +105,7 @@ pub struct Times {
     pub warmup_s: u32,
 }
 
-/// PHY, rate of all links, and how links differ.
+/// PHY, rate of all links, and differences between links.
 struct Radio(&'static str, &'static str, Mixed);
 
 enum Mixed {
@@ -124,7 +126,7 @@ const RADIOS: [Radio; 7] = [
     Radio("802.11g", "6 Mbit/s", Mixed::No),
 ];
 
-/// Nodes, and the side of the square that they are in, m: about six neighbours each.
+/// Nodes, and the side of their square, m: about six neighbours each.
 const SIZES: [(u32, u32); 7] =
     [(12, 600), (16, 700), (20, 800), (24, 900), (30, 1000), (36, 1100), (40, 1200)];
 
@@ -137,13 +139,13 @@ const GRIDS: [(u32, &[u32]); 4] = [
 ];
 
 const WAYS: [&str; 3] = ["up", "down", "both"];
-/// Links that lose frames lose at most this part.
+/// Maximum loss ratio of lossy links.
 const MOST_LOST: f64 = 0.15;
 
-/// A network of a family, by its number.
+/// Returns a network of a family, by its number.
 ///
 /// # Errors
-/// Fails only through a mistake in this module.
+/// Only because of an error in this module.
 pub fn network(family: Family, number: u32, times: Times) -> Result<Network, LabError> {
     let name = format!("{}-{number:02}", family.name());
     let head = |radio: &Radio| {
@@ -163,7 +165,7 @@ pub fn network(family: Family, number: u32, times: Times) -> Result<Network, Lab
         Family::Chains => {
             let hops = [3u32, 4, 5, 6, 8, 10, 12, 15][number as usize % 8];
             let radio = &RADIOS[number as usize % 2];
-            // At most six homes, the last one among them.
+            // At most six homes, the last node among them.
             let many = hops.min(6);
             let homes: Vec<u32> = (1..=many).map(|k| (k * hops).div_ceil(many)).collect();
             let layout = format!("chain = {{ hops = {hops} }}");
@@ -192,7 +194,7 @@ pub fn network(family: Family, number: u32, times: Times) -> Result<Network, Lab
 const TRANSPORT: &str =
     "start_jitter = \"10 s\"\ntransport = { tcp = \"newreno\", preset = \"rfc\" }\n";
 
-/// Bulk transfers of some homes of a layout; of all where `homes` is empty.
+/// Adds bulk transfers of some homes of a layout, or of all if `homes` is empty.
 fn simple(mut text: String, layout: &str, gateway: &str, way: &str, homes: &str) -> String {
     let _ = write!(
         text,
@@ -204,7 +206,7 @@ fn simple(mut text: String, layout: &str, gateway: &str, way: &str, homes: &str)
     text + "host = \"server\"\n" + TRANSPORT
 }
 
-/// Networks of nodes anywhere.
+/// Returns networks of nodes at random places.
 fn scattered(
     family: Family,
     number: u32,
@@ -214,7 +216,7 @@ fn scattered(
     let mut radio = &RADIOS[number as usize % RADIOS.len()];
     let mut sizes = &SIZES[..];
     if family == Family::Evenings {
-        // What households use today; an hour's pages do not fit into 1 Mbit/s.
+        // Rates of present household radios; web pages of an hour need more than 1 Mbit/s.
         radio = &RADIOS[[1, 2, 3, 5][number as usize % 4]];
         sizes = &SIZES[1..5];
     }
@@ -255,7 +257,7 @@ fn scattered(
     links(&mut text, &bare, &radio.2, lossy, &mut chance);
 
     let many = match (family, way) {
-        // Every flow costs the search of the optimum.
+        // Every flow adds to the cost of the search for the optimum.
         (Family::Evenings, _) => 6,
         (_, "both") => 4,
         _ => [6, 8][chance.below(2) as usize],
@@ -263,7 +265,7 @@ fn scattered(
     let mut homes = some(nodes, many, &gateways, &mut chance);
     if family == Family::Gateways {
         let of = gateways_of(&text)?;
-        // Where all homes go through one gateway there are no several: others are drawn, a hundred times.
+        // If all homes use one gateway, others are drawn, up to a hundred times.
         let several = |homes: &[u32]| {
             let through = |n: &u32| of.of(NodeId(*n));
             homes.iter().map(through).collect::<BTreeSet<_>>().len() > 1
@@ -311,7 +313,7 @@ fn scattered(
     Ok((format!("{nodes} nodes, {rate}{lossy}, {way}"), text))
 }
 
-/// Rates and losses of the links of a network, where they differ.
+/// Writes rates and losses of the links of a network, where they differ.
 fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance: &mut Stream) {
     if matches!(mixed, Mixed::No) && !lossy {
         return;
@@ -338,7 +340,9 @@ fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance:
     }
 }
 
-/// Chooses `many` gateways, node 0 first: each next one as far from the others as possible if `far`, else at random.
+/// Chooses `many` gateways, node 0 first.
+///
+/// Each next one is as far from the others as possible if `far`, else at random.
 fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32> {
     let place = |n: u32| bare.nodes()[n as usize].position.unwrap_or_default();
     let distance = |a: u32, b: u32| {
@@ -357,13 +361,13 @@ fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32>
     chosen
 }
 
-/// Returns the gateway of each node in a network whose traffic is not written yet.
+/// Returns the gateway of each node in a network without traffic.
 fn gateways_of(text: &str) -> Result<Gateways, LabError> {
     let text = format!("{text}\n[traffic]\nflows = \"down\"\n");
     Ok(draft_from_toml("families.toml", &text)?.build()?.gateways().clone())
 }
 
-/// True if at least two nodes besides the gateway itself use each gateway.
+/// Returns true if at least two nodes besides the gateway itself use each gateway.
 fn all_used(text: &str, layout: &str, gateways: &[u32], nodes: u32) -> Result<bool, LabError> {
     let of = gateways_of(&format!("{text}\n{layout}gateways = {gateways:?}\n"))?;
     let through = |g: u32| (0..nodes).filter(|n| of.of(NodeId(*n)) == Some(NodeId(g))).count();
@@ -382,7 +386,8 @@ fn some(nodes: u32, many: u32, gateways: &[u32], chance: &mut Stream) -> Vec<u32
 
 /// Writes the traffic of households in the evening.
 ///
-/// All read, some download with several connections, one saves a copy, two call.
+/// All homes have web traffic, some download over several connections, one makes a backup, two have
+/// calls.
 fn evening(text: &mut String, homes: &[u32], chance: &mut Stream) {
     let _ = write!(text, "\n[traffic]\n{TRANSPORT}");
     let web = "traffic = { kind = \"http\", size = \"60 kB\", pause = \"6 s\" }\n";

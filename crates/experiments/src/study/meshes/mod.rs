@@ -1,4 +1,4 @@
-//! Controls at every node on random meshes, against what the simulator can carry.
+//! Controls at every node on random meshes, compared with the optimum.
 
 mod networks;
 
@@ -24,11 +24,11 @@ pub struct Outcome {
     pub control: usize,
     /// Index of the mesh.
     pub mesh: usize,
-    /// Least part of its optimum that a flow has.
+    /// Smallest fraction of its optimum that a flow has.
     pub worst: Estimate,
     /// Sum of all goodputs over that of all optima.
     pub sum: Estimate,
-    /// Mean of the flows' mean delays, s, of those that delivered anything.
+    /// Mean of the mean delays of flows that delivered anything, s.
     pub delay_s: f64,
     /// Signalling of all nodes together, bytes per second.
     pub signalling: f64,
@@ -37,13 +37,13 @@ pub struct Outcome {
 /// All outcomes.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Controls as they are called in results.
+    /// Names of the controls in results.
     pub controls: Vec<String>,
     /// By mesh and control.
     pub outcomes: Vec<Outcome>,
-    /// Meshes whose search ended at its bound of effort.
+    /// Meshes with a search that ended at its bound of effort.
     pub bounded: BTreeSet<usize>,
-    /// Number of optima that were searched; the others were kept.
+    /// Number of optima that were searched; the others were stored.
     pub searched: usize,
     /// Number of runs, without those of searches.
     pub runs: usize,
@@ -51,14 +51,14 @@ pub struct Study {
     pub fingerprint: u64,
 }
 
-/// A row of a table: what a control gives a kind of mesh.
+/// A row of a table: the results of a control on a kind of mesh.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Row {
     /// Meshes.
     pub meshes: usize,
-    /// Part of the worst flow.
+    /// Fraction of the worst flow.
     pub worst: Over,
-    /// Sum over the optimum's.
+    /// Sum over that of the optimum.
     pub sum: Over,
     /// Mean delay, s.
     pub delay_s: Estimate,
@@ -121,7 +121,9 @@ fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize
 }
 
 impl Study {
-    /// Summarises a control's results on the meshes of a kind, or on all; `None` if there are none.
+    /// Summarises a control's results on the meshes of a kind, or on all.
+    ///
+    /// `None` if there are none.
     pub fn row(&self, meshes: &[Mesh], kind: Option<Kind>, control: usize) -> Option<Row> {
         let of =
             |o: &&Outcome| o.control == control && kind.is_none_or(|k| meshes[o.mesh].kind == k);
@@ -138,7 +140,7 @@ impl Study {
         })
     }
 
-    /// One line per mesh and control, as comma-separated values.
+    /// Returns one line per mesh and control, as comma-separated values.
     pub fn csv(&self, meshes: &[Mesh]) -> String {
         let mut out = "mesh,about,optimum,control,worst_of_optimum,sum_of_optimum,delay_ms,\
                        signalling_bytes_per_s\n"

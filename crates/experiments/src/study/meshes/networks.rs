@@ -1,4 +1,4 @@
-//! Generated meshes without a gateway, as scenario files, on which controls at every node are judged.
+//! Generated meshes without a gateway, for the evaluation of controls at every node.
 //!
 //! Each mesh depends only on its kind and number.
 
@@ -13,26 +13,26 @@ use fairmesh_lab::LabError;
 /// Radios of a mesh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// 802.11b at 11 Mbit/s with RTS/CTS: what Rangwala 2008 and Jang 2010 measure on.
+    /// 802.11b at 11 Mbit/s with RTS/CTS, as in Rangwala 2008 and Jang 2010.
     Eleven,
     /// 802.11b at 2 Mbit/s with RTS/CTS.
     Two,
     /// 802.11g at 6, 12, 24 or 54 Mbit/s, one rate in a mesh.
     SixToFiftyFour,
-    /// Links of different rates, by their length (6 to 54 Mbit/s) or by chance (1 to 11).
+    /// Links of different rates, by their length (6 to 54 Mbit/s) or at random (1 to 11).
     Mixed,
     /// 11 or 24 Mbit/s without RTS/CTS.
     NoRts,
-    /// 11 or 24 Mbit/s; decoded to 250 m, sensed and disturbed to 550 m, as ns-2's radios.
+    /// 11 or 24 Mbit/s; decoding to 250 m, sensing and interference to 550 m, as ns-2's radios.
     Wide,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 6] =
         [Kind::Eleven, Kind::Two, Kind::SixToFiftyFour, Kind::Mixed, Kind::NoRts, Kind::Wide];
 
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Eleven => "11 Mbit/s",
@@ -56,10 +56,11 @@ impl Kind {
     }
 }
 
-/// Meshes of each kind that are reported: numbers 0 to 8. [`TUNING`] and up are for looking at while a
-/// mechanism is made.
+/// Number of reported meshes of each kind: numbers 0 to 8.
+///
+/// Numbers from [`TUNING`] on are for the development of a mechanism.
 pub const REPORTED: u32 = 9;
-/// The first number of meshes that are never reported.
+/// First number of the meshes that are never reported.
 pub const TUNING: u32 = 100;
 
 /// One mesh.
@@ -76,24 +77,24 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// The scenario.
+    /// Returns the scenario.
     ///
     /// # Errors
-    /// Fails only through a mistake in this module.
+    /// Only because of an error in this module.
     pub fn scenario(&self) -> Result<Scenario, LabError> {
         Ok(draft_from_toml(&format!("{}.toml", self.name), &self.text)?.build()?)
     }
 }
 
-/// Nodes, and the side of the square that they are in, m: about six neighbours each.
+/// Nodes, and the side of their square, m: about six neighbours each.
 const SIZES: [(u32, u32); 4] = [(16, 700), (20, 800), (24, 900), (30, 1000)];
-/// Flows, at least and at most.
+/// Minimum and maximum number of flows.
 const FLOWS: (u32, u32) = (6, 20);
 
-/// A mesh of a kind, by its number.
+/// Returns a mesh of a kind, by its number.
 ///
 /// # Errors
-/// Fails only through a mistake in this module.
+/// Only because of an error in this module.
 pub fn mesh(kind: Kind, number: u32, times: Times) -> Result<Mesh, LabError> {
     let mut chance = Stream::new(u64::from(number), &format!("meshes/{}", kind.short()));
     let name = format!("{}-{number:02}", kind.short());
@@ -157,7 +158,7 @@ pub fn mesh(kind: Kind, number: u32, times: Times) -> Result<Mesh, LabError> {
     Ok(Mesh { kind, name, about: format!("{nodes} nodes, {flows} flows, {about}"), text })
 }
 
-/// A rate for each link, by its length in m.
+/// Writes a rate for each link, by its length in m.
 fn links(
     text: &mut String,
     nodes: u32,
@@ -176,10 +177,10 @@ fn links(
     Ok(())
 }
 
-/// The first `most` meshes, one of each kind in turn, from number `first` on.
+/// Returns the first `most` meshes, one of each kind in turn, from number `first` on.
 ///
 /// # Errors
-/// Fails only through a mistake in this module.
+/// Only because of an error in this module.
 pub fn meshes(first: u32, most: u32, times: Times) -> Result<Vec<Mesh>, LabError> {
     let kinds = Kind::ALL.len() as u32;
     let mut chosen: Vec<(usize, u32)> =
