@@ -41,7 +41,7 @@ impl Congestion {
 
 /// Choices of an endpoint where the RFCs leave freedom, or where ns-3 differs from them.
 ///
-/// `docs/models/transport.md` has the table.
+/// `docs/notes/2026-11-transport.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// The RFCs exactly.

@@ -15,7 +15,7 @@
 //! 4. `arrivals`, `collisions`: the equations; `anderson`: acceleration; `fixed_point`;
 //! 5. `link_region`: loads on links; `flow_region`: rates of flows; `boundary`: their boundary.
 //!
-//! docs/models/region.md has the equations, every assumption, and a comparison with the simulator.
+//! docs/notes/2026-11-region.md has the equations, every assumption, and a comparison with the simulator.
 
 mod anderson;
 mod arrivals;

@@ -3,7 +3,7 @@
 //! The nodes that interfere with a transmission are those in range of its receiver, so the rates at
 //! which nodes *receive* are summed up: those of the neighbours, and those of the neighbours'
 //! neighbours as far as the sender is not the neighbour itself. This is the one rule under which
-//! every statement of §4.5.1 about Figs. 4.2 and 4.3 holds; docs/controls/lbm.md goes through them.
+//! every statement of §4.5.1 about Figs. 4.2 and 4.3 holds; docs/notes/2026-11-lbm.md goes through them.
 //!
 //! Every packet that leaves a node carries its own receive rate and, in turn, one of the other
 //! rates that it knows: two bytes and four. A node without traffic sends the same values in a small
