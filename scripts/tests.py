@@ -46,7 +46,7 @@ def build():
         message = json.loads(line)
         if message.get("reason") == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
             folder = os.path.dirname(message["manifest_path"])
-            # Ids are "path+file:///…/crates/lab#fairmesh-lab@0.1.0", or "…/fairmesh#0.1.0".
+            # Ids are "path+file:///…/crates/lab#fairmesh-lab@VERSION", or "…/fairmesh#VERSION".
             package = message["package_id"].rsplit("#", 1)[1].split("@")[0]
             if package[0].isdigit():
                 package = os.path.basename(folder)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 // Prints what ns-3.37 NistErrorRateModel makes of 12000 bits: crates/wifi/src/loss/snr/ns3.txt.
 // g++ -std=c++17 error-rates.cc -o error-rates $(pkg-config --cflags --libs ns3-wifi ns3-core)
 #include "ns3/core-module.h"

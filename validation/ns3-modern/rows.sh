@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # rows.sh : the rows with A-MSDUs, and those of several flows: one JSON line per run, to be put behind results.jsonl. MESH: the program, if it is another than build/harness.
 cd "$(dirname "$0")"
 run() { # tag, scenario, duration, warm-up, options

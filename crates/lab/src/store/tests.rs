@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::layout::GENERATOR;
 
 /// A small record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -246,6 +247,18 @@ fn another_revision_is_refused_kept_aside_or_removed() {
     drop(kept);
     assert!(at(OtherRevisions::Fresh).unwrap().is_empty());
     assert!(shards(dir.path()).is_empty());
+}
+
+#[test]
+fn the_program_version_of_a_shard_does_not_select_records() {
+    let dir = filled(2);
+    let shard = &shards(dir.path())[0];
+    let text = fs::read_to_string(shard).unwrap();
+    let (header, records) = text.split_once('\n').unwrap();
+    let other = header.replace(GENERATOR, "fairmesh 0.0.1");
+    assert_ne!(other, header);
+    fs::write(shard, format!("{other}\n{records}")).unwrap();
+    assert_eq!(held(&open(dir.path()), 3), [0, 1]);
 }
 
 #[test]
