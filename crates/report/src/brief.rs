@@ -1,4 +1,4 @@
-//! The answer of a comparison in one line, and many flows in few lines.
+//! The result of a comparison in one line, and tables of many flows in few lines.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use fairmesh_lab::verdict::STARVED;
 
 use crate::table::{self, optional, row, share, table};
 
-/// Number of flows or subscribers up to which each has a line, and of the worst of more.
+/// Number of flows or subscribers up to which each has a line; of more, only the worst have.
 const FEW: usize = 10;
 
 /// Extent of the tables of flows and subscribers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rows {
-    /// Of more than ten, the worst ten, and a summary by hops.
+    /// The worst ten of more than ten, and a summary by hops.
     Worst,
     /// Every flow and subscriber.
     All,
 }
 
-/// Starving parties of one control.
+/// Starving subscribers and flows of one control.
 struct Verdict<'a> {
     summary: &'a ControlSummary,
-    /// Subscribers, and flows without a subscriber.
+    /// Number of subscribers, and of flows without a subscriber.
     all: usize,
     starving: usize,
 }
@@ -37,7 +37,7 @@ impl<'a> Verdict<'a> {
         Some(Verdict { summary: r, all, starving: r.starving.len() })
     }
 
-    /// The smallest part of the due rate, mean over seeds.
+    /// Returns the smallest fraction of the due rate, mean over seeds.
     fn least(&self) -> f64 {
         self.summary.min_over_fair.map_or(0.0, |least| least.mean)
     }
@@ -51,7 +51,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// Returns the answer in one line: the starving flows, and what each other control would change.
+/// Returns the result in one line: the starving flows, and the effect of each other control.
 ///
 /// The first part is about `fifo` if it was run, else about the first control.
 pub fn answer(c: &Comparison) -> String {
@@ -62,7 +62,7 @@ pub fn answer(c: &Comparison) -> String {
     let base = verdicts.iter().position(|v| v.summary.control == "fifo").unwrap_or(0);
     let first = &verdicts[base];
     let (name, kind) = (&first.summary.control, first.kind());
-    // Which one is the worst may change from run to run: rows are means of one flow each.
+    // The worst flow may change from run to run, but rows are means of one flow each.
     let run = if c.seeds > 1 { " of an average run" } else { "" };
     let now = match (first.summary.starving.first(), first.all) {
         (None, _) => format!(
@@ -124,7 +124,9 @@ pub fn rows(r: &ControlSummary, rows: Rows) -> String {
     out
 }
 
-/// Keeps the [`FEW`] with the smallest parts of their due rates, worst first; those without one come last.
+/// Keeps the [`FEW`] entries with the smallest fractions of their due rates, worst first.
+///
+/// Entries without a due rate are last.
 fn worst<T>(all: &mut Vec<&T>, part: impl Fn(&T) -> Option<f64>) {
     let key = |t: &T| part(t).unwrap_or(f64::INFINITY);
     all.sort_by(|a, b| key(a).total_cmp(&key(b)));
@@ -184,7 +186,9 @@ mod tests {
     use fairmesh_lab::record::{RunRecord, SubscriberRecord};
     use fairmesh_lab::testing::record;
 
-    /// `n` flows with these parts of a fair rate of 100 kbit/s, over one to four hops.
+    /// Returns runs of `n` flows with these fractions of a fair rate of 100 kbit/s.
+    ///
+    /// The flows have one to four hops.
     fn runs(control: &str, n: usize, part: impl Fn(usize) -> f64) -> Vec<RunRecord> {
         let flows: Vec<(f64, f64, u32)> =
             (0..n).map(|i| (part(i) * 100e3, 100e3, 1 + i as u32 % 4)).collect();
@@ -209,7 +213,7 @@ mod tests {
             answer(&compared(&[fifo()]))
                 .ends_with("Add controls by --control to see what would change.")
         );
-        // Without starvation there is nothing to cure.
+        // Without starvation no control is recommended.
         let calm = answer(&compared(&[runs("fifo", 3, |_| 0.7), runs("fq", 3, |_| 0.05)]));
         assert_eq!(
             calm,
@@ -217,7 +221,7 @@ mod tests {
         );
     }
 
-    /// Without fair rates nothing is claimed.
+    /// Without fair rates there is no verdict.
     #[test]
     fn no_fair_rates_are_no_verdict() {
         let mut all = runs("fifo", 3, |_| 0.0);

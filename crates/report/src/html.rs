@@ -1,6 +1,6 @@
-//! The little HTML there is to make.
+//! Minimal HTML helpers.
 
-/// Text made safe for element content and attribute values.
+/// Escapes text for element content and attribute values.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -16,13 +16,14 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// JSON made safe inside a `script` element: no `</script>` and no `<!--` can appear.
+/// Escapes JSON for a `script` element: no `</script>` and no `<!--` can appear.
 pub fn script_json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }
 
-/// Replaces each `{{key}}` of `template` in one pass, so that nothing a value holds is taken for a
-/// key.
+/// Replaces each `{{key}}` of `template` in one pass.
+///
+/// Keys in values are therefore not replaced.
 ///
 /// # Panics
 /// Panics if the template names a key that is not given; templates are part of the program.
@@ -39,16 +40,18 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     out + rest
 }
 
-/// The style that all pages share.
+/// Style of all pages.
 pub const STYLE: &str = include_str!("../assets/report.css");
 
-/// A page that needs no other file. Everything is safe already; styles follow one another.
+/// Returns a page that needs no other file.
+///
+/// All parts are escaped already; styles are concatenated.
 pub fn page(title: &str, styles: &[&str], body: &str) -> String {
     let values = [("title", title), ("style", &styles.join("\n")), ("body", body)];
     fill(include_str!("../assets/page.html"), &values)
 }
 
-/// A table: header, then rows, all cells already safe.
+/// Returns a table: header, then rows, with cells that are escaped already.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
         cells.map(|c| format!("<{tag}>{c}</{tag}>")).collect()

@@ -1,4 +1,4 @@
-//! Layout of nodes that have no position.
+//! Layout of nodes without positions.
 
 use std::collections::VecDeque;
 
@@ -18,12 +18,13 @@ pub fn place(n: usize, links: &[(usize, usize)]) -> Vec<(f64, f64)> {
         .collect();
     let longest = hops.iter().copied().max().unwrap_or(1).max(1) as f64;
     let rounds = if n > 1000 { 8 } else { 40 };
-    // The step shrinks from "the longest pair moves fully" to "neighbours move a tenth".
+    // The step shrinks from a full move of the longest pair to a tenth of a move of neighbours.
     let decay = (0.1 / (longest * longest)).ln() / f64::from(rounds - 1);
     for round in 0..rounds {
         let step = longest * longest * (decay * f64::from(round)).exp();
         for k in 0..n {
-            // A stride that is coprime to n visits every node, neighbours in the list far apart.
+            // A stride coprime to n visits every node, with a large distance between successive
+            // indices.
             let i = (k * stride(n) + round as usize) % n;
             for j in 0..n {
                 if i == j {
@@ -52,7 +53,9 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Hops between every two nodes, row by row; unreachable pairs count one more than the longest.
+/// Returns the hops between every two nodes, row by row.
+///
+/// Unreachable pairs count one more than the longest distance.
 fn distances(n: usize, links: &[(usize, usize)]) -> Vec<u16> {
     let mut neighbours = vec![vec![]; n];
     for &(a, b) in links {

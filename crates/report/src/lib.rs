@@ -1,4 +1,4 @@
-//! Human-readable reports: text tables, pages, charts and drawings, from the laboratory's types.
+//! Reports of the laboratory's results: text tables, pages, charts and drawings.
 
 pub mod brief;
 pub mod capacity;

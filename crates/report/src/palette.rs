@@ -1,4 +1,4 @@
-//! The colours of every page and picture. `report.css` has the same for pages.
+//! Colours of every page and picture; `report.css` has them for pages.
 
 use plotters::style::RGBColor;
 
@@ -17,9 +17,9 @@ pub const SERIES: [RGBColor; 8] = [
 pub const INK: RGBColor = RGBColor(0x1d, 0x23, 0x27);
 /// Grid lines and frames.
 pub const FAINT: RGBColor = RGBColor(0xec, 0xee, 0xf0);
-/// Directions and other things in the background.
+/// Directions and other background elements.
 pub const SOFT: RGBColor = RGBColor(0x9a, 0xa4, 0xae);
-/// Colour of the element to emphasise.
+/// Emphasised element.
 pub const ACCENT: RGBColor = RGBColor(0xc9, 0x5d, 0x2b);
 
 #[cfg(test)]

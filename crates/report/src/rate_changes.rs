@@ -1,4 +1,6 @@
-//! Results between the scenario's changes of link rates, to show if the control follows the changes.
+//! Results between the scenario's changes of link rates.
+//!
+//! They show if the control follows the changes.
 
 use fairmesh_lab::measures::jain;
 use fairmesh_lab::record::RunRecord;
@@ -6,7 +8,7 @@ use fairmesh_lab::scenario::Scenario;
 
 use crate::table;
 
-/// Limits have followed once they stay this near to where they end up, part.
+/// Relative distance from their final value within which limits have followed a change.
 const NEAR: f64 = 0.25;
 
 /// One stretch of time with constant link rates.
@@ -18,11 +20,11 @@ struct Phase {
     goodput: Vec<f64>,
     /// Sum of the limits, mean over the second half, bit/s.
     limits: Option<f64>,
-    /// Seconds until the limits were near that and stayed so.
+    /// Time until the limits were near that value and stayed so, s.
     followed: Option<f64>,
 }
 
-/// Returns a table of every run by phase; empty for scenarios whose rates stay the same.
+/// Returns a table of every run by phase; empty for scenarios with constant rates.
 pub fn text(scenario: &Scenario, records: &[&RunRecord]) -> String {
     let mut bounds = vec![scenario.warmup().as_secs_f64()];
     bounds.extend(scenario.rate_changes().iter().map(|c| c.at.as_secs_f64()));

@@ -2,7 +2,7 @@
 
 use fairmesh_lab::scenario::Scenario;
 
-/// Name and value of everything that shapes a run, topology and flows apart.
+/// Returns name and value of every setting of a run, except topology and flows.
 pub fn list(s: &Scenario) -> Vec<(String, String)> {
     let mac = s.mac();
     let rate = |r| mac.phy.bit_rate(r).to_string();
@@ -35,7 +35,7 @@ pub fn list(s: &Scenario) -> Vec<(String, String)> {
     if let Some(edca) = &mac.edca {
         out.push(("access categories", edca.to_string()));
     }
-    // Flows of one kind share a line.
+    // Flows of the same kind share a line.
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for f in s.flows() {
         let access = match s.has_access_categories() {
@@ -62,7 +62,7 @@ fn rts(threshold: Option<u32>) -> String {
     }
 }
 
-/// "SampleRate" becomes "sample rate".
+/// Converts "SampleRate" to "sample rate".
 fn words(v: &impl std::fmt::Debug) -> String {
     let mut out = String::new();
     for c in format!("{v:?}").chars() {
@@ -74,7 +74,7 @@ fn words(v: &impl std::fmt::Debug) -> String {
     out
 }
 
-/// The names of the gateways.
+/// Returns the names of the gateways.
 fn gateways(s: &Scenario) -> String {
     let names = s.gateways().list().iter().map(|g| s.nodes()[g.index()].name.as_str());
     match s.gateways().is_empty() {

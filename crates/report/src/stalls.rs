@@ -1,4 +1,4 @@
-//! One-line summary of the time that an emulated run lost while the radio stood still.
+//! Summary in one line of the time that an emulated run lost in stalls of the radio.
 
 use fairmesh_lab::record::StallRecord;
 

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Text tables.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use fairmesh_lab::verdict::{LossyHop, Starving};
 
 use crate::brief::{self, Rows};
 
-/// Style of tables: one rule below the header and no other lines, so that columns are easy to cut.
+/// Style of tables: one rule below the header, and no other lines for the sake of `cut`.
 const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// An empty table in the house style; the first column is left-aligned, the others right.
+/// Returns an empty table in the common style; the first column is left-aligned.
 pub fn table(header: &[&str]) -> Table {
     let mut t = Table::new();
     t.load_style(STYLE)
@@ -37,13 +37,15 @@ fn aligned(column: usize, text: String) -> Cell {
     Cell::new(text).set_alignment(side)
 }
 
-/// A value or a dash.
+/// Formats a value, or a dash if it is absent.
 pub fn optional(v: Option<f64>, scale: f64, digits: usize) -> String {
     v.map_or_else(|| "–".into(), |v| format!("{:.digits$}", v * scale))
 }
 
-/// The tables of `compare`: the answer in one line, one table per control, the controls side by side, and at the end
-/// every assumption once.
+/// Returns the tables of `compare`.
+///
+/// They are: the result in one line, one table per control, the controls side by side, and at the
+/// end every assumption once.
 pub fn comparison(c: &Comparison, rows: Rows) -> String {
     let flows = c.results.first().map_or(0, |r| r.flows.len());
     let mut out = format!(
@@ -79,12 +81,12 @@ pub fn comparison(c: &Comparison, rows: Rows) -> String {
     out
 }
 
-/// Returns a note on one line: names of a map are part of it.
+/// Puts a note on one line, because names of a map are part of it.
 fn one_line(note: &str) -> String {
     note.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Notes on the rates that goodputs are judged against: upper bounds, and flows that pause.
+/// Returns notes on the reference rates: upper bounds, and flows that pause.
 pub fn rate_notes(results: &[ControlSummary]) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if results.iter().any(|r| r.fair_is_upper_bound) {
@@ -101,7 +103,7 @@ pub fn rate_notes(results: &[ControlSummary]) -> Vec<&'static str> {
     notes
 }
 
-/// A table of some flows of a control, in the given order.
+/// Returns a table of some flows of a control, in the given order.
 pub(crate) fn flows<'a>(r: &ControlSummary, which: impl Iterator<Item = &'a FlowSummary>) -> Table {
     let mut header = vec!["flow", "hops", "goodput kbit/s"];
     header.extend(fair_header(r.fair_is_upper_bound));
@@ -131,7 +133,7 @@ pub(crate) fn flows<'a>(r: &ControlSummary, which: impl Iterator<Item = &'a Flow
     t
 }
 
-/// A flow's goodput over its optimum, in percent; a dash where that is nothing.
+/// Formats a flow's goodput over its optimum in percent; a dash if that is absent.
 pub fn of_optimum(f: &FlowSummary) -> String {
     percent_of(f.goodput_bps.mean, f.optimum_bps)
 }
@@ -144,7 +146,7 @@ fn percent_of(goodput: f64, optimum: Option<f64>) -> String {
 /// Labels of the values of [`measures_of_optimum`].
 pub const OF_OPTIMUM: [&str; 3] = ["min/optimum", "sum/optimum", "Jain of optimum"];
 
-/// A control's measures against the optimum, where they were asked for.
+/// Returns a control's measures relative to the optimum, if requested.
 pub fn measures_of_optimum(r: &ControlSummary) -> Option<[String; 3]> {
     let all = [&r.min_over_optimum, &r.sum_over_optimum, &r.jain_optimum];
     r.min_over_optimum?;
@@ -193,13 +195,14 @@ fn controls(results: &[ControlSummary]) -> Table {
     t
 }
 
-/// A measure, or a dash if it is absent.
+/// Formats a measure, or a dash if it is absent.
 pub fn estimate(value: Option<Estimate>, digits: usize) -> String {
     value.map_or("–".to_owned(), |v| v.show(1.0, digits))
 }
 
-/// The verdict on a control: the starving flows with the reason of each, at most three lines; then
-/// what the control gains and costs.
+/// Returns the verdict on a control in at most three lines, then its gain and cost.
+///
+/// The verdict names the starving flows with the reason of each.
 pub fn remarks(r: &ControlSummary) -> Vec<String> {
     let kind = if r.subscribers.is_empty() { "flow" } else { "subscriber" };
     let rate = if r.fair_is_upper_bound { "an equal share" } else { "its fair rate" };
@@ -215,7 +218,7 @@ pub fn remarks(r: &ControlSummary) -> Vec<String> {
         lines.push(match r.min_over_fair {
             Some(least) => {
                 let part = least.mean * 100.0;
-                // Which one is the worst may change from run to run: rows are means of one flow each.
+                // The worst flow may change from run to run, but rows are means of one flow each.
                 let run = if least.ci95.is_some() { "in an average run " } else { "" };
                 let worst = format!("{run}the worst-off {kind} gets {part:.0} % of {rate}");
                 format!("no {kind} starves; {worst}{cost}")
@@ -229,7 +232,7 @@ pub fn remarks(r: &ControlSummary) -> Vec<String> {
     lines
 }
 
-/// A sentence where limits still moved at the end of the runs.
+/// Returns a sentence if limits still moved at the end of the runs.
 fn moving(r: &ControlSummary) -> Option<String> {
     let MovingLimits { flows, largest_change } = r.moving_limits?;
     Some(format!(
@@ -277,7 +280,7 @@ fn lossy(hop: &LossyHop) -> String {
     format!("{frames}; {reason}")
 }
 
-/// The header of a table of subscribers.
+/// Returns the header of a table of subscribers.
 pub fn subscriber_header(r: &ControlSummary) -> Vec<&'static str> {
     let mut header = vec!["subscriber", "flows", "goodput kbit/s", "down", "up"];
     header.extend(fair_header(r.fair_is_upper_bound));
@@ -288,18 +291,19 @@ pub fn subscriber_header(r: &ControlSummary) -> Vec<&'static str> {
     header
 }
 
-/// Headers of the fair rate and of the goodput's part of what is due. An upper bound is marked, and
-/// the part is then at most of an equal share.
+/// Returns the headers of the fair rate and of the goodput's fraction of the due rate.
+///
+/// An upper bound is marked; the fraction is then at most that of an equal share.
 pub fn fair_header(upper_bound: bool) -> [&'static str; 2] {
     if upper_bound { ["fair ≤ kbit/s", "of share"] } else { ["fair kbit/s", "of fair"] }
 }
 
-/// A part of the rate that is due, in percent; a dash where no rate is due.
+/// Formats the fraction of the due rate in percent; a dash if no rate is due.
 pub fn share(over_fair: Option<f64>) -> String {
     over_fair.map_or_else(|| "–".to_owned(), |o| format!("{:.0} %", o * 100.0))
 }
 
-/// The cells of a table of subscribers, one row each.
+/// Returns the rows of a table of subscribers.
 pub fn subscriber_rows(r: &ControlSummary) -> Vec<Vec<String>> {
     r.subscribers.iter().map(|s| subscriber_cells(r, s)).collect()
 }
@@ -322,7 +326,7 @@ fn subscriber_cells(r: &ControlSummary, s: &SubscriberSummary) -> Vec<String> {
     cells
 }
 
-/// A table of some subscribers of a control, in the given order.
+/// Returns a table of some subscribers of a control, in the given order.
 pub(crate) fn subscribers<'a>(
     r: &ControlSummary,
     which: impl Iterator<Item = &'a SubscriberSummary>,
@@ -332,7 +336,7 @@ pub(crate) fn subscribers<'a>(
     t
 }
 
-/// The table of a timeline: attempts and losses of each link in the window.
+/// Returns the table of a timeline: attempts and losses of each link in the window.
 pub fn timeline(summary: &TimelineSummary) -> String {
     let head = ["link", "frames", "answered", "overlapped", "response lost", "not overlapped"];
     let mut links = table(&head);
@@ -356,7 +360,7 @@ pub fn timeline(summary: &TimelineSummary) -> String {
     format!("RTS and data frames that began from {from} s to {until} s\n{links}{causes}")
 }
 
-/// The tables of `run`: flows, losses by cause, airtime per node.
+/// Returns the tables of `run`: flows, losses by cause, airtime per node.
 pub fn run(r: &RunRecord) -> String {
     let summary = ControlSummary::of(std::slice::from_ref(r));
     let mut drops = table(&[
@@ -436,7 +440,7 @@ mod tests {
         insta::assert_snapshot!(comparison(&Comparison::of(&[fifo, source]), Rows::Worst));
     }
 
-    /// Notes hold names of maps, which may have any character.
+    /// Notes contain names of maps, which may have any character.
     #[test]
     fn assumptions_are_listed_once_on_lines_of_their_own() {
         let c = Comparison::of(&[vec![record("fifo", 1, &[(1e5, 1e5, 1)])]]);

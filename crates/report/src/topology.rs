@@ -1,4 +1,4 @@
-//! The network as it is drawn: nodes, links, gateways, and each flow's path.
+//! Network of a drawing: nodes, links, gateways, and each flow's path.
 
 use fairmesh_lab::scenario::{Flow, Node, NodeKind, Scenario};
 
@@ -9,9 +9,9 @@ use super::layout;
 pub struct Drawing {
     /// Node names.
     pub names: Vec<String>,
-    /// Position at which each node is drawn, any scale, y upwards.
+    /// Position of each node in the drawing, at any scale, y upwards.
     pub at: Vec<(f64, f64)>,
-    /// True if `at` holds the nodes' real positions.
+    /// True if `at` has the nodes' real positions.
     pub surveyed: bool,
     /// Wired hosts.
     pub wired: Vec<bool>,
@@ -29,7 +29,7 @@ pub struct Drawing {
 
 impl From<&Scenario> for Drawing {
     fn from(s: &Scenario) -> Self {
-        // A node is drawn once, whatever radios it has.
+        // A node is drawn once for any number of radios.
         let shown: Vec<&Node> = s.nodes().iter().filter(|n| n.of.is_none()).collect();
         let mut place = vec![0; s.nodes().len()];
         let own = (0..s.nodes().len()).filter(|&i| s.nodes()[i].of.is_none());
@@ -63,14 +63,16 @@ impl From<&Scenario> for Drawing {
     }
 }
 
-/// Returns the positions of nodes if all with a radio have one; wired hosts without one stand beside their first neighbour.
+/// Returns the positions of nodes if all with a radio have one.
+///
+/// Wired hosts without a position are placed beside their first neighbour.
 fn surveyed(nodes: &[&Node], wires: &[(usize, usize)]) -> Option<Vec<(f64, f64)>> {
     let placed = |n: &&Node| n.position.is_some() || n.kind == NodeKind::Wired;
     if !nodes.iter().all(placed) {
         return None;
     }
     let known: Vec<(f64, f64)> = nodes.iter().filter_map(|n| n.position).collect();
-    // Nodes at one and the same place are not a map.
+    // Nodes at a single place do not make a map.
     let first = *known.first()?;
     if known.iter().all(|p| *p == first) && nodes.len() > 1 {
         return None;
@@ -85,7 +87,7 @@ fn surveyed(nodes: &[&Node], wires: &[(usize, usize)]) -> Option<Vec<(f64, f64)>
             _ => None,
         });
         let (x, y) = other.and_then(|o| nodes[o].position).unwrap_or(centre);
-        // Away from the middle of the mesh, or upwards from there.
+        // Away from the middle of the mesh, or upwards in the middle.
         let (dx, dy) = (x - centre.0, y - centre.1);
         let length = dx.hypot(dy);
         let (ux, uy) = if length > 1e-6 { (dx / length, dy / length) } else { (0.0, 1.0) };
@@ -98,7 +100,7 @@ pub(crate) const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 420.0;
 const MARGIN: f64 = 34.0;
 
-/// Scales to the drawing's size, both axes alike; also returns the resulting height.
+/// Scales to the drawing's size, equally on both axes; also returns the resulting height.
 pub(crate) fn fit(at: &[(f64, f64)]) -> (Vec<(f64, f64)>, f64) {
     let range = |pick: &dyn Fn(&(f64, f64)) -> f64| {
         at.iter().map(pick).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))

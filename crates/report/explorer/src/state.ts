@@ -1,4 +1,4 @@
-/** What the reader chose. The address holds it, so that a link or a reload shows the same. */
+/** State of the page, stored in its address so that a link or a reload restores it. */
 import type { Model } from "./model/types";
 import { isClass, type Class } from "./scale/classes";
 
@@ -50,7 +50,7 @@ export function initial(m: Model): State {
   };
 }
 
-/** Reads the address. What it does not know is left as it was. */
+/** Reads the address; unknown values leave the state unchanged. */
 export function read(m: Model, hash: string): State {
   const s = initial(m);
   const p = new URLSearchParams(hash.replace(/^#/, ""));
@@ -79,7 +79,7 @@ export function read(m: Model, hash: string): State {
   return s;
 }
 
-/** Writes what differs from the start. */
+/** Writes the values that differ from the initial state. */
 export function write(m: Model, s: State): string {
   const start = initial(m);
   const p = new URLSearchParams();

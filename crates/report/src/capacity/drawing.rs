@@ -10,12 +10,12 @@ use crate::layout;
 use crate::topology::Drawing;
 use crate::topology::{WIDTH, fit};
 
-/// Links beyond which a contention graph is a black disc, and its layout slow.
+/// Number of links above which a contention graph is unreadable and its layout slow.
 pub const MOST_VERTICES: usize = 400;
-/// Colours there are for bottlenecks.
+/// Number of colours for bottlenecks.
 const COLOURS: usize = 6;
 
-/// The colour class of a bottleneck.
+/// Returns the colour class of a bottleneck.
 pub fn colour(bottleneck: usize) -> String {
     format!("c{}", bottleneck % COLOURS)
 }
@@ -33,7 +33,7 @@ fn line(out: &mut String, class: &str, (x, y): (f64, f64), (u, v): (f64, f64), t
     out.push_str("</path>");
 }
 
-/// The network with the links of one bottleneck in its colour, and the flows that it limits.
+/// Draws the network with the links of one bottleneck in its colour, and its limited flows.
 pub fn bottleneck(c: &Capacity, m: &Model, index: usize, d: &Drawing) -> String {
     let (at, height) = fit(&d.at);
     let b = &m.bottlenecks[index];
@@ -58,7 +58,7 @@ pub fn bottleneck(c: &Capacity, m: &Model, index: usize, d: &Drawing) -> String 
         line(&mut out, &class, at[p], at[q], &m.links[link as usize].join("–"));
     }
     let limited = m.by(c.fair()).map_or(&[][..], |a| &a.bottleneck);
-    // The end of a flow that is not the gateway stands for its home.
+    // The end of a flow other than the gateway represents its home.
     let home = |f: &fairmesh_lab::analysis::FlowInfo| {
         let ends = [f.path.first(), f.path.last()].map(|n| number.get(n?.as_str()).copied());
         ends.into_iter().flatten().find(|n| !d.gateways.contains(n))
@@ -99,8 +99,9 @@ pub fn bottleneck(c: &Capacity, m: &Model, index: usize, d: &Drawing) -> String 
     out
 }
 
-/// The contention graph: a vertex per link that flows use, an edge where two exclude each other.
-/// `None` where it is too large to be drawn.
+/// Draws the contention graph; `None` if it is too large.
+///
+/// It has a vertex per link that flows use, and an edge between two links that exclude each other.
 pub fn contention(c: &Capacity, m: &Model) -> Option<String> {
     let n = m.links.len();
     if n > MOST_VERTICES {
@@ -123,7 +124,8 @@ pub fn contention(c: &Capacity, m: &Model) -> Option<String> {
         let limits = |i: usize| fair.is_some_and(|a| a.bottleneck.contains(&Some(i)));
         let mut centers = m.bottlenecks.iter().map(|b| b.center).enumerate();
         let center = centers.any(|(i, at)| at == Some(v as u32) && limits(i));
-        // The first bottleneck that holds it: they are in the order of the flows they limit.
+        // The first bottleneck that contains it; they are in the order of the flows that they
+        // limit.
         let holds = |i: &usize| m.bottlenecks[*i].links.contains(&(v as u32)) && limits(*i);
         let held = (0..m.bottlenecks.len()).find(holds);
         let class = held.map(colour).unwrap_or_default();

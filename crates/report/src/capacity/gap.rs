@@ -1,4 +1,4 @@
-//! GAP's fluid model: its table, its phase pictures, its page.
+//! GAP's fluid model: its table, its phase pictures and its page.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ pub fn text(r: &GapReport) -> String {
     out
 }
 
-/// The phase pictures as SVG, a panel per load case.
+/// Draws the phase pictures as SVG, a panel per load case.
 ///
 /// # Errors
 /// Returns the drawing library's error as text.
@@ -62,7 +62,7 @@ pub fn svg(r: &GapReport) -> Result<String, String> {
     phases::svg(r.model(), &r.cases)
 }
 
-/// The page of `--html`.
+/// Returns the page of `--html`.
 ///
 /// # Errors
 /// Returns the errors of [`svg`].

@@ -1,4 +1,6 @@
-//! The page of `fairmesh capacity --html`: one file that opens from disk, with nothing to fetch.
+//! The page of `fairmesh capacity --html`.
+//!
+//! It is one file that opens from disk and loads nothing.
 
 use std::fmt::Write as _;
 
@@ -11,10 +13,10 @@ use super::text::{self, heading, kbps, label, tell};
 use crate::html::{self, escape};
 use crate::topology::Drawing;
 
-/// Bottlenecks that get a drawing of their own.
+/// Maximum number of bottlenecks with a separate drawing.
 const MOST_DRAWN: usize = 12;
 
-/// The whole page.
+/// Returns the whole page.
 pub fn render(c: &Capacity, d: &Drawing, command: &str) -> String {
     let subtitle = format!(
         "{} nodes · {} flow{} · {} RTS/CTS · rates in kbit/s of application data",
@@ -34,7 +36,7 @@ pub fn render(c: &Capacity, d: &Drawing, command: &str) -> String {
     frame(&c.scenario, &subtitle, &all, command)
 }
 
-/// A page around sections that are safe already.
+/// Returns a page around sections that are already escaped.
 pub(super) fn frame(scenario: &str, subtitle: &str, sections: &str, command: &str) -> String {
     let scenario = escape(scenario);
     let body = html::fill(

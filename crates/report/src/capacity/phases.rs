@@ -1,5 +1,7 @@
-//! Phase pictures: the direction field over limit and multi-hop backlog, paths through it, and where
-//! they end.
+//! Phase pictures of GAP's fluid model.
+//!
+//! They show the direction field over limit and multi-hop backlog, paths through it, and their
+//! ends.
 
 use fairmesh_lab::analysis::gap::Case;
 use fairmesh_lab::models::gap::trajectory::State;
@@ -15,16 +17,17 @@ const PATH: RGBColor = SERIES[0];
 const REST: RGBColor = ACCENT;
 const SIZE: (u32, u32) = (1000, 800);
 const LEGEND: u32 = 40;
-/// The backlog axis ends where the whole gateway takes this many seconds for it.
+/// End of the backlog axis, as the time in which the whole gateway transmits the backlog, s.
 const SECONDS: f64 = 0.6;
-/// Duration for which paths are followed, and its step, s.
+/// Duration of paths, s.
 const FOLLOWED: f64 = 20.0;
+/// Integration step of paths, s.
 const STEP: f64 = 0.01;
 
 type Failure = Box<dyn std::error::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The picture, a panel per case.
+/// Draws the picture, a panel per case.
 ///
 /// # Errors
 /// Returns the drawing library's error as text.
@@ -61,7 +64,7 @@ fn legend(area: &Area<'_>) -> Result<(), Failure> {
 fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
     let kbit = |v: f64| v / 1e3;
     let most = SECONDS * gap.capacity();
-    // A little air below the empty queue and around the limits.
+    // Some space below the empty queue and around the limits.
     let (x0, x1) = (kbit(0.92 * gap.guarantee()), kbit(1.02 * gap.capacity()));
     let (y0, y1) = (kbit(-0.04 * most), kbit(1.02 * most));
     let demand = |v: f64| if v.is_finite() { format!("{:.0}", v / 1e3) } else { "∞".to_owned() };
@@ -95,7 +98,7 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
         let line = [(kbit(x), y0), (kbit(x), y1)];
         chart.draw_series(DashedLineSeries::new(line, 4, 4, INK.mix(0.45).stroke_width(1)))?;
     }
-    // Arrows all of one length: where to, not how fast.
+    // Arrows have equal lengths: they show the direction, not the speed.
     let (width, height) = (x1 - x0, y1 - y0);
     for a in phase::field(gap, case.load(), most, 15, 10) {
         let to = (kbit(a.slope.limit) / width, kbit(a.slope.backlog) / height);
@@ -108,7 +111,7 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
         let at = (kbit(a.at.limit), kbit(a.at.backlog));
         let step = |part: f64, turn: f64| {
             let (sin, cos) = turn.sin_cos();
-            // Turned as the panel's sides are, 1.3 to 1.
+            // Scaled by the ratio of the panel's sides, 1.3 to 1.
             let (dx, dy) = (to.0 / length * 1.3, to.1 / length);
             let (tx, ty) = (dx * cos - dy * sin, dx * sin + dy * cos);
             (tx / 1.3 * part * width, ty * part * height)
@@ -147,7 +150,7 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the starts of paths: the corners of the drawn area, and points between.
+/// Returns the starts of paths: the corners of the drawn area, and points between them.
 fn starts(gap: &Gap, most: f64) -> Vec<State> {
     let at = |part: f64, backlog: f64| State {
         limit: gap.guarantee() + part * gap.multi_share(),

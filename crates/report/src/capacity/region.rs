@@ -1,4 +1,4 @@
-//! The achievable rate region: its tables, its boundary as a picture, its page.
+//! The achievable rate region: its tables, its boundary as a picture, and its page.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::text::kbps;
 use crate::html::escape;
 use crate::table::{row, table};
 
-/// The tables.
+/// Returns the tables.
 pub fn text(r: &RegionReport) -> String {
     let m = &r.mac;
     let mut out = format!(
@@ -66,7 +66,7 @@ pub fn text(r: &RegionReport) -> String {
     out
 }
 
-/// The boundary as SVG.
+/// Draws the boundary as SVG.
 pub fn svg(r: &RegionReport) -> String {
     const W: f64 = 460.0;
     const H: f64 = 380.0;
@@ -139,7 +139,7 @@ pub fn svg(r: &RegionReport) -> String {
     out
 }
 
-/// The page of `--html`.
+/// Returns the page of `--html`.
 pub fn page(r: &RegionReport, command: &str) -> String {
     let section = format!(
         "<section><h2>Achievable rate region</h2><figure style=\"max-width:640px\">{}</figure>\
@@ -152,7 +152,7 @@ pub fn page(r: &RegionReport, command: &str) -> String {
     super::page::frame(&r.scenario, &subtitle, &section, command)
 }
 
-/// The next round number: 1, 2 or 5 times a power of ten.
+/// Returns the next round number: 1, 2 or 5 times a power of ten.
 fn nice(top: f64) -> f64 {
     let magnitude = 10f64.powf(top.log10().floor());
     let step = [1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0].into_iter().find(|m| m * magnitude >= top);

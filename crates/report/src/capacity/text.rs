@@ -8,10 +8,10 @@ use fairmesh_lab::summary::flow_label;
 
 use crate::table::{row, table};
 
-/// Links of a bottleneck that are named one by one.
+/// Maximum number of links of a bottleneck that are named individually.
 const MOST_LINKS: usize = 12;
 
-/// Everything, for people.
+/// Returns all tables.
 pub fn tables(c: &Capacity) -> String {
     let rts = if c.rts { "with" } else { "without" };
     let mut out = format!(
@@ -36,7 +36,7 @@ pub fn tables(c: &Capacity) -> String {
     out + &unsolved(c) + &bounds(c)
 }
 
-/// A flow's name in tables.
+/// Returns a flow's name in tables.
 pub(super) fn label(f: &FlowInfo) -> String {
     flow_label(&f.name, &f.from, &f.to)
 }
@@ -60,7 +60,7 @@ pub(super) fn kbps(bps: f64) -> String {
     format!("{:.1}", bps / 1e3)
 }
 
-/// The criteria with one rate per flow worth a column; weights only where they differ.
+/// Returns the criteria with one column each; weighted ones only if weights differ.
 fn columns(c: &Capacity) -> Vec<Criterion> {
     let mut columns = vec![Criterion::Unweighted];
     if c.weighted {
@@ -100,9 +100,9 @@ fn flows(c: &Capacity, m: &Model) -> comfy_table::Table {
 
 /// A bottleneck and the flows that it limits under fair rates.
 pub(super) struct Told {
-    /// "A: the domain of 2–5, 8 links".
+    /// Description, such as "A: the domain of 2–5, 8 links".
     pub what: String,
-    /// Flows that it limits.
+    /// Number of flows that it limits.
     pub limited: usize,
     /// Their smallest rate, bit/s.
     pub rate_bps: f64,
@@ -137,7 +137,7 @@ pub(super) fn tell(c: &Capacity, m: &Model, index: usize, b: &Bottleneck) -> Tol
     }
 }
 
-/// The bottlenecks of the columns shown.
+/// Returns the bottlenecks of the displayed columns.
 fn bottlenecks(c: &Capacity, m: &Model) -> comfy_table::Table {
     let mut t = table(&["bottleneck", "limits", "at", "links"]);
     let shown: Vec<&Allocation> = columns(c).into_iter().filter_map(|k| m.by(k)).collect();
@@ -154,7 +154,7 @@ fn bottlenecks(c: &Capacity, m: &Model) -> comfy_table::Table {
     t
 }
 
-/// The columns of [`criteria`].
+/// Columns of [`criteria`].
 pub(super) const CRITERIA: [&str; 8] =
     ["model", "RTS/CTS", "criterion", "Σ rate", "least", "Jain", "Σ rate × hops", "of largest"];
 
@@ -178,7 +178,7 @@ pub(super) fn criteria(c: &Capacity) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The criteria that are not among them, and why.
+/// Returns the missing criteria with their reasons.
 pub(super) fn unsolved(c: &Capacity) -> String {
     let mut out = String::new();
     for m in &c.models {
@@ -191,7 +191,7 @@ pub(super) fn unsolved(c: &Capacity) -> String {
     out
 }
 
-/// The bounds, and whether the fair aggregates keep to them.
+/// Returns the bounds, and the relation of the fair aggregates to them.
 pub(super) fn bounds(c: &Capacity) -> String {
     let mut out = String::new();
     for m in c.models.iter().filter(|m| m.rts == c.rts && m.refused.is_none()) {

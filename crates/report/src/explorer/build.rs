@@ -21,21 +21,22 @@ use fairmesh_lab::verdict::STARVED;
 
 /// Attempts of a link per run below which its losses explain nothing.
 const FEWEST_ATTEMPTS: f64 = 20.0;
-/// Stations that are named for the losses of a link.
+/// Maximum number of stations that are named for the losses of a link.
 const MOST_OVERLAPS: usize = 5;
-/// Decisions that are shown for a control.
+/// Maximum number of decisions that are shown for a control.
 const MOST_DECISIONS: usize = 400;
-/// Change of a rate from which a decision about the same sharer is shown again, and the longest pause in s.
+/// Relative change of a rate above which another decision about the same sharer is shown.
 const DECIDES: f64 = 0.1;
+/// Time after which another decision about the same sharer is shown in any case, s.
 const PAUSE_S: f64 = 15.0;
-/// Characters of curves from which further ones are left out.
+/// Size of curves above which further ones are left out, characters.
 const MOST_CURVES: usize = 110_000;
-/// Characters of curves from which even the first seed's are left out.
+/// Size of curves above which even those of the first seed are left out, characters.
 const TOO_MANY_CURVES: usize = 3_500_000;
-/// Nodes up to which a second layout by hops is computed.
+/// Maximum number of nodes for which a second layout by hops is computed.
 const MOST_SCHEMATIC: usize = 400;
 
-/// Everything that the model is made of.
+/// Inputs of the model.
 pub struct Sources<'a> {
     /// The summaries.
     pub comparison: &'a Comparison,
@@ -49,7 +50,7 @@ pub struct Sources<'a> {
     pub command: &'a str,
 }
 
-/// A sharer by the places of its flows.
+/// A sharer by the indices of its flows.
 struct Members {
     subscriber: Option<usize>,
     flows: Vec<usize>,
@@ -129,7 +130,7 @@ fn reference(results: &[ControlSummary]) -> Reference {
     }
 }
 
-/// Returns the places of nodes by the names of their radios.
+/// Returns the indices of nodes by the names of their radios.
 fn places(d: &Drawing) -> BTreeMap<&str, usize> {
     let nodes = d.names.iter().enumerate().map(|(i, n)| (n.as_str(), i));
     nodes.chain(d.radios.iter().map(|(n, i)| (n.as_str(), *i))).collect()
@@ -196,7 +197,7 @@ fn sharer(s: &Sources<'_>, m: &Members) -> Sharer {
     }
 }
 
-/// Returns a flow's own name, or its ends if the name only repeats them.
+/// Returns a flow's own name; its ends if the name only repeats them.
 fn name(f: &FlowSummary) -> String {
     let ends = format!("{} → {}", f.from, f.to);
     if f.label() == ends { ends } else { f.name.clone() }
@@ -277,7 +278,7 @@ fn result(
     let total = |d: &[f64; 4]| d.iter().sum::<f64>();
     let delays: Vec<(f64, f64)> =
         flows().filter_map(|f| Some((f.delay_s.mean? * 1e3, f.delay_s.p95? * 1e3))).collect();
-    // Of a subscriber's flows the slowest.
+    // The delay of the slowest flow of a subscriber.
     let delay = delays.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
     SharerResult {
         goodput: mean_of(goodput, 1e-3),
@@ -301,7 +302,9 @@ fn result(
     }
 }
 
-/// Returns the hop of a sharer's paths, in both directions, that loses the largest fraction of its frames.
+/// Returns the hop of a sharer's paths that loses the largest fraction of its frames.
+///
+/// Both directions count.
 fn worst_hop(sharer: &Sharer, links: &[LinkResult]) -> Option<usize> {
     let hops = sharer.paths.iter().flat_map(|p| p.windows(2));
     let both = hops.flat_map(|h| [(h[0], h[1]), (h[1], h[0])]);
@@ -357,7 +360,7 @@ fn nodes(
     let per_run = 1.0 / records.len() as f64;
     for n in records.iter().flat_map(|r| &r.nodes) {
         let Some(&i) = places.get(n.name.as_str()) else { continue };
-        // A node's further radios add to it.
+        // Further radios of a node are added to it.
         let of = all[i].get_or_insert(NodeResult { tx: 0.0, busy: 0.0, queue: 0.0 });
         of.tx += n.airtime_tx * per_run;
         of.busy += n.airtime_busy * per_run;
@@ -460,7 +463,7 @@ fn decisions(
         if let Some(i) = sharer {
             let now = rate.unwrap_or(0.0);
             if let Some(&(was, at)) = last.get(&(i, &*d.code)) {
-                // Repetitions that change little are counted, not shown.
+                // Decisions with a small change are counted, not shown.
                 if (now - was).abs() <= DECIDES * was && d.time_s - at < PAUSE_S {
                     continue;
                 }
@@ -491,7 +494,10 @@ fn decision(
     }
 }
 
-/// Adds curves while they fit: the first seed's goodputs and limits, its windows and queues, then further seeds.
+/// Adds curves until they exceed the size limits.
+///
+/// The first seed's goodputs and limits come first, then its windows and queues, then further
+/// seeds.
 fn curves(
     s: &Sources<'_>,
     members: &[Members],
@@ -536,7 +542,7 @@ fn curves(
     }
 }
 
-/// Returns the curves of sharers, each the sum over its flows; nothing if there are none.
+/// Returns the curves of sharers, each the sum over its flows; empty if there are none.
 fn summed(members: &[Members], curves: &[Vec<f64>], scale: f64) -> Vec<String> {
     let of = |m: &Members| {
         let own: Vec<&Vec<f64>> =

@@ -1,8 +1,9 @@
 //! Text form of sampled curves: differences of rounded values, a few characters each.
 //!
-//! `STEP:CODES`. A value is the sum of all differences so far, times the step. A difference is a zigzag number in digits
-//! of base 32, lowest first, where each but the last has 32 added; digits are the characters of base64. `~` and a plain
-//! number (no zigzag) repeat the difference 0. The page decodes it in `explorer/src/model/curve.ts`.
+//! The form is `STEP:CODES`. A value is the sum of all differences so far, times the step. A
+//! difference is a zigzag number in digits of base 32, lowest first; each digit except the last has
+//! 32 added. Digits are the characters of base64. `~` and a plain number (not zigzag) repeat the
+//! difference 0. The page decodes it in `explorer/src/model/curve.ts`.
 
 /// Largest rounded value of a curve: a step is a fraction of a pixel of every chart.
 const RESOLUTION: f64 = 1000.0;
@@ -10,7 +11,7 @@ const RESOLUTION: f64 = 1000.0;
 const SHORTEST_RUN: usize = 4;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Encodes a curve. Values that are not finite count as 0.
+/// Encodes a curve; values that are not finite count as 0.
 pub fn encode(values: &[f64]) -> String {
     let finite = |v: f64| if v.is_finite() { v } else { 0.0 };
     let step = step(values.iter().fold(0.0, |m: f64, v| m.max(finite(*v).abs())));
@@ -40,7 +41,7 @@ fn step(largest: f64) -> f64 {
     let power = 10f64.powi(wanted.log10().floor() as i32);
     let step = [1.0, 2.0, 5.0].into_iter().map(|m| m * power).find(|s| *s >= wanted);
     let step = step.unwrap_or(10.0 * power);
-    // Without the digits that powers of ten leave behind.
+    // Without the digits that the computation of powers of ten adds.
     format!("{step:.3e}").parse().unwrap_or(step)
 }
 
@@ -113,7 +114,7 @@ mod tests {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     (state >> 11) as f64 / (1u64 << 53) as f64
                 };
-                // A third of the values repeats the one before.
+                // A third of the values repeats the previous one.
                 let mut curve: Vec<f64> = Vec::new();
                 for _ in 0..length {
                     let again = next() < 0.34 || next() < 0.1;

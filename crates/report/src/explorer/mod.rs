@@ -1,7 +1,8 @@
 //! `report.html`: the explorer, one file that opens from disk and requests nothing.
 //!
-//! The page's program is TypeScript (`explorer/` of this crate), built into `explorer/dist/explorer.html`; building the
-//! crate needs no Node.js. [`model`] is what the page knows; [`build`] makes it from the laboratory's results.
+//! The page's program is TypeScript (`explorer/` of this crate), built into
+//! `explorer/dist/explorer.html`; building the crate does not need Node.js. [`model`] is the data
+//! of the page; [`build`] computes it from the laboratory's results.
 
 pub mod build;
 pub mod codec;
@@ -48,7 +49,7 @@ pub fn page(model: &Model) -> String {
     out + rest
 }
 
-/// The answer and the results, for readers without JavaScript.
+/// Returns the answer and the results, for browsers without JavaScript.
 fn without_script(m: &Model) -> String {
     let mut out = String::new();
     for line in &m.answer.headline {

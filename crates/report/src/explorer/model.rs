@@ -1,14 +1,15 @@
-//! Data of the explorer: what the page shows, with everything derived from records already in it.
+//! Data of the explorer: the displayed values, including all values derived from records.
 //!
-//! Rates are in kbit/s and delays in ms, rounded to four digits. Nodes, links, sharers and controls refer to each other by
-//! their place in the lists. A value that the runs did not measure is absent; the page leaves it out.
+//! Rates are in kbit/s and delays in ms, rounded to four digits. Nodes, links, sharers and controls
+//! refer to each other by their index in the lists. A value that the runs did not measure is
+//! absent, and the page omits it.
 
 use serde::Serialize;
 
-/// Version of the layout. The page refuses another one.
+/// Version of the layout; the page rejects another version.
 pub const SCHEMA: u32 = 1;
 
-/// Everything that the page shows.
+/// All data of the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Model {
     /// [`SCHEMA`].
@@ -17,9 +18,9 @@ pub struct Model {
     pub scenario: String,
     /// Description of the scenario.
     pub description: String,
-    /// Program that made the runs.
+    /// Program that performed the runs.
     pub generator: String,
-    /// Command line that made the page.
+    /// Command line that created the page.
     pub command: String,
     /// Simulated time, s.
     pub duration_s: f64,
@@ -27,13 +28,13 @@ pub struct Model {
     pub warmup_s: f64,
     /// Seeds, in the order of all lists by seed.
     pub seeds: Vec<u64>,
-    /// Name of what shares the air: flows or subscribers.
+    /// Name of the sharers: flows or subscribers.
     pub noun: Noun,
     /// Rate against which goodputs are judged.
     pub reference: Reference,
     /// The answer.
     pub answer: Answer,
-    /// Warnings that concern the reading of all numbers.
+    /// Warnings that affect the interpretation of all numbers.
     pub warnings: Vec<String>,
     /// Assumptions and omissions, a sentence each.
     pub notes: Vec<String>,
@@ -52,7 +53,7 @@ pub struct Model {
     pub settings: Vec<(String, String)>,
 }
 
-/// Singular and plural of the things that share.
+/// Singular and plural of the name of sharers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Noun {
     /// Singular.
@@ -67,9 +68,11 @@ pub struct Noun {
 pub enum Reference {
     /// The analytic max-min rate.
     Fair,
-    /// An upper bound of the max-min rate, or an equal share of the carried goodput if that is less.
+    /// An upper bound of the max-min rate.
+    ///
+    /// An equal share of the carried goodput is used if that is less.
     Bound,
-    /// The max-min rate that the simulator carries, where it is below the analytic one.
+    /// The max-min rate that the simulator carries, if it is below the analytic one.
     Optimum,
     /// None: the runs had no fair rates.
     None,
@@ -78,9 +81,9 @@ pub enum Reference {
 /// The answer in words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Answer {
-    /// The headline, one line for each control that it is about.
+    /// The headline, one line for each control of the answer.
     pub headline: Vec<Text>,
-    /// Facts: who starves, why, the remedy, its cost.
+    /// Facts: the starving flows, the reason, the remedy and its cost.
     pub facts: Vec<Fact>,
 }
 
@@ -117,7 +120,7 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// A name or number to stand out.
+    /// An emphasised name or number.
     Strong,
     /// A number of starving sharers.
     Bad,
@@ -150,7 +153,7 @@ pub struct Network {
 pub struct Node {
     /// Name.
     pub name: String,
-    /// Position on the map: m where it is surveyed, y upwards.
+    /// Position on the map, y upwards; in m if surveyed.
     pub at: (f64, f64),
     /// Its role.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,7 +186,7 @@ pub struct Sharer {
     pub flows: Vec<String>,
     /// Largest number of wireless hops of its flows.
     pub hops: u32,
-    /// Node that stands for it on the map.
+    /// Node that represents it on the map.
     pub home: usize,
     /// Nodes on the path of each of its flows.
     pub paths: Vec<Vec<usize>>,
@@ -222,7 +225,7 @@ pub struct Control {
     pub delay: Option<f64>,
     /// Measures over the sharers.
     pub measures: Vec<Measure>,
-    /// Remarks: what starves, what it costs, what did not settle.
+    /// Remarks: starving flows, costs, and limits that did not settle.
     pub remarks: Vec<String>,
     /// Results by sharer.
     pub results: Vec<SharerResult>,
@@ -232,7 +235,9 @@ pub struct Control {
     pub links: Vec<LinkResult>,
     /// Decisions of the first seed.
     pub decisions: Decisions,
-    /// Curves by seed, first seed first; later seeds are left out where a page would get too large.
+    /// Curves by seed, first seed first.
+    ///
+    /// Later seeds are left out if the page would become too large.
     pub curves: Vec<Curves>,
     /// Fingerprints, by seed.
     pub fingerprints: Vec<String>,
@@ -282,7 +287,9 @@ pub struct SharerResult {
     /// Retransmitted segments over segments sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resent: Option<f64>,
-    /// Place in [`Control::links`] of the hop with the largest fraction of unanswered frames, if that explains losses.
+    /// Index in [`Control::links`] of the hop with the largest fraction of unanswered frames.
+    ///
+    /// It is absent if that hop does not explain losses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst_hop: Option<usize>,
 }
@@ -324,7 +331,7 @@ fn is_zero(v: &f64) -> bool {
     *v == 0.0
 }
 
-/// A station whose frames overlapped unanswered frames of a link.
+/// A station with frames that overlapped unanswered frames of a link.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overlap {
     /// Name of the node or interferer.
@@ -369,10 +376,10 @@ pub struct Decision {
     /// The sharer that it concerns; absent if it concerns several.
     #[serde(rename = "i", skip_serializing_if = "Option::is_none")]
     pub sharer: Option<usize>,
-    /// Its rate, kbit/s, and the rate of the decision before about the same sharer with the same code.
+    /// Its rate, kbit/s.
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// The rate before, kbit/s.
+    /// Rate of the previous decision about the same sharer with the same code, kbit/s.
     #[serde(rename = "p", skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
 }
@@ -393,13 +400,13 @@ pub struct Sampling {
 pub struct Curves {
     /// Goodput by sharer, kbit/s.
     pub goodput: Vec<String>,
-    /// Limit by sharer, kbit/s; an empty text where there is none.
+    /// Limit by sharer, kbit/s; an empty text without a limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limit: Vec<String>,
-    /// Congestion window by sharer, kB; an empty text where there is none.
+    /// Congestion window by sharer, kB; an empty text without a window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub window: Vec<String>,
-    /// Interface queue by node, packets; an empty text where it was always empty.
+    /// Interface queue by node, packets; an empty text for a queue that was always empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<String>,
 }

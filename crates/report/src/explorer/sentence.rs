@@ -9,22 +9,22 @@ use fairmesh_lab::verdict::{LossyHop, Starving};
 
 use super::model::{Answer, Control, Fact, Noun, Part, Reference, Role, Sharer, Text};
 
-/// Fraction of the sum that flows of one hop must take to be named as a reason.
+/// Fraction of the sum above which the share of one-hop flows is named as a reason.
 const MOST_OF_THE_SUM: f64 = 0.8;
-/// Starving sharers that the first screen names.
+/// Maximum number of starving sharers that the first screen names.
 const NAMED: usize = 4;
-/// Fraction of the airtime from which signalling is a cost to state.
+/// Fraction of the airtime above which signalling is a cost to report.
 const SIGNALLING: f64 = 0.005;
 
-/// The subject of the sentences.
+/// Subject of the sentences.
 pub struct Facts<'a> {
     /// Summaries, by control.
     pub comparison: &'a Comparison,
-    /// The same for the page.
+    /// Results by control, in the page's form.
     pub controls: &'a [Control],
-    /// What shares.
+    /// The sharers.
     pub sharers: &'a [Sharer],
-    /// Its name.
+    /// Name of the sharers.
     pub noun: Noun,
     /// Kind of the reference.
     pub reference: Reference,
@@ -60,7 +60,9 @@ impl Facts<'_> {
         Answer { headline: self.headline(), facts }
     }
 
-    /// Returns the control with the fewest starving sharers, then with the largest smallest share.
+    /// Returns the control with the fewest starving sharers.
+    ///
+    /// Of equal ones it has the largest minimum share.
     fn best(&self) -> Option<usize> {
         let others = (0..self.controls.len()).filter(|&i| i != self.baseline);
         let worst = |i: usize| self.controls[i].worst.unwrap_or(0.0);
@@ -70,7 +72,9 @@ impl Facts<'_> {
         })
     }
 
-    /// Returns true if a control feeds more sharers than the baseline, or the worst of them better.
+    /// Returns true if a control is better than the baseline.
+    ///
+    /// Fewer sharers starve, or the worst of them has more.
     fn better(&self, control: usize) -> bool {
         let (base, other) = (&self.controls[self.baseline], &self.controls[control]);
         let fewer = other.starving < base.starving;
@@ -409,7 +413,9 @@ fn losses(starving: &[Starving], noun: Noun) -> Text {
     ))]
 }
 
-/// Returns the median over the flows of their mean delay, ms, averaged over the runs that have one.
+/// Returns the median over the flows of their mean delay, ms.
+///
+/// It is averaged over the runs that have one.
 pub fn median_delay(records: &[RunRecord]) -> Option<f64> {
     let of = |r: &RunRecord| {
         let measured = r.flows.iter().filter(|f| f.packets_delivered > 0 && f.delay_s.mean > 0.0);

@@ -1,4 +1,4 @@
-//! The answer's wording, the model and the page.
+//! Wording of the answer, the model and the page.
 
 use fairmesh_lab::comparison::{Comparison, GENERATOR};
 use fairmesh_lab::record::{
@@ -12,7 +12,7 @@ use super::sentence::unmarked;
 use super::{page, render};
 use crate::topology::Drawing;
 
-/// Nodes in a row; the flow of node k goes to node 0.
+/// Returns nodes in a row; the flow of node k goes to node 0.
 fn drawing(flows: usize) -> Drawing {
     Drawing {
         names: (0..=flows).map(|i| i.to_string()).collect(),
@@ -39,7 +39,7 @@ fn of(records: &[Vec<RunRecord>]) -> Model {
     })
 }
 
-/// Runs with rates in kbit/s against 100 kbit/s each, one hop more for each flow.
+/// Returns runs with rates in kbit/s against 100 kbit/s each, one hop more for each flow.
 fn runs(control: &str, rates: &[f64]) -> Vec<RunRecord> {
     let flows: Vec<_> = rates.iter().zip(1..).map(|(kbps, hops)| (kbps * 1e3, 1e5, hops)).collect();
     let run = |seed| {
@@ -52,14 +52,14 @@ fn runs(control: &str, rates: &[f64]) -> Vec<RunRecord> {
     (1..=3).map(run).collect()
 }
 
-/// The answer as text, a line each.
+/// Returns the answer as text, one line per part.
 fn told(m: &Model) -> String {
     let headline = m.answer.headline.iter().map(unmarked);
     let facts = m.answer.facts.iter().map(|f| format!("{}: {}", f.title, unmarked(&f.text)));
     headline.chain(facts).collect::<Vec<_>>().join("\n")
 }
 
-/// The hop of the last two flows loses frames to a hidden terminal.
+/// Returns runs in which the hop of the last two flows loses frames to a hidden terminal.
 fn with_a_hidden_terminal(
     mut runs: Vec<RunRecord>,
     sensed: bool,
@@ -122,7 +122,7 @@ fn all_starving_one_starving_and_none() {
         runs("fifo", &[100.0, 90.0]),
         runs("source", &[100.0, 98.0])
     ])));
-    // The remedy of nothing must not starve any.
+    // A control is not a remedy without starvation, and must not cause any.
     insta::assert_snapshot!(told(&of(&[
         runs("fifo", &[100.0, 90.0]),
         runs("source", &[100.0, 8.0])
@@ -169,7 +169,7 @@ fn reasons_are_those_of_the_records() {
     assert_eq!(sensed, format!("{cross} senses."));
     let busy = why(with_a_hidden_terminal(starving(), false, true));
     assert!(busy.ends_with("1 was itself sending during 82 % of them."), "{busy}");
-    // Without losses on a hop: the queue.
+    // Without losses on a hop, the queue is the reason.
     let mut even = runs("fifo", &[9.0, 5.0, 2.0]);
     even.iter_mut().for_each(|r| r.links.clear());
     assert_eq!(why(even), "Their packets are lost by queue overflow (60 % of 300 per run).");
@@ -240,7 +240,7 @@ fn decisions_know_their_flow_and_direction() {
 
 #[test]
 fn many_runs_keep_the_first_curves_and_fit() {
-    // 60 flows, 10 controls: the page has to load within 5 MB.
+    // 60 flows and 10 controls: the page must be at most 5 MB.
     let names = ["fifo", "fq", "red", "pfrc", "source", "arc", "static", "gap", "ifa", "wcp"];
     let long = |control: &str| {
         let mut all = runs(control, &[95.0; 60]);
@@ -299,6 +299,6 @@ fn the_page_needs_nothing_else() {
 
 #[test]
 fn the_page_without_data_is_small() {
-    // docs/explorer.md; 120 kB are wished for, 500 kB are the limit.
+    // docs/explorer.md: the goal is 120 kB, the limit 500 kB.
     assert!(super::PAGE.len() < 200_000, "{}", super::PAGE.len());
 }

@@ -2,7 +2,7 @@ import { isTerm } from "../lib/glossary";
 import type { Model, Part } from "../model/types";
 import { Term } from "./Term";
 
-/** A text of parts; names select what they name. */
+/** A text of parts; a click on a name selects its sharer. */
 export function Rich({ parts, select, more }: { parts: Part[]; select?: (sharer: number) => void; more?: () => void }) {
   return (
     <>
@@ -31,7 +31,7 @@ export function Rich({ parts, select, more }: { parts: Part[]; select?: (sharer:
   );
 }
 
-/** The answer: headline, then who, why, the remedy and its cost. */
+/** The answer: headline, starving flows, reason, remedy and its cost. */
 export function Answer({ model, select, more }: { model: Model; select: (sharer: number) => void; more: () => void }) {
   const { headline, facts } = model.answer;
   return (

@@ -28,7 +28,7 @@ function show(measure: MeasureKey, v: number): string {
   return measure === "share" ? percent(v) : measure === "goodput" ? rate(v) : measure === "delay" ? ms(v) : v.toFixed(0);
 }
 
-/** Does distance decide? A measure by hops, and its distribution. */
+/** A measure by hops, and its distribution. */
 export const Distribution = memo(function Distribution({
   model,
   views,
@@ -57,7 +57,7 @@ export const Distribution = memo(function Distribution({
   const place = (v: number) => (measure === "share" ? logPlace(v) : v / most);
   const y = (v: number) => 24 + (1 - place(v)) * (H - 62);
   const ticks: [number, string][] = measure === "share" ? TICKS : [0, 0.5, 1].map((q) => [most * q, show(measure, most * q)]);
-  // A shift that is the same each time, so that flows of the same hops do not hide each other.
+  // A fixed shift, so that flows with equal hops do not hide each other.
   const shift = (i: number) => (((i * 0.618034) % 1) - 0.5) * 0.6;
   const r = model.sharers.length > 200 ? 2 : 3.6;
   return (

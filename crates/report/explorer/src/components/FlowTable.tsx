@@ -11,12 +11,12 @@ import { linearTop } from "../scale/share";
 import type { SortKey, State } from "../state";
 import { LossBar, lossTip, ShareBar, Sparkline } from "./bars";
 
-/** Rows from which only those in sight are drawn. */
+/** Number of rows above which only visible ones are drawn. */
 const WINDOWED = 120;
 const ROW = 38;
 const PHONE_ROW = 50;
 
-/** The rows of the table: those that match, in their order. */
+/** Returns the matching rows of the table, in their order. */
 export function rows(m: Model, s: State, views: View[]): number[] {
   const v = views[s.control]!;
   const other = views[s.other];

@@ -10,7 +10,7 @@ import type { Point } from "../model/layout";
 import type { Control, Model } from "../model/types";
 import { className, drawMark, Mark, type Class } from "../scale/classes";
 
-/** Nodes from which links and nodes are drawn on a canvas. */
+/** Number of nodes above which links and nodes are drawn on a canvas. */
 const MANY = 400;
 const MARGIN = 46;
 
@@ -84,7 +84,7 @@ export const MeshMap = memo(function MeshMap(p: MapProps) {
         bold: gateway,
       };
     });
-    // A map of thousands has room for few.
+    // A map of thousands of nodes has space for few labels.
     return place(items, marks, width, height).slice(0, 400);
   }, [at, width, height, viewport, view, control, sharer]);
 

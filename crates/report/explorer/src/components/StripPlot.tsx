@@ -8,7 +8,7 @@ import { axis, stack, TICKS } from "../scale/share";
 import { Term } from "./Term";
 import { memo } from "../lib/memo";
 
-/** The picture of the first screen: a row per control, a mark per flow at its share of the reference. */
+/** The picture of the first screen: a row per control, a mark per flow at its share. */
 export const StripPlot = memo(function StripPlot({
   model,
   views,
@@ -40,7 +40,7 @@ export const StripPlot = memo(function StripPlot({
             const shown = v.share.map((s, i) => ({ s, i })).filter((p): p is { s: number; i: number } => p.s !== null);
             shown.sort((a, b) => a.s - b.s);
             const low = shown.filter((p) => p.s <= 0.001);
-            // Those at the left end share its gutter.
+            // Marks at the left end share its gutter.
             const columns = Math.max(1, Math.floor((gutter - 2 * r) / (2.1 * r)));
             const places = shown.map((p, k) => (p.s <= 0.001 ? r + 2 + (k % columns) * 2.1 * r : x(p.s)));
             const at = stack(places, 2.1 * r, height - 8);

@@ -69,7 +69,7 @@ function TimePanel({ model, control, view, pins, seed, curve, theme }: Panel) {
     const limits = pins.map((i) => (curve === "goodput" ? decode(curves?.limit?.[i]) : []));
     const rest = model.sharers.map((_, i) => i).filter((i) => !pins.includes(i));
     const others = rest.length <= MOST_OTHERS && curve === "goodput" ? rest.map(of) : [];
-    // The panel has its own scale: that of what it draws in bold. A limit far above all rates would flatten them.
+    // The scale is that of the bold curves: a limit far above all rates would flatten them.
     const rates = bold.flat();
     const top = Math.max(...rates, 1e-9);
     const near = limits.flatMap((l) => l.slice(Math.round(3 / sampling.every_s))).filter((v) => v < 4 * top);

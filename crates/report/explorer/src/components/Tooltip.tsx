@@ -1,6 +1,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** The one tooltip: shows `data-tip` of what is under the pointer or focused. The first line is its title. */
+/**
+ * The only tooltip: shows `data-tip` of the element under the pointer or in focus.
+ *
+ * The first line is its title.
+ */
 export function Tooltip() {
   const [tip, set] = useState<{ lines: string[]; x: number; y: number } | null>(null);
   const box = useRef<HTMLDivElement | null>(null);

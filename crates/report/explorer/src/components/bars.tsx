@@ -61,7 +61,7 @@ export const CAUSES = [
   { key: "limiter", name: "limiter" },
 ] as const;
 
-/** Losses by cause in greys, since colour means share. */
+/** Losses by cause in greys, because colours show shares. */
 export function LossBar({ lost, width = 64, height = 8 }: { lost: number[]; width?: number; height?: number }) {
   const all = sum(lost);
   let x = 0;

@@ -1,4 +1,4 @@
-/** Places labels beside their marks so that none overlaps another, a mark of priority, or the edge. */
+/** Placement of labels beside their marks, without overlap with each other and the edge. */
 
 export interface Item {
   text: string;
@@ -66,7 +66,7 @@ export function textWidth(text: string, bold = false): number {
   return width;
 }
 
-/** Items in order of priority; `marks` are kept free by labels where that is possible. */
+/** Places items in order of priority; labels avoid `marks` if possible. */
 export function place(items: Item[], marks: Box[], width: number, height: number): Placed[] {
   const taken = new Grid();
   const soft = new Grid();

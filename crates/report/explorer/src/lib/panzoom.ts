@@ -26,7 +26,11 @@ const PAN: Record<string, [number, number]> = {
   ArrowDown: [0, -0.08],
 };
 
-/** Handles the events of an element. The wheel zooms only where the map has the focus, so that it does not stop scrolling. */
+/**
+ * Handles the events of an element.
+ *
+ * The wheel zooms only if the map has the focus, so that scrolling over the map works.
+ */
 export function usePanZoom(change: (of: (v: Viewport) => Viewport) => void, current: () => Viewport) {
   const ref = useRef<HTMLDivElement | null>(null);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Files made on this page: tables, pictures, data. */
+/** Files created by this page: tables, pictures, data. */
 
 export function save(name: string, content: BlobPart, type: string) {
   const a = document.createElement("a");
@@ -8,7 +8,7 @@ export function save(name: string, content: BlobPart, type: string) {
   setTimeout(() => URL.revokeObjectURL(a.href), 4000);
 }
 
-/** A table as CSV (RFC 4180). Text that a spreadsheet would take for a formula is quoted as text. */
+/** Returns a table as CSV (RFC 4180); text that looks like a formula is quoted as text. */
 export function csv(rows: (string | number | null)[][]): string {
   const cell = (v: string | number | null) => {
     if (v === null) return "";
@@ -22,7 +22,7 @@ export function csv(rows: (string | number | null)[][]): string {
 const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
   "stroke-linejoin", "opacity", "font-size", "font-weight", "text-anchor", "paint-order"] as const;
 
-/** A copy of a drawing that looks the same without this page's style. */
+/** Returns a copy of a drawing with the page's style inlined. */
 export function standalone(svg: SVGSVGElement): SVGSVGElement {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const from = [svg, ...svg.querySelectorAll("*")];

@@ -2,7 +2,7 @@
 import { classOf, type Class } from "../scale/classes";
 import type { Control, Model, Result } from "./types";
 
-/** A control as one seed or the mean of all shows it. */
+/** Results of a control for one seed or for the mean of all. */
 export interface View {
   control: number;
   share: (number | null)[];
@@ -61,7 +61,7 @@ export function view(m: Model, control: number, seed: number): View {
   };
 }
 
-/** Controls to draw where not all have room: the chosen ones, the baseline, then the best. */
+/** Returns the controls to draw in limited space: the chosen ones, the baseline, the best. */
 export function shown(m: Model, chosen: number, other: number, most: number): number[] {
   const best = m.controls
     .map((_, i) => i)
@@ -70,7 +70,7 @@ export function shown(m: Model, chosen: number, other: number, most: number): nu
   return [...new Set(order)].slice(0, most).sort((a, b) => a - b);
 }
 
-/** Flows whose curves are drawn at first: two that starve and the largest, under the baseline. */
+/** Returns the flows that are drawn first: two starving ones and the largest one. */
 export function firstPins(m: Model): number[] {
   const results = m.controls[m.baseline]!.results;
   const order = results.map((_, i) => i).sort((a, b) => (results[a]!.share ?? Infinity) - (results[b]!.share ?? Infinity));

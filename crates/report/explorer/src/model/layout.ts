@@ -6,8 +6,9 @@ export type Point = [x: number, y: number];
 
 /** Distance below which marks hide each other. */
 const APART = 44;
-/** Nodes from which maps are too crowded without moving nodes apart, and up to which that is quick. */
+/** Number of nodes above which maps are too crowded without moving nodes apart. */
 const CROWDED = 40;
+/** Number of nodes up to which moving them apart is fast. */
 const QUICK = 600;
 
 export function layouts(m: Model): [LayoutKey, string, string][] {

@@ -1,4 +1,8 @@
-/** The page's data. The Rust types are in `crates/report/src/explorer/model.rs`; rates are in kbit/s, delays in ms. */
+/**
+ * The page's data.
+ *
+ * The Rust types are in `crates/report/src/explorer/model.rs`; rates are in kbit/s, delays in ms.
+ */
 
 export const SCHEMA = 1;
 

@@ -1,4 +1,8 @@
-/** The one scale of colours: share of the reference rate. Each class has a shape that repeats its colour. */
+/**
+ * The only scale of colours: share of the reference rate.
+ *
+ * Each class also has a shape.
+ */
 
 export const CLASSES = [
   { key: "starve", name: "starving", range: "below 10 %" },

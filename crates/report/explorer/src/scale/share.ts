@@ -16,7 +16,11 @@ export function logPlace(share: number): number {
   return (Math.log10(s) - LOW) / (HIGH - LOW);
 }
 
-/** Returns the place of a share on an axis of `width` pixels that begins with a gutter for all up to 0.1 %. */
+/**
+ * Returns the position of a share on an axis of `width` pixels.
+ *
+ * The axis begins with a gutter for all shares up to 0.1 %.
+ */
 export function axis(width: number, gutter: number): (share: number) => number {
   return (share) => (share <= 0.001 ? gutter / 2 : gutter + logPlace(share) * (width - gutter - 10));
 }
