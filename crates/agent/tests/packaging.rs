@@ -1,5 +1,6 @@
-//! Packaged files fit the program: UCI becomes an accepted configuration, and the dashboard's
-//! metrics exist.
+//! Packaged files fit the program.
+//!
+//! UCI becomes an accepted configuration, and the dashboard's metrics exist.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,7 @@ fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
 }
 
-/// Returns the configuration that a router's start script writes from a file of `/etc/config`.
+/// Returns the configuration that a router's start script writes from a UCI file.
 fn toml_of(uci: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("fairmesh");
@@ -60,7 +61,7 @@ fn uci_options_arrive_and_quotes_do_no_harm() {
     assert!(config.discover.unwrap().routes);
 }
 
-/// Other gateways in UCI, and the unit's addition that permits their packets and provides the key.
+/// Other gateways in UCI, and the unit's addition for their packets and the key.
 #[test]
 fn other_gateways_can_be_configured_where_it_is_packaged() {
     let text = toml_of(
@@ -85,7 +86,7 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     assert!(!service.contains("\nLoadCredential"), "a unit without other gateways needs no key");
 }
 
-/// Headers are read only with the permission of the unit's addition, and unless UCI forbids it.
+/// Headers are read only with the unit's addition, and unless UCI forbids it.
 #[test]
 fn headers_can_be_read_where_the_operator_lets_them() {
     let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();

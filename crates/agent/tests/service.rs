@@ -169,7 +169,9 @@ fn watch(folder: &Path, lock: &Path, run: &str) {
     guard::watch(&guarded_run, &mut Undo(folder.to_owned())).unwrap();
 }
 
-/// A daemon that ends with a failed test; otherwise it would keep the output of all tests open.
+/// A daemon that ends with a failed test.
+///
+/// Otherwise it would keep the output of all tests open.
 struct Daemon(Child);
 
 impl Drop for Daemon {

@@ -135,9 +135,9 @@ impl Systemd {
     }
 }
 
-/// Returns the bytes that our root queues have sent, of mesh and wired side; empty without queues.
+/// Returns the bytes that our root queues have sent, by side: mesh, wired.
 ///
-/// A replaced queue starts at zero.
+/// It is empty without queues. A replaced queue starts at zero.
 fn sent(path: &Path) -> Vec<u64> {
     let sent = |link: &&str| {
         let text = path.gateway.sh(&format!("tc -s -j qdisc show dev {link} root"));
@@ -148,8 +148,7 @@ fn sent(path: &Path) -> Vec<u64> {
     ["mesh", "wan"].iter().filter_map(sent).collect()
 }
 
-/// The packaged unit with all restrictions: it limits, and restarts after a kill with the same
-/// queues.
+/// The packaged unit with all restrictions limits, and restarts after a kill with its queues.
 ///
 /// A stop leaves no limits, and if systemd gives up restarting nothing is left.
 #[test]

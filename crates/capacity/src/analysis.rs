@@ -28,9 +28,11 @@ pub struct Network<'a, L> {
     /// The physical layer of all nodes.
     pub phy: &'a Phy,
     /// Access with or without RTS, which determines the airtime of a frame.
+    ///
     /// Mutual exclusion follows from `sharing`.
     pub access: Access,
     /// By node id, the nodes in range of each node.
+    ///
     /// Decode ranges give the model that a real network can compute ("realistic"), interference
     /// ranges the "omniscient" one.
     pub in_range: &'a [L],
@@ -103,6 +105,7 @@ pub struct Rates {
     /// Effective network utilisation, Σ rate × hops, bit/s (Jamshaid 2010 §2.1.5).
     pub utilisation: f64,
     /// Utilisation divided by the largest one under the same model.
+    ///
     /// 1 for [`Criterion::Utilisation`], and if no flow can have a positive rate; `None` if the
     /// largest is not known.
     pub utilisation_ratio: Option<f64>,
@@ -142,6 +145,7 @@ impl ModelRates {
     }
 
     /// Returns the members of the domain or clique that limits a flow.
+    ///
     /// They are indices into [`Analysis::hops`]; `None` if its own demand or a wire limits it.
     pub fn bottleneck(&self, rates: &Rates, flow: usize) -> Option<&[u32]> {
         match rates.limits[flow] {
@@ -155,6 +159,7 @@ impl ModelRates {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Analysis {
     /// Units that share the air and that flows use, in order.
+    ///
     /// With [`Sharing::Links`], the smaller id comes first and stands for both directions.
     pub hops: Vec<Hop>,
     /// Mutual exclusion between these units.
@@ -169,6 +174,7 @@ pub struct Analysis {
 
 impl<L: AsRef<[NodeId]>> Network<'_, L> {
     /// Computes the whole analysis.
+    ///
     /// A clique model that is too large, or a criterion that its solver does not reach, is not an
     /// error: the other results are present.
     ///

@@ -1,4 +1,5 @@
 //! Bounds on the aggregate rate through a gateway that knows link rates but has no map.
+//!
 //! Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds".
 //!
 //! With capacities in bits on the air the bounds are those of a perfect scheduler. With nominal
@@ -44,6 +45,7 @@ impl Reuse {
 }
 
 /// Returns the sharp lower bound of the aggregate for a known map.
+///
 /// No allocation that fills at least one domain has a smaller sum, under any fairness criterion.
 ///
 /// `usage[i]` lists the share of each domain that one bit/s of flow i takes
@@ -84,8 +86,7 @@ impl fmt::Display for BoundsError {
 }
 impl core::error::Error for BoundsError {}
 
-/// Returns the bounds for one active router per element, with the capacities of their links in
-/// bit/s.
+/// Returns the bounds for one active router per element, with link capacities in bit/s.
 ///
 /// `upper` is [`one_hop`] with packets of one size, N / Σ 1/W_i, or W when all links have the
 /// capacity W. `lower` is the slowest link's capacity times [`Reuse::fraction`].
@@ -103,10 +104,9 @@ pub fn aggregate(capacities: &[f64], reuse: Reuse) -> Result<AggregateBounds, Bo
     Ok(AggregateBounds { lower: slowest * reuse.fraction(), upper })
 }
 
-/// Returns the aggregate of routers that are one hop from the gateway and send one packet each in
-/// turn.
-/// `turns` gives each router's packet size in bits and link capacity in bit/s: Σ s_i / Σ (s_i /
-/// W_i).
+/// Returns the aggregate of routers one hop from the gateway that send a packet each in turn.
+///
+/// `turns` gives each router's packet size in bits and link capacity in bit/s: Σ s_i / Σ (s_i / W_i).
 ///
 /// # Errors
 /// See [`BoundsError`].

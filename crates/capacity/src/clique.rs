@@ -1,4 +1,5 @@
 //! The clique model: one full unit of air per maximal clique of a conflict graph.
+//!
 //! Jamshaid 2010 §4.1.2.
 
 use core::fmt;
@@ -48,6 +49,7 @@ impl core::error::Error for TooManyCliques {}
 
 impl ConflictGraph {
     /// Returns the clique model: all maximal sets of vertices that exclude each other pairwise.
+    ///
     /// Sets are in lexicographic order.
     ///
     /// That no clique uses more than its air is necessary for a schedule, not sufficient: in a ring
@@ -72,6 +74,7 @@ struct Frame {
 }
 
 /// Bron and Kerbosch 1973 with the pivots of Tomita et al. 2006.
+///
 /// Started from each vertex in degeneracy order (Eppstein et al. 2010). The stack is explicit: a
 /// clique may be large.
 struct Search<'a> {
@@ -166,6 +169,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the frame for the vertices that extend the current clique, if there are any.
+    ///
     /// Otherwise it records the clique if it is maximal.
     fn enter(
         &mut self,

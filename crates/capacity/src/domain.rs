@@ -46,6 +46,7 @@ pub struct Contention {
 
 impl Contention {
     /// Builds the relation from the nodes in range of each node, by node id.
+    ///
     /// Each node is in range of itself.
     ///
     /// # Errors
@@ -163,6 +164,7 @@ impl Domains {
     }
 
     /// Returns the share of each domain's time that one bit/s of a flow takes.
+    ///
     /// `flow` gives the links that the flow uses and the seconds per bit that it spends on each. A link may occur
     /// several times.
     pub fn usage(&self, flow: &[(u32, f64)]) -> Vec<(u32, f64)> {

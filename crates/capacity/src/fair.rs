@@ -27,6 +27,7 @@ pub struct LinkSpec {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WireUse {
     /// Index of the wire's hop on the flow's path, from 0.
+    ///
     /// `None` if its ends are not on the path, as for the wire of a host behind a gateway.
     pub hop: Option<usize>,
     /// Direction of the wire: a number chosen by the caller, from 0 without gaps.
@@ -39,6 +40,7 @@ pub struct WireUse {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowSpec<'a> {
     /// The nodes from source to destination, both included.
+    ///
     /// Reverse frames take the same path back.
     pub path: &'a [NodeId],
     /// Wires on its path, each direction at most once. These hops of the path take no air.
@@ -269,6 +271,7 @@ impl<'a> Directory<'a> {
     }
 
     /// Returns the seconds of air per hop and delivered payload bit.
+    ///
     /// Losses at a hop reduce the load of the later ones.
     fn cost(&self, flow: &FlowSpec) -> Result<Vec<(Hop, f64)>, (NodeId, NodeId)> {
         let t = &flow.traffic;
@@ -315,6 +318,7 @@ pub fn fair_allocation<L: AsRef<[NodeId]>>(
 }
 
 /// Returns the rates of [`fair_allocation`] with a guaranteed minimum for each flow.
+///
 /// `minimum` is in bit/s of payload; none if it is empty.
 ///
 /// # Errors

@@ -15,7 +15,8 @@ pub struct Hop {
     pub to: NodeId,
 }
 
-/// Rule of mutual exclusion between two transmissions, from the most lenient to the strictest.
+/// Rule of mutual exclusion between two transmissions, from lenient to strict.
+///
 /// Under each, transmissions that share a node exclude each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Exclusion {
@@ -30,6 +31,7 @@ pub enum Exclusion {
     #[default]
     Basic,
     /// RTS and CTS: an end of one is in range of an end of the other.
+    ///
     /// Each end defers its neighbours for the whole exchange. The rule of [`Contention::contend`].
     RtsCts,
 }

@@ -27,6 +27,7 @@ pub enum Limit {
     /// Its demand is met.
     Demand,
     /// This domain is full, and no flow in it has a higher rate per weight, minima apart.
+    ///
     /// Of several domains that fill at the same level, the lowest index.
     Domain(usize),
     /// This wire is full; its number in [`crate::fair::WireUse`].
@@ -196,6 +197,7 @@ pub fn max_min(
 }
 
 /// Returns the rates of [`max_min`] with a guaranteed minimum in bit/s per flow.
+///
 /// None if `minimum` is empty.
 ///
 /// A guarantee is not additional: the remaining capacity is shared so that the weighted rates of

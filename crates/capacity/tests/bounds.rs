@@ -29,6 +29,7 @@ fn sum(usage: &[Vec<(u32, f64)>], domains: &Domains) -> f64 {
 }
 
 /// W/3 by cliques and W/5 by domains with a range of one hop; W/4 and W/7 with two hops.
+///
 /// A flow shorter than its domain has more.
 #[test]
 fn a_lone_flow_over_a_long_chain_attains_the_lower_bound() {
@@ -54,8 +55,9 @@ fn a_lone_flow_over_a_long_chain_attains_the_lower_bound() {
     assert_eq!(Reuse::Cliques(1).fraction(), Reuse::Dcf.fraction());
 }
 
-/// In a mesh with shortest paths and links of one rate, no domain holds more than five links of a
-/// path: fair rates sum to at least W/5, and by cliques to at least W/3.
+/// Fair rates sum to at least W/5, and by cliques to at least W/3.
+///
+/// In a mesh with shortest paths and links of one rate, no domain holds more than five links of a path.
 #[test]
 fn no_mesh_is_below_it() {
     for (nodes, range, flows) in [(60, 0.25, 30), (150, 0.15, 40)] {

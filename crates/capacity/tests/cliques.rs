@@ -184,6 +184,7 @@ fn a_ring_of_five_is_overestimated() {
 }
 
 /// All pairs except those within groups of three: 3^(n/3) maximal cliques.
+///
 /// Moon and Moser 1965.
 fn moon_moser_graph(vertices: u32) -> ConflictGraph {
     let pairs = (0..vertices).flat_map(|a| (0..a).map(move |b| (a, b)));

@@ -164,8 +164,9 @@ proptest! {
         prop_assert!(near(&a.rates, &b.rates, factor), "{:?} {:?}", a, b);
     }
 
-    /// With one shared domain, proportional fairness is max-min fairness of airtime, at any cost
-    /// per bit (§2.1.2 for equal costs).
+    /// With one shared domain, proportional fairness is max-min fairness of airtime.
+    ///
+    /// This holds for any cost per bit (§2.1.2 for equal costs).
     #[test]
     fn one_domain_is_shared_by_weight(
         flows in prop::collection::vec((0.2f64..4.0, 0.1f64..3.0), 1..9),
@@ -180,8 +181,9 @@ proptest! {
         }
     }
 
-    /// Bisects for the highest common level above the minima of all flows not yet fixed, then fixes
-    /// those that cannot rise: slow, but simple.
+    /// Bisects for the highest common level above the minima of all flows not yet fixed.
+    ///
+    /// It then fixes those that cannot rise: slow, but simple.
     #[test]
     fn minima_agree_with_bisection(p in problems()) {
         let a = max_min_above(&p.demands, &p.minimum, &p.usage, p.domains).unwrap();

@@ -42,8 +42,9 @@ fn feasible(p: &Problem, rates: &[f64]) -> bool {
     loads(p, rates).iter().all(|&l| l <= 1.0 + 1e-9)
 }
 
-/// Bisects for the highest common level of all flows not yet fixed, then fixes each flow that
-/// cannot rise alone: slow, but simple.
+/// Bisects for the highest common level of all flows not yet fixed.
+///
+/// It then fixes each flow that cannot rise alone: slow, but simple.
 fn by_bisection(p: &Problem) -> Vec<f64> {
     let count = p.demands.len();
     let mut fixed: Vec<Option<f64>> = vec![None; count];

@@ -1,4 +1,4 @@
-//! Worked examples of Jamshaid 2010 §2.1 and §7.2, and allocations on the mesh of the ns-3 anchor.
+//! Worked examples of Jamshaid 2010 §2.1 and §7.2, and allocations on the ns-3 anchor's mesh.
 
 use fairmesh_capacity::clique::Budget;
 use fairmesh_capacity::convex::Region;
@@ -22,6 +22,7 @@ fn near(value: &[f64], expected: &[f64]) {
 }
 
 /// A chain of links with these capacities (in units of R).
+///
 /// Flow i crosses the links of `flows[i]`.
 fn chain(capacities: &[f64], flows: &[&[u32]], domains: &Domains) -> Allocation {
     let usage: Vec<_> = flows
@@ -50,6 +51,7 @@ fn cliques(graph: &ConflictGraph) -> Domains {
 }
 
 /// Fig 2.3: wired nodes 1, 2 and 3 in a row, a flow over each link and one over both.
+///
 /// Wires do not exclude each other, so both models have one unit of time per link.
 #[test]
 fn fig_2_3_three_notions_of_fairness() {
@@ -90,6 +92,7 @@ fn fig_7_1_wired() {
 }
 
 /// Fig 7.2: 1-GW-2-3-4-5-6 with links a to f; f1 crosses a, f2 crosses f to b.
+///
 /// All links have 2R except one, which has R.
 #[test]
 fn fig_7_2_position_of_the_slow_link() {

@@ -108,8 +108,9 @@ fn boundaries_of_the_four_topologies_match_the_simulator() {
     assert!((350e3..520e3).contains(&rates[4]), "{rates:?}");
 }
 
-/// Attempts per frame and lost data frames of each link, compared with the simulator's counters:
-/// Half-Diamond, 255 kb/s each way of every flow as paced datagrams, 60 s.
+/// Attempts per frame and lost data frames of each link match the simulator's counters.
+///
+/// The run is Half-Diamond, 255 kb/s each way of every flow as paced datagrams, 60 s.
 #[test]
 fn attempts_and_losses_match_the_simulator() {
     let counted = [
@@ -172,6 +173,7 @@ fn the_stack_matches_the_paper() {
 }
 
 /// Fig 2: the region is not convex.
+///
 /// When the outer flows stop, the middle one gets the whole link.
 #[test]
 fn the_stacks_region_is_not_convex() {
@@ -296,8 +298,9 @@ fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// A mesh of nodes on a square, in range of each other up to a distance, and streams over random
-/// paths.
+/// A mesh of nodes on a square, with streams over random paths.
+///
+/// Nodes are in range of each other up to a distance.
 fn random_mesh(
     draw: &mut impl FnMut(u64) -> u64,
 ) -> (Vec<Vec<NodeId>>, Vec<LinkSpec>, Vec<Stream>) {

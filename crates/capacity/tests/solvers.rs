@@ -115,8 +115,10 @@ fn unsolved(seed: u64) -> (usize, usize) {
     (missing, all)
 }
 
-/// Of 6000 such networks, those on which a conic interior-point solver (Clarabel 0.11) misses a sum
-/// by about 10⁻⁵, or proportional fairness by more than the rates themselves.
+/// The hardest of 6000 networks.
+///
+/// On these a conic interior-point solver (Clarabel 0.11) misses a sum by about 10⁻⁵, or proportional
+/// fairness by more than the rates themselves.
 #[test]
 fn hard_networks_are_solved() {
     for seed in [661, 1319, 1404, 1661, 3816, 4001, 4661, 4755] {

@@ -1,4 +1,5 @@
 //! All media of a scenario.
+//!
 //! Radios of one PHY share a medium on all channels; radios with different settings do not
 //! interact.
 
@@ -12,6 +13,7 @@ use fairmesh_wifi::{
 };
 
 /// The medium of `[radio]` and the media of radios with other settings.
+///
 /// Each medium has all stations; stations of other media are idle there.
 #[derive(Clone, Debug)]
 pub(crate) struct Airs {

@@ -267,9 +267,9 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
-    /// Samples the TCP signs of each flow's path, and requests probes for flows without a round
-    /// trip.
-    /// The signs of a share's flows are merged.
+    /// Samples the TCP signs of each flow's path, and requests probes.
+    ///
+    /// Probes are for flows without a round trip. The signs of a share's flows are merged.
     fn sample_signs(&mut self, now: Time, samples: &mut Samples<'_>) {
         let echoes = self.net.echoes_at(self.node);
         if let Some(at) = echoes {
@@ -324,6 +324,7 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
     }
 
     /// Builds a class, or the queue that replaces a radio's own.
+    ///
     /// A node without a radio has no such queue.
     fn build_class(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
         if let Some(set) = self.set {

@@ -7,6 +7,7 @@ use fairmesh_control::StartError;
 use fairmesh_queueing::SpecError;
 
 /// Error of a scenario that the engine rejects, or of a cancelled run.
+///
 /// Each prints as one line.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -90,14 +90,14 @@ impl ExternalWorld {
         Some(self.links[at].2)
     }
 
-    /// Returns the port of a wireless node's broadcasts, which are sent once at the lowest basic
-    /// rate.
+    /// Returns the port of a wireless node's broadcasts.
+    ///
+    /// Broadcasts are sent once at the lowest basic rate.
     pub fn broadcast(&self, from: NodeId) -> Port {
         Port(self.broadcasts + from.0)
     }
 
-    /// Returns the port of a wire by its number in the scenario, from its end `a` or from its end
-    /// `b`.
+    /// Returns the port of a wire by its number in the scenario, from end `a` or from end `b`.
     pub fn wire(&self, wire: usize, from_b: bool) -> Port {
         Port(self.wires + 2 * wire as u32 + u32::from(from_b))
     }
@@ -145,6 +145,7 @@ impl ExternalWorld {
     }
 
     /// Offers a frame that carries `bytes` of IP datagram with the header field `ecn`.
+    ///
     /// A full queue may refuse it, which is counted. `at` must be neither before the last event nor
     /// after the next.
     pub fn offer(&mut self, at: Time, port: Port, bytes: u32, ecn: Ecn) -> Frame {
@@ -176,6 +177,7 @@ impl ExternalWorld {
     }
 
     /// Returns the radio's results at `end`.
+    ///
     /// They are node records, totals and a fingerprint over the transmissions and `delivered` (bytes and packets per
     /// flow). The caller adds flows and curves.
     pub fn finish(mut self, end: Time, delivered: &[(u64, u64)]) -> RunRecord {

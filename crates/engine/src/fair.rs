@@ -10,6 +10,7 @@ use crate::error::EngineError;
 use crate::model::CapacityModel;
 
 /// Fair rates by the collision-domain model over transmission ranges.
+///
 /// Jamshaid 2010 §4.1, §7.2.
 ///
 /// Flows that start late or stop early have a share only while they are present, so the allocation
@@ -20,11 +21,13 @@ pub struct FairRates {
     pub rates_bps: Vec<f64>,
     /// Σ rate × wireless hops of these rates, bit/s.
     pub utilization: f64,
-    /// Per flow: a link in the middle of the collision domain that limits it while all flows are
-    /// present.
-    /// `None` if the flow is limited by its demand or by a wire.
+    /// Bottleneck link of each flow while all flows are present.
+    ///
+    /// It is a link in the middle of the collision domain that limits the flow; `None` if the flow is limited
+    /// by its demand or by a wire.
     pub bottleneck: Vec<Option<(NodeId, NodeId)>>,
     /// True if radios aggregate frames.
+    ///
     /// The model assumes aggregates of full size, so the rates are upper bounds.
     pub upper_bound: bool,
     /// Allocations with the instants from which they apply, earliest first.
@@ -33,6 +36,7 @@ pub struct FairRates {
 
 impl FairRates {
     /// Returns rates from another source that apply to the whole run.
+    ///
     /// They are bit/s of application data per flow, 0 where `rates_bps` ends early.
     pub fn steady(scenario: &Scenario, mut rates_bps: Vec<f64>) -> Self {
         rates_bps.resize(scenario.flows().len(), 0.0);
@@ -110,11 +114,11 @@ fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
     scenario.subscribers().list.iter().map(of).filter(|g| !g.flows.is_empty()).collect()
 }
 
-/// Number of rounds in which the share that a subscriber's flows leave unused is given to its other
-/// flows.
+/// Number of rounds in which a subscriber's unused share is given to its other flows.
 const ROUNDS: usize = 12;
 
 /// Sets the weights of a subscriber's unsatisfied flows.
+///
 /// Together they then have its weight at their level.
 /// The result is max-min among subscribers. Returns true if a weight changed.
 fn leave(

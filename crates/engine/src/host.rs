@@ -52,8 +52,7 @@ impl ControlAt {
             || self.in_queue()
     }
 
-    /// Returns true if the control needs classes in the radio's queue, not only a replacement
-    /// queue.
+    /// True if the control needs classes in the radio's queue, not only a replacement queue.
     pub fn in_queue(&self) -> bool {
         let plan = self.driver.plan();
         plan.point == Point::Interface
@@ -219,6 +218,7 @@ fn takes_part(scenario: &Scenario, node: NodeId) -> bool {
 }
 
 /// Returns the number of nodes at which the scenario's control runs.
+///
 /// A control of the gateway runs nowhere in a scenario without gateways; the outcome is then that of `fifo`.
 pub fn controlled_nodes(scenario: &Scenario) -> usize {
     let runs = |(i, site): &(usize, Site)| {
@@ -239,8 +239,9 @@ pub(crate) fn controlled(scenario: &Scenario) -> Vec<bool> {
     sites(scenario).into_iter().enumerate().map(runs).collect()
 }
 
-/// Returns true if a control can use the merged samples of a node with several transmit queues.
-/// `messages`: true if it may send messages over the air.
+/// True if a control can use the merged samples of a node with several transmit queues.
+///
+/// `messages` is true if it may send messages over the air.
 fn counts_at_nodes(
     mechanism: &Mechanism,
     why: Conflict,
@@ -304,7 +305,7 @@ impl<'a> Controls<'a> {
     }
 }
 
-/// Starts a control at each participating node, and the gateways' own control, if any, at gateways.
+/// Starts a control at each participating node, and the gateways' own control at gateways.
 ///
 /// # Errors
 /// If a control needs a capability that the simulator lacks, or rejects a setting.

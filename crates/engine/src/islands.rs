@@ -65,6 +65,7 @@ impl fmt::Display for Touch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Islands {
     /// The islands, in the order of their first nodes.
+    ///
     /// Undisturbed nodes without flows are in the last one.
     pub list: Vec<Island>,
     /// Pairs of gateways that are in one island, with a reason for each.

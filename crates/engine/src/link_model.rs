@@ -1,4 +1,5 @@
 //! The capacity model that controls can query.
+//!
 //! A query gives links and loads; the result follows from the scenario's MAC. The model contains
 //! neither the scenario's traffic nor the state of other nodes.
 

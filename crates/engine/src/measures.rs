@@ -3,6 +3,7 @@
 use crate::record::DelayRecord;
 
 /// Returns Jain's fairness index (Σx)² / (n Σx²), in [1/n, 1] (Jamshaid 2010 §2.1.5).
+///
 /// It is 1 if there are no flows or if all rates are 0.
 pub fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
@@ -11,6 +12,7 @@ pub fn jain(rates: &[f64]) -> f64 {
 }
 
 /// Returns Jain's index of the rates over their fair rates.
+///
 /// Flows with a fair rate of zero do not count.
 pub fn jain_normalized(rates: &[f64], fair: &[f64]) -> f64 {
     jain(&normalized(rates, fair))

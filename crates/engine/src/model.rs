@@ -15,6 +15,7 @@ use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::MacConfig;
 
 /// Length of a full-sized IP packet, bytes.
+///
 /// Used where one packet size represents a flow's data.
 const FULL_PACKET: u32 = 1500;
 /// Delivery probability below which a link carries no traffic, because all retries fail.
@@ -143,6 +144,7 @@ impl<'a> CapacityModel<'a> {
     }
 
     /// Returns the PHY and access of each station if radios differ in them.
+    ///
     /// Otherwise the scenario's own apply to all stations.
     pub fn radios(&self) -> Vec<(&'a Phy, Access)> {
         let scenario = self.scenario;
@@ -192,8 +194,9 @@ fn access(mac: &MacConfig) -> Access {
     }
 }
 
-/// Returns the rate of a lone sender over a lossless link at `rate`, bit/s of IP packets of 1500
-/// bytes.
+/// Returns the rate of a lone sender over a lossless link at `rate`, bit/s.
+///
+/// The rate is of IP packets of 1500 bytes.
 pub(crate) fn nominal_capacity(mac: &MacConfig, rate: Rate) -> f64 {
     let psdu = FULL_PACKET + mac.llc_bytes + DATA_OVERHEAD;
     let full = Traffic { payload: FULL_PACKET, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };

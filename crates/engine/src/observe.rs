@@ -67,6 +67,7 @@ pub struct AirFrame {
     /// True if a data frame has a QoS Control field.
     pub qos: bool,
     /// User priority of data, 0 to 7, which is its TID; for a BlockAck, its TID.
+    ///
     /// 0 is best effort.
     pub priority: u8,
     /// The IP packet inside a data frame.
@@ -112,14 +113,16 @@ pub enum AirPayload {
 }
 
 /// Receiver of frames as they start; the default ignores them.
+///
 /// A [`Simulation`](crate::Simulation) owns its observer, and returns it at the end.
 pub trait Observer: Any + Send {
     /// Receives a frame at its start:
     /// each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
     fn frame(&mut self, _frame: &AirFrame) {}
 
-    /// Receives the outcome of the last RTS or data frame of `from` to `to`, when the sender knows
-    /// it.
+    /// Receives the outcome of the last RTS or data frame of `from` to `to`.
+    ///
+    /// Called when the sender knows it.
     fn attempted(&mut self, _now: Time, _from: NodeId, _to: NodeId, _outcome: &AttemptOutcome) {}
 }
 

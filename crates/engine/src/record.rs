@@ -33,6 +33,7 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkRecord>,
     /// True if the analytic fair rates are upper bounds.
+    ///
     /// The model's radios send aggregates of full size; those of the run send the packets that wait.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub fair_is_upper_bound: bool,
@@ -48,10 +49,10 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the goodputs and the rates against which they are judged ([`RunRecord::dues`]),
-    /// bit/s.
-    /// There is one entry per subscriber and per flow without a subscriber. `None` if the run was
-    /// given no fair rates.
+    /// Returns the goodputs and the corresponding fair rates ([`RunRecord::dues`]), bit/s.
+    ///
+    /// There is one entry per subscriber and per flow without a subscriber. `None` if the run was given no
+    /// fair rates.
     pub fn sharers(&self) -> (Vec<f64>, Option<Vec<f64>>) {
         let dues = self.dues();
         let mut own = vec![true; self.flows.len()];
@@ -119,8 +120,9 @@ pub struct LatenessRecord {
     pub max: f64,
 }
 
-/// Real time that passed while radio time was stopped, and its effect on the kernel's timers, which
-/// continued.
+/// Real time that passed while radio time was stopped, and its effect.
+///
+/// The kernel's timers continued meanwhile.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct StallRecord {
     /// Number of stalls.
@@ -136,6 +138,7 @@ pub struct StallRecord {
     /// Duration from which a stall counts as long, s.
     pub long_from_s: f64,
     /// Long stalls near which a timer fired.
+    ///
     /// All of them if programs ran with timers that cannot be read.
     pub felt: u64,
     /// Distorted fraction of the run's real time:
@@ -179,15 +182,16 @@ pub struct FlowRecord {
     pub goodput_bps: f64,
     /// Max-min rate, bit/s of application data; `None` if the run was given no fair rates.
     pub fair_bps: Option<f64>,
-    /// Fraction of the flow's time in the measured interval in which its application had data to
-    /// transfer.
+    /// Fraction of the flow's measured time in which its application had data to transfer.
+    ///
     /// It is below 1 only for files and requests with pauses.
     pub active_share: f64,
     /// Weight; 1 unless configured.
     pub weight: f64,
-    /// One-way network delay of delivered data packets, from the source's queue to the destination.
+    /// One-way network delay of delivered data packets, from the source's queue on.
     pub delay_s: DelayRecord,
-    /// Delay from the queue of the first radio on the path until the acknowledgement returns there.
+    /// Delay from the queue of the path's first radio until the acknowledgement returns there.
+    ///
     /// Present only if the run measures it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_delay_s: Option<DelayRecord>,
@@ -199,9 +203,9 @@ pub struct FlowRecord {
     pub drops: Drops,
     /// Lost data packets that were sent in the measured interval.
     pub data_drops: Drops,
-    /// Lost packets of the other direction (acknowledgements and requests) that were sent in the
-    /// measured interval.
-    /// The remaining losses were sent during the warm-up.
+    /// Lost packets of the other direction that were sent in the measured interval.
+    ///
+    /// These are acknowledgements and requests. The remaining losses were sent during the warm-up.
     pub answer_drops: Drops,
     /// TCP's counters, if the flow is TCP.
     pub tcp: Option<TcpRecord>,
@@ -250,7 +254,7 @@ pub struct LinkRecord {
     pub answer_lost: u64,
     /// Unanswered frames that did not arrive and that no other frame overlapped: frame errors.
     pub clean: u64,
-    /// Stations that were on the air at the receiver during unanswered frames that did not arrive.
+    /// Stations on the air at the receiver during unanswered frames that did not arrive.
     pub overlapped_by: Vec<OverlapRecord>,
 }
 
@@ -283,6 +287,7 @@ pub struct SubscriberRecord {
     /// Those out of the mesh, bit/s.
     pub goodput_up_bps: f64,
     /// Max-min rate, in both directions, bit/s of application data.
+    ///
     /// `None` if the run was given no fair rates.
     pub fair_bps: Option<f64>,
 }
@@ -444,6 +449,7 @@ pub struct Totals {
     /// Engine events handled.
     pub events: u64,
     /// Packets created by transports and controls.
+    ///
     /// They are `delivered`, `stale`, lost (`drops`) or `in_flight` at the end.
     pub packets: u64,
     /// Packets that reached their destination endpoint.
@@ -480,8 +486,9 @@ pub struct SignallingRecord {
     pub outside_messages: u64,
     /// Their bytes, without any headers; counted nowhere else.
     pub outside_bytes: u64,
-    /// Airtime of messages and echoes (with gaps, backoff and acknowledgements) and of header
-    /// bytes, s.
+    /// Airtime of messages and echoes, and of header bytes, s.
+    ///
+    /// It includes gaps, backoff and acknowledgements.
     pub airtime_s: f64,
     /// Bytes of both per second, summed over all nodes.
     pub bytes_per_s: f64,
@@ -505,6 +512,7 @@ pub struct Series {
     /// Per node: length of the interface queue, packets.
     pub queue_packets: Vec<Vec<f64>>,
     /// Per flow: rate set by the control, bit/s, by a limit or by the spacing of segments.
+    ///
     /// Empty if there is none.
     pub limit_bps: Vec<Vec<f64>>,
     /// Per radio link, if [`RunOptions::links`](crate::RunOptions) is set.
@@ -525,6 +533,7 @@ pub struct LinkSeries {
     /// Name of the receiver.
     pub to: String,
     /// Airtime share to which a control limits it, at the sampling instants.
+    ///
     /// 0 if there is no such limit.
     pub airtime: Vec<f64>,
     /// Packets that the MAC finished since the previous sample, delivered or dropped.

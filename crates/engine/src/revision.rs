@@ -1,11 +1,14 @@
 //! Identity of results.
 
 /// Number that changes when a record changes in a way that no fingerprint shows.
+///
 /// Examples are another definition of a measure, or another meaning of a field.
 const FORMAT: u8 = 1;
 
-/// Kept fingerprints of the shipped scenarios (`fairmesh fingerprints`) and of one short run per
-/// control, transport, queue and kind of radio (`tests/fingerprints.rs`).
+/// Kept fingerprints of the shipped scenarios, and of short runs of each kind.
+///
+/// `fairmesh fingerprints` computes the former; the latter are a run per control, transport, queue and kind
+/// of radio (`tests/fingerprints.rs`).
 const KEPT: [&[u8]; 2] =
     [include_bytes!("../fingerprints/scenarios.json"), include_bytes!("../fingerprints/kinds.txt")];
 
@@ -21,6 +24,7 @@ pub const REVISION: &str = match core::str::from_utf8(&DIGITS) {
 static DIGITS: [u8; 16] = digits(hash(FORMAT, &KEPT));
 
 /// Returns FNV-1a (64 bits) of the format and the files.
+///
 /// Carriage returns do not count, so that a checkout with other line ends has the same revision.
 const fn hash(format: u8, files: &[&[u8]]) -> u64 {
     let mut hash = add(0xcbf2_9ce4_8422_2325, format);

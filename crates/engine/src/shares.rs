@@ -18,6 +18,7 @@ pub(crate) struct Shares {
     /// By flow, the first flow of its share; empty if every flow is alone.
     first: Vec<u32>,
     /// By flow, true if it crosses another gateway than the control's.
+    ///
     /// Empty if there is one gateway.
     elsewhere: Vec<bool>,
     /// By first flow.
@@ -125,6 +126,7 @@ impl Shares {
     }
 
     /// Returns the queue of a share of several flows for which a control requests `leaf`.
+    ///
     /// `None`: the queue that the control requests.
     pub fn queue(&self, share: FlowId, leaf: Leaf) -> Option<DisciplineSpec> {
         let several = self.share(share).is_some_and(|s| s.flows.len() > 1);

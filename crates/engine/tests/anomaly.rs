@@ -171,8 +171,9 @@ const TCP: &str = r#"
     traffic = { kind = "cbr", rate = "20 kbit/s", packet = "56 B" }
 "#;
 
-/// Returns the median delays beside the downloads to a fast station and to the slow one, ms, and
-/// the sum of the downloads, Mbit/s.
+/// Returns median delays beside downloads, ms, and the sum of the downloads, Mbit/s.
+///
+/// The delays are those to a fast station and to the slow one.
 fn waits(queue: &str) -> (f64, f64, f64) {
     let (record, _) = measure(queue, TCP, "");
     let delay = |name: &str| {

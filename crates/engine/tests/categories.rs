@@ -16,7 +16,7 @@ fn of<'a>(r: &'a RunRecord, name: &str) -> &'a FlowRecord {
     r.flows.iter().find(|f| f.name == name).unwrap()
 }
 
-/// A chain of three hops with a call to its end, downloads, and a TCP flow of `access` up from it.
+/// A chain of three hops with a call to its end, downloads, and a TCP upload of `access`.
 fn chain(queue: &str, access: &str) -> String {
     format!(
         r#"
@@ -96,9 +96,9 @@ fn packets_keep_their_category_over_all_hops_and_back() {
     }
 }
 
-/// A run with one named category differs from the same run without any only by EDCA's count of
-/// slots: no packet waits in another queue, and the carried traffic is equal within the effect of
-/// other backoffs.
+/// A run with one named category differs from one without any only by EDCA's count of slots.
+///
+/// No packet waits in another queue, and the carried traffic is equal within the effect of other backoffs.
 #[test]
 fn best_effort_alone_is_what_it_was() {
     let text = chain("200", "best-effort").replace("dscp = \"EF\"", "access = \"best-effort\"");
@@ -146,11 +146,12 @@ fn cell(access: &str, defaults: &str) -> RunRecord {
     run(&read(&text), &RunOptions::default()).unwrap()
 }
 
-/// A voice packet waits for the rest of an exchange, and for another one if a best-effort station
-/// has fewer slots left than it has drawn.
-/// On average it waits at most one exchange, except for the seventh of frames that collide in the
-/// same slot; nineteen of twenty packets wait less than three exchanges. As best effort it waits in
-/// its station's queue, where most packets are dropped.
+/// A voice packet waits for the rest of an exchange.
+///
+/// It waits for another one if a best-effort station has fewer slots left than it has drawn. On average it
+/// waits at most one exchange, except for the seventh of frames that collide in the same slot; nineteen of
+/// twenty packets wait less than three exchanges. As best effort it waits in its station's queue, where most
+/// packets are dropped.
 #[test]
 fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
     for (defaults, frame_s) in [("linux", 5.6e-3), ("802.11", 2.6e-3)] {

@@ -77,6 +77,7 @@ fn the_chain_of_states_loses_its_mean() {
 }
 
 /// A sender that senses the bursts waits for their end.
+///
 /// One that does not loses the overlapping frames.
 #[test]
 fn an_interferer_takes_its_share_from_those_that_sense_it() {

@@ -133,6 +133,7 @@ fn crowd(stations: u32, mbps: u64, access: Access, tolerance: f64) {
 }
 
 /// The fixed point assumes independent attempts of different stations.
+///
 /// The error grows with the number of stations that wait for the same busy period; ns-3 deviates
 /// alike (+1.4 and +2.4 % at n = 50).
 #[test]

@@ -58,6 +58,7 @@ fn sets(records: &[RunRecord]) -> (f64, f64) {
 }
 
 /// Returns E of (11), per cent, relative to equal shares of the gateway's throughput.
+///
 /// And U = T_S + 2 T_M.
 fn accuracy(branches: u32, control: &str) -> (f64, f64) {
     let scenario = shipped(
@@ -302,8 +303,9 @@ fn ect1_is_left_alone() {
     assert_eq!(plain, downloads(3, "\"lbm\"", "\"ect1\""), "to the byte");
 }
 
-/// Returns Jain's index, throughput, delay of the first flow and header bytes of one of the four
-/// multihop cases.
+/// Returns measures of one of the four multihop cases.
+///
+/// They are Jain's index, throughput, delay of the first flow, header bytes.
 fn case(name: &str, control: &str) -> (f64, f64, f64, u64) {
     let records = runs(&shipped(name, control, &[]), 4);
     let rates = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).collect::<Vec<_>>();

@@ -288,8 +288,7 @@ fn now() -> BTreeMap<String, String> {
     lines
 }
 
-/// Every control of the registry, alone and with each of its variants, and combinations of
-/// variants.
+/// Every control of the registry, alone and with each variant, and combinations of variants.
 fn controls() -> Vec<String> {
     let mut names = Vec::new();
     for definition in Registry::standard().all() {

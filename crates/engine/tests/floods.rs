@@ -124,8 +124,9 @@ fn other_traffic_is_not_taken_for_a_flood() {
     }
 }
 
-/// Twelve transfers that start together under a limit of two packets a second lose most of their
-/// data for some seconds, and respond.
+/// Twelve transfers that start together under a limit of two packets a second respond.
+///
+/// They lose most of their data for some seconds.
 #[test]
 fn many_connections_at_a_low_limit_answer() {
     for tcp in ["tcp = \"newreno\"", "tcp = \"cubic\", preset = \"linux\""] {

@@ -6,6 +6,7 @@ use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
 /// A line of eight nodes with a gateway at each end.
+///
 /// Homes next to one of them and far from the other.
 fn line(control: &str, homes: &str, more: &str) -> Scenario {
     let text = format!(
@@ -133,6 +134,7 @@ fn mechanisms_for_one_gateway_are_refused_by_name() {
 }
 
 /// Gateways with their own control run as with that control alone, to the last bit.
+///
 /// The other nodes run the scenario's, whether or not the gateways are in the list of participating
 /// nodes.
 #[test]

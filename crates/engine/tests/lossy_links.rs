@@ -1,4 +1,4 @@
-//! The capacity of a link that loses MPDUs, compared with the goodput of a lone saturated sender.
+//! Capacity of a link that loses MPDUs, compared with the goodput of a lone saturated sender.
 
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{ImportOptions, parse};

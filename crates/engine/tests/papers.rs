@@ -39,6 +39,7 @@ fn near(got: f64, expected: f64, tolerance: f64, what: &str) {
 }
 
 /// Jamshaid 2010 Fig. 3.2a: up to the fair share, about 150 kbit/s, all demands are met.
+///
 /// Above it the flow of three hops loses first, then that of two, and with them the sum.
 #[test]
 fn uploads_over_a_chain_collapse_beyond_the_fair_share() {
@@ -98,6 +99,7 @@ fn tcp_over_one_to_eight_hops() {
 }
 
 /// Jamshaid 2010 Fig. 3.5: of three TCP uploads the farthest gets by far the least.
+///
 /// (ns-2 gives the nearest more than the second; here and in ns-3 these two are about equal.)
 #[test]
 fn the_farthest_of_three_uploads_starves() {

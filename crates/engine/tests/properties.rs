@@ -285,6 +285,7 @@ impl Recipe {
     }
 
     /// The world, if it has at least one flow and every flow has a path.
+    ///
     /// Under a control, if it can run there.
     fn build(&self) -> Option<Scenario> {
         let draft = self.draft();
@@ -357,6 +358,7 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
 }
 
 /// No flow gets more than the closed form of the slowest link on its path.
+///
 /// With rate adaptation, the fastest rate counts; a TCP may release data that arrived earlier.
 fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
     let mac = scenario.mac();
@@ -429,8 +431,9 @@ proptest! {
         prop_assert_eq!(frames.0, mac.mpdus + mac.rts + responses + mac.broadcast);
     }
 
-    /// A pair of nodes out of range of all others, with its own flow, does not shift random
-    /// streams.
+    /// A separate pair of nodes with its own flow does not shift random streams.
+    ///
+    /// The pair is out of range of all others.
     #[test]
     fn strangers_far_away_change_nothing(recipe in recipe(), seed in 0u64..1000) {
         // Controls may depend on all flows.

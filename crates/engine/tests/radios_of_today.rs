@@ -1,5 +1,6 @@
-//! 802.11n, ac and ax compared with the closed form of a lone saturated link, computed from the
-//! standard's tables and formulas independently of the code under test.
+//! 802.11n, ac and ax compared with the closed form of a lone saturated link.
+//!
+//! The closed form is computed from the standard's tables and formulas, independently of the code under test.
 
 use fairmesh_capacity::link::{Access, saturated_cycle};
 use fairmesh_phy::mcs::{Generation, Mode};
@@ -252,6 +253,7 @@ impl Link {
 }
 
 /// Every mode with each limit.
+///
 /// With a window of 0 or 1 slots few frames suffice: half a slot's deviation over 500 of them is
 /// below 0.1 % of the shortest cycle.
 #[test]

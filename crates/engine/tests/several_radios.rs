@@ -148,8 +148,9 @@ fn cells_on_orthogonal_channels_are_as_alone() {
     assert!(sum(&overlap) < 0.75 * sum(&apart), "{} of {}", sum(&overlap), sum(&apart));
 }
 
-/// A backhaul at 5 GHz and access at 2.4 GHz, with different PHYs, and a wired server behind the
-/// gateway.
+/// A backhaul at 5 GHz, access at 2.4 GHz, and a wired server behind the gateway.
+///
+/// The radios have different PHYs.
 const MESH: &str = r#"
 duration = "6 s"
 warmup = "1 s"

@@ -1,5 +1,4 @@
-//! Runtime: a clock, one loop, the control socket, the guard, the state and the metrics of a
-//! [`Service`].
+//! Runtime of a [`Service`]: clock, loop, control socket, guard, state and metrics.
 //!
 //! The order of a start: [`Claims::take`], then the service is built, then `Runtime::new` and
 //! `Runtime::run`. Threads of the service send their events through an [`Inbox`].

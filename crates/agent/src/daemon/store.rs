@@ -160,7 +160,9 @@ mod tests {
         assert!(publish(Path::new("/dev/full/fairmesh.prom"), "a 3\n").is_err());
     }
 
-    /// In a folder such as /tmp another user has placed a link at the path of the page and of its temporary file.
+    /// Another user has placed a link at the path of the page and of its temporary file.
+    ///
+    /// The folder is shared, as /tmp.
     #[test]
     fn publishing_follows_no_link() {
         let folder = tempfile::tempdir().unwrap();

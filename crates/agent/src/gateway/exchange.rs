@@ -338,7 +338,7 @@ mod tests {
         assert!(socket.exchange().is_some() && socket.problem.is_none());
     }
 
-    /// In any second a bounded number of datagrams is read, and the thread that wakes the loop waits.
+    /// A bounded number of datagrams is read per second; the waking thread waits.
     #[test]
     fn a_flood_is_read_within_bounds() {
         let (_folder, mut socket, other) = two();

@@ -11,7 +11,9 @@ use fairmesh_units::{Span, Time};
 
 use crate::gateway::signs::SharedReader;
 
-/// The kernel's ring for waiting headers, bytes: some 6000 headers, 60 ms at 100,000 a second.
+/// Size of the kernel's ring for waiting headers, bytes.
+///
+/// It holds some 6000 headers, 60 ms at 100,000 a second.
 const RING: usize = 1 << 20;
 /// Most headers read within a second; the kernel drops and counts the rest.
 const MAX_READ: usize = 500_000;

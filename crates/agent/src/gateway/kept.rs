@@ -115,13 +115,13 @@ pub struct SavedRate {
 
 const VERSION: u32 = 1;
 
-/// Reads the configuration; if it is invalid or missing and `fall_back` is set, the last one that worked.
+/// Reads the configuration, or the last valid one if that fails and `fall_back` is set.
 ///
-/// That one is returned with the error of the first. `folders` are the places of the last configuration that worked,
-/// the most likely first: the configured place is in the file that cannot be read.
+/// The last valid one is returned with the error of the file. `folders` are its possible places, the most
+/// likely first: the configured place is in the file that cannot be read.
 ///
 /// # Errors
-/// The problem of the file, and that of the last one that worked if it was requested.
+/// The problem of the file, and that of the last valid configuration if it was requested.
 pub fn load_config(
     file: &Path,
     fall_back: bool,

@@ -10,7 +10,9 @@ use crate::gateway::config::Neighbour;
 const DUMP_INTERVAL: Span = Span::from_secs(10);
 /// Interval of attempts to open the radio.
 const RETRY_INTERVAL: Span = Span::from_secs(300);
-/// Packets to a neighbour between two dumps from which its rate counts: management frames have basic rates.
+/// Minimum packets to a neighbour between two dumps for its rate to count.
+///
+/// Management frames have basic rates.
 const MIN_PACKETS: u32 = 20;
 /// Number of last rates of which the median counts.
 const SAMPLES: usize = 9;

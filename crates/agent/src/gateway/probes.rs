@@ -179,8 +179,9 @@ impl Work {
     }
 }
 
-/// True for errors that concern all probes: a packet filter (EPERM, as systemd's `IPAddressDeny=` gives), or a missing
-/// interface.
+/// True for errors that concern all probes.
+///
+/// These are a packet filter (EPERM, as systemd's `IPAddressDeny=` gives), or a missing interface.
 fn is_lasting(e: &Error) -> bool {
     let Error::Io { source, .. } = e else { return e.is_interface_lost() };
     source.kind() == std::io::ErrorKind::PermissionDenied

@@ -28,8 +28,7 @@ pub use namespace::{Namespace, ip, run, sh};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Growing pause between two checks of a condition: 20 ms, then 1.5 times the last one, at most 300
-/// ms.
+/// Growing pause between two checks of a condition: 20 ms to 300 ms, by a factor of 1.5.
 ///
 /// A check may start a process, which is slow where time is counted in instructions.
 pub struct Pause(Duration);
@@ -127,8 +126,7 @@ impl Path {
         self.gateway.sh("ip route replace 10.1.0.0/16 via 10.98.0.2");
     }
 
-    /// Creates a second gateway of the same mesh, with homes behind the same router, and a wire
-    /// between the two.
+    /// Creates a second gateway of the mesh for homes behind the same router, wired to the first.
     ///
     /// The addresses on the wire are 192.0.2.1 here, and 192.0.2.2 and .3 there.
     pub fn beside(&self) -> Path {
@@ -414,8 +412,7 @@ impl Box {
         if code == 0 { serde_json::from_str(&out).ok() } else { None }
     }
 
-    /// Returns the output of `status --json`, read from the default socket without starting a
-    /// process.
+    /// Returns the output of `status --json`, read from the default socket without a process.
     fn status(&self) -> Option<Value> {
         let socket = self.file("gateway.sock");
         let config = std::fs::read_to_string(self.file("gateway.toml")).unwrap();
@@ -451,7 +448,9 @@ impl Box {
     }
 }
 
-/// A running daemon; `ip netns exec` executes the program, so the child process is the daemon.
+/// A running daemon.
+///
+/// `ip netns exec` executes the program, so the child process is the daemon.
 pub struct Daemon {
     child: Child,
 }

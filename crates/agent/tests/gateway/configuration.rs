@@ -123,7 +123,9 @@ fn overrides_survive_a_restart_and_end() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// Thousands of new subscribers by a reload: their classes are created while heartbeats continue.
+/// Thousands of new subscribers by a reload.
+///
+/// Their classes are created while heartbeats continue.
 #[test]
 fn ten_thousand_new_subscribers_settle() {
     let Some(_one) = root("ten_thousand_who_come_later") else { return };

@@ -78,8 +78,9 @@ fn killed_with_its_guard_limits_lapse_by_themselves() {
     assert_eq!(path.ours(), "");
 }
 
-/// procd, as the start script requests, restarts the daemon after a pause, without a bound of
-/// restarts.
+/// procd restarts the daemon after a pause, any number of times.
+///
+/// The start script requests this.
 ///
 /// The daemon takes over the objects of its predecessor, and limits are in force again.
 #[test]
@@ -169,7 +170,9 @@ fn a_guard_that_is_killed_is_started_again() {
     within_a_minute(|| path.ours(), || b.log());
 }
 
-/// The configuration names other interfaces after a crash: objects on the old ones are removed.
+/// The configuration names other interfaces after a crash.
+///
+/// Objects on the old ones are removed.
 #[test]
 fn objects_on_other_interfaces_are_removed() {
     let Some(_one) = root("what_is_left_on_other_interfaces") else { return };
@@ -270,8 +273,9 @@ fn after_kills_under_load_no_limit_stays_and_nothing_is_lost() {
     assert!(gaps <= exchanges, "{gaps} places of loss, {exchanges} exchanges");
 }
 
-/// Daemon and guard die, and the next daemon takes over: the kernel exchanges no qdisc, and no
-/// datagram is lost.
+/// Daemon and guard die, and the next daemon takes over.
+///
+/// The kernel exchanges no qdisc, and no datagram is lost.
 #[test]
 fn taken_over_again_and_again_under_load_nothing_is_lost() {
     let Some(_one) = root("taken_over_again_and_again") else { return };
@@ -317,8 +321,7 @@ fn kills() -> u32 {
     std::env::var("FAIRMESH_KILLS").map_or(24, |n| n.parse().unwrap())
 }
 
-/// A stream and a connection, of two subscribers and below their limits, on a path without loss of
-/// its own.
+/// A stream and a connection of two subscribers below their limits, on a path without loss.
 struct Load {
     stop: Arc<AtomicBool>,
     writer: JoinHandle<u64>,
@@ -391,7 +394,9 @@ impl Load {
     }
 }
 
-/// Counts how often the mesh side's root qdisc is added and deleted, by the kernel's notifications.
+/// Counter of additions and deletions of the mesh side's root qdisc.
+///
+/// The kernel's notifications report them.
 struct Exchanges {
     monitor: std::process::Child,
     output: tempfile::NamedTempFile,

@@ -1,5 +1,7 @@
-//! Hostile surroundings: slow readers, a guard that wakes late, other programs that change limits,
-//! special files, a broken configuration, a program that hangs.
+//! Hostile surroundings of the daemon.
+//!
+//! Slow readers, a guard that wakes late, other programs that change limits, special files, a broken
+//! configuration, a program that hangs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -33,10 +35,9 @@ fn slow_reader(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// 64 readers that read nothing, for longer than the longest connection: memory grows by a few
-/// pages.
+/// 64 readers that read nothing, for longer than the longest connection.
 ///
-/// It does not grow by one page per reader, and a reader that reads gets its page.
+/// Memory grows by a few pages, not by one page per reader, and a reader that reads gets its page.
 #[test]
 fn slow_readers_of_the_metrics_take_no_memory() {
     const HOMES: usize = 4000;
@@ -145,8 +146,10 @@ fn soon(what: &str, b: &Box, holds: impl Fn() -> bool) -> Duration {
     start.elapsed()
 }
 
-/// A rate changed by hand, all rates lifted by hand, an element of another class, a dormant table:
-/// each is repaired within two audits.
+/// Changes by other programs are repaired within two audits.
+///
+/// The changes: a rate changed by hand, all rates lifted by hand, an element of another class, a dormant
+/// table.
 #[test]
 fn limits_that_other_programs_change_are_set_again() {
     let Some(_one) = root("limits_that_other_programs_change") else { return };
@@ -186,8 +189,9 @@ fn limits_that_other_programs_change_are_set_again() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// A later chain that sets the priority, and the mesh interface in a bridge: `status` reports
-/// ineffective limits.
+/// A later chain that sets the priority, and the mesh interface in a bridge.
+///
+/// `status` reports ineffective limits.
 #[test]
 fn ineffective_limits_are_not_reported_as_running() {
     let Some(_one) = root("limits_that_do_not_act") else { return };
@@ -231,8 +235,9 @@ fn ineffective_limits_are_not_reported_as_running() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Rules with maps and filters that set a class are named; programs and computed priorities are a
-/// warning.
+/// Rules with maps and filters that set a class are named.
+///
+/// Programs and computed priorities are a warning.
 ///
 /// Filters with actions are in `kernel/filters.rs`.
 #[test]
@@ -407,9 +412,9 @@ fn a_growing_mtu_takes_no_limit_away() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// `nft` does not end: the daemon responds, other limits are renewed, and the change follows later.
+/// `nft` does not end: the daemon responds, and other limits are renewed.
 ///
-/// `status` names the program.
+/// The change follows later. `status` names the program.
 #[test]
 fn a_hung_nft_stops_nothing_else() {
     let Some(_one) = root("a_hung_nft") else { return };

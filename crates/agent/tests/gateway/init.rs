@@ -44,8 +44,9 @@ fn init(b: &Box, words: &[&str]) -> (i32, Value, String) {
     (out.status.code().unwrap_or(-1), value, err)
 }
 
-/// Starts a server in the gateway's namespace that sends the same bytes to every client, and then
-/// closes or hangs.
+/// Starts a server in the gateway's namespace that sends the same bytes to every client.
+///
+/// It then closes or hangs.
 fn server(path: &Path, address: &'static str, answer: fn(&str) -> Vec<u8>, closes: bool) {
     let listener = path.gateway.spawn(move || std::net::TcpListener::bind(address).unwrap());
     let listener = listener.join().unwrap();
@@ -63,8 +64,7 @@ fn server(path: &Path, address: &'static str, answer: fn(&str) -> Vec<u8>, close
     });
 }
 
-/// Runs the commands of an operator after the installation: `init`, `check`, `run`, `apply`,
-/// `status`.
+/// Runs an operator's commands after the installation: init, check, run, apply, status.
 ///
 /// `home`: the name of the home that is shown.
 fn five_commands(b: &Box, path: &Path, kind: &str, home: &str) {
@@ -213,7 +213,9 @@ fn five_commands_with_routes_and_a_map() {
     }
 }
 
-/// Daemons with false, truncated, endless or no responses: each is named, and nothing is written.
+/// Daemons with false, truncated, endless or no responses.
+///
+/// Each is named, and nothing is written.
 #[test]
 fn hostile_daemons_are_named() {
     let Some(_one) = root("hostile_daemons_are_named") else { return };

@@ -1,5 +1,6 @@
-//! Two daemons that exchange messages, with an attacker between them that reads, stores, drops and
-//! replays.
+//! Two daemons that exchange messages, with an attacker between them.
+//!
+//! The attacker reads, stores, drops and replays messages.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
@@ -197,10 +198,10 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     assert_eq!(second_daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Three homes with ten connections each at one gateway, one with one connection at the other, in
-/// one collision domain.
+/// Three homes with ten connections each at one gateway, a home with one at the other.
 ///
-/// If each gateway governs alone, shares depend on chance: the one home had 1.9 times its share.
+/// All are in one collision domain. If each gateway governs alone, shares depend on chance: the one home had
+/// 1.9 times its share.
 #[test]
 fn homes_behind_two_gateways_have_the_same_share() {
     let Some(_one) = root("homes_behind_two_gateways") else { return };
@@ -250,8 +251,9 @@ fn homes_behind_two_gateways_have_the_same_share() {
     daemons.into_iter().for_each(|d| assert_eq!(d.end(Signal::SIGTERM), Some(0)));
 }
 
-/// Faults of the exchange do not end the daemon: they are reported, and can be repaired while it
-/// runs.
+/// Faults of the exchange do not end the daemon.
+///
+/// They are reported, and can be repaired while it runs.
 #[test]
 fn a_gateway_without_key_or_address_governs_alone() {
     let Some(_one) = root("a_gateway_without_key") else { return };

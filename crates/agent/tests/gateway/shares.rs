@@ -104,8 +104,9 @@ fn subscribers_are_discovered_from_routes_and_go_with_them() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// All traffic without a configured subscriber shares one class; the gateway's own traffic is not
-/// in it.
+/// All traffic without a configured subscriber shares one class.
+///
+/// The gateway's own traffic is not in it.
 #[test]
 fn made_up_addresses_gain_nothing() {
     let Some(_one) = root("made_up_addresses") else { return };
@@ -160,7 +161,9 @@ fn made_up_addresses_gain_nothing() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// The queue that a control requests is in the kernel; a second setting of the queue is refused.
+/// The queue that a control requests is in the kernel.
+///
+/// A second setting of the queue is refused.
 #[test]
 fn the_queue_of_a_control_is_built_or_refused() {
     let Some(_one) = root("the_queue_of_a_control_is_built_or_refused") else { return };

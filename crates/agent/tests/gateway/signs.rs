@@ -156,10 +156,9 @@ fn rtt_sees_what_is_awaited_repeated_and_ended() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// A queue in the mesh shows in the round trip of the home behind it, in both directions; the queue
-/// of the gateway's own class does not.
+/// A queue in the mesh shows in the round trip of the home behind it, in both directions.
 ///
-/// The control requests no headers.
+/// The queue of the gateway's own class does not. The control requests no headers.
 #[test]
 fn a_queue_in_the_mesh_shows_in_the_round_trip() {
     let Some(_one) = root("a_queue_in_the_mesh_shows_in_the_round_trip") else { return };
@@ -216,8 +215,9 @@ fn a_queue_in_the_mesh_shows_in_the_round_trip() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// `rtt` keeps two homes with downloads at one limit, with a round trip below that of a full queue
-/// in the mesh.
+/// `rtt` keeps two homes with downloads at one limit.
+///
+/// The round trip is below that of a full queue in the mesh.
 #[test]
 fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
     let Some(_one) = root("rtt_holds_homes_at_one_limit_below_a_full_mesh") else { return };
@@ -254,10 +254,10 @@ fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Homes without TCP have round trips by echo probes: with the queue of the mesh, without that of
-/// the class.
+/// Homes without TCP have round trips by echo probes.
 ///
-/// Probes are rare, and end if a home does not respond.
+/// These include the queue of the mesh and not that of the class. Probes are rare, and end if a home does not
+/// respond.
 #[test]
 fn homes_without_tcp_are_probed() {
     let Some(_one) = root("homes_without_tcp_are_probed") else { return };
@@ -319,8 +319,10 @@ fn homes_without_tcp_are_probed() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// Both ends of a QUIC connection of a home as the path sees it: packets with short headers each 10 ms, whose spin bit the
-/// client inverts and the server returns (RFC 9000 §17.4).
+/// Both ends of a QUIC connection of a home as the path sees it.
+///
+/// Packets have short headers, one each 10 ms; the client inverts their spin bit and the server returns it
+/// (RFC 9000 §17.4).
 struct Spinning {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -365,7 +367,7 @@ impl Spinning {
     }
 }
 
-/// QUIC's spin bit gives the round trip of the mesh, with its queue, and such a home is not probed.
+/// QUIC's spin bit gives the round trip of the mesh with its queue; the home is not probed.
 #[test]
 fn the_spin_bit_gives_the_round_trip_of_quic() {
     let Some(_one) = root("the_spin_bit_gives_the_round_trip_of_quic") else { return };
@@ -418,9 +420,9 @@ fn a_home_with_mostly_udp_has_no_signs() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// Headers are read only if the control or the configuration requests it and the kernel permits it.
+/// Headers are read only if the control or the configuration requests it.
 ///
-/// Otherwise counters are used.
+/// The kernel must permit it too. Otherwise counters are used.
 #[test]
 fn headers_are_read_by_permission_only() {
     let Some(_one) = root("headers_are_read_by_permission_only") else { return };

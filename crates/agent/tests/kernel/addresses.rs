@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use crate::common::{Box, Path, root};
 use crate::{close_to, exchange};
 
-/// Ten kinds of subscribers at once, nested in each other, each with a limit in both directions.
+/// Ten kinds of nested subscribers at once, each with a limit in both directions.
 ///
 /// Prefixes of four lengths of both families, an Ethernet address, both families in one.
 #[test]

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use crate::common::{Box, Path, config, rates, root, sh};
 use crate::within;
 
-/// Duration for which limits outlive their daemon, and for which a gateway lacks them unnoticed.
+/// Times for which limits outlive their daemon, and for which a gateway lacks them unnoticed.
 ///
 /// Seconds are those of the virtual machine.
 #[test]

@@ -39,8 +39,9 @@ each_leaf! {
     every_leaf_sfq: Sfq,
 }
 
-/// Three homes with the same leaves: one downloads, one uploads, one exceeds its limits with
-/// datagrams in both directions.
+/// Three homes with the same leaves: one downloads, one uploads, one exceeds its limits.
+///
+/// The last one sends datagrams in both directions.
 ///
 /// Small datagrams of the same home show the delay of its queue.
 fn holds_limits_both_ways(leaf: LeafKind) {
@@ -119,8 +120,9 @@ fn holds_limits_both_ways(leaf: LeafKind) {
     assert_eq!(path.ours(), "", "{leaf}");
 }
 
-/// The best leaf, which every Debian has (fq_codel is built in), and a missing leaf: it is named,
-/// and no limit is set.
+/// The best leaf, which every Debian has (fq_codel is built in), and a missing leaf.
+///
+/// The missing leaf is named, and no limit is set.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn the_best_leaf_and_one_that_is_missing() {

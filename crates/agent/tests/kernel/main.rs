@@ -1,8 +1,7 @@
-//! The daemon on operators' kernels, with all leaves and classifiers, radios, batman-adv and Babel.
+//! The daemon on operators' kernels: leaves, classifiers, radios, batman-adv and Babel.
 //!
-//! `make test-kernel` runs these in a virtual machine whose time is counted in instructions
-//! (scripts/kernel), so that seconds may be asserted. Elsewhere they are ignored, since they load
-//! and rename modules.
+//! `make test-kernel` runs these in a virtual machine with time counted in instructions (scripts/kernel), so
+//! that seconds may be asserted. Elsewhere they are ignored, since they load and rename modules.
 
 #![allow(clippy::disallowed_methods)] // the machine's time passes here
 
@@ -72,7 +71,7 @@ const TCP: f64 = 1448.0 / 1514.0;
 /// Payload of a limit on Ethernet frames: UDP datagrams of 1400 bytes.
 const UDP: f64 = 1400.0 / 1442.0;
 
-/// Checks one subscriber's limits: full datagrams in both directions, then a connection in each.
+/// Checks a subscriber's limits: full datagrams in both directions, then connections.
 fn limits(b: &Box, path: &Path, kind: &str) {
     b.wait_running();
     let (home, host) = ((&path.subs, "10.1.1.1:5000"), (&path.wired, "10.99.0.2:5000"));
@@ -92,7 +91,7 @@ fn limits(b: &Box, path: &Path, kind: &str) {
 
 const PLAN: &str = "down = \"2 Mbit/s\"\nup = \"1 Mbit/s\"";
 
-/// Sends datagrams of 1400 bytes between pairs at the same time; returns payload rates, bit/s.
+/// Sends datagrams of 1400 bytes between pairs at once; returns payload rates, bit/s.
 fn exchange(
     (from, sources): (&Namespace, &[String]),
     (to, sinks): (&Namespace, &[String]),

@@ -43,8 +43,9 @@ impl Drop for Radios {
     }
 }
 
-/// mac80211 without intermediate queues overwrites priorities (Linux 6.1's hwsim): marks are used,
-/// or the failure is reported.
+/// mac80211 without intermediate queues overwrites priorities (Linux 6.1's hwsim).
+///
+/// Marks are used, or the failure is reported.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn limits_hold_on_a_radio() {

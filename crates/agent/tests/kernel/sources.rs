@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::common::{Box, Path, root, sh};
 use crate::{Background, UDP, close_to, exchange, keep, limits, within};
 
-/// batman-adv between gateway and mesh router: batctl's output names the router, and its limit
-/// holds.
+/// batman-adv between gateway and mesh router.
+///
+/// batctl's output names the router, and its limit holds.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn batman_nodes_are_discovered_and_limited() {
@@ -45,8 +46,9 @@ fn batman_nodes_are_discovered_and_limited() {
     daemon.end(Signal::SIGTERM);
 }
 
-/// A NetJSON file, the kernel's routes and its neighbour table: subscribers found there are
-/// limited.
+/// A NetJSON file, the kernel's routes and its neighbour table.
+///
+/// Subscribers found there are limited.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn maps_routes_and_neighbours_are_discovered_and_limited() {

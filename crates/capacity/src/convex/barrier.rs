@@ -14,11 +14,13 @@ const MU_FACTOR: f64 = 0.2;
 /// Maximum number of Newton steps at one μ, and the final decrement in units of μ.
 const STEPS: usize = 60;
 const NEAR: f64 = 1e-3;
-/// Minimum fraction of the predicted decrease that a step must reach, and the rounding allowed.
+/// Minimum fraction of the predicted decrease that a step must reach.
 const SUFFICIENT_DECREASE: f64 = 0.1;
+/// Rounding that this comparison allows.
 const ROUNDING: f64 = 1e-14;
 
 /// Returns the price of each domain.
+///
 /// `domains[d]` lists the flows that use domain d and their shares; each flow without a limit uses one.
 pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
     let weights: f64 = flows.iter().map(|f| f.weight).sum();

@@ -19,6 +19,7 @@ use self::program::{Program, Row};
 use crate::maxmin::{self, Demand, Limit, MaxMinError};
 
 /// The set of feasible rates.
+///
 /// In each domain Σ share · rate ≤ 1, and each flow is between its minimum and its limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Region<'a> {
@@ -27,6 +28,7 @@ pub struct Region<'a> {
     /// Guaranteed rate of each flow in bit/s; empty for none.
     pub minimum: &'a [f64],
     /// By flow, the domains that it uses, and the share of each that one bit/s of it takes.
+    ///
     /// See [`crate::domain::Domains::usage`]; each domain at most once.
     pub usage: &'a [Vec<(u32, f64)>],
     /// Number of domains.
@@ -37,6 +39,7 @@ pub struct Region<'a> {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Optimum {
     /// Rate per flow, in the unit of the shares' inverse (bit/s).
+    ///
     /// Rounding may reduce a guaranteed minimum by a millionth.
     pub rates: Vec<f64>,
     /// Limit of each flow:
@@ -48,6 +51,7 @@ pub struct Optimum {
     /// By domain, growth of the optimum per unit of its air; positive only in full domains.
     pub prices: Vec<f64>,
     /// Upper bound of the relative advantage of any feasible rates.
+    ///
     /// For the largest Σ value · rate it is relative to that sum. For proportional fairness it
     /// bounds Σ weight · (r* − r) / r over Σ weight, which is 0 at the optimum.
     pub gap: f64,
@@ -100,6 +104,7 @@ enum Objective<'a> {
 
 impl Region<'_> {
     /// Returns the weighted proportionally fair rates, which maximise Σ weight · ln rate.
+    ///
     /// Flows with a demand of zero get zero and do not count.
     ///
     /// # Errors
@@ -109,6 +114,7 @@ impl Region<'_> {
     }
 
     /// Returns rates that maximise Σ value · rate.
+    ///
     /// Values of 1 give the aggregate, hop counts the effective network utilisation. If the maximum
     /// is not unique, any of them is returned.
     ///
@@ -169,6 +175,7 @@ impl Region<'_> {
     }
 
     /// Maximises an objective.
+    ///
     /// Few domains bind, so the solver gets only the limits of the max-min rates at first, then the
     /// domains that its rates overfill, until there are none.
     fn solve(&self, objective: &Objective) -> Result<Optimum, ConvexError> {
@@ -240,6 +247,7 @@ impl Region<'_> {
     }
 
     /// Bounds the gap of rates by weak duality.
+    ///
     /// For any prices, no feasible rates r* have a larger Σ gain · r* than Σ price + Σ (gain −
     /// cost) · r* with each r* at the better end of its range.
     fn bound_gap(
@@ -267,6 +275,7 @@ impl Region<'_> {
     }
 
     /// Returns an upper bound of the relative advantage of any feasible rates.
+    ///
     /// It follows from the sum of all prices and the cost per unit of each flow's rate.
     fn gap(&self, rates: &[f64], prices: f64, costs: &[f64], objective: &Objective) -> f64 {
         let ceilings = self.ceilings();

@@ -15,6 +15,7 @@ pub(super) struct Elastic {
 /// Maximum number of steps; each doubles the number of exact digits.
 const STEPS: usize = 12;
 /// Relative amount added to the diagonal.
+///
 /// Domains with linearly dependent users have no unique prices; any of them is valid.
 const RIDGE: f64 = 1e-12;
 
@@ -89,7 +90,7 @@ pub(super) fn curvature(active: &[usize], domains: &[&[(u32, f64)]], slopes: &[f
     matrix
 }
 
-/// Solves matrix · x = right for a positive definite matrix, by Gaussian elimination in place.
+/// Solves matrix · x = right for a positive definite matrix, by elimination in place.
 pub(super) fn solve_positive(matrix: &mut [f64], right: &mut [f64]) {
     let n = right.len();
     for k in 0..n {

@@ -42,6 +42,7 @@ impl<'a> Program<'a> {
     }
 
     /// Returns each flow's optimal rate under these domains only, and the price of each domain.
+    ///
     /// `None` if the simplex method finds no optimum.
     pub(super) fn solve(&self, domains: &[&Row]) -> Option<Answer> {
         if self.flows.is_empty() {
@@ -65,6 +66,7 @@ impl<'a> Program<'a> {
     }
 
     /// Returns the distance of a result from feasibility or from the optimum under these domains.
+    ///
     /// Infinite if the result is not a number.
     fn missed_by(&self, domains: &[&Row], (rates, prices): &Answer) -> f64 {
         let excess = domains.iter().map(|row| row.load(rates) - 1.0).fold(0.0, f64::max);
@@ -87,6 +89,7 @@ impl<'a> Program<'a> {
     }
 
     /// Returns the optimum by the simplex method.
+    ///
     /// Its variables are the flows' rates above their minima, in `units`.
     fn simplex(&self, domains: &[&Row], values: &[f64]) -> Option<Answer> {
         let least = self.least();
@@ -117,6 +120,7 @@ impl<'a> Program<'a> {
     }
 
     /// Solves for prices that fill all domains exactly except those with idle air.
+    ///
     /// The latter have a price of zero. Applied only if a few steps reach these prices.
     fn polished(&self, domains: &[&Row], rates: Vec<f64>, mut prices: Vec<f64>) -> Answer {
         for (price, row) in prices.iter_mut().zip(domains) {

@@ -1,10 +1,12 @@
 //! The simplex method (Dantzig; Chvátal, Linear Programming, ch. 2 and 3), for sums.
+//!
 //! It ends on a vertex, exact except for rounding, at the cost of a dense table.
 
 /// Magnitude that counts as zero in a table with entries of about 1.
 const ZERO: f64 = 1e-11;
 
 /// A dictionary: basic variables in terms of the others.
+///
 /// Variables are those of the problem, then one slack per row.
 struct Dictionary {
     /// One row per basic variable and one for the objective; the last column is the constant.
@@ -14,6 +16,7 @@ struct Dictionary {
 }
 
 /// Maximises values · x with rows · x ≤ room and x ≥ 0, where room is not negative.
+///
 /// Returns x and the price of each row; `None` if x is unbounded.
 pub(super) fn maximise(
     values: &[f64],

@@ -1,4 +1,5 @@
 //! GAP's fluid model: a gateway as a server with two priorities, and a limit on the first.
+//!
 //! Mancuso 2010 §V.
 //!
 //! Traffic of the gateway's neighbours has strict priority, multi-hop traffic gets the remainder. A
@@ -51,6 +52,7 @@ pub enum Regime {
     /// stays free. First line of (1).
     Threshold,
     /// (c): the others use the signalling bandwidth, and the neighbours have their guarantee.
+    ///
     /// Second line of (1).
     Saturated,
 }
@@ -75,6 +77,7 @@ pub enum Stability {
     /// The limit returns at this speed, in bit/s per second, in finite time.
     Linear(f64),
     /// The distance to 0 shrinks by this fraction per second.
+    ///
     /// The limit also returns in finite time: `R(t) = R(0) exp(−β t)` down to its equilibrium.
     Exponential(f64),
     /// Not applicable: the limit is never below the guarantee.
@@ -161,6 +164,7 @@ const RELATIVE_TOLERANCE: f64 = 1e-9;
 
 impl Gap {
     /// Builds the model.
+    ///
     /// `capacity` U* and `guarantee` U_S* are in bit/s, `gamma` is the fraction of U* reserved for signalling,
     /// `increase` α in bit/s per second, `decrease` β per second.
     ///
@@ -191,6 +195,7 @@ impl Gap {
     }
 
     /// Builds the model from the steps of Algorithm 1 at `nodes` neighbours every `period` s.
+    ///
     /// A step adds `alpha` bit/s, or multiplies by `beta`.
     ///
     /// # Errors

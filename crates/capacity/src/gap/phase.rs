@@ -13,6 +13,7 @@ pub struct Arrow {
 }
 
 /// Returns arrows over R_S from the guarantee to U* and q_M from 0 to `backlog` bits.
+///
 /// There are `columns` × `rows` of them, row by row from an empty queue up. The neighbours' buffer
 /// is full if their demand exceeds the limit, otherwise empty.
 pub fn field(gap: &Gap, load: Load, backlog: f64, columns: u32, rows: u32) -> Vec<Arrow> {

@@ -43,6 +43,7 @@ pub struct Slope {
 }
 
 /// Returns the throughput without control: equations (3) to (6) at rest.
+///
 /// Strict priority gives the neighbours their whole demand, and the others the rest.
 pub fn uncontrolled(capacity: f64, load: Load) -> (f64, f64) {
     let single = load.single.min(capacity);
@@ -103,6 +104,7 @@ impl Gap {
     }
 
     /// Follows the system from `start` through `loads` in steps of `step` s.
+    ///
     /// Each load has its duration in s. An infinite load of the neighbours keeps their buffer full.
     ///
     /// # Panics

@@ -41,6 +41,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Returns UDP datagrams with this payload in bytes.
+    ///
     /// `llc`: true if IP is carried on LLC/SNAP (ns-2: no).
     pub const fn udp(payload: u32, llc: bool) -> Self {
         Traffic {
@@ -51,8 +52,9 @@ impl Traffic {
         }
     }
 
-    /// Returns TCP segments of `mss` bytes with `options` bytes of TCP options in both directions.
-    /// There is one acknowledgment for every `segments_per_ack` segments.
+    /// Returns TCP segments of `mss` bytes with `options` bytes of TCP options.
+    ///
+    /// Both directions have the options. There is one acknowledgment per `segments_per_ack` segments.
     pub const fn tcp(mss: u32, options: u32, segments_per_ack: f64, llc: bool) -> Self {
         let headers = TCP + options + IP + mac(llc);
         Traffic {
@@ -78,6 +80,7 @@ pub struct LinkModel<'a> {
     /// With or without RTS.
     pub access: Access,
     /// Probability that an attempt at a data frame, or at an MPDU of an A-MPDU, succeeds.
+    ///
     /// RTS, CTS and ACK always succeed.
     pub delivery: f64,
     /// Probability that the BlockAck of an A-MPDU arrives.
@@ -88,6 +91,7 @@ pub struct LinkModel<'a> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FrameCost {
     /// Expected seconds of channel time per frame offered to the MAC.
+    ///
     /// From the DIFS before the first attempt to the end of the last one.
     pub seconds: f64,
     /// Expected number of attempts at the data frame.
@@ -96,9 +100,10 @@ pub struct FrameCost {
     pub delivered: f64,
 }
 
-/// Returns the exact mean time between frames of a lone saturated sender on a perfect channel:
-/// DIFS, CWmin/2 slots and the exchange.
-/// With aggregation, it is the time of a full A-MPDU or A-MSDU divided by its packets.
+/// Returns the exact mean time between frames of a lone saturated sender without losses.
+///
+/// It is DIFS, CWmin/2 slots and the exchange. With aggregation, it is the time of a full A-MPDU or A-MSDU
+/// divided by its packets.
 pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span {
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.
@@ -117,6 +122,7 @@ pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span
 }
 
 /// Returns the goodput of a lone saturated sender of `traffic` on a perfect channel, bit/s.
+///
 /// Reverse frames are ignored.
 pub fn saturated_goodput(phy: &Phy, rate: Rate, traffic: &Traffic, access: Access) -> f64 {
     f64::from(8 * traffic.payload) / saturated_cycle(phy, rate, traffic.psdu, access).as_secs_f64()
@@ -138,6 +144,7 @@ impl<'a> LinkModel<'a> {
     }
 
     /// Returns the cost of a frame of `psdu` bytes if `packets` of them are sent together.
+    ///
     /// At most as many as fit; a fraction means that some frames have one packet more.
     fn together(&self, psdu: u32, packets: f64) -> FrameCost {
         let few = libm::floor(packets.max(1.0));
@@ -160,8 +167,9 @@ impl<'a> LinkModel<'a> {
         }
     }
 
-    /// Returns the cost of a packet of `traffic` on this link, and that of a reverse frame on
-    /// `back`, the same link in the other direction.
+    /// Returns the cost of a packet on this link, and that of a reverse frame on `back`.
+    ///
+    /// The packet is of `traffic`; `back` is the same link in the other direction.
     ///
     /// If frames carry one packet, each has the cost of a single frame. If they carry many, a
     /// reverse frame has the acknowledgements of the data that arrived since the last one
@@ -231,6 +239,7 @@ impl<'a> LinkModel<'a> {
     }
 
     /// Returns the nominal capacity in bit/s of payload, including reverse frames.
+    ///
     /// These cross the same link at the same rate, each with its own backoff. Zero on a dead link.
     pub fn capacity(&self, traffic: &Traffic) -> f64 {
         let (data, reverse) = self.both_ways(traffic, self);

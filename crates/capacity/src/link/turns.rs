@@ -1,5 +1,6 @@
-//! Turns between a sender of data and the receiver that acknowledges them (TCP acknowledgements,
-//! QUIC replies) on a link with many packets per frame.
+//! Turns between a sender of data and its receiver on a link with many packets per frame.
+//!
+//! The receiver sends TCP acknowledgements or QUIC replies.
 //!
 //! Acknowledgements are caused by data that arrive, so a reverse frame carries those of the one or
 //! two data frames before it, regardless of the number that would fit. Its frequency follows from
@@ -17,6 +18,7 @@ pub(super) struct Turns {
 }
 
 /// Returns the turns with contention window `cw`.
+///
 /// A frame of acknowledgements covers those of at most `1 / needed` data frames. `aggregate`: true
 /// if data frames have several MPDUs.
 pub(super) fn turns(cw: u32, needed: f64, aggregate: bool) -> Turns {
@@ -42,6 +44,7 @@ mod tests {
     use fairmesh_units::Stream;
 
     /// Simulates the two backoffs slot by slot.
+    ///
     /// The receiver has a frame after data have arrived, or always.
     fn simulated(cw: u32, aggregate: bool, always: bool) -> Turns {
         const FRAMES: u32 = 200_000;

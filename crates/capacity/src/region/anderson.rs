@@ -1,6 +1,7 @@
-//! Anderson acceleration of the fixed point (Walker and Ni, SIAM J. Numer. Anal. 49 (2011) 1715):
-//! inputs and outcomes of earlier rounds predict the outcome of their linear combinations, and so
-//! the combination that the map would leave unchanged.
+//! Anderson acceleration of the fixed point.
+//!
+//! Source: Walker and Ni, SIAM J. Numer. Anal. 49 (2011) 1715. Inputs and results of earlier rounds predict
+//! the result of their linear combinations, and so the combination that the map would leave unchanged.
 
 use super::retry_chain::Collisions;
 use super::unknowns::Link;

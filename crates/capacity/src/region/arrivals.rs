@@ -53,6 +53,7 @@ fn follows(m: &Model, link: usize, f: &FixedPoint, known: u128) -> f64 {
 }
 
 /// Returns the share of hidden traffic that crossed the link before.
+///
 /// The traffic is that hidden from the link's sender.
 fn caused(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let (mut own, mut all) = (0.0, 0.0);

@@ -14,6 +14,7 @@ pub struct Point {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Section {
     /// Rates of a flow of the first group and of the second, bit/s.
+    ///
     /// From the first group alone to the second alone.
     pub points: Vec<(f64, f64)>,
 }
@@ -27,6 +28,7 @@ const FINE: f64 = 1e-4;
 
 impl Region {
     /// Returns the largest factor of `direction` that can be added to `base`.
+    ///
     /// 0 if `base` itself is not achievable.
     ///
     /// # Errors
@@ -53,6 +55,7 @@ impl Region {
     }
 
     /// Returns the weighted max-min fair point.
+    ///
     /// All rates rise in proportion to their weights; those that cannot rise stop (Rangwala 2008
     /// §4.1).
     ///
@@ -120,6 +123,7 @@ impl Region {
     }
 
     /// Returns the (weighted) proportionally fair point, max Σ w ln r.
+    ///
     /// Each step moves one flow part of the way to the boundary, since the region need not be
     /// convex (Rangwala 2008 §2). The result is a local optimum, searched from the max-min point.
     ///
@@ -155,8 +159,9 @@ impl Region {
         Ok(Point { rates })
     }
 
-    /// Returns the boundary between two groups of flows with one rate per group, as `steps` + 1
-    /// points (Rangwala 2008 Fig 2).
+    /// Returns the boundary between two groups of flows, as `steps` + 1 points.
+    ///
+    /// Each group has one rate (Rangwala 2008 Fig 2).
     ///
     /// # Errors
     /// See [`Region::reach`].

@@ -8,6 +8,7 @@ use super::timing::Spans;
 use super::unknowns::{FixedPoint, Link};
 
 /// Returns the collisions of an attempt on a link when its sender finds the medium idle.
+///
 /// Also records the rivals that it collides with. `idle` and its related fields are not set.
 pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
     let (hidden, span) = hidden(m, h, f);
@@ -31,6 +32,7 @@ pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions 
 }
 
 /// Returns P(the receiver is occupied by hidden traffic | the sender finds the medium idle).
+///
 /// Hidden from the sender. Also returns the mean length of the trains that occupy it.
 fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
     let (interference, link) = (&m.interference[h], &f.links[h]);
@@ -71,6 +73,7 @@ fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
 }
 
 /// Returns the attempts per second on a link that are refused because of hidden exchanges.
+///
 /// Hidden from its sender. Only attempts while the receiving station's medium is otherwise idle
 /// count: only they suspend its countdown. Attempts refused because frames collided are not
 /// decodable.
@@ -79,7 +82,7 @@ pub(super) fn refused_rate(m: &Model, r: &RefusedLink, f: &FixedPoint) -> f64 {
     f.links[r.link].attempt_rates.1 * quiet.max(0.0)
 }
 
-/// Returns the expected frames of other links that collide with the opening frame or with the data.
+/// Returns the expected frames of other links that collide with opening frame or data.
 fn opening_collisions(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
     let Spans { slot, difs, sifs, .. } = m.network.spans;
     let interference = &m.interference[h];
@@ -151,6 +154,7 @@ fn opening_collisions(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut 
 }
 
 /// Returns a rival's attempts per second while an attempt on a link finds the medium idle.
+///
 /// Retries after a collision of the two do not count: the chain contains them. Attempts during
 /// traffic hidden from the rival are returned separately.
 fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, f64) {
@@ -167,6 +171,7 @@ fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, 
 }
 
 /// Returns a bystander's expected frames that hit a link's data frame after a lost CTS.
+///
 /// The bystander lost the CTS to an exchange that ends before the data frame does, or to a refused
 /// RTS.
 fn data_collisions(
@@ -266,6 +271,7 @@ impl AttemptTiming {
     }
 
     /// Returns the probability of an attempt in the rest of `window` after an exchange.
+    ///
     /// The exchange has this length and ends at any time.
     fn beside(self, window: f64, length: f64) -> f64 {
         let window = window.max(0.0);
@@ -294,6 +300,7 @@ fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> AttemptTiming
 }
 
 /// Returns the share of a link's frames that are forwarded immediately.
+///
 /// Only after an exchange that also deferred the hidden stations.
 fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let link = &f.links[h];
@@ -309,9 +316,10 @@ fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }
 }
 
-/// Returns the probability that the previous frame blocks the receiver at a waiting frame's first
-/// attempt: it was forwarded immediately over a hop that the sender senses, and again over a hidden
-/// one.
+/// Returns the probability that the previous frame blocks a waiting frame's first attempt.
+///
+/// It blocks the receiver if it was forwarded immediately over a hop that the sender senses, and again over a
+/// hidden one.
 fn chase(m: &Model, h: usize, f: &FixedPoint) -> f64 {
     let link = &f.links[h];
     let all: f64 = m.interference[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
@@ -325,6 +333,7 @@ fn chase(m: &Model, h: usize, f: &FixedPoint) -> f64 {
 }
 
 /// Returns the share of a link's attempts that follow the arrival of their frame immediately.
+///
 /// `follows` is the share of its frames to consider.
 fn at_once(link: &Link, follows: f64) -> f64 {
     follows * (1.0 - link.found) / link.service.attempts

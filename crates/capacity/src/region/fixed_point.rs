@@ -10,19 +10,22 @@ use super::unknowns::FixedPoint;
 use crate::link::Access;
 
 /// Maximum number of rounds: full or combined, and damped.
+///
 /// Loads near the limit of existence need many damped ones.
 const ROUNDS: usize = 250;
 const DAMPED_ROUNDS: usize = 4000;
 /// Change of a probability that is negligible.
 const SETTLED: f64 = 1e-5;
-/// Accuracy of the fitted shares of time, as a fraction of the previous round's change, within
-/// bounds.
+/// Accuracy of the fitted shares of time, as a fraction of the previous round's change.
 const FITTING: f64 = 0.03;
+/// Finest accuracy of the fitted shares.
 const FITTED: f64 = 1e-6;
+/// Coarsest accuracy of the fitted shares.
 const ROUGH: f64 = 1e-3;
 /// Utilisation above which the iteration does not recover.
 const DIVERGED: f64 = 2.0;
 /// Ratio of a round's change to the previous one above which it is a setback.
+///
 /// Rounds are combined if probabilities change by less than `CALM`, and damped after `SETBACKS`
 /// setbacks.
 const SLOWING: f64 = 0.8;
@@ -79,6 +82,7 @@ impl Solver {
     }
 
     /// Finds the fixed point.
+    ///
     /// `loads` writes the load of every stream, given the frames that each link drops.
     /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from the
     /// state without collisions.
@@ -108,6 +112,7 @@ impl Solver {
     }
 
     /// Finds the fixed point in place, from any start.
+    ///
     /// If there is none, `f` is not a usable start.
     pub(super) fn settle(
         &mut self,
@@ -200,6 +205,7 @@ impl Solver {
     }
 
     /// Runs one round, with shares of time to `fine`.
+    ///
     /// Returns the largest change of a probability.
     fn round(&mut self, f: &mut FixedPoint, fine: f64, relaxation: Relaxation) -> Option<f64> {
         let part = relaxation.part;
@@ -291,8 +297,9 @@ impl Solver {
         Some(moved)
     }
 
-    /// Returns the share of time in which a link's sender senses no other station, and the share in
-    /// which its receiver does not either.
+    /// Returns the share of time in which a link's sender senses no other station.
+    ///
+    /// Also returns the share in which its receiver does not sense one either.
     fn silence(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let interference = &self.model.interference[h];
         let sifs = self.model.network.spans.sifs;
@@ -312,8 +319,7 @@ impl Solver {
         (open, clear)
     }
 
-    /// Returns the share of time without own transmissions in which a link's sender finds the
-    /// medium idle.
+    /// Returns the share of time without own transmissions in which the sender's medium is idle.
     fn idle(&self, h: usize, f: &FixedPoint, tail: f64) -> Option<f64> {
         let interference = &self.model.interference[h];
         let (mut sends, mut counted) = (0.0, 0.0);
@@ -343,10 +349,10 @@ impl Solver {
         if on > 1e-9 { (f.links[h].open - f.links[h].clear) / on } else { 1.0 }
     }
 
-    /// Returns Σ λ E\[S\] of a link's sender, and the share of time in which its queue is not
-    /// empty.
-    /// The sum charges every frame a backoff. A frame that finds the queue empty and the medium
-    /// idle is sent without one; the medium is idle for a frame that has just arrived over the air.
+    /// Returns Σ λ E\[S\] of a link's sender, and the share of time with a non-empty queue.
+    ///
+    /// The sum charges every frame a backoff. A frame that finds the queue empty and the medium idle is sent
+    /// without one; the medium is idle for a frame that has just arrived over the air.
     fn busy(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
         let (mut all, mut spared) = (0.0, 0.0);
         for &o in &self.model.interference[h].siblings {

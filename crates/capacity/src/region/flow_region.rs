@@ -22,6 +22,7 @@ pub struct Mesh<'a, L> {
     /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
     pub in_range: &'a [L],
     /// The links, at least all that flows cross.
+    ///
     /// `delivery` is the probability that an attempt at a data frame survives the channel, without
     /// collisions.
     pub links: &'a [LinkSpec],
@@ -136,7 +137,8 @@ impl Region {
     }
 }
 
-/// Writes the loads that rates put on the links, and returns the loss of each flow on its path.
+/// Writes the loads that rates put on the links; returns the loss of each flow on its path.
+///
 /// Each hop drops a share `dropped` of its frames.
 fn spread(
     shares: &[Share],
@@ -168,7 +170,9 @@ fn spread(
 /// The links in use, and per hop of a flow's packets its share and its stream.
 type Hops = (Vec<LinkSpec>, Vec<Share>, Vec<Stream>);
 
-/// Returns the hops that flows use, in both directions if frames go both ways, and their users.
+/// Returns the hops that flows use, and their users.
+///
+/// Both directions are included if frames go both ways.
 fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<Hops, FairError> {
     let mut hops: Vec<LinkSpec> = Vec::new();
     let (mut shares, mut streams) = (Vec::new(), Vec::new());

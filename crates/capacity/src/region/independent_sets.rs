@@ -43,6 +43,7 @@ pub(super) struct IndependentSets {
     /// Step of the sum over the sets within some links.
     index: BTreeMap<u128, u32>,
     /// Step of all sets; by link, step of the sets without it and all that interfere with it.
+    ///
     /// These come first: a fit needs the steps up to `fitted`.
     all: u32,
     free: Vec<u32>,
@@ -54,6 +55,7 @@ pub(super) struct IndependentSets {
 }
 
 /// A set of links.
+///
 /// [`IndependentSets::probability_off`] returns the probability that all are off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OffSet(u32);
@@ -139,8 +141,9 @@ impl IndependentSets {
         part
     }
 
-    /// Requests the probability that none of these links is on, valid after the next
-    /// [`IndependentSets::evaluate`].
+    /// Requests the probability that none of these links is on.
+    ///
+    /// It is valid after the next [`IndependentSets::evaluate`].
     pub fn off_set(&mut self, links: u128) -> OffSet {
         let at = self.write(self.everything() & !links);
         self.value.resize(self.steps.len(), 1.0);
@@ -171,9 +174,9 @@ impl IndependentSets {
         }
     }
 
-    /// Finds the distribution in which each link is on for its share of the time, with relative
-    /// accuracy `fine`.
-    /// Returns false if there is none: the shares exceed every schedule.
+    /// Finds the distribution in which each link is on for its share of the time.
+    ///
+    /// The relative accuracy is `fine`. Returns false if there is none: the shares exceed every schedule.
     pub fn fit(&mut self, shares: &[f64], fine: f64) -> bool {
         let found = self.approach(shares, fine);
         if !found {
@@ -243,6 +246,7 @@ mod tests {
     }
 
     /// The Stack seen from 4 → 5: two outer regions, each of which excludes the middle one.
+    ///
     /// The paper's formula: P(A ∩ C) = P(A) P(C) / (1 − P(B)).
     #[test]
     fn the_papers_formula_holds_where_it_is_exact() {

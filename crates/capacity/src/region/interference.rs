@@ -36,6 +36,7 @@ pub(super) struct RefusedLink {
 #[derive(Clone, Debug)]
 pub(super) struct Bystander {
     /// Links that may be active beside it and destroy its CTS there.
+    ///
     /// The flags are true if the node is in range of the sender, and of the receiver.
     pub others: Vec<(usize, bool, bool)>,
     /// Off-sets: of the link's rivals, and of `others` as well.
@@ -43,11 +44,12 @@ pub(super) struct Bystander {
     pub quiet: OffSet,
     /// The links on which the node sends.
     pub own: Vec<usize>,
-    /// Links on which the node responds to senders that are also out of range of this link's
-    /// receiver.
+    /// Links on which the node responds to senders out of range of this link's receiver.
+    ///
     /// Each has the off-set of its rivals and of all links that such a sender senses.
     pub responds: Vec<(usize, OffSet)>,
     /// Links to receivers in range of this link's receiver, from senders in range of the node.
+    ///
     /// Their failed RTS destroy the CTS, too. Each with the off-set as in `responds`.
     pub rts_interferers: Vec<(usize, OffSet)>,
 }
@@ -58,6 +60,7 @@ pub(super) struct Bystander {
 pub(super) struct CtsOnly {
     pub link: usize,
     /// Off-sets: of all links that interfere with that link.
+    ///
     /// These with the links that the sender senses; these with the hidden ones as well.
     pub near: OffSet,
     pub open: OffSet,
@@ -88,6 +91,7 @@ pub(super) struct Interference {
     pub received_by_receiver: Vec<RefusedLink>,
     pub bystanders: Vec<Bystander>,
     /// Indices of the streams over it.
+    ///
     /// With the off-set of the sensed links and of the hidden links that the previous hop defers,
     /// if the stream follows another.
     pub streams: Vec<(usize, Option<OffSet>)>,
@@ -100,7 +104,7 @@ pub(super) struct Interference {
     pub siblings: Vec<usize>,
 }
 
-/// A network, the interference relations of each link, and the joint distribution of activity.
+/// A network, interference relations of its links, and the joint distribution of activity.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub network: Network,
@@ -233,7 +237,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the links that defer an end of a link although that end does not receive their RTS.
+    /// Returns the links that defer an end of a link although it does not receive their RTS.
     fn cts_only(&mut self, e: usize, view: u128, hidden: u128) -> Vec<CtsOnly> {
         if self.network.access == Access::Basic {
             return Vec::new();

@@ -23,6 +23,7 @@ pub(super) fn settled<T>(found: Result<T, NoState>) -> Result<Option<T>, NoState
 }
 
 /// A network of links, prepared for queries with many loads.
+///
 /// Graph properties are computed once, here.
 #[derive(Clone, Debug)]
 pub struct LinkRegion {
@@ -63,6 +64,7 @@ impl LinkRegion {
     }
 
     /// Returns the largest Σ λ E\[S\] of a node.
+    ///
     /// Equals that of [`LinkRegion::state`] to the solver's tolerance, but starts from the last
     /// result: for sequences of similar loads.
     ///
@@ -100,10 +102,10 @@ impl LinkRegion {
         Ok(settled(found)?.filter(|f| Solver::stable(f, utilisation)))
     }
 
-    /// Returns the airtime of all frames if no two links are ever active together, seconds per
-    /// second: Σ of their backoffs and exchanges without collisions.
-    /// At most 1 can be carried on one channel. Valid for any range relation: a fallback if the
-    /// model has no result.
+    /// Returns the airtime of all frames if no two links are ever active together, s/s.
+    ///
+    /// It is Σ of their backoffs and exchanges without collisions. At most 1 can be carried on one channel.
+    /// Valid for any range relation: a fallback if the model has no result.
     pub fn airtime(&self, loads: &[Load]) -> f64 {
         let network = &self.solver.model.network;
         let of = |(stream, load): (&Stream, &Load)| {
@@ -116,10 +118,11 @@ impl LinkRegion {
         network.streams.iter().zip(loads).map(of).sum()
     }
 
-    /// Returns the largest δ in `range` with `base` + δ · `step` frames/s achievable, by bisection
-    /// to `accuracy` in the unit of δ: WCPCap's query (Rangwala 2008 Fig 4).
-    /// Steps must not be negative. Loads below zero count as zero; the result is the lower end of
-    /// the range if no δ in it is achievable.
+    /// Returns the largest δ in `range` with `base` + δ · `step` frames/s achievable.
+    ///
+    /// This is WCPCap's query (Rangwala 2008 Fig 4), by bisection to `accuracy` in the unit of δ. Steps must
+    /// not be negative. Loads below zero count as zero; the result is the lower end of the range if no δ in
+    /// it is achievable.
     ///
     /// # Errors
     /// If the state of queried loads is unknown.

@@ -1,4 +1,5 @@
 //! The achievable rate region of an 802.11 mesh.
+//!
 //! Rangwala 2008 §3.2, after Jindal and Psounis.
 //!
 //! Domains and cliques assume a scheduler. Here the DCF itself is the scheduler: a link's expected

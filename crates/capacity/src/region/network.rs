@@ -92,6 +92,7 @@ fn members(user: &[u32], of: usize) -> Vec<usize> {
 }
 
 /// Returns the users of the air.
+///
 /// With RTS/CTS the two directions of a link defer the same nodes, so they are one user.
 fn users(links: &[LinkSpec], access: Access) -> Vec<u32> {
     let mut keys: Vec<(NodeId, NodeId)> = Vec::new();

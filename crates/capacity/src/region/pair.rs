@@ -1,11 +1,12 @@
 //! Two links at a time: the four classes, and the effects of one link on the other.
+//!
 //! Rangwala 2008 §3.2.
 
 use crate::domain::Contention;
 use crate::graph::Hop;
 use crate::link::Access;
 
-/// Mutual visibility of two links that may interfere, by their transmitters T and receivers R.
+/// Mutual visibility of two possibly interfering links, by transmitters T and receivers R.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairClass {
     /// The transmitters are in range of each other, or equal.
@@ -43,6 +44,7 @@ impl PairClass {
 }
 
 /// Returns true if two links never carry exchanges together.
+///
 /// With RTS/CTS both ends defer every node in range; without, only senders do, and senders out of
 /// range of each other overlap and collide.
 pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> bool {
@@ -63,18 +65,20 @@ pub(super) struct PairEffects {
     /// True if both senders may begin in the same slot, and the first's frame is lost.
     pub same_slot: bool,
     /// True if the second's sender may begin during the first's opening frame and destroy it.
+    ///
     /// The opening frame is the RTS, or data without RTS.
     pub overtakes: bool,
-    /// True if the second may be in its RTS, which the first's sender does not detect until the
-    /// CTS.
+    /// True if the second may be in its RTS, undetected by the first's sender until the CTS.
     pub overtaken: bool,
-    /// True if the second's sender may start at the moment of the CTS that should defer it, and
-    /// destroy the data frame.
+    /// True if the second's sender may start at the moment of the CTS that should defer it.
+    ///
+    /// It then destroys the data frame.
     pub misses_cts: bool,
-    /// True if the second's CTS, which reaches only the first's receiver, may start during the
-    /// first's RTS.
+    /// True if the second's CTS may start during the first's RTS.
+    ///
+    /// The CTS reaches only the first's receiver.
     pub cts: bool,
-    /// True if the frame that destroys the first's opening frame is lost, too, so that both retry.
+    /// True if the frame that destroys the first's opening frame is lost too, so that both retry.
     pub mutual: bool,
     /// True if, without RTS, the second's ACK may destroy the first's data frame.
     pub acks: bool,

@@ -1,4 +1,5 @@
 //! One packet at the head of a queue: an absorbing Markov chain over its attempts.
+//!
 //! Rangwala 2008 §3.2. Its states store the cause of the last failure, since the next attempt
 //! follows within about the duration of that cause.
 
@@ -10,7 +11,7 @@ use crate::link::Access;
 /// Collisions of an attempt, given that its sender found the medium idle.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Collisions {
-    /// Probability that an exchange hidden from the sender occupies the receiver, at a random time.
+    /// Probability that an exchange hidden from the sender occupies the receiver.
     pub hidden: f64,
     /// Probability that such an exchange starts during the opening frame and continues.
     pub onset: f64,
@@ -26,10 +27,12 @@ pub(super) struct Collisions {
     /// Probability that the packet was waiting when the sender's last exchange ended:
     /// the receiver was free a backoff ago.
     pub waiting: f64,
-    /// Probability that it is forwarded immediately, a DIFS after an exchange that kept the
-    /// receiver free.
+    /// Probability that it is forwarded immediately.
+    ///
+    /// That is a DIFS after an exchange that kept the receiver free.
     pub relayed: f64,
     /// The share of `hidden` due to frames that crossed this hop before.
+    ///
     /// No further ones arrive while the sender's attempts fail.
     pub caused: f64,
     /// Probability that it is forwarded immediately:
@@ -42,6 +45,7 @@ pub(super) struct Collisions {
     /// Probability that the channel destroys the data frame.
     pub channel_loss: f64,
     /// Share of time in which the sender finds the medium idle.
+    ///
     /// `idle_beside` is that during a hidden exchange: stations that exclude the hidden exchange
     /// may also defer the sender's neighbours.
     pub idle: f64,
@@ -74,14 +78,14 @@ pub(super) struct Service {
 const MIN_SUCCESS: f64 = 1.0 / 4000.0;
 
 /// Causes of the last attempt's failure.
+///
 /// `PLAIN`: no lasting cause, or no attempt before; the others: a hidden exchange, and another
 /// sender that also retries.
 const PLAIN: usize = 0;
 const HIDDEN: usize = 1;
 const MET: usize = 2;
 
-/// Packets with these counts of consecutive lost RTS and lost data frames, by cause of the last
-/// failure.
+/// Packets with these counts of consecutive lost frames, by the last failure's cause.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     short: u32,
@@ -131,8 +135,8 @@ pub(super) fn service(
 }
 
 impl Chain<'_> {
-    /// Follows a packet that is dropped after these numbers of consecutive lost RTS, or of lost
-    /// data frames.
+    /// Follows a packet with a limit of consecutive lost RTS and of lost data frames.
+    ///
     /// Limits with a product above `walked` use the closed form once attempts are identical.
     fn limited(&self, t: &PhyTiming, limits: (u32, u32), walked: u32) -> Service {
         let mut out = Service::default();
@@ -162,6 +166,7 @@ impl Chain<'_> {
     }
 
     /// Follows packets to their end if all attempts are identical.
+    ///
     /// The attempts at one count of lost data frames are a geometric series, truncated by the limit
     /// of lost RTS.
     fn alike(&self, step: &[Attempt; 3], at: &[Tally], out: &mut Service, limits: (u32, u32)) {
@@ -215,8 +220,9 @@ impl Chain<'_> {
         self.collisions.hidden / (self.collisions.span * (1.0 - self.collisions.hidden).max(1e-3))
     }
 
-    /// Returns the outcome if a hidden exchange is active with probability `on` and another
-    /// sender's frame collides with probability `met`.
+    /// Returns the outcome for a hidden exchange and another sender's frame.
+    ///
+    /// The exchange is active with probability `on`; the frame collides with probability `met`.
     fn outcome(&self, on: f64, met: f64, backoff: f64) -> Attempt {
         let o = self.collisions;
         let onset = (1.0 - on) * (1.0 - met) * o.onset;
@@ -321,7 +327,7 @@ impl Chain<'_> {
     }
 }
 
-/// Returns the packets with a failed opening frame, and those with a failed data frame, by cause.
+/// Returns the packets with a failed opening frame and with a failed data frame, by cause.
 fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
     let (mut opening, mut data) = ([0.0; 3], [0.0; 3]);
     for (s, m) in step.iter().zip(mass) {
@@ -408,7 +414,7 @@ fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
     x
 }
 
-/// Returns the limits of lost RTS (or data frames without RTS) and of data frames after RTS/CTS.
+/// Returns the limits of lost RTS (or data frames without RTS), and of data frames after CTS.
 fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
     match retries {
         Retries::Unlimited => None,

@@ -15,6 +15,7 @@ use crate::link::Access;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Retries {
     /// Until it arrives, as in the paper (Rangwala 2008 §4.3).
+    ///
     /// No frame is lost, and the boundary is where queues grow without limit.
     #[default]
     Unlimited,
@@ -50,6 +51,7 @@ pub struct LinkMesh<'a, L> {
     /// By node id, the nodes in range: it senses their frames, which destroy its receptions.
     pub in_range: &'a [L],
     /// The links in use, one direction each.
+    ///
     /// `delivery` is the probability that an attempt at a data frame survives the channel, without
     /// collisions.
     pub links: &'a [LinkSpec],
@@ -129,6 +131,7 @@ impl State {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum NoState {
     /// The rates are beyond the boundary.
+    ///
     /// No schedule carries the frames, or attempts grow until a queue would need more than twice
     /// the available time.
     Beyond,
@@ -183,6 +186,7 @@ impl fmt::Display for NoState {
 impl core::error::Error for NoState {}
 
 /// Maximum probability that frames of hidden senders collide again with the largest window.
+///
 /// Above it a collision lasts longer than the time until the next frame, and the model is wrong by
 /// factors (docs/models/region-validation.md).
 pub const MEET_AGAIN: f64 = 0.5;

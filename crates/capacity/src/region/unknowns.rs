@@ -14,6 +14,7 @@ pub(super) struct Link {
     pub collisions: Collisions,
     pub service: Service,
     /// Share of time in which all links that its sender senses are off.
+    ///
     /// The second field adds the hidden ones.
     pub open: f64,
     pub clear: f64,
@@ -22,27 +23,29 @@ pub(super) struct Link {
     /// Σ λ E\[S\] of its sender.
     pub used: f64,
     /// Share of time in which its sender's queue is not empty.
+    ///
     /// Also the probability that a frame that arrives there over the air finds it not empty.
     pub load: f64,
     pub found: f64,
-    /// Expected frames of each rival that collide with an opening frame, by position in
-    /// `Interference::rivals`.
+    /// Expected frames of each rival that collide with an opening frame.
+    ///
+    /// The index is the position in `Interference::rivals`.
     pub meets: Vec<f64>,
     /// Their sum.
     pub met: f64,
-    /// Share of its frames that arrive at its sender over the air, and the share of the traffic
-    /// hidden from that sender due to frames that crossed the link before.
+    /// Share of its frames that arrive at its sender over the air.
     pub via: f64,
+    /// Share of the traffic hidden from that sender that crossed the link before.
     pub caused: f64,
     /// Shares of other links' frames that immediately follow others.
+    ///
     /// By position in `Interference::rivals`: those after links that this link's ends sense. By
     /// position in `Interference::members`: those after links hidden from its sender. By bystander
     /// and its links: those after links that this link defers.
     pub rivals_follow: Vec<f64>,
     pub members_follow: Vec<f64>,
     pub bystanders_follow: Vec<f64>,
-    /// Attempts per second of its sender's idle time while the hidden links are off, and while they
-    /// are on.
+    /// Attempts per second of the sender's idle time while hidden links are off, and while on.
     pub attempt_rates: (f64, f64),
 }
 
@@ -53,6 +56,7 @@ pub(super) struct FixedPoint {
     /// By stream.
     pub streams: Vec<Load>,
     /// By user of the air: share of time on, with and without the DIFS that follows.
+    ///
     /// And exchanges per second.
     pub with: Vec<f64>,
     pub bare: Vec<f64>,

@@ -16,9 +16,10 @@ pub struct Mesh {
     pub paths: Vec<Vec<NodeId>>,
 }
 
-/// Nodes on a unit square, in range of each other within `range`, with links of all four 802.11b
-/// rates.
-/// The first `flows` nodes that can reach node 0, in the middle, upload to it.
+/// Nodes on a unit square, in range of each other within `range`.
+///
+/// The links have all four 802.11b rates. The first `flows` nodes that can reach node 0, in the middle,
+/// upload to it.
 pub fn mesh(nodes: usize, range: f64, flows: usize) -> Mesh {
     let mut rng = Stream::new(1, "test");
     let mut place: Vec<(f64, f64)> = (0..nodes).map(|_| (rng.unit(), rng.unit())).collect();

@@ -60,6 +60,7 @@ impl LinkClass {
     }
 
     /// Returns the remaining wait of the next packet.
+    ///
     /// `None` if there is no packet or it waits forever.
     fn wait(&mut self, now: u64, cost: &Cost) -> Option<Span> {
         if self.head.is_none() {
@@ -121,6 +122,7 @@ pub(crate) struct RadioClasses {
 
 impl RadioClasses {
     /// Builds a set without classes.
+    ///
     /// `rate` is assumed for a link until its first frame has been sent.
     pub fn new(flows: usize, cost: Cost, rate: Rate, rng: Stream) -> Self {
         RadioClasses {
@@ -195,6 +197,7 @@ impl RadioClasses {
     }
 
     /// Returns the next packet that may leave, with its class.
+    ///
     /// `own` is the radio's own queue, which takes turns with the classes; class `None` means that
     /// queue.
     pub fn dequeue(&mut self, now: Time, own: &mut Discipline) -> Option<(Item, Option<usize>)> {
@@ -354,6 +357,7 @@ mod tests {
     }
 
     /// Runs a backlogged class for a while.
+    ///
     /// Returns the airtime used and the largest use of any window.
     fn run(share: f64, attempts: u32, secs: u64) -> (f64, f64) {
         let mut s = set(&[(1, share)]);

@@ -14,6 +14,7 @@ use crate::shares::Shares;
 const UNLIMITED: BitRate = BitRate(1_000_000_000_000);
 
 /// Bytes per round of the heaviest flow in a fair queue, and the minimum of the lightest.
+///
 /// Rounded values are exact to 0.3 %.
 const FULL_PACKET: f64 = 1500.0;
 const FEWEST_BYTES: f64 = 150.0;
@@ -46,9 +47,9 @@ pub(crate) struct ByteClasses {
     rng: Stream,
 }
 
-/// Returns the bytes per round of each flow in both directions, numbered as the buckets of a fair
-/// queue.
-/// Empty if all weights are equal.
+/// Returns the bytes per round of each flow in both directions.
+///
+/// Empty if all weights are equal. Flows are numbered as the buckets of a fair queue.
 ///
 /// The heaviest flow sends a packet per round, so that its share needs no long backlog, unless the lightest
 /// would have too few bytes to keep the ratio.
@@ -71,6 +72,7 @@ fn rates(rate: Option<BitRate>, burst: Bytes) -> ClassRates {
 
 impl ByteClasses {
     /// Builds a node's empty set of classes at one point.
+    ///
     /// `weights`: of every flow.
     pub fn new(node: NodeId, point: Point, weights: &[f64], shares: Shares, rng: Stream) -> Self {
         let spec = HtbSpec { release: Release::Whole, ..HtbSpec::default() };

@@ -27,6 +27,7 @@ impl Cost {
     }
 
     /// Returns a DIFS before each of `attempts` attempts, and the mean initial backoff.
+    ///
     /// Jang 2010 §4. The longer backoffs of retries are idle time that other stations use, so they
     /// are not airtime.
     fn access(&self, attempts: u32) -> Span {

@@ -20,6 +20,7 @@ pub(crate) use bytes::ByteClasses;
 pub(crate) use cost::Cost;
 
 /// Typical time between packets of a class, 12 ms: 1500 bytes at 1 Mbit/s.
+///
 /// RED and FRED age their averages by it.
 const PACKET_TIME: Span = Span::from_millis(12);
 
@@ -177,8 +178,7 @@ pub(crate) mod in_force {
         (kind, [holds(|_| 0), holds(|n| n)], words.contains("ecn: true"))
     }
 
-    /// Returns the leaf type that behaves like this queue, where `build` builds the queue of a
-    /// leaf.
+    /// Returns the leaf type that behaves like this queue; `build` builds the queue of a leaf.
     pub fn leaf(queue: &Discipline, build: impl Fn(&ClassPlan) -> Discipline) -> Leaf {
         let found = profile(queue);
         let sizes = (1..=200).map(|packets| match found.0 {

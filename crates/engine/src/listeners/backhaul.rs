@@ -58,7 +58,9 @@ impl Backhaul {
     }
 }
 
-/// Returns the delay over wires from one node to every other, through hosts without a radio only.
+/// Returns the delay over wires from a node to each other.
+///
+/// Paths cross only hosts without a radio.
 fn quickest(scenario: &Scenario, from: NodeId) -> Vec<Option<Span>> {
     let mut times: Vec<Option<Span>> = vec![None; scenario.nodes().len()];
     times[from.index()] = Some(Span::ZERO);

@@ -13,6 +13,7 @@ pub(super) struct Chance {
     /// Probability of a loss.
     pub lose: f64,
     /// Progress towards the next mark when marks are evenly spaced.
+    ///
     /// Marks owed for the packets passed so far, and the value at which the next mark falls.
     owed: f64,
     due: f64,

@@ -54,6 +54,7 @@ impl Listeners {
     }
 
     /// Records that a data segment of a flow has left a node.
+    ///
     /// `end` is the sequence number after it.
     pub fn time(&mut self, now: Time, node: usize, flow: usize, generation: u32, end: u64) {
         let Some(listener) = &mut self.at[node] else { return };

@@ -7,8 +7,7 @@ use fairmesh_units::NodeId;
 use super::{Listeners, Note};
 
 impl Listeners {
-    /// Delivers a message immediately to every node that it reaches, without airtime and without
-    /// loss.
+    /// Delivers a message immediately to every node that it reaches, without airtime or loss.
     pub fn hand_over(&mut self, from: NodeId, reach: Reach, body: &[u8]) {
         self.signalling.outside += 1;
         self.signalling.outside_bytes += body.len() as u64;

@@ -69,8 +69,7 @@ impl Listeners {
         i
     }
 
-    /// Returns the radio of a node from which a message continues or at which it ends, if not the
-    /// receiving one.
+    /// Returns the node's radio at which a message continues or ends, if not the receiving one.
     pub fn cross(&mut self, mut node: NodeId, message: u32) -> NodeId {
         let way = &mut self.messages[message as usize].way;
         while let Some(&(radio, BUS)) = way.last() {
@@ -90,6 +89,7 @@ impl Listeners {
     }
 
     /// Queues a message.
+    ///
     /// Messages precede data, as the kernel's default discipline sends packets marked as control.
     /// Returns true if there was room.
     pub fn post(

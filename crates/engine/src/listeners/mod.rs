@@ -344,6 +344,7 @@ impl Listeners {
     }
 
     /// Decides the outcome for a packet that is about to leave a node towards `to`.
+    ///
     /// `ect`: true if it is ECN-capable, and true if by ECT(1).
     pub fn action(
         &mut self,
@@ -409,6 +410,7 @@ impl Listeners {
     }
 
     /// Records a frame that was received by its destination node.
+    ///
     /// Returns true if it is a control message.
     pub fn received(&mut self, node: NodeId, from: NodeId, packet: u32, message: Option<u32>) {
         let Some(frame) = self.passed_up(from, packet) else { return };

@@ -1,5 +1,6 @@
-//! Delay from the queue of a packet's first radio until the receiver's acknowledgement returns
-//! there: the delay of Triantafyllidou 2005 §3.3.3 and §4.5.2.
+//! Delay from the queue of a packet's first radio until the acknowledgement returns there.
+//!
+//! It is the delay of Triantafyllidou 2005 §3.3.3 and §4.5.2.
 
 use fairmesh_units::Time;
 

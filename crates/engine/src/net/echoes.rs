@@ -1,4 +1,5 @@
 //! Echo probes of a control through the mesh.
+//!
 //! A probe is a small packet along a flow's path to its end in the mesh and back, which bypasses
 //! the classes of the control. It uses air like any packet, and is counted as signalling.
 
@@ -10,6 +11,7 @@ use super::{Ends, Hop, Net};
 use crate::shares::Shares;
 
 /// Length of an echo request and of its reply, IP bytes.
+///
 /// 20 of IPv4, 8 of ICMP (RFC 792) and 56 of data, as `ping` sends.
 const BYTES: u32 = 84;
 
@@ -44,8 +46,8 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.control_slot(self.controls + 2 + at)
     }
 
-    /// Requests probes for homes with flows that carried packets without a round trip since the
-    /// last check.
+    /// Requests probes for homes with packets but without a round trip since the last check.
+    ///
     /// Flows are as the control groups them.
     pub fn want_echoes(&mut self, now: Time, at: usize, shares: &Shares) {
         let Echoes { node, probes, seen } = &mut self.echoes[at];
@@ -84,8 +86,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.timers.set(slot, due);
     }
 
-    /// Returns a node's place on a flow's path, and the direction in which the path enters the mesh
-    /// there.
+    /// Returns a node's place on a flow's path, and the direction into the mesh there.
     fn way_in(&self, flow: usize, node: NodeId) -> Option<(u16, bool)> {
         let flow = &self.flows[flow];
         let ends = [flow.place_of(0), flow.place_of(1)];
@@ -98,6 +99,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Sends back an echo request that has reached its end.
+    ///
     /// Returns true if the packet was a probe.
     pub(super) fn turn_echo(&mut self, now: Time, node: u32, handle: u32) -> bool {
         let p = self.packets.get_mut(handle);

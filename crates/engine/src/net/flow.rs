@@ -36,6 +36,7 @@ pub(crate) enum Ends {
 }
 
 /// Applies an expression to the connection of either transport.
+///
 /// `$otherwise` for flows without one.
 macro_rules! connection {
     ($ends:expr, $pair:ident => $work:expr, $otherwise:expr) => {
@@ -60,6 +61,7 @@ pub(crate) struct FlowState {
     /// Connections opened so far.
     pub generation: u32,
     /// Nodes of the path, origin first.
+    ///
     /// If the path changes, all paths are concatenated, and a packet's place counts through them.
     pub path: Vec<u32>,
     /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` in reverse.
@@ -201,8 +203,9 @@ impl FlowState {
         connection!(&self.ends, pair => pair.add_to(&mut self.meters), ());
     }
 
-    /// Returns the segments that the origin's TCP connection has retransmitted, or its QUIC packets
-    /// declared lost.
+    /// Returns the segments that the origin's TCP connection has retransmitted.
+    ///
+    /// For QUIC, these are the packets declared lost.
     pub fn resent(&self) -> u64 {
         connection!(&self.ends, pair => pair.ends[0].resent(), 0)
     }

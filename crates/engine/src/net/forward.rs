@@ -12,8 +12,7 @@ use super::packet::{NO_FLOW, Packet, Payload};
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
-    /// Passes a packet that has just reached a node through the control's classes, if one applies,
-    /// and on.
+    /// Forwards a packet that has just reached a node, through the control's classes if any.
     pub(super) fn transit(&mut self, now: Time, node: u32, handle: u32, local: bool) {
         if let Some(set) = self.classes_at[node as usize] {
             let p = self.packets.get(handle);

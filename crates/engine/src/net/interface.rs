@@ -14,6 +14,7 @@ pub(crate) struct Interface {
     pub queue: Discipline,
     pub rng: Stream,
     /// Classes that a control put in place of the queue.
+    ///
     /// Packets outside the classes wait in `queue`.
     pub classes: Option<Box<RadioClasses>>,
     /// Packets taken from the queue for other neighbours while a frame was filled; next in turn.
@@ -22,13 +23,15 @@ pub(crate) struct Interface {
     pub serving: u16,
     /// Capacity of the card's own queue, packets, which is then `aside`; 0 if it has none.
     pub device: usize,
-    /// True if the queue may drop accepted packets, distinguishes neighbours, or is above a card's
-    /// own queue.
-    /// One test covers all three.
+    /// True for a queue that needs the general path.
+    ///
+    /// It may drop accepted packets, distinguishes neighbours, or is above a card's own queue: one test
+    /// covers all three.
     pub modern: bool,
     /// Stations that the card has served, the most recent last.
     turns: Vec<u16>,
     /// Packets in the MAC and in `aside`, which still occupy the buffer.
+    ///
     /// With classes, also their backlog.
     pub held: Backlog,
     /// Integral of the length, Σ packets × ns, up to `counted`, for the mean length.
@@ -74,6 +77,7 @@ impl Interface {
     }
 
     /// Returns the class of a packet to a neighbour, of data of `flow`.
+    ///
     /// `None`: it waits in the queue.
     #[inline]
     pub fn classify<const HOST: bool>(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
@@ -119,6 +123,7 @@ impl Interface {
     }
 
     /// Returns the next packet of `aside`: the oldest, or, for a card's own queue, by station.
+    ///
     /// Then it is the oldest packet of the least recently served station, as cards serve their queues in turn.
     #[inline]
     fn next_aside(&mut self) -> Option<Item> {
@@ -145,8 +150,9 @@ impl Interface {
         }
     }
 
-    /// Returns the queue with a set of flows per neighbour, if a frame can take packets for one
-    /// neighbour from it.
+    /// Returns the queue with a set of flows per neighbour.
+    ///
+    /// `None` if a frame cannot take packets for one neighbour from it.
     pub fn stations(&mut self) -> Option<&mut Stations> {
         if self.device > 0 || self.classes.is_some() {
             return None;
@@ -155,6 +161,7 @@ impl Interface {
     }
 
     /// Returns true if packets leave in order of arrival.
+    ///
     /// Then a packet for a neighbour may be taken from behind packets for others.
     pub fn is_fifo(&self) -> bool {
         matches!(self.queue, Discipline::DropTail(_)) && self.classes.is_none()

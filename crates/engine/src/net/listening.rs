@@ -1,4 +1,5 @@
 //! Packet events for controls, and the changes that controls make to passing packets.
+//!
 //! Unless a control requests this, none of it is compiled into the run.
 
 use fairmesh_control::{Class, EventKind, Feedback, Header, QueueLength};
@@ -49,8 +50,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.feedback(node, feedback, lost);
     }
 
-    /// Records that a packet has left the classes of a node, for round-trip timing and flow
-    /// counting.
+    /// Records that a packet has left a node's classes, for round-trip timing and flow counting.
     pub(super) fn note_passing(&mut self, now: Time, node: u32, handle: u32) {
         let p = self.packets.get(handle);
         let (n, f) = (node as usize, p.flow as usize);
@@ -71,6 +71,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Decides at random the outcome for a packet that is about to leave a node.
+    ///
     /// Returns true if it is lost.
     pub(super) fn chance_takes(&mut self, node: usize, handle: u32) -> bool {
         let p = self.packets.get(handle);

@@ -140,6 +140,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Returns the next packet of a category for the MAC.
+    ///
     /// Always inlined: the medium is compiled several times, and each instance is hot.
     #[inline(always)]
     fn take(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
@@ -332,6 +333,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Fills a frame with packets for its own station only.
+    ///
     /// A packet that does not fit stays next there.
     fn fill_from_station(
         &mut self,

@@ -44,6 +44,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Handles a frame that the MAC has finished.
+    ///
     /// Returns true if it was a message, which is then removed.
     pub(super) fn note_sent(&mut self, node: NodeId, report: &SendReport) -> bool {
         let (handle, broadcast) = (report.packet.packet, report.packet.link.is_none());

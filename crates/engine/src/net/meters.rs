@@ -15,6 +15,7 @@ pub(crate) struct Meters {
     pub packets_sent: u64,
     pub packets_delivered: u64,
     /// All lost packets of the whole run, then of those sent while measuring, by direction.
+    ///
     /// The latter are data packets, and packets of the other direction.
     pub drops: Drops,
     pub data_drops: Drops,
@@ -29,6 +30,7 @@ pub(crate) struct Meters {
     pub transfers: Delays,
     pub completed: u64,
     /// Time with a transfer in progress while measuring, and the start of the present one.
+    ///
     /// For traffic made of transfers.
     active: Span,
     active_since: Option<Time>,
@@ -57,6 +59,7 @@ impl Meters {
     }
 
     /// Counts a lost packet.
+    ///
     /// `data`: a data packet, or one of the other direction, that was sent while measuring; `None`:
     /// sent during the warm-up.
     pub fn lost(&mut self, cause: Cause, data: Option<bool>) {
@@ -69,6 +72,7 @@ impl Meters {
     }
 
     /// Records from `now` on whether a transfer is in progress.
+    ///
     /// Time before `measure_from` does not count.
     pub fn note_activity(&mut self, now: Time, active: bool, measure_from: Time) {
         match (active, self.active_since) {

@@ -43,6 +43,7 @@ pub(crate) use meters::Meters;
 pub(crate) use wire::WireDirection;
 
 /// The network above the radio.
+///
 /// `WATCH`: the observer receives every frame. `HOST`: a control or measure needs more than counters and limits, which
 /// `listeners`, `signs` and `ack_delays` serve; other runs pay no cost for it.
 pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
@@ -84,6 +85,7 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     /// Numbers of flows in queues; empty if these are their indices.
     pub numbers: Vec<u32>,
     /// Per node, if observed: the packets in its MAC as they were passed to it, by handle.
+    ///
     /// A receiver may have passed one up, and its handle may belong to another packet, before a
     /// category is notified.
     snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
@@ -264,6 +266,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Handles a timer that is due.
+    ///
     /// For a control's timer, returns its number and leaves the rest to the caller.
     pub fn fire(&mut self, now: Time, slot: usize) -> Option<usize> {
         match self.timer(slot) {

@@ -69,6 +69,7 @@ impl Packet {
     }
 
     /// Returns the packet as queues see it; each direction of a flow is a separate flow there.
+    ///
     /// `numbers`: those of flows where they are not their indices.
     #[inline]
     pub fn item(&self, handle: u32, numbers: &[u32]) -> Item {
@@ -89,6 +90,7 @@ impl Packet {
 }
 
 /// Packets by handle.
+///
 /// Freed slots are reused, so a run allocates as much as it ever holds.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {

@@ -4,7 +4,7 @@ use fairmesh_control::host::{Answer, Data, RoundTrips, Side, Signs as Rule, Spin
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::{Span, Time};
 
-/// Signs of one flow's present connection at one interface, and its round trips through the mesh.
+/// Signs of a flow's present connection at an interface, and its round trips in the mesh.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signs {
     generation: u32,
@@ -17,8 +17,9 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Processes a segment with its timestamps, of the flow's data (`forward`) or of the reverse
-    /// direction.
+    /// Processes a segment with its timestamps.
+    ///
+    /// `forward` is true for the flow's data, false for the reverse direction.
     pub fn see(
         &mut self,
         now: Time,

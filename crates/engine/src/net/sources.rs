@@ -1,5 +1,6 @@
-//! Datagram sources with their own queue, which send all datagrams due before the radio's next
-//! event together.
+//! Datagram sources with their own queue, which send in batches.
+//!
+//! A batch contains all datagrams due before the radio's next event.
 //!
 //! While a node's MAC is busy, a packet that reaches its queue only waits there. If no other source
 //! uses that queue, the result is the same whether the source sends at its times or, up to the
@@ -58,6 +59,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// Sends all datagrams due before `until` of a source with its own queue and a busy MAC.
+    ///
     /// Returns their number.
     pub fn send_ahead(&mut self, f: usize, until: Time) -> u64 {
         let flow = &mut self.flows[f];

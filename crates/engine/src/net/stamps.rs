@@ -1,6 +1,7 @@
-//! TCP's timestamps (RFC 7323 §3) of packets in the network, stored separately if a control reads
-//! headers.
-//! Simulated segments carry them without the option's 12 bytes.
+//! TCP's timestamps (RFC 7323 §3) of packets in the network.
+//!
+//! They are stored separately if a control reads headers. Simulated segments carry them without the option's
+//! 12 bytes.
 
 use fairmesh_units::Time;
 
@@ -26,6 +27,7 @@ impl Stamps {
     }
 
     /// Records that an end of a flow sends a packet.
+    ///
     /// TSval is the time in ms from 1, TSecr the last TSval that the end received.
     pub fn send(&mut self, now: Time, handle: u32, flow: usize, generation: u32, end: usize) {
         let connection = &mut self.connections[flow];

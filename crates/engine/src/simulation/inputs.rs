@@ -16,6 +16,7 @@ use crate::observe::Observer;
 #[derive(Default)]
 pub struct Inputs {
     /// Fair rates, for controls and measures that need them ([`needs_fair_rates`]).
+    ///
     /// Without them the record's `fair_bps` are `None`, and a control that needs them is rejected by name.
     pub fair: Option<FairRates>,
     /// Control to run instead of the scenario's own, also at gateways.
@@ -28,6 +29,7 @@ pub struct Inputs {
 
 impl Inputs {
     /// Returns inputs with the analytic fair rates.
+    ///
     /// They are absent if the capacity model rejects the scenario and the control (the scenario's,
     /// or `control`) does not need them.
     ///

@@ -39,6 +39,7 @@ pub enum Status {
 }
 
 /// One run of a scenario.
+///
 /// It owns all that it needs, so it can be stored and sent to other threads.
 ///
 /// Steps of any size lead to the same record, to the last bit.
@@ -179,6 +180,7 @@ impl Simulation {
     }
 
     /// Returns the congestion window of a flow's sender, bytes.
+    ///
     /// `None` without congestion control.
     pub fn congestion_window(&self, flow: FlowId) -> Option<u64> {
         each!(&self.world, world => world.net.flows[flow.index()].cwnd())
@@ -192,8 +194,7 @@ impl Simulation {
         self.finish_observed().map(|(record, _)| record)
     }
 
-    /// Advances to the end of the scenario and returns the record and the observer of the
-    /// [`Inputs`].
+    /// Advances to the end of the scenario; returns the record and the observer of [`Inputs`].
     ///
     /// # Errors
     /// [`EngineError::Cancelled`].

@@ -33,8 +33,9 @@ pub fn run_observed<O: Observer>(
     run_observed_until(scenario, options, observer, CancelToken::default())
 }
 
-/// Runs a scenario to its end, or until `cancel` is used, while `observer` receives every frame;
-/// returns both.
+/// Runs a scenario to its end, or until `cancel` is used; returns record and observer.
+///
+/// `observer` receives every frame.
 ///
 /// # Errors
 /// See [`EngineError`].
@@ -57,6 +58,7 @@ pub fn run_observed_until<O: Observer>(
 }
 
 /// Runs a scenario to its end under a given control instead of its own.
+///
 /// The control need not be in a registry ([`Mechanism::of`]).
 ///
 /// # Errors

@@ -117,8 +117,7 @@ pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
     scenario.links().iter().filter_map(record).collect()
 }
 
-/// Returns the fraction of a flow's time in the measured interval in which its application had data
-/// to transfer.
+/// Returns the fraction of a flow's measured time in which its application had data.
 fn active_share(flow: &Flow, scenario: &Scenario, meters: &Meters, end: Time) -> f64 {
     if !matches!(flow.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. }) {
         return 1.0;

@@ -16,6 +16,7 @@ use crate::host::{self, ControlAt, Controls};
 use crate::island_rates::fair_rates;
 
 /// Two branches of two hops with traffic in both directions.
+///
 /// Every hop's load exceeds most limits.
 const MESH: &str = r#"
 name = "branches"

@@ -35,8 +35,9 @@ pub struct RunOptions {
     pub sample: Option<Span>,
     /// True to measure [`FlowRecord::acknowledged_delay_s`](crate::record::FlowRecord).
     pub acknowledged: bool,
-    /// True if the curves include links and foreign energy ([`Series::links`],
-    /// [`Series::foreign`]).
+    /// True if the curves include links and foreign energy.
+    ///
+    /// See [`Series::links`] and [`Series::foreign`].
     pub links: bool,
 }
 
@@ -240,6 +241,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     }
 
     /// Advances to `until`, or to the end of the scenario if that is earlier.
+    ///
     /// Every event before that instant has then been processed. Any sequence of steps to an instant has the same
     /// outcome.
     pub fn advance(&mut self, until: Time) {
@@ -279,12 +281,14 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     }
 
     /// Returns the next instant with an action between events.
+    ///
     /// That is a change of fair rates, link rates or routes, a sample, or the end.
     fn next_barrier(&self) -> Time {
         self.next_allocation().min(self.next_sample).min(self.end()).min(self.next_change())
     }
 
     /// Returns the instant of the next change of the fair rates.
+    ///
     /// [`Time::NEVER`] if there is none.
     fn next_allocation(&self) -> Time {
         let changes = self.fair.as_ref().map_or(&[][..], |f| &f.changes);
@@ -306,6 +310,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     }
 
     /// Returns the instant of the scenario's next change of a link's rate or a flow's path.
+    ///
     /// [`Time::NEVER`] if there is none.
     pub(crate) fn next_change(&self) -> Time {
         let rate = self.scenario.rate_changes().get(self.rate_changes).map(|c| c.at);
@@ -315,6 +320,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     }
 
     /// Makes the changes that are due.
+    ///
     /// Frames in the air keep their rate, and packets in transit keep their path.
     pub(crate) fn change(&mut self, now: Time) {
         let due = |at: Span| Time::ZERO + at <= now;
@@ -340,6 +346,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     }
 
     /// Processes the next event before `end` and returns its instant.
+    ///
     /// At one instant the radio's events precede the network's; the radio's are ordered by station,
     /// the network's by flow, wire and interface.
     #[inline(always)]

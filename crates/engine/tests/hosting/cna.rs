@@ -27,8 +27,9 @@ fn goodputs(r: &RunRecord) -> Vec<f64> {
     r.flows.iter().map(|f| f.goodput_bps / 1e3).collect()
 }
 
-/// Sums of the highest common rates that the simulator carries (docs/models/region.md), kbit/s: the
-/// reference of the aggregate.
+/// Sums of the highest common rates that the simulator carries, kbit/s.
+///
+/// They are the reference of the aggregate (docs/models/region.md).
 const OPTIMA: [(&str, f64, f64); 4] = [
     ("stack", 0.99, 3.0 * 269.0),
     ("diamond", 0.99, 3.0 * 262.0),

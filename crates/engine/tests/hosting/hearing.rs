@@ -328,6 +328,7 @@ fn mesh_round_trips(
 }
 
 /// A queue in the mesh shows in the round trip.
+///
 /// A queue in the gateway's class and the wire behind it do not.
 #[test]
 fn the_round_trip_through_the_mesh_has_the_queues_of_the_mesh_alone() {
@@ -344,8 +345,9 @@ fn the_round_trip_through_the_mesh_has_the_queues_of_the_mesh_alone() {
     }
 }
 
-/// QUIC with the spin bit has round trips without probes, down and up, without the queue of the
-/// gateway's class.
+/// QUIC with the spin bit has round trips without probes, down and up.
+///
+/// They do not include the queue of the gateway's class.
 #[test]
 fn the_spin_bit_gives_the_round_trip_of_quic() {
     const SPIN: &str = "transport = { quic = \"cubic\", spin = true }";

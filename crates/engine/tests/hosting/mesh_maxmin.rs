@@ -71,6 +71,7 @@ fn a_flow_that_costs_the_others_little_has_more_than_they() {
 }
 
 /// 14→3 and the others disturb each other from nodes out of range of their headers.
+///
 /// The nodes between them do not send. The optimum gives 148 to 152 kbit/s to each of them.
 #[test]
 fn nodes_with_wide_sense_range_learn_of_each_other_from_nodes_between() {

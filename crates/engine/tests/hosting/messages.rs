@@ -23,6 +23,7 @@ transport = "udp"
 type Log = std::rc::Rc<std::cell::RefCell<Vec<(u32, u32, Vec<u8>)>>>;
 
 /// Every node that `talks` sends 22 bytes every 100 ms.
+///
 /// Returns receivers, content and senders.
 fn run_messages(
     toml: &str,
@@ -162,6 +163,7 @@ fn a_full_queue_refuses_messages() {
 }
 
 /// A line of four and an island.
+///
 /// Returns the receivers of the messages that node 0 sends every 100 ms with `reach`, and their
 /// delays.
 fn run_reach(reach: Reach) -> (fairmesh_engine::record::RunRecord, Vec<(u32, u32, Span)>) {

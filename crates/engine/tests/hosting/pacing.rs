@@ -30,6 +30,7 @@ to = {to}
 }
 
 /// Uploads are paced at their sources, downloads at the gateway.
+///
 /// In both directions the chain carries as much at a fraction of the delay, with few losses.
 #[test]
 fn a_chain_is_paced_in_both_directions() {

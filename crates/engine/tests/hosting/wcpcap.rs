@@ -18,9 +18,10 @@ fn stack(control: &str, warmup: u64, seconds: u64) -> RunRecord {
     run(&scenario, &RunOptions::default()).unwrap()
 }
 
-/// Within 15 % of the optimum, 262 kbit/s each by the achievable rate region here, with nearly
-/// empty queues: after three seconds by ideal exchange, after five by the real one
-/// (docs/controls/wcpcap.md).
+/// Rates within 15 % of the optimum, with nearly empty queues.
+///
+/// The achievable rate region here has 262 kbit/s each. Rates are reached after three seconds by ideal
+/// exchange, after five by the real one (docs/controls/wcpcap.md).
 #[test]
 fn the_stack_has_its_max_min_rates_and_short_queues() {
     for (control, warmup) in [("wcpcap+opening+yielding", 5), ("wcpcap+ideal+opening+yielding", 3)]
@@ -48,6 +49,7 @@ fn the_same_run_twice_is_the_same() {
 }
 
 /// The middle flow starts late, hidden from the flows that fill the air, and stops again.
+///
 /// It has its share within five seconds, and the capacity that it frees is used within five: nine
 /// tenths, on average over the next five seconds (and three seeds).
 #[test]

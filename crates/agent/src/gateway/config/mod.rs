@@ -202,8 +202,9 @@ impl std::fmt::Display for Endpoint {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoutesBy {
-    /// Routes with one next hop are one home; each route of a routing daemon is a home of its own, since its next hop
-    /// may be another home's router.
+    /// Routes with one next hop are one home.
+    ///
+    /// Each route of a routing daemon is a home of its own, since its next hop may be another home's router.
     #[default]
     Origin,
     /// Routes with one next hop are one home.

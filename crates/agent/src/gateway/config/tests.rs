@@ -159,8 +159,7 @@ fn a_minimal_configuration_only_observes() {
     assert_eq!(c.metrics.unwrap().to_string(), "127.0.0.1:9742");
 }
 
-/// Each field in turn is invalid: the replaced line, its replacement, and the expected part of the
-/// message.
+/// Each field in turn is invalid: replaced line, replacement, expected part of the message.
 #[test]
 fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
     let cases: &[(&str, &str, &str, &str)] = &[

@@ -255,8 +255,8 @@ const DATA: u64 = 300;
 
 /// Updates the counters that the control sees: all traffic but pure acknowledgements.
 ///
-/// Acknowledgements of transfers in the other direction are no flow. They would take a few per cent of an allocation,
-/// and the control would lower all rates as if they starved.
+/// Acknowledgements of transfers in the other direction do not form a flow. They would take a few per cent of
+/// an allocation, and the control would lower all rates as if they starved.
 fn show(member: &mut Member) {
     let moved = member.directions.each_ref().map(|w| {
         let seen = w.seen.unwrap_or([w.meter.bytes, w.meter.packets]);

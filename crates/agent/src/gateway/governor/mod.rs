@@ -43,8 +43,9 @@ const PACKET: u64 = 1500;
 /// Application data in a packet of `PACKET` bytes (TCP over IPv4 with timestamps).
 const PAYLOAD: u32 = 1448;
 
-/// Factor by which a measured rate of a link has to differ from the one in use, and time between two changes.
+/// Factor by which a measured rate of a link has to differ from the one in use.
 const LINK_CHANGE: f64 = 1.25;
+/// Minimum time between two changes of a link's rate.
 const LINK_CHANGE_INTERVAL: Span = Span::from_secs(600);
 /// Part of the bound of `[[neighbour]]` from which traffic counts as bounded by it.
 const AT_BOUND: f64 = 0.9;
@@ -138,8 +139,9 @@ pub enum Suspension {
 pub struct Governor {
     mode: Mode,
     mechanism: Mechanism,
-    /// Neighbours as configured, and their links as controls use them: with measured rates where these are known.
+    /// Neighbours as configured.
     neighbours: Vec<Neighbour>,
+    /// Links to the neighbours as controls use them: with measured rates if these are known.
     links: Vec<Neighbour>,
     /// Time of the last change of the links' measured rates.
     links_since: Option<Time>,

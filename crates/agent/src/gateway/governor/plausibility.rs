@@ -25,14 +25,12 @@ pub enum Sanity {
 const SLACK: u64 = 256 * 1024;
 /// Largest plausible rate of an interface, bytes/s: 1 Tbit/s.
 const FASTEST: u64 = 125_000_000_000;
-/// Bytes that an interface must have sent for subscribers before a direction without a byte counts
-/// as stuck.
+/// Bytes sent for subscribers from which a direction without a byte counts as stuck.
 const STUCK_BYTES: u64 = 64 * 1024;
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Side {
-    /// Bytes sent by the interface, and the part of them outside subscribers' classes, at the last
-    /// sample.
+    /// Bytes sent by the interface at the last sample, and the part outside subscribers' classes.
     last: Option<(u64, u64)>,
     /// Increase of both values since the last sample; `None`: unknown.
     sent: Option<(u64, u64)>,

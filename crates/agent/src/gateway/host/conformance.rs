@@ -1,4 +1,4 @@
-//! The gateway under the conformance suite for hosts, on a virtual clock and a plane without a kernel.
+//! The gateway under the conformance suite for hosts, on a virtual clock and a fake plane.
 
 use fairmesh_control::ActionKind;
 use fairmesh_control::host::conformance::{ClassInForce, Mutation, Subject, hold, mutants};
@@ -61,7 +61,9 @@ impl Gateway {
     }
 }
 
-/// Reads all passed packets as segments of one connection per class and direction, each acknowledged but the last.
+/// Reads all passed packets as segments of one connection per class and direction.
+///
+/// Each is acknowledged but the last.
 fn read_all(host: &mut Host<FakeShaper>, now: Time) {
     let passed: Vec<_> = host.plane().classes.iter().map(|(s, c)| (*s, c.packets)).collect();
     let signs = host.signs().clone();
@@ -156,6 +158,8 @@ impl Subject for Gateway {
         }
     }
 
+    /// Compares the queue of a class with the requested one.
+    ///
     /// A fair queue per flow corresponds to a queue in each subscriber's class; one shared queue does not.
     fn class(&self, _: NodeId, class: Class) -> Option<ClassInForce> {
         let host = self.host();

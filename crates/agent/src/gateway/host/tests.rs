@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// Lets time pass in steps of a quarter of a second; the daemon is called at the times that it requests.
+    /// Advances in steps of a quarter of a second, and calls the daemon at the times it requests.
     fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds * 4 {
             self.host.plane().run(0.25);
@@ -102,7 +102,9 @@ fn pfrc_makes_an_unfair_mesh_fair() {
     assert!(m.directions[0].change.as_ref().unwrap().why.code().starts_with("pfrc."));
 }
 
-/// As flows, acknowledgements would always look starved: all limits would stay at half the lower bound.
+/// As flows, acknowledgements would always look starved.
+///
+/// All limits would stay at half the lower bound.
 #[test]
 fn acknowledgements_are_no_flows() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", ""));
@@ -231,7 +233,7 @@ fn flushed_rules_are_restored_at_once() {
     assert_eq!(b.limits(), before, "the same limits as before");
 }
 
-/// Limits expire in the kernel without renewals, so renewals must not depend on anything else.
+/// Limits expire in the kernel without renewals, so renewals must be independent of all else.
 #[test]
 fn limits_are_renewed_well_before_they_lapse() {
     let mut b = Bench::new(&config(2, "apply", "fifo", "[shaping]\nsample = \"60 s\""));
@@ -609,7 +611,9 @@ proptest! {
     }
 }
 
-/// A new subscriber may need another classifier, and a check may find that one does not work: each is reported once.
+/// A new subscriber may need another classifier, and a check may find a faulty one.
+///
+/// Each is reported once.
 #[test]
 fn a_changed_classifier_is_reported_once() {
     let mut b = Bench::new(&config(4, "apply", "pfrc", ""));

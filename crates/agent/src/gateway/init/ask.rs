@@ -15,7 +15,7 @@ use crate::gateway::sources::{SourceError, SourceReport};
 
 /// Default addresses of babeld's local interface (`babeld -G 33123`).
 const BABEL: [&str; 2] = ["[::1]:33123", "127.0.0.1:33123"];
-/// Unix sockets of babeld's local interface (`babeld -G /run/babeld.sock`), as packages have them.
+/// Unix sockets of babeld's local interface (`babeld -G /run/babeld.sock`) in packages.
 const BABEL_SOCKETS: [&str; 3] = ["/run/babeld.sock", "/run/babel.sock", "/run/babeld/babeld.sock"];
 /// Default addresses of olsrd's jsoninfo.
 const OLSR: [&str; 2] = ["127.0.0.1:9090", "[::1]:9090"];

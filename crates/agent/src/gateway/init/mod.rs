@@ -1,4 +1,4 @@
-//! `init`: a survey of this machine and its mesh, written as a configuration that only observes.
+//! `init`: a survey of this machine and its mesh, written as an observe-only configuration.
 //!
 //! The survey uses the daemon's own sources and readers, so that what it finds is what the daemon will find. Nothing
 //! in the kernel is changed.

@@ -119,8 +119,9 @@ fn long_lists_are_cut() {
 }
 
 proptest! {
-    /// No text from a source leaves its string or comment: every line is a comment or one of the known keys, and the
-    /// configuration is accepted.
+    /// No text from a source leaves its string or comment.
+    ///
+    /// Every line is a comment or one of the known keys, and the configuration is accepted.
     #[test]
     fn no_text_leaves_its_place(text in "(?s).{0,300}", long in 0..2_usize) {
         let text = text.repeat(1 + 400 * long);

@@ -193,7 +193,7 @@ mod tests {
         Frame { number: 7, epoch: 1 << 63, sequence: 5, challenge: 6, echo: 0, body }
     }
 
-    /// RFC 4231 §4.2 and §4.3: with keys of 20 and 4 octets, padded here as HMAC itself pads them.
+    /// RFC 4231 §4.2 and §4.3: keys of 20 and 4 octets, padded as HMAC itself pads them.
     #[test]
     fn the_tag_is_hmac_sha_256() {
         let tag = |key: &[u8], text: &[u8]| {

@@ -32,7 +32,9 @@ const HEARTBEAT: Span = Span::from_secs(2);
 const RESPONSE_INTERVAL: Span = Span::from_millis(250);
 /// Timeout of a peer.
 pub const TIMEOUT: Span = Span::from_secs(10);
-/// Most datagrams of one peer's address that are checked in a second: 400 carry the counters of 20,000 flows.
+/// Maximum number of datagrams of one peer's address that are checked in a second.
+///
+/// 400 datagrams carry the counters of 20,000 flows.
 const MAX_PER_SECOND: u32 = 400;
 const SECOND: Span = Span::from_secs(1);
 
@@ -220,7 +222,7 @@ pub struct PeerReport {
     pub address: String,
     /// Number, after its first accepted datagram.
     pub number: Option<u32>,
-    /// "here", "silent", or "never heard".
+    /// State of the exchange: `here`, `silent` or `never heard`.
     pub state: String,
     /// Seconds since its last accepted datagram.
     pub heard_seconds_ago: Option<f64>,

@@ -261,7 +261,9 @@ fn wrong_keys_numbers_and_versions_are_reported() {
     assert!(b.receive(at(4000), mapped, &sent_datagrams[0].2).is_ok(), "IPv4 on a socket for both");
 }
 
-/// A flood from one peer's address causes a bounded number of tag checks, and does not affect the others.
+/// A flood from one peer's address causes a bounded number of tag checks.
+///
+/// It does not affect the other peers.
 #[test]
 fn a_flood_is_cut_off() {
     let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1, 3], 2));

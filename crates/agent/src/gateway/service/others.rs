@@ -7,7 +7,9 @@ use crate::gateway::journal::Level;
 use crate::gateway::peers::{Change, PeersReport};
 
 impl<P: Shaper> Gateway<P> {
-    /// Receives from other gateways. Without them this one governs alone, so no error ends the daemon.
+    /// Receives messages of other gateways.
+    ///
+    /// No error ends the daemon: without messages this gateway governs alone.
     pub(super) fn receive_from_peers(&mut self) {
         let now = self.now();
         let Some((socket, wake)) = &mut self.parts.peers else { return };

@@ -212,7 +212,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
                 b.pass(Span::from_secs(10));
             }
         }
-        // Suspended, or paused by a hypervisor whose clock continues; and the calendar jumps.
+        // Suspended, or paused by a hypervisor with a running clock; and the calendar jumps.
         2 => {
             let away = Span::from_secs(u64::from(random.below(20_000)));
             b.now.set(b.now.get() + away);
@@ -247,7 +247,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
     }
 }
 
-/// Runs a test in a separate process, whose memory is measured; returns true in that process.
+/// Runs a test in a separate process to measure its memory; returns true in that process.
 fn alone(name: &str) -> bool {
     if std::env::var_os("FAIRMESH_TEST_ALONE").is_some() {
         return true;
@@ -345,7 +345,7 @@ fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -
     Bench::on(&own, &text, now)
 }
 
-/// Delivers TCP headers of known and unknown homes, in order and out of it, sometimes of a flood.
+/// Delivers TCP headers of known and unknown homes, in any order, sometimes of a flood.
 ///
 /// Also does the reader thread's work of one second.
 fn headers(b: &Bench, random: &mut Stream, count: u32) {

@@ -16,7 +16,9 @@ pub struct DirectionSignsReport {
     pub repeated: u64,
     /// TCP's part of its recent traffic; `None`: there was none.
     pub tcp_ratio: Option<f64>,
-    /// Median round trip through the mesh at the last sample with one, without the queueing time in this gateway, s.
+    /// Median round trip through the mesh at the last sample with one, s.
+    ///
+    /// It excludes the queueing time in this gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_seconds: Option<f64>,
     /// Method of these round trips: tcp, spin or probe.

@@ -31,7 +31,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Converts a sequence number that wraps at 2³² to one that does not, nearest to the highest one so far.
+    /// Unwraps a sequence number of 32 bits: the value nearest to the highest one so far.
     fn unwrapped(&self, number: u32) -> u64 {
         let first = (1 << 32) + u64::from(number);
         self.signs.map_or(first, |s| {

@@ -1,7 +1,7 @@
-//! Conversion of TCP headers to TCP's signs: the unacknowledged bytes under way of each subscriber and direction.
+//! Conversion of TCP headers to signs: unacknowledged bytes of each subscriber and direction.
 //!
-//! There is no clock and no socket: headers and `now` are inputs. Memory is bounded. The data of a subscriber is
-//! unknown rather than wrong: after headers were lost, and after more connections came than are kept.
+//! There is no clock and no socket: headers and `now` are inputs. Memory is bounded. The data of a subscriber
+//! is unknown rather than wrong: after headers were lost, and after more connections came than are kept.
 
 mod believed;
 mod connection;
@@ -32,7 +32,7 @@ pub const MAX_UNPROVEN: usize = 16;
 /// Most QUIC connections of one subscriber whose spin bit is followed: the latest ones.
 pub const MAX_SPINNING: usize = 8;
 
-/// Time for which data is unknown after more connections came than are kept, or after headers were lost.
+/// Time for which data is unknown after lost headers or an overflow of connections.
 const UNKNOWN_TIME: Span = Span::from_secs(10);
 /// Time for which an idle connection is kept.
 ///
@@ -61,7 +61,7 @@ pub struct Read {
 /// The reader of TCP headers in `status`.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct SignsReport {
-    /// State: reading, off (by the configuration), idle (the control does not use it) or unavailable.
+    /// State: reading, off (by the configuration), idle (not used by the control) or unavailable.
     pub state: String,
     /// Obstacle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,7 +229,7 @@ impl Reader {
         self.probes.is_silent(class.into())
     }
 
-    /// Returns the classes that have ceased to reply since the last call, with the last address tried.
+    /// Returns the classes that ceased to reply since the last call, with the last address tried.
     pub fn ceased(&mut self) -> Vec<(u16, Option<IpAddr>)> {
         let homes = self.probes.given_up().into_iter();
         let classes = homes.filter_map(|home| u16::try_from(home).ok());
@@ -323,7 +323,9 @@ impl Reader {
         core::mem::take(&mut self.withholding)
     }
 
-    /// Ends a sample of a class's round trips through the mesh, by `Direction::index`; `None`: there were none.
+    /// Ends a sample of a class's round trips through the mesh, by `Direction::index`.
+    ///
+    /// `None` without round trips.
     pub fn round_trips(&mut self, class: u16) -> [Option<RoundTripSample>; 2] {
         let home = self.homes.get_mut(&class).filter(|_| self.open);
         home.map_or([None; 2], |h| h.round_trips.each_mut().map(RoundTrips::look))
@@ -441,7 +443,7 @@ impl Home {
         let all = self.connections.iter().enumerate();
         let which = all.filter(|(_, c)| !unproven || !c.proven);
         let Some((at, least)) = which.min_by_key(|(_, c)| c.worth(now)) else { return 0 };
-        // A connection that ended without closing is no loss. Others may have had data under way.
+        // A connection that ended without closing is not a loss. Others may have had data under way.
         if !least.proven || (0..2).any(|d| least.awaited(now, d) > 0) {
             self.crowded = Some(now);
         }

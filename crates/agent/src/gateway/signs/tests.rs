@@ -129,7 +129,7 @@ fn a_connection_that_was_there_before_is_picked_up() {
     assert_eq!(awaited(&reader, at(0)), [Some(1000), Some(0)]);
 }
 
-/// Packets from outside never make a subscriber look starved, nor do its own attempts without a response.
+/// Neither packets from outside nor unanswered attempts make a subscriber look starved.
 ///
 /// None of them takes memory.
 #[test]
@@ -178,7 +178,7 @@ fn one_subscriber_has_so_many_connections_and_all_together_too() {
     assert!(reader.proven <= MAX_CONNECTIONS, "{}", reader.proven);
     assert_eq!(reader.proven, MAX_CONNECTIONS);
     assert!(reader.report().connections <= MAX_CONNECTIONS + 600 * MAX_UNPROVEN);
-    // Removed idle connections are no loss; a connection without room makes the data unknown.
+    // Removal of idle connections is not a loss; a connection without room makes the data unknown.
     assert_eq!(reader.read(at(0), 1).unwrap()[0].awaited, Some(0));
     assert_eq!(reader.read(at(0), 600).unwrap()[0].awaited, None);
     // Idle time makes room again.
@@ -209,7 +209,9 @@ fn connections_end_and_their_ports_are_used_again() {
     assert_eq!((awaited(&reader, at(2))[0], reader.report().connections), (Some(0), 0));
 }
 
-/// A telephone that left without closing is sent to for a quarter of an hour; it counts for a minute.
+/// A telephone that left without closing counts for a minute.
+///
+/// It is sent to for a quarter of an hour.
 #[test]
 fn an_abandoned_connection_counts_for_a_minute() {
     let (mut reader, c) = (reader(), ends(40_000));
@@ -262,7 +264,7 @@ fn data_of_changed_addresses_is_discarded() {
 }
 
 proptest! {
-    /// For any order of segments the result equals the simulator's rule, whose numbers do not wrap.
+    /// For any order of segments the result equals the simulator's rule with unwrapped numbers.
     #[test]
     fn it_is_the_simulators_rule(first: u32, steps in proptest::collection::vec((any::<bool>(), 0u32..20), 1..60)) {
         let (mut reader, c) = (reader(), ends(40_000));
@@ -370,9 +372,9 @@ fn nothing_is_measured_over_lost_headers_or_of_a_connection_that_is_not_proven()
     assert_eq!(trips(&mut reader), [None; 2]);
 }
 
-/// An end that withholds acknowledgements or forges echoes cannot cause a round trip that did not occur.
+/// An end that withholds acknowledgements or forges echoes cannot cause a false round trip.
 ///
-/// An upload whose data are not all acknowledged waits for its sender's timer.
+/// An upload with unacknowledged data waits for its sender's timer.
 #[test]
 fn forged_echoes_measure_nothing() {
     let (mut reader, c) = (reader(), ends(40_000));
@@ -393,7 +395,9 @@ fn forged_echoes_measure_nothing() {
     }
 }
 
-/// The bound of docs/gateway-signs.md: 10,000 flooded homes, and every connection that counts full both ways.
+/// The bound of docs/gateway-signs.md holds.
+///
+/// It is for 10,000 flooded homes, with every connection full both ways.
 #[test]
 fn memory_is_bounded_as_documented() {
     use fairmesh_control::host::{Trip, Trips};
@@ -419,9 +423,10 @@ fn datagram(direction: Direction, home: [u8; 4], spin: Option<bool>) -> Datagram
     }
 }
 
-/// Probes go to the address of a home's traffic, or to a single configured address before any header is read.
+/// Probes go to the address of a home's traffic.
 ///
-/// A home with TCP round trips is not probed.
+/// Before any header is read, they go to a single configured address. A home with TCP round trips is not
+/// probed.
 #[test]
 fn probes_go_where_traffic_is_and_no_round_trip() {
     let mut reader = reader();

@@ -1,4 +1,4 @@
-//! The kernel's tables: routes and neighbours as `ip -json` prints them, and the paths of a mesh point.
+//! The kernel's tables: routes and neighbours of `ip -json`, and the paths of a mesh point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ fn neighbour(entry: &Value) -> Result<(IpAddr, MacAddr), Omission> {
     address.zip(mac).ok_or(Omission::Malformed)
 }
 
-/// Returns a node per station in the neighbour table of the mesh interface, with all its addresses.
+/// Returns a node per station in the mesh interface's neighbour table, with its addresses.
 pub(super) fn neighbours(text: &str) -> Result<Reading, SourceError> {
     let mut out = Nodes::default();
     for entry in entries(text)? {
@@ -68,7 +68,7 @@ pub(super) fn paths(paths: &[MeshPath]) -> Reading {
     out.list()
 }
 
-/// Protocols of routing daemons, by their names and numbers in `ip route` (iproute2's rt_protos).
+/// Protocols of routing daemons: names and numbers in `ip route` (iproute2's rt_protos).
 ///
 /// Their next hop is the first router on the path, not the home at its end.
 const DAEMONS: [&str; 14] = [
@@ -76,7 +76,7 @@ const DAEMONS: [&str; 14] = [
     "bmx", "gated",
 ];
 
-/// Identity of a home: the Ethernet address of its router, else the router's address, else its own prefix.
+/// Identity of a home: Ethernet address or IP address of its router, else its prefix.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Home {
     Mac(MacAddr),
@@ -84,7 +84,7 @@ enum Home {
     Alone(IpNet),
 }
 
-/// Returns the Ethernet address in a link-local address that was made of it (RFC 4291 Appendix A).
+/// Returns the Ethernet address that a link-local address contains (RFC 4291 Appendix A).
 fn eui64(address: IpAddr) -> Option<MacAddr> {
     let IpAddr::V6(a) = address else { return None };
     let o = a.octets();

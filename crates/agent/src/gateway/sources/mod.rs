@@ -102,7 +102,9 @@ pub struct Discovery {
 
 /// Longest response, bytes: 60,000 nodes with their addresses are shorter.
 const MAX_RESPONSE: u64 = 16 << 20;
-/// Most JSON values of a response: a router can bear no more than some hundred bytes of memory for each.
+/// Maximum number of JSON values of a response.
+///
+/// A router can bear at most some hundred bytes of memory for each.
 const MAX_VALUES: usize = 1 << 20;
 /// Longest time of a source.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -45,7 +45,9 @@ fn attached(node: &Value) -> Option<&str> {
     (behind || net.prefix_len() < net.max_prefix_len()).then_some(own)
 }
 
-/// Returns the router that announces a prefix: the one that the node names, else the one that a link joins it with.
+/// Returns the router that announces a prefix.
+///
+/// It is the router that the node names, else the one that a link joins it with.
 fn owner<'a>(node: &'a Value, links: &BTreeMap<&str, &'a str>) -> Option<&'a str> {
     property(node, "router_id").or_else(|| links.get(word(node, "id")?).copied())
 }

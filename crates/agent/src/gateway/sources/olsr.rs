@@ -39,7 +39,9 @@ fn table(text: &str, key: &'static str) -> Result<Vec<Value>, SourceError> {
     Ok(all.get(key).and_then(Value::as_array).cloned().unwrap_or_default())
 }
 
-/// The main address by each further address of a router (Multiple Interface Declaration, RFC 3626 §5).
+/// Main address of a router by its further addresses (RFC 3626 §5).
+///
+/// Multiple Interface Declarations give them.
 struct MainAddresses(BTreeMap<IpAddr, IpAddr>);
 
 impl MainAddresses {
@@ -67,7 +69,9 @@ impl MainAddresses {
     }
 }
 
-/// Returns a node per router with the host routes to its addresses; networks belong to the router that announces them.
+/// Returns a node per router with the host routes to its addresses.
+///
+/// Networks belong to the router that announces them.
 pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Reading, SourceError> {
     let routes = super::json(body(routes))?;
     let routes = routes.get("routes").and_then(Value::as_array).ok_or(SourceError::NoRoutes)?;

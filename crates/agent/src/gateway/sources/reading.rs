@@ -15,7 +15,7 @@ use crate::gateway::config::{UNMAPPED, is_plain};
 pub enum Omission {
     /// The entry lacks a field, or a field cannot be read.
     Malformed,
-    /// The name of the node is too long, empty, reserved, or has characters that a terminal does not show.
+    /// The node's name is too long, empty, reserved, or has unprintable characters.
     Name,
     /// The node has no address that packets of a home carry.
     NoAddress,
@@ -154,7 +154,7 @@ pub struct Reading {
 #[derive(Default, Debug)]
 pub(super) struct Node {
     pub found: Found,
-    /// Number of its addresses that are no host's.
+    /// Number of its addresses that do not belong to a host.
     no_host: u64,
 }
 

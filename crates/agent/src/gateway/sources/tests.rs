@@ -35,7 +35,9 @@ fn netjson_graphs() {
     assert!(netjson::read("{\"type\": \"NetworkRoutes\"}").is_err());
 }
 
-/// A node chooses its own label, which gives it neither another node's identity nor the unmapped traffic.
+/// A node chooses its own label.
+///
+/// The label gives it neither another node's identity nor the unmapped traffic.
 #[test]
 fn a_label_gives_no_other_identity() {
     let text = r#"{"type": "NetworkGraph", "nodes": [
@@ -167,7 +169,7 @@ fn excerpts_of_untrusted_text_are_bounded() {
     assert!(error.len() < 120, "{error}");
 }
 
-/// A list in which each node repeats each address is handled in the time that reading it takes.
+/// A list in which each node repeats each address takes only the time of reading it.
 #[test]
 fn a_repeated_address_counts_once() {
     let route = r#"{"dst":"10.0.0.7","gateway":"10.0.0.2","flags":[]}"#;
@@ -312,7 +314,7 @@ fn routes_of_one_home_are_found_by_its_next_hop() {
     );
 }
 
-/// A dump is read to its own end, wherever the reads cut it: each query is complete or fails as a whole.
+/// A dump is read to its own end, for any cut: each query is complete or fails as a whole.
 #[test]
 fn a_dump_is_complete_wherever_reads_cut_it() {
     for cut in 0..BABEL.len() {
@@ -400,7 +402,9 @@ fn olsr_routers_with_several_interfaces() {
     assert!(olsr::read(&routes, cut, "").unwrap_err().to_string().starts_with("/hna: not JSON"));
 }
 
-/// OLSRv2 lists prefixes behind routers as nodes; routers have addresses as label, `router_addr` or in their id.
+/// OLSRv2 lists prefixes behind routers as nodes.
+///
+/// Routers have addresses as label, as `router_addr` or in their id.
 #[test]
 fn olsrv2_prefixes_belong_to_their_router() {
     let router = |n: u8, kind: &str, more: &str| {

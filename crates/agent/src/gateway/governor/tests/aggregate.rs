@@ -58,7 +58,9 @@ fn each_direction_has_its_part_and_a_tenth_at_least() {
     assert_eq!(super::super::limits::split(None, 0.5), [None, None]);
 }
 
-/// Jamshaid 2010 Algorithm 2 raises the limit to 1.1 of the measured throughput, so all of the limit must pass.
+/// All of the limit must pass.
+///
+/// Jamshaid 2010 Algorithm 2 raises the limit to 1.1 of the measured throughput.
 #[test]
 fn an_exponential_increase_rises_while_downloads_fill_the_limit() {
     let mut g = governor(&config(2, "arc-fq+exponential", ""));

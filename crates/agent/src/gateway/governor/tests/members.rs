@@ -98,7 +98,9 @@ fn prefixes_and_ethernet_addresses_have_one_owner() {
     assert_eq!(addresses(&g, "b"), (0, 2));
 }
 
-/// One subscriber shows 40,000 addresses, of which 1,024 are taken; 65,536 are taken of all together.
+/// One subscriber shows 40,000 addresses, of which 1,024 are accepted.
+///
+/// 65,536 are accepted in total.
 #[test]
 fn addresses_are_taken_within_bounds() {
     let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 1000"));
@@ -139,7 +141,9 @@ fn unmapped_traffic_has_the_class_of_the_layout() {
     assert!(of("s0").0.is_some());
 }
 
-/// A router that returns with a new id, as babeld's random ones, keeps its class, its bytes and its override.
+/// A router that returns with a new id, as babeld's random ones, keeps its history.
+///
+/// The history is its class, its bytes and its override.
 #[test]
 fn a_router_with_a_new_id_keeps_its_history() {
     let mut g = governor(&config(1, "fifo", DISCOVER));
@@ -184,7 +188,7 @@ fn two_names_of_one_home_become_one() {
     assert_eq!(g.journal.total("discover.taken"), 0);
 }
 
-/// Addresses that belong to others are one event per change, not one per query and subscriber.
+/// Addresses of other subscribers are one event per change, not one per query and subscriber.
 #[test]
 fn taken_addresses_are_reported_once() {
     let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 100"));
@@ -251,7 +255,7 @@ fn jains_index_goes_by_weight() {
     assert!(jain > 0.999, "{jain}");
 }
 
-/// A bound far above the traffic under limits of the control is reported once, and reset when more passes.
+/// A bound far above the traffic under limits is reported once, and reset when more passes.
 #[test]
 fn a_bound_that_the_links_do_not_carry_is_contradicted_by_the_traffic() {
     let bound = BitRate(10_000_000);

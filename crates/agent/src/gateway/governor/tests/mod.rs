@@ -210,15 +210,17 @@ fn a_class_cannot_have_moved_more_than_its_interface() {
     p.look(at(11), [sent(1_400_000, 0, 0), None]);
     assert_eq!(p.credible(0), 500_000 + SLACK, "and a quarter more");
     assert_eq!(p.credible(1), 125_000_000_000 + SLACK, "1 Tbit/s if unknown");
-    // An interface whose counter exceeds any possible rate.
+    // An interface with a counter above any possible rate.
     p.look(at(12), [sent(u64::MAX, 0, 0), None]);
     assert_eq!(p.credible(0), 125_000_000_000 + SLACK);
-    // An interface whose counter decreases was created again: nothing is known.
+    // An interface with a decreasing counter was created again: nothing is known.
     p.look(at(13), [sent(5, 0, 0), None]);
     assert_eq!(p.credible(0), 125_000_000_000 + SLACK);
 }
 
-/// Judges one sample per second of a direction; each round has the bytes and counts of its classes.
+/// Judges one sample per second of a direction.
+///
+/// Each round has the bytes and counts of its classes.
 fn looks(rounds: &[(u64, u64, u32, u32, u64)]) -> Vec<Sanity> {
     let mut p = Plausibility::default();
     let (mut total, mut nobodys) = (0, 0);
@@ -552,7 +554,9 @@ fn the_control_decides_by_samples_and_events_name_subscribers() {
     assert!(g.learned().is_some());
 }
 
-/// Upstream traffic that continues whatever is dropped is marked as a flood, and counted and reported as a warning.
+/// Upstream traffic that does not respond to drops is marked as a flood.
+///
+/// It is counted, and reported as a warning.
 #[test]
 fn a_flood_is_named() {
     let mut g = governor(&config(3, "rtt", ""));
@@ -588,7 +592,7 @@ fn a_flood_is_named() {
     assert_eq!(take_changes.1, Level::Warning);
 }
 
-/// A measured rate of a link replaces the configured one, and the search goes on from what it had found.
+/// A measured rate of a link replaces the configured one; the search continues.
 #[test]
 fn measured_rates_of_links_bound_the_control() {
     let mut c = config(2, "pfrc", "");
