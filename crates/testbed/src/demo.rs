@@ -41,7 +41,7 @@ const SETTLE: Span = Span::from_secs(10);
 pub enum Controller {
     /// The gateway daemon, with the control of the scenario.
     Daemon(Program),
-    /// A shell command; docs/emulator.md lists the environment variables that it receives.
+    /// A shell command; docs/cli-root.md lists the environment variables that it receives.
     Command(String),
 }
 
