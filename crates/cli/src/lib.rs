@@ -1,6 +1,6 @@
 //! The fairmesh command line, as a library so that its parts can be tested.
 
-// The rest of the workspace takes time and configuration as arguments; here is where they come from.
+// The rest of the workspace gets time and configuration as arguments; the command line reads them.
 #![allow(clippy::disallowed_methods)]
 
 pub mod args;
@@ -14,8 +14,9 @@ use args::Command;
 use error::CliError;
 use fairmesh_control::Registry;
 
-/// Runs a command. `command` is the command line, for the record; `registry` has the mechanisms
-/// that it may name.
+/// Runs a command.
+///
+/// `command` is the command line, for the record; `registry` has the mechanisms that it may name.
 ///
 /// # Errors
 /// See [`CliError`].

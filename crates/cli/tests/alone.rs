@@ -1,4 +1,4 @@
-//! The product has no experiments.
+//! The product does not contain the experiments.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Whatever is wrong: one line that names it, exit code 2, nothing left behind.
+//! Every error is one line that names it, with exit code 2, and leaves no file behind.
 
 mod common;
 
@@ -7,7 +7,9 @@ use std::path::Path;
 
 use common::{CHAIN, folder, names, run};
 
-/// Runs, and returns the one line of the error; what lay in the folder must be all that lies there.
+/// Runs the program and returns the single line of its error.
+///
+/// The content of the folder must not change.
 fn refused(dir: &Path, args: &[&str]) -> String {
     let before = names(dir);
     let out = run(dir, args);
@@ -180,7 +182,7 @@ fn places_that_cannot_be_written() {
         &refused(d, &["compare", "chain.toml", "--out", "o", "--pcap", "chain.toml"]),
         &["chain.toml"],
     );
-    // A capture makes no folder.
+    // A capture does not create its folder.
     let expected = ["new", "expected an existing folder"];
     contains(&refused(d, &["run", "chain.toml", "--pcap", "new/x.pcap"]), &expected);
     contains(&refused(d, &["compare", "chain.toml", "--out", "o", "--pcap", "new"]), &expected);
@@ -205,7 +207,9 @@ fn fingerprints() {
     contains(&refused(dir.path(), &["fingerprints", "nowhere"]), &["nowhere"]);
 }
 
-/// An option may not ask for what the file could not say: the line names the option, the file and the key.
+/// An option that contradicts the file is an error.
+///
+/// The line names the option, the file and the key.
 #[test]
 fn options_that_contradict_the_file() {
     let dir = folder();

@@ -1,4 +1,4 @@
-//! `fairmesh capacity` as a user meets it.
+//! `fairmesh capacity` from the command line.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn shipped(name: &str) -> String {
     workspace().join("scenarios").join(name).to_string_lossy().into_owned()
 }
 
-/// The model's allocation by a criterion, without RTS.
+/// Returns the model's allocation by a criterion, without RTS.
 fn rates(v: &Value, model: &str, criterion: &str) -> Vec<f64> {
     let models = v["models"].as_array().unwrap();
     let m = models.iter().find(|m| m["model"] == model && m["rts"] == false).unwrap();
@@ -25,8 +25,10 @@ fn rates(v: &Value, model: &str, criterion: &str) -> Vec<f64> {
     a["rates_bps"].as_array().unwrap().iter().map(|r| r.as_f64().unwrap()).collect()
 }
 
-/// Jamshaid 2010 Fig 7.3: (R/5, R/10, R/10) by collision domains, each flow with its own
-/// bottleneck; with contention over transmission ranges, cliques give (R/3, R/6, R/6).
+/// Jamshaid 2010 Fig 7.3, by collision domains and by cliques.
+///
+/// Domains give (R/5, R/10, R/10), each flow with its own bottleneck. With contention over
+/// transmission ranges, cliques give (R/3, R/6, R/6).
 #[test]
 fn fig_7_3_with_its_bottlenecks() {
     let dir = folder();
@@ -45,7 +47,7 @@ fn fig_7_3_with_its_bottlenecks() {
     assert_eq!(limit, &serde_json::json!([0, 1, 1]));
     let center = domains["bottlenecks"][1]["center"].as_u64().unwrap() as usize;
     assert_eq!(domains["links"][center], serde_json::json!(["3", "4"]));
-    // The bounds of §7.5.2 around R, and the fifth that collision domains may leave.
+    // The bounds of §7.5.2 around R, and the fifth to which collision domains may reduce it.
     let bounds = &v["bounds"];
     near(
         &["lower_bps", "lower_domains_bps", "upper_bps"].map(|k| bounds[k].as_f64().unwrap()),
@@ -67,7 +69,7 @@ fn weights_have_a_column_of_their_own() {
     assert!(!ok(dir.path(), &["capacity", "chain.toml"]).contains("weighted"));
 }
 
-/// A long chain by domains has less than the published search covers, and it says so.
+/// A long chain by domains is below the range of the published search, with a note on that.
 #[test]
 fn a_long_chain_is_below_the_published_bound() {
     let dir = folder();
@@ -89,8 +91,10 @@ fn the_page_draws_topology_and_contention() {
     }
 }
 
-/// Sixty one-hop flows whose links all contend but for those of the same group of three: 3^20
-/// maximal cliques (Moon and Moser 1965).
+/// A clique model with too many cliques is rejected, and the domains remain.
+///
+/// Sixty one-hop flows contend with all others except those of the same group of three, which gives
+/// 3^20 maximal cliques (Moon and Moser 1965).
 #[test]
 fn hopeless_cliques_are_refused_and_domains_still_there() {
     let dir = folder();
@@ -115,7 +119,7 @@ fn hopeless_cliques_are_refused_and_domains_still_there() {
     assert!(out.contains("Collision domains"));
 }
 
-/// Without RTS/CTS at 1 Mbit/s, hidden frames meet again and again: one line and no boundary.
+/// Without RTS/CTS at 1 Mbit/s, hidden frames collide repeatedly: one line and no boundary.
 #[test]
 fn a_region_that_is_not_known_is_refused_in_a_line() {
     let dir = folder();
@@ -143,7 +147,7 @@ fn the_region_of_the_stack() {
         .map(|l| l["from"].as_str().unwrap())
         .collect();
     assert!(congested.contains(&"4") && !congested.contains(&"5"), "{congested:?}");
-    // The middle flow against the outer two, unasked.
+    // The middle flow against the outer two, by default.
     assert_eq!(v["first_group"], serde_json::json!([0, 2]));
     // Without RTS/CTS the model does not hold at 1 Mbit/s.
     let chain = fs::read_to_string(dir.path().join("chain.toml")).unwrap();
@@ -154,7 +158,7 @@ fn the_region_of_the_stack() {
     assert!(fs::read_to_string(dir.path().join("r.html")).unwrap().contains("class=\"boundary\""));
 }
 
-/// GAP's fluid model: a case per condition of §V.B, and the picture of the documents.
+/// GAP's fluid model: a case per condition of §V.B, and the picture of the documentation.
 #[test]
 fn the_fluid_model_and_its_phase_pictures() {
     let dir = folder();

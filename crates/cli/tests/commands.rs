@@ -1,6 +1,6 @@
-//! The commands as a user meets them.
+//! The commands from the command line.
 
-// Waiting for a process is what one of these tests is about.
+// One of these tests is about waiting for a process.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -51,7 +51,7 @@ fn compare_prints_one_object_of_the_documented_shape() {
             let delay = &f["delay_s"];
             assert!(delay.get("mean").is_some() && delay.get("p95").is_some());
         }
-        // Goodputs of a chain at 1 Mbit/s, not of nothing.
+        // Goodputs of a chain at 1 Mbit/s: the measured interval is not empty.
         assert!(r["sum_goodput_bps"]["mean"].as_f64().unwrap() > 200e3);
     }
     assert_eq!(names(dir.path()), ["chain.toml"], "--json leaves no folder");
@@ -139,13 +139,13 @@ fn parameters_are_set_and_varied() {
     let source = fingerprint(&["run", "chain.toml", "--control", "source"]);
     let roomy = fingerprint(&["run", "chain.toml", "--control", "source", "--set", "room=0.5"]);
     assert_ne!(source, roomy);
-    // The same as in the file.
+    // The same value in the file.
     let written = format!("{}[control]\nuse = \"source\"\nroom = 0.5\n", common::CHAIN);
     fs::write(d.join("roomy.toml"), written).unwrap();
     assert_eq!(fingerprint(&["run", "roomy.toml"]), roomy);
     assert_eq!(fingerprint(&["run", "roomy.toml", "--set", "source.room=0"]), source);
 
-    // For those of several controls that have it.
+    // Applied to the controls that have the parameter.
     let args = ["compare", "chain.toml", "--control", "fifo,source", "--seeds", "1"];
     let v = json(&ok(d, &[&args[..], &["--set", "room=0.5"], &short].concat()));
     assert_eq!(v["results"][1]["fingerprints"][0], roomy.as_str());
@@ -265,7 +265,7 @@ fn a_reader_that_leaves_is_no_error() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A byte, then the pipe closes long before the schema has been written.
+    // One byte is read, then the pipe closes long before the schema is complete.
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut [0]).unwrap();
     drop(stdout);

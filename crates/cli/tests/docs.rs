@@ -1,4 +1,4 @@
-//! What the pages tell people to type can be typed, and what they link to is there.
+//! Commands on the pages are valid, and links lead to existing targets.
 
 mod common;
 #[path = "common/pages.rs"]
@@ -58,7 +58,7 @@ fn documented_simulations_run() {
     assert!(seen >= 6, "{seen}");
 }
 
-/// Headings become anchors as GitHub makes them.
+/// Returns the anchors of headings, as GitHub builds them.
 fn anchors(text: &str) -> Vec<String> {
     let heading = |l: &str| l.starts_with('#').then(|| l.trim_start_matches('#').trim().to_owned());
     let anchor = |h: String| {
@@ -96,7 +96,7 @@ fn links_to(index: &str, page: &str) -> bool {
     index.split(&link).skip(1).any(|rest| rest.starts_with([')', '#']))
 }
 
-/// The front page links to every page, or to the index of the page's folder, which links to the page.
+/// The front page links to every page, directly or through the index of its folder.
 #[test]
 fn every_page_is_in_the_index() {
     let docs = root().join("docs");

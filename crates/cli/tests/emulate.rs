@@ -1,5 +1,6 @@
-//! `fairmesh emulate` as a user meets it: refusals, results, and what it leaves behind. What needs
-//! root is skipped with a line that says so.
+//! `fairmesh emulate` from the command line: rejections, results, removal of namespaces.
+//!
+//! A test that needs root is skipped with a message.
 
 // The program runs in real time, so its tests wait in real time.
 #![allow(clippy::disallowed_methods)]
@@ -16,7 +17,7 @@ use common::{fairmesh, folder, names, run};
 fn root(test: &str) -> bool {
     let is = nix::unistd::geteuid().is_root();
     if !is {
-        // Past the capture of the test harness: a skipped test should not look like a passed one.
+        // Not captured by the test harness: a skipped test should not look like a passed one.
         let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs root for network namespaces");
         assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
     }
@@ -42,7 +43,7 @@ fn pair() -> tempfile::TempDir {
     dir
 }
 
-/// Namespaces of the emulations of one process.
+/// Returns the namespaces of the emulations of one process.
 fn namespaces(pid: u32) -> Vec<String> {
     let entries = std::fs::read_dir("/run/netns").into_iter().flatten();
     let ours = format!("fairmesh-{pid}.");
@@ -52,7 +53,7 @@ fn namespaces(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Waits for something, at most half a minute.
+/// Waits for a condition, at most half a minute.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..300 {
         if holds() {
@@ -105,7 +106,7 @@ fn a_result_folder_like_that_of_run_with_both_side_by_side() {
     let out =
         run(dir.path(), &[&args[..], &["--exec", "1", "echo $((6 * 7)) from a node"]].concat());
     let said = String::from_utf8(out.stderr).unwrap();
-    // An invalid run (exit code 1) has its results all the same.
+    // An invalid run (exit code 1) has results too.
     assert!(matches!(out.status.code(), Some(0 | 1)), "{said}");
     assert!(said.contains("42 from a node"), "{said}");
     let files = names(&dir.path().join("r"));
@@ -120,7 +121,7 @@ fn a_result_folder_like_that_of_run_with_both_side_by_side() {
     let e = &runs[1]["emulation"];
     assert_eq!(e["valid"].as_bool().unwrap(), out.status.success());
     assert!(e["lateness_s"]["events"].as_u64().unwrap() > 1000, "{e}");
-    // How long the radio stood still, and what that did, in JSON and in text.
+    // Length and effect of the radio's stalls, in JSON and in text.
     let stalls = &e["stalls"];
     let bent = stalls["bent"].as_f64().unwrap() <= stalls["bent_bound"].as_f64().unwrap();
     assert_eq!(bent, out.status.success(), "{stalls}");
@@ -142,7 +143,7 @@ fn signals_and_crashes_leave_nothing() {
     }
     let dir = pair();
     let long = ["emulate", "pair.toml", "--duration", "60 s", "--exec", "0", "sleep 77"];
-    // Interrupt and termination: gone before the process is.
+    // Interrupt and termination: the namespaces are removed before the process ends.
     for end in [Signal::SIGINT, Signal::SIGTERM] {
         let child = start(dir.path(), &long);
         let pid = child.id();
@@ -154,8 +155,8 @@ fn signals_and_crashes_leave_nothing() {
         assert_eq!(out.status.code(), Some(130), "{end}: {said}");
         assert_eq!(namespaces(pid), Vec::<String>::new(), "{end}");
     }
-    // A crash: left behind, found and removed later, with what still runs inside; those of an
-    // emulation that runs are left alone.
+    // After a crash the namespaces remain, and are found and removed later together with the
+    // processes inside. Those of a running emulation are kept.
     let other = start(dir.path(), &long);
     let mut crashed = start(dir.path(), &long);
     let pid = crashed.id();

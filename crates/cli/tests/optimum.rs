@@ -5,7 +5,7 @@ mod common;
 use common::{fairmesh, names, ok, run};
 use serde_json::Value;
 
-/// Two uploads of one hop, one of which asks for little.
+/// Two uploads of one hop, one of which has a low demand.
 const PAIR: &str = r#"
 duration = "20 s"
 warmup = "5 s"
@@ -51,7 +51,7 @@ fn found_kept_and_compared_with() {
     }
     assert_eq!(names(at), ["kept", "pair.toml"], "nothing else is written");
 
-    // The same scenario in another file, on one thread, without what is kept.
+    // The same scenario in another file, on one thread, without stored optima.
     std::fs::write(at.join("other.toml"), PAIR).unwrap();
     let again = search("other.toml", &["--no-cache", "--threads", "1"]);
     assert_eq!((&again["search"], &again["kept"]), (&found["search"], &false.into()));
@@ -62,7 +62,7 @@ fn found_kept_and_compared_with() {
         assert!(table.contains(words), "{words}: {table}");
     }
 
-    // By the user's folder, if nobody says another.
+    // In the user's folder by default.
     let mut program = fairmesh(at);
     program.args(["optimum", "pair.toml", "--json"]).env("XDG_CACHE_HOME", at.join("cache"));
     std::fs::create_dir(at.join("cache")).unwrap();

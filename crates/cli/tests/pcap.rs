@@ -1,4 +1,4 @@
-//! Captures, read by others: a crate of the registry, and Wireshark's own dissector.
+//! Captures, read by other programs: a crate of the registry, and Wireshark's dissector.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use common::{folder, ok};
 use pcap_file::pcap::PcapReader;
 
-/// A capture of three TCP uploads with RTS/CTS for two seconds, at one node if named.
+/// Writes a capture of three TCP uploads with RTS/CTS for two seconds, at `node` if given.
 fn capture(dir: &Path, node: Option<&str>) -> std::path::PathBuf {
     std::fs::write(dir.join("rts.toml"), common::CHAIN.replace("[radio]", "[radio]\nrts = true"))
         .unwrap();
@@ -43,7 +43,7 @@ fn frames_are_whole_ordered_and_of_every_kind() {
     );
 }
 
-/// What tshark prints; `None`, with a word to the reader, where there is no tshark.
+/// Returns the output of tshark; `None`, with a message, without tshark.
 fn tshark(file: &Path, args: &[&str]) -> Option<String> {
     let checks = ["tcp.check_checksum", "ip.check_checksum", "wlan.check_checksum"];
     let mut c = Command::new("tshark");
@@ -76,7 +76,7 @@ fn wireshark_understands_every_frame() {
 #[test]
 fn tcp_analysis_works_at_one_node() {
     let dir = folder();
-    // At the sender of the one-hop flow, each segment is seen once unless the MAC repeats it.
+    // At the sender of the one-hop flow, each segment is captured once unless the MAC repeats it.
     let file = capture(dir.path(), Some("1"));
     let own = "ip.src == 10.0.0.2 && tcp.len > 0 && wlan.fc.retry == 0";
     let Some(data) = tshark(&file, &["-Y", own, "-T", "fields", "-e", "tcp.seq"]) else { return };
@@ -87,7 +87,7 @@ fn tcp_analysis_works_at_one_node() {
     assert!(acked.lines().count() > 3, "round-trip times are found");
 }
 
-/// A relay receives each segment and sends it on; that is no retransmission.
+/// A relay receives each segment and forwards it, which is not a retransmission.
 #[test]
 fn tcp_analysis_holds_at_a_relay() {
     let dir = folder();

@@ -1,6 +1,6 @@
-//! Stores of results as a user meets them: interrupted, shared, damaged and full.
+//! Stores of results from the command line: interrupted, shared, damaged and full.
 
-// Waiting for a process is what some of these tests are about.
+// Some of these tests are about waiting for a process.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -16,14 +16,14 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A sweep of two points, two controls and some seeds.
+/// Returns the arguments of a sweep of two points, two controls and some seeds.
 fn sweep<'a>(seeds: &'a str, out: &'a str) -> Vec<&'a str> {
     let base = ["sweep", "chain.toml", "--duration", "1 s", "--vary", "radio.rts=false,true"];
     let more = ["--control", "fifo,source", "--seeds", seeds, "--out", out, "--json"];
     [&base[..], &more].concat()
 }
 
-/// Lines of all shards but their headers.
+/// Returns the lines of all shards, without their headers.
 fn records(store: &Path) -> Vec<String> {
     let lines = |shard: &std::path::PathBuf| {
         let text = fs::read_to_string(shard).unwrap();
@@ -34,7 +34,7 @@ fn records(store: &Path) -> Vec<String> {
     all
 }
 
-/// The one line of a refusal.
+/// Returns the single line of a rejection.
 fn refusal(folder: &Path, args: &[&str]) -> String {
     let out = run(folder, args);
     let text = String::from_utf8(out.stderr).unwrap();
@@ -50,7 +50,7 @@ fn a_sweep_resumes_where_it_stopped() {
     assert_eq!(whole["results"].as_array().unwrap().len(), 4);
     assert_eq!(names(&d.join("a")), ["store", "sweep.json", "sweep.parquet", "sweep.svg"]);
 
-    // As if it had been killed in the middle of a line.
+    // As after a kill in the middle of a line.
     let shard = fs::read_to_string(&shards(&d.join("a/store"))[0]).unwrap();
     assert_eq!(shard.lines().count(), 1 + 8);
     fs::create_dir_all(d.join("b/store")).unwrap();
@@ -63,15 +63,15 @@ fn a_sweep_resumes_where_it_stopped() {
     let resumed = json(&String::from_utf8(out.stdout).unwrap());
     assert_eq!(resumed["results"], whole["results"]);
     assert_eq!(fs::read_to_string(d.join("b/store/shard-1-0.jsonl")).unwrap(), cut);
-    // What was complete was not run again, and the two stores have the same records.
+    // Complete runs were not repeated, and the two stores have the same records.
     assert_eq!(shards(&d.join("b/store")).len(), 2);
     fs::write(d.join("b/store/shard-1-0.jsonl"), lines[..4].join("\n") + "\n").unwrap();
     assert_eq!(records(&d.join("b/store")), records(&d.join("a/store")));
 
-    // More seeds: only the new ones run.
+    // With more seeds, only the new ones run.
     ok(d, &sweep("3", "b"));
     assert_eq!(records(&d.join("b/store")).len(), 12);
-    // A comparison takes the runs that it shares with the sweep.
+    // A comparison uses the runs that it shares with the sweep.
     let compare = ["compare", "chain.toml", "--duration", "1 s", "--control", "fifo,source"];
     let more = ["--seeds", "2", "--json", "--store", "b/store"];
     let stored = json(&ok(d, &[&compare[..], &more].concat()));
@@ -79,7 +79,7 @@ fn a_sweep_resumes_where_it_stopped() {
     let fresh = json(&ok(d, &[&compare[..], &more[..3]].concat()));
     assert_eq!(stored, fresh);
 
-    // A damaged line in the middle is refused with its place.
+    // A damaged line in the middle is rejected with its place.
     fs::write(d.join("b/store/shard-1-0.jsonl"), shard.replacen("goodput_bps", "goodput_bpz", 1))
         .unwrap();
     let line = refusal(d, &sweep("3", "b"));
@@ -109,7 +109,7 @@ fn a_plan_has_the_runs_of_a_sweep_by_options() {
         (&["--on", "tcp://127.0.0.1:1"], "--on: "),
     ] {
         let line = match more[0] {
-            // Python, if there is one, prints a line of its own before.
+            // Python, if present, prints another line first.
             "--on" => {
                 let out = fairmesh(d).args(args).args(more).env("PYTHON", "no-python").output();
                 String::from_utf8(out.unwrap().stderr).unwrap()
@@ -157,7 +157,7 @@ fn runs_of_another_revision_are_refused_kept_aside_or_removed() {
     let text = fs::read_to_string(&path).unwrap();
     let revision = json(text.lines().next().unwrap())["revision"].as_str().unwrap().to_owned();
     let is = format!("\"revision\":\"{revision}\"");
-    // Half of the runs, of a program before a constant changed.
+    // Half of the runs, of a program before the change of a constant.
     let half: Vec<&str> = text.lines().take(3).collect();
     let old = half.join("\n").replace(&is, "\"revision\":\"0.0\"") + "\n";
     fs::write(&path, &old).unwrap();
@@ -188,7 +188,7 @@ fn runs_of_another_revision_are_refused_kept_aside_or_removed() {
     assert_eq!(both.status.code(), Some(2));
 }
 
-/// A file-size limit stands for a full disk: both refuse the end of a write.
+/// A file-size limit in place of a full disk: both reject the end of a write.
 #[cfg(target_os = "linux")]
 #[test]
 fn on_a_full_disk_nothing_that_was_complete_is_lost() {
@@ -215,7 +215,7 @@ fn on_a_full_disk_nothing_that_was_complete_is_lost() {
     assert_eq!(records(&d.join("full/store")), records(&d.join("whole/store")));
 }
 
-/// Interrupted by Ctrl-C in the middle, it has what was complete, and continues.
+/// A comparison interrupted by Ctrl-C keeps complete runs, and continues.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_comparison_continues() {

@@ -1,5 +1,7 @@
-//! The gateway's daemon against an emulated mesh over the kernel's TCP: short runs, wide margins; the
-//! figures are in docs/control-truth.md. Needs root, and is skipped with a line that says so.
+//! The gateway's daemon against an emulated mesh over the kernel's TCP.
+//!
+//! Runs are short and margins are wide; the figures are in docs/control-truth.md. The tests need
+//! root, and are skipped with a message without it.
 
 mod common;
 
@@ -9,7 +11,7 @@ use std::sync::Mutex;
 
 use common::run;
 
-/// Three homes in a line behind a gateway, and a server behind that.
+/// Returns a scenario with three homes in a line behind a gateway, and a server behind that.
 fn scenario(phy: &str, rate: &str, flows: &str) -> String {
     format!(
         r#"
@@ -37,11 +39,12 @@ epoch = 1
     )
 }
 
-/// Two meshes in real time and their daemons are more than two processors carry: one after the other.
+/// Lock for sequential runs: two processors cannot run two meshes in real time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Emulates `NAME.toml` with further arguments; its results, which are in `DIR/NAME` then. A run is repeated
-/// where the machine stood still for so long that the kernel's timers tell nothing.
+/// Emulates `NAME.toml` with further arguments and returns its results, in `DIR/NAME`.
+///
+/// A run is repeated if the machine stalled so long that the kernel's timers are meaningless.
 fn emulate(dir: &Path, name: &str, more: &[&str]) -> serde_json::Value {
     let _turn = TURN.lock();
     for _ in 0..6 {
@@ -54,14 +57,14 @@ fn emulate(dir: &Path, name: &str, more: &[&str]) -> serde_json::Value {
             let json = std::fs::read(dir.join(name).join("results.json")).unwrap();
             return serde_json::from_slice(&json).unwrap();
         }
-        // Nothing else makes a run invalid here.
+        // Only stalls make a run invalid here.
         assert!(said.contains("the radio stood still"), "{said}");
         println!("{said}");
     }
     panic!("this machine stood still in six emulations");
 }
 
-/// Jain's index and the smallest rate of each control, bit/s.
+/// Returns Jain's index and the smallest rate of each control, bit/s.
 fn fairness(results: &serde_json::Value) -> Vec<(f64, f64)> {
     let one = |r: &serde_json::Value| {
         let rates = r["flows"].as_array().unwrap().iter();
@@ -91,13 +94,13 @@ fn the_daemon_makes_a_starving_mesh_fair() {
     let up = flows(|h| format!("[[flow]]\nfrom = {h}\nto = \"server\"\n"));
     let file = dir.path().join("truth.toml");
 
-    // Simulated: Jain 0.455 +- 0.022 without control, 0.997 with it.
+    // Simulated: Jain 0.455 ± 0.022 without control, 0.997 with it.
     std::fs::write(&file, scenario("802.11b-short", "11 Mbit/s", &down)).unwrap();
     let results = emulate(dir.path(), "truth", &["--control", "fifo,pfrc"]);
     let [(fifo, worst), (pfrc, best)] = fairness(&results)[..] else { panic!("{results}") };
     assert!(fifo < 0.8 && pfrc > 0.93, "downloads: Jain {fifo} without, {pfrc} with");
     assert!(best > worst, "the worst home got {worst} without, {best} bit/s with");
-    // What the daemon decided, and from what, is among the results.
+    // The results include the daemon's decisions and their inputs.
     let told = std::fs::read_to_string(dir.path().join("truth/gateway-pfrc.jsonl")).unwrap();
     assert!(told.contains("pfrc."), "{told}");
     assert!(dir.path().join("truth/gateway-pfrc.toml").exists());
@@ -110,8 +113,9 @@ fn the_daemon_makes_a_starving_mesh_fair() {
     assert!(pfrc > 0.93 && worst > 3e5, "uploads: Jain {pfrc}, the worst home {worst} bit/s");
 }
 
-/// Three homes of 300 kbit/s, one to three hops away, each with a bulk transfer and beside it a packet
-/// every 50 ms that tells what a call would have to wait.
+/// Three homes of 300 kbit/s, one to three hops away.
+///
+/// Each has a bulk transfer and a packet every 50 ms, which measures the delay of a call.
 #[test]
 fn a_home_at_its_limit_waits_a_quarter_of_a_second_at_most() {
     if !root("a_home_at_its_limit_waits_a_quarter_of_a_second_at_most") {
@@ -145,7 +149,7 @@ fn a_home_at_its_limit_waits_a_quarter_of_a_second_at_most() {
                 assert!(flow["packets_delivered"].as_u64() > Some(100), "{flow}");
                 assert!(p95 <= 0.25, "{name}: {flow}");
             } else {
-                // A short queue must not be one that loses the home its rate.
+                // A short queue must not reduce the home's rate.
                 assert!(rate > 2.4e5, "{name}: {flow}");
             }
         }

@@ -36,13 +36,13 @@ pub struct EmulateArgs {
     /// The kernel's TCP: with the scenario's settings as far as it has them, or as it comes
     #[arg(long, value_name = "SETTINGS", value_enum, default_value_t = TcpArg::Scenario)]
     pub tcp: TcpArg,
-    /// Who finds the ways: the scenario, or a daemon in every namespace
+    /// Routing: the scenario's paths, or a daemon in every namespace
     #[arg(long, value_name = "WHO", value_enum, default_value_t = RoutingArg::Static)]
     pub routing: RoutingArg,
     /// Resolve hardware addresses over the air (ARP) instead of knowing them
     #[arg(long)]
     pub arp: bool,
-    /// Let the time the kernel takes to forward or answer a frame pass on the air, too
+    /// Let the time that the kernel takes to forward or answer a frame pass on the air, too
     #[arg(long)]
     pub kernel_time: bool,
     /// Start only the network, without the scenario's traffic
@@ -107,7 +107,7 @@ pub enum TcpArg {
     Kernel,
 }
 
-/// Who finds the ways.
+/// Origin of the routes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RoutingArg {
     /// The scenario's routes.
@@ -125,19 +125,19 @@ pub enum RoutingArg {
     Example:\n  sudo fairmesh demo --live --daemon './my-shaper --on $FAIRMESH_WIRED'"
 )]
 pub struct DemoArgs {
-    /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
+    /// Emulate a starving mesh, show its rates, and start the gateway's daemon (root)
     #[arg(long, required = true)]
     pub live: bool,
     /// Scenario instead of the built-in chain of four homes
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
-    /// Shell command that is the daemon
+    /// Shell command that runs the daemon
     #[arg(long, value_name = "COMMAND")]
     pub daemon: Option<String>,
-    /// When it is turned on; by default after a third of the time
+    /// Start of the daemon; by default after a third of the time
     #[arg(long, value_name = "TIME")]
     pub after: Option<Span>,
-    /// How long the whole takes
+    /// Duration of the whole demonstration
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Span>,
 }

@@ -1,4 +1,4 @@
-//! The command line's grammar: this file has the commands, `shared` what several of them take.
+//! Grammar of the command line: the commands here, their common arguments in `shared`.
 
 mod checks;
 #[cfg(feature = "linux")]
@@ -17,7 +17,7 @@ pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
 pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, Share, Way};
 pub use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs, report};
 
-/// Fair sharing for Wi-Fi meshes: simulate a mesh, see who starves and why.
+/// Fair sharing for Wi-Fi meshes: simulate a mesh, find the flows that starve and the reason.
 #[derive(Debug, Parser)]
 #[command(name = "fairmesh", version, max_term_width = 100)]
 #[command(
@@ -33,27 +33,27 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Simulate a scenario once and show what happened
+    /// Simulate a scenario once and show the results
     Run(RunArgs),
     /// Run a scenario in real time over real Linux network stacks (root)
     #[cfg(feature = "linux")]
     Emulate(EmulateArgs),
-    /// Watch an emulated mesh starve, and what the gateway's daemon does about it (root)
+    /// Watch an emulated mesh starve, and the effect of the gateway's daemon (root)
     #[cfg(feature = "linux")]
     Demo(DemoArgs),
     /// Simulate a scenario under several controls, with several seeds each
     Compare(CompareArgs),
     /// Simulate a scenario for every combination of some settings
     Sweep(SweepArgs),
-    /// What the flows of a scenario could have, by analytic models, and what limits them
+    /// Rates of a scenario's flows by analytic models, and the bottlenecks
     Capacity(CapacityArgs),
-    /// What the flows of a scenario could have: the max-min rates that the simulator itself carries
+    /// Max-min rates of a scenario's flows that the simulator itself carries
     Optimum(OptimumArgs),
     /// Check a scenario file
     Validate(ValidateArgs),
-    /// Compare the fingerprints of scenarios with kept ones
+    /// Compare the fingerprints of scenarios with stored ones
     Fingerprints(FingerprintArgs),
-    /// Keep a mesh fair from its gateway: the daemon, and commands that ask it
+    /// Keep a mesh fair from its gateway: the daemon, and its client commands
     #[cfg(feature = "linux")]
     Gateway(GatewayArgs),
     /// List the controls
@@ -66,7 +66,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it looks after interrupts itself, as the daemon does.
+    /// Returns true if the command handles interrupts itself, as the daemon does.
     pub fn ends_in_its_own_way(&self) -> bool {
         #[cfg(feature = "linux")]
         return matches!(self, Command::Gateway(_));
@@ -81,7 +81,7 @@ impl Command {
 #[command(after_help = "Examples:\n  fairmesh gateway check --config gateway.toml\n  \
                         fairmesh gateway status\n  fairmesh gateway why \"roof 7\"")]
 pub struct GatewayArgs {
-    /// What to do there.
+    /// Command of the daemon or of its client.
     #[command(subcommand)]
     pub command: fairmesh_agent::args::GatewayCommand,
 }
@@ -107,7 +107,7 @@ pub enum FileKind {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh list\n  fairmesh list pfrc+bursts")]
 pub struct ListArgs {
-    /// One of them: what it needs, its variants and its settings
+    /// One control: its needs, its variants and its settings
     #[arg(value_name = "CONTROL")]
     pub control: Option<String>,
     /// Print one JSON object

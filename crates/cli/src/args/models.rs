@@ -30,22 +30,22 @@ pub struct CapacityArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub radio: RadioArgs,
-    /// Who contends with whom, in both models: those who decode each other, or those who sense
-    /// each other. By default domains decode and cliques sense
+    /// Contention in both models: between nodes that decode each other, or that sense each other.
+    /// By default domains decode and cliques sense
     #[arg(long, value_name = "HOW")]
     pub hears: Option<Hears>,
     /// Sets of links that share the air (collision domains and cliques), the achievable rate region
     /// of the DCF, or GAP's fluid model
     #[arg(long, value_name = "MODEL", default_value = "sets")]
     pub model: ModelKind,
-    /// With --model region: the flows whose rate is drawn against that of all others, by name,
-    /// separated by commas
+    /// With --model region: the flows of which the rate is drawn against that of all others, by
+    /// name, separated by commas
     #[arg(long, value_name = "FLOWS", value_delimiter = ',')]
     pub group: Vec<String>,
     /// With --model region: the largest share of time that a queue may be busy
     #[arg(long, value_name = "U", default_value_t = 1.0)]
     pub utilization: f64,
-    /// With --model region: give frames up at the scenario's retry limits, and let at most 5 % of a
+    /// With --model region: drop frames at the scenario's retry limits, and let at most 5 % of a
     /// flow's packets be lost; without, they are retried until they arrive
     #[arg(long)]
     pub retry_limits: bool,
@@ -67,7 +67,7 @@ pub struct OptimumArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub scenario: ScenarioArgs,
-    /// Who counts as one; by default the scenario's subscribers, or each flow where it has none
+    /// Unit of sharing; by default the scenario's subscribers, or each flow if it has none
     #[arg(long, value_name = "WHO")]
     pub per: Option<Share>,
     #[command(flatten)]
@@ -95,17 +95,17 @@ pub enum ModelKind {
     Gap,
 }
 
-/// Which nodes contend.
+/// Relation that decides which nodes contend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Hears {
-    /// Those who decode each other: transmission range.
+    /// Nodes that decode each other: transmission range.
     Decode,
-    /// Those who sense each other: interference range.
+    /// Nodes that sense each other: interference range.
     Sense,
 }
 
 impl Hears {
-    /// As the models call it.
+    /// Returns the relation of the models.
     pub fn model(self) -> analysis::Hears {
         match self {
             Hears::Decode => analysis::Hears::Decode,

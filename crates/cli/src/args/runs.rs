@@ -31,7 +31,7 @@ pub struct RunArgs {
     /// Write the frames on the air to a capture file for Wireshark, in a folder that exists
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Capture only what this node sends and receives; of what it repeats or passes on, the MAC header
+    /// Capture only frames that this node sends and receives; of repeated or forwarded ones, the MAC header
     #[arg(long, value_name = "NODE", requires = "pcap")]
     pub pcap_at: Option<String>,
     /// Write every frame, backoff and queue of a window as a timeline for Perfetto, in a folder that exists
@@ -97,11 +97,11 @@ pub struct CompareArgs {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
-    /// Also say what each flow and control has of the optimum: the max-min rates that the simulator
-    /// carries, searched first or taken from where they are kept (docs/models/optimum.md)
+    /// Also show the rates of each flow and control relative to the optimum: the max-min rates that
+    /// the simulator carries, searched first or taken from the store (docs/models/optimum.md)
     #[arg(long)]
     pub optimum: bool,
-    /// Who counts as one in the optimum; by default the scenario's subscribers, or each flow
+    /// Unit of sharing in the optimum; by default the scenario's subscribers, or each flow
     #[arg(long, value_name = "WHO", requires = "optimum")]
     pub per: Option<Share>,
     #[command(flatten)]

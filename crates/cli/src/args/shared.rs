@@ -1,4 +1,4 @@
-//! What several commands take.
+//! Arguments of several commands.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use fairmesh_lab::optimum::Per;
 use fairmesh_scenario::{Direction, Metric, PhyName};
 use fairmesh_units::{BitRate, Frequency, Span};
 
-/// The scenario and what is changed about it.
+/// The scenario and its changes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ScenarioArgs {
     /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
@@ -19,7 +19,7 @@ pub struct ScenarioArgs {
     pub changes: ChangeArgs,
 }
 
-/// What may be changed about a scenario from outside.
+/// Changes to a scenario from outside.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ChangeArgs {
     /// Simulated time instead of the scenario's, such as "60 s"
@@ -66,7 +66,8 @@ pub struct RadioArgs {
     /// Data rate, for maps with 802.11a, b or g, such as "24 Mbit/s"; without --phy of 802.11g
     #[arg(long, value_name = "RATE", requires = "scenario")]
     pub rate: Option<BitRate>,
-    /// Meaning of the costs of a map's links, such as etx, tq, babel, throughput-kbit; by default by its metric and protocol
+    /// Meaning of the costs of a map's links, such as etx, tq, babel, throughput-kbit; by default
+    /// by its metric and protocol
     #[arg(long, value_name = "NAME", requires = "scenario")]
     pub metric: Option<Metric>,
     /// Graph of a NetworkCollection that has several: its topology id, label, router id, protocol or number
@@ -75,7 +76,7 @@ pub struct RadioArgs {
 }
 
 impl RadioArgs {
-    /// As the laboratory takes them.
+    /// Returns the laboratory's form of the radios.
     pub fn radio(&self) -> MapRadio {
         let RadioArgs { phy, rate, width, streams, channel, metric, ref graph } = *self;
         MapRadio { phy, rate, width, streams, channel, metric, graph: graph.clone() }
@@ -83,7 +84,7 @@ impl RadioArgs {
 }
 
 impl ChangeArgs {
-    /// As the laboratory takes them.
+    /// Returns the laboratory's form of the changes.
     pub fn changes(&self) -> Changes {
         Changes {
             duration: self.duration,
@@ -111,7 +112,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// As scenarios call it.
+    /// Returns the direction of scenarios.
     pub fn direction(self) -> Direction {
         match self {
             Way::Up => Direction::Up,
@@ -138,18 +139,18 @@ pub struct SampleArgs {
     pub sample: Option<Span>,
 }
 
-/// Who has a share of its own in an optimum.
+/// Unit of sharing in an optimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Share {
     /// Each flow.
     Flow,
-    /// Each subscriber of the scenario; where it names none, each node other than the gateway with all its
-    /// flows, by the weight of the first.
+    /// Each subscriber of the scenario; if it names none, each node other than the gateway with all
+    /// its flows, by the weight of the first.
     Subscriber,
 }
 
 impl Share {
-    /// As the laboratory takes it.
+    /// Returns the laboratory's form of the unit.
     pub fn per(self) -> Per {
         match self {
             Share::Flow => Per::Flow,

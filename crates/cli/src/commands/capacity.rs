@@ -118,7 +118,7 @@ where
         scenario: &Scenario,
         out: &mut dyn Write,
     ) -> Result<(), CliError> {
-        // The page's file is created first, so that nothing is computed in vain.
+        // The page's file is created first, so that an unwritable file costs no computation.
         let file = args.html.as_deref().map(PendingFile::create).transpose()?;
         let report = (self.report)()?;
         if let (Some((pending, mut file)), Some(path)) = (file, &args.html) {

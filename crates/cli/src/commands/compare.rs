@@ -51,7 +51,7 @@ pub fn run(
         true => args.cache.open(args.revision)?,
         false => None,
     };
-    // The longer work first, so that an error in it costs nothing.
+    // The optimum is first, so that an error in the longer work is reported early.
     let optimum = match args.optimum {
         true => {
             Some(optimum::search(&loaded.scenario, args.per, cache.as_ref(), args.threads)?.optimum)

@@ -24,8 +24,8 @@ const DEFAULT_CONTROL: &str = "pfrc";
 /// Emulates a mesh, shows its rates and compares those without and with the daemon.
 ///
 /// # Errors
-/// Bad input, missing rights, an interrupt; namespaces are gone then. A run that did not keep its
-/// time is [`CliError::Verdict`], after its results were printed.
+/// Bad input, missing rights, an interrupt; all namespaces are removed. A run that did not keep
+/// real time is [`CliError::Verdict`], after its results were printed.
 pub fn run(args: &DemoArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
     let mut scenario = match &args.scenario {
         Some(path) => load(path, &Changes::default(), registry)?.scenario,
@@ -69,7 +69,7 @@ pub fn run(args: &DemoArgs, registry: &Registry, out: &mut dyn Write) -> Result<
     judged(std::iter::once(&record))
 }
 
-/// Rates without and with the daemon.
+/// Returns the table of rates without and with the daemon.
 fn table_of(verdict: &Verdict) -> String {
     let mut t = table::table(&["flow", "without kbit/s", "with kbit/s"]);
     let cell = |r: &Option<Vec<f64>>, f: usize| {

@@ -27,8 +27,8 @@ use fairmesh_lab::changes::set_parameters;
 /// Emulates a scenario, or removes the remains of earlier emulations.
 ///
 /// # Errors
-/// Bad input, missing rights, an interrupt; namespaces are gone then. A run that did not keep its
-/// time is [`CliError::Verdict`]; its results are written all the same.
+/// Bad input, missing rights, an interrupt; all namespaces are removed. A run that did not keep
+/// real time is [`CliError::Verdict`]; its results are written too.
 pub fn run(
     args: &EmulateArgs,
     command: &str,
@@ -43,7 +43,7 @@ pub fn run(
         writeln!(out, "{} namespaces of earlier emulations removed", removed.len())?;
         return Ok(());
     }
-    // The grammar requires a scenario unless there is only something to clean.
+    // The parser requires a scenario except for `--clean`.
     let path = args.scenario.clone().unwrap_or_default();
     let loaded = load(&path, &args.changes.changes(), registry)?;
     let scenario = &loaded.scenario;
@@ -98,11 +98,11 @@ pub fn run(
         results::write(folder, &loaded, &Comparison::of(&records), &records, command)?;
     }
     out.flush()?;
-    // Simulated runs beside them keep any time.
+    // Simulated runs among them are always valid.
     judged(records.iter().flatten())
 }
 
-/// One emulation, with or without a daemon at the gateway.
+/// Runs one emulation, with or without a daemon at the gateway.
 fn one(
     scenario: &Scenario,
     args: &EmulateArgs,
@@ -152,10 +152,10 @@ fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
     }
 }
 
-/// Reports in red the runs that did not keep their time.
+/// Reports in red the runs that did not keep real time.
 ///
 /// # Errors
-/// [`CliError::Verdict`] when there is one.
+/// [`CliError::Verdict`] if there is one.
 pub(crate) fn judged<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> Result<(), CliError> {
     let why: Vec<String> = runs.filter_map(invalid).collect();
     if why.is_empty() {
@@ -165,7 +165,7 @@ pub(crate) fn judged<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> Result<()
     Err(CliError::Verdict("the emulated run is invalid, see above".into()))
 }
 
-/// Describes the reason for which an emulated run is not valid.
+/// Returns the reason why an emulated run is invalid.
 fn invalid(record: &RunRecord) -> Option<String> {
     let e = record.emulation.as_ref()?;
     (!e.valid).then(|| e.problems.join("; "))

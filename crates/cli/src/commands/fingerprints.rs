@@ -18,15 +18,17 @@ use crate::args::FingerprintArgs;
 use crate::error::CliError;
 use crate::terminal;
 
-/// Maximum duration of the runs: long enough that every mechanism of a scenario has acted.
+/// Maximum duration of the runs: long enough for every mechanism of a scenario to act.
 const LONGEST: Span = Span::from_secs(20);
-/// Control that is run besides each scenario's own: it limits rates, so it exercises code that `fifo` does not.
+/// Second control of each scenario.
+///
+/// It limits rates, so that it exercises code that `fifo` does not.
 const SECOND: &str = "source";
 
-/// Compares fingerprints with the kept ones, or rewrites the kept ones.
+/// Compares fingerprints with the stored ones, or rewrites the stored ones.
 ///
 /// # Errors
-/// [`CliError::Verdict`] when they differ; bad input as ever.
+/// [`CliError::Verdict`] if they differ; bad input.
 pub fn run(
     args: &FingerprintArgs,
     registry: &Registry,
@@ -92,7 +94,7 @@ fn kept(path: &Path) -> Result<BTreeMap<String, String>, CliError> {
 /// Returns the scenario files of a folder, sorted by name.
 ///
 /// # Errors
-/// When the folder cannot be read or has none.
+/// If the folder cannot be read or has none.
 pub fn scenario_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let expected = "expected a folder of scenarios";
     let entries = fs::read_dir(folder)

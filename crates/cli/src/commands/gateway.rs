@@ -1,4 +1,4 @@
-//! `fairmesh gateway`: the daemon's own commands, which the gateway-only build has too.
+//! `fairmesh gateway`: the daemon's own commands, as in the gateway-only build.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use crate::error::CliError;
 /// Runs the requested command of the daemon.
 ///
 /// # Errors
-/// The daemon's own, see [`fairmesh_agent::error::AgentError`].
+/// Those of the daemon, see [`fairmesh_agent::error::AgentError`].
 pub fn run(args: GatewayArgs, out: &mut dyn Write) -> Result<(), CliError> {
     Ok(fairmesh_agent::commands::dispatch(args.command, out)?)
 }

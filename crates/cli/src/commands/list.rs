@@ -12,13 +12,13 @@ use crate::args::{FileKind, ListArgs, SchemaArgs};
 use crate::commands::print_json;
 use crate::error::CliError;
 
-/// Number of columns if the terminal does not report it.
+/// Number of columns if the terminal does not report its width.
 const WIDTH: u16 = 110;
 
 /// Lists the controls, or describes one in full.
 ///
 /// # Errors
-/// An unknown control; when standard output cannot be written.
+/// An unknown control; standard output that cannot be written.
 pub fn run(args: &ListArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
     let chosen = args.control.as_deref().map(|name| registry.lookup(name)).transpose();
     let chosen = chosen.map_err(|e| CliError::option("CONTROL", e))?;
@@ -145,7 +145,7 @@ fn object(one: &Mechanism) -> Value {
 /// Prints the JSON schema of a kind of file.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// Standard output that cannot be written.
 pub fn schema(args: SchemaArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
     let schema = match args.of {
         FileKind::Scenario => fairmesh_scenario::json_schema(registry),

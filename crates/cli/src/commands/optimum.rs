@@ -34,7 +34,7 @@ pub fn run(args: &OptimumArgs, registry: &Registry, out: &mut dyn Write) -> Resu
     Ok(())
 }
 
-/// Takes the optimum from a store, or searches it; reports one that cannot be kept.
+/// Takes the optimum from a store, or searches it; reports one that cannot be stored.
 ///
 /// # Errors
 /// Returns the engine's errors, and an error if the store cannot be read.

@@ -57,7 +57,7 @@ pub fn run(
     Ok(())
 }
 
-/// Reads a plan, or makes one of a scenario and the options.
+/// Reads a plan, or builds one from a scenario and the options.
 fn plan(args: &SweepArgs, registry: &Registry) -> Result<Plan, CliError> {
     let path = &args.scenario.scenario;
     let changes = args.scenario.changes.changes();
@@ -95,7 +95,7 @@ fn plan(args: &SweepArgs, registry: &Registry) -> Result<Plan, CliError> {
     Ok(plan)
 }
 
-/// Hands the missing runs to a Dask scheduler, through the Python package.
+/// Distributes the missing runs through a Dask scheduler, with the Python package.
 fn distribute(sweep: &Sweep, scheduler: &str, folder: &Path) -> Result<(), CliError> {
     let file = folder.join(PLAN);
     let json = serde_json::to_vec(sweep.plan()).map_err(|e| CliError::file(&file, e))?;

@@ -30,7 +30,7 @@ pub fn run(args: &ValidateArgs, registry: &Registry, out: &mut dyn Write) -> Res
     check(&args.scenario, &changes, args.json, registry, out)
 }
 
-/// Summary of a correct scenario.
+/// Summary of a valid scenario.
 #[derive(Serialize)]
 struct Summary<'a> {
     schema: u32,

@@ -1,15 +1,15 @@
-//! What the tests of the programs share; those of `fairmesh-experiments` include this file.
+//! Common parts of the tests of the programs; `fairmesh-experiments` includes this file.
 
-// Each test file uses its own part.
+// Each test file uses some of the items.
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The package's program, in a folder of its own so that nothing is left in the sources.
+/// Returns the package's program in a separate folder, so that the sources stay unchanged.
 pub fn fairmesh(folder: &Path) -> Command {
     let mut c = Command::new(env!(concat!("CARGO_BIN_EXE_", env!("CARGO_PKG_NAME"))));
-    // Stores that other builds have left in the user's cache would be named on the terminal.
+    // The program would report stores of other builds in the user's cache.
     c.current_dir(folder).env("XDG_CACHE_HOME", folder.join(".cache"));
     c
 }
@@ -39,14 +39,14 @@ gateway = 0
 flows = "up"
 "#;
 
-/// A folder with `chain.toml` in it.
+/// Returns a folder with `chain.toml` in it.
 pub fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("chain.toml"), CHAIN).unwrap();
     dir
 }
 
-/// Names of what lies in a folder, sorted.
+/// Returns the names of the files in a folder, sorted.
 pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -56,7 +56,7 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Shards of a store, sorted by name; none where there is no store.
+/// Returns the shards of a store, sorted by name; empty without a store.
 pub fn shards(store: &Path) -> Vec<PathBuf> {
     let all = std::fs::read_dir(store).into_iter().flatten().map(|e| e.unwrap().path());
     let mut shards: Vec<PathBuf> =
@@ -65,7 +65,7 @@ pub fn shards(store: &Path) -> Vec<PathBuf> {
     shards
 }
 
-/// The workspace's own folder.
+/// Returns the folder of the workspace.
 pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

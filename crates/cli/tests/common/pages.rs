@@ -1,6 +1,6 @@
 //! Pages of the documentation and the commands on them.
 
-// Each test file uses its own part.
+// Each test file uses some of the items.
 #![allow(dead_code)]
 
 use std::fs;
@@ -13,7 +13,9 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every page: those at the top and all below `docs` but the details of reproductions, which are built.
+/// Returns every page: those at the top and all below `docs`.
+///
+/// Details of reproductions are left out, because they are generated.
 pub fn pages() -> Vec<PathBuf> {
     fn below(folder: &Path, pages: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -36,7 +38,7 @@ pub fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// A line as a shell takes it apart, up to a comment, a pipe or the next command.
+/// Splits a line as a shell does, up to a comment, a pipe or the next command.
 pub fn words(line: &str) -> Vec<String> {
     let (mut all, mut word, mut quote, mut begun) = (Vec::new(), String::new(), None, false);
     for c in line.chars() {
@@ -62,7 +64,9 @@ pub fn words(line: &str) -> Vec<String> {
     all
 }
 
-/// Commands of ours in a page, with their line and whether they stand in a block: in fenced blocks, and in inline code with arguments.
+/// Returns the commands of the project in a page, with their line.
+///
+/// Commands are in fenced blocks, for which the flag is true, and in inline code with arguments.
 pub fn commands(text: &str) -> Vec<(usize, bool, Vec<String>)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -79,7 +83,7 @@ pub fn commands(text: &str) -> Vec<(usize, bool, Vec<String>)> {
                 words.remove(0);
             }
             let ours = words.first().is_some_and(|w| PROGRAMS.contains(&w.as_str()));
-            // A bare name, or a synopsis with places to fill, is no command.
+            // A bare name, or a synopsis with placeholders, is not a command.
             let form = |w: &String| {
                 w.contains(['[', '…', '\\']) || (w.len() > 1 && w.chars().all(|c| c.is_uppercase()))
             };
@@ -91,7 +95,7 @@ pub fn commands(text: &str) -> Vec<(usize, bool, Vec<String>)> {
     found
 }
 
-/// Whether an error means that a command is only named in a sentence, without its arguments.
+/// Returns true if a command is only named in a sentence, without its arguments.
 pub fn named(e: &clap::Error) -> bool {
     use clap::error::ErrorKind::{
         DisplayHelpOnMissingArgumentOrSubcommand, MissingRequiredArgument,
@@ -99,7 +103,7 @@ pub fn named(e: &clap::Error) -> bool {
     [MissingRequiredArgument, DisplayHelpOnMissingArgumentOrSubcommand].contains(&e.kind())
 }
 
-/// Commands of the pages that `parse` refuses, and the number of those that it was asked about.
+/// Returns the commands of the pages that `parse` rejects, and the number of checked ones.
 pub fn refused(
     programs: &[&str],
     parse: impl Fn(&[String]) -> Result<(), clap::Error>,
@@ -125,7 +129,7 @@ pub fn refused(
     (seen, wrong)
 }
 
-/// Every help text of a command and those below it.
+/// Collects every help text of a command and of its subcommands.
 fn helps(command: &mut clap::Command, out: &mut Vec<(String, String)>) {
     out.push((command.get_name().to_owned(), command.render_long_help().to_string()));
     for sub in command.get_subcommands_mut() {
@@ -133,8 +137,9 @@ fn helps(command: &mut clap::Command, out: &mut Vec<(String, String)>) {
     }
 }
 
-/// Checks that the help texts name files that exist and commands that `parse` takes; numbers of files and of
-/// examples.
+/// Checks that the help texts name existing files and commands that `parse` accepts.
+///
+/// Returns the numbers of files and of examples.
 pub fn check_helps(
     command: &mut clap::Command,
     parse: impl Fn(&[String]) -> Result<(), clap::Error>,
@@ -144,7 +149,7 @@ pub fn check_helps(
     helps(command, &mut all);
     let (mut files, mut examples) = (0, 0);
     for (command, help) in &all {
-        // What is everybody's own (map.netjson, gateway.toml) has no folder of ours.
+        // A user's own files (map.netjson, gateway.toml) have no folder of the project.
         for word in help.split(|c: char| c.is_whitespace() || "'\"(),;".contains(c)) {
             if word.starts_with("scenarios/") {
                 assert!(root().join(word).exists(), "{command} --help: there is no {word}");
