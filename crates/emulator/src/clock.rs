@@ -48,6 +48,7 @@ impl RadioClock {
     }
 
     /// Returns the reading of the monotonic clock at which to check for radio time `at`, ns.
+    ///
     /// After a stall in between, radio time is then still earlier.
     pub fn reading(&self, at: Time) -> u64 {
         let stalled = self.stalled.load(Ordering::Acquire);

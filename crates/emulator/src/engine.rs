@@ -13,12 +13,14 @@ use crate::stalls::Stalls;
 use crate::switch::{Input, Switch, SwitchCounters};
 use crate::traffic::Meter;
 
-/// Maximum number of frames read from one interface in a row, so that a flood does not delay
-/// events.
+/// Maximum number of frames read from one interface in a row.
+///
+/// A flood then does not delay events.
 const BATCH: usize = 64;
 
-/// Maximum interval between turns of the engine, so that a frame that arrives meanwhile is not left
-/// waiting.
+/// Maximum interval between turns of the engine.
+///
+/// It bounds the waiting time of a frame that arrives meanwhile.
 const POLL_INTERVAL: Span = Span::from_millis(5);
 
 /// Returns a waiter that watches every interface by its index.
@@ -137,6 +139,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes frames from the kernel while the engine has room; returns true if there are more.
+    ///
     /// An interface leaves `held` when it has no more frames; the waiter reports new ones.
     fn refill(&mut self, held: &mut Vec<usize>, buffer: &mut [u8]) -> std::io::Result<bool> {
         let (mut k, mut taken, mut more) = (0, 0, false);

@@ -49,6 +49,7 @@ impl fmt::Display for Mac {
 }
 
 /// Returns the destination of a frame and the length of its payload.
+///
 /// `None` if it is not a frame.
 pub fn parse(frame: &[u8]) -> Option<(Mac, u32)> {
     let to: [u8; 6] = frame.get(..6)?.try_into().ok()?;
@@ -72,7 +73,7 @@ pub fn ecn(frame: &[u8]) -> Ecn {
     }
 }
 
-/// Writes "congestion experienced" into the header of an IPv4 datagram, and corrects its checksum.
+/// Writes "congestion experienced" into an IPv4 header, and corrects its checksum.
 pub fn mark(frame: &mut [u8]) {
     let Some(ip) = ipv4(frame) else { return };
     let before = u16::from_be_bytes([ip[0], ip[1]]);

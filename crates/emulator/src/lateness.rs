@@ -42,6 +42,7 @@ impl Lateness {
 }
 
 /// Returns the lateness of an event at which radio time stops.
+///
 /// It is a twelfth of the time of a 1500-byte frame at the data rate, which is 1 ms at 1 Mbit/s,
 /// but at least 100 µs, the best that a general-purpose kernel guarantees.
 pub fn bound(frame: Span) -> Span {

@@ -167,7 +167,7 @@ impl Network {
         out
     }
 
-    /// Returns the number of frames that the kernel dropped because an interface's queue was full.
+    /// Returns the number of frames that the kernel dropped because of a full queue.
     ///
     /// # Errors
     /// If the interface no longer exists.
@@ -200,9 +200,9 @@ fn lock(path: &PathBuf) -> io::Result<Flock<File>> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e.into())
 }
 
-/// Removes the namespaces of emulations that are no longer running, and what still runs inside;
-/// returns their names.
-/// Those of running ones are left alone.
+/// Removes the namespaces of ended emulations with their processes; returns their names.
+///
+/// Those of running emulations are left alone.
 ///
 /// # Errors
 /// If one cannot be removed.

@@ -72,6 +72,7 @@ impl EmulateOptions {
     }
 
     /// Returns the congestion control of this flow's connections.
+    ///
     /// Reno where [`EmulateOptions::check_congestion`] fails.
     pub fn congestion_of(&self, flow: &Flow) -> KernelCongestion {
         self.congestion.or(KernelCongestion::of(flow)).unwrap_or(KernelCongestion::Reno)

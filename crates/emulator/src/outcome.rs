@@ -156,9 +156,9 @@ impl Done {
     }
 }
 
-/// Returns the fraction of the measured time in which an application had a transfer in progress,
-/// from the completed transfers.
-/// 1 without completed transfers, and for traffic without transfers.
+/// Returns the fraction of the measured time in which a transfer was in progress.
+///
+/// It follows from the completed transfers: 1 without any, and for traffic without transfers.
 fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     match transfers {
         Some(t) if t.completed > 0 && measured_s > 0.0 => {

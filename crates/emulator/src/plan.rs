@@ -1,4 +1,5 @@
 //! Plan of the network: names, addresses, interfaces, routes.
+//!
 //! Derived from the scenario alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +22,7 @@ pub(crate) const PREFIX: &str = "fairmesh-";
 const MAX_DATAGRAM: u32 = 2296;
 
 /// Longest queue that a TAP device keeps exactly.
+///
 /// From 32 entries on the kernel releases them in batches of 16 (`__ptr_ring_set_size` in
 /// `linux/ptr_ring.h`), so that 0 to 15 of them are missing.
 const MAX_RING: u32 = 31;
@@ -42,6 +44,7 @@ pub struct InterfacePlan {
     /// Length of the kernel's queue, packets.
     pub queue: u32,
     /// Packets that the engine takes ahead of the one in the MAC, as a driver does.
+    ///
     /// When they are taken, the kernel's queue fills and drops. `None`: the engine takes all
     /// packets and drops by itself.
     pub ahead: Option<u32>,

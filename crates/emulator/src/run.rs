@@ -25,7 +25,9 @@ use crate::traffic::{FlowOutcome, Job, Meter};
 const ENGINE_PRIORITY: i32 = 50;
 const TRAFFIC_PRIORITY: i32 = 10;
 
-/// Time from the end of the preparations to time zero, ns, in which the traffic's threads wake up.
+/// Time from the end of the preparations to time zero, ns.
+///
+/// The traffic's threads wake up in this time.
 const STARTUP_DELAY: u64 = 200_000_000;
 
 /// Number of emulations of this process so far, to make names of namespaces unique.
@@ -43,6 +45,7 @@ pub struct Progress {
 }
 
 /// Emulates a scenario in real time.
+///
 /// `watch` is called a few times a second; `ready` once, when the namespaces exist. The run is
 /// aborted when `stop` becomes true.
 ///

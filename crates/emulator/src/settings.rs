@@ -26,6 +26,7 @@ impl KernelCongestion {
     }
 
     /// Returns the flow's own, if the kernel has it.
+    ///
     /// [`KernelCongestion::Reno`] for UDP, which has none.
     pub const fn of(flow: &Flow) -> Option<Self> {
         let Transport::Tcp(TcpConfig { congestion, .. }) = flow.transport else {
@@ -99,6 +100,7 @@ pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the route attributes that approximate the scenario's TCP.
+///
 /// The kernel's delayed acknowledgements are sent after 40 to 200 ms, by its own estimate; they can
 /// only be disabled.
 pub fn route_attributes(config: &TcpConfig) -> String {

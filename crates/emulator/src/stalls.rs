@@ -8,6 +8,7 @@ use fairmesh_units::{Span, Time};
 const JOINED: Span = Span::from_millis(1);
 
 /// Maximum cost to a connection of a spurious retransmission timeout.
+///
 /// The connection restarts with one segment (RFC 5681 §3.1), and a second is several round trips
 /// here.
 const RECOVERY: Span = Span::from_secs(1);
@@ -55,8 +56,9 @@ impl Stalls {
         self.lengths.iter().filter(|s| **s >= self.long_from).count() as u64
     }
 
-    /// Summarises the stalls of a run that ended at `end`, where `felt` long ones affected
-    /// connections.
+    /// Summarises the stalls of a run that ended at `end`.
+    ///
+    /// `felt` is the number of long stalls that affected connections.
     ///
     /// If `felt` is `None` (unknown), every long stall counts.
     pub fn summary(&self, end: Time, felt: Option<u64>) -> StallRecord {

@@ -139,6 +139,7 @@ impl Switch {
     }
 
     /// Processes the engine's next event.
+    ///
     /// `deliver` gets each arrival: interface, instant and content.
     pub fn step(&mut self, mut deliver: impl FnMut(usize, Time, &[u8])) {
         self.world.step();

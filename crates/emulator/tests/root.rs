@@ -1,4 +1,5 @@
 //! Emulation compared with simulation, with real Linux stacks.
+//!
 //! Needs root; without it each test reports that it was skipped.
 
 use std::io::Write;
@@ -28,6 +29,7 @@ fn scenario(text: &str) -> Scenario {
 }
 
 /// Emulates a scenario on a possibly loaded machine.
+///
 /// Repeats the run if stalls made it invalid.
 fn emulated(scenario: &Scenario, options: &EmulateOptions) -> Outcome {
     let stop = AtomicBool::new(false);

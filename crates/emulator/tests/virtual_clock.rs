@@ -50,6 +50,7 @@ fn frame(to: NodeId, flow: usize, place: usize, datagram: u32) -> Vec<u8> {
 }
 
 /// Runs the scenario through the switch.
+///
 /// Returns its fingerprint and the air fingerprints of the run and its replay.
 fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
     let plan = Plan::new(scenario, "test").unwrap();

@@ -1,4 +1,4 @@
-//! Costs of the data plane: installation, an epoch, and a forwarded packet, compared with HTB.
+//! Costs of the data plane: installation, epoch and forwarded packet, compared with HTB.
 //!
 //! HTB is set by hand. Needs root; runs in separate network namespaces.
 //!
@@ -132,8 +132,9 @@ impl Contender {
         Contender { name, sender, bench: None, _path: Some(path), subscribers, rounds: Vec::new() }
     }
 
-    /// Sends for a while; returns packets per second, with all work on the way in the sender's
-    /// time.
+    /// Sends for a while; returns packets per second.
+    ///
+    /// All work on the path is in the sender's time.
     fn round(&mut self) {
         if let Some(bench) = &mut self.bench {
             bench.call(|_| ()); // keeps the rules in force
@@ -154,8 +155,9 @@ impl Contender {
     }
 }
 
-/// Returns the commands of an operator with many subscribers: two levels of hash tables over the
-/// last two bytes of the address, and a class each.
+/// Returns the commands of an operator with many subscribers.
+///
+/// They are two levels of hash tables over the last two bytes of the address, and a class each.
 fn by_hand_10_000() -> Vec<String> {
     let filter = "filter add dev mesh0 parent 1: protocol ip prio 1";
     let mut commands = vec![

@@ -1,4 +1,4 @@
-//! Runner of other programs: from the system's folders, with a time limit and an output limit.
+//! Runner of the system's programs, with a time limit and an output limit.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,7 +17,9 @@ const FOLDERS: [&str; 6] =
 /// Longest output that is read, bytes: a dump of 100,000 routes is shorter.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// Returns the path of a program; the bare name if no folder has it, so that the error names it.
+/// Returns the path of a program; the bare name if no folder has it.
+///
+/// The error then names the program.
 pub fn program(name: &str) -> PathBuf {
     let there = FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|p| p.is_file());
     there.unwrap_or_else(|| PathBuf::from(name))

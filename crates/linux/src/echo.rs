@@ -1,4 +1,6 @@
-//! Echo requests to hosts behind an interface, and their replies (RFC 792, RFC 4443 §4), over raw ICMP sockets.
+//! Echo requests to hosts behind an interface, and their replies, over raw ICMP sockets.
+//!
+//! Sources: RFC 792, RFC 4443 §4.
 
 use std::io;
 use std::net::{IpAddr, SocketAddrV4, SocketAddrV6};
@@ -36,7 +38,7 @@ pub struct EchoReply {
 }
 
 impl EchoReply {
-    /// Reads an ICMP message of a socket with this identifier; `None` for anything but a reply to it.
+    /// Reads an ICMP message of a socket; `None` unless it is a reply to this identifier.
     pub fn read(from: IpAddr, message: &[u8], identifier: u16) -> Option<EchoReply> {
         let kind = if from.is_ipv4() { ANSWER_V4 } else { ANSWER_V6 };
         let (&[k, 0, _, _, i0, i1, s0, s1], data) = message.split_first_chunk()? else {
@@ -54,7 +56,9 @@ fn without_header(packet: &[u8]) -> Option<&[u8]> {
     packet.get(usize::from(words) * 4..).filter(|_| words >= 5)
 }
 
-/// Returns the bytes of a request. The kernel fills in the checksum of ICMPv6 (RFC 3542 §3.1).
+/// Returns the bytes of a request.
+///
+/// The kernel fills in the checksum of ICMPv6 (RFC 3542 §3.1).
 fn request(v4: bool, identifier: u16, sequence: u16, nonce: u64) -> Vec<u8> {
     let mut data = [0; DATA];
     data[..8].copy_from_slice(&nonce.to_be_bytes());

@@ -26,7 +26,9 @@ const MAX_CHUNK: usize = 32 * 1024;
 /// If the kernel refuses all of them with texts, the replies still fit into a socket's buffer
 /// (`net.core.rmem_default`).
 const MAX_MESSAGES: usize = 100;
-/// Size of the receive buffer: the kernel fills dumps up to the size of earlier reads, at most 32 KiB.
+/// Size of the receive buffer.
+///
+/// The kernel fills dumps up to the size of earlier reads, at most 32 KiB.
 const RECEIVE: usize = 64 * 1024;
 
 const NLM_F_REQUEST: u16 = libc::NLM_F_REQUEST as u16;
@@ -37,7 +39,9 @@ const NLM_F_CAPPED: u16 = 0x100;
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// Messages that are carried out in order and independently: a refused one stops none after it.
+/// Messages that are carried out in order and independently.
+///
+/// A refused message does not stop those after it.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -286,7 +290,9 @@ impl Netlink {
         self.replies(what, each)
     }
 
-    /// Carries out a batch between a begin and an end message (`nfnetlink`): all of it or nothing.
+    /// Carries out a batch as a transaction of `nfnetlink`: all of it or nothing.
+    ///
+    /// The batch lies between a begin and an end message.
     ///
     /// # Errors
     /// The first refusal.
@@ -474,7 +480,9 @@ pub fn count(bytes: &[u8]) -> usize {
     whole.inspect(|message| _ = refusal(message)).count()
 }
 
-/// Returns the error number of an `NLMSG_ERROR`, with the kernel's text; `None` for an acknowledgement.
+/// Returns the error of an `NLMSG_ERROR` with the kernel's text.
+///
+/// `None` for an acknowledgement.
 fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(io::Error, Option<String>)> {
     let payload = message.payload();
     let code = payload.first_chunk().map_or(-libc::EPROTO, |c| i32::from_ne_bytes(*c));

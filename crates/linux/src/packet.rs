@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::link::Link;
 use crate::tc::Handle;
 
-/// IEEE 802's ethertype for local experiments (IEEE 802-2014 §9.2.4), which no station processes.
+/// Ethertype for local experiments (IEEE 802-2014 §9.2.4), which no station processes.
 const LOCAL_EXPERIMENTAL: u16 = 0x88b5;
 
 /// Field of a packet that carries the class.
@@ -41,8 +41,9 @@ fn forbidden(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT))
 }
 
-/// Sends UDP to an unused link-local group (RFC 4291 §2.7: transient) and the discard port (RFC
-/// 863).
+/// Sends UDP to an unused link-local group and the discard port.
+///
+/// The group is transient (RFC 4291 §2.7); the port is that of RFC 863.
 ///
 /// The datagrams are not forwarded beyond the link.
 fn datagrams(link: &Link, class: Handle, carrier: Carrier, count: u32) -> Result<(), Error> {

@@ -26,8 +26,9 @@ pub struct Preferred {
     pub locked: bool,
 }
 
-/// Gives the calling thread real-time priority (`SCHED_FIFO`, 1 to 99), locks memory, and makes
-/// timers exact.
+/// Gives the calling thread real-time priority, locks memory, and makes timers exact.
+///
+/// The priority is of `SCHED_FIFO`, 1 to 99.
 ///
 /// Threads and processes that it starts have ordinary priority. Steps that are not permitted are
 /// skipped; the result shows which succeeded.
@@ -147,7 +148,7 @@ pub fn sleep_until(until: u64) {
     {}
 }
 
-/// Waits until one of the files is ready or the clock shows `until`; returns the readiness of each.
+/// Waits for one of the files or until the clock shows `until`; returns their readiness.
 ///
 /// # Errors
 /// The kernel's error.

@@ -1,4 +1,4 @@
-//! TAP devices: network interfaces whose other end is a file.
+//! TAP devices: network interfaces with a file as their other end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -85,8 +85,7 @@ fn attach(file: &File, name: &str) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns the frames that an interface of a namespace dropped on sending, as `ip -s link` shows
-/// them.
+/// Returns the frames that a namespace's interface dropped on sending, as in `ip -s link`.
 ///
 /// # Errors
 /// There is no such interface.

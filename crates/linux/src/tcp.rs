@@ -42,7 +42,7 @@ pub fn info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     Ok(parse(&bytes, length as usize))
 }
 
-/// Reads `struct tcp_info` of `linux/tcp.h`, of which the kernel has filled `filled` bytes; the rest is zero.
+/// Reads `struct tcp_info` of `linux/tcp.h` with `filled` bytes; the rest is zero.
 fn parse(bytes: &[u8; 256], filled: usize) -> TcpInfo {
     let u32_at =
         |i: usize| u32::from_ne_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);

@@ -1,5 +1,4 @@
-//! Priority or mark: each classifier is tested on the interface, and an ineffective one is
-//! replaced.
+//! Priority or mark: classifiers are tested on the interface, and replaced if ineffective.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -8,8 +7,9 @@ mod common;
 use common::*;
 use fairmesh_linux::*;
 
-/// Overwrites every packet's priority after routing and before queueing, like a Wi-Fi driver
-/// without intermediate queues.
+/// Overwrites every packet's priority after routing and before queueing.
+///
+/// A Wi-Fi driver without intermediate queues does so.
 fn overwrite_priorities(path: &Path) {
     let g = &path.gateway;
     g.sh("nft add table netdev driver");
@@ -69,7 +69,7 @@ fn a_classifier_that_stops_holding_is_replaced() {
         verdicts.iter().all(|v| v.holds && v.classified == 30 && v.arrived >= 30),
         "{verdicts:?}"
     );
-    // No traffic is no evidence.
+    // Absence of traffic is not evidence.
     let verdicts = g.call(|p| p.verify().unwrap());
     assert!(verdicts.iter().all(|v| v.holds && v.classified == 0), "{verdicts:?}");
     overwrite_priorities(&g.path);

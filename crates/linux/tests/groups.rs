@@ -1,4 +1,4 @@
-//! Thousands of subscribers: trees below the root's, so that creating a class walks few others.
+//! Thousands of subscribers: with groups' trees, creating a class walks few others.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -46,7 +46,7 @@ fn numbered(socket: &UdpSocket, class: u16, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Sends one datagram in each direction for each class; returns the packets that the counters show.
+/// Sends a datagram in each direction for each class; returns the counted packets.
 fn exchange(g: &mut Bench, classes: &[u16]) -> Vec<[u64; 2]> {
     let host = g.path.wired.udp(HOST);
     for class in classes {
@@ -61,8 +61,9 @@ fn exchange(g: &mut Bench, classes: &[u16]) -> Vec<[u64; 2]> {
     classes.iter().map(|c| Direction::BOTH.map(|d| of(&counters, *c, d).packets)).collect()
 }
 
-/// For each new class the kernel walks all of its tree (`tc_bind_tclass`): 50 million steps per
-/// side with ten thousand in one.
+/// For each new class the kernel walks all of its tree (`tc_bind_tclass`).
+///
+/// Those are 50 million steps per side with ten thousand classes in one tree.
 #[test]
 fn classes_by_the_thousand_walk_few_others() {
     if !root("classes_by_the_thousand_walk_few_others") {
@@ -116,7 +117,9 @@ fn classes_by_the_thousand_walk_few_others() {
     assert!(!g.path.gateway.sh("tc qdisc show").contains("htb"));
 }
 
-/// New subscribers of a group are found by every classifier, and traffic of others is not affected.
+/// New subscribers of a group are found by every classifier.
+///
+/// Traffic of others is not affected.
 #[test]
 fn new_subscribers_find_their_group() {
     if !root("new_subscribers_find_their_group") {
@@ -168,7 +171,7 @@ fn new_subscribers_find_their_group() {
     assert!(g.sample().len() == 2 && trees(&g).len() == 1, "{:?}", trees(&g));
 }
 
-/// The class of unmapped traffic, and of a subscriber known by Ethernet address, may be in a group.
+/// Classes of unmapped traffic, and of Ethernet addresses, may be in a group.
 #[test]
 fn unmapped_traffic_can_be_in_a_group() {
     if !root("unmapped_traffic_can_be_in_a_group") {
@@ -249,8 +252,9 @@ fn waiting_packets_of_a_group_are_kept() {
     assert_eq!(sink.stop().len(), 200);
 }
 
-/// With groups, a class begins with a FIFO and gets its own queue after the first sample with
-/// traffic, whatever waits in it.
+/// With groups, a class begins with a FIFO and gets its own queue after traffic.
+///
+/// The change follows the first sample with traffic, with any number of waiting packets.
 ///
 /// Limits are in force again afterwards, and no datagram is lost.
 #[test]
@@ -269,8 +273,8 @@ fn among_thousands_a_queue_comes_with_traffic() {
     assert_eq!(kinds(&g), [false; 7]);
     g.sample();
     assert_eq!(kinds(&g), [false; 7], "no traffic yet");
-    // One that is empty at the sample, one with many waiting packets, one whose debt lasts longer
-    // than limits are lifted: a second for each packet.
+    // One that is empty at the sample, one with many waiting packets, one with a debt that lasts longer than
+    // limits are lifted: a second for each packet.
     let limits = [(1024, 1_000_000), (2047, 1_000_000), (2048, 5_000)];
     g.set(limits.map(|(class, bits)| change(class, Direction::Down, Some(bits))).to_vec());
     let host = g.path.wired.udp(HOST);
@@ -344,7 +348,9 @@ fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
     assert_eq!(sink.recv(&mut [0; 4000]).unwrap(), 3000);
 }
 
-/// A subscriber that returns before its class was empty finds its packets, with and without groups.
+/// A subscriber that returns before its class was empty finds its packets.
+///
+/// This holds with and without groups.
 #[test]
 fn a_returning_subscriber_loses_nothing() {
     if !root("a_returning_subscriber_loses_nothing") {
@@ -373,8 +379,9 @@ fn a_returning_subscriber_loses_nothing() {
     }
 }
 
-/// A tree of an earlier version, or of a kernel that could not find groups, is created again once,
-/// with a note.
+/// A tree without groups is created again once, with a note.
+///
+/// It is of an earlier version, or of a kernel that could not find groups.
 #[test]
 fn a_tree_without_groups_is_created_again_once() {
     if !root("a_tree_without_groups_is_created_again_once") {
@@ -398,8 +405,9 @@ fn a_tree_without_groups_is_created_again_once() {
     assert_eq!(exchange(&mut g, &[1, 2000]), [[1, 1], [1, 1]]);
 }
 
-/// Another program deletes a group's tree: the next sample reports it, and the next installation
-/// restores it.
+/// Another program deletes a group's tree.
+///
+/// The next sample reports it, and the next installation restores it.
 #[test]
 fn a_deleted_group_is_reported() {
     if !root("a_deleted_group_is_reported") {

@@ -1,5 +1,6 @@
-//! The data plane between real network stacks: installation, refusals, take-over, removal, and
-//! counters.
+//! The data plane between real network stacks.
+//!
+//! Covers installation, refusals, take-over, removal, and counters.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -50,8 +51,9 @@ fn traffic_is_counted_by_subscriber_and_direction() {
     assert_eq!(g.path.gateway.sh("nft list ruleset"), "");
 }
 
-/// Upstream, the address before masquerading counts; downstream, the one after conntrack has
-/// restored it.
+/// Address translation hides no subscriber.
+///
+/// Upstream, the address before masquerading counts; downstream, the one after conntrack has restored it.
 #[test]
 fn address_translation_hides_no_subscriber() {
     if !root("address_translation_hides_no_subscriber") {
@@ -401,7 +403,7 @@ fn before_installing_nothing_works_and_nothing_breaks() {
     assert!(matches!(none, Error::NotInstalled));
 }
 
-/// Elements are compared only when another program has changed something: its own table, or ours.
+/// Elements are compared only when another program has changed its own table, or ours.
 #[test]
 fn a_deleted_element_is_reported() {
     if !root("an_element_that_somebody_takes") {

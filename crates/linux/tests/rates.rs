@@ -18,8 +18,9 @@ fn host() -> SocketAddr {
     HOST.parse().unwrap()
 }
 
-/// Returns lower and upper bounds of classes' rates over `seconds`, bit/s, by counters; the reader
-/// may be delayed.
+/// Returns lower and upper bounds of classes' rates over `seconds`, bit/s.
+///
+/// The counters give them; the reader may be delayed.
 fn rates(g: &mut Bench, classes: &[u16], direction: Direction, seconds: u64) -> Vec<[f64; 2]> {
     let read = |g: &mut Bench| {
         let before = Instant::now();
@@ -61,7 +62,7 @@ fn hold(g: &mut Bench, classes: &[u16], seconds: u64, want: &[f64], tolerance: f
     panic!("{got:?}, want {want:?}");
 }
 
-/// Numbers of four subscribers: all in one tree, and in four places of which two are in one group.
+/// Numbers of four subscribers: all in one tree, and in four places, two in one group.
 const PLACES: [[u16; 4]; 2] = [[1, 2, 3, 4], [1, 2000, 40_000, 2001]];
 
 #[test]
@@ -86,8 +87,9 @@ fn limits_hold_and_change_in_place() {
     }
 }
 
-/// A full queue delays a packet for at most the configured time, and holds five packets at low
-/// limits.
+/// A full queue delays a packet for at most the configured time.
+///
+/// It holds five packets at low limits.
 #[test]
 fn a_full_queue_is_as_long_as_its_limit_allows() {
     if !root("a_full_queue_is_as_long_as_its_limit_allows") {
@@ -127,8 +129,9 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     flood.stop();
 }
 
-/// Packets of several frames, as of TCP and offloads, are split in the queue: none is refused for
-/// its size.
+/// Packets of several frames, as of TCP and offloads, are split in the queue.
+///
+/// None is refused for its size.
 ///
 /// The queue holds as many bytes as its limit requires, to the frame.
 #[test]
@@ -193,7 +196,9 @@ fn a_shared_limit_sizes_the_queues_under_it() {
     assert_eq!([limit(&g, 1), limit(&g, 2), limit(&g, 3)], ["100p", "5p", "100p"]);
 }
 
-/// Quanta are those of the subscribers, also in a group: it has the sum of its waiting members.
+/// Quanta are those of the subscribers, also in a group.
+///
+/// A group has the sum of its waiting members.
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     if !root("an_aggregate_is_shared_by_weight") {
@@ -227,8 +232,9 @@ fn an_aggregate_is_shared_by_weight() {
     }
 }
 
-/// 100,000 changes of classes with traffic (`FAIRMESH_CHANGES` sets the number): every sequence
-/// number arrives.
+/// 100,000 changes of classes with traffic: every sequence number arrives.
+///
+/// `FAIRMESH_CHANGES` sets the number of changes.
 ///
 /// Datagrams and a TCP connection run from before the first change.
 #[test]
@@ -285,7 +291,9 @@ fn a_hundred_thousand_changes_lose_nothing() {
     eprintln!("{made} changes, {sent} datagrams, {} bytes of TCP, nothing lost", written.len());
 }
 
-/// Added, removed and changed subscribers: no packet is lost of one that stays, or moves between classes.
+/// Added, removed and changed subscribers cost no packet of the others.
+///
+/// The others stay, or move between classes.
 #[test]
 fn relayouts_under_load_lose_nothing() {
     if !root("relayouts_under_load_lose_nothing") {

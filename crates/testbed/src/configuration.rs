@@ -51,7 +51,7 @@ struct Home {
     shares: [(&'static str, Share); 2],
 }
 
-/// Returns the scenario's subscribers, and each other wireless node as a subscriber of its own.
+/// Returns the scenario's subscribers, and each other wireless node as its own subscriber.
 ///
 /// Plan, guarantee and weight of such a node in a direction are those of its first flow.
 ///
@@ -115,8 +115,10 @@ pub fn the_gateway(scenario: &Scenario) -> Result<NodeId, ScenarioProblem> {
     }
 }
 
-/// Writes the daemon's configuration for a scenario: interfaces, subscribers with the weights, plans
-/// and guarantees of their flows, the rates of the gateway's links, the control and its options.
+/// Writes the daemon's configuration for a scenario.
+///
+/// It has the interfaces, the subscribers with the weights, plans and guarantees of their flows, the rates of
+/// the gateway's links, the control and its options.
 ///
 /// State and socket of the daemon are in `folder`.
 ///

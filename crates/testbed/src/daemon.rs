@@ -31,7 +31,7 @@ const STATUS_INTERVAL: Span = Span::from_secs(1);
 /// Longest time that the mesh waits for the daemon to reach the phase `running`.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Program and leading arguments of the daemon's command line, before `run --json --config FILE`.
+/// Program and leading arguments of the daemon, before `run --json --config FILE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
     /// Path of the executable.
@@ -44,7 +44,7 @@ impl Program {
     /// Returns this process's executable with the argument `gateway`.
     ///
     /// # Errors
-    /// An executable whose path the system does not report.
+    /// An executable without a path that the system reports.
     pub fn this() -> Result<Self, TestbedError> {
         let file =
             std::env::current_exe().map_err(TestbedError::file(Path::new("/proc/self/exe")))?;
@@ -52,7 +52,9 @@ impl Program {
     }
 }
 
-/// A daemon of an emulation: checked and configured by [`Daemon::prepare`], then started and observed.
+/// A daemon of an emulation.
+///
+/// It is checked and configured by [`Daemon::prepare`], then started and observed.
 #[derive(Debug)]
 pub struct Daemon {
     gateway: NodeId,
@@ -158,7 +160,9 @@ impl Daemon {
         }
     }
 
-    /// Waits for the phase `running`; a daemon that ends instead is reported by [`Daemon::watch`].
+    /// Waits for the phase `running`.
+    ///
+    /// A daemon that ends instead is reported by [`Daemon::watch`].
     fn wait_until_running(&mut self, stop: &AtomicBool) {
         let until = Instant::now() + START_TIMEOUT;
         while Instant::now() < until && self.status().is_none_or(|s| s.phase != "running") {
@@ -300,7 +304,9 @@ impl Daemon {
         self.drain_output();
     }
 
-    /// Reads the daemon's output to its end, at most for 2 s: its guard holds the pipe a little longer.
+    /// Reads the daemon's output to its end, at most for 2 s.
+    ///
+    /// The guard holds the pipe a little longer than the daemon.
     fn drain_output(&mut self) {
         let until = Instant::now() + Duration::from_secs(2);
         while let Some(reader) = self.reader.take_if(|r| !r.is_finished()) {

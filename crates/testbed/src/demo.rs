@@ -33,7 +33,9 @@ const WINDOW: Span = Span::from_secs(3);
 /// Columns of a bar.
 const BAR: usize = 40;
 
-/// Settling time after the start and after the daemon was turned on; at most half of each phase.
+/// Settling time after the start, and after the daemon was turned on.
+///
+/// It is at most half of each phase.
 const SETTLE: Span = Span::from_secs(10);
 
 /// The daemon of a demonstration.
@@ -62,7 +64,7 @@ pub struct Verdict {
 /// gateway daemon.
 ///
 /// # Errors
-/// See [`crate::run()`] and [`crate::Daemon::prepare`]. A `view` that cannot be written is no error.
+/// See [`crate::run()`] and [`crate::Daemon::prepare`]. A `view` that cannot be written is not an error.
 pub fn show(
     scenario: &Scenario,
     controller: &Controller,
@@ -122,10 +124,13 @@ struct View {
     settle: (Span, Span),
     /// Bytes delivered per flow at recent instants.
     recent: VecDeque<(Time, Vec<u64>)>,
-    /// Bytes delivered when the daemon was turned on, after its settling time, after the first one, and last.
+    /// Bytes delivered when the daemon was turned on.
     before: Option<(Time, Vec<u64>)>,
+    /// Bytes delivered after the daemon's settling time.
     settled: Option<(Time, Vec<u64>)>,
+    /// Bytes delivered after the first settling time.
     first: Option<(Time, Vec<u64>)>,
+    /// Bytes delivered at the latest instant.
     last: (Time, Vec<u64>),
     terminal: bool,
     drawn: usize,

@@ -23,7 +23,9 @@ pub struct Hooks<'a> {
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// Emulates a scenario; with a daemon, the daemon runs the scenario's control and the nodes run none.
+/// Emulates a scenario; with a daemon, the daemon runs the scenario's control.
+///
+/// The nodes then run none.
 ///
 /// The record has the daemon's decisions and limits, and its control is named
 /// "*control of the nodes* *control of the daemon*".

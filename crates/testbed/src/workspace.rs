@@ -11,7 +11,9 @@ use crate::configuration::{CONFIGURATION, EVENTS};
 use crate::daemon::{Daemon, Program};
 use crate::error::TestbedError;
 
-/// Prepared daemons of several emulations, each with a temporary folder that is removed with the workspace.
+/// Prepared daemons of several emulations.
+///
+/// Each has a temporary folder that is removed with the workspace.
 #[derive(Debug)]
 pub struct Workspace {
     folder: PathBuf,
@@ -19,7 +21,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Prepares one daemon per scenario that has a control, if `with_daemons`; nothing is started.
+    /// Prepares one daemon per scenario with a control, if `with_daemons`; starts nothing.
     ///
     /// The daemons start at the time `start` of their run.
     ///

@@ -1,4 +1,5 @@
 //! Access categories of EDCA and their contention parameters.
+//!
 //! IEEE 802.11-2020 §10.2.3.2, §10.23.2.
 
 use core::fmt;
@@ -44,6 +45,7 @@ impl Access {
     }
 
     /// Returns the user priority of its frames, which is their TID.
+    ///
     /// It is the lower of the category's two, except that best effort has 0 (IEEE 802.11-2020 Table
     /// 10-1).
     pub const fn user_priority(self) -> u8 {
@@ -56,6 +58,7 @@ impl Access {
     }
 
     /// Returns the category of a user priority, 0 to 7 (IEEE 802.11-2020 Table 10-1).
+    ///
     /// Higher values count as 7.
     pub const fn of_user_priority(priority: u8) -> Self {
         match priority {
@@ -67,6 +70,7 @@ impl Access {
     }
 
     /// Returns the category that Linux assigns to this DSCP, 0 to 63 (cfg80211 from 6.8 on).
+    ///
     /// The three highest bits are the user priority, except for code points that RFC 8325 §4 maps
     /// differently.
     pub const fn of_dscp(dscp: u8) -> Self {
@@ -96,6 +100,7 @@ impl fmt::Display for Access {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessParameters {
     /// Slots from SIFS after the medium until the countdown starts.
+    ///
     /// At least 2, the minimum for stations that are not access points.
     pub aifsn: u32,
     /// Smallest contention window.
@@ -121,12 +126,14 @@ pub struct Edca(pub [AccessParameters; Access::COUNT]);
 
 impl Edca {
     /// Returns the parameters of IEEE 802.11-2020 Table 9-155 for OFDM, HT, VHT and HE.
+    ///
     /// They follow from the PHY's aCWmin and aCWmax.
     pub fn standard(phy: &Phy) -> Self {
         Edca::with_txops(phy, [2528, 2528, 4096, 2080])
     }
 
     /// Returns the parameters that mac80211 sets by default, for example in a mesh.
+    ///
     /// TXOP limits are those of IEEE 802.11-2012 Table 8-105; best effort and background have one
     /// frame.
     pub fn linux(phy: &Phy) -> Self {

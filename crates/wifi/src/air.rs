@@ -22,6 +22,7 @@ use crate::station::{Intervals, NO_STATION, Phase, Station};
 use crate::upper::Upper;
 
 /// Time that a station that is not receiving takes to detect a frame's energy.
+///
 /// It is also the time after a frame's first energy in which a stronger one may still replace it (IEEE 802.11-2020
 /// Table 16-4 allows aCCATime up to 15 µs; ns-3 uses 4 µs).
 const CCA_TIME: Span = Span::from_micros(4);
@@ -36,6 +37,7 @@ pub struct Setup<'a> {
     /// Pairs of stations of which the second senses the first.
     pub hearing: &'a [Hearing],
     /// Pairs of stations of which the second senses the first's energy from another channel.
+    ///
     /// No receiver locks on it.
     pub leaks: &'a [Hearing],
     /// Links with a data rate of their own: (from, to, rate).

@@ -43,6 +43,7 @@ impl Air {
     }
 
     /// Returns true if the station continues its TXOP after a successful exchange.
+    ///
     /// The next exchange must fit into the rest of the TXOP; it follows after SIFS (IEEE
     /// 802.11-2020 §10.23.2.8).
     pub(crate) fn continues_txop<U: Upper>(
@@ -174,6 +175,7 @@ impl Air {
     }
 
     /// Determines the good MPDUs of a locked frame that ends now; returns true if there is any.
+    ///
     /// A frame without MPDUs counts as one.
     pub(crate) fn examine(
         &mut self,
@@ -280,6 +282,7 @@ impl Air {
     }
 
     /// Releases the MPDUs of an unanswered frame, or those that a block acknowledgement covers.
+    ///
     /// MPDUs that it does not acknowledge stay in the list, before new ones.
     pub(crate) fn release_many<U: Upper>(
         &mut self,
@@ -323,6 +326,7 @@ impl Air {
     }
 
     /// Moves the receiver's window past numbers that the sender has given up.
+    ///
     /// The receiver learns this immediately and without a frame.
     pub(crate) fn skip<U: Upper>(
         &mut self,

@@ -1,4 +1,5 @@
 //! A-MSDUs: several packets for one receiver in one MPDU, delivered or lost together.
+//!
 //! IEEE 802.11-2020 §9.3.2.2 and §10.11.
 
 use fairmesh_phy::Modern;

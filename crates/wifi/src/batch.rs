@@ -54,6 +54,7 @@ impl Batch<'_> {
     }
 
     /// Returns the A-MSDU and total lengths if a packet of this size joins the last MPDU.
+    ///
     /// `None` if it does not fit (IEEE 802.11-2020 §10.11).
     fn join(&self, j: &Joining<'_>, bytes: u32) -> Option<(u32, u32)> {
         let body = extended_amsdu(j.body?, bytes + self.overhead - QOS_OVERHEAD);

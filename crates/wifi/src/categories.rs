@@ -27,6 +27,7 @@ pub(crate) struct Categories {
 pub(crate) struct Contenders {
     pub at_hand: Access,
     /// Bit set of categories with countdowns that end before a new transmission is detected.
+    ///
     /// They collide with it.
     committed: u8,
     /// Parked contenders; the entry of the active category is unused.
@@ -129,6 +130,7 @@ impl Categories {
     }
 
     /// Returns the categories with countdowns that have ended by `now`, as a bit set.
+    ///
     /// Also those without a packet.
     fn over(&self, i: usize, s: &Station, now: u64, t: &Intervals) -> u8 {
         let clear = s.clear();
@@ -143,6 +145,7 @@ impl Categories {
     }
 
     /// Fixes the action at a station's wake, because a frame has begun.
+    ///
     /// The station will not detect this frame before its wake.
     pub fn commit(&mut self, i: usize, s: &Station, wake: u64, t: &Intervals) {
         if i < self.at.len() && s.phase == Phase::Contending && !self.is_committed(i) {
@@ -164,6 +167,7 @@ impl Categories {
     }
 
     /// Returns the instant of a station's next own action, of any category.
+    ///
     /// `own`: the active category has a packet.
     pub fn wake_at(&self, i: usize, s: &Station, own: bool, t: &Intervals) -> u64 {
         if s.phase != Phase::Contending {

@@ -9,6 +9,7 @@ use crate::access::Edca;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reception {
     /// Locks on the first frame at or above the carrier-sense threshold, decodable or not.
+    ///
     /// A locked frame that fails, for any reason, causes EIFS.
     Ns2,
     /// Locks only on frames strong enough to decode; weaker ones are energy.
@@ -85,6 +86,7 @@ pub struct MacConfig {
     /// Data rate of links without one of their own, if the rate is fixed.
     pub rate: Rate,
     /// MPDU length from which data frames are preceded by RTS/CTS, bytes with header and FCS.
+    ///
     /// `None`: never. 0: every unicast frame.
     pub rts_threshold: Option<u32>,
     /// Bytes between the IP datagram and the MAC header: 8 for LLC/SNAP, 0 as in ns-2.
@@ -100,6 +102,7 @@ pub struct MacConfig {
     /// TXOP limit with 802.11n, ac and ax; zero: one frame.
     pub txop: Span,
     /// Parameters of the four access categories, with 802.11n, ac and ax.
+    ///
     /// `None`: best effort alone. Their TXOP limits have priority over `txop`.
     pub edca: Option<Edca>,
 }

@@ -45,6 +45,7 @@ pub struct ChannelTime {
     /// Time with energy of other stations on the medium while the station was not transmitting.
     pub busy: Span,
     /// Time locked on a frame that hardware detects, for any receiver and any outcome.
+    ///
     /// Other energy, and the time by which one frame outlasts another, counts as `busy` only.
     pub receive: Span,
     /// Time transmitting.

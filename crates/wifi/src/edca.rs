@@ -1,5 +1,6 @@
-//! EDCA's additions to the backoff (IEEE 802.11-2020 §10.23.2), for the active category of
-//! [`crate::categories`].
+//! EDCA's additions to the backoff (IEEE 802.11-2020 §10.23.2).
+//!
+//! They are for the active category of [`crate::categories`].
 
 use fairmesh_units::{NodeId, Time};
 
@@ -65,6 +66,7 @@ impl Air {
     }
 
     /// Lets each category without a packet in hand take its next packet and contend.
+    ///
     /// No effect while an exchange runs. `busy`: true if the medium was busy when the packets
     /// arrived.
     pub(crate) fn take_per_category<U: Upper>(
@@ -100,6 +102,7 @@ impl Air {
     }
 
     /// Resolves the end of the countdown of one or several categories.
+    ///
     /// The highest one sends; each other acts as if its frame had collided (IEEE 802.11-2020
     /// §10.23.2.4, §10.23.2.12.1).
     pub(crate) fn resolve<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {

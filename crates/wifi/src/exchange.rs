@@ -1,4 +1,5 @@
 //! Frame exchanges: sending, responding, retrying and giving up.
+//!
 //! IEEE 802.11-2020 §10.3.2 and §10.3.4.
 
 use fairmesh_phy::Rate;
@@ -20,6 +21,7 @@ const AFTER_RECEPTION: u64 = 400;
 
 impl Air {
     /// Takes the next packet and contends for the medium, if the MAC is idle.
+    ///
     /// `busy`: true if the medium was busy when the packet arrived, regardless of its present
     /// state.
     pub(crate) fn take_next<U: Upper>(
@@ -294,8 +296,8 @@ impl Air {
             // IEEE 802.11-2020 §10.3.2.3.7: EIFS from the end of the bad frame.
             s.eifs_at = now + self.t.eifs_extra;
         }
-        // From here on only later arrivals count: a frame queued at the very end of a reception
-        // finds the medium idle.
+        // From here on only later arrivals count: a frame queued at the end instant of a reception finds the
+        // medium idle.
         let s = &mut self.stations[i];
         s.idle_at = s.idle_at.max(s.after_lock);
         self.rearm::<U>(to);

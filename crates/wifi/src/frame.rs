@@ -87,6 +87,7 @@ pub struct OnAirMpdu {
     /// True if the Retry bit is set.
     pub retry: bool,
     /// Position of the packet in an A-MSDU, if the MPDU carries one.
+    ///
     /// Each of its packets then has an entry.
     pub subframe: Option<Subframe>,
 }

@@ -18,10 +18,10 @@ pub struct LinkLosses {
     /// Unanswered frames that did not arrive although no other frame overlapped them:
     /// frame errors.
     pub clean: u64,
-    /// Stations on the air at the receiver during unanswered frames that did not arrive, each with
-    /// the number of such frames, sorted by station.
-    /// One frame counts for each station that overlapped it. Includes the receiver itself if it was
-    /// sending.
+    /// Stations on the air at the receiver during unanswered frames that did not arrive.
+    ///
+    /// Each has the number of such frames, sorted by station. One frame counts for each station that
+    /// overlapped it. Includes the receiver itself if it was sending.
     pub overlapped_by: Vec<(NodeId, u64)>,
 }
 
@@ -36,6 +36,7 @@ pub enum AttemptOutcome {
     /// The frame, or an earlier attempt of it, arrived; the response did not.
     ResponseLost,
     /// The frame did not arrive; these stations were on the air at the receiver meanwhile.
+    ///
     /// Indices at or above the number of stations are interferers. Includes the receiver itself if
     /// it was sending.
     Overlapped(Vec<NodeId>),
@@ -54,6 +55,7 @@ pub(crate) struct Losses {
 
 impl Losses {
     /// Builds the counters of `stations` stations, then interferers.
+    ///
     /// Links are the first `links` entries of `neighbours`.
     pub fn new(
         neighbours: &Neighbours,
@@ -112,6 +114,7 @@ impl Losses {
 }
 
 /// Returns the stations on the air during the last frame of `from`.
+///
 /// Of `disturbers` of `to`, and `to` itself.
 fn overlapping<'a>(
     disturbers: &'a [u32],

@@ -13,6 +13,7 @@ use crate::upper::Upper;
 
 impl Air {
     /// Reports the common outcome of an A-MSDU for each of its packets.
+    ///
     /// Medium time is divided by length, to the nanosecond.
     #[cold]
     pub(crate) fn report_each<U: Upper>(

@@ -11,6 +11,7 @@ pub(crate) struct Neighbour {
     pub limit: u64,
     pub to: u32,
     /// Propagation delay in ns, shifted left by two.
+    ///
     /// Bit 0: decodes, bit 1: a receiver locks on it.
     packed: u32,
 }
@@ -42,6 +43,7 @@ const MAX_DELAY: u64 = (u32::MAX >> 2) as u64;
 
 impl Neighbours {
     /// Builds the table.
+    ///
     /// `capture` is a plain power ratio; `hearing` and `leaks` may come in any order.
     pub fn new(
         stations: usize,
@@ -103,6 +105,7 @@ impl Neighbours {
     }
 
     /// Adds an external source sensed by `receivers`, after all stations.
+    ///
     /// Never decoded or locked on.
     pub fn push_noise(&mut self, receivers: &[(u32, u64)]) {
         let mut receivers = receivers.to_vec();

@@ -60,6 +60,7 @@ impl Station {
     }
 
     /// Starts a reception (rule 2).
+    ///
     /// `transmits`: the station transmits (rule 3); `masked`: other frames are too strong.
     fn receive(
         &mut self,
@@ -151,7 +152,7 @@ impl Air {
             s.idle_at.max((cts.end + cts.nav + PROPAGATION).saturating_sub(self.t.sifs + ack));
     }
 
-    /// Returns the time from the end of a frame until its response counts as missing (rule 6), ns.
+    /// Returns the time from the end of a frame to its response timeout, ns (rule 6).
     pub(crate) fn response_timeout_ns2(&self, f: &Transmission) -> u64 {
         let response = self.phy.response(f.rate);
         let response = match f.kind {

@@ -43,6 +43,7 @@ pub struct SendReport {
     /// Rate of the last data frame.
     pub rate: Rate,
     /// Medium time of all its frames (RTS, data) and of the responses to them (CTS, ACK).
+    ///
     /// For shared frames, its share by length.
     pub airtime: Span,
     /// Time from the moment the MAC took it.

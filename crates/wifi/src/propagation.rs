@@ -25,10 +25,12 @@ const SLACK: f64 = 1e-6;
 /// Power of every decodable frame with flat levels, dBm.
 pub const FLAT_DECODE_DBM: f64 = -60.0;
 /// Power of every frame that is sensed but not decoded with flat levels, dBm.
+///
 /// It is less than the usual 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
 pub const FLAT_SENSE_DBM: f64 = -65.0;
 
 /// Power above which frames are detected, dBm.
+///
 /// It is the sensitivity at the lowest rate, and the level at which carrier sense must detect a
 /// frame, for 20 MHz (IEEE 802.11-2020 §17.3.10.2, §17.3.10.6).
 pub const SENSITIVITY_DBM: f64 = -82.0;
@@ -91,6 +93,7 @@ impl Propagation {
         Propagation { law: Law::TwoRayGround, decode: Distance(250.0), sense: Distance(550.0) };
 
     /// Returns the power at a distance, and true if a receiver there can decode.
+    ///
     /// For a frame without interference; `None` beyond sense range.
     pub fn received(&self, distance: Distance) -> Option<(Power, bool)> {
         if distance.0 > self.sense.0 + SLACK {
@@ -111,7 +114,9 @@ pub fn flat(decodes: bool) -> Power {
     Power::from_dbm(if decodes { FLAT_DECODE_DBM } else { FLAT_SENSE_DBM })
 }
 
-/// Returns the power received over flat ground from ns-2's radio, antenna gains and system loss 1.
+/// Returns the power received over flat ground, with ns-2's radio.
+///
+/// Antenna gains and system loss are 1.
 ///
 /// P·(λ/4πd)² up to the crossover distance 4πh²/λ, P·h⁴/d⁴ from there on.
 pub fn two_ray_ground(distance: Distance) -> Power {

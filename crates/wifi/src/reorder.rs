@@ -30,6 +30,7 @@ impl Reorder {
     }
 
     /// Stores an MPDU received for the first time.
+    ///
     /// `up` gets the number and packet of each MPDU that may be passed up.
     #[inline]
     pub fn accept(&mut self, sequence: u16, packet: u32, mut up: impl FnMut(u16, u32)) {

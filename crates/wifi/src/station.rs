@@ -23,6 +23,7 @@ pub(crate) struct Intervals {
     /// EIFS − DIFS: delay of the countdown's start after a bad frame.
     pub eifs_extra: u64,
     /// Time from a frame's first energy until an idle station detects it (aCCATime).
+    ///
     /// A backoff that ends within this time still transmits.
     pub cca: u64,
     /// Time from a frame's first energy to the start of its payload, if equal for all frames.
@@ -183,6 +184,7 @@ impl Station {
     }
 
     /// Returns the end of the NAV as known now.
+    ///
     /// A NAV set by an RTS is expected to expire until a reception shows that the exchange
     /// continues.
     #[inline]
@@ -215,6 +217,7 @@ impl Station {
     }
 
     /// Counts down the slots that were idle until `now`.
+    ///
     /// Only whole slots count: the current one is lost (IEEE 802.11-2020 §10.3.4.3). `begun`: 1 with EDCA, which counts
     /// a slot when it begins (§10.23.2.4).
     #[inline]

@@ -25,6 +25,7 @@ impl Air {
     }
 
     /// Dispatches to the other variants of the MAC.
+    ///
     /// A separate function, so that the standard's 802.11a, b and g are compiled without them.
     #[inline(never)]
     fn act_special<U: Upper>(&mut self, upper: &mut U) -> Time {
@@ -80,6 +81,7 @@ impl Air {
     }
 
     /// Returns true if a station's MAC is busy, so that [`Air::kick`] has no effect.
+    ///
     /// With several access categories no station counts as busy, since another category may be
     /// idle.
     #[inline]

@@ -8,6 +8,7 @@ use crate::frame::{FrameKind, Transmission};
 use crate::loss::{FrameErrors, PartOutcome, SnrErrors, Survival};
 
 /// Length of the legacy training fields, ns.
+///
 /// The receiver searches for the frame in them, and nothing is decoded.
 const TRAINING: u64 = 16_000;
 
@@ -24,6 +25,7 @@ struct Received<'a> {
 
 impl Received<'_> {
     /// Visits the intervals of equal interference in `from..until`.
+    ///
     /// `each` gets the interference in aW and the interval's share of the whole.
     fn stretches(&self, from: u64, until: u64, mut each: impl FnMut(f64, f64)) {
         let whole = until.saturating_sub(from).max(1) as f64;
@@ -37,6 +39,7 @@ impl Received<'_> {
     }
 
     /// Returns the survival of a part.
+    ///
     /// `noise`: ln of the survival under noise alone; `ln`: ln of the survival of an interval with interference.
     fn survival(
         &self,
@@ -68,6 +71,7 @@ impl Received<'_> {
 
 impl Air {
     /// Determines the good MPDUs of a locked frame that ends now; returns true if there is any.
+    ///
     /// A frame without MPDUs counts as one.
     pub(crate) fn survives(
         &mut self,

@@ -19,11 +19,13 @@ pub trait Upper {
     /// True if [`Upper::overheard`] and [`Upper::arriving`] are to be called.
     const OVERHEAR: bool = false;
     /// True if frames are aggregated.
+    ///
     /// Set by the medium, so that networks without aggregation do not pay for it; implementations
     /// do not set it.
     #[doc(hidden)]
     const AGGREGATION: bool = false;
     /// True if stations have several access categories.
+    ///
     /// Set by the medium like [`Upper::AGGREGATION`].
     #[doc(hidden)]
     const EDCA: bool = false;
@@ -38,6 +40,7 @@ pub trait Upper {
     fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing>;
 
     /// Fills the frame that `node` is about to send over `link`.
+    ///
     /// Takes packets of the category for the same link, in queue order, while they fit. Called only
     /// if frames are aggregated.
     fn pull_more(
@@ -52,20 +55,23 @@ pub trait Upper {
     }
 
     /// Handles a packet that `node` received from its neighbour `from`, or as a broadcast.
+    ///
     /// Each unicast packet arrives at most once.
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool);
 
     /// Handles the report of the MAC of `node` on a finished packet of a category.
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access);
 
-    /// Handles a data frame of a category from `from`, for `node` or for all, that `node` decoded.
-    /// The frame occupied the air for `airtime`. Called before [`Upper::received`], for duplicates
-    /// too, and only with [`Upper::OVERHEAR`].
+    /// Handles a data frame of a category from `from` that `node` decoded.
+    ///
+    /// The frame is for `node` or for all, and occupied the air for `airtime`. Called before
+    /// [`Upper::received`], for duplicates too, and only with [`Upper::OVERHEAR`].
     fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
         let _ = (now, node, from, airtime, access);
     }
 
     /// Handles a data frame for another station that `node` decoded.
+    ///
     /// The packet is in service at `from`, but may have moved on to its receiver already. Called only with
     /// [`Upper::OVERHEAR`].
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
@@ -73,12 +79,14 @@ pub trait Upper {
     }
 
     /// Handles the start of a frame and the MPDUs that it carries.
+    ///
     /// None unless it is a data frame.
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         let _ = (frame, mpdus);
     }
 
     /// Handles the outcome of the last RTS or data frame of `from` to `to`, known at `now`.
+    ///
     /// Called only with [`Upper::OBSERVE`].
     fn attempted(&mut self, now: Time, from: NodeId, to: NodeId, outcome: &AttemptOutcome) {
         let _ = (now, from, to, outcome);

@@ -141,6 +141,7 @@ fn a_category_begins_its_aifs_after_the_medium() {
 }
 
 /// Countdowns of two categories of one station that end together: the higher one sends.
+///
 /// The lower one doubles its window and counts no lost frame on the air.
 #[test]
 fn the_higher_category_wins_inside_a_station() {
@@ -160,8 +161,10 @@ fn the_higher_category_wins_inside_a_station() {
     assert_eq!(q.numbers, [(Access::Voice, 1), (Access::Video, 1)]);
 }
 
-/// Beside a saturated higher category, a frame is given up after as many internal collisions as a
-/// frame has attempts, without having been on the air (IEEE 802.11-2020 §10.23.2.12.1).
+/// Internal collisions count as attempts (IEEE 802.11-2020 §10.23.2.12.1).
+///
+/// Beside a saturated higher category, a frame is discarded after as many of them as a frame has attempts,
+/// without having been on the air.
 #[test]
 fn internal_collisions_count_as_attempts() {
     let (mut air, mut q) = cell(Edca([fixed(2, 0); 4]), vec![[0; 4], [0, 0, 1, 20]], 1);
@@ -174,8 +177,9 @@ fn internal_collisions_count_as_attempts() {
     assert_eq!(q.arrived[1], [0, 0, 0, 20]);
 }
 
-/// A packet that arrives during another category's exchange contends as if the medium had been
-/// busy: it draws a backoff.
+/// A packet that arrives during another category's exchange draws a backoff.
+///
+/// It contends as if the medium had been busy.
 #[test]
 fn packets_that_arrive_during_an_exchange_contend_after_it() {
     let (mut air, mut q) = cell(Edca([fixed(2, 0); 4]), vec![[0; 4], [0, 1, 0, 0]], 1);
@@ -190,10 +194,11 @@ fn packets_that_arrive_during_an_exchange_contend_after_it() {
     assert_eq!(q.frames[1].0 - q.answers[0].1, SIFS + 2 * SLOT);
 }
 
-/// Returns the shares of two saturated contenders with fixed windows, by the Markov chain of their
-/// remaining backoffs.
-/// `ahead`: slots by which the first one's AIFS is shorter. `inside`: the first one wins ties.
-/// Exact: the contenders meet again whenever the medium has been idle for the shorter AIFS.
+/// Returns the shares of two saturated contenders with fixed windows.
+///
+/// They follow from the Markov chain of the remaining backoffs. `ahead`: slots by which the first one's AIFS
+/// is shorter. `inside`: the first one wins ties. Exact: the contenders meet again whenever the medium has
+/// been idle for the shorter AIFS.
 fn shares(cw: [usize; 2], ahead: usize, inside: bool) -> [f64; 2] {
     let (m, n) = (cw[0] + 1, cw[1] + 1);
     let mut p = vec![vec![1.0 / (m * n) as f64; n]; m];
@@ -235,9 +240,9 @@ fn shares(cw: [usize; 2], ahead: usize, inside: bool) -> [f64; 2] {
     won.map(|w| w / sum)
 }
 
-/// The share in `arrived` matches the chain within 4.5 standard deviations of as many coin tosses.
-/// Windows and AIFS are those of the standard's pairs and others, between two stations and inside
-/// one.
+/// The share in `arrived` matches the chain within 4.5 standard deviations of coin tosses.
+///
+/// Windows and AIFS are those of the standard's pairs and others, between two stations and inside one.
 #[test]
 fn saturated_contenders_share_as_the_markov_chain_predicts() {
     let cases = [

@@ -1,6 +1,7 @@
-//! Classic BPF program of a capture (Documentation/networking/filter.rst): TCP, and on request some UDP.
+//! Classic BPF program of a capture (Documentation/networking/filter.rst).
 //!
-//! It passes the packets that the parser can read and few others. IPv6 packets with extension headers all pass.
+//! It passes TCP, and on request some UDP: the packets that the parser can read and few others. IPv6 packets
+//! with extension headers all pass.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,12 +25,14 @@ pub(super) const QUIC: u16 = 443;
 ///
 /// That is enough to find the addresses in use. A power of two.
 const SAMPLED: u32 = 64;
-/// Hop-by-hop options, routing, fragment, authentication, destination options (RFC 8200 §4, RFC 4302).
+/// IPv6 extension headers (RFC 8200 §4, RFC 4302).
+///
+/// They are hop-by-hop options, routing, fragment, authentication, destination options.
 const EXTENSIONS: [u32; 5] = [0, 43, 44, 51, 60];
 
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
-/// Loads relative to the end of the IPv4 header, whose length [`LOAD_LENGTH`] finds.
+/// Load relative to the end of the IPv4 header; [`LOAD_LENGTH`] finds the header's length.
 const LOAD_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
 const LOAD_LENGTH: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -90,7 +93,9 @@ fn fragment_to(skip: u8) -> libc::sock_filter {
     libc::sock_filter { code: IF_ANY_BIT, jt: skip, jf: 0, k: 0x1fff }
 }
 
-/// Decides on a datagram by its ports, which `ports` load: passes QUIC, and a sample of the others.
+/// Decides on a datagram by its ports: passes QUIC, and a sample of the others.
+///
+/// `ports` are the instructions that load the ports.
 ///
 /// Eight steps; the last one rejects the packet.
 fn datagram(ports: [libc::sock_filter; 2]) -> Program {

@@ -1,4 +1,4 @@
-//! Parsing of a captured, untrusted packet: a TCP header, the useful part of a datagram, or nothing.
+//! Parser of a captured, untrusted packet: a TCP header, or the used part of a datagram.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,9 @@ pub struct Flags {
 /// Fields read from a TCP segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Direction: down if the packet left by the interface, to the near end; up if it came from there.
+    /// Direction: down if the packet left by the interface, up if it arrived there.
+    ///
+    /// The near end is the receiver of the former and the sender of the latter.
     pub direction: Direction,
     /// Address and port of the end behind the interface.
     pub near: (IpAddr, u16),
@@ -75,7 +77,7 @@ pub enum Packet {
 }
 
 impl Header {
-    /// Reads the first bytes of a packet whose length on the interface is `length`.
+    /// Reads the first bytes of a packet with `length` bytes on the interface.
     ///
     /// Returns `None` without a complete TCP header.
     pub fn read(
@@ -92,7 +94,7 @@ impl Header {
 }
 
 impl Packet {
-    /// Reads the first bytes of a packet whose length on the interface is `length`.
+    /// Reads the first bytes of a packet with `length` bytes on the interface.
     ///
     /// Returns `None` if it is neither TCP nor UDP, or if the header is incomplete.
     pub fn read(
@@ -116,7 +118,7 @@ impl Packet {
         {
             sliced = LaxSlicedPacket::from_ip(inner).ok()?;
         }
-        // The parser goes by the version in the packet, the kernel and its filter by the type of the frame.
+        // The parser uses the version in the packet, the kernel and its filter the type of the frame.
         let mismatch = |kind: EtherType| match sliced.net {
             Some(LaxNetSlice::Ipv4(_)) => kind != EtherType::IPV4,
             Some(LaxNetSlice::Ipv6(_)) => kind != EtherType::IPV6,
@@ -218,7 +220,9 @@ impl Options {
     }
 }
 
-/// Returns the spin bit of a QUIC packet's first byte, if its header is short: header form 0, fixed bit 1.
+/// Returns the spin bit of a QUIC packet's first byte, if its header is short.
+///
+/// A short header has header form 0 and fixed bit 1.
 fn spin(first: u8) -> Option<bool> {
     (first & 0xc0 == 0x40).then_some(first & 0x20 != 0)
 }
@@ -227,7 +231,9 @@ fn flags(tcp: &TcpSlice<'_>) -> Flags {
     Flags { syn: tcp.syn(), fin: tcp.fin(), rst: tcp.rst(), ack: tcp.ack() }
 }
 
-/// Returns the IP packet in the frame of a PPPoE session (RFC 2516 §4: version and type 1, code 0).
+/// Returns the IP packet in the frame of a PPPoE session.
+///
+/// RFC 2516 §4: version and type 1, code 0.
 fn session(kind: u16, payload: &[u8]) -> Option<&[u8]> {
     let (&[version, code, _, _, _, _, a, b], inner) = payload.split_first_chunk()?;
     let protocol = u16::from_be_bytes([a, b]);
@@ -424,7 +430,7 @@ mod tests {
         assert_eq!(run(&program(FirstHeader::Ethernet, true), &fragment), 0);
     }
 
-    /// A frame whose type names the other version of IP is rejected: the kernel takes it as damaged.
+    /// A frame with the type of the other IP version is rejected: to the kernel it is damaged.
     #[test]
     fn a_frame_with_a_wrong_type_is_rejected() {
         let (v4, v6) = (&ethernet(60)[14..], &v6()[..]);
@@ -459,9 +465,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// Any bytes are safe: no panic, no data beyond the packet, no packet that the filter rejects.
+        /// Any bytes are safe: no panic, and no data beyond the packet.
         ///
-        /// The program never runs off its end.
+        /// There is no packet that the filter rejects, and the program never runs off its end.
         #[test]
         fn any_bytes_are_a_header_or_nothing(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),

@@ -1,8 +1,9 @@
 //! Capture of the TCP headers that pass an interface in both directions.
 //!
-//! Packets that leave are captured after queueing and shaping, packets that arrive before any other processing. The
-//! source is a packet socket (packet(7)) whose ring the kernel fills with the first bytes of each packet. A filter in
-//! the kernel passes only TCP, and on request QUIC and a sample of other UDP. No payload is kept.
+//! Packets that leave are captured after queueing and shaping, packets that arrive before any other
+//! processing. The source is a packet socket (packet(7)) with a ring that the kernel fills with the first
+//! bytes of each packet. A filter in the kernel passes only TCP, and on request QUIC and a sample of other
+//! UDP. No payload is kept.
 
 mod filter;
 mod header;

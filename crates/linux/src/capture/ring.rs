@@ -1,6 +1,7 @@
-//! Ring buffer that the kernel writes packets to (TPACKET_V3, Documentation/networking/packet_mmap.rst).
+//! Ring buffer that the kernel writes packets to (TPACKET_V3).
 //!
-//! Blocks are used in turn; each is handed over when it is full or after a timeout.
+//! Blocks are used in turn; each is handed over when it is full or after a timeout. Source:
+//! Documentation/networking/packet_mmap.rst.
 
 #![allow(unsafe_code)] // memory shared with the kernel
 
@@ -45,7 +46,7 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Creates the ring of a socket, of `bytes` bytes, with the first `snap` bytes of each packet.
+    /// Creates the ring of a socket, of `bytes` bytes, for the first `snap` bytes of packets.
     pub fn new(socket: &OwnedFd, bytes: usize, snap: u32) -> io::Result<Self> {
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(socket, libc::PACKET_VERSION, &version)?;

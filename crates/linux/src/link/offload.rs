@@ -1,4 +1,4 @@
-//! Offloads of an interface (`linux/ethtool.h`), which make packets large before they are shaped.
+//! Offloads of an interface (`linux/ethtool.h`) that enlarge packets before shaping.
 //!
 //! Receive offloads merge packets of a flow into one of up to 64 KB. A class of 1 Mbit/s then sends
 //! half a second's worth at once: limits still hold, but delay and fairness within a subscriber

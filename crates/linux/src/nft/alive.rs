@@ -89,7 +89,9 @@ fn element(out: &mut Vec<u8>, interface: u32, lasts: Duration) {
     nest(out, NFTA_ELEM_KEY | NESTED, |out| put(out, NFTA_DATA_VALUE, &interface.to_ne_bytes()));
 }
 
-/// Identity of a set of rules: their number and their handles. A replaced rule has a new handle.
+/// Identity of a set of rules: their number and their handles.
+///
+/// A replaced rule has a new handle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RuleSet {
     count: usize,
@@ -230,7 +232,9 @@ fn of_table(payload: &[u8], table: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The elements' part of `add element inet t alive { 3 timeout 10s }` as `nft` 1.0.6 sends it, taken from `strace`.
+    /// The elements' part of `add element inet t alive { 3 timeout 10s }` matches `nft` 1.0.6.
+    ///
+    /// The bytes are taken from `strace`.
     #[test]
     fn an_element_is_what_nft_sends() {
         let mut out = Vec::new();

@@ -21,8 +21,7 @@ const NFTA_COUNTER_PACKETS: u16 = 2;
 /// `struct nfgenmsg`.
 const HEAD: usize = 4;
 
-/// Returns the packets of each counter; counters of one name in our tables of both families are
-/// added up.
+/// Returns the packets of each counter; counters of one name in both families are added up.
 ///
 /// # Errors
 /// The kernel's refusal.

@@ -1,9 +1,9 @@
 //! Rules of other programs that write one of our classes into packets.
 //!
-//! Such a rule moves packets into the class of one subscriber, whatever their subscriber is; counters of classes alone
-//! do not show it. Rules are read from the kernel as expressions (`linux/netfilter/nf_tables.h`), including those of
-//! `iptables-nft`. The value is a constant, comes from a map, whose elements are read, or is computed: then the rule
-//! may write any class.
+//! Such a rule moves packets into the class of one subscriber, whatever their subscriber is; counters of
+//! classes alone do not show it. Rules are read from the kernel as expressions
+//! (`linux/netfilter/nf_tables.h`), including those of `iptables-nft`. The value is a constant, an element of
+//! a map (which is then read), or computed. In the last case the rule may write any class.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,9 @@ const NFTA_META_KEY: u16 = 2;
 const NFTA_META_SREG: u16 = 3;
 const NFTA_TARGET_NAME: u16 = 1;
 const NFTA_TARGET_INFO: u16 = 3;
-/// Attribute of the register that an expression writes: the first in most (`payload`, `ct`, `numgen`, …).
+/// Attribute of the register that an expression writes.
+///
+/// It is the first attribute in most of them (`payload`, `ct`, `numgen`, …).
 const FIRST_DREG: u16 = 1;
 const SECOND_DREG: u16 = 2;
 const META_PRIORITY: u32 = 2;
@@ -107,7 +109,7 @@ pub(crate) fn find(
     Ok(kept)
 }
 
-/// Reads a rule; `None` unless it writes a priority, or a mark that is a constant or from a map.
+/// Reads a rule that writes a priority, or a mark from a constant or a map; else `None`.
 pub fn read(payload: &[u8]) -> Option<ForeignRule> {
     let of = |kind: u16| attribute(payload.get(HEAD..)?, kind);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();

@@ -30,7 +30,9 @@ impl MapName {
         }
     }
 
-    /// Returns the expression that masks an address to the length, with a leading space; empty for whole addresses.
+    /// Returns the expression that masks an address to the length, with a leading space.
+    ///
+    /// It is empty for whole addresses.
     pub fn mask(self) -> String {
         match self {
             MapName::V4(32) | MapName::V6(128) | MapName::Mac => String::new(),
@@ -66,7 +68,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Reads a key from the kernel's bytes, in network byte order; `None` if the length does not match.
+    /// Reads a key in network byte order; `None` if the length does not match.
     pub fn read(map: MapName, bytes: &[u8]) -> Option<Key> {
         Some(match map {
             MapName::V4(_) => Key::Ip(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),

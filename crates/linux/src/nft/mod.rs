@@ -1,8 +1,8 @@
 //! The rule set as text for `nft -f`, and the runner of `nft`.
 //!
-//! A packet's class is looked up in hash maps, one per prefix length in use, longest first: the work per packet depends
-//! on the number of lengths, not on the number of subscribers. (An nftables interval map would be a tree, whose depth
-//! grows with the subscribers.)
+//! A packet's class is looked up in hash maps, one per prefix length in use, longest first: the work per
+//! packet depends on the number of lengths, not on the number of subscribers. (An nftables interval map would
+//! be a tree with a depth that grows with the subscribers.)
 
 pub(crate) mod alive;
 pub mod counters;
@@ -104,7 +104,9 @@ impl Rules<'_> {
         out
     }
 
-    /// Returns the set of interfaces on which packets are classified; its elements expire unless renewed.
+    /// Returns the set of interfaces on which packets are classified.
+    ///
+    /// Its elements expire unless renewed.
     fn alive(&self) -> String {
         let [mesh, wired] = self.indexes;
         let lasts = LIFETIME.as_secs();
@@ -238,7 +240,7 @@ impl Rules<'_> {
         out
     }
 
-    /// Returns the families in which we have a table; `netdev` only while there are Ethernet addresses.
+    /// Returns the families of our tables; `netdev` only while there are Ethernet addresses.
     fn families(&self) -> &'static [&'static str] {
         if self.egress_hook { &["inet", "netdev"] } else { &["inet"] }
     }
@@ -247,7 +249,7 @@ impl Rules<'_> {
         self.egress_hook && !self.maps.macs().is_empty()
     }
 
-    /// Returns the prefixes of the maps' names: `p` if classes are priorities, `m` if they are marks.
+    /// Returns the prefixes of the maps' names: `p` for priorities, `m` for marks.
     fn kinds(&self) -> impl Iterator<Item = char> + use<> {
         let mark = self.classifier.map(|c| c != Classifier::Priority);
         [(!mark[0] || !mark[1]).then_some('p'), (mark[0] || mark[1]).then_some('m')]

@@ -32,7 +32,7 @@ pub enum Table {
     Foreign,
 }
 
-/// A run of `nft` whose caller stopped waiting.
+/// A run of `nft` with a caller that stopped waiting.
 struct Pending {
     arguments: Vec<String>,
     input: String,

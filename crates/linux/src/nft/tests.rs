@@ -55,8 +55,9 @@ fn interfaces_are_numbers_that_run_out() {
     assert_eq!(text.matches("oif != @alive accept").count(), 2, "both tables");
 }
 
-/// Unclaimed packets belong to the subscriber `unmapped`; packets of the gateway itself belong to
-/// none.
+/// Unclaimed packets belong to the subscriber `unmapped`.
+///
+/// Packets of the gateway itself belong to none.
 #[test]
 fn unclaimed_packets_have_the_configured_class() {
     let mut layout = layout(vec![subscriber(1, &["10.0.0.1/32"]), Subscriber::new(9, [])]);

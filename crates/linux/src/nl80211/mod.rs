@@ -1,5 +1,6 @@
-//! Survey and station dumps of nl80211 (`linux/nl80211.h`): channel use, and traffic of each
-//! neighbour.
+//! Survey and station dumps of nl80211: channel use, and traffic of each neighbour.
+//!
+//! The source is `linux/nl80211.h`.
 //!
 //! This module handles bytes, without a socket; [`Nl80211`] sends the requests to the kernel.
 //!
@@ -84,7 +85,7 @@ mod rate_info {
     pub const BITRATE32: u16 = 5;
 }
 
-/// Times of one channel since the interface came up, ms; `None` if the driver does not report one.
+/// Times of one channel since the interface came up, ms; `None` if not reported.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Survey {
     /// Centre frequency in MHz.
@@ -199,7 +200,7 @@ pub fn ask_interface(out: &mut Vec<u8>, index: u32) {
     put_u32(out, ATTR_IFINDEX, index);
 }
 
-/// Reads the mode from a description of an interface. `None` if the message is of another kind.
+/// Reads the mode from a description of an interface; `None` for another kind of message.
 pub fn read_interface(payload: &[u8]) -> Option<RadioMode> {
     if payload.first() != Some(&NL80211_CMD_NEW_INTERFACE) {
         return None;

@@ -1,6 +1,8 @@
-//! Bytes written by hand after `linux/nl80211.h`, with a different value in every field, which no driver has, and
-//! captured ones (`captured`: Debian's kernels 6.1 and 6.12 with mac80211_hwsim, `linux/tests/radio.rs`), whose values
-//! are those that `iw` printed at the same time.
+//! Bytes written by hand after `linux/nl80211.h`, and captured ones.
+//!
+//! The former have a different value in every field, which no driver has. The latter (`captured`) are of
+//! Debian's kernels 6.1 and 6.12 with mac80211_hwsim (`linux/tests/radio.rs`), with values that `iw` printed
+//! at the same time.
 
 #![cfg(target_endian = "little")]
 

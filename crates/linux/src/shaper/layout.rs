@@ -105,9 +105,10 @@ pub enum LeafChoice {
     Only(LeafKind),
 }
 
-/// Traffic that is neither limited nor counted for a subscriber; its class has the highest priority.
+/// Traffic that is neither limited nor counted for a subscriber.
 ///
-/// ARP, batman-adv's frames (ethertype 0x4305), ICMPv6 neighbour discovery and DHCP are always included.
+/// Its class has the highest priority. ARP, batman-adv's frames (ethertype 0x4305), ICMPv6 neighbour
+/// discovery and DHCP are always included.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bypass {
@@ -168,14 +169,18 @@ pub struct Layout {
     pub handle: u16,
     /// Queue in every class.
     pub leaf: LeafChoice,
-    /// Packets that a `pfifo` or `sfq` leaf holds; a `bfifo` holds the bytes of as many full packets.
+    /// Size of a `pfifo` or `sfq` leaf, packets.
+    ///
+    /// A `bfifo` holds the bytes of as many full packets.
     pub queue: u32,
     /// Least burst of a class after an idle time, in frame bytes.
     ///
     /// At a limit of hundreds of Mbit/s the burst is the bytes of one millisecond.
     #[serde(default = "one_frame")]
     pub burst: u32,
-    /// Longest time in which a `bfifo` or `pfifo` leaf drains at its limit, ms; it holds less at a low limit.
+    /// Longest time in which a `bfifo` or `pfifo` leaf drains at its limit, ms.
+    ///
+    /// A leaf holds less at a low limit.
     ///
     /// 0: `queue` alone decides, at any limit.
     #[serde(default)]
@@ -224,8 +229,8 @@ impl Layout {
 
     /// Returns the length of a leaf at a limit, its class's own or the aggregate's.
     ///
-    /// Bytes for a `bfifo`, packets for others. Kinds that measure delay themselves ignore it, and `sfq`, whose length
-    /// no message changes, has one length at all limits.
+    /// Bytes for a `bfifo`, packets for others. Kinds that measure delay themselves ignore it. No message
+    /// changes the length of `sfq`, which is therefore the same at all limits.
     pub fn queue_at(&self, kind: LeafKind, limit: Option<BitRate>) -> u32 {
         let (frame, least) = match kind {
             LeafKind::Bfifo => (1, Layout::LEAST_BYTES),

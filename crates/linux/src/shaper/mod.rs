@@ -149,11 +149,11 @@ pub struct Features {
     pub classifiers: Vec<Classifier>,
     /// True if ARP and other frames without IP can be recognised (`u32` or `bpf` filter).
     pub bypass_filter: bool,
-    /// True if nftables can process frames on egress of an interface (netdev egress hook, Linux 5.16).
+    /// True if nftables can process frames on egress of an interface.
     ///
-    /// Classifying downstream by Ethernet address needs it.
+    /// Classifying downstream by Ethernet address needs this netdev egress hook (Linux 5.16).
     pub egress_hook: bool,
-    /// Flow tables whose traffic bypasses the shaping, as `family table/name`.
+    /// Flow tables with traffic that bypasses the shaping, as `family table/name`.
     pub flowtables: Vec<String>,
 }
 
@@ -235,7 +235,9 @@ pub enum Deviation {
         /// Number of classes.
         classes: usize,
     },
-    /// An interface is a port of a bridge or a bond, so routed packets leave through that one unclassified.
+    /// An interface is a port of a bridge or a bond.
+    ///
+    /// Routed packets leave through that one unclassified.
     Port {
         /// The interface.
         interface: String,
@@ -260,7 +262,7 @@ pub enum Deviation {
         /// Command that lists it.
         list: String,
     },
-    /// A rule or filter of another program may change the class of packets: the value is computed.
+    /// A rule or filter of another program with a computed value may change packets' classes.
     Unverified {
         /// The rule or filter and its parent.
         by: String,
@@ -398,7 +400,9 @@ pub trait Shaper {
     /// The interface is gone.
     fn interface(&mut self, which: Side) -> Result<InterfaceCounters, Error>;
 
-    /// Reads the bytes that an interface has sent by kind: cheap enough for every sample of the classes.
+    /// Reads the bytes that an interface has sent by kind, at the cost of a small request.
+    ///
+    /// It is called with every sample of the classes.
     ///
     /// # Errors
     /// The interface is gone.
@@ -412,7 +416,7 @@ pub trait Shaper {
     /// An interface is gone.
     fn verify(&mut self) -> Result<Vec<Verification>, Error>;
 
-    /// Compares effects and objects with the configured ones, and repairs them in place where possible.
+    /// Compares effects and objects with the configured ones, and repairs them in place.
     ///
     /// These are limits of classes, rules and map elements, and counters of the interfaces with those of the classes.
     /// Of thousands of classes one call checks a part, and the next call the next part.
@@ -421,8 +425,9 @@ pub trait Shaper {
     /// Classes or rules that are missing, an interface that is gone, the kernel's refusal.
     fn audit(&mut self) -> Result<Vec<Deviation>, Error>;
 
-    /// Returns the classifiers in force, downstream and upstream; new subscribers or [`Shaper::verify`] may have
-    /// changed them.
+    /// Returns the classifiers in force, downstream and upstream.
+    ///
+    /// New subscribers or [`Shaper::verify`] may have changed them.
     fn classifiers(&self) -> Option<[Classifier; 2]>;
 
     /// Renews the limits and checks that all objects are in place.

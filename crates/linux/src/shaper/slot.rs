@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A subscriber's number, the same in both directions and for as long as the subscriber is known.
+/// A subscriber's number, the same in both directions.
 ///
-/// [`ClassId::ALL`] stands for all subscribers of a direction together.
+/// It is constant for as long as the subscriber is known. [`ClassId::ALL`] stands for all subscribers of a
+/// direction together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClassId(pub u16);
@@ -39,7 +40,9 @@ impl ClassId {
     pub(crate) const TREES: u32 = 15;
 }
 
-/// Returns the kernel's list of a qdisc by its handle's major number (`qdisc_hash` of 4 bits, `hash_32`).
+/// Returns the kernel's list of a qdisc by its handle's major number.
+///
+/// It is `qdisc_hash` of 4 bits, by `hash_32`.
 pub(crate) const fn file(major: u16) -> u32 {
     ((major as u32) << 16).wrapping_mul(0x61c8_8647) >> 28
 }

@@ -126,7 +126,7 @@ const fn OR_K(value: u32) -> Instruction {
     instruction(0x44, value)
 }
 
-/// `BPF_JMP | BPF_JEQ | BPF_K`: continues if the value matches, otherwise skips `skip` instructions.
+/// `BPF_JMP | BPF_JEQ | BPF_K`: continues on a match, else skips `skip` instructions.
 #[allow(non_snake_case)]
 const fn JEQ_ELSE(value: u32, skip: u8) -> Instruction {
     let [a, b, _, _, k @ ..] = instruction(0x15, value);

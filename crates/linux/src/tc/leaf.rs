@@ -31,7 +31,7 @@ const INTERVAL_US: u32 = 120_000;
 /// Queues of one subscriber. The kernel's 1024 would take 1 GB for 10,000 subscribers.
 const FLOWS: u32 = 64;
 
-/// Rate, bytes per second, at which no packet takes a nanosecond: a `tbf` with it never waits.
+/// Rate at which no packet takes a nanosecond, bytes/s: a `tbf` with it never waits.
 const AT_ONCE: u64 = 1_000_000_000_000_000;
 
 /// Appends kind and options of a leaf.
@@ -79,7 +79,9 @@ pub const fn module(kind: LeafKind) -> &'static str {
     }
 }
 
-/// Appends kind and options for an existing `fq_codel`, whose number of queues the kernel does not let change.
+/// Appends kind and options for an existing `fq_codel`.
+///
+/// The kernel does not let its number of queues change.
 pub(crate) fn rewrite_fq_codel(out: &mut Vec<u8>) {
     put_kind(out, LeafKind::FqCodel.name());
     fq_codel(out, None);

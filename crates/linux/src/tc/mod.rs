@@ -1,4 +1,6 @@
-//! Traffic-control messages (`linux/pkt_sched.h`, `linux/rtnetlink.h`) as bytes, without a socket.
+//! Traffic-control messages (`linux/pkt_sched.h`, `linux/rtnetlink.h`) as bytes.
+//!
+//! There is no socket.
 //!
 //! Files: `mod` handles, message head and attributes; `htb` the qdisc and its classes; `leaf` queues in a class;
 //! `filter` classification, `foreign` that of other programs; `stats` counters and dumped objects.
@@ -135,7 +137,9 @@ pub(crate) fn nest(out: &mut Vec<u8>, kind: u16, inside: impl FnOnce(&mut Vec<u8
     out[start..start + 2].copy_from_slice(&length.to_ne_bytes());
 }
 
-/// Iterates over the attributes in some bytes: kind without flags, value. Stops at an invalid one.
+/// Iterates over the attributes in some bytes: kind without flags, value.
+///
+/// It stops at an invalid one.
 ///
 /// `netlink-packet-core` has this too, but its values do not outlive its iterator's items, so they would have to be
 /// copied, which is slow for a sample of 20,000 classes.

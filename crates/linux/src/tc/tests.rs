@@ -1,4 +1,4 @@
-//! Codecs against bytes captured from `tc` (iproute2 6.1) and from Linux 6.18, both little endian.
+//! Codecs against bytes captured from `tc` (iproute2 6.1) and Linux 6.18, little endian.
 
 #![cfg(target_endian = "little")]
 
@@ -28,7 +28,9 @@ fn options(attributes: &[u8]) -> Vec<u8> {
     Dumped::read(&message).unwrap().options.to_vec()
 }
 
-/// `tc qdisc add dev v0 root handle fa1: htb default 0xfff0 r2q 10 direct_qlen 1000`
+/// The qdisc as `tc` creates it.
+///
+/// The command: `tc qdisc add dev v0 root handle fa1: htb default 0xfff0 r2q 10 direct_qlen 1000`.
 #[test]
 fn the_qdisc_as_tc_makes_it() {
     let captured = bytes(
@@ -46,8 +48,9 @@ fn the_qdisc_as_tc_makes_it() {
     assert_eq!((read.kind, Qdisc::read(read.options)), ("htb", Some(qdisc)));
 }
 
-/// The kernel's dump of `tc class add … classid fa1:10 htb rate 3mbit ceil 5mbit prio 2 quantum 1514` (cut after the
-/// queue's counters).
+/// The kernel's dump of a class, cut after the queue's counters.
+///
+/// The class is that of `tc class add … classid fa1:10 htb rate 3mbit ceil 5mbit prio 2 quantum 1514`.
 #[test]
 fn a_class_as_the_kernel_dumps_it() {
     let captured = bytes(
@@ -101,9 +104,11 @@ fn rates_beyond_34_gbit() {
     assert_eq!(Class::read(&ours), Some(class));
 }
 
-/// `tc qdisc add … fq_codel limit 1024 flows 64 quantum 1514 target 20ms interval 120ms ecn
-/// memory_limit 4mb`, `cake unlimited besteffort rtt 120ms`, `sfq perturb 10 limit 100`,
-/// `tbf rate 8000tbit burst 1564 limit 3750`, `pfifo limit 100`.
+/// Leaves of five kinds as `tc` creates them.
+///
+/// The commands: `tc qdisc add … fq_codel limit 1024 flows 64 quantum 1514 target 20ms interval 120ms ecn
+/// memory_limit 4mb`, `cake unlimited besteffort rtt 120ms`, `sfq perturb 10 limit 100`, `tbf rate 8000tbit
+/// burst 1564 limit 3750`, `pfifo limit 100`.
 #[test]
 fn leaves_as_tc_makes_them() {
     let fq_codel = bytes(
@@ -130,8 +135,10 @@ fn leaves_as_tc_makes_them() {
     assert_eq!(written(|out| leaf::write(out, LeafKind::Pfifo, 100, 0)), pfifo);
 }
 
-/// `tc filter add … protocol arp prio 1 u32 match u32 0 0 flowid fa1:fff1`,
-/// `… protocol all prio 10 fw`, `… bpf bytecode '2,32 0 0 4294963220,22 0 0 0'`.
+/// Filters of three kinds as `tc` creates them.
+///
+/// The commands: `tc filter add … protocol arp prio 1 u32 match u32 0 0 flowid fa1:fff1`, `… protocol all
+/// prio 10 fw`, `… bpf bytecode '2,32 0 0 4294963220,22 0 0 0'`.
 #[test]
 fn filters_as_tc_makes_them() {
     let root = Handle::new(0xfa1, 0);

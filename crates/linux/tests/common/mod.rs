@@ -1,5 +1,6 @@
-//! Network namespaces for tests: a mesh host, the gateway and a wired host in a row, removed with
-//! the test.
+//! Network namespaces for tests: a mesh host, the gateway and a wired host in a row.
+//!
+//! They are removed with the test.
 #![allow(dead_code)]
 
 pub mod namespace;

@@ -43,8 +43,9 @@ impl<T: Send + 'static> Running<T> {
     }
 }
 
-/// Sends numbered datagrams at a steady rate to all destinations in turn, and catches up after a
-/// delay.
+/// Sends numbered datagrams at a steady rate to all destinations in turn.
+///
+/// It catches up after a delay.
 ///
 /// The result is the number sent to each.
 pub fn pace(socket: UdpSocket, to: Vec<SocketAddr>, bytes: usize, per_second: u64) -> Running<u64> {

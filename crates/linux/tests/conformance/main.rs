@@ -1,4 +1,4 @@
-//! The simulator's HTB model against the kernel's: the same tree, packets, instants and counters.
+//! The simulator's HTB model against the kernel's: same tree, packets, instants, counters.
 //!
 //! If each class has its own limit, the tree of the simulator (`Release::Whole`, no class above) is
 //! compared as well.

@@ -1,5 +1,6 @@
-//! Stops of the machine itself: its timers are late then, and the kernel's HTB loses the bytes of a
-//! late timer beyond a burst, unlike the model.
+//! Stops of the machine itself, which delay its timers.
+//!
+//! Unlike the model, the kernel's HTB loses the bytes of a late timer beyond a burst.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +11,11 @@ use fairmesh_linux::realtime::fifo;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Sleep of a watcher, and the gap from which a processor counts as stopped; both sides have bursts
-/// of 15 ms and more.
+/// Sleep of a watcher.
 const STEP: Duration = Duration::from_millis(1);
+/// Gap from which a processor counts as stopped.
+///
+/// Both sides have bursts of 15 ms and more.
 const STALL: Duration = Duration::from_millis(5);
 
 /// A watcher per processor, with a priority above every ordinary thread.

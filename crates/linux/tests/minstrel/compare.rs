@@ -48,8 +48,9 @@ fn rates(phy: &Phy) -> BTreeMap<Mcs, Rate> {
     phy.rates().filter_map(of).collect()
 }
 
-/// Returns the fraction of the test's MPDUs that arrives at a signal-to-noise ratio, by the
-/// simulator's error table.
+/// Returns the fraction of the test's MPDUs that arrives at a signal-to-noise ratio.
+///
+/// The simulator's error table gives it.
 pub fn delivery_by_noise(kind: Kind, snr_db: f64) -> BTreeMap<Mcs, f64> {
     let phy = phy(kind);
     let table = SnrTable::new(&phy, Decibel(0.0)).unwrap();
@@ -151,8 +152,9 @@ impl Frames {
         self.shares()[0].0
     }
 
-    /// Returns the intervals from the phase's begin to the first frame that begins with a rate and
-    /// is no sample; without one, to its end.
+    /// Returns the intervals from the phase's begin to the first frame with a rate.
+    ///
+    /// Samples do not count; without such a frame, the result is the whole phase.
     pub fn found_after(&self, best: Mcs) -> f64 {
         let begins = |f: &&Frame| Frames::first(f) == Some(best) && !Frames::is_sample(f);
         let found = self.all.iter().find(begins).or(self.all.last());
@@ -214,7 +216,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// Result of our rules with the kernel's attempts, for frames that did not begin with a sample.
+/// Result of our rules with the kernel's attempts, for frames that begin without a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Same {
     /// Frames that would have begun with the same rate.
@@ -223,8 +225,9 @@ pub struct Same {
     pub series: usize,
     pub tries: usize,
     pub frames: usize,
-    /// Throughput that our table expects of the fastest rate at the end, kbit/s as the kernel
-    /// computes it.
+    /// Throughput that our table expects of the fastest rate at the end, kbit/s.
+    ///
+    /// It is computed as in the kernel.
     pub expects_kbit: u64,
 }
 
@@ -271,8 +274,9 @@ fn replay_from(frames: &[Frame], kind: Kind, tick_begins: Duration) -> Same {
     same
 }
 
-/// Returns a frame as a line of a fixture: time in µs, offered rates and counts, number of
-/// attempts, and success.
+/// Returns a frame as a line of a fixture.
+///
+/// Its fields: time in µs, offered rates and counts, number of attempts, and success.
 pub fn line(f: &Frame) -> String {
     let rate = |r: Mcs| format!("{}.{}", r.streams, r.mcs);
     let rates = f.series.map(|t| t.rate.map_or("-".to_owned(), rate));

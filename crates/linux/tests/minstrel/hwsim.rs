@@ -1,5 +1,6 @@
-//! Messages of mac80211_hwsim (mac80211_hwsim.h) as bytes, without a socket: frames to and
-//! responses of a medium in user space.
+//! Messages of mac80211_hwsim (mac80211_hwsim.h) as bytes, without a socket.
+//!
+//! They are frames to, and responses of, a medium in user space.
 //!
 //! A payload is a 4-byte head (command, version, 2 reserved) and attributes.
 

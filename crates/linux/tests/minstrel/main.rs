@@ -1,5 +1,6 @@
-//! Our Minstrel-HT beside mac80211's: two virtual radios of mac80211_hwsim and a medium that loses
-//! frames by rate.
+//! Our Minstrel-HT beside mac80211's.
+//!
+//! Two virtual radios of mac80211_hwsim use a medium that loses frames by rate.
 //!
 //! `make test-kernel` runs this in its virtual machine; elsewhere the captured frames are read.
 

@@ -1,5 +1,6 @@
-//! A medium in user space for two radios of mac80211_hwsim: loses frames by rate, and records the
-//! attempts.
+//! A medium in user space for two radios of mac80211_hwsim.
+//!
+//! It loses frames by rate, and records the attempts.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;

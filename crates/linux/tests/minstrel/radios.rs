@@ -105,8 +105,7 @@ impl Radios {
         found.unwrap().expected_throughput.unwrap()
     }
 
-    /// Sends datagrams of 1200 bytes at a rate per second, through phases of some seconds; returns
-    /// the result of each.
+    /// Sends datagrams of 1200 bytes at a rate per second through phases; returns their results.
     ///
     /// They are sent as voice, which mac80211 does not aggregate: hwsim does not report aggregates.
     pub fn run(

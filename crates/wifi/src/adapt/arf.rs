@@ -3,6 +3,7 @@
 use fairmesh_phy::Rate;
 
 /// Attempts at one rate after which a faster one is tried without ten ACKs in a row.
+///
 /// Kamerman and Monteban 1997 do not give the timer's length; 15 is ns-3's.
 const TIMER: u32 = 15;
 /// ACKs in a row before a faster rate is tried.

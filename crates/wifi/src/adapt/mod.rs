@@ -67,6 +67,7 @@ impl Adapter {
     }
 
     /// Returns the rate of an attempt of a frame with a PSDU of `bytes` bytes.
+    ///
     /// `attempt` is 0 for the first. Called once before each attempt.
     pub fn rate_for(&mut self, now: Time, bytes: u32, attempt: u32, rng: &mut Stream) -> Rate {
         match self {
@@ -78,6 +79,7 @@ impl Adapter {
     }
 
     /// Reports the result of a data attempt.
+    ///
     /// A missing CTS is not a data attempt and is not reported.
     pub fn on_result(&mut self, now: Time, attempt: &Attempt) {
         match self {

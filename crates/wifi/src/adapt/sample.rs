@@ -18,6 +18,7 @@ const EXCLUDE_AFTER: u32 = 4;
 /// Attempts of a sample at its own rate.
 const SAMPLE_ATTEMPTS: u32 = 2;
 /// Upper bound and nominal PSDU size of each size class, bytes.
+///
 /// Classes keep the speed of short frames from affecting the rate of long ones.
 const SIZES: [u32; 2] = [250, 1600];
 /// Number of attempts with tabulated duration; later attempts count as this many.
@@ -129,6 +130,7 @@ impl SampleRate {
     }
 
     /// Returns the rate with the least mean time.
+    ///
     /// Without deliveries, the fastest rate not excluded.
     fn best(&self, class: usize) -> Rate {
         let records = &self.records[class];
@@ -231,6 +233,7 @@ mod tests {
         }
 
         /// Sends one frame, 10 ms after the last, with these delivery probabilities per rate.
+        ///
         /// Returns the rates tried.
         fn frame(&mut self, bytes: u32, delivery: [f64; 4]) -> Vec<u8> {
             self.now += Span::from_millis(10);
@@ -258,6 +261,7 @@ mod tests {
     }
 
     /// Bicket 2005 ch. 5: the duration of an attempt with its mean backoff.
+    ///
     /// The window doubles from one attempt to the next. 802.11b at 11 Mbit/s, 1600 bytes: 1356 µs,
     /// SIFS, and an ACK of 248 µs.
     #[test]

@@ -34,9 +34,11 @@ pub enum FrameErrors {
 #[derive(Clone, Debug)]
 pub enum Independent {
     /// Frames of every size and rate fail with this probability.
+    ///
     /// One minus the delivery probability of a NetJSON map.
     Frame(f64),
     /// Bits fail independently; ln(1 − bit error ratio) per rate.
+    ///
     /// The last one holds for all faster rates.
     Bit(Vec<f64>),
 }
@@ -91,6 +93,7 @@ impl FrameErrors {
     }
 
     /// Returns independent bit errors with one ratio per rate.
+    ///
     /// Ratios are sorted slowest rate first; the last also holds for all faster rates. A frame of b bytes survives with
     /// (1 − ratio)^(8b).
     ///
@@ -104,8 +107,9 @@ impl FrameErrors {
         Ok(FrameErrors::Independent(Independent::Bit(ln_keep.collect::<Result<_, _>>()?)))
     }
 
-    /// Returns independent bit errors such that a frame of `bytes` bytes is delivered with this
-    /// probability, at every rate.
+    /// Returns independent bit errors with this delivery probability of a frame of `bytes` bytes.
+    ///
+    /// It is the same at every rate.
     ///
     /// # Errors
     /// If `delivery` is not in [0, 1].
@@ -115,6 +119,7 @@ impl FrameErrors {
     }
 
     /// Returns true if a frame of `bytes` bytes that begins at `now` and lasts `air` is lost.
+    ///
     /// Calls for one link come in order of time.
     pub fn lost(&mut self, now: Time, air: Span, bytes: u32, rate: Rate, rng: &mut Stream) -> bool {
         // The outcome depends on the state at the frame's start, not on its length.
@@ -131,6 +136,7 @@ impl FrameErrors {
     }
 
     /// Returns the long-run probability that a frame of this size and rate survives.
+    ///
     /// It is 1 over the expected number of attempts if retries are unlimited.
     pub fn delivery(&self, bytes: u32, rate: Rate) -> f64 {
         match self {
@@ -177,16 +183,19 @@ pub struct ThreeStateModel {
     error: [f64; 3],
     step: Span,
     /// Transitions over 1, 2, 4, 8, … steps.
+    ///
     /// In the last power all rows are the limiting distribution; it applies to every longer gap.
     powers: Vec<Matrix>,
 }
 
 impl ThreeStateModel {
     /// Transitions of Triantafyllidou 2005 Table 4.1, per step of 20 µs.
+    ///
     /// From row to column, in the order good, bad, very bad.
     pub const TABLE_4_1: Matrix = [[0.95, 0.02, 0.03], [0.10, 0.20, 0.70], [0.20, 0.03, 0.77]];
 
     /// Returns the published model.
+    ///
     /// It has no errors when good, `p` when bad, 5.5 `p` when very bad, steps of 20 µs. With p = 0.01 the mean frame
     /// error probability is 1.04 %.
     ///
@@ -196,9 +205,9 @@ impl ThreeStateModel {
         Self::new(Self::TABLE_4_1, [0.0, p, 5.5 * p], Span::from_micros(20))
     }
 
-    /// Builds a chain with these transition probabilities per `step` and frame error probabilities
-    /// per state.
-    /// Rows of the matrix are from, columns to.
+    /// Builds a chain with these transition probabilities per `step` and errors per state.
+    ///
+    /// `error` has the frame error probabilities. Rows of the matrix are from, columns to.
     ///
     /// # Errors
     /// If a number is not a probability, a row does not sum to 1, the chain has no unique limiting
@@ -284,6 +293,7 @@ impl ThreeState {
     }
 
     /// Returns the state at `now`, drawn given the last observed state.
+    ///
     /// Draws at most one random number.
     pub fn advance(&mut self, now: Time, rng: &mut Stream) -> State {
         let step = now.since(Time::ZERO) / self.model.step;

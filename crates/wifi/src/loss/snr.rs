@@ -15,6 +15,7 @@ use fairmesh_units::{Decibel, Power, Stream};
 use super::LossError;
 
 /// Boltzmann's constant times 290 K, W/Hz.
+///
 /// IEEE 802.11-2020 §17.3.10.2 assumes the same temperature.
 const THERMAL: f64 = 1.380_649e-23 * 290.0;
 /// The table's first and last signal-to-noise ratio, dB, and its steps per dB.
@@ -137,7 +138,7 @@ fn keeps(errors: &[f64], snr: f64) -> f64 {
     libm::log1p(-libm::exp(ln))
 }
 
-/// Returns the probability that a decoded bit begins an error, at a plain signal-to-noise ratio.
+/// Returns the probability that a decoded bit begins an error at a signal-to-noise ratio.
 fn bit_error((bits, code): Scheme, snr: f64) -> f64 {
     let uncoded = match bits {
         1 => 0.5 * libm::erfc(libm::sqrt(snr)),

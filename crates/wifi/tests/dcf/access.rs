@@ -68,6 +68,7 @@ fn a_packet_that_finds_the_medium_busy_draws_a_backoff() {
 }
 
 /// Returns when station 1's second frame starts, from the end of station 0's exchange.
+///
 /// Station 1 has a second packet and `slots` to wait; station 0 starts `after_us` into that wait.
 fn frozen_by_a_frame(after_us: u64) -> u64 {
     let mut w = Testbed::cell(3).build();
@@ -104,8 +105,9 @@ fn a_backoff_that_ends_within_the_detection_time_transmits() {
     }
 }
 
-/// As in ns-3, a packet that arrived on an idle medium keeps its zero slots even if the medium
-/// turns busy before its DIFS has ended.
+/// A packet that arrived on an idle medium keeps its zero slots, as in ns-3.
+///
+/// This holds even if the medium turns busy before its DIFS has ended.
 #[test]
 fn a_difs_that_is_interrupted_is_taken_again_without_slots() {
     let mut w = Testbed::cell(3).build();
@@ -113,9 +115,10 @@ fn a_difs_that_is_interrupted_is_taken_again_without_slots() {
     assert_eq!(w.starts(1), [T + us(DIFS) + EXCHANGE + us(DIFS)]);
 }
 
-/// A relay after its post-backoff:
-/// the packet arrives at the very end of a reception, when the medium counts as idle, and leaves a
-/// DIFS after the relay's own ACK.
+/// A relay after its post-backoff.
+///
+/// The packet arrives at the end instant of a reception, when the medium counts as idle, and leaves a DIFS
+/// after the relay's own ACK.
 #[test]
 fn an_idle_relay_forwards_without_backoff() {
     let mut w = Testbed::new(3).link(0, 1).link(1, 2).build();

@@ -9,8 +9,7 @@ use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
-/// Returns the fingerprint of one exchange at 54 Mbit/s among three stations in range of each
-/// other.
+/// Returns the fingerprint of an exchange at 54 Mbit/s among three stations in range.
 fn fingerprint(start: u64, from: u32, to: u32, bytes: u32) -> u64 {
     let mut testbed = Testbed::cell(3);
     testbed.mac.phy = Phy::dot11a();
@@ -36,8 +35,10 @@ fn the_fingerprint_covers_start_stations_and_length() {
     assert_eq!(all.len(), 5);
 }
 
-/// With a channel that changes faster than a frame lasts, the state at the frame's first bit
-/// decides its outcome (Triantafyllidou 2005 §4.5.1), and another draw decides the next attempt.
+/// The channel's state at a frame's first bit decides its outcome.
+///
+/// Source: Triantafyllidou 2005 §4.5.1. The channel changes faster than a frame lasts; another draw decides
+/// the next attempt.
 #[test]
 fn the_state_at_a_frames_first_bit_decides_its_outcome() {
     let row = [0.4, 0.4, 0.2];

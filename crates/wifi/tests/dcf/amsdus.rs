@@ -1,4 +1,5 @@
 //! A-MSDUs of 802.11n at 65 Mbit/s: several packets in one MPDU, lost or delivered together.
+//!
 //! IEEE 802.11-2020 §9.3.2.2, §10.11.
 
 use fairmesh_units::{NodeId, Span};

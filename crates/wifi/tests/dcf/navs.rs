@@ -86,6 +86,7 @@ fn a_shorter_nav_does_not_replace_a_longer_one() {
 }
 
 /// Returns when station 2, which received an RTS, transmits.
+///
 /// The RTS gets no CTS; with `begin_us`, station 3 starts a frame for another station this long
 /// after its end.
 fn after_a_vain_rts(begin_us: Option<u64>) -> u64 {

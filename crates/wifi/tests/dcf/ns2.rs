@@ -80,10 +80,10 @@ fn a_nav_set_by_an_rts_does_not_lapse() {
     assert_eq!(w.starts(1)[0], T + us(RTS + nav + DIFS) + first(1));
 }
 
-/// Returns whether 1 receives 0's frame, and when 1, which has a packet, starts its countdown, in
-/// µs from the start of that frame.
-/// 0 sends to 1 at `own` dBm; hidden stations 2, 3, … each start `later_us` after the one before,
-/// at `others` dBm.
+/// Returns true if 1 receives 0's frame, and the start of 1's countdown.
+///
+/// Station 1 has a packet; its countdown is in µs from the start of that frame. 0 sends to 1 at `own` dBm;
+/// hidden stations 2, 3, … each start `later_us` after the one before, at `others` dBm.
 fn overlap(own: f64, others: &[f64], later_us: u64) -> (bool, u64) {
     let n = others.len() as u32;
     let mut testbed = testbed(3 + n).decodable(0, 1, own).decodable(1, 2 + n, STRONG_DBM);

@@ -14,6 +14,7 @@ fn at(metres: f64) -> f64 {
 }
 
 /// Returns true if 1 receives 0's frame.
+///
 /// Frames of hidden stations 2, 3, … reach 1 at `others` dBm; each starts `later_us` after it.
 fn survives(rule: Reception, own: f64, others: &[f64], later_us: i64) -> bool {
     let n = others.len() as u32;
@@ -130,6 +131,7 @@ fn a_sensed_frame_costs_an_eifs_where_it_is_locked_on() {
 }
 
 /// Returns how long after the end of the first frame station 1 starts its countdown.
+///
 /// It locks on a broadcast of 0 and loses it to one of 2, which starts `later_us` after.
 fn wait_after_a_collision(later_us: u64) -> u64 {
     let mut w = Testbed::new(4)
@@ -183,6 +185,7 @@ fn a_frame_after_an_own_one_is_received_again() {
 }
 
 /// Two stations in range of each other at 550 m and out of range beyond.
+///
 /// Jamshaid 2010 §3.1.2.
 #[test]
 fn the_ranges_of_the_ns2_profile_in_time() {

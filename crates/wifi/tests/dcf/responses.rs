@@ -33,8 +33,9 @@ fn a_cts_goes_out_under_energy_too_weak_to_disturb() {
     assert_eq!(w.starts(1), [T + us(1000 + DIFS + RTS + SIFS)]);
 }
 
-/// The reception of a frame that arrives in the SIFS before a response is abandoned, without EIFS;
-/// the rest of that frame, and of any other, keeps the medium busy.
+/// A frame that arrives in the SIFS before a response is abandoned, without EIFS.
+///
+/// The rest of that frame, and of any other, keeps the medium busy.
 #[test]
 fn an_answer_ends_the_reception_of_a_newcomer() {
     for (second, last) in [(false, 3), (true, 9)] {

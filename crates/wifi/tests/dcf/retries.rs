@@ -60,6 +60,7 @@ fn success_resets_the_window() {
 }
 
 /// Returns the time of the retry from the end of the sender's data frame.
+///
 /// The sender receives a foreign frame that starts `begin_us` after that end.
 fn retry_after_a_foreign_frame(begin_us: u64, good: bool) -> u64 {
     // 0's frames to 1 are lost; 2, which receives no station, sends to 3; 0 receives 2.
@@ -90,7 +91,7 @@ fn a_reception_that_begins_within_30_us_holds_the_timeout_up() {
     assert_eq!(retry_after_a_foreign_frame(31, true), expected);
 }
 
-/// The 400 ns by which ns-3 delays the timeout after the reception do not delay the next backoff.
+/// ns-3's delay of the timeout after a reception, 400 ns, does not delay the next backoff.
 #[test]
 fn the_backoff_after_a_timeout_held_up_counts_from_the_reception() {
     let mut w = Testbed::new(3).link(0, 1).loses(0, 1).decodable(2, 0, STRONG_DBM).build();
@@ -132,7 +133,7 @@ fn lost_acks_make_duplicates_which_are_acked_and_not_passed_up() {
     assert_eq!(w.air.counters(NodeId(0)).errored, 14);
 }
 
-/// A data frame for the waiting sender is answered, and the sender's own attempt fails at its end.
+/// A data frame for the waiting sender is answered, and the sender's attempt fails.
 #[test]
 fn two_stations_that_send_to_each_other_simultaneously_both_fail() {
     let mut w = Testbed::cell(2).build();

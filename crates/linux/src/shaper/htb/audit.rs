@@ -25,7 +25,9 @@ const BYTES: u64 = 100_000;
 /// Consecutive calls that must agree: counters of one instant are read one after the other.
 const AGREEING: u8 = 2;
 
-/// Counters of one direction at the last call, and the consecutive calls that found each effect missing.
+/// Counters of one direction at the last call.
+///
+/// Each effect has the number of consecutive calls that found it missing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     classified: u64,
@@ -134,7 +136,7 @@ fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> 
     Ok(())
 }
 
-/// Returns the class as it was set; `None` for a class whose limit is not ours to maintain.
+/// Returns the class as it was set; `None` for a class with a limit that we do not maintain.
 fn expected_class(state: &State, way: Direction, minor: u16) -> Option<Class> {
     let d = way.index();
     let (port, whole, burst) = (&state.ports[d], state.aggregate[d], state.layout.burst);

@@ -75,7 +75,7 @@ fn build(
     for (side, port) in ports.iter().enumerate() {
         let mut left = there(netlink, port)?;
         if left.misplaced {
-            // Two trees at once would share queues, whose numbers are those of their classes.
+            // Two trees at once would share queues, since queues are numbered as their classes.
             drain(netlink, port);
             remove_root(netlink, port)?;
             put_root(netlink, port)?;

@@ -112,7 +112,7 @@ pub(super) fn there(netlink: &mut Netlink, port: &Port) -> Result<Existing, Erro
     Ok(there)
 }
 
-/// Lifts the limits of subscribers' classes that are not in the layout; returns their numbers.
+/// Lifts the limits of subscribers' classes outside the layout; returns their numbers.
 pub(super) fn leftovers(
     netlink: &mut Netlink,
     port: &Port,

@@ -1,4 +1,4 @@
-//! Rules of nftables and filters of `tc` with which other programs change the class of packets.
+//! Rules of nftables and filters of `tc` of other programs that change packets' classes.
 
 use super::tree;
 use super::{HtbShaper, ids};

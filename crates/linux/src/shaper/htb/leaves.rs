@@ -1,10 +1,10 @@
 //! Queues in classes: their kind, and the time of their creation.
 //!
-//! A `fq_codel`, like every qdisc with several queues, is an attachment point for filters, and so is each class of HTB.
-//! For each new point the kernel walks all existing ones on interfaces whose drivers do no traffic control of their own
-//! (`flow_indr_dev_setup_offload`). With ten thousand subscribers these queues are half of the points, three quarters
-//! of the steps, and 100 MB. So if there are groups, a class begins with a FIFO of bytes, which is short and is no such
-//! point, and gets its own queue once it has had traffic.
+//! A `fq_codel`, like every qdisc with several queues, is an attachment point for filters, and so is each
+//! class of HTB. For each new point the kernel walks all existing ones on interfaces with drivers without
+//! traffic control of their own (`flow_indr_dev_setup_offload`). With ten thousand subscribers these queues
+//! are half of the points, three quarters of the steps, and 100 MB. So if there are groups, a class begins
+//! with a FIFO of bytes, which is short and not such a point, and gets its own queue once it has had traffic.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -125,7 +125,9 @@ struct State {
     seen: [(u64, u64); 2],
     /// Rules in our tables.
     rules: nft::alive::RuleSet,
-    /// Generation of the rule set after our last change; `None`: other programs may have changed it, too.
+    /// Generation of the rule set after our last change.
+    ///
+    /// `None` if other programs may have changed it too.
     generation: Option<u32>,
     /// Rules of other programs that write our classes into packets, as of that generation.
     foreign: Vec<nft::foreign::ForeignRule>,
@@ -158,7 +160,7 @@ impl HtbShaper {
         nft::run::limit_wait(limit);
     }
 
-    /// Sets a callback for long operations, such as creating the classes of thousands of subscribers.
+    /// Sets a callback for long operations, such as creating thousands of classes.
     ///
     /// When it runs, the kernel has responded.
     pub fn on_progress(&mut self, report: impl FnMut() + Send + 'static) {

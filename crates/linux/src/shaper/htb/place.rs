@@ -10,7 +10,9 @@ use crate::shaper::{ClassId, Classifier};
 use crate::tc::Handle;
 use crate::tc::filter::Filter;
 
-/// Major numbers of the groups' trees, each also the minor number of the root's class that holds the tree.
+/// Major numbers of the groups' trees.
+///
+/// Each is also the minor number of the root's class that holds the tree.
 ///
 /// They are beyond those of subscribers' queues, and in a list of the kernel with few of these queues.
 const TREES: [u16; (ClassId::MAX.0 / ClassId::GROUP) as usize] = {
@@ -92,7 +94,7 @@ impl Place {
         ranges
     }
 
-    /// Returns the class whose minor number is the base of the filters that find groups.
+    /// Returns the class with the base of the filters that find groups as its minor number.
     pub fn base(self) -> Handle {
         Handle::new(self.root.major(), BEGINS)
     }
@@ -131,8 +133,9 @@ mod tests {
         assert_eq!([0xfa04, 0xfa05, 0xfdd7].map(Place::held), [None, Some(1), Some(62)]);
     }
 
-    /// No group's tree has the handle of a queue, which is its class's number or one of ours, and its list has few of
-    /// them.
+    /// No group's tree has the handle of a queue, and its list has few of them.
+    ///
+    /// A queue has its class's number or one of ours.
     #[test]
     fn trees_are_found_fast() {
         assert!(

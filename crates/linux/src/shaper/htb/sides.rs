@@ -14,7 +14,9 @@ const SUBSCRIBERS: usize = 16;
 /// Most addresses that are tried of each subscriber.
 const ADDRESSES: usize = 3;
 
-/// Refuses a layout whose mesh interface leads out and whose wired interface leads to a subscriber.
+/// Refuses a layout with exchanged interfaces.
+///
+/// The mesh interface then leads out, and the wired interface to a subscriber.
 pub(super) fn check(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
     let mesh = link::find(netlink, layout.mesh.name())?.index;
     let wired = link::find(netlink, layout.wired.name())?.index;

@@ -19,7 +19,9 @@ const REPLACE: u16 = libc::NLM_F_REPLACE as u16;
 ///
 /// It matches every packet, so it is never used beside marks.
 const GROUP_PRIO: u16 = 0xfffd;
-/// Priority of the filter on marks: the last, since `tc filter show` ends its list at a filter of kind `fw`.
+/// Priority of the filter on marks: the last.
+///
+/// `tc filter show` ends its list at a filter of kind `fw`.
 const MARK_PRIO: u16 = 0xfffe;
 /// Priority of a temporary filter that tests if the kernel has its kind.
 ///
@@ -28,7 +30,9 @@ const TRIAL_PRIO: u16 = 0xffff;
 /// Ethertype of batman-adv.
 const ETH_P_BATMAN: u16 = 0x4305;
 
-/// Priority of the filter of ARP; that of batman-adv follows. Their frames bypass all classes.
+/// Priority of the filter of ARP; that of batman-adv follows.
+///
+/// Their frames bypass all classes.
 const BYPASS_PRIO: u16 = 1;
 /// Priorities of all our filters on a root.
 pub(super) const OWN_PRIOS: [u16; 5] =
@@ -47,10 +51,14 @@ pub(super) struct Port {
     pub header: u16,
 }
 
-/// Most bytes that headers may add to a packet: Ethernet's, tags, and those that a driver puts before them.
+/// Maximum number of bytes that headers may add to a packet.
+///
+/// These are Ethernet's, tags, and those that a driver puts before them.
 const HEADERS: u32 = 64;
 
-/// Returns a subscriber's class. `shared`: there is an aggregate limit, so this class borrows.
+/// Returns a subscriber's class.
+///
+/// With `shared` there is an aggregate limit, so the class borrows.
 fn class_of(limit: Option<BitRate>, shared: bool, turn: u32, burst: u32) -> Class {
     let make = if shared { Class::borrowing } else { Class::limited };
     make(limit, turn, 1).bursting(burst)
@@ -67,7 +75,9 @@ impl Port {
         self.place.root
     }
 
-    /// Returns a subscriber's class as requested. Within a group no class borrows: the group does.
+    /// Returns a subscriber's class as requested.
+    ///
+    /// Within a group no class borrows: the group does.
     pub fn class_of(
         &self,
         minor: u16,
@@ -208,7 +218,7 @@ impl Port {
         batch.push(libc::RTM_DELTCLASS, 0, |out| head.write(out));
     }
 
-    /// Adds the filters that a classifier needs with these groups: at the root, and in each group.
+    /// Adds the filters that a classifier needs: at the root, and in each of these groups.
     pub fn filter(
         &self,
         netlink: &mut Netlink,

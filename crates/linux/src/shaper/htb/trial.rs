@@ -66,7 +66,7 @@ impl Available {
     }
 }
 
-/// Sends frames of our own and checks the class in which they arrive, in a group if there is one.
+/// Sends own frames and checks the class in which they arrive, in a group if there is one.
 pub(super) fn try_out(
     netlink: &mut Netlink,
     port: &Port,

@@ -1,4 +1,4 @@
-//! Minstrel-HT: the rate with the highest expected throughput, from results of frames and samples.
+//! Minstrel-HT: the rate with the highest expected throughput, by frames and samples.
 //!
 //! Rules of Linux's mac80211 (net/mac80211/rc80211_minstrel_ht.c of 6.1 and 6.12, identical in
 //! both), reimplemented with its integer arithmetic, so that ties are the same. Function names in
@@ -16,13 +16,16 @@ use self::statistics::{LENGTH_WEIGHT, ONE, RateStatistics, tries};
 use super::Attempt;
 use fairmesh_phy::{Phy, Rate};
 
-/// Interval between updates of the statistics (update_interval), by a clock with ticks of a few ms.
+/// Interval between updates of the statistics (update_interval).
+///
+/// The clock has ticks of a few ms.
 const UPDATE: Span = Span::from_millis(50);
 /// Minimum interval between samples (MINSTREL_SAMPLE_INTERVAL).
 const SAMPLE: Span = Span::from_millis(20);
 /// Number of best rates by throughput that are kept in order (MAX_THR_RATES).
 const BEST: usize = 4;
 /// Number of rates for the attempts of a frame, for drivers that take four.
+///
 /// IEEE80211_TX_MAX_RATES.
 const PLACES: usize = 4;
 
@@ -111,6 +114,7 @@ impl MinstrelHt {
     }
 
     /// Returns the rate of the next attempt.
+    ///
     /// A frame starts at the fastest rate or a sample, continues at the second and third fastest,
     /// and ends at the most reliable one (minstrel_ht_update_rates, minstrel_ht_get_rate).
     pub fn rate_for(&mut self, now: Time, rng: &mut Stream) -> Rate {
@@ -183,6 +187,7 @@ impl MinstrelHt {
     }
 
     /// Returns the expected throughput of the fastest rate.
+    ///
     /// Unit: tens of packets of 1200 bytes per second of medium time.
     pub fn expected_packets(&self) -> u32 {
         if self.known.is_empty() { 0 } else { self.throughput(self.fastest[0]) }
@@ -257,6 +262,7 @@ impl MinstrelHt {
     }
 
     /// Updates the most reliable rate, overall and of its group, with a candidate.
+    ///
     /// Above a probability of three quarters the faster rate wins, otherwise the more reliable one
     /// (minstrel_ht_set_best_prob_rate).
     fn consider(&mut self, at: usize, group: usize, most_reliable: &mut usize) {

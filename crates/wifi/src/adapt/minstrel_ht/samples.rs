@@ -112,7 +112,8 @@ impl Samples {
         None
     }
 
-    /// Returns the next rate, in a random order per group, that is faster than the fastest in use.
+    /// Returns the next rate that is faster than the fastest in use, in a random order per group.
+    ///
     /// Groups take turns. Rates between those in use are added to a separate list
     /// (minstrel_ht_next_jump_rate).
     fn jump(
@@ -147,6 +148,7 @@ impl Samples {
     }
 
     /// Returns the next rate of a group, from `first` on, in a random order.
+    ///
     /// The order visits each rate once. minstrel_ht_next_group_sample_rate has a table of ten such
     /// orders.
     fn next_in_order(

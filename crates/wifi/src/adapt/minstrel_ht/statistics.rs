@@ -7,18 +7,22 @@ use fairmesh_phy::{Modulation, Phy, Rate};
 pub(super) const ONE: u32 = 1 << 12;
 /// Inverse weight of an interval's mean length of frames (EWMA_LEVEL).
 pub(super) const LENGTH_WEIGHT: i32 = 4;
-/// Number of packets of 1200 bytes over which a packet's duration is averaged (AVG_AMPDU_SIZE).
-/// Rates are compared by that duration. `BITS` is their size (MCS_NBITS).
+/// Number of packets over which a packet's duration is averaged (AVG_AMPDU_SIZE).
+///
+/// Rates are compared by that duration.
 const PACKETS: u64 = 16;
+/// Size of these packets of 1200 bytes, bits (MCS_NBITS).
 const BITS: u64 = PACKETS * 1200 * 8;
-/// Durations of an empty OFDM frame and of an acknowledgement at 6 Mbit/s, each with SIFS, µs.
+/// Duration of an empty OFDM frame at 6 Mbit/s with SIFS, µs.
 const EMPTY: u32 = 48;
+/// Duration of an acknowledgement at 6 Mbit/s with SIFS, µs.
 const ACK: u32 = 60;
 /// Medium time of one attempt without its MPDUs, µs (`overhead`, `overhead_rtscts`).
 const OVERHEAD: u32 = EMPTY + ACK;
 const OVERHEAD_RTS: u32 = OVERHEAD + 2 * ACK;
-/// Longest series of attempts at one rate, µs, and its maximum length unless the driver sets one.
+/// Longest series of attempts at one rate, µs.
 const SEGMENT: u32 = 6000;
+/// Longest series of attempts at one rate unless the driver sets one.
 const MAX_SERIES_ATTEMPTS: u32 = 7;
 /// Slot, µs, and contention windows, to estimate the attempts that fit into a series.
 const SLOT: u32 = 9;
@@ -89,6 +93,7 @@ impl RateStatistics {
     }
 
     /// Returns the expected throughput with frames of `length` MPDUs.
+    ///
     /// Zero if almost no frame arrives. A probability above nine tenths counts as nine tenths,
     /// since collisions vary (minstrel_ht_get_tp_avg).
     pub fn throughput(&self, length: u32) -> u32 {
@@ -109,6 +114,7 @@ pub(super) fn round(group: &mut [RateStatistics]) {
 }
 
 /// Returns the number of attempts at a rate: two, and as many more as fit a series.
+///
 /// `protected`: with the time of RTS and CTS (minstrel_calc_retransmit).
 pub(super) fn tries(k: &RateStatistics, length: u32, protected: bool) -> u32 {
     if 5 * k.probability < ONE {

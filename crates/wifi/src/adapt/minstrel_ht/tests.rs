@@ -22,8 +22,9 @@ fn phy(generation: Generation, streams: u8) -> Phy {
     })
 }
 
-/// Runs a link that delivers each MPDU with a probability of its rate, frames of `mpdus`, 1 ms
-/// each.
+/// Runs a link that delivers each MPDU with a probability of its rate.
+///
+/// Frames have `mpdus` and take 1 ms each.
 fn run(m: &mut MinstrelHt, frames: u32, mpdus: u32, keeps: impl Fn(Rate) -> f64) -> Vec<Rate> {
     let mut rng = Stream::new(5, "link");
     let mut now = m.updated;
@@ -142,6 +143,7 @@ fn probabilities_go_through_the_kernels_filter() {
 }
 
 /// Returns the goodput as a fraction of the best rate's, samples included, after convergence.
+///
 /// Losses grow with the rate's index; half of the MPDUs arrive at `centre`.
 fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
     let phy = phy(Generation::Vht, streams);
@@ -162,6 +164,7 @@ fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
 }
 
 /// Of 4,000 such links the mean is .975; one in a hundred is below .851.
+///
 /// Most of those have frames of few MPDUs: noisy estimates make the choice alternate between rates
 /// of nearly equal goodput.
 #[test]

@@ -143,8 +143,9 @@ fn drawn_losses_have_the_given_probability_with_and_without_fading() {
 }
 
 proptest! {
-    /// Delivery does not fall with power, nor rise with length or with a faster modulation of the
-    /// same code.
+    /// Delivery does not fall with power, nor rise with length.
+    ///
+    /// Nor does it rise with a faster modulation of the same code.
     #[test]
     fn delivery_is_monotone(db in -5.0f64..45.0, more in 0.0f64..10.0, bytes in 1u32..4000, longer in 0u32..4000, k in 0usize..12, fades: bool) {
         let phy = phy(Generation::He);
