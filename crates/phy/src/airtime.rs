@@ -14,6 +14,7 @@ impl Phy {
     }
 
     /// Returns the Duration field of the RTS before a data frame that lasts `data`.
+    ///
     /// The response lasts `response`; the field covers CTS, data, response and three SIFS (IEEE 802.11-2020 §9.2.5.2).
     pub fn nav_rts(&self, rate: Rate, data: Span, response: Span) -> Span {
         self.sifs() * 3 + self.response(rate).cts + data + response
@@ -25,6 +26,7 @@ impl Phy {
     }
 
     /// Returns the time after which a station may reset the NAV set by an overheard RTS.
+    ///
     /// From the end of the RTS at `rts_rate`, if no frame has begun. It is 2 SIFS + CTS +
     /// aRxPHYStartDelay + 2 slots (IEEE 802.11-2020 §10.3.2.4).
     pub fn nav_reset(&self, rts_rate: Rate) -> Span {
@@ -33,6 +35,7 @@ impl Phy {
     }
 
     /// Returns the time from the first bit of data (or RTS) to the last bit of the ACK.
+    ///
     /// Without failures.
     pub fn exchange(&self, rate: Rate, psdu: u32, rts: bool) -> Span {
         let r = self.response(rate);

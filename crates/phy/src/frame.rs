@@ -1,6 +1,8 @@
 //! Sizes of frames, bytes: headers, control frames, A-MSDU and A-MPDU subframes.
 
-/// Bytes of a unicast data frame's MAC header and FCS (three addresses, no QoS, no HT control).
+/// Size of a unicast data frame's MAC header and FCS, bytes.
+///
+/// The header has three addresses, no QoS and no HT control.
 pub const DATA_OVERHEAD: u32 = 28;
 /// Bytes of a QoS data frame's MAC header and FCS; MPDUs of 802.11n and later are QoS data.
 pub const QOS_OVERHEAD: u32 = 30;
@@ -19,9 +21,11 @@ pub const CTS: u32 = 14;
 /// Bytes of an RTS frame.
 pub const RTS: u32 = 20;
 /// Bytes of an A-MSDU subframe header: destination, source, length.
+///
 /// IEEE 802.11-2020 §9.3.2.2.2.
 pub const SUBFRAME_HEADER: u32 = 14;
 /// Longest MPDU in an A-MPDU of 802.11n, bytes: its delimiter has 12 bits for the length.
+///
 /// §9.7.1.
 pub const LONGEST_MPDU_IN_HT_AMPDU: u32 = 4095;
 
@@ -34,6 +38,7 @@ pub const fn extended_ampdu(bytes: u32, mpdu: u32) -> u32 {
 }
 
 /// Returns the length of an A-MSDU of `body` bytes with one more packet of `msdu` bytes.
+///
 /// The packet includes its LLC header.
 ///
 /// Every subframe except the last is padded to a multiple of four (IEEE 802.11-2020 §9.3.2.2.2).

@@ -46,6 +46,7 @@ impl Generation {
     }
 
     /// Returns the length of the longest A-MPDU, bytes.
+    ///
     /// It is 2^16 − 1, 2^20 − 1 (IEEE 802.11-2020 Tables 9-184 and 9-272) and 6 500 631 (IEEE 802.11ax-2021 §27.2.2,
     /// the longest PSDU).
     pub const fn longest_ampdu(self) -> u32 {
@@ -57,6 +58,7 @@ impl Generation {
     }
 
     /// Returns the length of the longest A-MSDU, bytes.
+    ///
     /// It is 7935 (IEEE 802.11-2020 §9.4.2.55.2), or the longest MPDU of 11 454 less its header and FCS (§9.4.2.157.2,
     /// Table 9-34).
     pub const fn longest_amsdu(self) -> u32 {
@@ -90,6 +92,7 @@ impl Generation {
     }
 
     /// Returns N_SD, data subcarriers.
+    ///
     /// IEEE 802.11-2020 Tables 19-6 and 21-5, IEEE 802.11ax-2021 Table 27-61.
     const fn subcarriers(self, width_mhz: u32) -> u64 {
         match (self, width_mhz) {
@@ -106,6 +109,7 @@ impl Generation {
 }
 
 /// Schemes by MCS: N_BPSCS, code rate as a fraction, non-HT reference rate in Mbit/s.
+///
 /// IEEE 802.11-2020 Tables 19-27 ff., 21-29 ff., IEEE 802.11ax-2021 Table 27-54 ff.; the reference rates are of Table
 /// 10-10.
 const SCHEMES: [(u64, (u64, u64), u64); 12] = [
@@ -257,6 +261,7 @@ impl Mode {
     }
 
     /// Returns the rate of the non-HT table with the same modulation and code rate.
+    ///
     /// It determines control responses (IEEE 802.11-2020 Table 10-10).
     pub const fn reference_rate(self) -> BitRate {
         BitRate(SCHEMES[self.mcs as usize].2 * 1_000_000)
@@ -285,6 +290,7 @@ impl Mode {
     }
 
     /// Returns true if the coded bits divide among the encoders and puncturing blocks.
+    ///
     /// 802.11ac excludes the combinations for which they do not (IEEE 802.11-2020 §21.5).
     fn divides(self) -> bool {
         let (bits, encoders) = (self.coded_bits(Generation::Vht), self.encoders());
@@ -293,6 +299,7 @@ impl Mode {
     }
 
     /// Returns the duration rule.
+    ///
     /// `ns3`: ns-3.37's preambles, without VHT-SIG-B and with HE-LTFs of 8 µs, and its symbols at the short guard
     /// interval, which it does not round to 4 µs.
     pub(crate) fn waveform(self, g: Generation, ns3: bool, extension_us: u32) -> Waveform {

@@ -18,6 +18,7 @@ pub enum Compatibility {
     /// ERP-OFDM rates only, 9 µs slots, CWmin 15.
     Pure,
     /// Also DSSS rates, all of them basic; 20 µs slots, CWmin 31.
+    ///
     /// Protection (CTS to self) is not sent.
     WithB(Preamble),
 }
@@ -43,9 +44,11 @@ pub struct Modern {
     /// Longest A-MPDU, bytes with delimiters and padding; 0: every MPDU is sent alone.
     pub ampdu: u32,
     /// Longest A-MSDU, bytes with its subframes' headers and padding.
+    ///
     /// 0: every packet is a separate MPDU.
     pub amsdu: u32,
     /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window.
+    ///
     /// At most 64, or 256 with a longer BlockAck.
     pub window: u32,
     /// True for ns-3.37's deviations from the standard:
@@ -117,6 +120,7 @@ fn one_stream_rate(g: Generation, mode: Mode) -> BitRate {
 
 impl Phy {
     /// Returns 802.11b with basic rates 1 and 2 Mbit/s.
+    ///
     /// Slot 20, SIFS 10, DIFS 50, EIFS 364 µs, CW 31..1023.
     pub fn dot11b(preamble: Preamble) -> Self {
         let rates = [(1000, true), (2000, true), (5500, false), (11_000, false)];
@@ -124,6 +128,7 @@ impl Phy {
     }
 
     /// Returns 802.11a in a 20 MHz channel with basic rates 6, 12 and 24 Mbit/s.
+    ///
     /// Slot 9, SIFS 16 µs, CW 15..1023.
     pub fn dot11a() -> Self {
         Phy::build(9, 16, 15, ofdm(Modulation::Ofdm, 0, true).collect())
@@ -145,6 +150,7 @@ impl Phy {
     }
 
     /// Returns 802.11n, ac or ax as best-effort stations use it.
+    ///
     /// AIFS is SIFS + 3 slots, CW 15..1023, slot 9 µs, basic rates 6, 12 and 24 Mbit/s.
     ///
     /// # Panics

@@ -86,6 +86,7 @@ impl Occupied {
     }
 
     /// Returns the attenuation at a receiver on `other` relative to one on this channel, dB.
+    ///
     /// `None` if no power reaches it.
     pub fn leak(&self, other: &Occupied) -> Option<f64> {
         let apart = f64::from(other.middle_mhz) - f64::from(self.middle_mhz);

@@ -51,6 +51,7 @@ pub struct Response {
     /// Duration of an RTS.
     pub rts: Span,
     /// Time from the end of a frame until the sender gives up waiting for the start of the ACK.
+    ///
     /// SIFS + slot + aRxPHYStartDelay (IEEE 802.11-2020 §10.3.2.11).
     ///
     /// 222 µs for 802.11b with the long preamble, for an ACK at 1 or at 2 Mbit/s, because only its
@@ -59,6 +60,7 @@ pub struct Response {
     /// frame, while stations that sensed the same collision wait EIFS (364 µs).
     pub ack_timeout: Span,
     /// Time from the end of the RTS until the sender gives up waiting for a CTS.
+    ///
     /// Equals `ack_timeout`.
     pub cts_timeout: Span,
 }

@@ -93,6 +93,7 @@ impl Waveform {
     }
 
     /// Returns the time from the frame's start to the end of `bytes` bytes of its PSDU.
+    ///
     /// It is not rounded to symbols; the 16 service bits come first.
     pub const fn reached(self, bytes: u32) -> Span {
         let start = self.rx_start_delay().as_nanos();

@@ -27,6 +27,7 @@ impl Average {
     }
 
     /// Adds one sample of the queue.
+    ///
     /// An idle period counts as the number of samples of an empty queue for which it has room.
     pub fn arrival(&mut self, now: Time, size: f64) {
         match self.idle {

@@ -2,7 +2,9 @@
 
 use fairmesh_units::{BitRate, Bytes, Span, Time};
 
-/// Tokens per byte, 8 × 10⁹ bit-nanoseconds per second, so that `rate × elapsed` is an integer.
+/// Tokens per byte: 8 × 10⁹ bit-nanoseconds per second.
+///
+/// With this unit `rate × elapsed` is an integer.
 const PER_BYTE: i64 = 8_000_000_000;
 
 /// Largest burst of a bucket, bytes; larger ones are reduced to it.
@@ -38,6 +40,7 @@ impl TokenBucket {
     }
 
     /// Changes rate and size from `now` on.
+    ///
     /// Tokens gained so far stay; a level above the new size is reduced to it.
     pub fn set(&mut self, now: Time, rate: BitRate, burst: Bytes) {
         self.refill(now);
@@ -58,6 +61,7 @@ impl TokenBucket {
     }
 
     /// Returns the earliest instant from `now` on at which `bytes` are available.
+    ///
     /// [`Time::NEVER`] if they exceed the burst or the rate is zero.
     pub fn ready_at(&self, now: Time, bytes: u32) -> Time {
         let want = i64::from(bytes) * PER_BYTE;

@@ -15,6 +15,7 @@ const NIL: u32 = u32::MAX;
 /// Number of queues in a set of the hash.
 const WAYS: u32 = 8;
 /// Length of an Ethernet frame without its checksum, bytes.
+///
 /// Times and quantum are adjusted to it.
 const MTU: u32 = 1514;
 
@@ -37,6 +38,7 @@ pub struct CakeSpec {
     /// Shaping rate; `None`: unlimited.
     pub rate: Option<BitRate>,
     /// Bytes of all flows together.
+    ///
     /// `None`: four intervals at the rate, at least 4 MiB, or 32 MiB without a rate.
     pub memory: Option<Bytes>,
     /// Queues, in sets of eight.
@@ -252,6 +254,7 @@ impl Cake {
     }
 
     /// Returns the next packet of a flow that COBALT does not drop.
+    ///
     /// The last one is never dropped.
     fn draw(&mut self, now: Time, f: u32) -> Option<Item> {
         loop {
@@ -279,6 +282,7 @@ impl Cake {
 
 impl Queue for Cake {
     /// Accepts every packet.
+    ///
     /// Packets dropped because of the limit are returned by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let f = self.place(item.flow, rng);

@@ -4,9 +4,9 @@
 
 use fairmesh_units::{Span, Time};
 
-/// Increase of BLUE's probability when the queue overflows, and its decrease when it is empty
-/// (Linux: 1/256 and 1/4096).
+/// Increase of BLUE's probability when the queue overflows (Linux: 1/256).
 const RISE: f64 = 1.0 / 256.0;
+/// Decrease of BLUE's probability when the queue is empty (Linux: 1/4096).
 const FALL: f64 = 1.0 / 4096.0;
 
 /// State for one flow.
@@ -34,6 +34,7 @@ impl Cobalt {
     }
 
     /// Returns the outcome for a packet that has waited for this time.
+    ///
     /// `chance` is uniform in 0..1.
     pub fn decide(
         &mut self,

@@ -57,6 +57,7 @@ pub(crate) trait Source {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     /// Instant at which the waiting time will have exceeded the target for an interval.
+    ///
     /// Zero if it does not.
     first_above: Time,
     /// Instant of the next drop, while dropping.
@@ -67,6 +68,7 @@ pub(crate) struct Control {
 }
 
 /// Returns the instant of the `count`-th consecutive drop, the previous one being at `t`.
+///
 /// RFC 8289 §5.1
 fn control_law(t: Time, interval: Span, count: u32) -> Time {
     let step = interval.as_nanos() as f64 / libm::sqrt(f64::from(count.max(1)));
@@ -74,13 +76,15 @@ fn control_law(t: Time, interval: Span, count: u32) -> Time {
 }
 
 impl Control {
-    /// Counts drops outside the control law as its own, so that the overflow of a flow has an
-    /// effect (Linux's addition to RFC 8290 §4.1.1).
+    /// Counts drops outside the control law as its own.
+    ///
+    /// The overflow of a flow then has an effect (Linux's addition to RFC 8290 §4.1.1).
     pub fn count_drops(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
     }
 
     /// Returns true if packets have waited above the target for at least an interval.
+    ///
     /// RFC 8289 §5.5
     fn ok_to_drop(&mut self, now: Time, entry: Option<Entry>, left: u64, spec: &CodelSpec) -> bool {
         let Some(entry) = entry else {
@@ -246,6 +250,7 @@ mod tests {
     }
 
     /// Returns the instants of the drops and marks.
+    ///
     /// One packet of 1000 bytes per millisecond enters and leaves, with 50 waiting from the start:
     /// each waits 50 ms. `ect`: 0 for none, 1 for ECT(0), 2 for ECT(1).
     fn standing(spec: CodelSpec, ect: u8) -> (Vec<f64>, Vec<f64>) {

@@ -57,6 +57,7 @@ macro_rules! each {
 
 impl Discipline {
     /// Removes all packets, regardless of rates and without counting them as sent.
+    ///
     /// The order within each flow is kept, so that the items can be moved to another discipline
     /// without loss or reordering. Items that the iterator has not yielded stay queued.
     pub fn drain(&mut self) -> impl Iterator<Item = Item> + '_ {

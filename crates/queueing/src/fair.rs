@@ -12,9 +12,11 @@ pub struct FairSpec {
     /// Buffer of each flow; arrivals beyond it are dropped.
     pub per_flow: Limit,
     /// Maximum number of packets of all flows.
+    ///
     /// Above it the flow with most bytes loses its oldest packet.
     pub total: Option<u32>,
     /// Bytes that a flow may send per round, at least the largest packet.
+    ///
     /// With less, some rounds send nothing.
     pub quantum: u32,
     /// Bytes per round of individual buckets, by number; those beyond its end have `quantum`.
@@ -24,15 +26,18 @@ pub struct FairSpec {
 }
 
 impl FairSpec {
-    /// Returns buffers of this size per flow, rounds of 1500 bytes, 1024 buckets, no common limit.
+    /// Returns buffers of this size per flow: rounds of 1500 bytes, 1024 buckets.
+    ///
+    /// There is no common limit.
     pub fn per_flow(limit: Limit) -> Self {
         FairSpec { per_flow: limit, total: None, quantum: 1500, quanta: Vec::new(), buckets: 1024 }
     }
 }
 
-/// Per-flow queueing with deficit round robin (Shreedhar & Varghese 1995), as Jamshaid 2010 §6.2.1
-/// uses it at the gateway.
-/// Separate buffers keep one flow's burst from dropping another flow's packets.
+/// Per-flow queueing with deficit round robin (Shreedhar & Varghese 1995).
+///
+/// It is used at the gateway in Jamshaid 2010 §6.2.1. Separate buffers keep one flow's burst from dropping
+/// another flow's packets.
 #[derive(Clone, Debug)]
 pub struct Fair {
     spec: FairSpec,

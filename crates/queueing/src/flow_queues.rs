@@ -1,4 +1,5 @@
 //! Queues per flow under deficit round robin with a list of new flows, CoDel in each.
+//!
 //! RFC 8290 §4. Basis of [`FqCodel`](crate::FqCodel), with a single set of flows, and of
 //! [`Stations`](crate::Stations), with one set per station (a *tin* in mac80211).
 
@@ -30,6 +31,7 @@ struct Tin {
     old: VecDeque<u32>,
     backlog: Backlog,
     /// Queue for packets with a bucket of another tin.
+    ///
     /// Ending the Anomaly, Algorithm 1
     overflow: u32,
 }

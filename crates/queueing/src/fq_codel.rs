@@ -14,6 +14,7 @@ pub struct FqCodelSpec {
     /// Maximum number of packets of all flows.
     pub packets: u32,
     /// Maximum number of bytes of all flows.
+    ///
     /// Linux `memory_limit`, there with the kernel's overhead.
     pub memory: u64,
     /// Buckets of the hash.
@@ -28,6 +29,7 @@ pub struct FqCodelSpec {
 
 impl Default for FqCodelSpec {
     /// Returns 10 240 packets, 32 MiB, 1024 flows, turns of 1514 bytes, batches of 64, marks.
+    ///
     /// RFC 8290 §5.2; Linux marks unless `noecn` is set.
     fn default() -> Self {
         FqCodelSpec {
@@ -63,6 +65,7 @@ impl FqCodel {
 
 impl Queue for FqCodel {
     /// Accepts each packet.
+    ///
     /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         self.flows.enqueue(now, 0, item, rng);

@@ -34,6 +34,7 @@ pub struct FredSpec {
 
 impl FredSpec {
     /// Returns Lin & Morris's settings for a buffer of `packets`.
+    ///
     /// `min_th` is a quarter of it, `max_th` twice that, `max_p` 0.02, weight 0.002, `min_q` 2 (4 from 100 packets on),
     /// `max_q` = `min_th`.
     pub fn packets(packets: u32, packet_time: Span) -> Self {

@@ -148,6 +148,7 @@ pub trait Queue {
     fn dequeue(&mut self, now: Time) -> Option<Item>;
 
     /// Returns the earliest time at which `dequeue` can succeed without an arrival.
+    ///
     /// `now` if it would succeed immediately, [`Time::NEVER`] if the queue is empty.
     fn next_ready(&self, now: Time) -> Time;
 
@@ -155,6 +156,7 @@ pub trait Queue {
     fn backlog(&self) -> Backlog;
 
     /// Returns a later outcome for an accepted packet.
+    ///
     /// Must be called after every `enqueue` and `dequeue` until it returns `None`, before the
     /// dequeued packet is passed on.
     fn late(&mut self) -> Option<Late> {

@@ -18,8 +18,7 @@ pub struct RedSpec {
     pub max_p: f64,
     /// Weight of a new sample in the average (`w_q`).
     pub weight: f64,
-    /// True to let the probability rise from `max_p` to 1 at twice `max` beyond `max`, instead of a
-    /// step.
+    /// True for a probability that rises from `max_p` to 1 at twice `max`, without a step.
     pub gentle: bool,
     /// True to mark packets of ECN-capable transports instead of dropping them early.
     pub ecn: bool,
@@ -31,6 +30,7 @@ pub struct RedSpec {
 
 impl RedSpec {
     /// Returns ns-2's long-standing settings for a buffer of `packets`.
+    ///
     /// Thresholds are 5 and 15 packets, `max_p` 0.1, weight 0.002, gentle, no ECN.
     pub fn packets(packets: u32, packet_time: Span) -> Self {
         RedSpec {

@@ -183,8 +183,9 @@ impl DisciplineSpec {
         })
     }
 
-    /// Returns true if it cannot be a leaf of a class tree, which must decide about a packet
-    /// immediately.
+    /// True if it cannot be a leaf of a class tree.
+    ///
+    /// A leaf must decide about a packet immediately.
     pub(crate) fn holds_back(&self) -> bool {
         use DisciplineSpec::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
         matches!(self, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | DualPi2(_) | Stations(_))

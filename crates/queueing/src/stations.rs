@@ -35,7 +35,9 @@ pub struct StationsSpec {
     pub aql: Option<AqlSpec>,
 }
 
-/// CoDel's times for slow stations, so that one of their bursts does not count as a standing queue.
+/// CoDel's times for slow stations.
+///
+/// One of their bursts then does not count as a standing queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowSpec {
     /// Rate times the number of stations below which a station is slow.
@@ -92,6 +94,7 @@ impl Default for StationsSpec {
 }
 
 /// Airtime assumed for a packet while its station's rate is unknown, ns.
+///
 /// The smallest amount that counts, as in Linux.
 const UNKNOWN: u64 = 4_000;
 
@@ -298,6 +301,7 @@ impl Stations {
 
 impl Queue for Stations {
     /// Accepts each packet.
+    ///
     /// Packets dropped because of a limit, possibly the new one, are returned by [`Queue::late`].
     fn enqueue(&mut self, now: Time, item: Item, held: Backlog, rng: &mut Stream) -> Verdict {
         let s = self.station(item.station);

@@ -1,4 +1,5 @@
 //! Marks above a threshold of the average queue, without early drops.
+//!
 //! Rangwala 2008 §3.1, §4.1: its congestion detection for TCP.
 
 use fairmesh_units::{Span, Stream, Time};
@@ -29,6 +30,7 @@ impl ThresholdSpec {
 }
 
 /// A queue that marks above a threshold of its average.
+///
 /// Unlike RED, it does not drop packets that cannot be marked, such as TCP acknowledgements.
 #[derive(Clone, Debug)]
 pub struct Threshold {

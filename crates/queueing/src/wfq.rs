@@ -29,8 +29,9 @@ impl WfqSpec {
     }
 }
 
-/// Weighted fair queueing (Demers, Keshav, Shenker 1989. Parekh & Gallager 1993), as in Jamshaid
-/// 2010 §6.2.1.
+/// Weighted fair queueing (Demers, Keshav, Shenker 1989. Parekh & Gallager 1993).
+///
+/// It is used in Jamshaid 2010 §6.2.1.
 ///
 /// A packet of `L` bytes of a flow of weight `w` has the finish tag `max(V, F) + L / w`: `V` is the
 /// virtual time at its arrival, `F` the flow's previous tag. The packet with the least tag leaves

@@ -1,5 +1,6 @@
-//! A tree with `Release::Whole`, the simulator's shaper, compared with independent token buckets:
-//! the same packets at the same nanoseconds.
+//! A tree with `Release::Whole`, the simulator's shaper, beside independent token buckets.
+//!
+//! Both release the same packets at the same nanoseconds.
 
 mod common;
 

@@ -281,7 +281,7 @@ fn bad_trees_are_refused() {
     assert_eq!(Htb::new(&to_inner).unwrap_err(), SpecError::InnerTarget(ClassId(1)));
 }
 
-/// A leaf: share of its group in percent, ceiling as a multiple of its rate, priority, quantum.
+/// A leaf: share of its group in percent, ceiling over its rate, priority, quantum.
 type LeafShape = (u64, u64, u8, u32);
 
 /// Two levels below the root, rates that fit into their parents.
@@ -318,9 +318,10 @@ fn shapes() -> impl Strategy<Value = Shape> {
     prop::collection::vec(group, 1..4).prop_map(|groups| Shape { groups })
 }
 
-/// Checks that whenever the link of `saturate` was idle, each leaf was limited by a ceiling, its
-/// own or an ancestor's, with separate token buckets filled from the packets sent.
-/// Sums over the run would not show this, since a full bucket loses tokens during other turns.
+/// Checks that each leaf was limited by a ceiling whenever the link of `saturate` was idle.
+///
+/// The ceiling is its own or an ancestor's. Separate token buckets are filled from the packets sent. Sums
+/// over the run would not show this, since a full bucket loses tokens during other turns.
 fn waits_only_for_ceilings(
     classes: &[ClassSpec],
     release: Release,

@@ -169,6 +169,7 @@ proptest! {
     }
 
     /// Over any interval at most rate × time + burst leaves a shaper.
+    ///
     /// A backlogged one is late by less than one packet.
     #[test]
     fn a_shaper_keeps_its_rate(

@@ -80,6 +80,7 @@ fn weights() -> impl Strategy<Value = Vec<f64>> {
 }
 
 /// A fluid server, which serves all backlogged flows simultaneously by weight.
+///
 /// Its clock is the number of bytes served.
 struct Fluid {
     weights: Vec<f64>,
@@ -121,8 +122,7 @@ impl Fluid {
 }
 
 proptest! {
-    /// Two flows that stay backlogged from the start have served bytes per weight within one packet
-    /// per weight.
+    /// Two flows that stay backlogged have equal served bytes per weight, within a packet each.
     #[test]
     fn backlogged_flows_share_by_weight_within_a_packet(
         weights in weights(),

@@ -30,6 +30,7 @@ impl Edit {
 
 impl Draft {
     /// Sets keys.
+    ///
     /// All edits are applied before the draft is read again, so they may depend on each other. Keys
     /// that do not exist yet are created in tables, so that a default can be changed; elements of
     /// lists must exist.
@@ -53,6 +54,7 @@ impl Draft {
     }
 
     /// Sets the simulated time on behalf of the setting `by`.
+    ///
     /// The draft's warm-up is kept unless it would take at least half of the run: then it becomes a
     /// tenth.
     pub fn set_duration(&mut self, duration: Span, by: &str) {

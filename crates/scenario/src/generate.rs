@@ -17,10 +17,13 @@ pub(crate) fn grid(rows: u32, columns: u32, spacing: Distance) -> Vec<Place> {
 
 /// Maximum number of random placements.
 pub(crate) const ATTEMPTS: u32 = 1000;
-/// Maximum number of nodes placed in all attempts, so that a large, sparse network fails early.
+/// Maximum number of nodes placed in all attempts.
+///
+/// A large, sparse network then fails early.
 const PLACED: u64 = 2_000_000;
 
 /// Returns nodes uniformly over a rectangle.
+///
 /// If `connected` is a range, draws again until every node reaches every other over links of at
 /// most that length. The error is the number of attempts.
 pub(crate) fn random(

@@ -26,6 +26,7 @@ impl Name {
     }
 
     /// Compares names: numbers before words, numbers by size.
+    ///
     /// Words are all equal, so that a stable sort keeps them in order of appearance.
     pub(crate) fn rank(&self, other: &Name) -> Ordering {
         match (self.number(), other.number()) {

@@ -36,8 +36,9 @@ impl<'a> Cells<'a> {
         (index(x), index(y))
     }
 
-    /// Calls `found` with every other node within range of `node` and its distance, in no
-    /// particular order.
+    /// Calls `found` with every other node within range of `node` and its distance.
+    ///
+    /// The order is not specified.
     pub fn within(&self, node: usize, mut found: impl FnMut(usize, Distance)) {
         let (column, row) = self.cell(node);
         let here = self.places[node];

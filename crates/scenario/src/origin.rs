@@ -40,6 +40,7 @@ impl Origin {
     }
 
     /// Returns the origin of values of a map, with the notes of its importer.
+    ///
     /// Its keys differ from those of a draft.
     pub(crate) fn map(file: &str, warnings: Vec<String>) -> Self {
         Origin { file: Some(file.into()), warnings, ..Origin::default() }
@@ -76,6 +77,7 @@ impl Origin {
 }
 
 /// Returns true if `key` was set by an override of `whole`.
+///
 /// `*` in `whole` matches every element.
 fn inside(whole: &KeyPath, key: &KeyPath) -> bool {
     let same = |(a, b): (&Step, &Step)| match (a, b) {

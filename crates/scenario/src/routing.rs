@@ -19,6 +19,7 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// Builds the graph from `edges` in any order, each once.
+    ///
     /// Of parallel edges the cheapest counts.
     pub fn new(nodes: usize, edges: &[(NodeId, NodeId, u64)]) -> Self {
         let mut both: Vec<(u32, u32, u64)> =
@@ -83,6 +84,7 @@ impl<'a> Router<'a> {
     }
 
     /// Returns the path between two different nodes, both included.
+    ///
     /// Distances are computed from `hub`, one of the two: the end that most flows share costs
     /// least.
     pub fn path(&mut self, from: NodeId, to: NodeId, hub: NodeId) -> Option<Vec<NodeId>> {

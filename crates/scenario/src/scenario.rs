@@ -80,6 +80,7 @@ pub struct FurtherRadio {
     /// Frame errors of its links with a delivery of 1.
     pub errors: FrameErrors,
     /// The first kind of radio with the same settings: channels of one medium may overlap.
+    ///
     /// 0 is `[radio]`.
     pub medium: u8,
 }
@@ -197,6 +198,7 @@ pub struct Flow {
     /// Maximum rate, in IP bytes; positive. An equal part of its subscriber's, if it has one.
     pub plan: Option<BitRate>,
     /// Guaranteed rate, in IP bytes; at most its plan.
+    ///
     /// An equal part of its subscriber's, if it has one.
     pub guarantee: Option<BitRate>,
 }
@@ -221,6 +223,7 @@ pub struct Interferer {
     /// Position in metres, if known.
     pub position: Option<(f64, f64)>,
     /// Wireless nodes that sense it and its power there, sorted by node.
+    ///
     /// Frames that it overlaps are lost there unless they are stronger by the capture margin.
     pub heard_by: Vec<(NodeId, Power)>,
     /// Period of bursts.
@@ -271,20 +274,23 @@ impl Scenario {
         &self.further
     }
 
-    /// Returns wireless nodes, then their further radios, which are separate stations
-    /// ([`Node::of`]), then wired hosts; a [`NodeId`] is an index.
+    /// Returns wireless nodes, their further radios, then wired hosts; [`NodeId`] is an index.
+    ///
+    /// Further radios are separate stations ([`Node::of`]).
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Returns the ordered wireless pairs at or above the carrier-sense threshold, sorted by (from,
-    /// to).
+    /// Returns the ordered wireless pairs at or above the carrier-sense threshold.
+    ///
+    /// They are sorted by (from, to).
     pub fn hearing(&self) -> &[Hearing] {
         &self.hearing
     }
 
-    /// Returns the ordered wireless pairs on different channels with energy of the first in the
-    /// second's channel.
+    /// Returns the ordered wireless pairs on different channels with leakage.
+    ///
+    /// Energy of the first is in the second's channel.
     pub fn leaks(&self) -> &[Hearing] {
         &self.leaks
     }
@@ -360,6 +366,7 @@ impl Scenario {
     }
 
     /// Numbers of flows in queues; empty if these are their indices.
+    ///
     /// A part of a world keeps those of the whole.
     pub fn flow_numbers(&self) -> &[u32] {
         &self.flow_numbers
@@ -452,9 +459,10 @@ impl Scenario {
         self.links.get(at)
     }
 
-    /// Returns the wire from one node to the other, by its index in [`Scenario::wires`], and true
-    /// in the direction from its end `b`.
-    /// If two nodes share a wire and a link, the wire is used.
+    /// Returns the wire from one node to the other, by its index in [`Scenario::wires`].
+    ///
+    /// The flag is true in the direction from its end `b`. If two nodes share a wire and a link, the wire is
+    /// used.
     pub fn wire(&self, from: NodeId, to: NodeId) -> Option<(usize, bool)> {
         let joins = |w: &Wire| (w.a, w.b) == (from, to) || (w.b, w.a) == (from, to);
         let at = self.wires.iter().position(joins)?;
@@ -462,6 +470,7 @@ impl Scenario {
     }
 
     /// Returns the gateway at which a flow enters or leaves the mesh; `None` if it does neither.
+    ///
     /// A flow between two gateways belongs to the first.
     pub fn gateway_of(&self, flow: &Flow) -> Option<NodeId> {
         let wired = |a, b| self.wire(a, b).is_some();

@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::draft::{Draft, restrict_controls};
 
-/// Returns the JSON Schema of the TOML form, for editors, with the mechanisms of the registry.
-/// It allows the keys and types that the reader allows; [`Draft::build_with`] checks relations
-/// between values.
+/// Returns the JSON Schema of the TOML form, for editors, with the registry's mechanisms.
+///
+/// It allows the keys and types that the reader allows; [`Draft::build_with`] checks relations between
+/// values.
 pub fn json_schema(registry: &Registry) -> Value {
     let mut schema: Value = schemars::schema_for!(Draft).into();
     restrict_controls(&mut schema["$defs"]["Control"], registry);

@@ -7,6 +7,7 @@ use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::origin::Origin;
 
 /// Reads a TOML scenario without resolving it.
+///
 /// `file_name` is for messages, and names the scenario if the file does not.
 ///
 /// # Errors

@@ -71,6 +71,7 @@ impl Scenario {
     }
 
     /// Returns the first part of the same run, measured from `warmup` on.
+    ///
     /// A flow that starts after `end` never does, which no file may request.
     ///
     /// # Errors

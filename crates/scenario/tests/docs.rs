@@ -1,4 +1,4 @@
-//! docs/scenarios.md and the pages in docs/scenarios list every key, and their examples are valid.
+//! docs/scenarios.md and the pages in docs/scenarios list every key with valid examples.
 
 mod common;
 

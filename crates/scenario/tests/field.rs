@@ -27,8 +27,9 @@ fn graph(head: &str, nodes: &str, links: &str) -> String {
 
 const OLSR: &str = "\"protocol\": \"olsr\", \"metric\": \"etx\", \"router_id\": \"a\"";
 
-/// Returns nodes a, b and c with these properties of b, and links a ~ b, with these properties, and
-/// b ~ c.
+/// Returns nodes a, b and c with links a ~ b and b ~ c.
+///
+/// `node` are properties of b, `link` those of a ~ b.
 fn chain(node: &str, link: &str) -> String {
     graph(
         OLSR,

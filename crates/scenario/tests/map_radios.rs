@@ -6,8 +6,9 @@ use fairmesh_scenario::{ImportOptions, PhyName, Scenario, parse};
 use fairmesh_units::{BitRate, Frequency, NodeId};
 use fairmesh_wifi::loss::FrameErrors;
 
-/// Returns a chain of routers r0, r1, … of these models (unknown if empty) over links with these
-/// properties.
+/// Returns a chain of routers r0, r1, … of these models over links with these properties.
+///
+/// An empty model is unknown.
 fn netjson(head: &str, models: &[&str], links: &[&str]) -> String {
     let node = |(i, model): (usize, &&str)| match model.is_empty() {
         true => format!("{{\"id\": \"r{i}\"}}"),

@@ -73,8 +73,9 @@ fn weights_of_jamshaid_fig_8_2() {
     assert_eq!(with(3.0), [5, 10, 15, 20, 25, 30]);
 }
 
-/// Returns max-min rates by collision domains with a range of one hop, links at their nominal
-/// rates, in units of `r` bit/s: the model of the examples of Jamshaid 2010 §7.2.
+/// Returns max-min rates by collision domains with a range of one hop, in units of `r` bit/s.
+///
+/// Links have their nominal rates: the model of the examples of Jamshaid 2010 §7.2.
 fn ideal(s: &Scenario, r: f64) -> Vec<f64> {
     let links: Vec<Link> =
         s.links().iter().filter(|l| l.from < l.to).map(|l| Link::new(l.from, l.to)).collect();

@@ -553,6 +553,7 @@ fn drafts_need_no_text_and_survive_it() {
 }
 
 /// Log-distance path loss: 46.7 dB over the first metre at 5.18 GHz, then 30 dB per decade.
+///
 /// Links end where power falls to -82 dBm.
 #[test]
 fn power_falls_with_a_power_of_the_distance() {

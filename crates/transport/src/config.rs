@@ -64,19 +64,21 @@ pub struct TcpConfig {
     /// True to negotiate explicit congestion notification (RFC 3168).
     pub ecn: bool,
     /// True if data carries ECT(1) instead of ECT(0).
+    ///
     /// RFC 9331 reserves ECT(1) for senders that expect many small marks: [`Congestion::Prague`]
     /// here. Other controllers respond as to ECT(0), as RFC 3168 §5 permitted.
     pub ect1: bool,
-    /// True if the wait after a mark at a window of one segment doubles from mark to mark, as in
-    /// ns-2.
-    /// RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3 the window
-    /// never falls below two segments.
+    /// True if the wait after a mark at a window of one segment doubles from mark to mark.
+    ///
+    /// This is ns-2's rule; RFC 3168 §6.1.2 specifies one timeout each. For [`Dialect::Rfc`] only: in ns-3
+    /// the window never falls below two segments.
     pub ecn_backoff: bool,
     /// Initial congestion window, segments.
     pub initial_window: u32,
     /// Retransmission timeout before the first round-trip sample (RFC 6298 §2.1).
     pub initial_rto: Span,
     /// Smallest retransmission timeout.
+    ///
     /// RFC 6298 §2.4 specifies 1 s; simulators and Linux use 0.2 s.
     pub min_rto: Span,
     /// Largest retransmission timeout, backed off or not (RFC 6298 §2.5).
@@ -84,11 +86,13 @@ pub struct TcpConfig {
     /// Clock granularity G of RFC 6298 §2: lower bound of the variance term.
     pub clock_granularity: Span,
     /// Delay of acknowledgements; `None`: every segment is acknowledged.
+    ///
     /// `Some(timeout)`: every second segment, or a single one after this delay (RFC 1122 §4.2.3.2).
     pub delayed_ack: Option<Span>,
     /// Maximum number of outstanding segments; `None`: no limit.
     pub max_window: Option<u32>,
     /// Time before the first retransmission of a SYN or SYN-ACK.
+    ///
     /// It doubles each time, without limit.
     pub syn_timeout: Span,
     /// True to send new data on the first two duplicate ACKs (RFC 3042); always done with SACK.
@@ -100,15 +104,18 @@ pub struct TcpConfig {
     /// True to fall back to the initial window after one idle timeout (RFC 5681 §4.1).
     pub idle_restart: bool,
     /// True to spread each window over a round trip instead of sending bursts.
+    ///
     /// New data leaves `srtt × segment / cwnd` apart (Aggarwal, Savage, Anderson 2000; Jamshaid
     /// 2010 §5.2.1). [`Connection::pace`](crate::Connection::pace) sets another spacing.
     pub pacing: bool,
     /// Segments per burst of paced data, as segmentation offload sends them.
+    ///
     /// BBR sets its own value.
     pub burst: u32,
     /// True to end the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
     /// True to detect losses by time and to probe for a lost tail (RACK-TLP, RFC 8985).
+    ///
     /// Requires `sack`.
     pub rack: bool,
     /// Choices where the RFCs leave freedom.
@@ -147,10 +154,10 @@ impl TcpConfig {
         }
     }
 
-    /// Returns settings comparable with the one-way TCP of ns-2.34 in its default settings, which
-    /// the papers' simulations used.
-    /// NewReno, every segment acknowledged, at most 20 segments outstanding, limited transmit,
-    /// first timeout after 3 s.
+    /// Returns settings comparable with the one-way TCP of ns-2.34 in its default settings.
+    ///
+    /// The papers' simulations used it. NewReno, every segment acknowledged, at most 20 segments outstanding,
+    /// limited transmit, first timeout after 3 s.
     ///
     /// Unlike ns-3 it applies Karn's rule: a backed-off timeout stays until a segment that was sent
     /// once is acknowledged. Without this rule a flow with packets that wait for longer than its

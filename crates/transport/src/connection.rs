@@ -109,6 +109,7 @@ impl Connection {
     }
 
     /// Returns the end that accepts the connection.
+    ///
     /// `cfg` must be valid ([`TcpConfig::validate`]).
     pub fn server(cfg: &TcpConfig) -> Self {
         Connection::new(cfg, State::Listen)
@@ -143,18 +144,21 @@ impl Connection {
     }
 
     /// Writes `bytes` of application data; `u64::MAX` is an endless source.
+    ///
     /// Ignored after [`close`](Connection::close). Possible before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.write(bytes);
     }
 
     /// Ends this direction after the written data.
+    ///
     /// An endless source stops with the data sent so far.
     pub fn close(&mut self) {
         self.sender.close();
     }
 
     /// Spaces new data by at least this interval from now on, regardless of the window.
+    ///
     /// `None` restores the configuration. Retransmissions are not delayed.
     ///
     /// With `window` false the interval replaces the congestion window: a rate-based transport with
@@ -165,6 +169,7 @@ impl Connection {
     }
 
     /// Returns true if both directions have ended and nothing is left to send.
+    ///
     /// An end must stay until its peer is closed, too: it may have to repeat its last ACK.
     pub fn is_closed(&self) -> bool {
         self.sender.finished() && self.receiver.finished() && !self.receiver.due()
@@ -181,6 +186,7 @@ impl Connection {
     }
 
     /// Processes a segment from the network.
+    ///
     /// `ce`: true if its IP header carries a congestion mark.
     pub fn on_segment(&mut self, now: Time, seg: &Segment, ce: bool) -> Received {
         let mut received = Received::default();
@@ -278,6 +284,7 @@ impl Connection {
     }
 
     /// Returns the instant at which [`on_deadline`](Connection::on_deadline) must be called.
+    ///
     /// [`Time::NEVER`] if there is no deadline.
     pub fn next_deadline(&self) -> Time {
         self.sender.deadline().min(self.receiver.deadline()).min(self.syn_timer)

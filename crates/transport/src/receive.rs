@@ -96,6 +96,7 @@ impl Receiver {
     }
 
     /// Processes a segment with payload or FIN.
+    ///
     /// Returns the application bytes that are now in order. `ce`: true if it was marked on the path
     /// (only if ECN was negotiated).
     pub(crate) fn on_data(&mut self, now: Time, seg: &Segment, ce: bool) -> u64 {

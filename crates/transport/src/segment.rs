@@ -26,6 +26,7 @@ impl Flags {
     /// IP header: the datagram may be marked instead of dropped (ECT(0), RFC 3168 §5).
     pub const ECT: Flags = Flags(32);
     /// IP header, with [`Flags::ECT`]: the codepoint is ECT(1) instead of ECT(0).
+    ///
     /// RFC 3168 §5, RFC 9331 §4.1.
     pub const ECT1: Flags = Flags(64);
 
@@ -69,7 +70,9 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// Up to three ranges received out of order (RFC 2018), as offsets from the acknowledgement number.
+/// Up to three ranges received out of order (RFC 2018).
+///
+/// They are offsets from the acknowledgement number.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {
     ranges: [(u32, u32); SackBlocks::MAX],
@@ -119,6 +122,7 @@ pub struct Segment {
     /// Ranges received out of order.
     pub sack: SackBlocks,
     /// Total number of marked data datagrams received, if both ends count them; otherwise 0.
+    ///
     /// It is the full packet counter of RFC 9768 (§3.2.2), of which the header carries the last
     /// three bits.
     pub ce: u32,

@@ -19,8 +19,9 @@ fn linux(congestion: Congestion) -> TcpConfig {
 const BDP: f64 = 66.7;
 const ONE_WAY: Span = Span::from_millis(20);
 
-/// Returns the shares of a first flow and of a second one that starts 3 s later, from 30 to 120 s,
-/// with a buffer in bandwidth-delay products; and the drops.
+/// Returns the shares of two flows from 30 to 120 s, and the drops.
+///
+/// The second one starts 3 s later; the buffer is in bandwidth-delay products.
 fn beside(first: Congestion, second: Congestion, buffer: f64) -> ([f64; 2], u64) {
     let mut net = Shared::new(20_000_000, (buffer * BDP) as usize);
     net.add(&linux(first), ONE_WAY);

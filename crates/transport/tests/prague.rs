@@ -20,8 +20,9 @@ fn linux(congestion: Congestion) -> TcpConfig {
     TcpConfig { congestion, ecn: l4s, ect1: l4s, ..TcpConfig::linux() }
 }
 
-/// Returns the shares of two flows from 30 to 90 s with these one-way delays, and the mean wait;
-/// the second starts 2 s after the first.
+/// Returns the shares of two flows from 30 to 90 s, and the mean wait.
+///
+/// The flows have these one-way delays; the second starts 2 s after the first.
 fn two(mut net: Shared, flows: [(Congestion, u64); 2]) -> ([f64; 2], f64) {
     net.add(&linux(flows[0].0), ms(flows[0].1));
     net.run_until(at(2_000));

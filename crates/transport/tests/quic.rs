@@ -13,7 +13,7 @@ use support::{Arrival, Bottleneck, CLIENT, SERVER, World};
 const ALL: [Congestion; 5] =
     [Congestion::NewReno, Congestion::Cubic, Congestion::Bbr, Congestion::Bbr3, Congestion::Prague];
 
-/// Payload of a full QUIC packet relative to that of a full TCP segment, in the same 1500 bytes.
+/// Payload of a full QUIC packet over that of a full TCP segment, in 1500 bytes each.
 const PAYLOAD: f64 = 1439.0 / 1460.0;
 
 fn at(ms: u64) -> Time {
@@ -111,11 +111,11 @@ fn lossy(congestion: Congestion, loss: f64) -> (f64, f64) {
     (rate(quic), rate(of_tcp))
 }
 
-/// QUIC has no less than TCP with the same controller, except for its headers and loss epochs: it
-/// reduces its window in every round trip with a loss, TCP once until all are repaired (RFC 9002
-/// §4.4).
-/// At 2 % loss that is 7 % more reductions, which by the square-root law cost 3.5 %; the rest is
-/// variation between seeds.
+/// QUIC has no less than TCP with the same controller, except for headers and loss epochs.
+///
+/// It reduces its window in every round trip with a loss, TCP once until all are repaired (RFC 9002 §4.4). At
+/// 2 % loss that is 7 % more reductions, which by the square-root law cost 3.5 %; the rest is variation
+/// between seeds.
 #[test]
 fn random_losses_cost_it_no_more_than_tcp() {
     for (congestion, loss) in [
@@ -132,18 +132,20 @@ fn random_losses_cost_it_no_more_than_tcp() {
     }
 }
 
-/// Above 2 % BBR 3 takes every loss during a probe as a sign that too much is in flight (its
-/// draft's `LossThresh`), so the test uses losses below that.
-/// A single packet of this path's 35 is 2.9 %, so even then most probes end early, in TCP as here.
+/// BBR 3 tolerates losses below its threshold of 2 % (its draft's `LossThresh`).
+///
+/// Above it, BBR 3 takes every loss during a probe as a sign that too much is in flight. A single packet of
+/// this path's 35 is 2.9 %, so even at lower losses most probes end early, in TCP as here.
 #[test]
 fn bbr3_tolerates_losses_below_its_threshold() {
     let (quic, tcp) = lossy(Congestion::Bbr3, 0.002);
     assert!(quic > 0.95 * PAYLOAD * tcp, "{quic} {tcp}");
 }
 
-/// A receiver that only acknowledges sometimes elicits an acknowledgement, so that it reports the
-/// holes of about a round trip, not of the whole connection.
-/// RFC 9000 §13.2.4
+/// A receiver reports the holes of about a round trip only (RFC 9000 §13.2.4).
+///
+/// A receiver that only acknowledges sometimes elicits an acknowledgement, so that it does not report the
+/// holes of the whole connection.
 #[test]
 fn holes_are_reported_for_about_a_round_trip() {
     let mut b = Bottleneck::new(10_000_000, Span::from_millis(20), 100);

@@ -123,8 +123,9 @@ proptest! {
         }
     }
 
-    /// On a network without loss and reordering, no packet is sent twice, and no event counts as
-    /// congestion.
+    /// Without loss and reordering, no packet is sent twice.
+    ///
+    /// No event counts as congestion either.
     #[test]
     fn nothing_is_resent_without_cause(cfg in any_config(), up in 0u64..300_000) {
         let mut world = QuicWorld::new(&cfg, perfect(Span::from_millis(5)));

@@ -16,7 +16,7 @@ fn linux(congestion: Congestion) -> TcpConfig {
     TcpConfig { congestion, ..TcpConfig::linux() }
 }
 
-/// A bottleneck with random loss of this fraction of the data, in addition to drops of its queue.
+/// A bottleneck with random loss of this fraction of the data, besides its queue's drops.
 fn lossy(mut net: Bottleneck, loss: f64) -> impl Network {
     let mut rng = Stream::new(1, "loss");
     move |from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>| {
@@ -27,8 +27,9 @@ fn lossy(mut net: Bottleneck, loss: f64) -> impl Network {
     }
 }
 
-/// Returns the share of the bottleneck between 5 and 35 s, the smoothed round trip at the end, and
-/// the number of retransmissions.
+/// Returns the share of the bottleneck, the smoothed round trip, and the retransmissions.
+///
+/// The share is that between 5 and 35 s; the others are those at the end.
 fn endless(cfg: &TcpConfig, net: impl Network, rate: f64) -> (f64, Span, u64) {
     let mut world = World::new(cfg, net);
     world.write(CLIENT, u64::MAX);

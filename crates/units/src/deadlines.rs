@@ -16,7 +16,7 @@ pub struct Deadlines {
     slots: Vec<u64>,
     /// Above them, each with the minima of 16 below; the last has at most 16.
     levels: Vec<Vec<u64>>,
-    /// Per level of minima: blocks below whose minimum must be recomputed.
+    /// Blocks below each level of minima with a minimum that must be recomputed.
     stale: Vec<Vec<u64>>,
     /// Cached result, while valid: most events move a few deadlines, few the earliest.
     first: Option<(u64, usize)>,
@@ -116,7 +116,7 @@ impl Deadlines {
         first
     }
 
-    /// Recomputes the minima of the blocks whose earliest deadline moved back.
+    /// Recomputes the minima of the blocks with an earliest deadline that moved back.
     #[inline]
     fn refresh(&mut self) {
         for level in 0..self.stale.len() {
@@ -149,7 +149,9 @@ fn block_at(padded: &[u64]) -> &[u64; WIDTH] {
     padded.first_chunk().expect("levels are padded to whole blocks")
 }
 
-/// Returns the smallest of the first `len` values of a block, and its first place; scans groups of four.
+/// Returns the smallest of the first `len` values of a block, and its first place.
+///
+/// It scans groups of four.
 #[inline]
 fn first_of(padded: &[u64], len: usize) -> (u64, usize) {
     let groups = block_at(padded).as_chunks::<4>().0;

@@ -1,4 +1,6 @@
-//! Parsing of quantities such as "11 Mbit/s", "250 m", "200 s": a number, a space (optional), a unit.
+//! Parser of quantities such as "11 Mbit/s", "250 m", "200 s".
+//!
+//! A quantity is a number, an optional space, and a unit.
 
 use core::fmt;
 use core::str::FromStr;

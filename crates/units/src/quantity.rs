@@ -30,7 +30,9 @@ pub struct Frequency(pub u64);
 pub struct Probability(pub f64);
 
 impl BitRate {
-    /// Returns the time to send `bytes` at this rate, rounded up to a nanosecond. The rate must not be zero.
+    /// Returns the time to send `bytes` at this rate, rounded up to a nanosecond.
+    ///
+    /// The rate must not be zero.
     pub const fn time_for(self, bytes: u64) -> Span {
         let bits_ns = bytes as u128 * 8 * 1_000_000_000;
         Span::from_nanos(bits_ns.div_ceil(self.0 as u128) as u64)

@@ -11,7 +11,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// Returns the stream called `name` in the run with this seed. Names are paths such as `"mac/n7"`.
+    /// Returns the stream called `name` in the run with this seed.
+    ///
+    /// Names are paths such as `"mac/n7"`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a: stable across versions and machines, unlike the standard hasher.
         let mut h = 0xcbf2_9ce4_8422_2325_u64;
@@ -58,6 +60,7 @@ impl Stream {
     }
 
     /// Draws a normal number with this mean and standard deviation (Box and Muller 1958).
+    ///
     /// One of the pair is used, so that a draw leaves no state.
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));

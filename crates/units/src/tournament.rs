@@ -10,6 +10,7 @@ use crate::Time;
 #[derive(Clone, Debug)]
 pub struct Tournament {
     /// Players of each game: the last game is at 1, the two before it at 2 and 3, and so on.
+    ///
     /// Slots are the players of the first round.
     games: Vec<[Player; 2]>,
     /// Winner of the last game.

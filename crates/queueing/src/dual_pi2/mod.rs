@@ -9,6 +9,7 @@ use crate::codel::{Entry, Fifo, Source};
 use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
 
 /// Description of a [`DualPi2`].
+///
 /// RFC 9332 Appendix A
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DualPi2Spec {
@@ -55,8 +56,9 @@ impl Default for DualPi2Spec {
     }
 }
 
-/// Selects packets with a likelihood at regular distances, for example every fourth with a quarter.
-/// RFC 9332 Appendix A.1, `recur`
+/// Selects packets with a likelihood at regular distances (RFC 9332 Appendix A.1, `recur`).
+///
+/// An example is every fourth with a quarter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recur(f64);
 
@@ -87,6 +89,7 @@ pub struct DualPi2 {
     drops: Recur,
     overload: Recur,
     /// Bytes that the classic queue may send before the L4S queue, relative to its share.
+    ///
     /// Negative after it has exceeded its share.
     credit: f64,
     late: VecDeque<Late>,
@@ -124,6 +127,7 @@ impl DualPi2 {
     }
 
     /// Performs the adjustments due since the last call, by the longer of both waits.
+    ///
     /// RFC 9332 Appendix A.1, `dualpi2_update`, and A.2.
     fn adjust(&mut self, now: Time) {
         let (target, seconds) = (self.spec.target.as_secs_f64(), Span::as_secs_f64);
@@ -146,6 +150,7 @@ impl DualPi2 {
     }
 
     /// Returns true if the L4S queue is next.
+    ///
     /// If both have packets, the shares decide. RFC 9332 §4.2.2
     fn l4s_is_next(&self) -> bool {
         match (self.l4s.ring.is_empty(), self.classic.ring.is_empty()) {

@@ -28,10 +28,10 @@ impl Counts {
     }
 }
 
-/// Runs a link that sends a packet every 120 µs (100 Mbit/s), offered `l4s` and `classic` times
-/// that.
-/// Counts from 20 s to 40 s. `hold`: arrivals of a kind pause while this many of its packets wait,
-/// as with a window-limited sender.
+/// Runs a link that sends a packet every 120 µs (100 Mbit/s).
+///
+/// The offered load is `l4s` and `classic` times that. Counts from 20 s to 40 s. `hold`: arrivals of a kind
+/// pause while this many of its packets wait, as with a window-limited sender.
 fn link(q: &mut DualPi2, l4s: f64, classic: f64, hold: [u32; 2]) -> [Counts; 2] {
     const STEP: u64 = 120;
     let mut rng = Stream::new(1, "dualpi2");
@@ -109,6 +109,7 @@ fn likelihoods_are_coupled_by_the_square() {
 }
 
 /// A classic load with a rate that falls with √p converges to the target.
+///
 /// L4S packets hardly wait.
 #[test]
 fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
@@ -141,8 +142,9 @@ fn l4s_packets_are_marked_by_their_own_wait() {
     }
 }
 
-/// §4.2.2: an L4S flood leaves the classic queue its share, and each may use capacity that the
-/// other leaves.
+/// §4.2.2: an L4S flood leaves the classic queue its share.
+///
+/// Each may use capacity that the other leaves.
 #[test]
 fn neither_starves_the_other() {
     let mut q = queue(DualPi2Spec { limit: Limit::Packets(200), ..DualPi2Spec::default() });
@@ -154,8 +156,9 @@ fn neither_starves_the_other() {
     assert_eq!((l4s.sent, classic.dropped, classic.marked), (0, 0, 0));
 }
 
-/// §4.2.3: if marks and drops have no effect, both queues lose packets, and L4S is limited before
-/// its buffer is full.
+/// §4.2.3: if marks and drops have no effect, both queues lose packets.
+///
+/// L4S is limited before its buffer is full.
 #[test]
 fn overload_is_dropped_from_both() {
     let mut q = queue(DualPi2Spec::default());

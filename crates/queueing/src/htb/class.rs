@@ -145,6 +145,7 @@ impl Class {
     }
 
     /// Returns the bytes that a bucket must hold before the class may send.
+    ///
     /// A packet that a reduced burst no longer covers leaves from a full bucket: it must not block
     /// the class.
     fn need(&self, bucket: &TokenBucket) -> u32 {
@@ -166,7 +167,7 @@ impl Class {
         self.rate.ready_at(now, self.need(&self.rate))
     }
 
-    /// Returns the mode that the buckets require at `now`, and the instant at which it may improve.
+    /// Returns the mode that the buckets require at `now`, and the next possible improvement.
     pub fn decide(&self, now: Time) -> (Mode, Time) {
         // No hysteresis: the kernel's default (`htb_hysteresis` 0).
         if !self.ceil.covers(now, self.need(&self.ceil)) {

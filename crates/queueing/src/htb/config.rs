@@ -35,8 +35,7 @@ impl ClassRates {
         ClassRates::between(rate, rate)
     }
 
-    /// Returns the rates of a class that may borrow from `rate` up to `ceil`, bursts as `tc`
-    /// chooses them.
+    /// Returns the rates of a class that borrows from `rate` up to `ceil`, with `tc`'s bursts.
     pub fn between(rate: BitRate, ceil: BitRate) -> Self {
         ClassRates { rate, ceil, burst: Bytes(1600), cburst: Bytes(1600) }
     }
@@ -64,6 +63,7 @@ pub struct ClassSpec {
     /// 0 (first) to 7 (last), among classes that send from the same level. Leaves only.
     pub prio: u8,
     /// Bytes per round among classes of equal priority.
+    ///
     /// `None`: the rate in bytes per second divided by the tree's `r2q`, between 1000 and 200 000.
     pub quantum: Option<u32>,
     /// The leaf's queue; `None` makes an inner class.
@@ -91,6 +91,7 @@ impl ClassSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Release {
     /// As Linux HTB: while its buckets are not in debt; the packet may cause a debt.
+    ///
     /// Leaves within their rates take turns, by quantum.
     #[default]
     Debt,

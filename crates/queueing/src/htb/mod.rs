@@ -135,6 +135,7 @@ impl Htb {
     }
 
     /// Changes a class's rates in place.
+    ///
     /// Queued packets and tokens stay; the quantum follows the rate unless it was given. With
     /// [`Release::Whole`] a rate of zero stops the class.
     ///
@@ -170,6 +171,7 @@ impl Htb {
     }
 
     /// Removes a class and returns its queued packets, oldest first per flow.
+    ///
     /// Its flows go to the default class from now on.
     ///
     /// # Errors
@@ -283,9 +285,9 @@ impl Htb {
         }
     }
 
-    /// Returns the instant at which a leaf's own tokens release its next packet, regardless of
-    /// turns.
-    /// [`Time::NEVER`] without a packet.
+    /// Returns the instant at which a leaf's own tokens release its next packet.
+    ///
+    /// It is independent of turns; [`Time::NEVER`] without a packet.
     pub fn next_ready_of(&self, now: Time, id: ClassId) -> Time {
         let class = self.find(id).map(|index| &self.classes[index as usize]);
         class

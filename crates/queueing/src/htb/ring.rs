@@ -9,6 +9,7 @@ pub(crate) struct Ring {
     /// Class numbers and indices, ascending by number.
     members: Vec<(u32, u32)>,
     /// Number of the member that is next, or the next higher one if it was removed.
+    ///
     /// `None` after the last member.
     turn: Option<u32>,
 }

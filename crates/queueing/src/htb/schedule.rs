@@ -11,6 +11,7 @@ use super::{LEVELS, PRIOS, Release};
 use crate::Item;
 
 /// Time of refilling that bounds a debt, s.
+///
 /// Larger debts are reduced to it (`mbuffer` in the kernel).
 const MAX_DEBT_SECONDS: u64 = 60;
 
@@ -290,6 +291,7 @@ impl Schedule {
     }
 
     /// Charges a packet sent from the tokens of the ancestor at `level`.
+    ///
     /// Each class up to the root is charged at its ceiling; the lender and those above it also at
     /// their rate.
     fn charge(&mut self, classes: &mut [Class], now: Time, leaf: u32, level: usize, bytes: u32) {

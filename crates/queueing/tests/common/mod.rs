@@ -36,9 +36,9 @@ pub struct Sent {
     pub item: Item,
 }
 
-/// Serves `q` from `from` to `until` at `link` while `flows` (number, packet bytes) always have
-/// four packets waiting.
-/// Panics if the queue is not ready when `next_ready` predicted it.
+/// Serves `q` from `from` to `until` at `link`, with four waiting packets per flow.
+///
+/// Flows are (number, packet bytes). Panics if the queue is not ready when `next_ready` predicted it.
 pub fn saturate<Q: Queue>(
     q: &mut Q,
     from: Time,

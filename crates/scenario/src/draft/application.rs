@@ -73,6 +73,7 @@ pub struct CbrDraft {
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub packet: Option<Bytes>,
     /// Jitter: each gap is multiplied by a random factor from 1 − jitter to 1 + jitter.
+    ///
     /// 0.5 by default, since periodic sources lock into phase at a full queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
@@ -141,8 +142,9 @@ impl TrafficDraft {
         TrafficDraft::Bulk(BulkDraft {})
     }
 
-    /// Returns datagrams of `packet` bytes of payload at `rate`, each gap multiplied by a random
-    /// factor from 1 − `jitter` to 1 + `jitter`.
+    /// Returns datagrams of `packet` bytes of payload at `rate`, with jitter.
+    ///
+    /// Each gap is multiplied by a random factor from 1 − `jitter` to 1 + `jitter`.
     pub fn cbr(rate: BitRate, packet: Bytes, jitter: f64) -> Self {
         CbrDraft { rate, packet: Some(packet), jitter: Some(jitter) }.into()
     }

@@ -27,6 +27,7 @@ pub struct ControlDraft {
     /// Mechanism of gateways instead of `use`, with its variants.
     pub gateway: Option<String>,
     /// Nodes that run this project's agent, for mechanisms that need it.
+    ///
     /// By default all wireless nodes except the gateway.
     pub agents: Option<Vec<Name>>,
     /// Participating nodes; by default the mechanism runs wherever it applies.

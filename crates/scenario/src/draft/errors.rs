@@ -19,11 +19,13 @@ pub struct ErrorsDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<f64>,
     /// Bit error ratios, one per rate of the PHY from slow to fast.
+    ///
     /// The last applies to all faster ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit: Option<Vec<f64>>,
-    /// The three-state chain of Triantafyllidou 2005 with this error probability when bad, and 5.5
-    /// times that when very bad.
+    /// The three-state chain of Triantafyllidou 2005, with this error probability when bad.
+    ///
+    /// When very bad, it is 5.5 times that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bursts: Option<f64>,
     /// A three-state chain with custom parameters.

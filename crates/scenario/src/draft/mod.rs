@@ -158,6 +158,7 @@ pub struct RateChangeDraft {
 }
 
 /// `[wired]`: hosts connected to one node, each by a separate wire.
+///
 /// With several gateways, to each of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -228,6 +229,7 @@ pub struct InterfererDraft {
     /// Busy share of each period, above 0 and below 1.
     pub duty: f64,
     /// Jitter: each period is multiplied by a random factor from 1 − jitter to 1 + jitter.
+    ///
     /// 0 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,

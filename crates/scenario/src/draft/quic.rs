@@ -33,10 +33,12 @@ pub struct QuicDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
     /// True to end the first slow start when round trips grow (HyStart++).
+    ///
     /// By default only with `cubic`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hystart: Option<bool>,
     /// True to set the spin bit, from which a gateway measures round trips (RFC 9000 §17.4).
+    ///
     /// False by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spin: Option<bool>,

@@ -20,6 +20,7 @@ pub struct RadioDraft {
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: Option<BitRate>,
     /// With 802.11n, ac or ax: MCS of links without one of their own; the highest by default.
+    ///
     /// MCS 8 to 15 of 802.11n have two streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcs: Option<u8>,
@@ -39,11 +40,13 @@ pub struct RadioDraft {
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub ampdu: Option<Bytes>,
     /// Maximum length of an A-MSDU, in which packets for one neighbour share an MPDU.
+    ///
     /// `0 B`, none, by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub amsdu: Option<Bytes>,
     /// Maximum number of MPDUs in an A-MPDU, and length of the block acknowledgement window.
+    ///
     /// 64 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mpdus: Option<u32>,
@@ -52,10 +55,12 @@ pub struct RadioDraft {
     #[schemars(schema_with = "text::schema::<Span>")]
     pub txop: Option<Span>,
     /// Contention parameters of access categories, if stations have them.
+    ///
     /// The standard's by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edca: Option<EdcaDraft>,
     /// Number of the primary 20 MHz channel: 1 to 13 at 2.4 GHz, 36 to 177 at 5 GHz.
+    ///
     /// 36 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,
@@ -79,8 +84,9 @@ pub struct RadioDraft {
     pub rts: RtsDraft,
     /// Treatment of overlapping frames by a receiver.
     pub reception: ReceptionDraft,
-    /// Capture margin: a frame survives while it is stronger than the sum of all others by this
-    /// much; 10 dB by default.
+    /// Capture margin over the sum of all other frames; 10 dB by default.
+    ///
+    /// A frame survives while it is stronger by this much.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Decibel>")]
     pub capture: Option<Decibel>,
@@ -114,6 +120,7 @@ pub struct RadioDraft {
     #[schemars(schema_with = "text::schema::<Distance>")]
     pub decode: Option<Distance>,
     /// Range within which nodes sense and disturb each other.
+    ///
     /// By default 550 m, or `decode` with `graph`.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
@@ -202,6 +209,7 @@ pub enum Rules {
     /// Rules of ns-3.37, for comparisons; with 802.11n, ac and ax.
     Ns3,
     /// Rules of ns-2.35: deferral, capture, backoff, timeouts and MAC header.
+    ///
     /// With 802.11a, b and g.
     Ns2,
 }

@@ -8,12 +8,14 @@ use super::{AdaptationDraft, PhyName, QueueDraft, RadioDraft, RtsDraft};
 use crate::text;
 
 /// A further kind of radio, on a separate channel.
+///
 /// Omitted keys are as in `[radio]`; with a `phy`, its defaults apply to rate, MCS, streams, width,
 /// guard interval, aggregates and rate adaptation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FurtherRadioDraft {
     /// Number of its primary channel: 1–13 at 2.4 GHz, 36–165 at 5 GHz.
+    ///
     /// No other kind of radio uses it.
     pub channel: u32,
     /// Physical layer.

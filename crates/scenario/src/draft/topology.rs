@@ -12,8 +12,9 @@ use crate::name::Name;
 use crate::scenario::NodeKind;
 use crate::text;
 
-/// `[topology]`: exactly one of `chain`, `grid`, `random`, `tree`, `cell`, `positions`, `links`; or
-/// none, if every `[[node]]` has a position.
+/// `[topology]`: one of `chain`, `grid`, `random`, `tree`, `cell`, `positions`, `links`.
+///
+/// It has none of them if every `[[node]]` has a position.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopologyDraft {
@@ -48,6 +49,7 @@ pub struct TopologyDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
     /// Several gateways instead of `gateway`, all connected to the same wired world.
+    ///
     /// Every node uses the nearest by `routing`, the first of this list among equals, unless its
     /// `[[node]]` names one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -82,8 +84,9 @@ pub enum Routing {
     Hops,
     /// Expected transmissions, 1 / (delivery forward × delivery back) per link.
     Etx,
-    /// Airtime: a frame of 1024 bytes with its overhead, by the link's rate, divided by its
-    /// delivery in both directions.
+    /// Airtime of a frame of 1024 bytes with its overhead, by the link's rate.
+    ///
+    /// It is divided by the link's delivery in both directions.
     Airtime,
 }
 

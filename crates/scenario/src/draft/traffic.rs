@@ -31,6 +31,7 @@ pub struct FlowsDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportDraft>,
     /// Access category of every flow's packets, in both directions and over all hops.
+    ///
     /// Best effort by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessDraft>,
@@ -84,6 +85,7 @@ pub struct FlowDraft {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportDraft>,
     /// Access category of its packets, in both directions and over all hops.
+    ///
     /// That of `[traffic]` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessDraft>,

@@ -27,6 +27,7 @@ pub(super) fn band(g: Option<Generation>, known: &[Option<&Model>]) -> Band {
 }
 
 /// Returns the generation of most known models in a band, the older on a tie.
+///
 /// Without known models 802.11n, at 5 GHz 802.11ac.
 pub(super) fn usual(band: Band, known: &[Option<&Model>]) -> Generation {
     let mut counts = BTreeMap::<Generation, usize>::new();

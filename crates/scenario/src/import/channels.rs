@@ -31,9 +31,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Returns a radio for each part of the spectrum that links name, unless a channel is
-    /// requested.
-    /// `kind` returns generation, band and width in MHz of a radio on a channel.
+    /// Returns a radio for each part of the spectrum in use, unless a channel is requested.
+    ///
+    /// Links name their part. `kind` returns generation, band and width in MHz of a radio on a channel.
     pub fn of(
         options: &ImportOptions,
         channels: &Channels,
@@ -79,8 +79,9 @@ impl Places {
     }
 }
 
-/// Returns the channel number of a centre frequency in MHz (IEEE 802.11-2020 Annex E), if there is
-/// one.
+/// Returns the channel number of a centre frequency in MHz (IEEE 802.11-2020 Annex E).
+///
+/// `None` if there is none.
 pub(super) fn around(mhz: f64) -> Option<u32> {
     let step = |base: f64| {
         let number = (mhz - base) / 5.0;

@@ -42,9 +42,9 @@ fn json_error(key: KeyPath, cause: &serde_json::Error) -> ScenarioError {
     e
 }
 
-/// Replaces Python's `Infinity` and `NaN`, which are not JSON, by a number above every protocol's
-/// infinity and by `null`.
-/// Line numbers are kept.
+/// Replaces Python's `Infinity` and `NaN`, which are not JSON; line numbers are kept.
+///
+/// The former becomes a number above every protocol's infinity, the latter `null`.
 pub(super) fn without_python_numbers(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -79,6 +79,7 @@ pub(super) fn without_python_numbers(text: &str) -> Cow<'_, str> {
 }
 
 /// A JSON object.
+///
 /// Serde's derived types also accept a list of their fields' values, which would be assigned by
 /// position.
 #[derive(Debug)]

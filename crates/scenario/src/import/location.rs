@@ -110,6 +110,7 @@ impl Projection {
 }
 
 /// Returns metres around the median location of each node, and notes about ignored locations.
+///
 /// `name` returns the name of a node; `links` are the radio links by their ends.
 pub(super) fn places<'a>(
     locations: &[Option<Degrees>],

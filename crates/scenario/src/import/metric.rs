@@ -23,6 +23,7 @@ pub enum Metric {
     /// Babel: 256 per expected transmission on radio, 96 for a cable.
     Babel,
     /// OLSRv2's directional airtime (RFC 7779) and other metrics of RFC 7181.
+    ///
     /// They are independent of loss, so every link is perfect.
     Olsr2,
     /// Expected throughput in Mbit/s (B.A.T.M.A.N. V); every link is perfect.
@@ -35,8 +36,9 @@ pub enum Metric {
 
 /// Highest metric of a link in RFC 7181 (MAXIMUM_METRIC); larger values mean infinity.
 const OLSR2_MOST: f64 = 16_776_960.0;
-/// Infinity of link-state protocols with metrics of 24 bits, the lowest among those with metrics of
-/// 24 or 32.
+/// Infinity of link-state protocols with metrics of 24 bits.
+///
+/// It is the lowest among those with metrics of 24 or 32.
 const INFINITY_24: f64 = 16_777_215.0;
 /// Cost of a broken link in olsrd, LINK_COST_BROKEN = 1 << 22, divided by 1024 as in netdiff.
 /// olsrd's own output has it undivided, 4194304, and ROUTE_COST_BROKEN, 4294967295.
@@ -94,9 +96,9 @@ impl Metric {
         Metric::ALL.iter().find(|m| m.1 == self).map_or("none", |m| m.0)
     }
 
-    /// Returns the metric of a file's `metric` and `protocol`, by the range of its costs if two
-    /// conventions share a name.
-    /// `None`: unknown.
+    /// Returns the metric of a file's `metric` and `protocol`; `None` if it is unknown.
+    ///
+    /// If two conventions share a name, the range of the costs decides.
     pub(super) fn guess(metric: &str, protocol: &str, costs: &[f64]) -> Option<Metric> {
         let metric = metric.to_ascii_lowercase();
         let protocol = protocol.to_ascii_lowercase();
@@ -120,7 +122,7 @@ impl Metric {
         }
     }
 
-    /// Returns kbit/s if the costs are integers and their median is above a radio's rate in Mbit/s.
+    /// Returns kbit/s for integer costs with a median above a radio's rate in Mbit/s.
     fn guess_throughput(costs: &[f64]) -> Metric {
         let mut costs: Vec<f64> = costs.iter().copied().filter(|&c| c > 0.0).collect();
         costs.sort_by(f64::total_cmp);

@@ -37,20 +37,24 @@ pub const MAX_FILE_BYTES: usize = 64 << 20;
 pub const MAX_TOML_BYTES: usize = 8 << 20;
 
 /// Options for importing a map.
+///
 /// TOML scenarios specify all of this themselves and ignore the options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
     /// Gateways, each by id, label or address.
+    ///
     /// By default the map's own: a marked gateway, otherwise a node with a tunnel (meshviewer), or
     /// the writer of the file (`router_id`). Of several, or without any, the node with most links
     /// in the largest component.
     pub gateways: Vec<String>,
     /// Graph of a NetworkCollection, by topology id, label, router id, protocol or number.
+    ///
     /// Required if there are several.
     pub graph: Option<String>,
     /// Direction of the flows.
     pub direction: Direction,
     /// Number of nodes with a flow, evenly spaced among the reachable ones from near to far.
+    ///
     /// All by default.
     pub flows: Option<usize>,
     /// Connections of each of these nodes in each direction; 1 by default.
@@ -58,16 +62,20 @@ pub struct ImportOptions {
     /// True if each node is a subscriber with all its flows.
     pub subscribers: bool,
     /// PHY.
+    ///
     /// By default 802.11g if there is a `rate`; otherwise that of the routers' models; without
     /// models 802.11n (802.11ac on a channel at 5 GHz).
     pub phy: Option<PhyName>,
     /// Data rate of 802.11a, b and g.
+    ///
     /// With 802.11g 24 Mbit/s by default, the highest mandatory rate of OFDM.
     pub rate: Option<BitRate>,
     /// With 802.11n, ac and ax: width of the channel.
+    ///
     /// By default 20 MHz at 2.4 GHz; at 5 GHz 40 MHz with 802.11n, otherwise 80 MHz.
     pub width: Option<Frequency>,
     /// With these PHYs: spatial streams of every router.
+    ///
     /// By default those of its model, or 2 if it is unknown.
     pub streams: Option<u8>,
     /// With these PHYs: one channel for all links; by default those of the map, or 6 or 36.
@@ -116,6 +124,7 @@ pub enum Format {
 type Result<T> = core::result::Result<T, ScenarioError>;
 
 /// Reads a scenario in any of the formats.
+///
 /// `file_name` is for messages, and names the scenario if the file does not.
 ///
 /// # Errors
@@ -124,7 +133,9 @@ pub fn parse(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<S
     draft(file_name, bytes, options)?.build()
 }
 
-/// Reads a scenario in any of the formats without resolving it, so that it can be edited first.
+/// Reads a scenario in any of the formats without resolving it.
+///
+/// It can then be edited first.
 ///
 /// # Errors
 /// The first invalid value.
@@ -190,7 +201,9 @@ fn is_json_list(text: &str) -> bool {
     rest.starts_with(['{', ']']) || serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns the scenario of a map as it would be written, and notes on changed or ignored data.
+/// Returns the scenario of a map as it would be written, and notes.
+///
+/// The notes are on changed or ignored data.
 ///
 /// # Errors
 /// The first problem found, and TOML, which is not a map.

@@ -238,6 +238,7 @@ fn prefix(text: &str) -> Option<(IpAddr, u8)> {
 }
 
 /// Returns the length of a node's prefix; `None` for a router.
+///
 /// OLSRv2 lists the networks behind routers (`lan`, `attached`) as nodes of the graph.
 fn prefix_length(id: &Name, label: Option<&str>, kind: &str, olsr2: bool) -> Option<u8> {
     let own = id.as_str().rsplit('_').next().unwrap_or_default();

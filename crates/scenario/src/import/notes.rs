@@ -14,6 +14,7 @@ pub(super) struct Notes(BTreeMap<String, (usize, String)>);
 
 impl Notes {
     /// Counts a value of a kind.
+    ///
     /// `kind` continues a sentence that begins with the number of values.
     pub fn add(&mut self, kind: impl Into<String>, example: impl FnOnce() -> String) {
         self.0.entry(kind.into()).or_insert_with(|| (0, example())).0 += 1;

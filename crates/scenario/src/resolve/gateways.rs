@@ -1,4 +1,4 @@
-//! `topology.gateway`, `topology.gateways` and `node.gateway`, and the routes of several gateways.
+//! `topology.gateway`, `topology.gateways`, `node.gateway`, and routes of several gateways.
 
 use std::collections::BTreeSet;
 
@@ -82,6 +82,7 @@ pub(super) struct Finder<'a> {
 
 impl Finder<'_> {
     /// Returns the path between two different nodes, both included.
+    ///
     /// `hub` is the end that more flows share. With several gateways, traffic leaves the mesh at
     /// the gateway of its mesh node.
     pub fn path(&mut self, from: NodeId, to: NodeId, hub: NodeId) -> Option<Vec<NodeId>> {

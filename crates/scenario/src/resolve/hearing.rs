@@ -35,7 +35,7 @@ const USUAL_SENSE: Distance = Distance(550.0);
 const FARTHEST_TWO_RAY: Distance = Distance(10_000.0);
 
 impl Medium {
-    /// Builds the medium of all nodes in `members`, or of all nodes if there is one kind of radio.
+    /// Builds the medium of all nodes in `members`, or of all nodes with one kind of radio.
     pub fn build(
         draft: &Draft,
         nodes: &Nodes,
@@ -410,9 +410,9 @@ fn details(
     Ok(())
 }
 
-/// Limits the round trip of every link to a slot, as the coverage class of a real radio does (IEEE
-/// 802.11-2020 §17.3.8.6, §9.4.2.9).
-/// With a longer one, acknowledgements would arrive after the timeout.
+/// Limits the round trip of every link to a slot, as a real radio's coverage class does.
+///
+/// With a longer one, acknowledgements would arrive after the timeout (IEEE 802.11-2020 §17.3.8.6, §9.4.2.9).
 fn limit_delays(hearing: &mut [Hearing], slot: Span, nodes: &Nodes, warnings: &mut Vec<String>) {
     let most = Span::from_nanos(slot.as_nanos() / 2 - 1);
     let mut farthest: Option<Hearing> = None;

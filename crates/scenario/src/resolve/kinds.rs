@@ -12,8 +12,9 @@ use crate::error::{KeyPath, Problem, ScenarioError, Step};
 
 /// Name of the `[radio]` section among several radios.
 pub(super) const MAIN: &str = "main";
-/// Maximum number of radio kinds in a scenario, above the number of non-overlapping 20 MHz
-/// channels.
+/// Maximum number of radio kinds in a scenario.
+///
+/// It is above the number of non-overlapping 20 MHz channels.
 const MOST_KINDS: usize = 32;
 
 /// A kind of radio.
@@ -91,6 +92,7 @@ impl Kind<'_> {
 }
 
 /// Moves an error from `radio.KEY` to `radios.NAME.KEY` if that table has the key.
+///
 /// Inherited values keep their position.
 fn at_home(mut error: ScenarioError, draft: &Draft, name: &str) -> ScenarioError {
     let own = draft.radios.get(name).and_then(|r| serde_json::to_value(r).ok());
@@ -229,6 +231,7 @@ fn one_on_each_channel(all: &[Kind<'_>]) -> Result<()> {
 }
 
 /// Returns the medium of each kind: the first kind with the same settings.
+///
 /// Radios with different settings must not overlap.
 pub(super) fn media(all: &[Kind<'_>]) -> Result<Vec<usize>> {
     let mut media = Vec::with_capacity(all.len());

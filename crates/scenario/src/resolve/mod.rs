@@ -83,6 +83,7 @@ impl Draft {
     }
 
     /// Checks all values and computes the world: nodes, the received power of each pair, routes.
+    ///
     /// `registry` has the mechanisms that the draft may name.
     ///
     /// # Errors

@@ -140,8 +140,7 @@ pub(super) fn refuse_features(r: &RadioDraft) -> Result<()> {
     }
 }
 
-/// Returns the PHY of a scenario, with all modes of its links, and the mode of links that name
-/// none.
+/// Returns the PHY of a scenario, with all modes of its links, and the default mode.
 pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
     let r = &draft.radio;
     let radio = KeyPath::from("radio");
@@ -275,6 +274,7 @@ pub(super) fn check_channel(r: &RadioDraft) -> Result<()> {
 }
 
 /// Returns the centre frequency, Hz (IEEE 802.11-2020 §15.4.4.3, §17.3.8.4.2).
+///
 /// Without a channel, 802.11a and b are on 36 and 6.
 pub(super) fn carrier(r: &RadioDraft) -> f64 {
     match channel(r) {
@@ -299,6 +299,7 @@ pub(crate) fn room_of(channel: u32) -> Option<(Band, u32)> {
 }
 
 /// Returns the band of the channel, after a check that it fits the widest mode.
+///
 /// IEEE 802.11-2020 Annex E, global operating classes 81 to 84 and 115 to 129.
 fn band(draft: &Draft, g: Generation, modes: &[Mode]) -> Result<Band> {
     let radio = KeyPath::from("radio");

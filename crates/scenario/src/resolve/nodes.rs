@@ -22,6 +22,7 @@ pub(super) struct Nodes {
     /// Number of wireless stations: nodes and further radios.
     pub wireless: usize,
     /// Radios of each wireless node, by index of the kind, with the station of each.
+    ///
     /// The first is the node.
     pub radios: Vec<Vec<(usize, NodeId)>>,
     /// Gateways as named, each once.

@@ -37,6 +37,7 @@ impl Nodes {
 }
 
 /// Returns the stations of a path of nodes at the least cost; on a tie, the first radios.
+///
 /// Consecutive nodes must be adjacent; if the path cannot end as required, the caller detects a
 /// missing link.
 pub(super) fn cheapest(

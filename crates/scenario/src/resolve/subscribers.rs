@@ -12,7 +12,7 @@ use crate::error::{KeyPath, Problem};
 use crate::scenario::{Flow, Share, SharedLeaf, Subscriber, Subscribers, Wire};
 use crate::subscriber::{Crossing, crossing};
 
-/// Groups `flows` and sets their subscriber's weight and their parts of its ceiling and guarantee.
+/// Groups `flows`, and sets their subscriber's weight and parts of ceiling and guarantee.
 pub(super) fn build(
     draft: &Draft,
     nodes: &Nodes,
@@ -251,8 +251,9 @@ fn others(
     Ok(())
 }
 
-/// Gives a subscriber's flows its weight, and each an equal part of its ceiling and guarantee:
-/// mechanisms that act at sources, and the analytic models, know only flows.
+/// Gives a subscriber's flows its weight, and equal parts of its ceiling and guarantee.
+///
+/// Mechanisms that act at sources, and the analytic models, know only flows.
 fn apply(subscriber: &Subscriber, flows: &mut [Flow], written: &[Written]) -> Result<()> {
     for share in subscriber.shares() {
         let many = share.flows.len() as u64;

@@ -6,6 +6,7 @@ use fairmesh_units::{Span, Time};
 use super::window::{Model, Progress, RateSample, Window};
 
 /// Startup gain, 2 / ln 2: the least gain that doubles the rate per round trip.
+///
 /// §4.1.2 of the draft.
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 /// Gains of the eight phases of `ProbeBW`. §4.3.4
@@ -38,8 +39,9 @@ pub(crate) struct Bbr {
     propagation: Option<Span>,
     propagation_at: Time,
     round: u64,
-    /// Delivered bytes at the start of the round, which ends when data sent after that is
-    /// acknowledged.
+    /// Delivered bytes at the start of the round.
+    ///
+    /// The round ends when data sent after that is acknowledged.
     round_end: u64,
     full: bool,
     full_bandwidth: f64,
@@ -99,6 +101,7 @@ impl Bbr {
     }
 
     /// Returns the bytes that fill the path `gain` times, with room for bursts at both ends.
+    ///
     /// §4.2.3.2
     fn inflight(&self, gain: f64, window: &Window) -> u64 {
         match self.propagation {

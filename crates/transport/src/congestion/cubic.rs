@@ -10,6 +10,7 @@ const C: f64 = 0.4;
 /// Multiplicative decrease. RFC 9438 §4.6.
 const BETA: f64 = 0.7;
 /// Additive increase of the Reno-friendly estimate while below the window before the cut.
+///
 /// It makes the average equal to Reno's. RFC 9438 §4.3.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
@@ -124,8 +125,9 @@ mod tests {
         Progress { now, acked: MSS, srtt, limited, ..Progress::default() }
     }
 
-    /// Runs congestion avoidance with one ACK per segment and a fixed round trip, and returns
-    /// (seconds since the first ACK, window in segments) after each round.
+    /// Runs congestion avoidance with one ACK per segment and a fixed round trip.
+    ///
+    /// Returns (seconds since the first ACK, window in segments) after each round.
     fn run(cubic: &mut Cubic, w: &mut Window, rtt_ms: u64, rounds: u64) -> Vec<(f64, f64)> {
         let rtt = Span::from_millis(rtt_ms);
         let mut out = Vec::new();

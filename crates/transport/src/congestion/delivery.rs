@@ -71,6 +71,7 @@ impl Delivery {
     }
 
     /// Returns the delivery sample of an ACK; `None` if it delivered no data.
+    ///
     /// `lost`: total bytes declared lost.
     pub(crate) fn on_ack(
         &mut self,

@@ -21,8 +21,9 @@ const L: u64 = 8;
 /// State of HyStart++ in one connection's first slow start.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
-    /// True if pacing spreads the data that an acknowledgement releases, so that its growth is
-    /// unlimited.
+    /// True if pacing spreads the data that an acknowledgement releases.
+    ///
+    /// Its growth is then unlimited.
     paced: bool,
     /// Sequence number that ends the round when it is acknowledged.
     window_end: u64,

@@ -73,6 +73,7 @@ impl Controller {
     }
 
     /// Returns HyStart++ for a controller that has a slow start.
+    ///
     /// `paced`: true if departures are spread over the round trip.
     pub(crate) fn hystart(of: Congestion, on: bool, paced: bool) -> Option<HyStart> {
         (on && !of.is_model()).then(|| HyStart::new(paced))

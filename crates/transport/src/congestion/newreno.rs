@@ -2,7 +2,8 @@
 
 use super::window::{CongestionControl, Progress, Window};
 
-/// Slow start and congestion avoidance, of RFC 5681 by acknowledgements or of RFC 9002 by bytes.
+/// Slow start and congestion avoidance, of RFC 5681 by ACKs or of RFC 9002 by bytes.
+///
 /// The transport implements recovery.
 #[derive(Clone, Debug)]
 pub(crate) struct NewReno {
@@ -30,6 +31,7 @@ impl NewReno {
 }
 
 /// Grows in slow start.
+///
 /// At most one segment per ACK (RFC 5681 §3.1 (2)), or the acknowledged bytes (RFC 9002 §7.3.1).
 pub(crate) fn slow_start(window: &mut Window, acked: u64, by_bytes: bool) {
     window.cwnd += if by_bytes { acked } else { acked.min(window.mss) };

@@ -1,4 +1,5 @@
 //! Pacing of new data.
+//!
 //! Retransmissions are not delayed, as in TCP-AP's released code, unless a model of the path sets
 //! the rate.
 
@@ -20,8 +21,7 @@ pub(crate) struct Pacing {
     /// Bytes per burst (GSO), and the number sent of the present one.
     quantum: u64,
     spent: u64,
-    /// True if `quantum` is the size of a bucket that also fills while sending is blocked for
-    /// another reason.
+    /// True if `quantum` is a bucket that also fills while sending is otherwise blocked.
     bucket: bool,
 }
 
@@ -71,6 +71,7 @@ impl Pacing {
     }
 
     /// Returns true if a segment that the window allows may leave.
+    ///
     /// If not, `due` is the next instant.
     pub(crate) fn may_send(&mut self, now: Time) -> bool {
         let may = now >= self.from || !self.is_on();
@@ -106,6 +107,7 @@ impl Pacing {
     }
 
     /// Returns the instant from which the bucket has been filling.
+    ///
     /// After sending was blocked for another reason, the sender catches up by at most the bucket's
     /// content in addition to this packet.
     fn filled(&self, now: Time, spacing: Span, bytes: u64) -> Time {

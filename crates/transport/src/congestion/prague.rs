@@ -63,6 +63,7 @@ impl Prague {
     }
 
     /// Reduces the window by half of the marked fraction.
+    ///
     /// The caller ensures that this happens once per round trip. §2.4.2
     pub(crate) fn on_mark(&mut self, window: &mut Window) {
         self.before = window.cwnd;
@@ -79,6 +80,7 @@ impl Prague {
     }
 
     /// Returns the window's growth per round trip, segments.
+    ///
     /// Smaller for short round trips, so that the rate grows as fast as at 25 ms. §2.4.4
     fn increase(&self, srtt: Option<Span>) -> f64 {
         let Some(srtt) = srtt.filter(|_| self.rounds >= TRANSITION) else { return 1.0 };

@@ -46,6 +46,7 @@ pub(crate) struct Progress {
     /// True if the window was full when this ACK arrived.
     pub(crate) full: bool,
     /// True if an acknowledgement counts by its bytes (RFC 9002 §7.3), not as one segment.
+    ///
     /// RFC 5681 §3.1.
     pub(crate) by_bytes: bool,
 }
@@ -91,11 +92,13 @@ pub(crate) trait CongestionControl {
     /// Grows `window.cwnd`.
     fn on_ack(&mut self, window: &mut Window, progress: Progress);
 
-    /// Returns the reduced amount after a loss or mark detected with `flight` bytes in the network.
+    /// Returns the reduced amount after a loss or mark with `flight` bytes in the network.
+    ///
     /// The caller sets threshold and window from it, and enforces their minima.
     fn reduce(&mut self, window: &Window, flight: u64) -> u64;
 
     /// Handles the expiry of the retransmission timer.
+    ///
     /// Called after [`CongestionControl::reduce`].
     fn on_timeout(&mut self) {}
 }

@@ -20,11 +20,13 @@ pub struct Config {
     /// True to use ECT(1) instead of ECT(0); for [`Congestion::Prague`] (RFC 9331).
     pub ect1: bool,
     /// Initial congestion window, datagrams of the largest size.
+    ///
     /// At most 14,720 bytes or two of them (RFC 9002 §7.2).
     pub initial_window: u32,
     /// Maximum delay of an acknowledgement (RFC 9000 §18.2).
     pub max_ack_delay: Span,
     /// Size of the pacing bucket, datagrams: the maximum number sent together (RFC 9002 §7.7).
+    ///
     /// Segmentation offload causes such bursts; BBR sets its own value. An ACK releases two; with a
     /// smaller bucket, one of them waits.
     pub burst: u32,
@@ -41,6 +43,7 @@ const MAX_ACK_DELAY: Span = Span::from_millis(1 << 14);
 
 impl Config {
     /// Returns settings of RFC 9000 and RFC 9002 with this controller.
+    ///
     /// Datagrams have 1472 bytes, which fill 1500 of IPv4; acknowledgements are delayed by at most
     /// 25 ms. CUBIC has HyStart++ (RFC 9438 §4.10 recommends it); Prague uses ECT(1). The spin bit
     /// is off, as in most implementations on the internet.

@@ -1,4 +1,5 @@
 //! ECN validation of a path by the counts that the peer reports.
+//!
 //! RFC 9000 §13.4.2, Appendix A.4.
 
 use super::packet::{Ecn, EcnCounts};
@@ -24,6 +25,7 @@ pub(super) struct EcnPath {
     state: State,
     codepoint: Ecn,
     /// Packets sent ECN-capable.
+    ///
     /// Of those, packets acknowledged, and packets lost before any was acknowledged.
     sent: u64,
     lost: u64,
@@ -55,6 +57,7 @@ impl EcnPath {
     }
 
     /// Records the loss of an ECN-capable packet.
+    ///
     /// If all test packets are lost, the path drops them.
     pub(super) fn on_lost(&mut self) {
         self.lost += 1;
@@ -63,9 +66,9 @@ impl EcnPath {
         }
     }
 
-    /// Processes an acknowledgement that raises the largest number, with `newly` acknowledged
-    /// ECN-capable packets.
-    /// Returns the number of new marks. RFC 9000 §13.4.2.1
+    /// Processes an acknowledgement that raises the largest number (RFC 9000 §13.4.2.1).
+    ///
+    /// It newly acknowledges `newly` ECN-capable packets. Returns the number of new marks.
     pub(super) fn on_ack(&mut self, newly: u64, counts: Option<EcnCounts>) -> u64 {
         if matches!(self.state, State::Off | State::Failed) {
             return 0;

@@ -175,18 +175,21 @@ impl Connection {
     }
 
     /// Writes `bytes` of application data; `u64::MAX` is an endless source.
+    ///
     /// Ignored after [`close`](Connection::close). Possible before the connection is established.
     pub fn write(&mut self, bytes: u64) {
         self.sender.stream.write(bytes);
     }
 
     /// Ends this direction after the written data.
+    ///
     /// An endless source stops with the data sent so far.
     pub fn close(&mut self) {
         self.sender.stream.close();
     }
 
     /// Spaces packets by at least this interval from now on; `None`: by the window.
+    ///
     /// With `window` false the interval replaces the congestion window, as in TCP's
     /// [`crate::Connection::pace`].
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
@@ -323,6 +326,7 @@ impl Connection {
     }
 
     /// Returns the instant at which [`on_deadline`](Connection::on_deadline) must be called.
+    ///
     /// [`Time::NEVER`] if there is no deadline.
     pub fn next_deadline(&self) -> Time {
         self.handshake_timer.min(self.arrivals.deadline()).min(self.sender.deadline())
@@ -365,6 +369,7 @@ impl Connection {
     }
 
     /// Sends a datagram of the handshake, repeated after a doubling timeout.
+    ///
     /// It is outside the window, and its loss is not a sign of congestion: its keys are discarded,
     /// and its packets with them (RFC 9002 §6.4).
     fn send_handshake(&mut self, now: Time) {

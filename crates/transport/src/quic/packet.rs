@@ -7,13 +7,16 @@ pub(crate) const MIN_DATAGRAM: u32 = 1200;
 /// IPv4 and UDP headers, bytes.
 const IP_UDP: u32 = 28;
 /// Bytes of the short header and of the packet protection's tag (RFC 9001 §5.3).
+///
 /// The header has a connection ID of 8 bytes and a packet number of 2 (RFC 9000 §17.3.1).
 pub(super) const OVERHEAD: u32 = 1 + 8 + 2 + 16;
 /// Bytes of type, stream ID and an offset of 4 bytes.
+///
 /// The frame ends with the packet, and has no length (RFC 9000 §19.8).
 pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
-/// Length of the IPv4 datagram of a single ACK frame without holes, at a large packet number,
-/// bytes.
+/// Length of an IPv4 datagram with a single ACK frame without holes, bytes.
+///
+/// The packet number is large.
 pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
 /// Length of a handshake datagram, bytes: both sides pad it (RFC 9000 §14.1).
 const HANDSHAKE_DATAGRAM: u32 = MIN_DATAGRAM;

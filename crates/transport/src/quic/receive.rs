@@ -6,6 +6,7 @@ use super::packet::{Ack, Ecn, EcnCounts};
 use super::ranges::Ranges;
 
 /// Maximum number of ranges stored and reported.
+///
 /// Older packets are discarded (RFC 9000 §13.2.3).
 const MAX_RANGES: usize = 32;
 /// Number of ack-eliciting packets that causes an immediate acknowledgement. RFC 9000 §13.2.2
@@ -123,9 +124,9 @@ impl Received {
         Some(Ack { ranges, delay, ecn: counted.then_some(self.counts) })
     }
 
-    /// Records that the peer has received an ACK frame with this largest number, which need not be
-    /// reported again.
-    /// RFC 9000 §13.2.4
+    /// Records that the peer has received an ACK frame with this largest number.
+    ///
+    /// Packets up to it need not be reported again (RFC 9000 §13.2.4).
     pub(super) fn forget(&mut self, largest: u64) {
         // The range that contains it stays, so that the next packet is recognised as in order.
         let keep = self.numbers.around(largest).map_or(largest + 1, |r| r.0);

@@ -1,4 +1,5 @@
 //! Effects of acknowledgements and timeouts on the sender: progress, loss, congestion.
+//!
 //! RFC 9002.
 
 use fairmesh_units::{Span, Time};
@@ -11,6 +12,7 @@ use crate::congestion::window::{CongestionControl, Loss, Progress};
 /// Packet number distance after which an older packet is declared lost. RFC 9002 §6.1.1
 const PACKET_THRESHOLD: u64 = 3;
 /// Number of probe timeouts of total loss after which congestion is persistent.
+///
 /// RFC 9002 §7.6.1
 const PERSISTENT: u64 = 3;
 /// Number of probe timeouts for which a lost packet is stored, in case it arrives.
@@ -44,6 +46,7 @@ struct Newly {
 
 impl Sender {
     /// Processes an ACK frame.
+    ///
     /// RFC 9002 Appendix A.7
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> AckEffects {
         let mut news = AckEffects::default();
@@ -215,6 +218,7 @@ impl Sender {
     }
 
     /// Handles a loss or a mark of a packet sent at `sent`.
+    ///
     /// The window is reduced once per loss epoch. RFC 9002 §7.3.2, Appendix B.6
     fn on_congestion(&mut self, now: Time, sent: Time) {
         if self.recovery_from.is_some_and(|from| sent <= from) {
@@ -286,8 +290,9 @@ impl Sender {
         }
     }
 
-    /// Processes the marked fraction for Prague. draft-briscoe-iccrg-prague-congestion-control-04
-    /// §2.3, §2.4
+    /// Processes the marked fraction for Prague.
+    ///
+    /// Source: draft-briscoe-iccrg-prague-congestion-control-04 §2.3, §2.4.
     fn count_marks(&mut self, now: Time, newly: &Newly, marks: u64) {
         let marked = marks * self.window.mss;
         let (una, next) = (self.acked_position, self.position);

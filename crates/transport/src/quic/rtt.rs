@@ -22,8 +22,7 @@ impl Rtt {
         Rtt { latest: None, smoothed: INITIAL_RTT, variation: half, least: INITIAL_RTT }
     }
 
-    /// Adds a measured round trip, for which the peer reports an acknowledgement delay of `delay`.
-    /// RFC 9002 §5.3
+    /// Adds a measured round trip with a reported acknowledgement delay (RFC 9002 §5.3).
     pub(super) fn sample(&mut self, rtt: Span, delay: Span) {
         if self.latest.replace(rtt).is_none() {
             (self.smoothed, self.least) = (rtt, rtt);
@@ -50,6 +49,7 @@ impl Rtt {
     }
 
     /// Returns the smoothed round trip plus four times its variation.
+    ///
     /// This is a probe timeout without the peer's delay. RFC 9002 §6.2.1
     pub(super) fn probe_timeout(&self) -> Span {
         self.smoothed + (self.variation * 4).max(GRANULARITY)

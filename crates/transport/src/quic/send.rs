@@ -1,4 +1,5 @@
 //! The sending half: content and timing of packets.
+//!
 //! `recovery` handles acknowledgements and timeouts.
 
 use std::collections::VecDeque;
@@ -192,9 +193,9 @@ impl Sender {
         self.pacing.set(interval);
     }
 
-    /// Returns the sum of smoothed round trip, variation and the peer's delay, doubled for each
-    /// unanswered probe.
-    /// RFC 9002 §6.2.1
+    /// Returns the probe timeout, doubled for each unanswered probe (RFC 9002 §6.2.1).
+    ///
+    /// It is the sum of smoothed round trip, variation and the peer's delay.
     pub(super) fn probe_timeout(&self) -> Span {
         self.probe_period().saturating_mul(1 << self.probe_count.min(30))
     }
@@ -208,6 +209,7 @@ impl Sender {
     }
 
     /// Returns the instant of the loss or probe timer.
+    ///
     /// RFC 9002 Appendix A.8
     fn loss_timer(&self) -> Time {
         if self.loss_time < Time::NEVER {
@@ -224,6 +226,7 @@ impl Sender {
     }
 
     /// Handles an expired timer.
+    ///
     /// RFC 9002 Appendix A.9
     pub(super) fn on_deadline(&mut self, now: Time) {
         self.pacing.on_deadline(now);
@@ -332,6 +335,7 @@ impl Sender {
     }
 
     /// Records a departing packet.
+    ///
     /// RFC 9002 Appendix A.5
     fn leave(&mut self, now: Time, mut packet: Packet) -> Packet {
         let eliciting = packet.is_ack_eliciting();

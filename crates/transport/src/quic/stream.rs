@@ -61,6 +61,7 @@ impl Outgoing {
     }
 
     /// Returns the next frame, and true if it was sent before; lost data goes first.
+    ///
     /// `room` gives the bytes that fit from an offset on.
     pub(super) fn peek(&self, room: impl Fn(u64) -> u32) -> Option<(StreamFrame, bool)> {
         if let Some((from, to)) = self.lost.first() {
@@ -91,6 +92,7 @@ impl Outgoing {
     }
 
     /// Records the acknowledgement of a frame.
+    ///
     /// Returns the growth of the contiguously acknowledged part, bytes.
     pub(super) fn on_acked(&mut self, frame: &StreamFrame) -> u64 {
         let before = self.una.min(self.end);

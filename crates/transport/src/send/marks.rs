@@ -61,6 +61,7 @@ impl Sender {
     }
 
     /// Reduces to half of the data in the network, down to one segment.
+    ///
     /// RFC 3168 §6.1.2, RFC 9438 §4.6. A mark at one segment makes the sender wait for its timer.
     fn on_mark(&mut self, now: Time, flight: u64) {
         let mss = self.window.mss;

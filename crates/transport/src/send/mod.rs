@@ -1,4 +1,5 @@
 //! The sending half: content and timing of segments.
+//!
 //! `recovery` handles acknowledgements and timeouts.
 //!
 //! Both kinds of recovery use one account. `pipe` is the data believed to be in the network (RFC
@@ -107,6 +108,7 @@ pub(crate) struct Sender {
     reduced_until: u64,
     announce_reduction: bool,
     /// True after a mark at a window of one segment: new data waits for the timer.
+    ///
     /// RFC 3168 §6.1.2
     held: bool,
     /// Number of such marks in a row; each except the first doubles the timer (`ecn_backoff`).

@@ -54,6 +54,7 @@ impl Rack {
     }
 
     /// Returns the reordering window.
+    ///
     /// Receivers here do not report duplicates, so it does not grow. RFC 8985 §6.2, step 4
     fn window(&self, recovering: bool, sacked: usize, srtt: Option<Span>) -> Span {
         if !self.reordered && (recovering || sacked >= DUP_THRESH as usize) {
@@ -116,9 +117,9 @@ impl Rack {
         self.disarm_probe();
     }
 
-    /// Returns true if this ACK shows that the probe repaired a loss, to which congestion control
-    /// must respond.
-    /// RFC 8985 §7.4.2
+    /// True if this ACK shows that the probe repaired a loss (RFC 8985 §7.4.2).
+    ///
+    /// Congestion control must then respond.
     pub(super) fn repaired(&mut self, ack: u64, plain_duplicate: bool) -> bool {
         let Some((end, again)) = self.probe else { return false };
         if ack < end {

@@ -187,6 +187,7 @@ impl Sender {
     }
 
     /// Handles a partial ACK, below the recovery point: the next segment is lost, too.
+    ///
     /// Returns true if the timer is restarted.
     fn on_partial_ack(&mut self, acked: u64) -> bool {
         if self.sack {
@@ -261,7 +262,7 @@ impl Sender {
         }
     }
 
-    /// Returns true if three duplicate ACKs indicate a new loss, not an echo of the last recovery.
+    /// True if three duplicate ACKs indicate a new loss, not an echo of the last recovery.
     fn may_recover(&self) -> bool {
         // RFC 6582 §3.2 step 1: the ACK must cover more than `recover`. RFC 6675 §5.1 and ns-3:
         // covering it exactly is sufficient.
@@ -326,8 +327,9 @@ impl Sender {
         self.counters.fast_recoveries += 1;
     }
 
-    /// Ends HyStart++, which applies to the first slow start, and the probe, which does not apply
-    /// to recovery.
+    /// Ends HyStart++ and the probe.
+    ///
+    /// The former applies to the first slow start, the latter does not apply to recovery.
     fn end_of_slow_start(&mut self) {
         self.hystart = None;
         if let Some(rack) = &mut self.rack {
@@ -336,6 +338,7 @@ impl Sender {
     }
 
     /// Returns the slow-start threshold after a loss.
+    ///
     /// RFC 5681 §3.1 (4)
     pub(super) fn reduced(&mut self, flight: u64) -> u64 {
         self.control.reduce(&self.window, flight).max(2 * self.window.mss)

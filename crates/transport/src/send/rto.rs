@@ -15,6 +15,7 @@ pub(super) struct Rto {
     max: Span,
     granularity: i64,
     /// True for ns-3's rule to reset the back-off at any new ACK.
+    ///
     /// Karn's rule waits for a sample (RFC 6298 §5.7).
     forgets_backoff: bool,
 }

@@ -96,6 +96,7 @@ pub(super) struct Scoreboard {
 
 impl Scoreboard {
     /// Builds a board.
+    ///
     /// `stamps`: true to store the time of every transmission; `losses`: true to store each loss.
     pub(super) fn new(stamps: bool, losses: bool) -> Self {
         Scoreboard {
@@ -138,8 +139,9 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the segments delivered since the last call, to be returned by
-    /// [`Scoreboard::give_back`].
+    /// Returns the segments delivered since the last call.
+    ///
+    /// The caller passes them to [`Scoreboard::give_back`] afterwards.
     pub(super) fn take_news(&mut self) -> Vec<Delivered> {
         core::mem::take(&mut self.news)
     }
@@ -167,6 +169,7 @@ impl Scoreboard {
     }
 
     /// Marks segments as lost by RACK's rule `lost` over (time of the last transmission, end).
+    ///
     /// Retransmitted segments can be lost again. Returns true if any was lost, and the earliest
     /// next check.
     pub(super) fn lose_where(
@@ -264,6 +267,7 @@ impl Scoreboard {
     }
 
     /// Removes all data below `ack`, which was delivered.
+    ///
     /// Returns the sending time of its oldest segment, unless that segment's round trip must not be
     /// measured (RFC 6298 §3, Karn).
     pub(super) fn discard(&mut self, ack: u64) -> Option<Time> {
@@ -397,6 +401,7 @@ impl Scoreboard {
     }
 
     /// Handles the expiry of the retransmission timer.
+    ///
     /// The network is empty, and all data not selectively acknowledged has to be retransmitted.
     /// Reneging receivers are not modelled, so selective acknowledgements stay valid (RFC 6675
     /// §5.1, erratum 1610).
@@ -428,6 +433,7 @@ impl Scoreboard {
     }
 
     /// Returns the first segment that is lost and not yet retransmitted.
+    ///
     /// RFC 6675 §4, NextSeg (1)
     pub(super) fn first_missing(&mut self) -> Option<usize> {
         if self.missing == 0 {
@@ -446,9 +452,9 @@ impl Scoreboard {
         below.enumerate().find(|(_, s)| !s.is(SACKED | RESENT)).map(|(i, _)| i)
     }
 
-    /// Returns the highest segment not selectively acknowledged, unless it was already
-    /// retransmitted: the rescue retransmission for a lost tail.
-    /// RFC 6675 §4, NextSeg (4)
+    /// Returns the rescue retransmission for a lost tail (RFC 6675 §4, NextSeg (4)).
+    ///
+    /// It is the highest segment not selectively acknowledged, unless it was already retransmitted.
     pub(super) fn unsacked_tail(&self) -> Option<usize> {
         let i = (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))?;
         (!self.ring[i].is(RESENT)).then_some(i)

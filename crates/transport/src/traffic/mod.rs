@@ -35,6 +35,7 @@ pub enum Side {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Drop the flow's connection, if any, and open a new one.
+    ///
     /// Segments of an earlier one that are still in transit must not reach the new one.
     Connect,
     /// Write to the connection; `u64::MAX` bytes is an endless source.
@@ -76,6 +77,7 @@ enum Kind {
 
 impl Source {
     /// Builds an application that starts at `start` and stops at `stop` ([`Time::NEVER`]: never).
+    ///
     /// `spec` must be valid ([`TrafficSpec::validate`]).
     pub fn new(spec: &TrafficSpec, start: Time, stop: Time, rng: Stream) -> Self {
         let kind = match *spec {
@@ -95,6 +97,7 @@ impl Source {
     }
 
     /// Returns the instant at which [`on_deadline`](Source::on_deadline) must be called.
+    ///
     /// [`Time::NEVER`] if the application only waits for data, or has finished.
     #[inline]
     pub fn next_deadline(&self) -> Time {
@@ -170,6 +173,7 @@ impl Source {
     }
 
     /// Returns true if a file or response is in progress.
+    ///
     /// Traffic without transfers always has something to send.
     #[inline]
     pub fn is_active(&self) -> bool {

@@ -104,6 +104,7 @@ pub enum Asking {
     /// After a pause from the last byte of a response: a closed loop.
     AfterAnswer(Pause),
     /// After a pause from the previous request, regardless of its response: an open loop.
+    ///
     /// All requests use one connection, and responses keep their order.
     Every(Pause),
 }
@@ -128,11 +129,11 @@ pub enum TrafficSpec {
         rate: BitRate,
         /// Payload of a datagram, bytes.
         datagram: u32,
-        /// Relative jitter, between 0 and 1: each gap is multiplied by a uniform draw from 1 ±
-        /// this.
+        /// Relative jitter, 0 to 1: each gap is multiplied by a uniform draw from 1 ± this.
         jitter: f64,
     },
     /// Requests and responses over TCP.
+    ///
     /// The responses are the flow's bytes: the requesting end is at the flow's destination.
     Http {
         /// Size of a request.

@@ -21,7 +21,9 @@ pub struct Arrival {
     pub ce: bool,
 }
 
-/// A network: given sender, time and segment, it pushes the arrivals (none: lost; two: duplicated).
+/// A network: for a sender, time and segment, it pushes the arrivals.
+///
+/// Without an arrival the segment is lost; with two it is duplicated.
 pub trait Network {
     fn carry(&mut self, from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>);
 }
@@ -43,6 +45,7 @@ pub struct World<N> {
     flying: BinaryHeap<Reverse<(Time, u64, usize, bool)>>,
     segments: Vec<Segment>,
     /// Independent record of the data that reached each end, including the FIN.
+    ///
     /// Index 0 is sequence number 1.
     arrived: [Vec<bool>; 2],
     fin: [Option<usize>; 2],
@@ -186,7 +189,7 @@ impl<N: Network> World<N> {
     }
 }
 
-/// A link in each direction with a rate and a delay, and a drop-tail queue for the data direction.
+/// A link in each direction with rate and delay, and a drop-tail queue for the data.
 pub struct Bottleneck {
     /// Bits per second.
     pub rate: u64,

@@ -8,7 +8,9 @@ use fairmesh_units::{Span, Time};
 
 use super::Bottleneck;
 
-/// A network: given sender, time and packet, it pushes the arrivals (none: lost; two: duplicated).
+/// A network: for a sender, time and packet, it pushes the arrivals.
+///
+/// Without an arrival the packet is lost; with two it is duplicated.
 pub trait Network {
     fn carry(&mut self, from: usize, now: Time, packet: &Packet, out: &mut Vec<(Time, Ecn)>);
 }

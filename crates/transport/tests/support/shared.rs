@@ -267,8 +267,7 @@ impl Shared {
         }
     }
 
-    /// Returns each flow's share of the rate until `end`, and the mean waiting time in the queue,
-    /// in seconds.
+    /// Returns each flow's share of the rate until `end`, and the queue's mean wait, s.
     pub fn shares(&mut self, end: Time) -> (Vec<f64>, f64) {
         let before: Vec<u64> = self.flows.iter().map(|f| f.delivered).collect();
         let (from, backlog) = (self.now, self.backlog);

@@ -39,6 +39,7 @@ pub struct RedDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -73,6 +74,7 @@ pub struct FredDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub many_flows: Option<bool>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -96,6 +98,7 @@ pub struct MarkDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,

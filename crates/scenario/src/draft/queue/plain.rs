@@ -21,6 +21,7 @@ pub struct DropTailDraft {
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -45,6 +46,7 @@ pub struct FqDraft {
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub quantum: Option<Bytes>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -62,6 +64,7 @@ pub struct WfqDraft {
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub bytes: Option<Bytes>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -83,6 +86,7 @@ impl FqDraft {
 
 impl WfqDraft {
     /// Builds the discipline.
+    ///
     /// Flows have weight 1 until `InterfaceQueue::weigh` sets their weights.
     pub(super) fn build(&self) -> Result<DisciplineSpec, Problem> {
         let limit = limit(self.packets, self.bytes, USUAL_PACKETS)?;

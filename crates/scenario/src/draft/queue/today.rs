@@ -42,6 +42,7 @@ pub struct CodelDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ce_ect1: Option<bool>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -66,6 +67,7 @@ pub struct FqCodelDraft {
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub quantum: Option<Bytes>,
     /// Maximum number of packets that the longest flow loses at once when a limit is reached.
+    ///
     /// 64 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drop_batch: Option<u32>,
@@ -88,6 +90,7 @@ pub struct FqCodelDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ce_ect1: Option<bool>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -120,6 +123,7 @@ pub struct CakeDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationDraft>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -154,8 +158,9 @@ pub struct DualPi2Draft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// Waiting time above which packets with ECT(1) are marked, all of them above one and a half
-    /// times this; 800 us by default.
+    /// Waiting time above which packets with ECT(1) are marked; 800 us by default.
+    ///
+    /// Above one and a half times this, all of them are marked.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub ce_threshold: Option<Span>,
@@ -163,6 +168,7 @@ pub struct DualPi2Draft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
@@ -192,6 +198,7 @@ pub struct Mac80211Draft {
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
     /// Time for which waiting times must exceed `target`.
+    ///
     /// By default 100 ms, and 300 ms for slow neighbours.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
@@ -214,6 +221,7 @@ pub struct Mac80211Draft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aql: Option<bool>,
     /// Airtime limit of one neighbour in the card while the card is heavily loaded.
+    ///
     /// 5 ms by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
@@ -227,6 +235,7 @@ pub struct Mac80211Draft {
     #[schemars(schema_with = "text::schema::<Span>")]
     pub aql_total: Option<Span>,
     /// Length of the device queue below this one, packets; it serves its receivers in turn.
+    ///
     /// 0, none, by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,

@@ -66,12 +66,14 @@ pub(super) struct OnAir {
 }
 
 /// Both directions of an unordered pair.
+///
 /// `.0` in ascending order of index, `.1` in descending. A direction without delivery is dead.
 #[derive(Clone, Copy, Default)]
 struct Pair(Option<Reception>, Option<Reception>);
 
 impl Pair {
     /// Returns both directions; one without an entry equals the other.
+    ///
     /// A link with a dead direction is not a link: acknowledgements do not return.
     fn both(&self) -> Option<(Reception, Reception)> {
         let (there, back) = (self.0.or(self.1)?, self.1.or(self.0)?);
@@ -150,6 +152,7 @@ impl Map {
     }
 
     /// Adds a node that is an address prefix.
+    ///
     /// `owner` is the router that announces it, if the node names it.
     pub fn add_prefix(&mut self, id: Name, default: bool, owner: Option<String>) {
         if default {
@@ -178,6 +181,7 @@ impl Map {
     }
 
     /// Refuses an interface address shared by two nodes.
+    ///
     /// `nodes` is the key of the nodes, `addresses` that of a node's addresses.
     pub fn check_addresses(&self, nodes: &KeyPath, addresses: &str) -> Result<()> {
         for (i, node) in self.nodes.iter().enumerate() {
@@ -228,6 +232,7 @@ impl Map {
     }
 
     /// Adds one entry.
+    ///
     /// Of several entries for one direction the best counts: parallel links are several radios, and
     /// a router uses the best one.
     pub fn add_link(&mut self, link: MapLink, key: KeyPath) -> Result<()> {

@@ -83,7 +83,7 @@ impl Names {
         Err(Unresolved::Unknown)
     }
 
-    /// Returns another node with this interface address, as its id or as one of its own interfaces.
+    /// Returns another node with this interface address, as its id or as an own interface.
     pub fn other(&self, address: &str, than: usize) -> Option<usize> {
         let word = canonical(address);
         let known = [self.folded.get(&word), self.addresses.get(&word)];

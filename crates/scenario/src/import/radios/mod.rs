@@ -213,7 +213,7 @@ impl Radios {
     }
 }
 
-/// Returns notes on links with a channel that is merged with another, and on the channels in use.
+/// Returns notes on links with a merged channel, and on the channels in use.
 fn other_channels(places: &Places, channels: &Channels) -> Vec<String> {
     let mut notes = Vec::new();
     let all: usize = channels.values().sum();

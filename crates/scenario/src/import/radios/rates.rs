@@ -16,8 +16,9 @@ const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
 const FULL: u32 = 1536;
 /// A routing daemon's probe with its headers, bytes.
 const PROBE: u32 = 100;
-/// Best delivery that a window of 64 probes, batman-adv's (TQ_LOCAL_WINDOW_SIZE), can distinguish:
-/// half a probe lost.
+/// Best delivery that a window of 64 probes can distinguish: half a probe lost.
+///
+/// The window is batman-adv's (TQ_LOCAL_WINDOW_SIZE).
 const BEST_KNOWN: f64 = 1.0 - 0.5 / 64.0;
 /// Noise figure of receivers, dB, as of `radio.errors.snr`.
 const NOISE_FIGURE: Decibel = Decibel(7.0);

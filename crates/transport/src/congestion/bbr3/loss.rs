@@ -7,6 +7,7 @@ use crate::congestion::window::{Loss, RateSample, Window};
 
 impl Bbr3 {
     /// Handles a segment that was declared lost.
+    ///
     /// §5.5.10.2, `HandleLostPacket`
     pub(super) fn handle_lost(
         &mut self,
@@ -27,6 +28,7 @@ impl Bbr3 {
     }
 
     /// Handles a mark.
+    ///
     /// The draft requires a response to marks without defining it (§3.7): a marked round trip counts as one that lost
     /// too much.
     pub(super) fn handle_mark(
@@ -57,6 +59,7 @@ impl Bbr3 {
     }
 
     /// Handles too much in flight.
+    ///
     /// §5.5.10.2, `HandleInflightTooHigh`
     fn inflight_too_high(
         &mut self,
@@ -141,8 +144,9 @@ impl Bbr3 {
     }
 }
 
-/// Returns the bytes in flight when losses crossed the threshold, a point within this segment.
-/// §5.5.10.2
+/// Returns the bytes in flight when losses crossed the threshold (§5.5.10.2).
+///
+/// The point lies within this segment.
 pub(super) fn inflight_at_loss(loss: &Loss) -> u64 {
     let size = u64::from(loss.len);
     let before = loss.in_flight.saturating_sub(size) as f64;

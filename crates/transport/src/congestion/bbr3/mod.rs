@@ -62,6 +62,7 @@ impl State {
     }
 
     /// Returns true if it tests the path's capacity.
+    ///
     /// §5.3.3.9, `IsProbingBW`
     const fn is_probing(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
@@ -110,6 +111,7 @@ pub(crate) struct Bbr3 {
     min_rtt: Option<Span>,
     min_rtt_at: Time,
     /// Minimum of the whole connection; a measurement over a shorter time is not a rate sample.
+    ///
     /// §4.1.2.3
     min_rtt_ever: Option<Span>,
     has_seen_rtt: bool,
@@ -168,6 +170,7 @@ pub(crate) struct Bbr3 {
 
 impl Bbr3 {
     /// Builds the state.
+    ///
     /// `initial`: initial window, bytes. `sack`: losses are reported one by one.
     pub(super) fn new(initial: u64, sack: bool) -> Self {
         Bbr3 {

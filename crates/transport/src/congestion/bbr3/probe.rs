@@ -48,6 +48,7 @@ impl Bbr3 {
     }
 
     /// Draws the wait before a probe: two to three seconds, plus or minus one round trip.
+    ///
     /// The low digits of the clock serve as random numbers, so that competing flows do not probe
     /// together. §5.3.3.8.3
     fn pick_probe_wait(&mut self, now: Time, delivered: u64) {
@@ -251,8 +252,9 @@ impl Bbr3 {
     }
 }
 
-/// Mixes bits so that each bit of the result depends on all bits of `x` (the finalizer of
-/// `SplitMix64`).
+/// Mixes bits so that each bit of the result depends on all bits of `x`.
+///
+/// This is the finalizer of `SplitMix64`.
 const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

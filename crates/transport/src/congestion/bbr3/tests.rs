@@ -1,4 +1,5 @@
 //! Rules of the draft, one by one.
+//!
 //! Segments are 1000 bytes; the path has 1 MB/s and 100 ms unless stated.
 
 use super::loss::inflight_at_loss;
@@ -42,8 +43,9 @@ impl Rig {
         }
     }
 
-    /// Runs a round trip of 100 ms with this delivery rate, bytes per second, and this loss of the
-    /// data in flight.
+    /// Runs a round trip of 100 ms with this delivery rate, bytes/s, and this loss.
+    ///
+    /// The loss is of the data in flight.
     fn round(&mut self, rate: f64, lost: u64) {
         self.round_of(rate, lost, 100);
     }

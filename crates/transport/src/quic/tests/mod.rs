@@ -1,4 +1,5 @@
 //! Rules of RFC 9000 and RFC 9002 one by one.
+//!
 //! Datagrams are 1200 bytes; the round trip is 100 ms.
 
 use super::stream::Outgoing;
@@ -23,6 +24,7 @@ struct Rig {
 
 impl Rig {
     /// Returns an established connection with endless data, not in slow start.
+    ///
     /// Its window has this many datagrams.
     /// Pacing is disabled.
     fn new(cfg: Config, datagrams: u64) -> Rig {
@@ -138,7 +140,7 @@ fn a_timeout_sends_two_probes_and_doubles() {
         assert_eq!(probes.len(), 2);
         assert!(probes.iter().all(|p| p.stream.is_some_and(|f| f.offset >= 4 * 1100)));
     }
-    // §6.2: a probe timeout is no evidence of losses or congestion.
+    // §6.2: a probe timeout does not indicate losses or congestion.
     assert_eq!((r.lost(), r.s.counters.congestion_events), (0, 0));
     assert_eq!(r.s.window.cwnd, 4 * DATAGRAM);
     assert_eq!(r.s.counters.probe_timeouts, 4);
@@ -254,6 +256,7 @@ fn pacing_is_no_limit_of_the_application() {
 }
 
 /// Runs ten seconds in which only these numbers arrive.
+///
 /// Then acknowledges them and the last probe. Returns the windows before and afterwards, in
 /// datagrams.
 fn outage(r: &mut Rig, spared: &[u64]) -> (u64, u64) {
@@ -350,8 +353,9 @@ fn prague_cuts_by_the_part_that_was_marked() {
 
 // ---- the connection ----
 
-/// Carries packets between two ends, except refused ones, until neither has more to send at this
-/// instant.
+/// Carries packets between two ends until neither has more to send at this instant.
+///
+/// Refused packets are lost.
 fn exchange(
     ends: &mut [Connection; 2],
     now: Time,

@@ -19,6 +19,7 @@ fn one_reduction_per_window_of_marks() {
 }
 
 /// Sends one segment at a time with every acknowledgement marked.
+///
 /// Returns the state and the waits.
 fn marked_at_one(cfg: TcpConfig, marks: u64) -> (Rig, Vec<Span>) {
     let mut r = Rig::full(TcpConfig { ecn: true, ..cfg }, 1);

@@ -24,8 +24,9 @@ fn seq(n: u64) -> u64 {
 }
 
 impl Rig {
-    /// Returns an established connection with endless data and a round trip of 100 ms, in
-    /// congestion avoidance with a full window of `segments`.
+    /// Returns an established connection with endless data and a round trip of 100 ms.
+    ///
+    /// It is in congestion avoidance with a full window of `segments`.
     fn full(cfg: TcpConfig, segments: u64) -> Rig {
         let cfg = TcpConfig { mss: MSS as u32, ..cfg };
         let mut s = Sender::new(&cfg);
@@ -43,8 +44,7 @@ impl Rig {
         std::iter::from_fn(|| self.s.poll(self.now)).map(|o| (o.seq - 1) / MSS).collect()
     }
 
-    /// Processes an ACK of everything below segment `n`, with these segment ranges selectively
-    /// acknowledged.
+    /// Processes an ACK of everything below segment `n`, with these SACK ranges in segments.
     fn ack_with(&mut self, n: u64, sacked: &[(u64, u64)], flags: Flags) -> Vec<u64> {
         let mut sack = SackBlocks::default();
         for &(from, to) in sacked {
