@@ -3,7 +3,7 @@
     words.py           words by folder and in all; exit status 1 above the bound
     words.py --pages   also words of each page, longest first
 
-A word is a run of letters outside of code, of targets of links and of comments. Left out: generated pages and rows,
+A word is a run of letters outside of code and formulas in blocks, of targets of links and of comments. Left out: generated pages and rows,
 dated notes, decisions, and the changelog.
 """
 
@@ -27,6 +27,7 @@ def prose(text):
     """Text without code, targets of links and comments."""
     text = re.sub(r"^(```|~~~).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^ {4}(?! *(?:-|\d+\.) ).*$", "", text, flags=re.MULTILINE)
     return re.sub(r"`[^`\n]*`", "", re.sub(r"\]\([^)\n]*\)", "]", text))
 
 
