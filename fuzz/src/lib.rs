@@ -35,7 +35,7 @@ use fairmesh_scenario::{
 };
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
-/// Any bytes as a scenario file: TOML unless they look like JSON.
+/// Parses any bytes as a scenario file: as TOML unless they look like JSON.
 pub fn toml(bytes: &[u8]) {
     let result = parse("fuzz.toml", bytes, &ImportOptions::default());
     check(result);
@@ -46,7 +46,7 @@ pub fn toml(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a map. The first byte chooses the options.
+/// Parses any bytes as a map; the first byte selects the options.
 pub fn map(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     let options = ImportOptions {
@@ -62,7 +62,7 @@ pub fn map(bytes: &[u8]) {
     check(parse("fuzz.json", bytes, &options));
 }
 
-/// What reaches a gateway from outside. The first byte says which parser gets the rest.
+/// Parses input of a gateway from outside; the first byte selects the parser.
 pub fn gateway(bytes: &[u8]) {
     let Some((&which, bytes)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(bytes);
@@ -99,7 +99,7 @@ pub fn gateway(bytes: &[u8]) {
         b'k' => Form::Neighbours,
         _ => Form::Babel,
     };
-    // Several texts, where a form has them, are separated by form feeds.
+    // Several texts of a form are separated by form feeds.
     let mut texts = text.split('\x0c');
     let text = texts.next().unwrap_or_default();
     let more: Vec<&str> = texts.collect();
@@ -111,8 +111,9 @@ pub fn gateway(bytes: &[u8]) {
     }
 }
 
-/// What is kept over a restart: whatever the file says, nothing comes of it that could not have been
-/// set.
+/// Loads the state that is kept over a restart.
+///
+/// No value of a file leads to a state that could not have been set.
 fn state(text: &str) {
     let Ok(kept) = SavedState::read(text) else { return };
     assert!(kept.layout.is_none_or(|l| l.check().is_ok()));
@@ -125,8 +126,11 @@ fn state(text: &str) {
     }
 }
 
-/// What another gateway says. The first byte is its number, and with 64 more it speaks to the gateway 0, which
-/// leads, else to 1. The message comes twice, with looks after it: only own flows are limited, and none to nothing.
+/// Handles a message of another gateway.
+///
+/// The first byte is the sender's number. With 64 added, the message goes to gateway 0, which
+/// leads, otherwise to gateway 1. The message is handled twice, each time with a check: only own
+/// flows are limited, and none to zero.
 fn peer(bytes: &[u8]) {
     let Some((&from, body)) = bytes.split_first() else { return };
     let site = Site::new().with_gateway(true).with_hops(Some(0));
@@ -160,9 +164,11 @@ fn peer(bytes: &[u8]) {
     }
 }
 
-/// Datagrams to a gateway with peers: none is accepted without the key, or without a valid challenge.
+/// Handles datagrams to a gateway with peers.
 ///
-/// The first byte selects whether the datagram gets a right tag.
+/// None is accepted without the key, or without a valid challenge.
+///
+/// The first byte selects if the datagram has a correct tag.
 fn datagram(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     let address = |n| SocketAddr::from(([192, 0, 2, n], 5247));
@@ -192,9 +198,11 @@ fn datagram(bytes: &[u8]) {
     assert_eq!(exchange.rejected().map(|r| r.1).sum::<u64>(), 4);
 }
 
-/// Packets on the mesh interface: a header never exceeds its packet, and memory is bounded.
+/// Handles packets on the mesh interface.
 ///
-/// The first byte selects the first header and the direction; each packet follows its length.
+/// A header never exceeds its packet, and memory is bounded.
+///
+/// The first byte selects the first header and the direction; a length precedes each packet.
 fn headers(bytes: &[u8]) {
     let Some((&choice, mut rest)) = bytes.split_first() else { return };
     let begins = if choice & 1 == 0 { FirstHeader::Ethernet } else { FirstHeader::Ip };
@@ -256,7 +264,7 @@ fn configuration(text: &str) {
     }
 }
 
-/// What holds of every answer.
+/// Checks the properties of every result.
 fn check(result: Result<Scenario, ScenarioError>) {
     match result {
         Err(e) => {
@@ -288,7 +296,7 @@ fn check(result: Result<Scenario, ScenarioError>) {
     }
 }
 
-/// Building twice gives the same world.
+/// Checks that two builds give equal worlds.
 fn rebuild(draft: &Draft) {
     match (draft.build(), draft.build()) {
         (Ok(a), Ok(b)) => {

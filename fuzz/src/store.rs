@@ -1,4 +1,4 @@
-//! Shards of a store, as another program, a full disk or a stopped writer may leave them.
+//! Shards of a store, as left by another program, a full disk or a stopped writer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl Stored for Any {
     const KIND: &'static str = "fuzz";
 }
 
-/// A folder that goes with the value.
+/// A folder that is removed with the value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -40,11 +40,13 @@ impl Drop for Folder {
     }
 }
 
-/// Bytes as shards, which form feeds separate. A line `@h` stands for the header, and `@N TEXT` for a
-/// record with the key N and the value TEXT: checksums are seldom guessed.
+/// Opens a store with shards from bytes, separated by form feeds.
 ///
-/// An error is one line that names the folder. A store that opens gives each of its records or names
-/// its line, takes another one, and has all of them when it is opened again.
+/// A line `@h` stands for the header, and `@N TEXT` for a record with the key N and the value TEXT,
+/// because checksums are rarely guessed.
+///
+/// An error is one line that names the folder. A store that opens returns each of its records or
+/// names its line, accepts another record, and has all of them when it is opened again.
 pub fn store(bytes: &[u8]) {
     let folder = Folder::new();
     for (n, shard) in bytes.split(|b| *b == 0x0c).take(4).enumerate() {
@@ -92,7 +94,7 @@ fn key(n: u8) -> JobKey {
     format!("{n:064x}").parse().expect("64 digits")
 }
 
-/// A line of a shard: the short forms become whole lines.
+/// Expands the short forms of a line of a shard.
 fn expanded(line: &[u8]) -> Vec<u8> {
     let Some(short) = line.strip_prefix(b"@") else { return line.to_vec() };
     if short == b"h" {

@@ -1,4 +1,4 @@
-//! OpenWrt's configuration, which a shell script turns into `gateway.toml`.
+//! OpenWrt's configuration, which a shell script converts to `gateway.toml`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,11 +10,13 @@ use fairmesh_document::Document;
 /// Sections by name, in their order: type, options, lists.
 type Sections = Vec<(String, String, BTreeMap<String, String>, BTreeMap<String, Vec<String>>)>;
 
-/// Text as a UCI file: `config TYPE NAME`, `option KEY VALUE`, `list KEY VALUE`, a value to the end
-/// of its line with `\\n` for a line end. Types and names are those that UCI allows.
+/// Converts text as a UCI file.
 ///
-/// Whatever the values are, the script writes a TOML document, and what the daemon refuses of it is
-/// one line. No value becomes a key or a table.
+/// It has `config TYPE NAME`, `option KEY VALUE` and `list KEY VALUE`; a value extends to the end
+/// of its line, with `\\n` for a line end. Types and names are those that UCI allows.
+///
+/// For any values the script writes a TOML document, and the daemon rejects it with a single line
+/// at most. No value becomes a key or a table.
 pub fn uci(bytes: &[u8]) {
     let sections = read(&String::from_utf8_lossy(bytes));
     let Some(text) = converted(&sections) else { return };
@@ -87,7 +89,7 @@ config_list_foreach() {
 }
 "#;
 
-/// Output of the script; `None` where it cannot be run.
+/// Returns the output of the script; `None` if it cannot be run.
 fn converted(sections: &Sections) -> Option<String> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let quoted = |value: &str| value.replace('\'', "'\\''");

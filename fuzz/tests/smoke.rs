@@ -1,4 +1,4 @@
-//! The fuzz targets over their corpus, whole and damaged, on stable Rust.
+//! The fuzz targets on their corpus, intact and damaged, on stable Rust.
 
 #![allow(clippy::disallowed_methods)] // fuzzing ends after some seconds
 
@@ -15,9 +15,11 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|p| std::fs::read(p).unwrap()).collect()
 }
 
-/// Every file as it is, and `damaged` times cut short, with bytes changed, and spliced into another one. For
-/// `FAIRMESH_FUZZ_SECONDS` again and again, each time otherwise; from `FAIRMESH_FUZZ_SEED` on, since the same
-/// seeds do the same damage in every run.
+/// Runs a target on every file, and on `damaged` damaged copies of each.
+///
+/// A copy is cut, has changed bytes, or is spliced into another file. With `FAIRMESH_FUZZ_SECONDS`
+/// the damage is repeated for that time with different seeds, starting at `FAIRMESH_FUZZ_SEED`;
+/// equal seeds give equal damage in every run.
 fn hammer(target: &str, run: fn(&[u8]), damaged: usize) {
     let seconds = std::env::var("FAIRMESH_FUZZ_SECONDS").map_or(0, |s| s.parse().unwrap());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
@@ -85,7 +87,7 @@ fn store() {
     hammer("store", fairmesh_fuzz::store, 200);
 }
 
-/// Each input starts some dozen processes.
+/// Each input starts about a dozen processes.
 #[test]
 fn uci() {
     hammer("uci", fairmesh_fuzz::uci, 2);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Makes docs/ns2-and-ns3.md and its pictures from kept rows.
+"""Generates docs/ns2-and-ns3.md and its pictures from stored rows.
 
 Sources: reproductions/records/chain-rules.json (our radio, with and without each rule of ns-2),
 validation/ns2/reference.json and validation/ns3/reference.json. `--check` compares instead of writing.
@@ -34,7 +34,7 @@ def reference(simulator):
 
 
 def sources():
-    """Goodput of each of three flows, kbit/s, with half of its 95 % interval, by name of the source."""
+    """Goodput of each flow, kbit/s, with half of its 95 % interval, by name of the source."""
     path = ROOT / "reproductions/records/chain-rules.json"
     try:
         record = json.loads(path.read_text())
@@ -63,7 +63,7 @@ def shown(value):
 
 
 def part(values):
-    """Node 3's part of node 1's goodput, per cent."""
+    """Goodput of node 3 as a fraction of that of node 1, per cent."""
     return f"{100 * values[2][0] / values[0][0]:.0f} %"
 
 
@@ -73,7 +73,7 @@ def row(found, way, name, label):
 
 
 def others(found, way):
-    """Node 3's goodput without each rule, and with each alone, but for the first rule."""
+    """Node 3's goodput without each rule, and with each alone, except for the first rule."""
     lines = ["| rule | all but this one, kbit/s | this one alone, kbit/s |", "|---|---|---|"]
     for rule in RULES:
         without, alone = found[f"{way}, without {rule}"][2], found[f"{way}, {rule} alone"][2]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""results.jsonl (a line per run of mesh-ht) -> reference.json (a row per case): ./collect.py"""
+"""Converts results.jsonl (a line per run of mesh-ht) to reference.json (a row per case)."""
 import json
 from collections import OrderedDict
 from pathlib import Path

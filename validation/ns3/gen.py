@@ -67,7 +67,10 @@ def nearest(nodes, point):
 
 
 def saturation():
-    """a: n senders around one receiver, all at equal power; offered in total 1.5 or 0.9 x the raw rate."""
+    """a: n senders around one receiver at equal power.
+
+    The total offered load is 1.5 or 0.9 x the raw rate.
+    """
     for label, offered in (("1M", 1.5e6), ("11M", 10e6)):
         for n in (2, 5, 10, 20, 50):
             nodes = [(0, 0)] + circle(n, 50)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs rows of rows.py, one process at a time, and appends the harness's output to a JSON-lines file.
+"""Runs rows of rows.py, one process at a time, and appends the output to a JSON-lines file.
 
 run.py build/harness raw.jsonl [group ...]     default: all groups; runs already in the file are skipped
 """

@@ -13,11 +13,11 @@ use toml::de::{DeTable, DeValue};
 use crate::path::{KeyPath, Step};
 use crate::problem::{Located, Problem};
 
-/// Name to pass to `deserialize_enum` for a table whose key `kind` names the variant.
+/// Name to pass to `deserialize_enum` for a table with a key `kind` that names the variant.
 ///
 /// The other keys are those of the variant. The visitor gets values other than tables unchanged.
 pub const BY_KIND: &str = "table by kind";
-/// Like [`BY_KIND`]; a word alone stands for a table with it as `kind` and no other key.
+/// Name for a value that is such a table, or the word of `kind` for one without other keys.
 pub const WORD_OR_KIND: &str = "word or table by kind";
 /// Name to pass to `deserialize_enum` for a table in which the name of a variant is a key.
 ///
@@ -66,7 +66,9 @@ impl std::fmt::Display for Fault {
 }
 impl std::error::Error for Fault {}
 
-/// Returns the description of a type, which serde calls by its Rust name, for authors of files.
+/// Returns the description of a type in words.
+///
+/// serde names types by their Rust names; the description is for authors of files.
 fn in_words(expected: &str) -> String {
     match expected {
         "u8" => "a whole number from 0 to 255",
@@ -119,7 +121,9 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
 }
 
-/// Returns the byte offset of the value at a key path, or of the nearest enclosing one that exists.
+/// Returns the byte offset of the value at a key path.
+///
+/// If it does not exist, the offset is that of the nearest enclosing value.
 fn offset_of(root: &Spanned<DeTable<'_>>, path: &KeyPath) -> Option<usize> {
     let mut steps = path.0.iter();
     let Some(Step::Key(first)) = steps.next() else { return None };
@@ -156,12 +160,12 @@ impl<'t> Document<'t> {
     /// Parses TOML.
     ///
     /// # Errors
-    /// Text that is not TOML, in the parser's words.
+    /// Text that is not TOML, with the parser's message.
     pub fn parse(text: &'t str) -> Result<Self, Located> {
         match DeTable::parse(text) {
             Ok(root) => Ok(Document { text, root }),
             Err(e) => {
-                // "…, expected …" is how the parser ends some of its messages.
+                // The parser ends some of its messages with "…, expected …".
                 let problem = match e.message().split_once(", expected ") {
                     Some((what, expected)) => Problem::refused(what, expected),
                     None => Problem::Syntax(e.message().to_owned()),
@@ -175,14 +179,16 @@ impl<'t> Document<'t> {
     /// Decodes the whole document.
     ///
     /// # Errors
-    /// The first value, key or type that does not fit, in file order.
+    /// The first invalid value, key or type, in file order.
     pub fn decode<T: de::DeserializeOwned>(&self) -> Result<T, Located> {
         let table = Table::new(self.root.get_ref());
         T::deserialize(de::value::MapAccessDeserializer::new(table))
             .map_err(|fault| fault.locate(self.text))
     }
 
-    /// Returns the line, from 1, of the value at a key path, or of the nearest enclosing one that exists.
+    /// Returns the line, from 1, of the value at a key path.
+    ///
+    /// If it does not exist, the line is that of the nearest enclosing value.
     pub fn line(&self, path: &KeyPath) -> Option<usize> {
         offset_of(&self.root, path).map(|offset| line_of(self.text, offset))
     }
@@ -262,7 +268,7 @@ impl<'de> de::Deserializer<'de> for Value<'_, '_> {
         result.map_err(|e| e.at(offset))
     }
 
-    /// Derived code would take an array for the values of the fields in their order.
+    /// Derived code would read an array as the values of the fields in their order.
     fn deserialize_struct<V: de::Visitor<'de>>(
         self,
         _name: &'static str,
@@ -388,7 +394,7 @@ impl<'de> de::SeqAccess<'de> for &mut Elements<'_, '_> {
         let index = self.next;
         self.next += 1;
         let at = value.span().start;
-        // A value may also be refused after it was read.
+        // A value may also be rejected after it was read.
         seed.deserialize(Value(value)).map(Some).map_err(|e| e.at(at).under(Step::Index(index)))
     }
     fn size_hint(&self) -> Option<usize> {

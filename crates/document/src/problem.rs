@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::path::KeyPath;
 
-/// A refused document, with the position and the reason.
+/// A rejected document, with the position and the reason.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Located {
     /// The line, from 1, if known.
@@ -16,7 +16,9 @@ pub struct Located {
 }
 
 impl Located {
-    /// Returns the problem of a key, found after decoding; [`crate::Document::line`] has its line.
+    /// Returns the problem of a key that was found after decoding.
+    ///
+    /// [`crate::Document::line`] has its line.
     pub fn at(key: KeyPath, problem: Problem) -> Self {
         Located { line: None, key, problem }
     }
@@ -112,12 +114,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Returns the text without control characters, cut to a readable length: it may quote a hostile file.
+/// Returns the text without control characters, cut to a readable length.
+///
+/// It may quote a hostile file.
 pub fn one_line(text: &str) -> String {
     cut(text, 400)
 }
 
-/// Returns the text, short enough that the expected value is on the same line.
+/// Returns the text, cut so that the expected value is on the same line.
 pub fn excerpt(text: &str) -> String {
     cut(text, 300)
 }

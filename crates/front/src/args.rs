@@ -1,4 +1,4 @@
-//! Options that commands of several programs take.
+//! Arguments of commands of several programs.
 
 use std::path::{Path, PathBuf};
 

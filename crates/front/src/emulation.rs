@@ -6,7 +6,9 @@ use fairmesh_emulator::{Network, Progress};
 use fairmesh_scenario::Scenario;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Prints names, addresses and namespaces of the nodes, unless `quiet`, and the network's notes.
+/// Prints the nodes of an emulation, unless `quiet`, and the network's notes.
+///
+/// Nodes have names, addresses and namespaces.
 pub fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
     let mut text = String::new();
     if !quiet {
@@ -20,7 +22,7 @@ pub fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
     for note in &network.notes {
         text += &format!("fairmesh: note: {note}\n");
     }
-    // A closed standard error is no reason to stop.
+    // A closed standard error does not end the emulation.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
@@ -32,7 +34,7 @@ pub fn bar(scenario: &Scenario, shown: bool) -> ProgressBar {
     };
     let length = scenario.duration().as_nanos() / 1_000_000;
     let bar = ProgressBar::with_draw_target(Some(length), target);
-    // The template is a constant; the default style would do as well.
+    // The template is a constant; the default style is sufficient too.
     if let Ok(style) = ProgressStyle::with_template("emulating [{bar:30}] {percent} %, {eta} to go")
     {
         bar.set_style(style.progress_chars("=> "));

@@ -7,10 +7,10 @@ use std::path::Path;
 use fairmesh_lab::scenario::ScenarioError;
 use fairmesh_lab::{LabError, SettingProblem, StoreError};
 
-/// Reason for which a command ended early. [`CliError::line`] is the user's message.
+/// Reason why a command ended early; [`CliError::line`] is the user's message.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// An option or argument is wrong.
+    /// An option or argument is invalid.
     #[error("{option}: {problem}")]
     Option {
         /// The option as typed, such as `--seeds`.
@@ -26,7 +26,7 @@ pub enum CliError {
     Store {
         /// The reason.
         error: Box<StoreError>,
-        /// Options that decide what happens to the store.
+        /// Options that determine the treatment of the store.
         advice: &'static str,
     },
     /// A check failed: the command itself worked.
@@ -35,7 +35,7 @@ pub enum CliError {
     /// The user interrupted a command, which has cleaned up.
     #[error("interrupted; everything was removed")]
     Interrupted,
-    /// Error of the gateway daemon, or of a client of it.
+    /// Error of the gateway daemon or of its client.
     #[cfg(feature = "linux")]
     #[error(transparent)]
     Gateway(Box<fairmesh_agent::error::AgentError>),
@@ -74,7 +74,7 @@ impl From<fairmesh_testbed::TestbedError> for CliError {
     }
 }
 
-/// The options that set the laboratory's settings, by the setting's name.
+/// Options of the laboratory's settings, by the setting's name.
 pub const FLAGS: [(&str, &str); 24] = [
     ("channel", "--channel"),
     ("connections", "--connections"),
@@ -129,7 +129,7 @@ impl From<LabError> for CliError {
     }
 }
 
-/// Names the option in place of the setting that overrides a key.
+/// Replaces the setting that overrides a key by its option.
 fn with_option(e: ScenarioError) -> ScenarioError {
     let by = e.overridden().map(|o| o.by.clone());
     match FLAGS.iter().find(|(name, _)| Some(*name) == by.as_deref()) {
@@ -139,23 +139,23 @@ fn with_option(e: ScenarioError) -> ScenarioError {
 }
 
 impl CliError {
-    /// Returns the error of a wrong option.
+    /// Returns the error of an invalid option.
     pub fn option(option: impl Into<String>, problem: impl Display) -> Self {
         CliError::Option { option: option.into(), problem: problem.to_string() }
     }
-    /// Returns the error of a wrong file or folder.
+    /// Returns the error of an invalid file or folder.
     pub fn file(path: impl AsRef<Path>, problem: impl Display) -> Self {
         CliError::Lab(LabError::file(path, problem.to_string()))
     }
-    /// Returns the error of a refused run.
+    /// Returns the error of a rejected run.
     pub fn run(scenario: impl Into<String>, problem: impl Display) -> Self {
         CliError::Lab(LabError::run(scenario, problem.to_string()))
     }
 
     /// Returns the exit code.
     ///
-    /// 0 if the reader of the output went away (`fairmesh … | head`), 1 for a failed check, 2 for all errors in the
-    /// input or the environment.
+    /// 0 if the reader of the output has ended (`fairmesh … | head`), 1 for a failed check, 2 for
+    /// all errors in the input or the environment.
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
@@ -182,11 +182,12 @@ impl CliError {
     }
 }
 
-/// Joins the lines of `text` into one and drops control characters, so that an error stays one
-/// line whatever file it quotes.
+/// Joins the lines of `text` into one and removes control characters.
+///
+/// An error thus stays one line for any quoted file.
 pub fn one_line(text: &str) -> String {
     let joined = text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty());
-    // A heading and the text below it are one clause.
+    // A heading and the text below it form one clause.
     let line = joined.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     let mut clean: String =
         line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(500).collect();

@@ -1,4 +1,4 @@
-//! Interrupts (Ctrl-C): most commands end at once; some have to clean up first.
+//! Interrupts (Ctrl-C): most commands end at once; some must clean up first.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals;
 /// Exit code of a process ended by an interrupt: 128 + SIGINT.
 pub const EXIT_CODE: u8 = 130;
 
-/// Set while a caller waits for the interrupt; true after it came.
+/// Set while a caller waits for the interrupt; true after it.
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Returns a flag that an interrupt sets from now on, instead of ending the process.
@@ -25,7 +25,7 @@ pub fn awaited() -> &'static AtomicBool {
     })
 }
 
-/// Set when a batch with a store runs; true when it should stop.
+/// Set while a batch with a store runs; true if it must stop.
 static STOP: OnceLock<AtomicBool> = OnceLock::new();
 
 /// Returns a flag that the first interrupt sets from now on, instead of ending the process.
@@ -35,7 +35,9 @@ pub fn stops_batches() -> &'static AtomicBool {
     STOP.get_or_init(AtomicBool::default)
 }
 
-/// Returns true if this interrupt is the first one while a batch can be stopped; for the handler.
+/// Returns true if this interrupt is the first one while a batch can be stopped.
+///
+/// It is called by the handler.
 pub fn stops_a_batch() -> bool {
     STOP.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed))
 }

@@ -1,4 +1,6 @@
-//! Entry point of a program: reads the command line, runs the command, maps its outcome to an exit code.
+//! Entry point of a program.
+//!
+//! It reads the command line, runs the command, and maps its outcome to an exit code.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,7 +20,7 @@ pub enum Parsed<C> {
     Command(Box<C>),
     /// Text that was requested: help or version.
     Text(String),
-    /// A mistake, on one line.
+    /// An invalid command line, with the error on one line.
     Mistake(String),
 }
 
@@ -42,7 +44,7 @@ fn commands<C: Parser>() -> String {
     shown.map(clap::Command::get_name).collect::<Vec<_>>().join(", ")
 }
 
-/// The parser's message without usage and pointers, on one line.
+/// Returns the parser's message without usage and pointers, on one line.
 fn mistake(e: &clap::Error) -> String {
     let text = e.to_string();
     let message = text.split("\nUsage:").next().unwrap_or(&text);
@@ -53,9 +55,9 @@ fn mistake(e: &clap::Error) -> String {
 
 /// Runs a program.
 ///
-/// `name` stands before error lines. An interrupt removes unfinished files and ends the process, unless
-/// `handles_interrupts` holds for the command. `dispatch` runs the command; its second argument is the command
-/// line for records.
+/// `name` is the prefix of error lines. An interrupt removes unfinished files and ends the process,
+/// unless `handles_interrupts` is true for the command. `dispatch` runs the command; its second
+/// argument is the command line for records.
 pub fn main<C: Parser>(
     name: &str,
     handles_interrupts: impl FnOnce(&C) -> bool,
@@ -64,7 +66,7 @@ pub fn main<C: Parser>(
     let outcome = match parse::<C>(std::env::args_os()) {
         Parsed::Command(cli) => {
             if !handles_interrupts(&cli) {
-                // Without a handler an interrupt still ends the process; it would only leave temporary files.
+                // Without a handler an interrupt ends the process too, but leaves temporary files.
                 let _ = interrupt::handle(|| {
                     if interrupt::is_awaited() {
                         return;
@@ -91,7 +93,7 @@ pub fn main<C: Parser>(
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             if let Some(line) = e.line() {
-                // A closed standard error is not a reason to panic.
+                // A closed standard error does not cause a panic.
                 let _ = writeln!(io::stderr(), "{name}: {line}");
             }
             ExitCode::from(e.exit_code())
@@ -99,8 +101,9 @@ pub fn main<C: Parser>(
     }
 }
 
-/// Returns the command line, quoted for a shell. `name` replaces the path by which the program was
-/// started.
+/// Returns the command line, quoted for a shell.
+///
+/// `name` replaces the path with which the program was started.
 pub fn command_line(name: &str, args: impl Iterator<Item = String>) -> String {
     let mut line = name.to_owned();
     for a in args {

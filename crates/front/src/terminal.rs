@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a line a minute in a log.
+//! Progress on standard error: a bar on a terminal, a line per minute in a log.
 
 use std::io::{IsTerminal, stderr};
 use std::num::NonZero;
@@ -13,11 +13,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::args::ThreadArgs;
 use crate::interrupt;
 
-/// Returns a bar over `total` runs. It draws nothing unless standard error is a terminal.
+/// Returns a bar over `total` runs; it draws nothing unless standard error is a terminal.
 pub fn bar(total: usize, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
     let style = "{msg} [{bar:30}] {pos}/{len}, {elapsed} so far, {eta} to go";
-    // The template is a constant; the default style would do as well.
+    // The template is a constant; the default style is sufficient too.
     if let Ok(style) = ProgressStyle::with_template(style) {
         bar.set_style(style.progress_chars("=> "));
     }
@@ -29,7 +29,7 @@ pub fn bar(total: usize, what: &'static str) -> ProgressBar {
 /// Time between lines of a log.
 const LINE: Duration = Duration::from_secs(60);
 
-/// Reports the progress of a batch: with a bar on a terminal, else with a line a minute.
+/// Progress of a batch: a bar on a terminal, otherwise a line per minute.
 #[derive(Default)]
 struct ProgressReporter {
     bar: Option<ProgressBar>,
@@ -76,7 +76,7 @@ pub fn with_bars<T>(threads: ThreadArgs, work: impl FnOnce(&Pool<'_>) -> T) -> T
     with_bars_and(threads, None, work)
 }
 
-/// Runs `work` with bars and a store for the runs.
+/// Runs `work` with progress bars and a store for the runs.
 ///
 /// An interrupt then stops the batch when the current runs are complete, and a second one ends the process.
 pub fn with_bars_and<T>(
@@ -96,14 +96,14 @@ pub fn with_bars_and<T>(
     };
     let threads = self::threads(threads);
     let outcome = work(&Pool { threads, progress: Some(&show), store, ..Pool::default() });
-    // A batch that was interrupted left its bar.
+    // An interrupted batch leaves its bar.
     lock().clear();
     outcome
 }
 
-/// Runs `work`, whose number of runs is unknown, with a line that counts them.
+/// Runs `work` with an unknown number of runs, and a line that counts them.
 ///
-/// The line also shows how many percent of the maximum are spent.
+/// The line also shows the fraction of the maximum that is spent, in per cent.
 pub fn with_counter<T>(
     what: &'static str,
     work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T,

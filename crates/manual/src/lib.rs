@@ -12,11 +12,12 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::Shell;
 
-/// Shells whose completions are written.
+/// Shells for which completions are written.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// Writes a program's man pages into `folder`/man1, one per command, and its completions into
-/// `folder`/completions.
+/// Writes a program's man pages, one per command, and its completions.
+///
+/// They are in `folder`/man1 and `folder`/completions.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -24,7 +25,7 @@ pub fn write(program: &Command, folder: &Path) -> io::Result<()> {
     let (man, completions) = (folder.join("man1"), folder.join("completions"));
     fs::create_dir_all(&man)?;
     fs::create_dir_all(&completions)?;
-    // Each command has its own page; `help` as a command adds nothing.
+    // Each command has its own page; a page of `help` adds nothing.
     let program = program.clone().disable_help_subcommand(true);
     clap_mangen::generate_to(program.clone(), man)?;
     for shell in SHELLS {
@@ -34,7 +35,7 @@ pub fn write(program: &Command, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The `main` of a program that writes them: the folder is the only argument.
+/// Main function of a program that writes them, with the folder as its only argument.
 ///
 /// # Errors
 /// Without an argument, or if a file cannot be written.

@@ -1,4 +1,4 @@
-//! A mesh as jobs: islands on this machine, or for others.
+//! A mesh as jobs: islands on this machine, or for other machines.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::scenario::Scenario;
 use crate::session::Session;
 use crate::values::{assignments, quantity};
 
-/// The islands of a scenario, and those of their runs that are complete.
+/// The islands of a scenario, and the runs of them that are complete.
 #[pyclass(frozen, module = "fairmesh._fairmesh")]
 pub struct City {
     city: city::City,
@@ -53,7 +53,7 @@ impl City {
         let registry = mechanism::registry(&guard);
         let (source, changes) = scenario.parts();
         let options: Vec<Assignment> = assignments(options)?;
-        // Options that no control has are refused as in a run.
+        // Options that no control has are rejected as in a run.
         let mut world: World = scenario.world_with(py, &registry)?;
         if let Some(control) = &control {
             world = with_control(&world, control, &registry).or_raise(py)?;
@@ -167,7 +167,7 @@ impl City {
     }
 }
 
-/// The city that a worker has resolved last: all its islands are of one job.
+/// The city that a worker resolved last: all its islands are of one job.
 static LAST: Mutex<Option<(String, Arc<city::City>)>> = Mutex::new(None);
 
 /// Runs one island of a job of a program of this revision; returns its record. For workers.

@@ -16,7 +16,9 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 
 use crate::errors::defect;
 
-/// A table of results. pandas, polars, DuckDB and pyarrow read it without a copy (`__arrow_c_stream__`).
+/// A table of results.
+///
+/// pandas, polars, DuckDB and pyarrow read it without a copy (`__arrow_c_stream__`).
 #[pyclass(frozen, module = "fairmesh")]
 pub struct Frame {
     frame: Arc<frame::Frame>,

@@ -1,7 +1,8 @@
-//! The Python module `fairmesh._fairmesh`: the laboratory's types and functions for Python (docs/python.md).
+//! The Python module `fairmesh._fairmesh` (docs/python.md).
 //!
-//! A thin layer without logic of its own: conversions of values, errors, threads and signals. The package
-//! around it (`python/fairmesh`) has the functions that users call.
+//! It has the laboratory's types and functions for Python, and is a thin layer without logic:
+//! conversions of values, errors, threads and signals. The package around it (`python/fairmesh`)
+//! has the functions that users call.
 
 mod city;
 mod errors;

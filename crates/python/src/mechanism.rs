@@ -1,4 +1,4 @@
-//! Mechanisms that are classes of Python (docs/python.md, "Mechanisms").
+//! Mechanisms that are Python classes (docs/python.md, "Mechanisms").
 
 mod actions;
 mod control;
@@ -22,7 +22,7 @@ pub(crate) use guard::Guard;
 use crate::errors::setting;
 use control::PythonControl;
 
-/// A registered class, with the parts of its definition that no run changes.
+/// A registered class, with the constant parts of its definition.
 #[derive(Clone)]
 struct Own {
     definition: Definition,
@@ -32,7 +32,9 @@ struct Own {
 
 static OWN: Mutex<Vec<Own>> = Mutex::new(Vec::new());
 
-/// Returns the shipped mechanisms and those of Python; what goes wrong in the latter ends the guard's runs.
+/// Returns the shipped mechanisms and those of Python.
+///
+/// An exception in the latter ends the guard's runs.
 pub(crate) fn registry(guard: &Arc<Guard>) -> Registry {
     let mut registry = Registry::standard();
     for own in OWN.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -42,7 +44,7 @@ pub(crate) fn registry(guard: &Arc<Guard>) -> Registry {
     registry
 }
 
-/// Returns true if there is any mechanism of Python.
+/// Returns true if any mechanism of Python is registered.
 pub(crate) fn any() -> bool {
     !OWN.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
 }
@@ -83,7 +85,7 @@ fn start(
     Ok(Instance { control: Box::new(control), plan })
 }
 
-/// The facts about a node as `fairmesh.mechanism.Setting`.
+/// Returns the facts about a node as `fairmesh.mechanism.Setting`.
 fn facts(py: Python<'_>, mut setting: Setting) -> PyResult<Bound<'_, PyAny>> {
     let types = py.import("fairmesh.mechanism")?;
     let (flow_type, neighbour_type) = (types.getattr("FlowInfo")?, types.getattr("Neighbour")?);
@@ -122,7 +124,7 @@ fn facts(py: Python<'_>, mut setting: Setting) -> PyResult<Bound<'_, PyAny>> {
     ))
 }
 
-/// Registers a class as a mechanism; one of the same name that was registered before is replaced.
+/// Registers a class as a mechanism; it replaces an earlier one of the same name.
 #[pyfunction]
 #[pyo3(signature = (class_, revision))]
 pub(crate) fn register(py: Python<'_>, class_: Bound<'_, PyType>, revision: &str) -> PyResult<()> {

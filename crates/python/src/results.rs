@@ -18,7 +18,9 @@ pub struct Results {
 }
 
 impl Results {
-    /// Builds the results of runs: one list per control, one record per seed each; no list is empty.
+    /// Builds the results of runs: one list per control, one record per seed.
+    ///
+    /// No list is empty.
     pub fn new(records: Vec<Vec<RunRecord>>, comparison: Comparison) -> Self {
         Results { records, comparison }
     }
@@ -32,7 +34,7 @@ impl Results {
         &self.comparison.scenario
     }
 
-    /// Names of the controls, in the order asked for.
+    /// Names of the controls, in the requested order.
     #[getter]
     fn controls(&self) -> Vec<&str> {
         self.comparison.results.iter().map(|r| r.control.as_str()).collect()
@@ -113,7 +115,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Builds it from a report and its table.
+    /// Builds the analysis from a report and its table.
     ///
     /// # Errors
     /// None for the laboratory's reports.

@@ -80,7 +80,7 @@ pub(crate) fn compare(
     let store = open(py, store)?;
     let session = Session { guard: &guard, threads, store: store.as_ref(), progress };
     let (records, best) = session.perform(py, |pool| {
-        // The longer work first, so that an error in it costs nothing.
+        // The optimum is first, so that an error in the longer work is reported early.
         let best = optimum.then(|| search(pool, world, Per::usual(world))).transpose()?;
         Ok((batch.run(pool)?, best))
     })?;

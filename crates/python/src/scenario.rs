@@ -20,7 +20,9 @@ use crate::frame::Frame;
 use crate::mechanism;
 use crate::values::{edit, quantity, toml_of};
 
-/// A mesh with its radios, flows and control. Keys are those of scenario files (docs/scenarios.md).
+/// A mesh with its radios, flows and control.
+///
+/// Keys are those of scenario files (docs/scenarios.md).
 #[pyclass(module = "fairmesh")]
 #[derive(Clone)]
 pub struct Scenario {
@@ -61,7 +63,7 @@ impl Scenario {
         let mut changes = self.changes.clone();
         for (key, value) in values.iter() {
             let key: String = key.extract()?;
-            // Times apply to maps, too, and keep the warm-up consistent.
+            // Times apply to maps too, and keep the warm-up consistent.
             match key.as_str() {
                 "duration" => changes.duration = time(py, "duration", &value)?,
                 "warmup" => changes.warmup = time(py, "warmup", &value)?,
@@ -95,7 +97,9 @@ pub(crate) fn resolve(
     source::build(Path::new(&source.file), source.text.as_bytes(), changes, registry)
 }
 
-/// Builds a scenario whose nodes are placed by a rule: `[topology]` with the table `kind` of these keys.
+/// Builds a scenario with a generated topology: the table `kind` of `[topology]`.
+///
+/// The table has these keys.
 fn generated(
     py: Python<'_>,
     kind: &str,
@@ -121,7 +125,7 @@ fn generated(
     Scenario::new(py, source, Changes::default())
 }
 
-/// Reads a path, or takes a text: a string with a line break.
+/// Reads a path, or uses a text: a string with a line break.
 fn read(py: Python<'_>, given: &Bound<'_, PyAny>, name: &str) -> PyResult<Source> {
     if let Ok(text) = given.cast::<PyString>()
         && text.to_cow()?.contains('\n')
@@ -277,7 +281,7 @@ impl Scenario {
         generated(py, "grid", &keys, gateway, flows, duration)
     }
 
-    /// Builds a connected mesh of nodes at random places, with a flow for each node but the gateway.
+    /// Builds a connected mesh of nodes at random places, with a flow for each other node.
     #[classmethod]
     #[pyo3(signature = (nodes, *, width, height=None, seed=1, gateway=0, flows="up", duration="60 s"))]
     #[allow(clippy::too_many_arguments)] // Keywords.
@@ -307,7 +311,7 @@ impl Scenario {
         self.world.name()
     }
 
-    /// Description of the scenario, for people.
+    /// Description of the scenario in words.
     #[getter]
     fn description(&self) -> &str {
         self.world.description()
@@ -349,7 +353,9 @@ impl Scenario {
         flows_of(&self.world).into()
     }
 
-    /// A changed copy. All keys are set before the scenario is checked, so they may depend on each other.
+    /// Returns a changed copy.
+    ///
+    /// All keys are set before the scenario is checked, so they may depend on each other.
     fn with_changes(&self, py: Python<'_>, changes: &Bound<'_, PyDict>) -> PyResult<Self> {
         self.changed(py, changes)
     }

@@ -1,4 +1,6 @@
-//! A call that runs simulations: on other threads, without the interpreter's lock, interruptible.
+//! Calls that run simulations.
+//!
+//! They use other threads, release the interpreter's lock, and can be interrupted.
 
 use std::num::NonZero;
 use std::ops::ControlFlow;
@@ -16,9 +18,9 @@ use crate::mechanism::Guard;
 /// Longest time between two checks for signals.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// Options of a call beside its work.
+/// Options of a call apart from its work.
 pub(crate) struct Session<'a> {
-    /// Link to the mechanisms of Python in its runs.
+    /// Shared state with the mechanisms of Python in its runs.
     pub guard: &'a Guard,
     /// Number of concurrent runs; all cores by default.
     pub threads: Option<usize>,
@@ -29,12 +31,13 @@ pub(crate) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Performs `work` on a thread of its own and waits for it without the interpreter's lock.
-    /// Signals are checked meanwhile: an exception of a handler, such as `KeyboardInterrupt`, or of the
-    /// progress callback cancels the runs and is raised when they have ended.
+    /// Performs `work` on a separate thread and waits for it without the interpreter's lock.
+    ///
+    /// Signals are checked meanwhile. An exception of a handler, such as `KeyboardInterrupt`, or of
+    /// the progress callback cancels the runs and is raised when they have ended.
     ///
     /// # Errors
-    /// That exception, or the one of the work's error.
+    /// That exception, or the exception for the work's error.
     pub fn perform<T: Send>(
         &self,
         py: Python<'_>,
@@ -66,7 +69,7 @@ impl Session<'_> {
                 let mut latest = (0, 0);
                 loop {
                     let news = match receiver.recv_timeout(SIGNAL_CHECK) {
-                        // Only the latest: a callback may be slower than runs are.
+                        // Only the latest report, because a callback may be slower than runs.
                         Ok(first) => {
                             let before = latest;
                             latest = std::iter::once(first)
@@ -84,7 +87,7 @@ impl Session<'_> {
                         }
                     }
                     if cancel.is_cancelled() {
-                        // A mechanism that never returns would keep its run from ending.
+                        // A mechanism that never returns would prevent the end of its run.
                         Python::attach(|py| interrupt(py, &self.guard.inside()));
                     }
                 }
@@ -99,14 +102,18 @@ impl Session<'_> {
     }
 }
 
-/// Returns the later of two reports: those of several threads may arrive in another order than they were counted.
+/// Returns the later of two reports.
+///
+/// Reports of several threads may arrive in another order than they were counted.
 fn later(latest: (usize, usize), next: (usize, usize)) -> (usize, usize) {
     // The first report of a batch has a count of 0.
     let newer = next.0 == 0 || next.1 != latest.1 || next.0 > latest.0;
     if newer { next } else { latest }
 }
 
-/// Performs a job on a thread that stays known to the interpreter: calls of mechanisms then cost a tenth.
+/// Performs a job on a thread that stays attached to the interpreter.
+///
+/// Calls of mechanisms then cost a tenth.
 fn attached(job: &mut (dyn FnMut() + Send)) {
     Python::attach(|py| py.detach(job));
 }

@@ -1,4 +1,4 @@
-//! Sweeps: every combination of some settings, on this machine or as jobs for others.
+//! Sweeps over all combinations of some settings, on this machine or as jobs for others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::scenario::Scenario;
 use crate::session::Session;
 use crate::values::{assignments, seeds, toml_of};
 
-/// All runs of a sweep, and the store that holds those that are complete.
+/// All runs of a sweep, and the store with the complete ones.
 #[pyclass(frozen, module = "fairmesh._fairmesh")]
 pub struct Sweep {
     sweep: sweep::Sweep,
@@ -110,7 +110,7 @@ impl Sweep {
         session.perform(py, |pool| self.sweep.fill(&self.store, pool))
     }
 
-    /// Repeats one stored run of each control, and refuses a store with other results.
+    /// Repeats one stored run of each control, and rejects a store with other results.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         let session =
             Session { guard: &self.guard, threads: None, store: Some(&self.store), progress: None };
@@ -159,13 +159,13 @@ impl Sweep {
     }
 }
 
-/// Reads a plan that the command line wrote.
+/// Reads a plan from the command line's program.
 fn sent(py: Python<'_>, path: &Path) -> PyResult<Plan> {
     let bytes = py.detach(|| fairmesh_lab::source::read(path)).or_raise(py)?;
     serde_json::from_slice(&bytes).map_err(|e| setting(py, "plan", e))
 }
 
-/// Reads the values of a key. Text stays as written unless it would be read as another type.
+/// Reads the values of a key; text stays as written unless it would be read as another type.
 fn axis(key: &str, values: &Bound<'_, PyAny>) -> PyResult<Axis> {
     let py = values.py();
     let expected = "expected a list of one or more different values";
@@ -202,7 +202,7 @@ pub(crate) fn run_job(py: Python<'_>, job: &str, revision: &str) -> PyResult<Str
     serde_json::to_string(&record).map_err(|e| setting(py, "record", e))
 }
 
-/// Refuses work of a program of another revision.
+/// Rejects work of a program of another revision.
 pub(crate) fn same_revision(py: Python<'_>, revision: &str) -> PyResult<()> {
     let own = Revision::current();
     if revision == own.as_str() {

@@ -1,4 +1,4 @@
-//! Values of Python in the laboratory's terms: TOML, options of controls, seeds, quantities.
+//! Conversion of values of Python to the laboratory's: TOML, options, seeds, quantities.
 
 use core::fmt::Display;
 use core::str::FromStr;

@@ -69,7 +69,7 @@ def test_another_text_of_the_class_has_results_of_its_own(mesh: Scenario, tmp_pa
 
 
 def make(body: Any, **attributes: Any) -> type[Mechanism]:
-    """Registers a mechanism `probe` whose `on` is a function of itself, time and event."""
+    """Registers a mechanism `probe` with a function of itself, time and event as its `on`."""
     needs = Needs(events=["flow_counters"], abilities=["limit_transit", "flow_classes", "mark"])
     space = {"name": "probe", "needs": needs, "revision": "1", "on": body, **attributes}
     probe = type("Probe", (Mechanism,), space)

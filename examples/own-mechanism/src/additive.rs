@@ -1,5 +1,6 @@
-//! `additive`: the gateway raises all limits by a step in every epoch, and halves them when a flow
-//! gets much less than it is allowed.
+//! `additive`: the gateway raises all limits by a step in every epoch.
+//!
+//! It halves them if a flow gets much less than its limit.
 
 use fairmesh_control::units::{BitRate, Bytes, FlowId, Span, Time};
 use fairmesh_control::{
@@ -21,12 +22,12 @@ fairmesh_control::options! {
 
 /// Limit of a flow before the first decision.
 const FIRST: BitRate = BitRate(50_000);
-/// Part of its limit below which a backlogged flow counts as starved.
+/// Fraction of its limit below which a backlogged flow counts as starved.
 const STARVED: f64 = 0.5;
-/// Part of its limit below which a flow counts as idle, and is not judged.
+/// Fraction of its limit below which a flow counts as idle, and is not judged.
 const IDLE: f64 = 0.02;
 
-/// The mechanism as a registry takes it.
+/// Returns the definition of the mechanism for a registry.
 pub fn definition() -> Definition {
     let about = "all limits rise by a step per epoch and are halved when a flow starves";
     Definition::new("additive", about, Origin::ours(""))
@@ -34,7 +35,7 @@ pub fn definition() -> Definition {
         .with_options(|_: &Options| needs(), build)
 }
 
-/// It runs at the gateway, reads the counters of flows, and sets a limit for each flow.
+/// Returns its needs: it runs at the gateway, reads flow counters, and sets flow limits.
 fn needs() -> Vec<Needs> {
     vec![Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
@@ -137,7 +138,7 @@ impl Control for Additive {
             }
             _ => {}
         }
-        // A host that is late must not find a deadline in the past.
+        // On a late host the next deadline must not be in the past.
         self.due = self.due.max(now);
     }
 

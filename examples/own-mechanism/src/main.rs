@@ -1,5 +1,7 @@
-//! A mechanism that is not part of fairmesh: registered beside the shipped ones, named in a scenario
-//! file and in a job, and compared with others. `cargo run` in this folder prints a table.
+//! A mechanism that is not part of fairmesh, compared with the shipped ones.
+//!
+//! It is registered beside them, and named in a scenario file and in a job. `cargo run` in this
+//! folder prints a table.
 
 mod additive;
 
@@ -11,7 +13,7 @@ use fairmesh_control::Registry;
 use fairmesh_lab::job::{Choice, Job, Measures, Source};
 use fairmesh_lab::{Batch, Changes, Comparison, Estimate, Pool, Revision, batch, source};
 
-/// A scenario whose `[control]` names the mechanism of this crate.
+/// A scenario with the mechanism of this crate in its `[control]`.
 const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/village.toml");
 
 fn main() -> ExitCode {
@@ -27,14 +29,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// The shipped mechanisms and the one of this crate.
+/// Returns the shipped mechanisms and the one of this crate.
 fn registry() -> Result<Registry, Box<dyn Error>> {
     let mut registry = Registry::standard();
     registry.add(additive::definition())?;
     Ok(registry)
 }
 
-/// The scenario under its own control and those asked for by name: a row for each control.
+/// Compares the scenario's own control with others: a row for each control.
 fn compare(registry: &Registry) -> Result<String, Box<dyn Error>> {
     let scenario = source::load(Path::new(SCENARIO), &Changes::default(), registry)?.scenario;
     let batch = Batch::new(&scenario, &["fifo", "pfrc", "additive"], registry, 1..=2)?;
@@ -52,7 +54,7 @@ fn compare(registry: &Registry) -> Result<String, Box<dyn Error>> {
     Ok(table)
 }
 
-/// One run as data, as it would be sent to another machine, and the key of its result.
+/// Returns one run as data, as for another machine, and the key of its result.
 fn job(registry: &Registry) -> Result<String, Box<dyn Error>> {
     let job = Job {
         source: Source::new(Path::new(SCENARIO), &std::fs::read(SCENARIO)?)?,

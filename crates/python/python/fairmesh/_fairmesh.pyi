@@ -31,7 +31,10 @@ __revision__: str
 
 @final
 class Frame:
-    """A table of results. pandas, polars, DuckDB and pyarrow read it without a copy (`__arrow_c_stream__`)."""
+    """A table of results.
+
+    pandas, polars, DuckDB and pyarrow read it without a copy (`__arrow_c_stream__`).
+    """
 
     @property
     def columns(self) -> list[str]:
@@ -54,7 +57,10 @@ class Frame:
 
 @final
 class Scenario:
-    """A mesh with its radios, flows and control. Keys are those of scenario files (docs/scenarios.md)."""
+    """A mesh with its radios, flows and control.
+
+    Keys are those of scenario files (docs/scenarios.md).
+    """
 
     @classmethod
     def from_toml(cls, source: str | os.PathLike[str], *, name: str = "scenario") -> Scenario:
@@ -119,13 +125,13 @@ class Scenario:
         flows: str = "up",
         duration: str = "60 s",
     ) -> Scenario:
-        """Builds a connected mesh of nodes at random places, with a flow for each node but the gateway."""
+        """Builds a connected mesh of nodes at random places, with a flow for each other node."""
     @property
     def name(self) -> str:
         """Name of the scenario."""
     @property
     def description(self) -> str:
-        """Description of the scenario, for people."""
+        """Description of the scenario in words."""
     @property
     def duration(self) -> float:
         """Simulated time, s."""
@@ -145,7 +151,10 @@ class Scenario:
     def flows(self) -> Frame:
         """Flows: name, ends, hops, weight."""
     def with_changes(self, changes: dict[str, Any]) -> Scenario:
-        """A changed copy. All keys are set before the scenario is checked, so they may depend on each other."""
+        """Returns a changed copy.
+
+        All keys are set before the scenario is checked, so they may depend on each other.
+        """
     def __getitem__(self, key: str, /) -> Any:
         """Value of a key as written; `KeyError` if the scenario leaves it at its default."""
     def __setitem__(self, key: str, value: Any, /) -> None: ...
@@ -169,7 +178,7 @@ class Results:
         """Name of the scenario."""
     @property
     def controls(self) -> list[str]:
-        """Names of the controls, in the order asked for."""
+        """Names of the controls, in the requested order."""
     @property
     def seeds(self) -> list[int]:
         """The seeds."""
@@ -213,7 +222,7 @@ class Analysis:
 
 @final
 class Sweep:
-    """All runs of a sweep, and the store that holds those that are complete."""
+    """All runs of a sweep, and the store with the complete ones."""
 
     def __new__(
         cls,
@@ -235,7 +244,7 @@ class Sweep:
         """The varied keys, in the order of the frame's columns."""
     def __len__(self) -> int: ...
     def check(self) -> None:
-        """Repeats one stored run of each control, and refuses a store with other results."""
+        """Repeats one stored run of each control, and rejects a store with other results."""
     def fill(self, *, threads: int | None, progress: object | None) -> None:
         """Runs the jobs that the store lacks, on all cores or `threads` of them."""
     def missing(self) -> list[int]:
@@ -249,7 +258,7 @@ class Sweep:
 
 @final
 class City:
-    """The islands of a scenario, and those of their runs that are complete."""
+    """The islands of a scenario, and the runs of them that are complete."""
 
     def __new__(
         cls,
@@ -323,7 +332,7 @@ def capacity(scenario: Scenario) -> Analysis:
     """Computes the rates that the analytic models allow."""
 
 def register(class_: type, revision: str) -> None:
-    """Registers a class as a mechanism; one of the same name that was registered before is replaced."""
+    """Registers a class as a mechanism; it replaces an earlier one of the same name."""
 
 def controls() -> Frame:
     """All controls: name, origin, one line each."""

@@ -1,4 +1,4 @@
-"""Progress of long calls: tqdm where it is installed and a person watches."""
+"""Progress of long calls, with tqdm if it is installed and the output is interactive."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Progress = bool | Report | None
 
 @contextmanager
 def reporter(progress: Progress, what: str) -> Iterator[Report | None]:
-    """Yields the function that receives the completed and the total number of runs; a total of 0 is unknown.
+    """Yields the function that receives the completed and the total number of runs.
 
-    True asks for a bar of tqdm, None for a bar if tqdm is installed and the output is a terminal or a notebook.
+    A total of 0 is unknown. True requests a bar of tqdm. None requests one if tqdm is installed and the output is a
+    terminal or a notebook.
     """
     if progress is None:
         progress = _watched() and importlib.util.find_spec("tqdm") is not None

@@ -1,4 +1,7 @@
-"""Exceptions. Each has one sentence that names the file, key or setting and the accepted values."""
+"""Exceptions of the package.
+
+Each has one sentence that names the file, key or setting and the accepted values.
+"""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Plan(NamedTuple):
 
 
 class Deadline(NamedTuple):
-    """The time of `deadline` has come; all samples precede it."""
+    """The time of `deadline` was reached; all samples precede it."""
 
 
 DEADLINE = Deadline()
@@ -252,7 +252,7 @@ class Restarted(NamedTuple):
 
 
 class Feedback(NamedTuple):
-    """An acknowledgement at the source of a flow; a round trip of 0 is no measurement."""
+    """An acknowledgement at the source of a flow; a round trip of 0 was not measured."""
 
     flow: int
     round_trip: float
@@ -350,7 +350,7 @@ class Drop(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Spaces new data of a local TCP flow at least this far apart, s; None leaves it to the window."""
+    """Sets the minimum spacing of new data of a local TCP flow, s; None removes it."""
 
     flow: int
     interval: float | None
@@ -389,7 +389,10 @@ class AckBits(NamedTuple):
 
 
 class Because(NamedTuple):
-    """The reason for the actions that follow, recorded with them. The sentence has a {} for each value."""
+    """The reason for the actions after it, recorded with them.
+
+    The sentence has a {} for each value.
+    """
 
     code: str
     sentence: str
@@ -430,7 +433,10 @@ class Mechanism:
 
 
 def register(mechanism: type[Mechanism]) -> type[Mechanism]:
-    """Registers a mechanism by its name; one of Python with the same name is replaced. Usable as a decorator."""
+    """Registers a mechanism by its name; usable as a decorator.
+
+    It replaces a mechanism of Python with the same name.
+    """
     if not (isinstance(mechanism, type) and issubclass(mechanism, Mechanism)):
         raise _wrong(f"found {mechanism!r}; expected a subclass of fairmesh.Mechanism")
     for attribute, kind in (("name", str), ("needs", Needs), ("options", Mapping)):

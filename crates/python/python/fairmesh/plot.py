@@ -1,4 +1,6 @@
-"""Figures with matplotlib. Each function takes results or a frame, draws into `ax` or new axes, and returns the axes.
+"""Figures with matplotlib.
+
+Each function takes results or a frame, draws into `ax` or new axes, and returns the axes.
 
 Controls differ by colour (Okabe and Ito 2008, safe for colour-blind readers) and by hatch, marker or line, so that
 figures are legible in black and white.
@@ -75,7 +77,10 @@ def cdf(results: Results | Frame, measure: str = "goodput_bps", *, ax: Axes | No
 
 
 def tradeoff(results: Results, *, ax: Axes | None = None) -> Axes:
-    """Fairness over efficiency: Jain's index of goodput over due rate, and utilization, with 95 % intervals."""
+    """Fairness over efficiency, with 95 % intervals.
+
+    Fairness is Jain's index of goodput over due rate, efficiency is the utilization.
+    """
     summary = {(s["control"], s["measure"]): s for s in results.summary.to_dicts()}
     ax = _axes(ax)
     for k, control in enumerate(results.controls):
@@ -100,7 +105,10 @@ def tradeoff(results: Results, *, ax: Axes | None = None) -> Axes:
 
 
 def series(results: Results, quantity: str = "goodput_bps", *, seed: int | None = None, ax: Axes | None = None) -> Axes:
-    """Curves over time of a sampled quantity, a line per control and flow; results need `sample`."""
+    """Curves over time of a sampled quantity, a line per control and flow.
+
+    Results need `sample`.
+    """
     rows = [r for r in results.series.to_dicts() if r["quantity"] == quantity]
     if not rows:
         raise _wrong("quantity", f"there are no samples of {quantity}; expected results of a call with `sample`")
@@ -126,7 +134,10 @@ def series(results: Results, quantity: str = "goodput_bps", *, seed: int | None 
 
 
 def sweep(frame: Frame, key: str, measure: str = "goodput_bps", *, ax: Axes | None = None) -> Axes:
-    """Mean of a measure over flows and seeds by the value of a varied key, a line per control, with 95 % intervals."""
+    """Mean of a measure by the value of a varied key, a line per control.
+
+    The mean is over flows and seeds, with 95 % intervals.
+    """
     rows, controls = _rows(frame, key, "control", "seed", measure)
     values = _distinct(rows, key)
     ax = _axes(ax)

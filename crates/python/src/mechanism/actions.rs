@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple, PyType};
 
-/// Number of different texts of reasons that are kept for the life of the process.
+/// Maximum number of different texts of reasons that are stored until the process ends.
 const MOST_TEXTS: usize = 4096;
 
 static TYPES: PyOnceLock<Arc<Types>> = PyOnceLock::new();
@@ -39,7 +39,7 @@ enum Kind {
     AckBits,
 }
 
-/// Returns the exception for a value that is no action, plan or deadline.
+/// Returns the exception for a value that is not an action, plan or deadline.
 pub(super) fn nonsense(py: Python<'_>, message: String) -> PyErr {
     let build = || {
         let class = py.import("fairmesh.errors")?.getattr("MechanismError")?;
@@ -49,7 +49,7 @@ pub(super) fn nonsense(py: Python<'_>, message: String) -> PyErr {
 }
 
 impl Types {
-    /// Returns the classes, read once.
+    /// Returns the classes, imported once.
     pub fn get(py: Python<'_>) -> PyResult<Arc<Self>> {
         let read = || {
             use Kind::{
@@ -73,7 +73,7 @@ impl Types {
     /// Adds the returned actions to a buffer.
     ///
     /// # Errors
-    /// `MechanismError` for anything else than an iterable of actions.
+    /// `MechanismError` for any value other than an iterable of actions.
     pub fn take(
         &self,
         given: &Bound<'_, PyAny>,
@@ -161,7 +161,7 @@ fn whole(v: &Bound<'_, PyTuple>, rate: f64) -> PyResult<u64> {
     }
 }
 
-/// Reads the class of traffic in the first place: `"all"`, `Flow(3)` or `Link(2)`.
+/// Reads the class of traffic from the first element: `"all"`, `Flow(3)` or `Link(2)`.
 fn class(v: &Bound<'_, PyTuple>) -> PyResult<Class> {
     class_of(&v.get_item(0)?)
 }
@@ -202,7 +202,7 @@ fn reason(v: &Bound<'_, PyTuple>) -> PyResult<Reason> {
     Ok(Reason::new(code, kept(&sentence), &values))
 }
 
-/// Returns a text that lives as long as the process; beyond [`MOST_TEXTS`], a general one.
+/// Returns a text with the lifetime of the process; beyond [`MOST_TEXTS`], a general one.
 fn kept(text: &str) -> &'static str {
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     let texts = texts.get_or_insert_default();
@@ -220,7 +220,7 @@ fn kept(text: &str) -> &'static str {
 /// Reads a plan: `None` or `fairmesh.mechanism.Plan`.
 ///
 /// # Errors
-/// `MechanismError` for anything else.
+/// `MechanismError` for any other value.
 pub(super) fn plan(given: &Bound<'_, PyAny>) -> PyResult<Plan> {
     if given.is_none() {
         return Ok(Plan::none());

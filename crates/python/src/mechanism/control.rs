@@ -1,4 +1,4 @@
-//! A mechanism of Python as the host drives it.
+//! A mechanism of Python as a control of the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,12 +12,12 @@ static EVENTS: PyOnceLock<Arc<Events>> = PyOnceLock::new();
 
 macro_rules! classes {
     ($($field:ident = $name:literal,)+) => {
-        /// The classes of the events, and the one event without values.
+        /// The classes of the events, and the single event without values.
         #[derive(Debug)]
         pub(super) struct Events { $( $field: Py<PyAny>, )+ }
 
         impl Events {
-            /// Returns the classes, read once.
+            /// Returns the classes, imported once.
             pub fn get(py: Python<'_>) -> PyResult<Arc<Self>> {
                 let read = || {
                     let module = py.import("fairmesh.mechanism")?;

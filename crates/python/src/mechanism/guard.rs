@@ -1,4 +1,4 @@
-//! What a call shares with the mechanisms of Python in its runs.
+//! State that a call shares with the mechanisms of Python in its runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use fairmesh_lab::CancelToken;
 use pyo3::prelude::*;
 
-/// Number of mechanisms after which those of ended runs are forgotten.
+/// Number of mechanisms above which those of ended runs are removed.
 const PURGE: usize = 1024;
 
-/// Cancellation of a call's runs, the first exception of a mechanism, and the threads inside mechanisms.
+/// Cancellation of a call's runs, the first exception, and the threads inside mechanisms.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
-    /// Ends the runs.
+    /// Token that ends the runs.
     pub cancel: CancelToken,
     failure: Mutex<Option<PyErr>>,
     /// By mechanism, the identifier of the thread that is executing its code; 0 if there is none.
@@ -20,7 +20,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Keeps the first exception and ends the runs.
+    /// Stores the first exception and ends the runs.
     pub fn fail(&self, e: PyErr) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
         self.cancel.cancel();
@@ -31,7 +31,7 @@ impl Guard {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Adds a mechanism; it stores its thread in the returned place while its code runs.
+    /// Adds a mechanism, and returns the place in which it stores its thread while its code runs.
     pub fn watch(&self) -> Arc<AtomicU64> {
         let place = Arc::new(AtomicU64::new(0));
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +42,7 @@ impl Guard {
         place
     }
 
-    /// Returns the threads that execute code of mechanisms at present.
+    /// Returns the threads that are executing code of mechanisms.
     pub fn inside(&self) -> Vec<u64> {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = threads.iter().filter_map(Weak::upgrade);
