@@ -13,7 +13,7 @@
 //!   finds it by the name used on the command line and in files, variants included:
 //!   `"pfrc+exponential"`.
 //!
-//! `docs/control.md` shows how to add a mechanism, `docs/control-hosts.md` the events and plan of every shipped one.
+//! `docs/control.md` shows how to add a mechanism, `docs/control-hosts.md` the work of a host.
 
 mod contract;
 mod fifo;
