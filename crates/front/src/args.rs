@@ -10,7 +10,7 @@ use crate::output::warn;
 /// Distribution of runs over threads.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct ThreadArgs {
-    /// Runs at a time; all cores by default. Results do not depend on it
+    /// Number of concurrent runs; all cores by default. Results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
 }
@@ -18,12 +18,11 @@ pub struct ThreadArgs {
 /// Treatment of stored results of another revision of the program.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct RevisionArgs {
-    /// Remove all stored results, of every revision, and start afresh. Refused while another process
-    /// writes the store
+    /// Remove all stored results of every revision first. Rejected while another process writes the store
     #[arg(long, conflicts_with = "keep")]
     pub fresh: bool,
-    /// Leave stored results of another revision in place and use none of them; without --keep or
-    /// --fresh a store that has some is refused
+    /// Keep stored results of another revision in place and use none of them; without --keep or
+    /// --fresh, a store with such results is rejected
     #[arg(long)]
     pub keep: bool,
 }
@@ -42,8 +41,8 @@ impl RevisionArgs {
 /// Store of the runs of a command.
 #[derive(Args, Clone, Debug, Default)]
 pub struct StoreArgs {
-    /// Keep each run in this folder when it is complete, and take runs from there that were made
-    /// before; several commands may use one folder at a time
+    /// Store each run in this folder when it is complete, and take runs of earlier commands from
+    /// there; several commands may use one folder at a time
     #[arg(long, value_name = "FOLDER")]
     pub store: Option<PathBuf>,
 }
@@ -62,11 +61,11 @@ impl StoreArgs {
 /// Store of optima.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CacheArgs {
-    /// Keep optima in this folder, and take them from there; by default fairmesh in
+    /// Store optima in this folder, and take them from there; by default fairmesh in
     /// $XDG_CACHE_HOME or ~/.cache
     #[arg(long, value_name = "FOLDER")]
     pub cache: Option<PathBuf>,
-    /// Search the optimum even if it is kept, and keep nothing
+    /// Search the optimum even if it is stored, and store nothing
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
 }

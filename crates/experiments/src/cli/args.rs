@@ -29,10 +29,10 @@ pub enum Command {
     Accuracy(AccuracyArgs),
     /// Compare the boundary of the achievable rate region with the simulator on random meshes
     Boundary(BoundaryArgs),
-    /// One benchmark row, in a process of its own
+    /// One benchmark row, in a separate process
     #[command(hide = true)]
     BenchRow(BenchRowArgs),
-    /// The gateway daemon of an emulated arm, in a process of its own
+    /// The gateway daemon of an emulated arm, in a separate process
     #[cfg(feature = "linux")]
     #[command(hide = true)]
     Gateway {
@@ -64,7 +64,7 @@ pub struct ValidateArgs {
     /// Only these groups of rows, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub group: Vec<String>,
-    /// Seeds per row; as many as the reference has by default
+    /// Seeds per row; by default the number of the reference
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub seeds: Option<u32>,
     /// Folders with reference.json and scen/, separated by commas
@@ -86,36 +86,36 @@ pub struct ValidateArgs {
                         fairmesh-experiments reproduce fig-3.2 fig-5.1 --full\n  fairmesh-experiments reproduce all\n  \
                         fairmesh-experiments reproduce side-by-side --full --map maps/freifunk-leipzig.netjson --control cna --record")]
 pub struct ReproduceArgs {
-    /// Experiments (a short form such as fig-3.2 will do where one paper has it), all, list; page, which makes
-    /// docs/reproductions.md and all other pages from the kept records; or judge, which judges these again
-    /// by the declarations as they are
+    /// Experiments (a short form such as fig-3.2 is enough if one paper has it), all, list; page,
+    /// which generates docs/reproductions.md and all other pages from the stored records; or judge,
+    /// which judges these again by the current declarations
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
-    /// As many seeds as the paper, and every topology
+    /// Use the paper's number of seeds, and every topology
     #[arg(long)]
     pub full: bool,
     /// Number of seeds: 1, 2, … N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub seeds: Option<u32>,
-    /// Generated networks, where an experiment generates some: of each family in turn
+    /// Generated networks, for experiments with such: of each family in turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub networks: Option<u32>,
-    /// A real map, for experiments that have maps; known by its file name; may be given several times
+    /// A real map, for experiments with maps; identified by its file name; may be given several times
     #[arg(long, value_name = "FILE")]
     pub map: Vec<PathBuf>,
-    /// Only arms of these controls, separated by commas; with --record the kept record keeps the others
+    /// Only arms of these controls, separated by commas; with --record the stored record keeps the others
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub control: Vec<String>,
-    /// Only arms that the kept record does not have; with --record they are added to it
+    /// Only arms that the stored record lacks; with --record they are added to it
     #[arg(long, conflicts_with = "control")]
     pub missing: bool,
-    /// Keep the records: reproductions/records/ID.json
+    /// Store the records: reproductions/records/ID.json
     #[arg(long)]
     pub record: bool,
     /// With page: compare instead of writing
     #[arg(long)]
     pub check: bool,
-    /// Folder of experiments; ./reproductions by default, or what the program brings along
+    /// Folder of experiments; ./reproductions by default, or the embedded ones
     #[arg(long, value_name = "FOLDER")]
     pub from: Option<PathBuf>,
     /// Folder for results, one folder per experiment; results/reproduce by default, none with
@@ -146,16 +146,16 @@ pub struct BenchArgs {
     /// Run another simulator on the same rows in turn
     #[arg(long, value_name = "SIMULATOR")]
     pub against: Option<Against>,
-    /// Cost of a transmission from 10 to 3,000 nodes at constant density
+    /// Measure the cost of a transmission from 10 to 3,000 nodes at constant density
     #[arg(long, conflicts_with_all = ["against", "instructions"])]
     pub scale: bool,
-    /// Count instructions under valgrind and compare them with the kept counts
+    /// Count instructions under valgrind and compare them with the stored counts
     #[arg(long, conflicts_with = "against")]
     pub instructions: bool,
-    /// With --instructions: rewrite the kept counts
+    /// With --instructions: rewrite the stored counts
     #[arg(long, requires = "instructions")]
     pub update: bool,
-    /// File of kept instruction counts
+    /// File of stored instruction counts
     #[arg(long, value_name = "FILE", default_value = "validation/bench/instructions.json")]
     pub kept: PathBuf,
     /// Only these rows, separated by commas
