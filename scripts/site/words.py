@@ -3,8 +3,8 @@
     words.py           words by folder and in all; exit status 1 above the bound
     words.py --pages   also words of each page, longest first
 
-A word is a run of letters outside of code and formulas in blocks, of targets of links and of comments. Left out: generated pages and rows,
-dated notes, decisions, and the changelog.
+A word is "a", or a run of at least two letters, outside of code, of formulas in blocks, of targets of links and of
+comments. Left out: generated pages and rows, dated notes, decisions, and the changelog.
 """
 
 import re
@@ -32,7 +32,7 @@ def prose(text):
 
 
 def count(text):
-    return len(re.findall(r"[^\W\d_]+", prose(text)))
+    return len(re.findall(r"[^\W\d_]{2,}|\b[aA]\b", prose(text)))
 
 
 def pages():
