@@ -60,22 +60,37 @@ impl Scenario {
     }
 
     fn changed(&self, py: Python<'_>, values: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let mut changes = self.changes.clone();
-        for (key, value) in values.iter() {
-            let key: String = key.extract()?;
-            // Times apply to maps too, and keep the warm-up consistent.
-            match key.as_str() {
-                "duration" => changes.duration = time(py, "duration", &value)?,
-                "warmup" => changes.warmup = time(py, "warmup", &value)?,
-                _ => {
-                    let edit = edit(&key, &value)?;
-                    changes.edits.retain(|e| e.key != edit.key);
-                    changes.edits.push(edit);
-                }
+        Self::new(py, self.source.clone(), changed(py, &self.changes, values)?)
+    }
+}
+
+/// Returns the changes with further ones, by key.
+fn changed(py: Python<'_>, changes: &Changes, values: &Bound<'_, PyDict>) -> PyResult<Changes> {
+    let mut changes = changes.clone();
+    for (key, value) in values.iter() {
+        let key: String = key.extract()?;
+        // Times apply to maps too, and keep the warm-up consistent.
+        match key.as_str() {
+            "duration" => changes.duration = time(py, "duration", &value)?,
+            "warmup" => changes.warmup = time(py, "warmup", &value)?,
+            _ => {
+                let edit = edit(&key, &value)?;
+                changes.edits.retain(|e| e.key != edit.key);
+                changes.edits.push(edit);
             }
         }
-        Self::new(py, self.source.clone(), changes)
     }
+    Ok(changes)
+}
+
+/// Returns nested dicts and lists as the text of a scenario file.
+fn document_source(document: &Bound<'_, PyAny>, name: &str) -> PyResult<Source> {
+    let py = document.py();
+    let toml::Value::Table(table) = toml_of("document", document)? else {
+        return Err(setting(py, "document", "expected a dict with the keys of a scenario file"));
+    };
+    let text = toml::to_string(&table).map_err(|e| setting(py, "document", e))?;
+    Source::new(Path::new(name), text.as_bytes()).or_raise(py)
 }
 
 /// Reads a time with its unit.
@@ -228,19 +243,50 @@ impl Scenario {
         document: &Bound<'_, PyAny>,
         name: &str,
     ) -> PyResult<Self> {
-        let text = match toml_of("document", document)? {
-            toml::Value::Table(table) => toml::to_string(&table),
-            _ => {
-                return Err(setting(
-                    py,
-                    "document",
-                    "expected a dict with the keys of a scenario file",
-                ));
-            }
-        };
-        let text = text.map_err(|e| setting(py, "document", e))?;
-        let source = Source::new(Path::new(name), text.as_bytes()).or_raise(py)?;
-        Self::new(py, source, Changes::default())
+        Self::new(py, document_source(document, name)?, Changes::default())
+    }
+
+    #[classmethod]
+    fn _from_document(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        document: &Bound<'_, PyAny>,
+        changes: &Bound<'_, PyDict>,
+        name: &str,
+    ) -> PyResult<Self> {
+        let source = document_source(document, name)?;
+        Self::new(py, source, changed(py, &Changes::default(), changes)?)
+    }
+
+    /// Builds the mesh of a networkx Graph or DiGraph.
+    ///
+    /// Edges are links, with the attributes `rate` (bit/s, or a text such as "11 Mbit/s"), `loss` or
+    /// `delivery`, `signal`, `mcs`, `streams`, `width`, `guard` and `radio`. Without edges, or with
+    /// `propagation`, links follow from the positions of the nodes. An edge of a DiGraph is one
+    /// direction.
+    ///
+    /// gateway: a node, or a list of nodes; those with the attribute `gateway` by default.
+    /// position: attribute of nodes with x and y in metres.
+    /// propagation: True to ignore the edges.
+    /// changes: keys of the scenario, such as {"radio.phy": "802.11g"}.
+    #[classmethod]
+    #[pyo3(signature = (graph, *, gateway=None, flows="up", duration="60 s", position="pos",
+                        propagation=false, changes=None, name=None))]
+    #[allow(clippy::too_many_arguments)] // Keywords.
+    fn from_networkx<'py>(
+        _class: &Bound<'py, PyType>,
+        py: Python<'py>,
+        graph: &Bound<'py, PyAny>,
+        gateway: Option<Bound<'py, PyAny>>,
+        flows: &str,
+        duration: &str,
+        position: &str,
+        propagation: bool,
+        changes: Option<Bound<'py, PyDict>>,
+        name: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let args = (graph, gateway, flows, duration, position, propagation, changes, name);
+        py.import("fairmesh._graph")?.call_method1("scenario", args)
     }
 
     /// Builds a line of `hops` + 1 nodes, 0 to `hops`, with a flow for each node but the gateway.

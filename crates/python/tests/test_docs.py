@@ -11,10 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_guide_runs_as_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "python.md").read_text()
+@pytest.mark.parametrize(("page", "least"), [("python.md", 7), ("exchange.md", 1)])
+def test_a_page_runs_as_printed(page: str, least: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / page).read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) >= 4
+    assert len(blocks) >= least
     os.symlink(ROOT / "scenarios", tmp_path / "scenarios")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "guide"}
@@ -25,7 +26,7 @@ def test_the_guide_runs_as_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
             if not hasattr(pandas.DataFrame, "from_arrow"):
                 block = re.sub(r".*from_arrow.*\n", "", block)
-        exec(compile(block, "docs/python.md", "exec"), names)
+        exec(compile(block, f"docs/{page}", "exec"), names)
 
 
 def test_the_lines_of_the_front_page_draw_its_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -91,6 +91,22 @@ class Scenario:
     def from_dict(cls, document: Mapping[str, Any], *, name: str = "scenario") -> Scenario:
         """Builds a scenario from nested dicts and lists, with the keys of a scenario file."""
     @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        gateway: Any | None = None,
+        flows: str = "up",
+        duration: str = "60 s",
+        position: str = "pos",
+        propagation: bool = False,
+        changes: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Scenario:
+        """Builds the mesh of a networkx Graph or DiGraph: edges are links, or follow from positions."""
+    @classmethod
+    def _from_document(cls, document: Mapping[str, Any], changes: dict[str, Any], name: str) -> Scenario: ...
+    @classmethod
     def chain(
         cls,
         hops: int,
