@@ -1,8 +1,8 @@
 //! The gateway's controllers in a closed loop with a mesh of two rules.
 //!
-//! Each flow is offered what its limit lets in. While that adds up to no more than the capacity all
-//! get it; beyond, the flows near the gateway go on growing and the far ones pay for them (the
-//! curves of Jamshaid 2010 Fig. 3.2a).
+//! The limit of each flow bounds its offered load. Up to the capacity, all of it is carried; above the
+//! capacity, flows near the gateway keep growing at the expense of the far ones (the curves of Jamshaid 2010
+//! Fig. 3.2a).
 
 use fairmesh_control::*;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
@@ -143,7 +143,7 @@ impl Mesh {
         self.now += STEP;
     }
 
-    /// Mean rates over so many seconds.
+    /// Returns mean rates over this number of seconds.
     fn run(&mut self, seconds: u32) -> Vec<f64> {
         let before = self.passed.clone();
         (0..2 * seconds).for_each(|_| self.step());

@@ -610,7 +610,7 @@ fn an_epoch_is_not_cut_short() {
     );
 }
 
-/// Only a mechanism that searches has something to hand to its successor, and begins from it.
+/// Only a mechanism with a search has a result for its successor, which starts from it.
 #[test]
 fn those_that_search_hand_on_what_they_have_found() {
     let site = Site::new().with_gateway(true).with_access_point(true).with_sources(true);

@@ -206,7 +206,7 @@ pub struct Station {
     pub tx_packets: u64,
     /// Retries.
     pub tx_retries: u64,
-    /// Frames given up.
+    /// Discarded frames.
     pub tx_failed: u64,
     /// Airtime used to send to it.
     pub tx_airtime: Span,

@@ -157,7 +157,7 @@ fn check(definition: &Definition) -> Result<(), DefinitionError> {
     Ok(())
 }
 
-/// True if a name consists of letters, digits and these marks, and begins with a letter.
+/// True if a name consists of letters, digits and these marks, and starts with a letter.
 fn is_name(name: &str, marks: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))

@@ -6,10 +6,10 @@
 //! - The first estimate is the lower bound: an aggregate at which no flow starves while all start.
 //! - Measured capacities and every estimate are clamped to the bounds of §7.5.2 before use: idle flows cannot move the
 //!   estimate to 0, and invalid counters cannot move it beyond the capacity of the links.
-//! - Line 2 of Algorithm 3 lets the bounds meet permanently, although the mesh goes on changing. Here they have met
-//!   when line 3 would raise the estimate by less than `step`, or line 7 would lower it by less. The bound in the way
-//!   then moves by `step`, and by twice as much with every further step in the same direction, so that the search
-//!   reaches a capacity that has changed by half in four epochs.
+//! - Line 2 of Algorithm 3 lets the bounds meet permanently, although the mesh keeps changing. Here they have
+//!   met when line 3 would raise the estimate by less than `step`, or line 7 would lower it by less. The
+//!   blocking bound then moves by `step`, and by twice as much with every further step in the same direction,
+//!   so that the search reaches a capacity that has changed by half in four epochs.
 //! - A step up over a bound that has moved is a probe. It must yield at least half of the increase; otherwise the
 //!   estimate returns, even if all flows are satisfied. After a probe that failed this way or starved a flow, the next
 //!   one waits for 1 good epoch, then 2, 4, and at most 8: a settled mesh is disturbed in one epoch of nine. During the
@@ -19,7 +19,8 @@
 //!   bounds may be lower". Below it, however, a flow that needs little, or that gains nothing from limits on others,
 //!   would lower all other flows. So the bound moves only where the control allows it, and if that costs nothing: see
 //!   [`crate::gateway::lower_bound`].
-//! - An aggregate of which less than 70 % is used does not limit the flows, and line 3 would even lower it: it stays.
+//! - An aggregate that is used by less than 70 % does not limit the flows, so it stays; line 3 would lower
+//!   it.
 
 use crate::gateway::bounds::Bounds;
 use crate::gateway::lower_bound::{LowerBound, Trial};

@@ -32,7 +32,7 @@ pub(crate) struct Meter {
     patience: u32,
     /// Minimum of that number, set by the mechanism.
     pub wait: u32,
-    /// True if it was active and then idle for too long.
+    /// True if it was active and has been idle for too long.
     given_up: bool,
 }
 
@@ -47,7 +47,7 @@ impl Meter {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Changes {
     pub arrived: u32,
-    /// Number of arrived flows that had been given up before.
+    /// Number of arrived flows that had been ended earlier.
     pub known: u32,
     pub ended: u32,
 }
@@ -136,7 +136,7 @@ impl<T> Flows<T> {
         self.list.iter_mut().filter(|f| f.0.active)
     }
 
-    /// Takes in a counter's value; an unannounced flow is added. Returns the flow's notes.
+    /// Handles a counter's value; an unannounced flow is added. Returns the flow's notes.
     pub fn sample(&mut self, flow: FlowId, bytes: u64, new: impl FnOnce() -> T) -> &mut T {
         let based = self.based;
         let expected = self.list.get(self.cursor).is_some_and(|f| f.0.flow == flow);

@@ -2,9 +2,9 @@
 //!
 //! There are three reasons for a flow that starves at the bound of §7.5.2, and for a bound that is little
 //! used: the mesh carries less than the bound (a long chain, hidden terminals), a flow needs less than its
-//! share, or a flow cannot send whatever the others do. Going below the bound is right only in the first
-//! case. The cases differ in the cost of a smaller aggregate: a mesh beyond its capacity carries as much as
-//! before; in the other two cases the other flows lose the difference.
+//! share, or a flow cannot send, for a reason independent of the others. Going below the bound is right only
+//! in the first case. The cases differ in the cost of a smaller aggregate: a mesh beyond its capacity carries
+//! as much as before; in the other two cases the other flows lose the difference.
 //!
 //! So a lower aggregate is tried for some epochs. If the throughput falls by less than half of the decrease
 //! of the limit, the bound was beyond the capacity, and a lower one holds until the search is above the old
@@ -84,7 +84,7 @@ impl LowerBound {
         (self.nominal + self.lowest) / 2.0
     }
 
-    /// Takes in an epoch: the estimate in force, its throughput, and whether a flow starved.
+    /// Handles an epoch: the estimate in force, its throughput, and whether a flow starved.
     pub fn watch(&mut self, estimate: f64, passed: f64, starved: bool) -> Trial {
         let tried = self.tried();
         match &mut self.state {
@@ -149,7 +149,7 @@ impl LowerBound {
         }
     }
 
-    /// Notes a new estimate of the search.
+    /// Records a new estimate of the search.
     pub fn moved(&mut self, estimate: f64) {
         if matches!(self.state, State::Lowered) && estimate > self.nominal * 1.001 {
             self.state = State::Nominal { stuck: 0, passed: 0.0 };

@@ -3,7 +3,8 @@
 //! The module decides on the home and time of each probe and the round trip that an answer completes. All
 //! hosts use this rule; the host sends the packets.
 //!
-//! Probes use airtime, so they are bounded three ways: per home, per packet of the home, and over all homes.
+//! Probes use airtime, so they are bounded in three dimensions: per home, per packet of the home, and over
+//! all homes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -114,7 +115,7 @@ impl Probes {
         self.silent.retain(|home| exists(*home));
     }
 
-    /// Time of the next probe; [`Time::NEVER`] while no home wants one.
+    /// Time of the next probe; [`Time::NEVER`] while no home needs one.
     pub fn next_deadline(&self) -> Time {
         if self.turns.is_empty() { Time::NEVER } else { self.next }
     }
@@ -153,7 +154,7 @@ impl Probes {
         Some(Probe { home, sequence: self.sequence, attempt })
     }
 
-    /// Takes in an answer by its sequence number; returns the home and the round trip.
+    /// Handles an answer by its sequence number; returns the home and the round trip.
     ///
     /// `None` if no probe waits for it.
     pub fn answer(&mut self, now: Time, sequence: u16) -> Option<(u32, Trip)> {
@@ -180,7 +181,7 @@ impl Probes {
         Some(now.since(target.since))
     }
 
-    /// True if a home has missed so many answers that probes to it pause.
+    /// True while probes to a home pause because of missing answers.
     pub fn is_silent(&self, home: u32) -> bool {
         self.targets.get(&home).is_some_and(|t| t.given_up > 0)
     }
@@ -211,7 +212,7 @@ mod tests {
         Time::ZERO + Span::from_millis(n)
     }
 
-    /// Runs for some seconds with looks once a second; returns the probes by time in ms.
+    /// Runs with a control period of one second; returns the probes by time in ms.
     fn run(
         probes: &mut Probes,
         from: u64,

@@ -28,7 +28,7 @@ impl Signs {
         }
     }
 
-    /// Notes that all data before this number have arrived.
+    /// Records that all data before this number have arrived.
     pub fn answered(&mut self, before: u64) {
         self.acknowledged = self.acknowledged.max(before);
     }

@@ -28,7 +28,7 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// Takes in the spin bit of a packet; returns the round trip that it completes.
+    /// Handles the spin bit of a packet; returns the round trip that it completes.
     pub fn see(&mut self, now: Time, side: Side, bit: bool) -> Option<Trip> {
         let last = self.last[side as usize].replace(bit)?;
         if last == bit {
@@ -68,7 +68,7 @@ mod tests {
     /// is the client.
     fn connection(client_home: bool, lose: impl Fn(u64) -> bool) -> Vec<Trip> {
         let (mut spin, mut found) = (Spin::default(), Vec::new());
-        // Bits on their way: (arrival, value), to the home and to the outer end.
+        // Bits in flight as (arrival, value), to the home and to the outer end.
         let (mut inward, mut outward) = (Vec::new(), Vec::new());
         let (mut home, mut outer) = (false, false);
         for now in 0..4000u64 {
@@ -130,7 +130,7 @@ mod tests {
             let side = if now % 2 == 0 { Side::Enters } else { Side::Leaves };
             assert_eq!(spin.see(us(now), side, side == Side::Enters), None, "constant");
         }
-        // A home that flips each packet to look fast: the changes into the mesh come slower.
+        // A home that flips the bit of each packet to appear fast: changes into the mesh are slower.
         let mut spin = Spin::default();
         for now in 0..1000 {
             let found = spin.see(us(1000 * now), Side::Leaves, now % 2 == 0);

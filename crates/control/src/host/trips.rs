@@ -16,7 +16,7 @@ use crate::{RoundTripSample, RoundTripSource};
 ///
 /// Further packets are not remembered: the oldest one shows a stall, and sixteen samples per round trip suffice.
 const REMEMBERED: usize = 16;
-/// Number of latest samples of a look from which the median is taken.
+/// Number of latest samples of a control period that enter the median.
 const SAMPLES: usize = 32;
 /// Period of the minimum round trip, 60 s: a minimum is forgotten after one to two periods.
 const BASE: Span = Span::from_secs(60);
@@ -135,7 +135,7 @@ impl Trips {
     /// Maximum memory in bytes.
     pub const LARGEST: usize = size_of::<Self>() + REMEMBERED * size_of::<Asked>();
 
-    /// Takes in data; returns the round trip that they complete.
+    /// Handles data; returns the round trip that they complete.
     pub fn data(&mut self, now: Time, side: Side, data: &Data) -> Option<Trip> {
         if data.len == 0 {
             return None;
@@ -148,7 +148,7 @@ impl Trips {
         self.echoed(now, data.echo?, data.again)
     }
 
-    /// Takes in an acknowledgement; returns the round trip that it completes.
+    /// Handles an acknowledgement; returns the round trip that it completes.
     pub fn answer(&mut self, now: Time, side: Side, answer: &Answer) -> Option<Trip> {
         if side == Side::Leaves {
             return self.answered(now, answer.before, answer.selective);
@@ -175,7 +175,7 @@ impl Trips {
         self.remember(Asked { number: end, at: now, segment, single, ambiguous: false });
     }
 
-    /// Takes in an acknowledgement that leaves the mesh.
+    /// Handles an acknowledgement that leaves the mesh.
     ///
     /// It is of everything before `before`, and by SACK of data up to `selective` (RFC 2018). Returns the round trip of
     /// the last segment that it covers.
@@ -198,7 +198,7 @@ impl Trips {
         }
     }
 
-    /// Takes in data that leave the mesh and echo this timestamp (TSecr).
+    /// Handles data that leave the mesh and echo this timestamp (TSecr).
     ///
     /// `again`: they contain nothing beyond the highest seen, so that a timer may have released them and not the
     /// acknowledgement. Returns the round trip of the acknowledgement with this timestamp; `None` if the echo is not
@@ -251,7 +251,7 @@ impl Trips {
 /// Round trips of one method.
 #[derive(Clone, Copy, Default, Debug)]
 struct Method {
-    /// Number since the last look.
+    /// Number since the last sample.
     count: u32,
     /// Minimum of this period and of the preceding one.
     least: [Option<Span>; 2],
@@ -261,7 +261,7 @@ struct Method {
 #[derive(Clone, Default, Debug)]
 pub struct RoundTrips {
     latest: Vec<Trip>,
-    /// Number since the last look, by any method.
+    /// Number since the last sample, by any method.
     count: u32,
     /// Round trips by [`RoundTripSource`].
     ///
@@ -334,7 +334,7 @@ impl RoundTrips {
         stall.is_some_and(|s| now.since(s.since) > WITHHELD)
     }
 
-    /// Ends a look: returns its round trips, or `None` if there were none.
+    /// Ends a control period: returns its round trips, or `None` if there were none.
     pub fn look(&mut self) -> Option<RoundTripSample> {
         let mut look = RoundTripLook::default();
         look.take(self);
@@ -342,7 +342,7 @@ impl RoundTrips {
     }
 }
 
-/// Round trips of one method in a look.
+/// Round trips of one method in a control period.
 #[derive(Clone, Default, Debug)]
 struct Looked {
     times: Vec<Span>,
@@ -350,7 +350,7 @@ struct Looked {
     count: u32,
 }
 
-/// A look at the round trips of several flows that count as one.
+/// Merged round trips of several flows that count as one.
 #[derive(Clone, Default, Debug)]
 pub struct RoundTripLook {
     /// By [`RoundTripSource`].
@@ -358,7 +358,7 @@ pub struct RoundTripLook {
 }
 
 impl RoundTripLook {
-    /// Takes the round trips of a flow since its last look.
+    /// Adds the round trips of a flow since its last sample.
     pub fn take(&mut self, flow: &mut RoundTrips) {
         let base = flow.methods.map(|m| m.least.into_iter().flatten().min());
         for ((looked, method), base) in self.methods.iter_mut().zip(&mut flow.methods).zip(base) {

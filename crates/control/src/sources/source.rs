@@ -2,8 +2,8 @@
 //!
 //! An ideal that no deployed mesh has: every source takes part, and a central instance knows the rates.
 //!
-//! One token bucket per flow, below the transport and so alike for TCP and UDP. The fair rate is
-//! one of application data, the bucket counts IP bytes:
+//! One token bucket per flow, below the transport and therefore equal for TCP and UDP. The fair rate is one
+//! of application data, the bucket counts IP bytes:
 //!
 //! `limit = fair × (IP bytes of a full packet / application bytes in it) × (1 + room)`
 //!
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(rates(&mut i, allocate(4, 146_000)), [], "nothing new, nothing done");
         assert_eq!(rates(&mut i, allocate(9, 146_000)), [], "not a flow of this node");
         assert_eq!(rates(&mut i, allocate(4, 0)), [(class, Some(BitRate(1)))]);
-        // A flow that appears later brings its rate or gets it by an allocation.
+        // A later flow arrives with its rate or gets it by an allocation.
         assert_eq!(
             rates(&mut i, Event::FlowSeen(here(5, Place::Source, Some(146_000)))),
             [(Class::Flow(FlowId(5)), Some(BitRate(225_000)))]

@@ -9,8 +9,7 @@
 //! - Line 2 of Algorithm 1, "for ∀ i, j", is read as the text before it is: for any pair. The other flow of the pair is
 //!   the fastest one.
 //! - Line 5 sets r_max to the present rate; the text defines a "previously recorded maximum". It is kept as a
-//!   maximum:
-//!   otherwise a flow could be starved in small steps, each within θ of the last.
+//!   maximum: otherwise a flow could be starved in small steps, each within θ of the last.
 //! - After a reset of r_max (§7.5.1) a flow has no recorded maximum, so that line 2 does not find it starved until an
 //!   epoch of line 5 has recorded one.
 //! - Rates are compared to a packet per epoch, which is their precision.
@@ -65,7 +64,7 @@ options! {
     }
 }
 
-/// Factor to which the idle epochs that end a flow may grow if it was given up too early.
+/// Maximum factor of the idle epochs that end a flow, after it was ended too early.
 ///
 /// It is also used in `pfrc`.
 pub(crate) const PATIENCE: u32 = 4;

@@ -50,7 +50,7 @@ struct Remote {
 struct Peer {
     /// Version of the last limits that it has.
     version: u64,
-    /// Number of looks for which it had older ones.
+    /// Number of control periods for which it has had older limits.
     stale: u32,
 }
 
@@ -126,7 +126,7 @@ impl Leader {
         decided
     }
 
-    /// Returns the time of the mechanism's next look.
+    /// Returns the time of the mechanism's next deadline.
     fn wanted(&self) -> Time {
         self.control.as_ref().and_then(|c| c.next_deadline()).unwrap_or(Time::NEVER)
     }
@@ -139,7 +139,7 @@ impl Leader {
         self.wanted().min(self.beat)
     }
 
-    /// Notes that limits were sent to the others.
+    /// Records that limits were sent to the others.
     pub fn beaten(&mut self, now: Time, look: Span) {
         self.beat = now + look;
     }
@@ -157,7 +157,7 @@ impl Leader {
         Some(number)
     }
 
-    /// Takes in another gateway's report of its flows.
+    /// Handles another gateway's report of its flows.
     pub fn report(&mut self, now: Time, heading: &Heading, reports: &[FlowReport]) -> News {
         let joined = !self.peers.contains_key(&heading.from);
         self.peers.entry(heading.from).or_default().version = heading.version;
@@ -269,7 +269,7 @@ impl Leader {
         decided
     }
 
-    /// Notes the mechanism's decision on another gateway's flow.
+    /// Records the mechanism's decision on another gateway's flow.
     pub fn decide(&mut self, flow: FlowId, rate: Option<BitRate>) {
         if let Some(remote) = self.remotes.get_mut(&flow.0) {
             self.changed |= remote.limit != rate;

@@ -3,18 +3,16 @@
 //! A flow that starves behind one gateway may be starved by traffic behind another, and no gateway's own counters show
 //! this. Gateways that share airtime share one bottleneck, so there is one search for it: of the gateways that receive
 //! each other's messages over the wire, the one with the smallest number leads ([`roster`]). The others report the
-//! traffic of each of their flows, once per look; the leader runs the mechanism over all flows, its own and theirs, and
-//! traffic of each of their flows, once per control period; the leader runs the mechanism over all flows, its
-//! own and theirs, and
-//! a flow like any other.
+//! traffic of each of their flows, once per control period; the leader runs the mechanism over all flows, its own and
+//! theirs, and sends the limits of theirs ([`message`]). The mechanism itself is unaware of this: a flow behind another
+//! gateway is a flow like any other.
 //!
-//! - A follower reports just before the leader looks, so that the traffic in the report was sent under the leader's
-//! - A follower reports just before the leader's deadline, so that the traffic in the report was sent under
-//!   the leader's last limits. Traffic under older limits gives no information, nor does a control period
-//!   without a report.
-//! - A leader without messages for eight looks is dead: every other gateway starts again from the rates of its own
-//! - A leader without messages for eight control periods is dead: every other gateway starts again from the
+//! - A follower reports just before the leader's deadline, so that the traffic in the report was sent under the leader's
+//!   last limits. Traffic under older limits gives no information, nor does a control period without a report.
+//! - Reports and limits are states, not changes: the next one replaces a lost one.
+//! - A leader without messages for eight control periods counts as failed: every other gateway starts again from the
 //!   rates of its own flows. A follower without messages leaves, and the other flows share its part.
+//! - No message lowers a flow below [`TRUST`] of the rate that it would have if its gateway started alone.
 //!
 //! docs/controls/peers.md derives the protocol.
 
@@ -62,7 +60,7 @@ struct Own {
     bytes: u64,
     packets: u64,
     drops: Option<u64>,
-    /// Packets in its class, and signs of its path, at the last look.
+    /// Packets in its class, and signs of its path, at the last sample.
     queued: u32,
     signs: Option<PathSigns>,
     /// Time of its last traffic.
@@ -116,7 +114,7 @@ pub(crate) fn needs(plain: Needs) -> Needs {
 
 /// Starts a mechanism that `build` makes, at a gateway with peers.
 ///
-/// `bounds` limit the reduction by peers; `look` is the time between looks at its counters.
+/// `bounds` limit the reduction by peers; `look` is its control period.
 pub(crate) fn start(
     codes: &'static Codes,
     setting: Setting,
@@ -360,7 +358,7 @@ impl Peers {
         let now = self.now;
         self.settle(actions);
         match &mut self.role {
-            // Not due: neither its own look nor the message to the others.
+            // Not due: neither its own deadline nor the message to the others.
             Role::Lead(leader) if leader.due() > now => {}
             Role::Lead(leader) => {
                 let alone = self.roster.alive() == 0;

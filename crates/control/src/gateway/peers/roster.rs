@@ -6,7 +6,7 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use super::message::Heading;
 
-/// Number of looks without a message after which a gateway counts as dead.
+/// Number of control periods without a message after which a gateway counts as dead.
 const SILENT: u32 = 8;
 /// Maximum number of gateways; messages of further ones are ignored.
 const MOST: usize = 64;
@@ -33,7 +33,7 @@ impl Roster {
         Roster { own, patience: look.saturating_mul(u64::from(SILENT)), heard: BTreeMap::new() }
     }
 
-    /// Takes in a message; returns true if it is newer than all earlier ones of its sender.
+    /// Handles a message; returns true if it is newer than all earlier ones of its sender.
     ///
     /// A repeated message, or one overtaken by a later one, is rejected.
     pub fn accept(&mut self, now: Time, heading: &Heading) -> bool {
@@ -53,7 +53,7 @@ impl Roster {
         true
     }
 
-    /// Notes a restart that the host reports: the next message is accepted with any numbers.
+    /// Records a restart that the host reports: the next message is accepted with any numbers.
     pub fn restarted(&mut self, gateway: NodeId) {
         if let Some(heard) = self.heard.get_mut(&gateway) {
             heard.last = None;

@@ -229,7 +229,7 @@ fn a_gateway_that_falls_silent_is_forgotten_and_comes_back() {
     let had = all(&w);
     w.cut = true;
     w.run(12);
-    // It goes on from the earlier rates of its homes, far above the start of a search.
+    // It continues from the earlier rates of its homes, far above the start of a search.
     assert!(5 * all(&w) > 4 * had, "{} of {had} bit/s", all(&w));
     let said = |b: &Box, text: &str| b.reasons.iter().any(|r| r.contains(text));
     assert!(said(&w.boxes[0], "gateway 1 is silent and counts no more"));

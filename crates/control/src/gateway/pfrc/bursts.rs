@@ -19,11 +19,11 @@
 //! A flow that has less and sends small packets is not known either: transfers consist of large packets, and the rest
 //! are calls, keep-alives and acknowledgements, which need no more. For mixed traffic the mean size decides.
 //!
-//! The last line counts as starved in the second such epoch after one in which the flow sent most of the time, if the
-//! aggregate has gone up since: then the increase may have stopped the flow. The same holds in the epoch after one in
-//! which a flow that used to send most of the time was starved. From then on the aggregate stays, up to six epochs, so
-//! that a TCP in its timeouts finds room when it tries again. Otherwise an idle epoch counts as nothing: no other flow
-//! took anything from that flow.
+//! The last line counts as starved in the second such epoch after one in which the flow sent most of the
+//! time, if the aggregate has gone up since: then the increase may have stopped the flow. The same holds in
+//! the epoch after one in which a flow that used to send most of the time was starved. From then on the
+//! aggregate stays, up to six epochs, so that a TCP in its timeouts finds capacity when it tries again.
+//! Otherwise an idle epoch is not evaluated: no other flow took anything from that flow.
 //!
 //! A flow that sends for a third of the time needs a third of its share on average. In the aggregate it counts with
 //! that third, its limit stays whole, and all levels rise until the aggregate is used again. If many of them send at
@@ -55,7 +55,7 @@ const SILENCED: u32 = 2;
 const LOST: u32 = 6;
 /// Largest factor of a step up of the search.
 ///
-/// A binary search begins with twice the lower bound; a TCP that this starves backs off for a minute and gives no
+/// A binary search starts with twice the lower bound; a TCP that this starves backs off for a minute and gives no
 /// information in that time.
 pub(super) const LEAP: f64 = 1.25;
 /// Smallest duty cycle with which a flow counts.
@@ -134,7 +134,7 @@ impl Windows {
 
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
-    /// Bytes of this look that are already counted.
+    /// Bytes of this control period that are already counted.
     seen: u64,
     /// Bits that passed in the open window.
     passed: f64,
@@ -178,7 +178,9 @@ impl Default for Bursts {
 }
 
 impl Bursts {
-    /// Takes in the counter: `moved` bytes in this look, `allowed` bits since the last reading.
+    /// Handles the counter: `moved` bytes in this control period.
+    ///
+    /// `allowed` are the bits allowed since the last reading.
     pub fn glance(&mut self, moved: u64, allowed: f64) {
         let bits = moved.saturating_sub(self.seen) as f64 * 8.0;
         self.passed += bits;
@@ -190,7 +192,7 @@ impl Bursts {
         }
     }
 
-    /// Takes in the counter of packets.
+    /// Handles the counter of packets.
     pub fn packets(&mut self, total: u64) {
         // A counter that runs backwards was reset.
         let last = self.counter.replace(total).unwrap_or(total);
@@ -210,7 +212,7 @@ impl Bursts {
         (self.passed, self.allowed, self.inside) = (0.0, 0.0, 0);
     }
 
-    /// Ends a look: the next one counts from 0.
+    /// Ends a control period: the next one counts from 0.
     pub fn looked(&mut self) {
         self.seen = 0;
     }
@@ -254,7 +256,7 @@ impl Bursts {
         self.starved.map_or(0, |_| LOST)
     }
 
-    /// Notes that the aggregate goes up.
+    /// Records that the aggregate goes up.
     pub fn rise(&mut self) {
         self.rose = true;
     }
@@ -264,7 +266,7 @@ impl Bursts {
         self.duty
     }
 
-    /// Takes in the fraction of its share that it used.
+    /// Handles the fraction of its share that it used.
     pub fn learn(&mut self, used: f64) {
         self.duty += GAIN * (used.clamp(LEAST, 1.0) - self.duty);
     }

@@ -1,8 +1,9 @@
 //! Distinction between a demand-limited flow and a starved one.
 //!
-//! At the gateway both look the same: less passes than is allowed. Plain PFRC takes every such flow for a starved one,
-//! and a single audio stream lowers the whole mesh to the lower bound (Jamshaid 2010 §8.2.4, Table 8.3). The reaction
-//! to a decrease differs: a starved flow gets more when the others get less; a demand-limited one continues as before.
+//! At the gateway both are below their limit. Plain PFRC counts every such flow as starved, and a single
+//! audio stream lowers the whole mesh to the lower bound (Jamshaid 2010 §8.2.4, Table 8.3). The reaction to a
+//! decrease differs: a starved flow gets more when the others get less; a demand-limited one continues as
+//! before.
 //!
 //! The demand of a flow is known after misses of its allocation at a constant rate, within a tenth and a packet,
 //! - three times, though the aggregate went down after each;
@@ -68,7 +69,7 @@ impl Demand {
         self.need
     }
 
-    /// Notes that it got its expected rate; `share` is its rate without a limit by demand.
+    /// Records that it got its expected rate; `share` is its rate without a limit by demand.
     pub fn met(&mut self, seen: Seen, share: f64) {
         if seen.fills() || !seen.same_as(self.rate) {
             self.misses = 0;
@@ -79,7 +80,7 @@ impl Demand {
         }
     }
 
-    /// Notes that it got too little; returns true if this is all it needs.
+    /// Records that it got too little; returns true if this is all it needs.
     pub fn missed(&mut self, seen: Seen, at_bound: bool) -> bool {
         if self.misses > 0 && seen.same_as(self.rate) {
             self.misses += 1;

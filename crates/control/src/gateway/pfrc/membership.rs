@@ -8,7 +8,7 @@ use crate::gateway::promise::Promise;
 use crate::{Actions, Class, FlowHere, Reason, Refusal, Value};
 
 impl Pfrc {
-    /// Takes in a flow's weight and plan, or leaves them as they are.
+    /// Updates a flow's weight and plan; leaves them unchanged if the plan is refused.
     pub(super) fn admit(&mut self, here: &FlowHere) -> Result<(), Refusal> {
         let bursts = self.bursts;
         let share = &mut self.flows.entry(here.flow, || Share::new(bursts)).1;

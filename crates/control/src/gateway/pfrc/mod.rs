@@ -182,7 +182,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
 
 #[derive(Debug)]
 struct Pfrc {
-    /// Time between looks at the counters.
+    /// Control period.
     epoch: Span,
     bursts: bool,
     gamma: f64,
@@ -193,11 +193,11 @@ struct Pfrc {
     flows: Flows<Share>,
     /// Sum of all guarantees, bit/s.
     promised: u64,
-    /// Time of the last look at the counters.
+    /// Time of the last control period.
     looked: Option<Time>,
-    /// With `+bursts`, number of readings of the counters per look.
+    /// With `+bursts`, number of readings of the counters per control period.
     glances: u32,
-    /// Number of readings since the last look.
+    /// Number of readings in this control period.
     glanced: u32,
     glance: Option<Time>,
     due: Time,
@@ -209,7 +209,7 @@ impl Pfrc {
         self.flows.active().map(|f| f.1.weight).sum()
     }
 
-    /// Reads the counters between looks with `+bursts`.
+    /// Reads the counters within a control period with `+bursts`.
     fn glance(&mut self, now: Time) {
         if self.bursts {
             let elapsed = self.glance.map_or(Span::ZERO, |last| now.since(last)).as_secs_f64();

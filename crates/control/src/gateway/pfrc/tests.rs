@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{actions, flow, gateway, limits, limits_of, reasons_of, start, start_with};
 use crate::{Action, FlowCounters, Setting};
 
-/// A gateway that gets rates, look by look.
+/// A gateway with given rates in each control period.
 struct Bench {
     instance: Instance,
     now: Time,
@@ -46,7 +46,7 @@ impl Bench {
         reasons_of(&done).join("; ")
     }
 
-    /// Runs a look at which all flows get their allocation.
+    /// Runs a control period in which all flows get their allocation.
     fn full(&mut self) -> String {
         self.look(&self.limits.clone())
     }

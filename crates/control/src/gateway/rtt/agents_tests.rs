@@ -12,7 +12,7 @@ use crate::{
     RoundTripSample, RoundTripSource,
 };
 
-/// Bit/s that a flood brings, whatever its limit is.
+/// Offered load of a flood for any limit, bit/s.
 const FLOOD: f64 = 1.2e6;
 
 struct Gateway {
@@ -160,7 +160,7 @@ fn a_flood_lowers_the_level_only_while_its_source_is_limited() {
     g.delay = full;
     g.run(30, floods);
     assert!(g.limit(2) >= before, "{before} {:?}", g.limits);
-    // With a limit at its source it is a home like others, and the way is as full as before.
+    // With a limit at its source it is a home like others, and the path is as full as before.
     g.run(40, keeps);
     assert!(g.says("node 10, keeps its limit"), "{:?}", g.reasons);
     assert!(g.limit(2) < 0.9 * before, "{before} {:?}", g.limits);

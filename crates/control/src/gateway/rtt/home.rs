@@ -68,7 +68,7 @@ impl Edge {
     }
 }
 
-/// A counter at the last look and now.
+/// A counter at the last sample and now.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Counter {
     pub now: Option<u64>,
@@ -116,24 +116,25 @@ pub(super) struct Home {
     pub ceiling: f64,
     /// Limit in force, bit/s.
     pub limit: f64,
-    /// Samples of this look.
+    /// Samples of this control period.
     pub bytes: Counter,
     pub packets: Counter,
     pub drops: Counter,
     pub queued: u32,
     pub signs: Option<PathSigns>,
-    /// Packets wait in its class: it has what it may have.
+    /// True if packets wait in its class, so that its limit is in effect.
     pub held: bool,
     /// Delay in the mesh, s.
     delay: f64,
-    /// Delay over that at the edge.
+    /// Delay relative to that at the edge of the mesh's capacity.
     pub fullness: f64,
-    /// Mean of the fullness, and part of the time in which it is held.
+    /// Mean of the fullness.
     pub mean: f64,
+    /// Fraction of the time with backlog.
     pub held_part: f64,
-    /// A packet in the mesh is late.
+    /// True if a packet in the mesh is late.
     pub late: bool,
-    /// Round trips of this look.
+    /// Round trips of this control period.
     pub round_trips: u32,
     /// Part of the level that it uses, 0 to 1.
     pub active: f64,
@@ -153,7 +154,7 @@ pub(super) struct Home {
 }
 
 impl Counter {
-    /// Growth since the last look; 0 for a counter that is missing or ran backwards.
+    /// Growth since the last sample; 0 for a counter that is missing or ran backwards.
     fn moved(&self) -> u64 {
         let moved = self.now.zip(self.last).map(|(now, last)| now.saturating_sub(last));
         moved.unwrap_or(0)
@@ -238,7 +239,7 @@ impl Home {
         (self.late, self.troubled) = (false, false);
     }
 
-    /// Takes the samples of a look over `elapsed` s in.
+    /// Evaluates the samples of a control period of `elapsed` s.
     pub fn look(&mut self, elapsed: f64, edge: &Edge) {
         let sent = self.sent();
         let used = sent / (self.limit * elapsed).max(1.0);
@@ -311,17 +312,17 @@ impl Home {
         self.flood && !self.limited
     }
 
-    /// True if it brings no more than its limit.
+    /// True if it offers no more than its limit.
     pub fn keeps(&self) -> bool {
         self.brings <= KEEPS
     }
 
-    /// True if its counters were read at this look.
+    /// True if its counters were read in this control period.
     pub fn is_sampled(&self) -> bool {
         self.bytes.now.is_some()
     }
 
-    /// Ends a look: samples are for one look only.
+    /// Ends a control period: discards its samples.
     pub fn settle(&mut self) {
         for counter in [&mut self.bytes, &mut self.packets, &mut self.drops] {
             counter.settle();
@@ -329,7 +330,7 @@ impl Home {
         (self.queued, self.signs) = (0, None);
     }
 
-    /// Bits that have passed since the last look.
+    /// Bits that have passed since the last sample.
     fn sent(&self) -> f64 {
         8.0 * self.bytes.moved() as f64
     }

@@ -60,7 +60,7 @@ impl Look {
             self.flooded |= home.floods();
             return;
         }
-        // A home that was raised is not what holds the others.
+        // A raised home does not bound the level of the others.
         let base = home.raised <= 1.0;
         if base && (self.flow.is_none() || home.fullness > self.fullest) {
             (self.fullest, self.flow) = (home.fullness, Some(home.flow));
@@ -123,9 +123,9 @@ impl Step {
 /// An episode of overload.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
-    /// Time since its begin, s.
+    /// Time since its start, s.
     age: f64,
-    /// Capacity at its begin, bit/s.
+    /// Capacity at its start, bit/s.
     from: f64,
 }
 
@@ -136,14 +136,15 @@ pub(super) struct Level {
     capacity: f64,
     lowest: f64,
     highest: f64,
-    /// Fullness at the last look.
+    /// Fullness at the last sample.
     before: f64,
-    /// No way was full yet.
+    /// True until a path has been full.
     begins: bool,
     episode: Option<Episode>,
     good: f64,
-    /// Time for which nothing is lowered, s, and how often that has begun.
+    /// Time for which the level does not fall, s.
     rest: f64,
+    /// Number of such pauses in a row.
     rests: u32,
     blind: f64,
 }
@@ -180,7 +181,7 @@ impl Level {
         Objective::level(self.capacity, homes).min(self.highest)
     }
 
-    /// Follows a look; `rate`: the rate per weight at it, bit/s.
+    /// Updates the level after a control period with `rate` per weight, bit/s.
     pub fn step(&mut self, look: &Look, rate: f64) -> Step {
         let dt = look.elapsed;
         let full = look.fullest;

@@ -202,7 +202,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     })
 }
 
-/// The gateway's air between two looks, by a survey of its radio.
+/// The gateway's air between two samples, by a survey of its radio.
 #[derive(Clone, Copy, Default, Debug)]
 struct Air {
     last: Option<Channel>,

@@ -44,7 +44,7 @@ pub(super) enum Outcome {
     Undone,
 }
 
-/// The search for homes that may have more.
+/// Search for homes that may get more than the level.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Raise {
     /// Time since the start of this period, s.
@@ -64,7 +64,7 @@ pub(super) struct Raise {
 }
 
 impl Raise {
-    /// Takes in a look over `elapsed` s at this level, bit/s per weight.
+    /// Handles a control period of `elapsed` s at this level, bit/s per weight.
     pub fn look(&mut self, elapsed: f64, level: f64, homes: &mut [Home]) -> Option<Outcome> {
         self.age += elapsed;
         self.sum += level.max(1.0).ln() * elapsed;

@@ -7,7 +7,7 @@ use crate::{
     Action, Channel, Counters, FlowCounters, PathSigns, RoundTripSample, RoundTripSource, Site,
 };
 
-/// One look at one home.
+/// Samples of a home in a control period.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     /// Part of the limit that passed.
@@ -15,7 +15,7 @@ struct Seen {
     /// Part of the limit that its class dropped.
     dropped: f64,
     queued: u32,
-    /// Median and least round trip, ms.
+    /// Median and minimum round trip, ms.
     trip: Option<(u64, u64)>,
     oldest: Option<u64>,
 }
@@ -31,7 +31,7 @@ fn busy(delay: u64) -> Seen {
     }
 }
 
-/// Gateway with two links of 900 kbit/s: the level begins at 150 kbit/s for all.
+/// Gateway with two links of 900 kbit/s: the level starts at 150 kbit/s for all.
 struct Bench {
     instance: Instance,
     now: Time,
@@ -165,7 +165,7 @@ fn a_home_whose_way_has_room_gets_more_unless_the_others_pay_for_it() {
     assert!(raised > 1.5, "{:?}", b.limits);
     assert_eq!(b.limits[0], b.limits[1]);
     assert!(b.reasons.iter().any(|r| r.contains("whose way has room")), "{:?}", b.reasons);
-    // Its way fills up: it has another bottleneck now, or the same.
+    // Its path fills up: it has another bottleneck now, or the same.
     b.seconds(200, &[full, full, full]);
     assert!((b.limits[2] as f64 / b.limits[0] as f64 - 1.0).abs() < 0.005, "{:?}", b.limits);
     // The others' delay grows with what the third has.
@@ -271,7 +271,7 @@ fn nothing_is_raised_while_a_packet_is_late_unless_its_class_is_full() {
     assert_eq!(b.limits[1], before);
     b.seconds(20, &[busy(0); 2]);
     assert!(b.limits[1] > before, "{before} {:?}", b.limits);
-    // An answer that never comes holds the others for a minute at most.
+    // A missing answer limits the others for a minute at most.
     let before = b.limits[1];
     b.seconds(20, &[Seen { oldest: Some(70_000), ..stalled }, busy(0)]);
     assert!(b.limits[1] > before, "{before} {:?}", b.limits);

@@ -248,7 +248,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Takes in notes of the spy.
+    /// Handles notes of the spy.
     pub fn take(&mut self, notes: Vec<Note>, lateness: Span) -> Result<(), String> {
         for note in notes {
             match note {

@@ -79,7 +79,7 @@ impl Meter {
         }
     }
 
-    /// Takes in a sample.
+    /// Handles a sample.
     pub fn sample(&mut self, event: &Event<'_>) {
         match event {
             Event::Station(s) => {

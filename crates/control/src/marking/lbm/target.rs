@@ -118,7 +118,7 @@ pub(super) struct Pi {
 }
 
 impl Pi {
-    /// Takes in an averaging time with utilisation `rho`.
+    /// Handles an averaging time with utilisation `rho`.
     pub fn average(&mut self, measured: &Measured, rho: f64) {
         let follow = |old: f64, new: f64| self.keep * old + (1.0 - self.keep) * new;
         self.load = Some(self.load.map_or(rho, |old| follow(old, rho)));
@@ -127,7 +127,7 @@ impl Pi {
         }
     }
 
-    /// Takes in the number of packets at the node; returns the probability from now on.
+    /// Handles the number of packets at the node; returns the probability from now on.
     pub fn sample(&mut self, queued: u64, curve: &mut Curve) -> f64 {
         let delay = queued as f64 * self.service;
         let excess = delay - self.wanted;

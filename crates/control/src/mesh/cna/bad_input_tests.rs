@@ -136,7 +136,7 @@ fn messages_without_end_silence_nobody() {
         silent += usize::from(mesh.share(5, 6) <= LEAST);
     }
     assert!(silent > 0 && 5 * silent < all, "{silent} of {all}");
-    // Claims of flows that do not get through are accepted for ten seconds, and up to eight flows.
+    // Claims of undelivered flows are accepted for ten seconds, and up to eight flows.
     let one = OneHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..OneHop::default() };
     let two = TwoHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..TwoHop::default() };
     let body = message::link(NodeId(5), true, &one, &two, 0.5);

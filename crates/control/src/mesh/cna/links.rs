@@ -9,7 +9,7 @@ use crate::Channel;
 pub(super) struct Flows(Vec<(FlowId, bool, Time)>);
 
 impl Flows {
-    /// Notes a packet of a flow, or of its acknowledgements; returns true if the flow is new.
+    /// Records a packet of a flow, or of its acknowledgements; returns true if the flow is new.
     pub fn saw(&mut self, now: Time, flow: FlowId, ack: bool) -> bool {
         match self.0.iter_mut().find(|f| (f.0, f.1) == (flow, ack)) {
             Some(f) => {
@@ -36,15 +36,15 @@ impl Flows {
     }
 }
 
-/// Fraction of its limit from which a link is held back by it.
+/// Fraction of its limit above which a link counts as limited by it.
 const HELD: f64 = 0.9;
 /// Time for which flows count that a neighbour reported.
 ///
-/// Most of its other messages do not get through, and TCP tries again after 3, 6, 12 s.
+/// Most of its other messages are not delivered, and TCP tries again after 3, 6, 12 s.
 const CLAIM: Span = Span::from_secs(10);
-/// Weight of each packet in the average of the packets given up.
+/// Weight of each packet in the average of discarded packets.
 const LOSS: f64 = 0.01;
-/// Fraction of packets given up from which a link loses too many.
+/// Fraction of discarded packets above which a link loses too many.
 const LOSES: f64 = 0.02;
 /// Minimum number of packets in the averages of a link's use.
 const SEEN: f64 = 10.0;
@@ -75,9 +75,9 @@ pub(super) struct Meter {
     pub newcomer: Option<Time>,
     /// True if the new flow was not reported yet.
     pub untold: bool,
-    /// Time at which a packet was last given up, if none has got through since.
+    /// Time at which a packet was last discarded, if none has been delivered since.
     pub failed: Option<Time>,
-    /// Moving average over packets of the fraction given up.
+    /// Moving average over packets of the discarded fraction.
     pub lost: f64,
     /// Time of the last message of its other end, and the flows on the link by that message.
     pub claimed: Option<(Time, f64)>,
@@ -131,7 +131,7 @@ impl Meter {
         self.lost += LOSS * (f64::from(u8::from(!delivered)) - self.lost);
     }
 
-    /// True if so many packets are given up that a flow may be idle for this reason.
+    /// True if discarded packets may be the reason that a flow is idle.
     pub fn loses(&self) -> bool {
         self.lost > LOSES
     }
@@ -201,7 +201,7 @@ pub(super) struct ForeignEnergy {
 pub(super) struct BadCounters;
 
 impl ForeignEnergy {
-    /// Takes in a survey; `gain` is the weight of the new sample.
+    /// Handles a survey; `gain` is the weight of the new sample.
     pub fn survey(&mut self, c: &Channel, gain: f64) -> Result<(), BadCounters> {
         let Some(last) = self.last.replace(*c) else { return Ok(()) };
         let ran = |now: Span, then: Span| Some(now.as_nanos().checked_sub(then.as_nanos())? as f64);

@@ -15,7 +15,7 @@ pub(super) enum Content {
     Neighbours(Vec<NodeId>),
     /// Values that packets to `to` would carry.
     ///
-    /// `unheard` is true if there are such packets and they do not get through; otherwise the
+    /// `unheard` is true if there are such packets and they are not delivered; otherwise the
     /// sender has none, but receives from there.
     Link { to: NodeId, unheard: bool, one: OneHop, two: TwoHop },
 }

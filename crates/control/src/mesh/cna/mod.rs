@@ -207,7 +207,7 @@ struct Cna {
     /// Time of the last update of all values.
     worked: Time,
     due: Option<Time>,
-    /// Timing of its messages, and of pauses in which other nodes can get through.
+    /// Timing of its messages, and of pauses for packets of other nodes.
     signalling: Signalling,
     anomalies: [AnomalyCount; 5],
     stream: Stream,
@@ -289,7 +289,7 @@ impl Cna {
         }
     }
 
-    /// Notes a packet that went out or came in on an own link.
+    /// Records a packet that went out or came in on an own link.
     fn passed(&mut self, now: Time, link: usize, out: bool, what: (FlowId, bool)) {
         let m = &mut self.meters[link];
         let flows = if out { &mut m.out } else { &mut m.back };
@@ -301,7 +301,7 @@ impl Cna {
         }
     }
 
-    /// Notes that a packet has gone out: the next one carries the other quantities.
+    /// Records that a packet has gone out: the next one carries the other quantities.
     fn sent(&mut self, now: Time, link: usize, what: (FlowId, bool), actions: &mut Actions) {
         let m = &mut self.meters[link];
         m.spoke = Some(now);
@@ -310,7 +310,7 @@ impl Cna {
         self.write(link, actions);
     }
 
-    /// Takes in channel counters; those between ticks come too soon for a measurement.
+    /// Handles channel counters; those between ticks come too soon for a measurement.
     fn survey(&mut self, now: Time, channel: &Channel, actions: &mut Actions) {
         if now - self.ticked >= TICK && self.foreign.survey(channel, self.gain).is_err() {
             self.anomaly(Anomaly::Counters, self.neighbourhood.node, actions);

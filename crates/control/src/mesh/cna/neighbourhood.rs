@@ -138,7 +138,7 @@ const APART: f64 = 0.25;
 
 /// Factor by which a link that leaves airtime unused may exceed its use with `+tolerant`.
 ///
-/// It applies if the link is entitled to that. A limit right at its use would look as if it held the link back.
+/// It applies if the link is entitled to that. A limit equal to its use would appear to limit the link.
 const ROOM: f64 = 1.2;
 
 /// Sum beyond which limits are scaled down with `+tolerant`.
@@ -215,7 +215,7 @@ impl Neighbourhood {
         changed
     }
 
-    /// Takes in two-hop values of neighbour `k`; returns true if a count has changed.
+    /// Handles two-hop values of neighbour `k`; returns true if a count has changed.
     pub fn hear_two(&mut self, now: Time, k: NodeId, said: TwoHop) -> bool {
         let Some(far) = self.neighbour_mut(k) else { return false };
         let moved =

@@ -1,4 +1,4 @@
-//! Messages: topology, one-way links, flows that do not get through, and pauses for others.
+//! Messages for topology, one-way links and undelivered flows, and pauses for others.
 
 use fairmesh_units::{NodeId, Span, Time};
 
@@ -40,7 +40,7 @@ pub(super) struct Signalling {
     told: u32,
     /// Time of the latest control packet of a one-way link.
     spoke: Option<Time>,
-    /// Time of the latest control packet of flows that do not get through.
+    /// Time of the latest control packet of undelivered flows.
     cried: Option<Time>,
     /// End of the present pause.
     pub quiet: Option<Time>,
@@ -163,10 +163,10 @@ impl Cna {
         }
     }
 
-    /// Sends nothing for a moment, so that packets get through that otherwise collide with data.
+    /// Sends nothing for a moment, in favour of packets that otherwise collide with data.
     ///
-    /// `after` is the sender of the message before the pause; `None` for an own message. A link
-    /// that does not get through there uses the moment.
+    /// `after` is the sender of the message before the pause; `None` for an own message. A link with
+    /// undelivered packets there uses the moment.
     fn hold_still(&mut self, now: Time, after: Option<NodeId>, actions: &mut Actions) {
         let dither = self.stream.unit();
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {

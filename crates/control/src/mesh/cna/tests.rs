@@ -522,7 +522,7 @@ fn one_way_links_are_told_by_a_message() {
     assert!((17..=22).contains(&told), "{told}");
 }
 
-/// The first packet of flow 1 from node 4, given up by the MAC.
+/// The first packet of flow 1 from node 4, discarded by the MAC.
 fn given_up() -> Event<'static> {
     Event::Sent(Sent {
         to: Some(NodeId(5)),
@@ -538,14 +538,14 @@ fn given_up() -> Event<'static> {
     })
 }
 
-/// A flow that collides with others is reported by messages until its packets get through.
+/// A flow that collides with others is reported by messages until its packets are delivered.
 #[test]
 fn a_flow_that_does_not_get_through_makes_room_for_itself() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     mesh.map.packets.retain(|p| p.2 != 1);
     mesh.run(4.0);
     about(mesh.share(1, 2), FREE / 4.0, 0.031);
-    // Node 4 has given up the first packet of its flow, and TCP waits.
+    // Node 4 has discarded the first packet of its flow, and TCP waits.
     mesh.tell(4, given_up());
     mesh.run(1.5);
     assert!(mesh.reasons.contains(&(4, "cna.unheard")));

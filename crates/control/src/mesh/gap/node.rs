@@ -60,7 +60,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         due: Time::ZERO + period,
         stream: setting.stream.clone(),
     };
-    // Every node begins with its guarantee, so that no flow starves while all start.
+    // Every node starts with its guarantee, so that no flow starves while all start.
     node.limit = node.clamp(node.guarantee());
     let class = ClassPlan {
         class: Class::All,

@@ -100,7 +100,7 @@ impl Overhear {
         }
     }
 
-    /// Takes in a frame that the node sent.
+    /// Handles a frame that the node sent.
     pub fn sent(&mut self, sent: &Sent) {
         let Some(flow) = sent.flow else { return };
         if !sent.ack && sent.delivered && sent.to.is_some() && sent.to == self.gateway {
@@ -108,14 +108,14 @@ impl Overhear {
         }
     }
 
-    /// Takes in a packet for this node.
+    /// Handles a packet for this node.
     pub fn received(&mut self, heard: &Heard) {
         if !heard.ack && Some(heard.link.from) == self.gateway {
             self.weighed += u64::from(heard.bytes) * self.cost(heard.flow);
         }
     }
 
-    /// Takes in a packet for another node.
+    /// Handles a packet for another node.
     pub fn overheard(&mut self, now: Time, heard: &Heard) {
         let Some(gateway) = self.gateway else { return };
         let (from, to) = (heard.link.from == gateway, heard.link.to == gateway);
@@ -188,7 +188,7 @@ mod tests {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    /// Node 1 with a flow of its own (0) and a forwarded one (1); U* of 80 kbit/s, no memory.
+    /// Node 1 with an own flow (0) and a forwarded one (1); U* of 80 kbit/s, no memory.
     fn node() -> Overhear {
         let here = |flow, hops| {
             FlowHere::new(FlowId(flow), Place::Source, 960, 1000)

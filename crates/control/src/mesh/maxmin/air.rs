@@ -18,7 +18,7 @@ const OTHERS: f64 = 0.1;
 /// State of the air as a node senses it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Air {
-    /// Airtime of own exchanges since the last look, s.
+    /// Airtime of own exchanges since the last sample, s.
     spent: f64,
     /// Latest counters.
     last: Option<Channel>,
@@ -31,13 +31,13 @@ pub(super) struct Air {
 }
 
 impl Air {
-    /// Takes in an exchange of this node.
+    /// Handles an exchange of this node.
     pub fn spent(&mut self, sent: &Sent) {
         let backoff = sent.backoff.as_secs_f64() * f64::from(sent.attempts.min(1));
         self.spent += (sent.airtime.as_secs_f64() - backoff).max(0.0);
     }
 
-    /// Takes in counters of the channel; returns false if they are invalid.
+    /// Handles counters of the channel; returns false if they are invalid.
     pub fn survey(&mut self, c: &Channel) -> bool {
         let spent = core::mem::take(&mut self.spent);
         let Some(last) = self.last.replace(*c) else { return true };

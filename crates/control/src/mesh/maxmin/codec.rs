@@ -1,14 +1,14 @@
-//! Encoding of a packet's values: levels and rates around its transmitter, and on its way.
+//! Encoding of a packet's values: levels and rates around its transmitter, and on its path.
 //!
-//! The levels and rates are of three circles around the transmitter; the way has its least level so far.
+//! The levels and rates are of three circles around the transmitter; the path has its lowest level so far.
 //!
-//! 34 bits in unused fields of the IPv4 header: they fit where `cna` puts 37, with the two bits of ECN left alone. Slot
-//! 0 has the way's least level (8 bits, kept by the host's `Min`); slot 1 has the kind (present: 1, which values: 2)
-//! and three codes of 8 bits.
+//! 34 bits in unused fields of the IPv4 header: they fit where `cna` puts 37, with the two bits of ECN left
+//! alone. Slot 0 has the path's lowest level (8 bits, kept by the host's `Min`); slot 1 has the kind
+//! (present: 1, which values: 2) and three codes of 8 bits.
 
 use crate::Header;
 
-/// Slot of the least level on the way.
+/// Slot of the lowest level on the path.
 pub(super) const WAY: u8 = 0;
 /// Slot of the circles.
 pub(super) const CIRCLES: u8 = 1;
@@ -48,7 +48,7 @@ pub(super) struct Circles(pub [u8; 3]);
 /// Contents of a header or a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
-    /// The least level of each circle: it can only fall from one to the next.
+    /// The lowest level of each circle: it can only fall from one to the next.
     Levels(Circles),
     /// The fastest flow of each circle: it can only rise.
     Rates(Circles),
@@ -61,7 +61,7 @@ pub(super) enum Told {
 pub(super) struct Far {
     /// Airtime of its exchanges, in 255ths of the time.
     pub air: u8,
-    /// Code of the least level of the next circle.
+    /// Code of the lowest level of the next circle.
     pub level: u8,
     /// Code of the fastest flow of the next circle.
     pub rate: u8,
@@ -107,7 +107,7 @@ pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
     if falls { Ok(Some(Told::Levels(circles))) } else { Err(Malformed) }
 }
 
-/// Returns the least level on a packet's way so far.
+/// Returns the lowest level on a packet's path so far.
 pub(super) fn way(header: &Header) -> Result<Option<f64>, Malformed> {
     let code = header.0[usize::from(WAY)];
     u8::try_from(code).map(rate).map_err(|_| Malformed)

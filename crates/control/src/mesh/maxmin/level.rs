@@ -15,7 +15,7 @@ pub(super) struct Rule {
     pub damping: f64,
     /// Relative distance of the level above the fastest flow around it, at most.
     pub headroom: f64,
-    /// Pressure per fraction of packets given up by the MAC.
+    /// Pressure per fraction of packets discarded by the MAC.
     pub loss: f64,
     /// Pressure that a node tolerates if a lower level around it limits its flows.
     pub aside: f64,
@@ -41,7 +41,7 @@ pub(super) struct Backlog {
     at: Time,
     /// Time at which packets began to wait.
     began: Time,
-    /// Packets times seconds since the last look.
+    /// Packets times seconds since the last sample.
     sum: f64,
     looked: Time,
 }
@@ -69,7 +69,7 @@ impl Backlog {
         (self.waiting > 0.0).then_some(self.began)
     }
 
-    /// Returns the mean number of waiting packets since the last look.
+    /// Returns the mean number of waiting packets since the last sample.
     pub fn look(&mut self, now: Time) -> f64 {
         let waiting = self.waiting;
         self.is(now, waiting);
@@ -118,7 +118,7 @@ impl Level {
 
     /// Updates the level after `passed`; returns false if the input is invalid.
     ///
-    /// The input is the number of waiting packets, the fraction given up, the fastest flow around, and the ratio of
+    /// The input is the number of waiting packets, the fraction discarded, the fastest flow around, and the ratio of
     /// this level to the one that limits the node's own flows.
     pub fn look(
         &mut self,
@@ -145,7 +145,7 @@ impl Level {
         self.empty = if pressure < LITTLE { self.empty + dt } else { 0.0 };
         let ceiling = (fastest * (1.0 + rule.headroom)).max(self.bounds.0);
         if error < 0.0 {
-            // A level that limited no flow begins at the ceiling.
+            // A level that limited no flow starts at the ceiling.
             self.rate = self.rate.min(ceiling);
         }
         let speed = match error {

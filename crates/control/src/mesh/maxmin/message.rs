@@ -15,7 +15,7 @@ pub(super) enum Content {
     ///
     /// A node sets `unheard` if its packets to that node are not delivered.
     Circles { levels: Circles, rates: Circles, far: Far, unheard: Option<NodeId> },
-    /// Code of the least level from here on, for a flow without acknowledgements.
+    /// Code of the lowest level from here on, for a flow without acknowledgements.
     Way { flow: FlowId, level: u8 },
 }
 
@@ -36,7 +36,7 @@ pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> 
     body
 }
 
-/// Encodes the level of a way in six bytes.
+/// Encodes the level of a path in six bytes.
 pub(super) fn way(flow: FlowId, level: u8) -> [u8; 6] {
     let [a, b, c, d] = flow.0.to_be_bytes();
     [WAY, a, b, c, d, level]

@@ -1,10 +1,10 @@
-//! `mesh-maxmin`: every node learns a level from the queue of its radio.
+//! `mesh-maxmin`: every node derives a level from the queue of its radio.
 //!
-//! The routers at which flows enter the mesh limit each flow to the least level around its path. Developed in this
+//! The routers at which flows enter the mesh limit each flow to the lowest level around its path. Developed in this
 //! project.
 //!
 //! A *level* is the rate of each flow around a node, in application bits per second and unit of weight. It rises while
-//! hardly any packets wait and falls while packets do ([`level`]), so it includes the cost of a rate, a retry or a
+//! almost no packets wait and falls while packets do ([`level`]), so it includes the cost of a rate, a retry or a
 //! hidden sender without counting them. Levels travel two hops in unused bits of IP headers and are overheard
 //! ([`codec`], [`region`]); hosts and their TCP are unchanged ([`source`]). docs/controls/mesh-maxmin.md has the
 //! derivation.

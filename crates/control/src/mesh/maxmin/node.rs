@@ -20,16 +20,16 @@ pub(super) struct Out {
     pub to: NodeId,
     /// Packets that left, with exponential decay.
     packets: f64,
-    /// Packets given up, with exponential decay.
+    /// Packets discarded, with exponential decay.
     failed: f64,
-    /// Time since which nothing has got through.
+    /// Time since which nothing has been delivered.
     pub failing: Option<Time>,
     /// True if packets of its receiver are received.
     heard: bool,
 }
 
 impl Out {
-    /// Returns the fraction of packets given up; with few packets, less than measured.
+    /// Returns the fraction of packets discarded; with few packets, less than measured.
     fn lost(&self) -> f64 {
         self.failed / (self.packets + FEW)
     }
@@ -71,7 +71,7 @@ pub(super) struct Node {
     ticked: Time,
     /// Time at which its radio last sent or received data or acknowledgements.
     pub(super) busy: Option<Time>,
-    /// Time at which a packet of it last got through.
+    /// Time of its last delivered packet.
     pub(super) through: Time,
     /// Time at which its queue last changed.
     moved: Time,
@@ -89,7 +89,7 @@ pub(super) struct Node {
     pub(super) rates: Circles,
     /// Values for nodes that sense farther than they receive.
     pub(super) far: Far,
-    /// Code of the least level in all circles that matter.
+    /// Code of the lowest level in all circles that matter.
     pub(super) around: u8,
     /// Code of the fastest flow in all circles that matter.
     fastest: u8,
@@ -331,7 +331,7 @@ impl Node {
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
         let own = if own > codec::LEAST { codec::code(own) } else { 0 };
         self.rates = self.region.rates(own);
-        // A flow may be idle because its packets were given up: its next one needs the level.
+        // A flow may be idle because its packets were discarded: its next one needs the level.
         let idle = lacks <= 0.0 && self.busy.is_none_or(|at| now.since(at) >= self.hold);
         if self.outsiders.there() || idle {
             self.level = None;

@@ -1,6 +1,6 @@
 //! Detection of unlimited flows that take the air around a node.
 //!
-//! A node that gives way to them ends with nothing, so it then limits no flow.
+//! A node that yields to them ends without capacity, so it then limits no flow.
 
 use fairmesh_units::{Span, Time};
 
@@ -33,7 +33,7 @@ pub(super) struct Outsiders {
 }
 
 impl Outsiders {
-    /// Takes in a packet that was received or sent; `known`: it has met a node that takes part.
+    /// Counts a packet; `known` is true if a participating node has handled it.
     pub fn packet(&mut self, known: bool) {
         *if known { &mut self.known } else { &mut self.strange } += 1.0;
     }
@@ -105,7 +105,7 @@ mod tests {
             assert!((there - rest).abs() < 1.0, "{from}: {there}");
         }
         assert!(seconds(&mut o, 60, 1000, (0, 20), 500e3) > 850.0);
-        // The flow is limited after all: the last wait ends, and no other begins.
+        // The flow is limited after all: the last wait ends without another one.
         seconds(&mut o, 1000, 1400, (0, 20), 150e3);
         assert!(!o.there());
     }

@@ -64,7 +64,7 @@ impl Region {
         }
     }
 
-    /// Returns the least level of each circle around a node with level `own`.
+    /// Returns the lowest level of each circle around a node with level `own`.
     pub fn levels(&self, own: u8) -> Circles {
         self.circles(own, least, |n| n.levels)
     }

@@ -18,7 +18,7 @@ impl Node {
     pub(super) fn speak(&mut self, now: Time, actions: &mut Actions) {
         let quiet = now.since(self.spoke);
         let since = |at: Option<Time>| at.map_or(Span::MAX, |at| now.since(at));
-        // A packet that was given up waits nowhere; TCP repeats it after seconds.
+        // A discarded packet is in no queue; TCP retransmits it after seconds.
         let fails = |o: &&Out| !o.gone(now) && o.failing.is_some_and(|at| now.since(at) >= FAILING);
         let failing = self.out.iter().find(fails);
         // It may be long before a transport tries again.
@@ -108,7 +108,7 @@ impl Node {
                 if unheard == Some(self.id)
                     && let Some(n) = self.region.find(m.from)
                 {
-                    // As if its packets had arrived: the nodes around must learn of them.
+                    // Counts as an arrival: the nodes around must be notified of the flow.
                     n.came = Some(now);
                     self.busy = Some(now);
                     self.cried = Some((now, m.from));

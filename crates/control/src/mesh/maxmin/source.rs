@@ -6,11 +6,11 @@ use crate::{Counters, FlowHere, Place};
 
 /// Time constant of the measured rates, s.
 const TIME: f64 = 1.0;
-/// Time for which a flow may lack throughput if none of its packets got through since a loss.
+/// Time for which a flow may lack throughput without a delivery since a loss.
 ///
-/// The loss is a packet given up by the MAC; the time is four timeouts of TCP.
+/// The loss is a packet discarded by the MAC; the time is four timeouts of TCP.
 const SILENCE: Span = Span::from_secs(16);
-/// Time for the same if some packets have got through since: two timeouts of TCP.
+/// Time for which a flow may lack throughput with deliveries since: two TCP timeouts.
 const SHORT: Span = Span::from_secs(6);
 
 /// A flow that crosses the node.
@@ -19,7 +19,7 @@ pub(super) struct Passing {
     pub here: FlowHere,
     /// True if its data enters the mesh here, and is limited here.
     pub enters: bool,
-    /// IP bytes of data that have left since the last look.
+    /// IP bytes of data that have left since the last sample.
     bytes: u64,
     /// Moving average of the rate, application bits per second and unit of weight.
     pub rate: f64,
@@ -27,11 +27,11 @@ pub(super) struct Passing {
     quick: f64,
     /// Time at which the MAC last gave up a packet of it.
     pub failed: Option<Time>,
-    /// Time at which data of it last got through.
+    /// Time of its last delivered data.
     through: Option<Time>,
     /// Limit in force, in the same unit.
     pub limit: Option<f64>,
-    /// Least level that its acknowledgements met on their way, and the time.
+    /// Lowest level on the path of its acknowledgements, and its time.
     pub way: Option<(Time, f64)>,
     /// Least level that its data met before it came here, and the time.
     pub before: Option<(Time, f64)>,
@@ -43,9 +43,9 @@ pub(super) struct Passing {
     pub answered: Option<Time>,
     /// Time at which its data last came or went.
     pub seen: Option<Time>,
-    /// Number of packets that wait in its class at the latest look.
+    /// Number of packets that wait in its class at the last sample.
     waits: u32,
-    /// Drops of its class at the latest look.
+    /// Drops of its class at the last sample.
     drops: u64,
     held: Option<Time>,
     /// Fraction of its packets that are marked.
@@ -85,14 +85,14 @@ impl Passing {
         self.here.flow
     }
 
-    /// Notes that data of the flow has left.
+    /// Records that data of the flow has left.
     pub fn left(&mut self, now: Time, bytes: u32) {
         self.bytes += u64::from(bytes);
         self.through = Some(now);
         self.seen = Some(now);
     }
 
-    /// Takes in the counters of its class, before a look.
+    /// Handles the counters of its class, before a deadline.
     pub fn counted(&mut self, now: Time, c: &Counters) {
         self.waits = c.queued_packets;
         if c.queued_packets > 0 || c.drops > self.drops {
@@ -134,7 +134,7 @@ impl Passing {
         self.rate += (dt / time).min(1.0) * (rate - self.rate);
     }
 
-    /// Returns the fraction of its former rate that it lacks since a packet of it was given up.
+    /// Returns the missing fraction of its former rate since a packet was discarded.
     ///
     /// TCP may be idle for seconds after that, and longer each time. `most` is its present maximum.
     pub fn lacks(&self, now: Time, most: f64) -> f64 {
@@ -152,7 +152,7 @@ impl Passing {
         self.seen.is_some_and(|at| now.since(at) < SILENCE)
     }
 
-    /// Returns the least level known on its way, without this node.
+    /// Returns the lowest level known on its path, without this node.
     pub fn least(&self) -> f64 {
         let [after, before] = [self.way, self.before].map(|w| w.map_or(f64::INFINITY, |w| w.1));
         after.min(before)

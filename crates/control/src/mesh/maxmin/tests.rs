@@ -113,7 +113,7 @@ impl Mesh {
                     self.limits.insert(f.0, rate.map_or(f64::INFINITY, |r| r.0 as f64));
                 }
                 Action::Annotate { class: Class::All, slot, value, .. } => {
-                    // The annotation stands alone: merging happens on the way.
+                    // The annotation stands alone: merging happens on the path.
                     let header = self.fields.entry(n).or_default();
                     header.write(slot, Merge::Set, value);
                 }
@@ -300,7 +300,7 @@ fn a_newcomer_has_its_share_within_three_seconds_and_what_it_frees_is_used() {
     assert!(mesh.limit(0) > 0.85 * before, "{:?}", mesh.limits);
 }
 
-/// A flow with discarded packets gets capacity, though hardly any packets wait.
+/// A flow with discarded packets gets capacity, though almost no packets wait.
 #[test]
 fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
     let mut mesh = Mesh::stack();
@@ -321,7 +321,7 @@ fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
     assert!(mesh.limit(0) < 0.8 * before, "{} of {before}", mesh.limit(0));
 }
 
-/// At a few packets a second the packet before nearly every one got through long ago.
+/// At a few packets per second, the predecessor of most packets was delivered long ago.
 #[test]
 fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
     let mut mesh = Mesh::stack();

@@ -60,7 +60,7 @@ impl Aimd {
         self.next = Some(if next > now { next } else { now + self.interval });
     }
 
-    /// Takes in a notification; returns true if the rate was halved.
+    /// Handles a notification; returns true if the rate was halved.
     /// r = r / 2, unless the last notification was less than t_md (`wait`) ago.
     pub fn fall(&mut self, now: Time, wait: Span) -> bool {
         if now < self.quiet {

@@ -51,7 +51,7 @@ impl IdealExchange {
         own.iter().flat_map(entry).flatten().collect()
     }
 
-    /// Takes in another node's report; returns true if a link's congestion has changed.
+    /// Handles another node's report; returns true if a link's congestion has changed.
     pub fn hear(&mut self, now: Time, from: NodeId, body: &[u8]) -> bool {
         let mut changed = false;
         for entry in body.chunks_exact(ENTRY) {

@@ -2,11 +2,10 @@
 //!
 //! The source is Rangwala 2008 §3.1.
 //!
-//! A link is congested when the moving average of its queue is above a threshold. Every link shares
-//! this state, and the round trips of its flows, with the links in its neighbourhood, two hops
-//! around: in header fields of all packets, which neighbours overhear. So all sources of a
-//! neighbourhood learn of congestion alike, and raise and lower their rates at the pace of its
-//! longest round trip.
+//! A link is congested when the moving average of its queue is above a threshold. Every link shares this
+//! state, and the round trips of its flows, with the links in its neighbourhood, two hops around: in header
+//! fields of all packets, which neighbours overhear. So all sources of a neighbourhood are notified of
+//! congestion equally, and raise and lower their rates at the pace of its longest round trip.
 
 mod aimd;
 mod ideal_exchange;
@@ -212,7 +211,7 @@ impl Wcp {
         }
     }
 
-    /// Takes in a packet's values of its transmitter's surroundings.
+    /// Handles a packet's values of its transmitter's surroundings.
     fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
         if self.ideal.is_some() {
             return;
@@ -227,7 +226,7 @@ impl Wcp {
         }
     }
 
-    /// Takes in a packet's values of its flow.
+    /// Handles a packet's values of its flow.
     fn received(&mut self, now: Time, heard: &Heard) {
         let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
         if let Some(next) = route

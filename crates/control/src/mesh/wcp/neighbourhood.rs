@@ -28,7 +28,7 @@ pub(super) struct OwnLink {
     /// Moving average of the queue, packets.
     pub queue: f64,
     pub flows: Vec<CarriedFlow>,
-    /// Words of its own state in force.
+    /// Own state in force, as words of a header.
     pub said: [u32; 3],
     /// Shared state in its packets.
     pub shared: LinkState,
@@ -42,7 +42,7 @@ impl OwnLink {
         OwnLink { to, length: 0, queue: 0.0, flows, said, shared, marking: false }
     }
 
-    /// Notes a change of the queue's length.
+    /// Records a change of the queue's length.
     ///
     /// The average takes it in when a packet is inserted, as RED's (Floyd and Jacobson 1993 §4).
     pub fn changed(&mut self, length: u32, weight: f64) {
@@ -52,10 +52,9 @@ impl OwnLink {
         self.length = length;
     }
 
-    /// Notes the passing of time.
+    /// Advances the time.
     ///
-    /// Nothing is inserted into an empty queue, and its average falls nevertheless, as if there had been packets (Floyd
-    /// and Jacobson 1993 §4).
+    /// The average of an empty queue falls as if packets had been inserted (Floyd and Jacobson 1993 §4).
     pub fn idle(&mut self, passed: Span, weight: f64) {
         if self.length == 0 {
             let frames = passed.as_secs_f64() / FRAME.as_secs_f64();
@@ -63,7 +62,7 @@ impl OwnLink {
         }
     }
 
-    /// Notes that data of a flow goes out here.
+    /// Records that data of a flow goes out here.
     pub fn carries(&mut self, now: Time, flow: FlowId, word: LinkState) {
         match self.flows.iter_mut().find(|c| c.flow == flow) {
             Some(known) => *known = CarriedFlow { flow, word, at: now },
@@ -108,7 +107,7 @@ impl NeighbourState {
         NeighbourState { node, links: Vec::new(), into: word, around: word, at: Time::ZERO }
     }
 
-    /// Takes in a packet's values; returns true if the congestion of any link has changed.
+    /// Handles a packet's values; returns true if the congestion of any link has changed.
     pub fn told(
         &mut self,
         now: Time,

@@ -9,7 +9,7 @@ use super::link_state::{LinkState, millis, rate_code};
 const SMOOTH: f64 = 0.125;
 /// Weight of a packet in the loss rate.
 const LOSS: f64 = 0.01;
-/// Time between looks at the used part of the rate.
+/// Time between evaluations of the used fraction of the rate.
 const LOOK: Span = Span::from_secs(1);
 /// Largest ratio of the rate to the delivered rate.
 ///
@@ -22,7 +22,7 @@ pub(super) struct Rate {
     pub flow: FlowId,
     payload: u32,
     pub aimd: Aimd,
-    /// Slowest rate of the routers on the way, if they have rates of their own.
+    /// Slowest rate of the routers on the path, if they have rates of their own.
     pub told: Option<f64>,
     /// Smoothed round trip, s.
     average: Option<f64>,
@@ -60,7 +60,7 @@ impl Rate {
         self.told.map_or(self.aimd.rate, |t| self.aimd.rate.min(t))
     }
 
-    /// Takes in an acknowledgement: its round trip, data bytes and losses.
+    /// Handles an acknowledgement: its round trip, data bytes and losses.
     pub fn measure(&mut self, rtt: Span, acked: u32, lost: u32) {
         if rtt > Span::ZERO {
             let s = rtt.as_secs_f64();
@@ -98,7 +98,7 @@ impl Rate {
         }
     }
 
-    /// Takes in a notification; returns true if the rate was halved.
+    /// Handles a notification; returns true if the rate was halved.
     pub fn fall(&mut self, now: Time, wait: Span) -> bool {
         self.aimd.fall(now, wait)
     }

@@ -210,7 +210,7 @@ fn intervals_stay_within_bounds() {
     assert_eq!(Aimd::interval_of(u32::MAX, 1), Span::from_millis(4095));
 }
 
-/// Node 1 of a chain 0–1–2 with a flow of its own to 2.
+/// Node 1 of a chain 0–1–2 with an own flow to 2.
 fn setting() -> Setting {
     let link = |n| Neighbour::new(NodeId(n), BitRate(11_000_000), BitRate(4_000_000));
     let mut own = flow(0);
@@ -311,9 +311,9 @@ fn every_flow_of_the_node_is_paced_once() {
     assert_eq!(paced(&mut i, at(40)), [8]);
 }
 
-/// However fast it is to begin: no more packets than its link carries, 4 Mbit/s here.
+/// A source starts with at most the packets that its link carries, 4 Mbit/s here.
 ///
-/// The round trips of a flow of this node stand for the link that it leaves by, and for no other.
+/// The round trips of a flow of this node count for the link that it uses, and for no other.
 #[test]
 fn a_source_counts_on_its_own_link() {
     let mut two = setting();

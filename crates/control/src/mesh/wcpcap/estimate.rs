@@ -117,7 +117,7 @@ impl Questions {
 
     /// Returns the largest achievable δ that is not below a minimum.
     ///
-    /// The search begins at `first`.
+    /// The search starts at `first`.
     fn most(
         &mut self,
         model: &dyn LinkModel,
@@ -184,7 +184,7 @@ pub(super) fn fastest(reports: &[LinkReport]) -> f64 {
 
 /// Returns the streams on links with these reports.
 ///
-/// A link's frames count as forwarded from the link before it if that brings at least half as many flows;
+/// A link's frames count as forwarded from the link before it if that carries at least half as many flows;
 /// acknowledgements answer the data of the same link unless they are forwarded.
 fn streams(reports: &[LinkReport]) -> Vec<Carried> {
     let back = |n: &LinkReport| {
@@ -354,7 +354,7 @@ mod tests {
     fn a_link_passes_on_what_brings_half_of_its_flows() {
         let brings = |flows| passes_on(&[report(1, 2, flows), report(2, 3, 4)])[1];
         assert_eq!([1, 2, 4].map(brings), [None, Some(0), Some(0)]);
-        // The one that brings most.
+        // The one with the most flows.
         let two = [report(1, 2, 2), report(5, 2, 3), report(2, 3, 5)];
         assert_eq!(passes_on(&two)[2], Some(1));
     }

@@ -15,9 +15,9 @@ const SMOOTH: f64 = 0.125;
 ///
 /// No transmission of them was reported.
 const SILENT: u64 = 20;
-/// Number of looks that characterise a queue.
+/// Number of samples that characterise a queue.
 ///
-/// It is a second of them, since a single lost frame makes any queue wait for a moment.
+/// They span a second, since a single lost frame makes any queue wait for a moment.
 const LOOKS: u32 = 20;
 /// Packets in transit through a queue: one in service, one behind.
 const PASSING: u32 = 2;
@@ -25,7 +25,7 @@ const PASSING: u32 = 2;
 ///
 /// It is more than a step of the codes of rates, or small increases would always be rounded away.
 const SLACK: f64 = 0.02;
-/// Fraction of R below which δ leaves a link hardly any room.
+/// Fraction of R below which δ leaves a link almost no room.
 const FULL: f64 = 0.05;
 /// Fraction of R above which δ leaves much room: more than the noise of a full link.
 const MUCH: f64 = 0.25;
@@ -118,11 +118,11 @@ pub(super) struct OwnLink {
     pub limit: Option<f64>,
     /// Position of the last answer about it.
     pub edge: QueueCurve,
-    /// Position of the last answer with all flows alike.
+    /// Position of the last answer with equal flows.
     pub even: QueueCurve,
     /// True if packets waited in the last epoch for more of the time than allowed.
     pub backlogged: bool,
-    /// Fraction of its flows' allowed rate that has got through.
+    /// Fraction of its flows' allowed rate that has been delivered.
     pub passed: f64,
     /// True if it has had room since its first epoch, or has much of it again.
     open: bool,
@@ -193,7 +193,7 @@ impl OwnLink {
         self.epoch = next.since(now);
     }
 
-    /// Takes in the length of the node's queue.
+    /// Handles the length of the node's queue.
     pub fn waits(&mut self, packets: u32) {
         if self.next.is_some() {
             self.looks.all += 1;
@@ -201,7 +201,7 @@ impl OwnLink {
         }
     }
 
-    /// Notes a packet that came in to be sent on it.
+    /// Records a received packet that is to be sent on it.
     pub fn expects(&mut self, flow: FlowId, bytes: u32, now: Time) {
         self.came.count(now, bytes);
         // If the host reports transmissions, those count.
@@ -210,7 +210,7 @@ impl OwnLink {
         }
     }
 
-    /// Notes a frame that was sent on it.
+    /// Records a frame that was sent on it.
     pub fn sent(&mut self, now: Time, flow: FlowId, ack: bool, bytes: u32) {
         self.used = now;
         if ack {
@@ -258,7 +258,7 @@ impl OwnLink {
         model: &dyn LinkModel,
         of: impl Fn(FlowId) -> Option<FlowReport>,
     ) {
-        // TCP pauses for seconds between packets that are given up.
+        // TCP pauses for seconds between packets that are discarded.
         let cries = self.cries(now);
         let before = self.flows.len();
         self.flows.retain(|f| cries || now.since(f.at) < hold);
@@ -279,7 +279,7 @@ impl OwnLink {
         let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
         let link = Link { from: node, to: self.to };
         self.judge(now, full, said.iter().map(|s| s.rate).sum());
-        // If bits are lost, acknowledgements get through more often than data.
+        // If bits are lost, acknowledgements are delivered more often than data.
         let frames = self.data.packets + self.acks.packets;
         let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
         let mean = u32::try_from(bytes).ok().filter(|b| *b > 0).unwrap_or(size);
@@ -302,9 +302,9 @@ impl OwnLink {
         });
     }
 
-    /// Updates the state of the queue and the fraction of the allowed rate that gets through.
+    /// Updates the state of the queue and the fraction of the allowed rate that is delivered.
     ///
-    /// This needs enough looks. The queue is backlogged if packets wait for more of the time than allowed.
+    /// This needs enough samples. The queue is backlogged if packets wait for more of the time than allowed.
     fn judge(&mut self, now: Time, full: Full, allowed: f64) {
         self.passed = 1.0;
         let Looks { since, bytes, all, waiting } = self.looks;
@@ -338,7 +338,7 @@ impl OwnLink {
 
     /// Moves R by δ, upwards by a fraction of it only.
     ///
-    /// The fraction is `opening` from the link's first epoch until there is hardly any room, and `rho` from
+    /// The fraction is `opening` from the link's first epoch until there is almost no room, and `rho` from
     /// then on. A flow that R does not limit must not let it rise without bound: R is never farther above the
     /// fastest flow around than that and one step.
     ///
@@ -364,7 +364,7 @@ impl OwnLink {
         self.open = (self.open && delta > FULL * from) || (anew && roomy && self.roomy);
         self.roomy = roomy;
         let part = if self.open { opening } else { rho };
-        // Traffic above R is a queue that drains, or a cut that is on its way: it is subtracted once.
+        // Traffic above R is a queue that drains, or a reduction in progress: it is subtracted once.
         let to =
             if delta > 0.0 { from + part * delta } else { from.min(fastest.max(from) + delta) };
         self.set(to, least);
@@ -406,7 +406,7 @@ impl Source {
         Source { flow, bits, rate, least, most: most.max(least), trip, spacing, limited }
     }
 
-    /// Takes in a round trip; returns true if its mean is to be reported again.
+    /// Handles a round trip; returns true if its mean is to be reported again.
     pub fn measure(&mut self, rtt: Span) -> bool {
         if rtt == Span::ZERO {
             return false;

@@ -3,7 +3,7 @@
 //! Sources send at the smallest estimate around their path (Rangwala 2008 §3.2, "Estimating available bandwidth").
 //!
 //! Per epoch a link's transmitter asks the model of the DCF for the achievable change δ of every flow of its
-//! neighbourhood L(i→j), and moves the link's rate R by it. Packets carry the least R of all neighbourhoods they cross.
+//! neighbourhood L(i→j), and moves the link's rate R by it. Packets carry the smallest R of all neighbourhoods they cross.
 //! Links exchange reports in header fields that neighbours overhear, three hops far; with `+ideal` outside the air, as
 //! in the paper.
 
@@ -70,7 +70,7 @@ fn draw(stream: &mut Stream, among: usize) -> Option<usize> {
 
 /// Field of the flow's mean round trip and its allowed rate, from its source.
 const FLOW: u8 = 0;
-/// Field of the least rate around the path so far.
+/// Field of the lowest rate around the path so far.
 const LIMIT: u8 = 1;
 /// First field of the report of one link.
 const REPORT: u8 = 2;
@@ -154,7 +154,7 @@ fn no_model() -> Refusal {
     Refusal::new("wcpcap.no-model", "the host gives no model of what its links can carry", &[])
 }
 
-/// A question asked at this instant: reports, whether all flows are alike, and the answer.
+/// An evaluation of this instant: reports, true if all flows are equal, and the result.
 type Answer = (Vec<LinkReport>, bool, Option<Headroom>);
 
 /// WCPCap at one node.
@@ -180,7 +180,7 @@ struct WcpCap {
     sources: Vec<Source>,
     /// Reports of passing flows by their sources.
     said: BTreeMap<FlowId, (FlowReport, Time)>,
-    /// Timing of messages for packets that do not get through.
+    /// Timing of messages for packets that are not delivered.
     voice: Voice,
     /// Random choice of the report in the next packet.
     ///
@@ -223,7 +223,7 @@ impl WcpCap {
         }
     }
 
-    /// Takes in a report from a neighbour, or outside the air.
+    /// Handles a report from a neighbour, or outside the air.
     fn take(
         &mut self,
         now: Time,
@@ -401,11 +401,11 @@ impl WcpCap {
         let epoch = Span::from_secs_f64(self.k * trip).clamp(EPOCHS.0, EPOCHS.1);
         let own = &mut self.own[i];
         own.again(now, epoch);
-        // Other nodes' measurements of their first epoch are still on their way.
+        // Other nodes' measurements of their first epoch have not arrived yet.
         if own.measured.is_none() || own.epochs < 2 {
             return self.tell(i, actions);
         }
-        // Flows that wait for a newcomer continue to wait until it gets through.
+        // Flows that wait for a newcomer continue to wait until its packets are delivered.
         let young = now.since(own.born) < YOUNG || (!self.ideal && own.mute(now));
         // Links of one node often have the same neighbourhood. Their own rates do not matter here.
         let key: Vec<LinkReport> = around.iter().map(|n| LinkReport { limit: 0.0, ..*n }).collect();
@@ -472,7 +472,7 @@ impl WcpCap {
         }
     }
 
-    /// Sets the feedback of packets on a link: the least R of its neighbourhood.
+    /// Sets the feedback of packets on a link: the smallest R of its neighbourhood.
     fn write(&mut self, i: usize, actions: &mut Actions) {
         let rates = self.reports.among(&self.own[i].middle).map(|n| n.limit);
         let mine = self.own.iter().filter_map(|o| o.limit);

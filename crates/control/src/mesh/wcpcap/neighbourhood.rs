@@ -112,7 +112,7 @@ impl Reports {
         Reports { topology, told: BTreeMap::new(), fewer: Vec::new() }
     }
 
-    /// Takes in a report from a neighbour or, outside the air, from any node.
+    /// Handles a report from a neighbour or, outside the air, from any node.
     pub fn take(
         &mut self,
         now: Time,

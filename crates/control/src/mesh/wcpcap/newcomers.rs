@@ -75,7 +75,7 @@ impl OwnLink {
         self.cries = if delivered { Default::default() } else { (from, now + UNHEARD) };
     }
 
-    /// True if none of its packets has got through yet, and messages report this.
+    /// True if none of its packets has been delivered yet, and messages report this.
     pub fn mute(&self, now: Time) -> bool {
         !self.heard && self.cries(now)
     }
@@ -85,7 +85,7 @@ impl OwnLink {
         now < self.gone_until
     }
 
-    /// True if packets of its flows do not get through.
+    /// True if packets of its flows are not delivered.
     pub fn cries(&self, now: Time) -> bool {
         (self.cries.0..self.cries.1).contains(&now)
     }
@@ -114,7 +114,7 @@ impl WcpCap {
             reports = gone;
             let mut rest: Vec<LinkReport> = self.reports.beyond().copied().collect();
             rest.extend(self.own.iter().filter_map(|o| o.measured));
-            // Reports of links that hardly carry anything first: no other packets carry them.
+            // Reports of links with almost no traffic come first: no other packets carry them.
             while reports.len() < REPORTS {
                 let first = rest.iter().position(|n| unheard(n) || n.is_empty());
                 let Some(at) = first.or_else(|| draw(&mut self.stream, rest.len())) else { break };
@@ -132,7 +132,7 @@ impl WcpCap {
         actions.send(to, &body);
     }
 
-    /// Takes in a message from the air.
+    /// Handles a message from the air.
     pub(super) fn cried(&mut self, now: Time, from: NodeId, body: &[u8], actions: &mut Actions) {
         let Some((flag, reports)) = body.split_first() else {
             return self.anomaly(Anomaly::Implausible, from, actions);
@@ -167,7 +167,7 @@ impl WcpCap {
 
     /// Returns the idle time after which flows of an own link count as gone.
     ///
-    /// While packets of a node around do not get through, flows may be waiting for them: they may be their
+    /// While packets of a node around are not delivered, flows may be waiting for them, for example for
     /// acknowledgements.
     pub(super) fn patience(&self, now: Time, i: usize) -> Span {
         let told = self.reports.among(&self.own[i].middle).any(unheard);

@@ -358,7 +358,7 @@ fn links_share_what_there_is_out_among_all_flows_around() {
 
 /// §3.2: a tenth of the headroom in every epoch.
 ///
-/// `+opening` takes half of it until there is hardly any.
+/// `+opening` takes half of it until there is almost none.
 #[test]
 fn a_larger_part_of_the_headroom_is_taken_at_first_only_by_our_variant() {
     let first = |control| {
@@ -411,7 +411,7 @@ fn sources_send_at_the_rate_fed_back() {
     assert!(paces(&actions(&mut i, at(6), feedback(limit_code(200e3)))).is_empty());
 }
 
-/// The least of all rates around, the neighbours' too, goes into the packets.
+/// Packets carry the lowest of all rates around, including those of neighbours.
 #[test]
 fn the_least_rate_around_counts() {
     let mut i = node("wcpcap", &[]);
@@ -548,7 +548,7 @@ fn a_host_without_a_model_is_refused_by_name() {
         "wcpcap cannot run on the Linux gateway: not known: a model of what links can carry \
          together"
     );
-    // One that promises a model and brings none.
+    // A host that offers a model and provides none.
     setting.model = None;
     let promised = crate::Offers { knowledge: crate::KnowledgeSet::ALL, ..offers };
     assert_eq!(

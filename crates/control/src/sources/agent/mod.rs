@@ -130,7 +130,7 @@ mod tests {
         agent.on(s(24), &Event::Deadline, &mut actions);
         assert_eq!(actions.iter().copied().collect::<Vec<_>>(), LIFTED);
         assert_eq!(agent.next_deadline(), None);
-        // A restarted gateway begins at 1 again.
+        // A restarted gateway starts at 1 again.
         assert_eq!(hear(&mut *agent, s(30), &order(1, 40_000)), limit(40_000));
     }
 

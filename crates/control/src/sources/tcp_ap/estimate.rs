@@ -50,7 +50,7 @@ impl Estimate {
         Estimate { path, queueing: 0.0, delay: None, samples: VecDeque::with_capacity(HISTORY) }
     }
 
-    /// Takes in a round trip; returns the spacing if there is one.
+    /// Handles a round trip; returns the spacing if there is one.
     pub fn sample(&mut self, rtt: Span) -> Option<Span> {
         let Path { hops, rate, packet, reuse } = self.path;
         let hops = hops.max(1);

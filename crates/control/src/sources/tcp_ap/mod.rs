@@ -108,7 +108,7 @@ fn rate(packet: u32, interval: Span) -> BitRate {
 enum Half {
     /// In its sender, which is at this node.
     Sender,
-    /// At this node, on its way into the mesh.
+    /// At this node, on its path into the mesh.
     Gateway,
 }
 
