@@ -1,6 +1,6 @@
 #!/bin/sh
-# The table of docs/control-truth.md: the gateway's daemon against the emulated mesh, beside the
-# simulator, over the kernel's TCP. Needs root; about 13 minutes on a machine that is otherwise idle.
+# Generates the table of docs/control-truth.md: the gateway's daemon on the emulated mesh and in the simulator, over
+# the kernel's TCP. Needs root and about 13 minutes on an otherwise idle machine.
 #
 #   sudo scripts/control-truth.sh [FOLDER]      # results, one folder per row; default results/truth
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dependencies: licences, sources, no open versions (deny.toml); none unused; advisories where their
+# Checks dependencies: licences, sources, bounded versions (deny.toml), unused ones, and advisories if their
 # database can be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -17,7 +17,7 @@ command -v node >/dev/null && command -v npm >/dev/null || missing "Node.js with
 [ "$(node -p 'Number(process.versions.node.split(".")[0]) >= 18')" = true ] || missing "Node.js 18 or newer is needed"
 [ -x "${CHROMIUM:=/usr/bin/chromium}" ] || missing "$CHROMIUM is missing"
 export CHROMIUM
-# Nothing is fetched where the packages of the lock file are there already.
+# Nothing is fetched if the packages of the lock file are installed.
 if ! cmp -s package-lock.json node_modules/.fairmesh-lock; then
     npm ci --silent --no-audit --no-fund --ignore-scripts || missing "the packages of package-lock.json cannot be fetched"
     cp package-lock.json node_modules/.fairmesh-lock

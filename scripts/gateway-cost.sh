@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the gateway daemon costs: CPU time and memory with 100 and 10,000 subscribers at an epoch of
-# one second, on a path of network namespaces. Needs root.
+# Measures the cost of the gateway daemon: CPU time and memory with 100 and 10,000 subscribers at an epoch of one
+# second, on a path of network namespaces. Needs root.
 #   scripts/gateway-cost.sh BINARY [SECONDS [SUBSCRIBERS...]]
 set -euo pipefail
 binary=$(realpath "${1:?the daemon\'s binary}")
@@ -75,7 +75,7 @@ while time.time() < end:
 PY
     traffic=$!
     sleep 5
-    # Its children (nft) count too once they have ended.
+    # Ended child processes (nft) count too.
     ticks() { awk '{ print $14 + $15 + $16 + $17 }' "/proc/$pid/stat"; }
     before=$(ticks)
     start=$(date +%s.%N)

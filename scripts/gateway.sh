@@ -2,9 +2,9 @@
 # Builds the static gateway daemon and prints the path of each binary.
 #   scripts/gateway.sh [TARGET...]   by default for this machine's processor
 # x86_64 and aarch64: Rust's own library, musl and linker.
-# mipsel (soft float, as OpenWrt's mipsel_24kc): Rust ships no library for it, so that it is built
-# from its source; zig has the linker and musl. Both are fetched if missing; the exit status is 3
-# if that is not possible.
+# mipsel (soft float, as OpenWrt's mipsel_24kc): Rust has no precompiled library for it, so the library is built
+# from source; zig provides the linker and musl. Both are fetched if missing; the exit status is 3 if that is not
+# possible.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -18,7 +18,7 @@ fetch() { # fetch WHAT COMMAND...
     timeout 600 "${@:2}" >&2 || { say "cannot fetch $1"; exit 3; }
 }
 
-# A linker that is zig: ZIG, else one from the Python package index, kept under the target folder.
+# A linker based on zig: ZIG, or one from the Python package index, stored in the target folder.
 zig() {
     local tools
     mkdir -p "$dir/tools"
@@ -45,7 +45,8 @@ for target in "$@"; do
         command -v rustup >/dev/null || { say "$target needs rustup"; exit 3; }
         rustup component list --installed | grep '^rust-src' >/dev/null || fetch rust-src rustup component add rust-src
         zig
-        # A changed RUSTC_BOOTSTRAP makes Cargo rebuild everything, proc-macros too: hence a folder of its own.
+        # A changed RUSTC_BOOTSTRAP makes Cargo rebuild everything, including proc-macros; hence a separate
+        # folder.
         RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$dir/build-std CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
             CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Ctarget-feature=+crt-static -Clink-self-contained=no" \
             build "$target" -Zbuild-std=std,panic_unwind

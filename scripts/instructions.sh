@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares instruction counts with the kept ones, or keeps new ones with --update. Counts depend on
-# the compiler, so they are compared only under the one they were kept with.
+# Compares instruction counts with the stored ones, or stores new ones with --update. Counts depend on the compiler,
+# so they are compared only under the compiler that produced them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kept=validation/bench/compiler

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The life of the Debian package in a copy of this machine: an overlay over / in namespaces of its
-# own, so that nothing here changes. Called by packages.sh inside of them.
+# Installs, upgrades and removes the Debian package in a copy of this machine: an overlay over / in separate
+# namespaces, so that nothing here changes. packages.sh calls it inside of them.
 #   package-life.sh DEB FOLDER
 set -euo pipefail
 deb=$1
@@ -20,7 +20,7 @@ mount --rbind /dev "$root/dev"
 mount -t tmpfs none "$root/run"
 cp "$deb" "$root/run/package.deb"
 
-# The example's two interfaces.
+# The two interfaces of the example.
 ip link set lo up
 ip link add bat0 type veth peer name mesh-peer
 ip link add eth0 type veth peer name wan-peer
@@ -40,7 +40,7 @@ wait_for() { # wait_for WHAT COMMAND...
 }
 runs() { status | grep '"phase":"running"' >/dev/null; }
 start() {
-    # No daemon of the machine's own answers here.
+    # No daemon of this machine responds here.
     chroot "$root" fairmesh-gateway run 2> "$work/daemon.log" &
     daemon=$!
     wait_for "the daemon ($(cat "$work/daemon.log"))" runs
@@ -60,12 +60,12 @@ inside fairmesh-gateway doctor > "$work/doctor.log" 2>&1 || [ $? = 1 ] || fail "
 kill -TERM "$daemon"
 wait "$daemon" || fail "it did not end well: $(cat "$work/daemon.log")"
 
-# What the operator wrote outlives an upgrade.
+# The operator's configuration survives an upgrade.
 echo '# mine' >> "$root/etc/fairmesh/gateway.toml"
 inside dpkg --install --force-depends --force-unsafe-io --force-confold /run/package.deb > "$work/dpkg.log" 2>&1 || fail "upgrade: $(cat "$work/dpkg.log")"
 grep -qx '# mine' "$root/etc/fairmesh/gateway.toml" || fail "the upgrade lost the operator's file"
 
-# Purged after everything died at once.
+# Purged after all processes were killed at once.
 start
 # shellcheck disable=SC2046
 kill -KILL "$daemon" $(inside pgrep --full 'guard --layout')

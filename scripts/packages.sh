@@ -2,7 +2,7 @@
 # Builds the static daemon for every kind of router and runs it; builds the packages, installs, checks, runs and
 # purges them.
 #   scripts/packages.sh [TARGET...]   by default x86_64, aarch64 and mipsel
-# Foreign binaries run under qemu-user. Steps that this machine cannot do are skipped with a line; with
+# Foreign binaries run under qemu-user. Steps that this machine cannot run are skipped with a line; with
 # FAIRMESH_NO_SKIP set, a skipped step is a failure. A target or qemu that cannot be fetched is always skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Proves that the core crates are pure: they build for a target that has no clock, no files, no
-# network and no randomness. Functions that compile there and fail when called are forbidden by clippy,
-# except where code allows one by name (clippy.toml, Cargo.toml; `make check` runs clippy first).
+# Checks that the core crates are pure: they build for a target without clock, files, network and randomness.
+# Functions that compile there and fail when called are forbidden by clippy, except where code allows one by name
+# (clippy.toml, Cargo.toml; `make check` runs clippy first).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 core="units document phy wifi transport queueing control capacity scenario engine"

@@ -2,7 +2,7 @@
 # Installs missing tools for building and testing. Needs root only to install.
 #   setup.sh build   a Rust toolchain and a C linker
 #   setup.sh test    also: the tools that some tests call
-#   setup.sh dependencies   also cargo-deny and cargo-machete, which are built, beside other things
+#   setup.sh dependencies   also cargo-deny and cargo-machete, which are built from source
 #   setup.sh minimum   also the oldest Rust that the project supports
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -59,7 +59,7 @@ rust
 if [ "$1" = dependencies ]; then
     if ! command -v cargo-deny >/dev/null; then
         say "building cargo-deny, which checks licences and sources of dependencies"
-        # A folder of its own, so that builds of the project do not rebuild it.
+        # A separate folder, so that builds of the project do not rebuild it.
         CARGO_PROFILE_DEV_DEBUG=0 timeout 1500 cargo install --quiet --locked --debug --no-default-features --version 0.20.2 cargo-deny >&2 \
             || say "no cargo-deny: licences and sources of dependencies will not be checked"
     fi
@@ -85,18 +85,18 @@ free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 [ "$free" -ge "$needed" ] || [ -d "${CARGO_TARGET_DIR:-target}/debug" ] \
     || say "$free GB are free here; building and testing everything takes about $needed"
 
-# tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
-# tests in network namespaces, babeld for those of the gateway's sources (without an interface in its configuration it
-# does not run by itself); qemu runs what is built for other processors, and pip fetches their
-# linker; systemd judges the unit (it does not become the init system); python3-venv is for the Python package, the rest
-# of the last line for scripts/kernel.
+# tshark reads captures; valgrind counts instructions; iproute2, nftables and iperf3 are for the tests in network
+# namespaces, and babeld for those of the gateway's sources (without an interface in its configuration it does not
+# start by itself). qemu runs binaries for other processors, and pip fetches their linker. systemd checks the unit
+# (it does not become the init system). python3-venv is for the Python package, and the rest of the last line for
+# scripts/kernel.
 install tshark valgrind iproute2 nftables iperf3 babeld qemu-user-static python3-pip binutils procps systemd \
     python3-venv qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will report it"
-# The explorer's tests: a browser, and Node.js unless another one is there.
+# For the explorer's tests: a browser, and Node.js unless another one is installed.
 command -v chromium >/dev/null || install chromium || say "no Chromium: the page of results will not be tested"
 command -v npm >/dev/null || install nodejs npm || say "no Node.js: the page of results will not be tested"
-# The targets of the purity check and of the routers' daemon (scripts/gateway.sh). All here, since two rustups
-# must not run at once.
+# The targets of the purity check and of the routers' daemon (scripts/gateway.sh). All are installed here, because
+# two rustups must not run concurrently.
 if command -v rustup >/dev/null; then
     installed=$(rustup target list --installed)
     for target in wasm32-unknown-unknown x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Cost of reading headers to the gateway's daemon (root): its CPU time at three rates through namespaces, without reading,
-# with TCP headers, and with UDP beside. `scripts/signs-cost.sh PROGRAM [SECONDS]`; docs/gateway-signs.md has the result.
+# Measures the cost of reading headers to the gateway's daemon (root): its CPU time at three rates through
+# namespaces, without reading, with TCP headers, and also with UDP headers.
+#   scripts/signs-cost.sh PROGRAM [SECONDS]
+# docs/gateway-signs.md has the result.
 set -euo pipefail
 program=$(realpath "${1:?the daemon\'s binary}") seconds=${2:-20}
 if [ "$(id -u)" != 0 ] || ! command -v iperf3 >/dev/null; then
@@ -21,7 +23,7 @@ for ns in w g h; do
     ip netns add "$n-$ns"
     ip -n "$n-$ns" link set lo up
 done
-# Packets of one frame: with larger ones there would be fewer headers.
+# Packets of one frame, because larger ones would give fewer headers.
 ip link add name w0 netns "$n-w" gso_max_segs 1 type veth peer name wan netns "$n-g"
 ip link add name h0 netns "$n-h" gso_max_segs 1 type veth peer name mesh netns "$n-g"
 ip -n "$n-w" addr add 10.99.0.2/24 dev w0
@@ -65,7 +67,7 @@ TOML
 # CPU time of all the daemon's threads, ns; packets on the mesh interface.
 used() { cat /proc/"$daemon"/task/*/schedstat | awk '{ n += $1 } END { print n }'; }
 packets() { awk '/mesh:/ { print $3 + $11 }' <(ip netns exec "$n-g" cat /proc/net/dev); }
-# traffic RATE PROTOCOL: packets towards the home, of QUIC's port where they are UDP.
+# traffic RATE PROTOCOL: packets towards the home, with QUIC's port for UDP.
 traffic() {
     local udp=()
     [ "$2" = udp ] && udp=(-u -l 1200 --cport 443)

@@ -27,7 +27,7 @@ if ! cmp -s "$requirements" "$venv/installed.txt"; then
     cp "$requirements" "$venv/installed.txt"
 fi
 
-# A warning about a link, an anchor or the navigation ends the build. Not --quiet, which hides warnings from --strict.
+# A warning about a link, an anchor or the navigation ends the build. --quiet would hide warnings from --strict.
 NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/mkdocs" build --strict --clean --site-dir "$target/site"
 if [ "${1:-}" = check ]; then
     PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/check.py "$target/site"

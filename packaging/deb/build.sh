@@ -22,7 +22,7 @@ install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gatewa
 for page in docs/gateway*.md docs/security.md; do
     install -Dm644 "$page" "$root/usr/share/doc/fairmesh-gateway/${page##*/}"
 done
-# Man pages and completions come from the arguments of the same source, built for this machine.
+# Man pages and completions are generated from the arguments of the same source, built for this machine.
 manual=$(mktemp -d)
 trap 'rm -rf "$root" "$manual"' EXIT
 "${CARGO:-cargo}" run --quiet --locked --profile test -p fairmesh-agent --example manual -- "$manual" >&2

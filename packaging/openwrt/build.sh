@@ -22,7 +22,7 @@ install -Dm755 $files/uci-to-toml.sh "$root/data/usr/lib/fairmesh/uci-to-toml.sh
 mkdir -p "$root/data/etc/fairmesh"
 ln -s /var/run/fairmesh/gateway.toml "$root/data/etc/fairmesh/gateway.toml"
 
-# The key of several gateways outlives an upgrade of the system.
+# The key of several gateways survives an upgrade of the system.
 mkdir -p "$root/data/lib/upgrade/keep.d"
 echo /etc/fairmesh/peers.key > "$root/data/lib/upgrade/keep.d/fairmesh-gateway"
 

@@ -1,23 +1,23 @@
 #!/bin/bash
-# In the virtual machine: runs every test program that lies beside this, with what is shipped.
+# Runs every test program beside this script, in the virtual machine, on the shipped daemon.
 #   inside.sh [FILTER...]
 cd "$(dirname "$0")" || exit 1
 echo "kernel: $(uname -r)"
 export FAIRMESH_GATEWAY=/host/fairmesh-gateway FAIRMESH_NO_SKIP=1 FAIRMESH_VM=1 RUST_BACKTRACE=0
-# As a distribution has it: the device is there and brings its module.
+# As in a distribution: the device exists and loads its module.
 modprobe tun
-# What counts to thousands, or emulates for minutes, does so on this computer's own kernel in `make test`.
+# Tests with thousands of items or minutes of emulation run on this computer's own kernel in `make test`.
 [ $# -gt 0 ] || set -- --skip killed_fifty_times --skip a_hundred_reloads --skip whoever_is_killed --skip ten_thousand \
     --skip pfrc_makes --skip made_up_addresses_share --skip a_hundred_thousand --skip relayouts_under_load --skip killed_with_its_guard --skip taken_over_again \
     --skip the_three_hop_upload --skip the_middle_of_the_stack --skip udp_saturates_three
 wrong=0
-# Seconds of which the processor had something to do: what a run costs, since the rest is skipped.
+# Seconds of processor time: the cost of a run, because idle time is skipped.
 busy() { awk '{printf "%.0f", $1 - $2}' /proc/uptime; }
 for program in ./test-*; do
     echo "== ${program#./test-} at $(cut -d ' ' -f 1 /proc/uptime), $(busy) s busy"
     ./lib/ld.so --library-path ./lib "$program" --test-threads=1 --include-ignored "$@" || wrong=1
 done
-# A warning of the kernel is a failure, whatever caused it.
+# A warning of the kernel is a failure, for any cause.
 if dmesg | grep -E 'BUG:|WARNING:|Call Trace|general protection' ; then
     dmesg | tail -n 60
     wrong=1

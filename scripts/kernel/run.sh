@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a program as root in a fresh virtual machine with a stock Debian kernel, prints what it prints
-# and ends as it ends. No hardware help is needed, and no root.
+# Runs a program as root in a fresh virtual machine with a stock Debian kernel, and returns its output and exit
+# status. Neither hardware virtualisation nor root is needed.
 #   run.sh [-k SERIES] [-s FOLDER] [-o FOLDER] [-t SECONDS] [-m MiB] [-i SHIFT] [-v] PROGRAM [ARGUMENT...]
 #     -k  kernel series: 6.1 (default) or 6.12
 #     -s  a folder of this machine, copied there to /host, the working directory;
@@ -10,10 +10,11 @@
 #     -m  memory, default 1024
 #     -i  2^SHIFT ns of the machine's time pass with each instruction, default 0
 #     -v  the kernel's console to standard error
-# Time in the machine is counted in instructions, and skipped where nothing is to be done: however busy
-# this computer is, nothing in there is late. One processor. There is no way out into any network.
-# In there: iproute2, nftables, iw, batctl, babeld, dnsmasq, udhcpc, iperf3, tcpdump, jq, Python; see image.sh.
-# Ends with the program's status; 3: a machine cannot be had here; 124: stuck; 125: it died.
+# Time in the machine is counted in instructions, and idle time is skipped, so that load of this computer causes no
+# delay in the machine. It has one processor and no network to the outside.
+# Programs in the machine: iproute2, nftables, iw, batctl, babeld, dnsmasq, udhcpc, iperf3, tcpdump, jq, Python; see
+# image.sh.
+# Exit status: the program's; 3: no machine is possible here; 124: timeout; 125: the machine crashed.
 set -euo pipefail
 self=$(readlink -f "$0")
 say() { printf 'kernel run: %s\n' "$*" >&2; }
@@ -51,11 +52,12 @@ console=$out/console
 [ -z "$verbose" ] || console=/dev/stderr
 
 code=0
-# QEMU takes a file, and stdout may be anything.
+# QEMU needs a file, and stdout may be of any type.
 exec 3> >(cat)
 reader=$!
-# Without fast strings the kernel clears and copies pages by words, not by bytes: it boots in 13 s for 18.
-# Nothing is waited for that only this computer's threads bring (ioeventfd): see image.sh.
+# Without fast strings the kernel clears and copies pages by words instead of bytes: it boots in 13 s,
+# not in 18.
+# The machine waits for no event of this computer's threads (ioeventfd): see image.sh.
 timeout --foreground --kill-after 5 "$limit" qemu-system-x86_64 \
     -machine q35 -cpu max,la57=off,erms=off,fsrm=off -accel tcg,thread=single,tb-size=256 -icount "shift=$shift,sleep=off" \
     -smp 1 -m "$memory" -nodefaults -no-user-config -no-reboot -display none -nic none \

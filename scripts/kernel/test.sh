@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Tests of what meets the kernel, on Debian's stock kernels: the shipped static daemon and the test
-# programs, in a virtual machine for each kernel, both at once.
+# Tests of the kernel's interfaces on Debian's stock kernels: the shipped static daemon and the test programs, in a
+# virtual machine for each kernel, both concurrently.
 #   test.sh [-k SERIES] [FILTER...]    by default 6.1 and 6.12; FILTER as of cargo test
 # FAIRMESH_KERNEL_PROGRAMS: test programs, separated by |, instead of all.
-# What each machine printed stays in target/kernel/SERIES.log. Where no machine can be had it is skipped
-# with a line; with FAIRMESH_NO_SKIP set, that is a failure where this machine could have one.
+# The output of each machine is in target/kernel/SERIES.log. If no machine is possible, the test is skipped with a
+# line; with FAIRMESH_NO_SKIP set, that is a failure if this machine could run one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo=${CARGO:-cargo}
@@ -29,7 +29,7 @@ command -v qemu-system-x86_64 >/dev/null || skip "Debian's kernels: no qemu-syst
 for kernel in "${kernels[@]}"; do
     code=0
     scripts/kernel/image.sh "$kernel" >/dev/null || code=$?
-    # No mirror, or none with this kernel: nothing that this machine could do.
+    # No mirror, or none with this kernel: not a failure of this machine.
     [ "$code" != 3 ] || { able=; skip "Linux $kernel: no image can be made here, see above"; }
     [ "$code" = 0 ] || fail "no image for Linux $kernel"
 done
@@ -40,7 +40,7 @@ rm -rf "$stage"
 mkdir -p "$stage/lib"
 cp "$binary" "$stage/"
 cp scripts/kernel/inside.sh "$stage/"
-# The test programs of this machine with its libraries: those of the image may be older.
+# The test programs with this machine's libraries, because those of the image may be older.
 # `make test` has built the whole workspace, so nothing is built again.
 read -r -a what <<< "${FAIRMESH_KERNEL_BUILT:--p fairmesh-linux -p fairmesh-agent -p fairmesh-emulator}"
 "$cargo" test --quiet --locked --no-run --message-format=json "${what[@]}" > "$dir/kernel/built.json" || fail "the tests do not build"
@@ -58,7 +58,7 @@ for kernel in "${kernels[@]}"; do
     out=$dir/kernel/$kernel
     rm -rf "$out"
     mkdir -p "$out"
-    # Lines begin with this machine's seconds.
+    # Lines begin with the seconds of this machine.
     scripts/kernel/run.sh -k "$kernel" -s "$stage" -o "$out" -t "${FAIRMESH_KERNEL_PATIENCE:-3600}" "$stage/inside.sh" "$@" 2>&1 \
         | while IFS= read -r line; do printf '%4d %s\n' "$SECONDS" "$line"; done > "$dir/kernel/$kernel.log" &
     pids+=($!)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# rows.sh : the rows with A-MSDUs, and those of several flows: one JSON line per run, to be put behind results.jsonl. MESH: the program, if it is another than build/harness.
+# Prints the rows with A-MSDUs and those of several flows: one JSON line per run, to be appended to results.jsonl.
+# MESH: another program than build/harness.
 cd "$(dirname "$0")"
 run() { # tag, scenario, duration, warm-up, options
     tag=$1; scen=$2; dur=$3; warm=$4; shift 4

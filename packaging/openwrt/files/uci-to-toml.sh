@@ -12,8 +12,8 @@ text() {
     [ -z "$value" ] || printf '%s = %s\n' "$3" "$(quote "$value")"
 }
 
-# number SECTION OPTION KEY: a number as it stands. Another value, also one that TOML does not take (007, 1.2.3,
-# .5, or more than 15 characters), becomes a string, which the daemon refuses by its key.
+# number SECTION OPTION KEY: a number as written. Any other value, including one that TOML rejects (007, 1.2.3, .5,
+# or more than 15 characters), becomes a string, which the daemon rejects by its key.
 number() {
     local value
     config_get value "$1" "$2"
@@ -30,7 +30,7 @@ truth() {
     [ "$value" = 0 ] || printf '%s = true\n' "$3"
 }
 
-# choice SECTION OPTION KEY: true or false, if the option is there.
+# choice SECTION OPTION KEY: true or false, if the option is set.
 choice() {
     local value
     config_get value "$1" "$2"
