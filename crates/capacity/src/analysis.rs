@@ -114,8 +114,9 @@ pub struct Rates {
 /// The rates under one model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ModelRates {
-    /// Sets of [`Analysis::hops`], each with one unit of air:
-    /// the collision domain of each hop, or the maximal cliques.
+    /// Sets of [`Analysis::hops`], each with one unit of air.
+    ///
+    /// They are the collision domain of each hop, or the maximal cliques.
     pub domains: Domains,
     /// Lower bound of the sum of rates that fill a domain, bit/s ([`crate::bounds::floor`]).
     pub floor: f64,

@@ -21,8 +21,9 @@ pub struct Saturation {
     pub goodput: f64,
 }
 
-/// Returns the attempts per slot of a station at collision probability `p`:
-/// attempts per frame over slots per frame. A stage lasts the slot of its attempt and (W_i − 1)/2
+/// Returns the attempts per slot of a station at collision probability `p`.
+///
+/// These are attempts per frame over slots per frame. A stage lasts the slot of its attempt and (W_i − 1)/2
 /// slots of backoff.
 fn attempt_probability(t: &PhyTiming, attempts: u32, p: f64) -> f64 {
     let (mut timing, mut slots) = (0.0, 0.0);

@@ -19,16 +19,19 @@ pub enum Reuse {
     ScheduledBothWays,
     /// A perfect schedule of traffic in one direction: every third link.
     ScheduledOneWay,
-    /// 802.11 in the thesis:
-    /// the exchange of data and ACK keeps the neighbourhoods of both ends idle. Every third link is
-    /// active, in either direction, as with `Cliques(1)`.
+    /// 802.11 in the thesis.
+    ///
+    /// The exchange of data and ACK keeps the neighbourhoods of both ends idle. Every third link is active,
+    /// in either direction, as with `Cliques(1)`.
     #[default]
     Dcf,
-    /// The clique model, with nodes in range up to this many hops along a chain:
-    /// h + 2 consecutive links exclude each other.
+    /// The clique model, with nodes in range up to this many hops along a chain.
+    ///
+    /// Any h + 2 consecutive links exclude each other.
     Cliques(u32),
-    /// The collision-domain model, with nodes in range up to this many hops along a chain:
-    /// the domain of a link reaches h + 1 links to either side.
+    /// The collision-domain model, with nodes in range up to this many hops along a chain.
+    ///
+    /// The domain of a link reaches h + 1 links to either side.
     Domains(u32),
 }
 

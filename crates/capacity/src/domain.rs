@@ -104,8 +104,9 @@ pub struct Domains {
 }
 
 impl Domains {
-    /// Returns the collision domain of every link:
-    /// domain i is link i and all links that contend with it.
+    /// Returns the collision domain of every link.
+    ///
+    /// Domain i is link i and all links that contend with it.
     ///
     /// # Errors
     /// If a link ends at a node that `contention` does not contain.

@@ -251,8 +251,9 @@ impl<'a> Directory<'a> {
         flow.radio_hops().filter_map(capacity).collect()
     }
 
-    /// Returns the maximum rate of each flow, bit/s of payload:
-    /// its demand, or the nominal capacity of its slowest hop.
+    /// Returns the maximum rate of each flow, bit/s of payload.
+    ///
+    /// It is its demand, or the nominal capacity of its slowest hop.
     pub(crate) fn most(&self, flows: &[FlowSpec<'_>]) -> Vec<f64> {
         let slowest =
             |f: &FlowSpec<'_>| self.capacities(f).into_iter().fold(f.demand.limit, f64::min);

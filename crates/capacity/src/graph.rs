@@ -20,14 +20,16 @@ pub struct Hop {
 /// Under each, transmissions that share a node exclude each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Exclusion {
-    /// A schedule without carrier sense and without ACKs:
-    /// the sender of one is in range of the receiver of the other (Jamshaid 2010 §7.5.2, "with
-    /// perfect scheduling").
+    /// A schedule without carrier sense and without ACKs.
+    ///
+    /// The sender of one is in range of the receiver of the other (Jamshaid 2010 §7.5.2, "with perfect
+    /// scheduling").
     Scheduled,
-    /// Data and ACK after carrier sense:
-    /// the sender of one is in range of either end of the other. Its data would destroy the other's
-    /// data at the receiver or its ACK at the sender, and it defers to the sender anyway. Two
-    /// receivers may be neighbours: they send only an ACK.
+    /// Data and ACK after carrier sense.
+    ///
+    /// The sender of one is in range of either end of the other. Its data would destroy the other's data at
+    /// the receiver or its ACK at the sender, and it defers to the sender anyway. Two receivers may be
+    /// neighbours: they send only an ACK.
     #[default]
     Basic,
     /// RTS and CTS: an end of one is in range of an end of the other.
@@ -53,8 +55,9 @@ impl Exclusion {
     }
 }
 
-/// Users of the air, numbered from 0, and the pairs that exclude each other:
-/// the "link-contention graph" of Jamshaid 2010 §4.1.2.
+/// Users of the air, numbered from 0, and the pairs that exclude each other.
+///
+/// This is the "link-contention graph" of Jamshaid 2010 §4.1.2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConflictGraph {
     /// By vertex, its neighbours in order, without itself.
@@ -136,8 +139,9 @@ impl ConflictGraph {
         })
     }
 
-    /// Returns the collision-domain model:
-    /// domain i is vertex i and every vertex that excludes it.
+    /// Returns the collision-domain model.
+    ///
+    /// Domain i is vertex i and every vertex that excludes it.
     pub fn neighbourhoods(&self) -> Domains {
         let closed = |v: usize| {
             let mut set = self.neighbours[v].clone();
@@ -147,8 +151,9 @@ impl ConflictGraph {
         Domains::from_sets((0..self.len()).map(closed).collect(), self.len())
     }
 
-    /// Returns the vertices in degeneracy order:
-    /// each next one has the fewest remaining neighbours, the lowest number first among equals.
+    /// Returns the vertices in degeneracy order.
+    ///
+    /// Each next one has the fewest remaining neighbours, the lowest number first among equals.
     pub(crate) fn degeneracy_order(&self) -> Vec<u32> {
         let mut degree: Vec<usize> = self.neighbours.iter().map(Vec::len).collect();
         let mut left: BTreeSet<(usize, u32)> =

@@ -1,5 +1,6 @@
-//! Analytic capacity models:
-//! the possible throughput of a mesh, for comparison with measured throughput.
+//! Analytic capacity models.
+//!
+//! They give the possible throughput of a mesh, for comparison with measured throughput.
 //!
 //! - [`link`]: the nominal capacity of one link, from the MAC's arithmetic;
 //! - [`bianchi`]: many saturated stations in one cell;

@@ -27,8 +27,9 @@ fn near(value: &[f64], expected: &[f64]) {
     }
 }
 
-/// Jamshaid 2010 Fig 7.3 at 1 Mb/s:
-/// 0-1-2-…-7 with the gateway at 1, and flows from 0, 6 and 7.
+/// Jamshaid 2010 Fig 7.3 at 1 Mb/s.
+///
+/// The topology is 0-1-2-…-7 with the gateway at 1, and flows from 0, 6 and 7.
 struct Fig73 {
     phy: Phy,
     in_range: Vec<Vec<NodeId>>,

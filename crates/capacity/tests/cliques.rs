@@ -134,9 +134,10 @@ fn cliques_of_a_chain_are_three_links_in_a_row() {
     assert!(cliques(&ConflictGraph::from_edges(0, &[])).is_empty());
 }
 
-/// Jamshaid 2010 §7.5.2:
-/// a long chain with perfect scheduling carries W/2 when half of the traffic flows each way and W/3
-/// in one direction; with the exchange of 802.11 W/3 either way.
+/// Jamshaid 2010 §7.5.2.
+///
+/// A long chain with perfect scheduling carries W/2 when half of the traffic flows each way and W/3 in one
+/// direction; with the exchange of 802.11 W/3 either way.
 #[test]
 fn a_long_chain_attains_the_bounds() {
     let nodes = 10;

@@ -102,8 +102,9 @@ fn explained(p: &Problem, o: &Optimum) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// The definition, Jamshaid 2010 §2.1.2:
-    /// no feasible change gains more, in proportion, than it costs.
+    /// The definition, Jamshaid 2010 §2.1.2.
+    ///
+    /// No feasible change gains more, in proportion, than it costs.
     #[test]
     fn proportional_fairness(p in problems()) {
         let o = p.region().proportional().unwrap();

@@ -1,13 +1,15 @@
-//! GAP's fluid model:
-//! equations (1) to (10) of Mancuso 2010, its equilibria and its convergence.
+//! GAP's fluid model.
+//!
+//! It has equations (1) to (10) of Mancuso 2010, its equilibria and its convergence.
 
 use fairmesh_capacity::gap::trajectory::{State, uncontrolled};
 use fairmesh_capacity::gap::{Gap, GapError, Load, Regime, Stability, phase};
 use proptest::prelude::*;
 
-/// The single branch of §VI:
-/// U* of 3.37 Mbit/s, 256 kbit/s of it for signalling, a third for the neighbour. α and β per
-/// update as in §VI.D, ten updates per second.
+/// The single branch of §VI.
+///
+/// It has U* of 3.37 Mbit/s, 256 kbit/s of it for signalling, a third for the neighbour. α and β per update
+/// as in §VI.D, ten updates per second.
 fn branch() -> Gap {
     let capacity = 3.37e6;
     let steps = (0.01 * capacity, 0.9);

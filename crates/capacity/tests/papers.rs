@@ -116,8 +116,9 @@ fn fig_7_2_position_of_the_slow_link() {
     assert!(a.load[d] < 0.99, "d is no bottleneck when a is slow");
 }
 
-/// The same by cliques, for which the thesis gives no values:
-/// three consecutive links share the air, so a slow link limits f1 only within reach of link a.
+/// The same by cliques, for which the thesis gives no values.
+///
+/// Three consecutive links share the air, so a slow link limits f1 only within reach of link a.
 #[test]
 fn fig_7_2_by_cliques() {
     let domains = cliques(&wireless_graph(6));
@@ -216,7 +217,8 @@ fn up(from: u32) -> Vec<NodeId> {
     (0..=from).rev().map(n).collect()
 }
 
-/// The ns-3 anchor, 3-hop chain with uploads of 1500-byte datagrams at 1 Mb/s:
+/// The ns-3 anchor, 3-hop chain with uploads of 1500-byte datagrams at 1 Mb/s.
+///
 /// 150 kb/s each pass without loss, and no split carries more than 452 kb/s in sum.
 #[test]
 fn three_hop_chain_in_kbit_per_second() {

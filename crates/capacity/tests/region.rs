@@ -86,8 +86,9 @@ fn tcp() -> Traffic {
     Traffic::tcp(512, 0, 1.0, true)
 }
 
-/// Boundary for equal rates measured in the simulator, in kb/s, without retry limit:
-/// rate-limited TCP, 97 % delivered. The model is within 10 % of it.
+/// Boundary for equal rates measured in the simulator, in kb/s, without retry limit.
+///
+/// The traffic is rate-limited TCP, 97 % delivered. The model is within 10 % of it.
 #[test]
 fn boundaries_of_the_four_topologies_match_the_simulator() {
     for (t, rts, basic) in
@@ -334,8 +335,9 @@ fn random_mesh(
     (in_range, links, streams)
 }
 
-/// Compares warm starts with cold starts over sequences of queries:
-/// on 60 random networks, with loads that drift, jump, and exceed the boundary.
+/// Compares warm starts with cold starts over sequences of queries.
+///
+/// They run on 60 random networks, with loads that drift, jump, and exceed the boundary.
 #[test]
 fn warm_starts_give_the_results_of_cold_starts() {
     let phy = Phy::dot11b(Preamble::Long);
@@ -377,9 +379,10 @@ fn warm_starts_give_the_results_of_cold_starts() {
     assert!(asked == 1500 && beyond > 50 && beyond < 750, "{beyond} of {asked}");
 }
 
-/// Two senders out of range of each other and one receiver, without RTS/CTS:
-/// frames that last most of the largest window collide repeatedly, which is reported as an error
-/// instead of a boundary. Shorter frames have a boundary, and so do long ones after RTS/CTS.
+/// Two senders out of range of each other and one receiver, without RTS/CTS.
+///
+/// Frames that last most of the largest window collide repeatedly, which is reported as an error instead of a
+/// boundary. Shorter frames have a boundary, and so do long ones after RTS/CTS.
 #[test]
 fn networks_outside_the_model_are_an_error_without_a_boundary() {
     let phy = Phy::dot11b(Preamble::Long);

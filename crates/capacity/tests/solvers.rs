@@ -1,5 +1,6 @@
-//! Networks that are hard for the solvers:
-//! tens of flows over links with losses between zero and nearly all, so that the cost of a bit
+//! Networks that are hard for the solvers.
+//!
+//! They have tens of flows over links with losses between zero and nearly all, so that the cost of a bit
 //! differs by orders of magnitude.
 
 use std::collections::VecDeque;

@@ -72,8 +72,9 @@ impl Children {
     }
 }
 
-/// Starts a command with its output on our standard error:
-/// our standard output carries the result.
+/// Starts a command with its output on our standard error.
+///
+/// Our standard output carries the result.
 fn spawn(command: &mut Command, what: &str) -> Result<Child, EmulatorError> {
     let own = || {
         use std::os::fd::AsFd;

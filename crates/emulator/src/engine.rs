@@ -169,8 +169,9 @@ impl<'a> Engine<'a> {
         Ok(more)
     }
 
-    /// Takes the frames that nodes sent in response to a received frame:
-    /// forwarded packets, acknowledgements. They enter at the arrival of that frame, as in the
+    /// Takes the frames that nodes sent in response to a received frame.
+    ///
+    /// These are forwarded packets, acknowledgements. They enter at the arrival of that frame, as in the
     /// simulator, so that kernel processing takes no emulated time.
     fn take_responses(
         &mut self,

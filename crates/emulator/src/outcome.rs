@@ -168,8 +168,9 @@ fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     }
 }
 
-/// Returns the least retransmission timer of the namespaces:
-/// that of their routes, or the kernel's `TCP_RTO_MIN`.
+/// Returns the least retransmission timer of the namespaces.
+///
+/// It is that of their routes, or the kernel's `TCP_RTO_MIN`.
 pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {
     const KERNEL: Span = Span::from_millis(200);
     let attributes = network.plan.tcp.as_ref().filter(|_| options.tcp == TcpSettings::Scenario);

@@ -17,8 +17,9 @@ use crate::frame::Mac;
 /// Prefix of the names of the emulator's namespaces.
 pub(crate) const PREFIX: &str = "fairmesh-";
 
-/// Largest IP datagram in an unfragmented 802.11 frame:
-/// 2304 bytes of MSDU (IEEE 802.11-2020 Table 9-25) less 8 of LLC.
+/// Largest IP datagram in an unfragmented 802.11 frame.
+///
+/// It has 2304 bytes of MSDU (IEEE 802.11-2020 Table 9-25) less 8 of LLC.
 const MAX_DATAGRAM: u32 = 2296;
 
 /// Longest queue that a TAP device keeps exactly.
@@ -228,8 +229,9 @@ fn toward(scenario: &Scenario, all: &[InterfacePlan], from: NodeId, to: NodeId) 
     })
 }
 
-/// Returns the routes of each node:
-/// the paths of the flows, in both directions, and shortest paths for all other pairs.
+/// Returns the routes of each node.
+///
+/// These are the paths of the flows, in both directions, and shortest paths for all other pairs.
 fn routes(
     scenario: &Scenario,
     interfaces: &[InterfacePlan],

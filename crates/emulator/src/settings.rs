@@ -55,8 +55,9 @@ pub fn congestion(name: &str) -> Vec<(&'static str, String)> {
     vec![("ipv4/tcp_congestion_control", name.to_owned())]
 }
 
-/// Returns the kernel parameters of every namespace:
-/// forwarding on, and no redirects although packets leave through the interface by which they
+/// Returns the kernel parameters of every namespace.
+///
+/// Forwarding is on, and there are no redirects although packets leave through the interface by which they
 /// arrived.
 pub fn forwarding() -> Vec<(&'static str, String)> {
     [

@@ -3,8 +3,9 @@
 use fairmesh_engine::record::StallRecord;
 use fairmesh_units::{Span, Time};
 
-/// Stalls closer than this in radio time count as one:
-/// the kernel's timers had no time between them.
+/// Stalls closer than this in radio time count as one.
+///
+/// The kernel's timers had no time between them.
 const JOINED: Span = Span::from_millis(1);
 
 /// Maximum cost to a connection of a spurious retransmission timeout.

@@ -1,5 +1,6 @@
-//! Switch between interfaces and the engine:
-//! frames enter by their destination and leave at a node.
+//! Switch between interfaces and the engine.
+//!
+//! Frames enter by their destination and leave at a node.
 //!
 //! Uses neither clock nor files: the same code runs in real time and over recorded input.
 

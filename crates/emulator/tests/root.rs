@@ -91,9 +91,10 @@ fn chain(hops: u32, (warmup, seconds): (u32, u32), traffic: &str) -> Scenario {
     ))
 }
 
-/// TCP as close to the kernel's as possible:
-/// the RFCs' with the kernel's least timeout, without delayed acknowledgements (the kernel's own
-/// delays have no counterpart).
+/// TCP as close to the kernel's as possible.
+///
+/// It is the RFCs' with the kernel's least timeout, without delayed acknowledgements (the kernel's own delays
+/// have no counterpart).
 const RENO: &str = "traffic = \"bulk\"\ntransport = { tcp = \"newreno\", preset = \"rfc\", \
                     min_rto = \"200 ms\", delayed_ack = false, initial_window = 2 }";
 

@@ -1,6 +1,7 @@
-//! The emulator under a virtual clock equals the engine:
-//! with a forwarder in place of the kernel, a run has the fingerprint of the simulator,
-//! transmission by transmission.
+//! The emulator under a virtual clock equals the engine.
+//!
+//! With a forwarder in place of the kernel, a run has the fingerprint of the simulator, transmission by
+//! transmission.
 
 use std::collections::VecDeque;
 

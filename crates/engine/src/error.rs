@@ -12,8 +12,9 @@ use fairmesh_queueing::SpecError;
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The control does not start:
-    /// it needs a capability that the simulator lacks, or rejects a setting.
+    /// The control does not start.
+    ///
+    /// It needs a capability that the simulator lacks, or rejects a setting.
     #[error("control: {0}")]
     Control(#[source] Box<StartError>),
     /// The control does not work with this kind of network.

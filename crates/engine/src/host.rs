@@ -129,8 +129,9 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     hops
 }
 
-/// Returns true if a control treats a subscriber's flows of one direction as one:
-/// at a gateway, if the control uses counters and limits traffic that crosses it. A control that
+/// Returns true if a control treats a subscriber's flows of one direction as one.
+///
+/// It does so at a gateway, if the control uses counters and limits traffic that crosses it. A control that
 /// marks, paces or sends messages treats each flow separately.
 fn by_subscriber(site: &Site, needs: &Needs) -> bool {
     let peers = match needs.abilities.has(Ability::Peers) {

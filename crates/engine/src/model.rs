@@ -1,6 +1,7 @@
-//! A scenario as the capacity models need it:
-//! links with their rates, carrier sense, and the traffic that a packet of each flow puts on the
-//! air.
+//! A scenario as the capacity models need it.
+//!
+//! It consists of links with their rates, carrier sense, and the traffic that a packet of each flow puts on
+//! the air.
 
 use fairmesh_capacity::fair::{FlowSpec, LinkSpec, WireUse};
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};

@@ -32,8 +32,9 @@ pub struct AirAggregate {
     pub count: u16,
 }
 
-/// A frame as its transmitter sent it:
-/// one MPDU, which may be part of an A-MPDU, or one packet of an A-MSDU.
+/// A frame as its transmitter sent it.
+///
+/// It is one MPDU, which may be part of an A-MPDU, or one packet of an A-MSDU.
 #[derive(Clone, Copy, Debug)]
 pub struct AirFrame {
     /// First bit of the preamble, which the MPDUs of an A-MPDU share.
@@ -116,8 +117,9 @@ pub enum AirPayload {
 ///
 /// A [`Simulation`](crate::Simulation) owns its observer, and returns it at the end.
 pub trait Observer: Any + Send {
-    /// Receives a frame at its start:
-    /// each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
+    /// Receives a frame at its start.
+    ///
+    /// Called for each MPDU of an A-MPDU in order, and each packet of an A-MSDU.
     fn frame(&mut self, _frame: &AirFrame) {}
 
     /// Receives the outcome of the last RTS or data frame of `from` to `to`.

@@ -68,10 +68,11 @@ impl RunRecord {
         (goodputs, shared)
     }
 
-    /// Returns the rates against which goodputs are judged, bit/s, by flow:
-    /// [`FlowRecord::due_bps`]. If fair rates are upper bounds, a due is at most an equal share, by
-    /// weight, of the goodput that the run carried: a flow below a tenth of a bound alone need not
-    /// starve. `None` if the run was given no fair rates.
+    /// Returns the rates against which goodputs are judged, bit/s, by flow.
+    ///
+    /// See [`FlowRecord::due_bps`]. If fair rates are upper bounds, a due is at most an equal share, by
+    /// weight, of the goodput that the run carried: a flow below a tenth of a bound alone need not starve.
+    /// `None` if the run was given no fair rates.
     pub fn dues(&self) -> Option<Vec<f64>> {
         let weight = |f: &FlowRecord| f.weight * f.active_share;
         let level = self.flows.iter().map(|f| f.goodput_bps).sum::<f64>()
@@ -141,8 +142,9 @@ pub struct StallRecord {
     ///
     /// All of them if programs ran with timers that cannot be read.
     pub felt: u64,
-    /// Distorted fraction of the run's real time:
-    /// all stalls, and one second for each stall in `felt`.
+    /// Distorted fraction of the run's real time.
+    ///
+    /// It counts all stalls, and one second for each stall in `felt`.
     pub bent: f64,
     /// Distorted fraction above which a run is invalid.
     pub bent_bound: f64,
@@ -217,10 +219,10 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Returns the rate against which the flow's goodput is judged, bit/s:
-    /// the fair rate during the fraction of the time in which its application had data to transfer.
-    /// The fair rate itself never exceeds the rate of a CBR or rate-limited application, or the
-    /// flow's plan.
+    /// Returns the rate against which the flow's goodput is judged, bit/s.
+    ///
+    /// It is the fair rate during the fraction of the time in which its application had data to transfer. The
+    /// fair rate itself never exceeds the rate of a CBR or rate-limited application, or the flow's plan.
     pub fn due_bps(&self) -> Option<f64> {
         self.fair_bps.map(|fair| fair * self.active_share)
     }
@@ -346,8 +348,9 @@ pub struct QuicRecord {
     pub spurious: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
-    /// Number of loss epochs:
-    /// reductions of the window for losses or marks, or reports of them to a model.
+    /// Number of loss epochs.
+    ///
+    /// These are reductions of the window for losses or marks, or reports of them to a model.
     pub congestion_events: u64,
     /// Number of persistent congestions.
     pub persistent_congestions: u64,
@@ -518,9 +521,10 @@ pub struct Series {
     /// Per radio link, if [`RunOptions::links`](crate::RunOptions) is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSeries>,
-    /// Per node, if requested:
-    /// fraction of the time since the previous sample with foreign energy, which the radio sensed
-    /// but neither sent nor received, for example an external interferer's (Jang 2010 §4).
+    /// Foreign-energy fraction of the time since the previous sample per node, if requested.
+    ///
+    /// The radio sensed this energy but neither sent nor received, for example an external interferer's (Jang
+    /// 2010 §4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<Vec<f64>>,
 }
@@ -561,8 +565,9 @@ pub struct DecisionRecord {
     pub rate_bps: Option<f64>,
 }
 
-/// Returns true for a count of zero, which is not written:
-/// most runs do not have these counts.
+/// Returns true for a count of zero, which is not written.
+///
+/// Most runs do not have these counts.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn none(count: &u64) -> bool {
     *count == 0

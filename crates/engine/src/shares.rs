@@ -1,5 +1,6 @@
-//! Flows that a gateway's control treats as one:
-//! a subscriber's in one direction, as the daemon counts and limits them. A share has the number of
+//! Flows that a gateway's control treats as one.
+//!
+//! They are a subscriber's in one direction, as the daemon counts and limits them. A share has the number of
 //! its first flow.
 
 use std::collections::BTreeMap;
@@ -52,8 +53,9 @@ impl Shares {
         }
     }
 
-    /// Returns the display name of a control's flow:
-    /// the subscriber and direction, or the flow's own name.
+    /// Returns the display name of a control's flow.
+    ///
+    /// It is the subscriber and direction, or the flow's own name.
     pub fn name(&self, scenario: &Scenario, flow: FlowId) -> Option<String> {
         let index = flow.index();
         let own = self.shares.get(&flow.0).and_then(|_| {

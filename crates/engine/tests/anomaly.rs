@@ -1,13 +1,15 @@
-//! Ending the Anomaly (Høiland-Jørgensen et al., USENIX ATC 2017) with its three stations:
-//! two at MCS 15, one at MCS 0, short guard interval, 20 MHz. Airtime shares and rates against the
+//! Ending the Anomaly (Høiland-Jørgensen et al., USENIX ATC 2017) with its three stations.
+//!
+//! They are two at MCS 15, one at MCS 0, short guard interval, 20 MHz. Airtime shares and rates against the
 //! paper's model, computed here from its equations and the sizes of our aggregates.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, observe, run_observed};
 use fairmesh_scenario::draft_from_toml;
 
-/// Downlink of the access point to each station after the warm-up:
-/// s on the medium, A-MPDUs, MPDUs.
+/// Downlink of the access point to each station after the warm-up.
+///
+/// The values: s on the medium, A-MPDUs, MPDUs.
 #[derive(Default)]
 struct Downlink {
     from: f64,
@@ -79,8 +81,9 @@ const FQ_MAC: &str = r#"{ kind = "mac80211", airtime = "0 us" }"#;
 const FAIR: &str = r#"{ kind = "mac80211" }"#;
 const RATES: [f64; 3] = [144.4e6, 144.4e6, 7.2e6];
 
-/// The paper's (1) to (5):
-/// airtime share, and rate in Mbit/s, of stations with these numbers of 1500-byte packets per
+/// The paper's (1) to (5).
+///
+/// The values: airtime share, and rate in Mbit/s, of stations with these numbers of 1500-byte packets per
 /// aggregate. Ack, contention and gaps as in its §2.2.1.
 fn model(sizes: [f64; 3], fair: bool) -> [(f64, f64); 3] {
     let l = 1500.0;

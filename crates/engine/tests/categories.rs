@@ -1,5 +1,6 @@
-//! Access categories end to end:
-//! packets keep their category over all hops in both directions, with the priority of EDCA.
+//! Access categories end to end.
+//!
+//! Packets keep their category over all hops in both directions, with the priority of EDCA.
 
 use std::collections::BTreeMap;
 
@@ -173,8 +174,9 @@ fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
     }
 }
 
-/// Background defers:
-/// beside an equal load of best effort it has the smaller share, and alone all of the cell.
+/// Background defers.
+///
+/// Beside an equal load of best effort it has the smaller share, and alone all of the cell.
 #[test]
 fn background_gives_way_to_best_effort() {
     let text = |other: &str| {

@@ -61,9 +61,10 @@ impl Rates {
     }
 }
 
-/// Triantafyllidou 2005 §4.5.1:
-/// with p = 0.01 in the bad state 1.04 % of the frames of a long run fail; with ten times that p,
-/// ten times as many.
+/// Triantafyllidou 2005 §4.5.1.
+///
+/// With p = 0.01 in the bad state 1.04 % of the frames of a long run fail; with ten times that p, ten times
+/// as many.
 #[test]
 fn the_chain_of_states_loses_its_mean() {
     for (p, mean) in [(0.01, 0.0104), (0.1, 0.104)] {
@@ -101,8 +102,9 @@ fn an_interferer_takes_its_share_from_those_that_sense_it() {
     assert!(hidden.totals.mac.collided > 3 * both.totals.mac.collided);
 }
 
-/// Two changes of a link's rate:
-/// frames use the rate of their time, and a run without changes is unaffected.
+/// Two changes of a link's rate.
+///
+/// Frames use the rate of their time, and a run without changes is unaffected.
 #[test]
 fn a_link_changes_its_rate_at_its_time() {
     let change = |at: u32, rate: u32| {
@@ -118,8 +120,9 @@ fn a_link_changes_its_rate_at_its_time() {
     assert!(sent(40.0, 70.0) * 2 < sent(70.0, 100.0));
 }
 
-/// A flow takes another path, and a third:
-/// no packet is lost, each relay carries it for its time, and acknowledgements use the same path.
+/// A flow takes another path, and a third.
+///
+/// No packet is lost, each relay carries it for its time, and acknowledgements use the same path.
 #[test]
 fn a_flow_takes_another_path_at_its_time() {
     let change = |at: u32, relay: u32| {

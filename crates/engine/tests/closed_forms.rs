@@ -1,5 +1,6 @@
-//! The radio compared with closed forms:
-//! the lone saturated link, and Bianchi's saturated cell.
+//! The radio compared with closed forms.
+//!
+//! These are the lone saturated link, and Bianchi's saturated cell.
 
 use fairmesh_capacity::bianchi::saturation;
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};

@@ -1,6 +1,7 @@
-//! Control at the edge in the packet simulator:
-//! GAP (Mancuso 2010) and load-based marking (Triantafyllidou 2005), compared with the papers'
-//! claims. Rates in kbit/s, delays in ms.
+//! Control at the edge in the packet simulator.
+//!
+//! The subjects are GAP (Mancuso 2010) and load-based marking (Triantafyllidou 2005), compared with the
+//! papers' claims. Rates in kbit/s, delays in ms.
 //!
 //! The full comparisons, with the papers' numbers beside ours, are in reproductions/.
 

@@ -1,5 +1,6 @@
-//! Short runs with pinned transmissions, on any machine and in any build profile:
-//! one per control with each of its variants, per transport, queue, kind of traffic and kind of
+//! Short runs with pinned transmissions, on any machine and in any build profile.
+//!
+//! There is one per control with each of its variants, per transport, queue, kind of traffic and kind of
 //! radio.
 //!
 //! A change of these fingerprints changes published numbers and [`fairmesh_engine::REVISION`]. If
@@ -37,8 +38,9 @@ const COMBINED: &[&str] = &[
 
 const KEPT: &str = include_str!("../fingerprints/kinds.txt");
 
-/// A mesh in which every control acts:
-/// two branches of two hops, more traffic than they carry, in both directions, by TCP and by UDP.
+/// A mesh in which every control acts.
+///
+/// It has two branches of two hops, more traffic than they carry, in both directions, by TCP and by UDP.
 const CONTROLLED: &str = r#"
     duration = "12 s"
     [radio]

@@ -103,8 +103,9 @@ fn an_agent_discards_limits_that_are_not_renewed() {
     assert!(ended.len() == 1 && ended[0] <= calm[0] + 16.0, "{ended:?} {calm:?}");
 }
 
-/// Transfers, pages, calls below their share, hidden and lossy links:
-/// all respond at least as well as a transport.
+/// Transfers, pages, calls below their share, hidden and lossy links.
+///
+/// They all respond at least as well as a transport.
 #[test]
 fn other_traffic_is_not_taken_for_a_flood() {
     for name in [

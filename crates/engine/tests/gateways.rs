@@ -1,5 +1,6 @@
-//! Several gateways:
-//! a control for each, controls that exchange reports, and one that sees all.
+//! Several gateways.
+//!
+//! The cases: a control for each, controls that exchange reports, and one that sees all.
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};

@@ -15,8 +15,9 @@ fn of_model(radio: &str, delivery: f64, back: f64) -> f64 {
     flow.goodput_bps / flow.fair_bps.unwrap()
 }
 
-/// The model includes windows, lost BlockAcks and shorter frames:
-/// within a tenth from 2 to 50 % of loss.
+/// The model includes windows, lost BlockAcks and shorter frames.
+///
+/// The error is within a tenth from 2 to 50 % of loss.
 #[test]
 fn the_model_of_a_lossy_link_is_within_a_tenth() {
     let ac = "phy = \"802.11ac\"\nwidth = \"80 MHz\"\nmcs = 4\nstreams = 2";

@@ -64,8 +64,9 @@ fn uploads_over_a_chain_collapse_beyond_the_fair_share() {
     assert!(sum(&rates[5]) < 0.96 * sum(&rates[0]), "capacity is lost");
 }
 
-/// Jamshaid 2010 Fig. 3.2b:
-/// downloads are dropped before they cost airtime, so no flow loses more.
+/// Jamshaid 2010 Fig. 3.2b.
+///
+/// Downloads are dropped before they cost airtime, so no flow loses more.
 #[test]
 fn downloads_over_a_chain_do_not_collapse() {
     for load in [200, 300, 400] {
@@ -77,9 +78,10 @@ fn downloads_over_a_chain_do_not_collapse() {
     }
 }
 
-/// Jamshaid 2010 Fig. 3.4:
-/// one TCP flow gets nearly 800 kbit/s over one hop, a half over two, a third over three, and
-/// levels off at about a sixth.
+/// Jamshaid 2010 Fig. 3.4.
+///
+/// One TCP flow gets nearly 800 kbit/s over one hop, a half over two, a third over three, and levels off at
+/// about a sixth.
 #[test]
 fn tcp_over_one_to_eight_hops() {
     let goodput = |hops: usize| {

@@ -66,8 +66,9 @@ fn relaxed_pfrc_keeps_them() {
     assert!(refused.is_err());
 }
 
-/// Weights below 1 keep their ratio if all flows share one limit:
-/// exactly for datagrams, and for TCP with a buffer that never empties. With five packets, as
+/// Weights below 1 keep their ratio if all flows share one limit.
+///
+/// The ratio is exact for datagrams, and for TCP with a buffer that never empties. With five packets, as
 /// published, the window of a fast TCP drains it at each loss.
 #[test]
 fn an_aggregate_is_shared_by_weight() {

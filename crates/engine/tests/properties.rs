@@ -498,8 +498,9 @@ fn unknown_controls_make_no_scenario() {
     assert!(error.contains("control.use: there is no control \"none such\""), "{error}");
 }
 
-/// A link too weak for its MCS, as in maps:
-/// its flow has no fair rate, the others have theirs, and the record has its losses.
+/// A link too weak for its MCS, as in maps.
+///
+/// Its flow has no fair rate, the others have theirs, and the record has its losses.
 #[test]
 fn a_dead_link_takes_no_part_in_fair_shares() {
     let text = r#"
@@ -523,8 +524,9 @@ fn a_dead_link_takes_no_part_in_fair_shares() {
     assert_eq!((weak.fair_bps, weak.packets_delivered), (Some(0.0), 0), "{weak:?}");
 }
 
-/// A link over which single packets arrive, but hardly any of its A-MSDUs:
-/// no share, and no error.
+/// A link over which single packets arrive, but hardly any of its A-MSDUs.
+///
+/// It has no share, and no error.
 #[test]
 fn a_link_too_weak_for_its_amsdus_takes_no_part_in_fair_shares() {
     for (signal, dead) in [(-75, false), (-85, true), (-95, true)] {

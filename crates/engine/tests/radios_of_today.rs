@@ -186,8 +186,9 @@ impl Link {
         }
     }
 
-    /// Packets and MPDUs of a full frame, and its bytes:
-    /// packets join an MPDU while it has room, then start the next.
+    /// Packets and MPDUs of a full frame, and its bytes.
+    ///
+    /// Packets join an MPDU while it has room, then start the next.
     fn full(&self) -> (f64, f64, f64) {
         let msdu = f64::from(self.bytes + 8);
         let pad = |bytes: f64| (bytes / 4.0).ceil() * 4.0;

@@ -111,9 +111,10 @@ fn of<'a>(record: &'a RunRecord, cell: &'a str) -> Vec<&'a FlowRecord> {
     record.flows.iter().filter(|f| f.name.starts_with(cell)).collect()
 }
 
-/// Two cells within range of each other:
-/// on channels 1 and 11 both behave as alone, to the last bit; on one channel, or on two that
-/// overlap, they do not.
+/// Two cells within range of each other.
+///
+/// On channels 1 and 11 both behave as alone, to the last bit; on one channel, or on two that overlap, they
+/// do not.
 #[test]
 fn cells_on_orthogonal_channels_are_as_alone() {
     for (phy, channels) in [("802.11g", (1, 11)), ("802.11b", (1, 13))] {

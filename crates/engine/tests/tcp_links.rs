@@ -31,9 +31,10 @@ const AGGREGATION: [&str; 4] = [
     "amsdu = \"3839 B\"",
 ];
 
-/// A frame of acknowledgements holds those of the data before it:
-/// the fair rate of one flow over one link is within a twentieth of TCP's goodput, which is reduced
-/// by its own losses.
+/// A frame of acknowledgements holds those of the data before it.
+///
+/// The fair rate of one flow over one link is within a twentieth of TCP's goodput, which is reduced by its
+/// own losses.
 #[test]
 fn acknowledgements_ride_as_they_come() {
     let link = "chain = { hops = 1, spacing = \"200 m\" }";

@@ -36,7 +36,8 @@ impl Generation {
         }
     }
 
-    /// Returns the largest modelled number of spatial streams:
+    /// Returns the largest modelled number of spatial streams.
+    ///
     /// MCS 0–15 are two streams of 802.11n.
     pub const fn most_streams(self) -> u8 {
         match self {
@@ -68,8 +69,9 @@ impl Generation {
         }
     }
 
-    /// Returns the largest number of MPDUs under one block acknowledgement:
-    /// 64, with 802.11ax 256.
+    /// Returns the largest number of MPDUs under one block acknowledgement.
+    ///
+    /// It is 64, with 802.11ax 256.
     pub const fn most_mpdus(self) -> u32 {
         match self {
             Generation::Ht | Generation::Vht => 64,
@@ -278,8 +280,9 @@ impl Mode {
         self.coded_bits(g) * over / under
     }
 
-    /// Returns N_ES of 802.11ac:
-    /// an encoder for each 600 Mbit/s at the short guard interval (IEEE 802.11-2020 §21.5), and one
+    /// Returns N_ES of 802.11ac.
+    ///
+    /// There is an encoder for each 600 Mbit/s at the short guard interval (IEEE 802.11-2020 §21.5), and one
     /// more where the tables differ from that rule.
     fn encoders(self) -> u64 {
         if (self.width_mhz, self.streams, self.mcs) == (160, 4, 7) {

@@ -51,8 +51,9 @@ pub struct Modern {
     ///
     /// At most 64, or 256 with a longer BlockAck.
     pub window: u32,
-    /// True for ns-3.37's deviations from the standard:
-    /// preambles ([`Mode`]), control rates by the bit rate of one stream at 20 MHz, RTS at the
+    /// True for ns-3.37's deviations from the standard.
+    ///
+    /// They concern preambles ([`Mode`]), control rates by the bit rate of one stream at 20 MHz, RTS at the
     /// highest basic rate, and a CTS for every RTS, regardless of the NAV.
     pub ns3: bool,
 }
@@ -109,8 +110,9 @@ impl fmt::Display for PhyError {
 }
 impl core::error::Error for PhyError {}
 
-/// Returns the rate with which ns-3.37 compares control rates:
-/// the mode's at 20 MHz with one stream.
+/// Returns the rate with which ns-3.37 compares control rates.
+///
+/// It is the mode's at 20 MHz with one stream.
 fn one_stream_rate(g: Generation, mode: Mode) -> BitRate {
     let guard = if g == Generation::He { 800 } else { mode.guard_ns() };
     // 802.11ac has no MCS 9 there; the response already uses the highest basic rate.

@@ -16,8 +16,9 @@ impl Rate {
     }
 }
 
-/// Modulation family:
-/// a control response is sent in the family of the frame to which it responds.
+/// Modulation family.
+///
+/// A control response is sent in the family of the frame to which it responds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Modulation {
     /// DSSS and HR/DSSS: 1, 2, 5.5, 11 Mbit/s.

@@ -74,8 +74,9 @@ impl Waveform {
         Span::from_micros(us)
     }
 
-    /// Returns aRxPHYStartDelay:
-    /// the time from a frame's first bit on the air to the indication of a reception.
+    /// Returns aRxPHYStartDelay.
+    ///
+    /// It is the time from a frame's first bit on the air to the indication of a reception.
     pub const fn rx_start_delay(self) -> Span {
         Span::from_micros(match self {
             Waveform::Dsss { plcp_us, .. } => plcp_us as u64,

@@ -1,5 +1,6 @@
-//! The main parts of CAKE:
-//! a shaper, round robin of hosts and their flows, an eight-way hash, COBALT (Høiland-Jørgensen,
+//! The main parts of CAKE.
+//!
+//! These are a shaper, round robin of hosts and their flows, an eight-way hash, COBALT (Høiland-Jørgensen,
 //! Täht, Morton, *Piece of CAKE*, LANMAN 2018; Linux `sch_cake`).
 
 use std::collections::VecDeque;
@@ -155,8 +156,9 @@ impl Cake {
         self.hosts.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// Returns the queue of a flow:
-    /// its own, or an empty one of its set, or one shared with another flow.
+    /// Returns the queue of a flow.
+    ///
+    /// It is its own, or an empty one of its set, or one shared with another flow.
     fn place(&mut self, number: u32, rng: &mut Stream) -> u32 {
         let salt = *self.salt.get_or_insert_with(|| rng.bits());
         let hash = mix(salt ^ u64::from(number));
@@ -215,8 +217,9 @@ impl Cake {
         }
     }
 
-    /// Returns a flow's gain per turn:
-    /// its host's quantum divided by the number of the host's bulk flows.
+    /// Returns a flow's gain per turn.
+    ///
+    /// It is its host's quantum divided by the number of the host's bulk flows.
     fn gain(&self, f: u32) -> i64 {
         let Some((from, to)) = self.flows[f as usize].counted else { return self.quantum };
         let (from, to) = (self.sending[usize::from(from)], self.receiving[usize::from(to)]);

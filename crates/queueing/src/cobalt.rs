@@ -1,6 +1,7 @@
-//! COBALT, CAKE's queue management:
-//! CoDel with a gradually falling count, and BLUE for unresponsive flows (Høiland-Jørgensen, Täht,
-//! Morton, *Piece of CAKE*, LANMAN 2018, §II-B; Palmei et al. 2019).
+//! COBALT, CAKE's queue management.
+//!
+//! It consists of CoDel with a gradually falling count, and BLUE for unresponsive flows (Høiland-Jørgensen,
+//! Täht, Morton, *Piece of CAKE*, LANMAN 2018, §II-B; Palmei et al. 2019).
 
 use fairmesh_units::{Span, Time};
 

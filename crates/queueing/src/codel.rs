@@ -15,8 +15,9 @@ pub struct CodelSpec {
     pub interval: Span,
     /// True to mark packets of ECN-capable transports instead of dropping them.
     pub ecn: bool,
-    /// Waiting time above which each ECN-capable packet is marked, regardless of the control law:
-    /// the shallow threshold of L4S senders (Linux `ce_threshold`).
+    /// Waiting time above which each ECN-capable packet is marked, regardless of the control law.
+    ///
+    /// It is the shallow threshold of L4S senders (Linux `ce_threshold`).
     pub ce_threshold: Option<Span>,
     /// True to mark only packets with ECT(1) (Linux `ce_threshold_selector 1/1`).
     pub ce_ect1: bool,

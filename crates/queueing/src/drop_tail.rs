@@ -1,5 +1,6 @@
-//! First in, first out, refusing arrivals when full:
-//! Linux `pfifo` and `bfifo`, ns-2 `DropTail`.
+//! First in, first out, refusing arrivals when full.
+//!
+//! It is that of Linux `pfifo` and `bfifo`, ns-2 `DropTail`.
 
 use std::collections::VecDeque;
 

@@ -222,8 +222,9 @@ impl FlowQueues {
         Some(item)
     }
 
-    /// Drops from the head of the flow with most bytes (RFC 8290 §4.1):
-    /// at most `most` packets and half of its bytes.
+    /// Drops from the head of the flow with most bytes (RFC 8290 §4.1).
+    ///
+    /// It drops at most `most` packets and half of its bytes.
     pub fn drop_from_longest(&mut self, most: u32, late: &mut VecDeque<Late>) {
         let bytes = |f: &&u32| self.flows[**f as usize].packets.bytes;
         // The first among equals.

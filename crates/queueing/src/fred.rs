@@ -23,8 +23,9 @@ pub struct FredSpec {
     pub min_q: u32,
     /// Packets that no flow may exceed (`max_q`).
     pub max_q: u32,
-    /// True to let each flow keep two packets above `max` instead of dropping all arrivals:
-    /// the paper's extension for many flows.
+    /// True to let each flow keep two packets above `max` instead of dropping all arrivals.
+    ///
+    /// This is the paper's extension for many flows.
     pub many_flows: bool,
     /// Time to send a typical packet: ages the average over idle periods.
     pub packet_time: Span,

@@ -170,8 +170,9 @@ impl DisciplineSpec {
         DisciplineSpec::DropTail(Limit::Packets(packets))
     }
 
-    /// Returns a token bucket in front of `inner`, as Linux `tbf`:
-    /// a tree with one class, number 1.
+    /// Returns a token bucket in front of `inner`, as Linux `tbf`.
+    ///
+    /// It is a tree with one class, number 1.
     pub fn shaped(rate: BitRate, burst: Bytes, inner: DisciplineSpec) -> Self {
         let rates = ClassRates { rate, ceil: rate, burst, cburst: burst };
         let only = ClassSpec::leaf(1, None, rates, inner);

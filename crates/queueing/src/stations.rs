@@ -1,5 +1,6 @@
-//! The queues of mac80211:
-//! fair queueing and CoDel per station, stations in turns of equal airtime, and a limit of the data
+//! The queues of mac80211.
+//!
+//! They have fair queueing and CoDel per station, stations in turns of equal airtime, and a limit of the data
 //! that the card may hold for each (AQL).
 //!
 //! Høiland-Jørgensen, Kazior, Täht, Hurtig, Brunstrom, *Ending the Anomaly*, USENIX ATC 2017:
@@ -76,8 +77,9 @@ impl Default for SlowSpec {
 }
 
 impl Default for StationsSpec {
-    /// Returns mac80211's defaults for 802.11ac:
-    /// 8192 packets, 16 MiB, 4096 flows, turns of 300 bytes, CoDel at 20 and 100 ms with marks,
+    /// Returns mac80211's defaults for 802.11ac.
+    ///
+    /// They are 8192 packets, 16 MiB, 4096 flows, turns of 300 bytes, CoDel at 20 and 100 ms with marks,
     /// airtime turns of 256 µs, AQL.
     fn default() -> Self {
         StationsSpec {

@@ -21,8 +21,9 @@ pub struct ThresholdSpec {
 }
 
 impl ThresholdSpec {
-    /// Returns the settings of Rangwala 2008, Table 1, for a buffer of `packets`:
-    /// threshold 4, weight 0.02.
+    /// Returns the settings of Rangwala 2008, Table 1, for a buffer of `packets`.
+    ///
+    /// They are threshold 4, weight 0.02.
     pub fn packets(packets: u32, packet_time: Span) -> Self {
         let limit = Limit::Packets(packets);
         ThresholdSpec { limit, threshold: 4.0, weight: 0.02, packet_time }

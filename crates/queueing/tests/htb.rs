@@ -123,10 +123,11 @@ fn the_nearest_ancestor_lends_first() {
     close(&kbits(&sent, 21_000, &[21, 30]), &[400.0, 600.0], 0.02);
 }
 
-/// A ring has one turn for all levels:
-/// class 21, which advances its parent's turn when it borrows from the parent, loses turns at the
-/// root. Fair turns at the root would give 6.5 and 3.5 Mbit/s; Linux 6.18 with this tree on a veth
-/// pair gave 6.02 and 4.01.
+/// A ring has one turn for all levels.
+///
+/// Class 21, which advances its parent's turn when it borrows from the parent, loses turns at the root. Fair
+/// turns at the root would give 6.5 and 3.5 Mbit/s; Linux 6.18 with this tree on a veth pair gave 6.02 and
+/// 4.01.
 #[test]
 fn borrowing_from_the_parent_costs_turns_at_the_root_as_in_the_kernel() {
     let quantum = |c: ClassSpec| ClassSpec { quantum: Some(1500), ..c };

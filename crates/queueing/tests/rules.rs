@@ -113,9 +113,10 @@ fn a_full_fair_queue_evicts_from_the_longest_flow() {
 }
 
 proptest! {
-    /// Shreedhar & Varghese 1995, Theorem 2:
-    /// over any interval in which two flows have packets, what they sent differs by at most a
-    /// quantum and two packets.
+    /// Shreedhar & Varghese 1995, Theorem 2.
+    ///
+    /// Over any interval in which two flows have packets, what they sent differs by at most a quantum and two
+    /// packets.
     #[test]
     fn fair_shares_by_quanta(weights in prop::array::uniform3(1u32..20)) {
         let quanta = weights.map(|w| 100 * w).to_vec();
@@ -268,10 +269,11 @@ fn early(q: &mut Discipline, depth: u32, ect: bool) -> (f64, f64) {
     (f64::from(drops) / f64::from(trials), f64::from(marks) / f64::from(trials))
 }
 
-/// Floyd & Jacobson 1993 §VII:
-/// p_a = p_b / (1 − count · p_b) spreads the gaps between drops evenly. Their Fig. 2 counts the
-/// first packet after a drop as 1, so that gaps are uniform on 1 … 1/p_b − 1 and the share dropped
-/// is 1 / mean gap = 2 p_b.
+/// Floyd & Jacobson 1993 §VII.
+///
+/// The rule p_a = p_b / (1 − count · p_b) spreads the gaps between drops evenly. Their Fig. 2 counts the
+/// first packet after a drop as 1, so that gaps are uniform on 1 … 1/p_b − 1 and the share dropped is 1 /
+/// mean gap = 2 p_b.
 #[test]
 fn red_drops_evenly_spread_at_the_rate_of_the_paper() {
     let p_b = 0.1 * (3.0 - 2.0) / (4.0 - 2.0);

@@ -138,8 +138,9 @@ fn stations_share_airtime_by_weight_or_take_turns() {
 }
 
 proptest! {
-    /// Deficit round robin in airtime:
-    /// two backlogged stations differ by at most a turn and a packet of each.
+    /// Deficit round robin in airtime.
+    ///
+    /// Two backlogged stations differ by at most a turn and a packet of each.
     #[test]
     fn airtime_is_shared_within_a_turn_and_a_packet(a in 50u64..5000, b in 50u64..5000) {
         let spec = StationsSpec { aql: None, ..StationsSpec::default() };

@@ -151,8 +151,9 @@ proptest! {
         }
     }
 
-    /// Parekh & Gallager 1993, Theorem 1:
-    /// no packet ends later than under the fluid server by more than one packet.
+    /// Parekh & Gallager 1993, Theorem 1.
+    ///
+    /// No packet ends later than under the fluid server by more than one packet.
     #[test]
     fn no_packet_is_later_than_the_fluid_server_by_more_than_a_packet(
         weights in weights(),

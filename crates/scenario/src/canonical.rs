@@ -62,8 +62,9 @@ impl Scenario {
         Ok(())
     }
 
-    /// Writes all that a record of a run depends on:
-    /// the network, the name, the subscribers and the controls with the value of each of their
+    /// Writes all that a record of a run depends on.
+    ///
+    /// It includes the network, the name, the subscribers and the controls with the value of each of their
     /// options. Description and warnings are excluded.
     ///
     /// # Errors

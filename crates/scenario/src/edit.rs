@@ -21,8 +21,9 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Returns a value as written on a command line:
-    /// a number, true or false if it parses as one, otherwise a string.
+    /// Returns a value as written on a command line.
+    ///
+    /// It is a number, true or false if it parses as one, otherwise a string.
     pub fn text(key: &str, text: &str, by: &str) -> Self {
         Edit { key: key.to_owned(), value: value(text), by: by.to_owned() }
     }
@@ -237,9 +238,10 @@ fn set_in_value(
     }
 }
 
-/// Returns the value of a text in TOML:
-/// a number, true or false, a quoted string, a list in brackets, a table in braces; otherwise the
-/// text itself.
+/// Returns the value of a text in TOML.
+///
+/// It is a number, true or false, a quoted string, a list in brackets, a table in braces; otherwise the text
+/// itself.
 pub fn value(text: &str) -> Value {
     // Uses the parser of the file format, so that 1e6, 0x10 and inf have the same meaning.
     let document = toml::from_str::<Table>(&format!("v = {text}")).ok().filter(|t| t.len() == 1);

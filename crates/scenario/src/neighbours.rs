@@ -5,8 +5,9 @@ use fairmesh_units::Distance;
 /// A position in metres.
 pub(crate) type Place = (f64, f64);
 
-/// Nodes sorted into square cells as wide as the range:
-/// nodes in range are in one of nine cells.
+/// Nodes sorted into square cells as wide as the range.
+///
+/// Nodes in range are in one of nine cells.
 pub(crate) struct Cells<'a> {
     places: &'a [Place],
     range: f64,

@@ -66,8 +66,9 @@ impl Graph {
     }
 }
 
-/// Path search with a fixed rule:
-/// at every node, the lowest-numbered neighbour on a shortest path.
+/// Path search with a fixed rule.
+///
+/// It takes, at every node, the lowest-numbered neighbour on a shortest path.
 pub(crate) struct Router<'a> {
     graph: &'a Graph,
     /// Distances from the most requested nodes, computed once each.

@@ -15,8 +15,9 @@ pub use crate::gateways::Gateways;
 use crate::subscriber::crossing;
 pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
 
-/// All inputs of a run, checked:
-/// ids are in range, every flow has a path, every number is finite. Built only by
+/// All inputs of a run, checked.
+///
+/// Ids are in range, every flow has a path, every number is finite. Built only by
 /// [`Draft::build`](crate::Draft::build).
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -214,8 +215,9 @@ pub enum Transport {
     Udp,
 }
 
-/// A transmitter without medium access rules:
-/// busy for `duty × period` at the start of every period.
+/// A transmitter without medium access rules.
+///
+/// It is busy for `duty × period` at the start of every period.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interferer {
     /// Unique name among interferers.
@@ -377,8 +379,9 @@ impl Scenario {
         &self.warnings
     }
 
-    /// Returns the names of the controls as in records:
-    /// of the nodes, and of gateways if it is another.
+    /// Returns the names of the controls as in records.
+    ///
+    /// They are those of the nodes, and of gateways if it is another.
     pub fn controls(&self) -> String {
         match &self.at_gateways {
             None => self.control.to_string(),

@@ -41,8 +41,9 @@ pub struct Share {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SharedLeaf {
-    /// A buffer per flow of as many full packets as the control requests, served in turn:
-    /// the fair queueing of the daemon's `shaping.leaf = "best"` within each class.
+    /// A buffer per flow of as many full packets as the control requests, served in turn.
+    ///
+    /// It is the fair queueing of the daemon's `shaping.leaf = "best"` within each class.
     #[default]
     Fq,
     /// One queue as the control requests it: the daemon's `shaping.leaf = "control"`.

@@ -34,8 +34,9 @@ impl Scenario {
         self
     }
 
-    /// Returns the network and its flows alone, for comparisons of worlds:
-    /// without name, description, warnings, subscribers and the list of participating nodes.
+    /// Returns the network and its flows alone, for comparisons of worlds.
+    ///
+    /// They are without name, description, warnings, subscribers and the list of participating nodes.
     #[must_use]
     pub fn bare(mut self) -> Self {
         self.name.clear();
@@ -132,8 +133,9 @@ impl Scenario {
         self
     }
 
-    /// Returns the world at an instant:
-    /// links at their rates, flows on their paths, the active interferers, and no further changes.
+    /// Returns the world at an instant.
+    ///
+    /// It has links at their rates, flows on their paths, the active interferers, and no further changes.
     /// Starts and stops of flows stay.
     #[must_use]
     pub fn at_instant(mut self, at: Span) -> Self {

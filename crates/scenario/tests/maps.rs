@@ -157,8 +157,9 @@ fn meshviewer_world() {
     assert_eq!(import(MESHVIEWER, &by_hostname).gateways().first(), Some(NodeId(2)));
 }
 
-/// Returns a map as yanic writes it:
-/// a server marked as gateway, and routers, some with tunnels.
+/// Returns a map as yanic writes it.
+///
+/// It has a server marked as gateway, and routers, some with tunnels.
 fn routers(gateways: &[&str], links: &[(&str, &str, &str)]) -> Scenario {
     let names = ["a1", "a2", "a3", "b1", "b2", "gw1", "gw2"];
     let node = |n: &&str| {

@@ -1,5 +1,6 @@
-//! The JSON schema allows exactly what the reader allows:
-//! documents generated from the schema can be read, and readable documents satisfy the schema.
+//! The JSON schema allows exactly what the reader allows.
+//!
+//! Documents generated from the schema can be read, and readable documents satisfy the schema.
 
 use std::fs;
 use std::path::Path;
@@ -189,8 +190,9 @@ fn text_of(document: &Value) -> String {
     toml::to_string(&toml::Value::try_from(document).unwrap()).unwrap()
 }
 
-/// Applies a change that may invalidate a document, at a random place outside of `[control]`:
-/// the lookup of the mechanism checks its options.
+/// Applies a change that may invalidate a document, at a random place outside of `[control]`.
+///
+/// The lookup of the mechanism checks its options.
 fn disturb(value: &mut Value, random: &mut Stream) {
     let mut below = |n: usize| random.below(n as u32) as usize;
     let other = [json!(3), json!(-1), json!("word"), json!(2.5), json!(true), json!([]), json!({})];

@@ -11,13 +11,15 @@ pub enum Congestion {
     NewReno,
     /// RFC 9438.
     Cubic,
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00):
-    /// a model of bandwidth and round trip.
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
+    ///
+    /// It is a model of bandwidth and round trip.
     Bbr,
     /// BBR version 3 (draft-ietf-ccwg-bbr-06): losses and marks bound the model.
     Bbr3,
-    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04):
-    /// reduces by the fraction of marked data.
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04).
+    ///
+    /// It reduces by the fraction of marked data.
     Prague,
 }
 
@@ -123,8 +125,9 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// Returns settings comparable with the TCP of ns-3.37:
-    /// NewReno, 1460-byte segments, no SACK, no delayed ACK, no limited transmit, initial window 2,
+    /// Returns settings comparable with the TCP of ns-3.37.
+    ///
+    /// They are NewReno, 1460-byte segments, no SACK, no delayed ACK, no limited transmit, initial window 2,
     /// timeouts between 0.2 s and 60 s.
     pub const fn ns3() -> Self {
         TcpConfig {
@@ -175,9 +178,10 @@ impl TcpConfig {
         }
     }
 
-    /// Returns the settings that the RFCs recommend to a modern host:
-    /// NewReno with SACK, delayed ACKs after 200 ms, limited transmit, initial window 10 (RFC
-    /// 6928), timeouts of at least 1 s.
+    /// Returns the settings that the RFCs recommend to a modern host.
+    ///
+    /// They are NewReno with SACK, delayed ACKs after 200 ms, limited transmit, initial window 10 (RFC 6928),
+    /// timeouts of at least 1 s.
     pub const fn rfc() -> Self {
         TcpConfig {
             congestion: Congestion::NewReno,
@@ -206,10 +210,11 @@ impl TcpConfig {
         }
     }
 
-    /// Returns settings comparable with a modern Linux host:
-    /// CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by 40 ms, timeouts 200
-    /// ms above the round trip, ECN if requested. Linux has the HyStart of 2008 in place of RFC
-    /// 9406's, and proportional rate reduction (docs/models/transport.md).
+    /// Returns settings comparable with a modern Linux host.
+    ///
+    /// They are CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by 40 ms, timeouts 200
+    /// ms above the round trip, ECN if requested. Linux has the HyStart of 2008 in place of RFC 9406's, and
+    /// proportional rate reduction (docs/models/transport.md).
     pub const fn linux() -> Self {
         TcpConfig {
             congestion: Congestion::Cubic,

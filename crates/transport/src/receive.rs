@@ -29,8 +29,9 @@ pub(crate) struct Receiver {
     unacked: u32,
     /// True if an ACK is due; data may carry it.
     due: bool,
-    /// Number of ACKs that must be sent without data:
-    /// an ACK on data does not count as a duplicate.
+    /// Number of ACKs that must be sent without data.
+    ///
+    /// An ACK on data does not count as a duplicate.
     due_alone: u32,
     delayed_until: Time,
     /// True to echo congestion until the sender confirms its reduction.

@@ -129,8 +129,9 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Returns the size of the IPv4 datagram, bytes:
-    /// 40 of headers, the payload, and 4 + 8n for n SACK blocks (kind, length and two bytes of
+    /// Returns the size of the IPv4 datagram, bytes.
+    ///
+    /// It has 40 of headers, the payload, and 4 + 8n for n SACK blocks (kind, length and two bytes of
     /// padding; RFC 2018 §3).
     pub const fn ip_bytes(&self) -> u32 {
         let options = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len as u32 };

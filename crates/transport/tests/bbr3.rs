@@ -115,9 +115,10 @@ fn two_of_it_converge_behind_any_queue() {
     }
 }
 
-/// The purpose of version 3:
-/// with short queues, version 1 starves loss-based flows and causes many drops (the kernel's
-/// announcement of version 3 names both; draft-ietf-ccwg-bbr-06 §5.3.3.8 has the aim).
+/// The purpose of version 3.
+///
+/// With short queues, version 1 starves loss-based flows and causes many drops (the kernel's announcement of
+/// version 3 names both; draft-ietf-ccwg-bbr-06 §5.3.3.8 has the aim).
 #[test]
 fn with_a_short_queue_other_flows_keep_a_share_and_drops_are_few() {
     for other in [Congestion::Cubic, Congestion::NewReno] {

@@ -1,5 +1,6 @@
-//! External behaviour:
-//! timing of handshakes and ACKs, use of a link, response to loss and marks.
+//! External behaviour.
+//!
+//! It includes timing of handshakes and ACKs, use of a link, response to loss and marks.
 
 mod support;
 

@@ -11,8 +11,9 @@ use fairmesh_transport::{Flags, Segment, TcpConfig};
 use fairmesh_units::{BitRate, Span, Time};
 use support::{Arrival, CLIENT, Network, SERVER, World};
 
-/// ns-3's point-to-point link:
-/// two bytes of PPP, a queue that does not count the frame in service, and a receiver that loses
+/// ns-3's point-to-point link.
+///
+/// It has two bytes of PPP, a queue that does not count the frame in service, and a receiver that loses
 /// frames by their number.
 struct PointToPoint {
     rate: BitRate,

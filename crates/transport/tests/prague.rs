@@ -1,5 +1,6 @@
-//! Prague over simulated links:
-//! its sawtooth under a step threshold, its queue, and its behaviour without marks.
+//! Prague over simulated links.
+//!
+//! Covers its sawtooth under a step threshold, its queue, and its behaviour without marks.
 
 mod support;
 
@@ -40,9 +41,10 @@ fn marking() -> Shared {
     net
 }
 
-/// DCTCP's steady state (Alizadeh et al. 2010, §3.3):
-/// a window that reaches the threshold at W segments has α² (1 − α/4) = (2W + 1)/(W + 1)², and
-/// falls by (W + 1) α/2.
+/// DCTCP's steady state (Alizadeh et al. 2010, §3.3).
+///
+/// A window that reaches the threshold at W segments has α² (1 − α/4) = (2W + 1)/(W + 1)², and falls by (W +
+/// 1) α/2.
 #[test]
 fn the_sawtooth_under_a_step_threshold_is_dctcps() {
     for (rate, one_way, threshold) in

@@ -1,5 +1,6 @@
-//! QUIC over simulated links:
-//! alone, beside TCP with the same controller, under random losses, and its reports of holes.
+//! QUIC over simulated links.
+//!
+//! Covers it alone, beside TCP with the same controller, under random losses, and its reports of holes.
 
 mod support;
 

@@ -204,8 +204,9 @@ fn hystart_leaves_before_the_queue_is_full() {
     assert!(without > 40, "{without}");
 }
 
-/// The overshoot of a slow start is repaired once:
-/// data outstanding beyond the window, after so much was delivered, is not a measure of the path.
+/// The overshoot of a slow start is repaired once.
+///
+/// Data outstanding beyond the window, after so much was delivered, is not a measure of the path.
 #[test]
 fn an_overshoot_does_not_feed_itself() {
     let cfg = linux(Congestion::Cubic);

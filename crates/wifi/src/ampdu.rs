@@ -20,8 +20,9 @@ use crate::reorder::NUMBERS;
 use crate::station::NEVER;
 use crate::upper::Upper;
 
-/// Initial part of a preamble in which an overlap that ends is harmless, ns:
-/// the receiver still searches for the frame.
+/// Initial part of a preamble in which an overlap that ends is harmless, ns.
+///
+/// The receiver still searches for the frame.
 const SEARCH: u64 = 4_000;
 
 impl Air {
@@ -85,8 +86,9 @@ impl Air {
         waveform.longest_within(Span::from_nanos(left)).min(r.longest_psdu)
     }
 
-    /// Assembles the frame in hand:
-    /// unacknowledged MPDUs, then packets from the queue for the same receiver.
+    /// Assembles the frame in hand.
+    ///
+    /// It has unacknowledged MPDUs, then packets from the queue for the same receiver.
     fn gather<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let mcs = self.aggregates_at(i);

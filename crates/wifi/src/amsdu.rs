@@ -9,8 +9,10 @@ use crate::mpdu::Mpdu;
 use crate::packet::Outgoing;
 use crate::reorder::NUMBERS;
 
-/// Mask of sequence numbers that have separate entries:
-/// the largest block acknowledgement window. An entry becomes obsolete when its number is reused.
+/// Mask of sequence numbers that have separate entries.
+///
+/// They are as many as in the largest block acknowledgement window. An entry becomes obsolete when its number
+/// is reused.
 const NUMBERS_APART: u16 = 255;
 
 /// A packet of an A-MSDU.

@@ -85,8 +85,9 @@ impl Categories {
         self.at[station].at_hand
     }
 
-    /// Returns the index of a link's sequence numbers in its sender's active category:
-    /// each category has its own TID.
+    /// Returns the index of a link's sequence numbers in its sender's active category.
+    ///
+    /// Each category has its own TID.
     #[inline]
     pub fn place(&self, sender: usize, link: usize) -> usize {
         link + self.links * self.at[sender].at_hand.index()

@@ -14,8 +14,9 @@ pub enum Reception {
     Ns2,
     /// Locks only on frames strong enough to decode; weaker ones are energy.
     Sinr,
-    /// As `Ns2`, with two flat power levels less than the capture margin apart:
-    /// any overlap destroys a frame.
+    /// As `Ns2`, with two flat power levels less than the capture margin apart.
+    ///
+    /// Any overlap destroys a frame.
     NoCapture,
 }
 

@@ -15,8 +15,9 @@ pub struct LinkLosses {
     pub unanswered: u64,
     /// Unanswered frames that had arrived in this or an earlier attempt: the response was lost.
     pub response_lost: u64,
-    /// Unanswered frames that did not arrive although no other frame overlapped them:
-    /// frame errors.
+    /// Unanswered frames that did not arrive although no other frame overlapped them.
+    ///
+    /// These are frame errors.
     pub clean: u64,
     /// Stations on the air at the receiver during unanswered frames that did not arrive.
     ///
@@ -40,8 +41,9 @@ pub enum AttemptOutcome {
     /// Indices at or above the number of stations are interferers. Includes the receiver itself if
     /// it was sending.
     Overlapped(Vec<NodeId>),
-    /// No response arrived although no other frame overlapped this one:
-    /// a frame error, or an RTS to a receiver with its NAV set.
+    /// No response arrived although no other frame overlapped this one.
+    ///
+    /// This is a frame error, or an RTS to a receiver with its NAV set.
     NotOverlapped,
 }
 

@@ -97,8 +97,9 @@ pub(crate) struct Station {
     pub nav_at: u64,
     /// Station that set the NAV by its exchange.
     pub nav_of: u32,
-    /// Time from the end of the busy medium to the start of the countdown, ns:
-    /// DIFS, or the AIFS of the active category.
+    /// Time from the end of the busy medium to the start of the countdown, ns.
+    ///
+    /// It is DIFS, or the AIFS of the active category.
     pub aifs: u32,
     /// Instant at which a NAV set by an RTS expires unless a reception begins; 0: none.
     pub nav_reset_at: u64,
@@ -233,8 +234,9 @@ impl Station {
         }
     }
 
-    /// Handles the start of a reception at `at`:
-    /// a NAV set by an RTS is confirmed, or has expired already.
+    /// Handles the start of a reception at `at`.
+    ///
+    /// A NAV set by an RTS is confirmed, or has expired already.
     #[inline]
     pub fn settle_nav(&mut self, at: u64, rx_start: u64) {
         if self.nav_reset_at != 0 {
@@ -276,8 +278,9 @@ impl Station {
     }
 }
 
-/// Returns the instant at which a frame that finds the medium idle may be sent:
-/// the next boundary of the slots that began with the idle period (IEEE 802.11-2020 §10.23.2.4).
+/// Returns the instant at which a frame that finds the medium idle may be sent.
+///
+/// It is the next boundary of the slots that began with the idle period (IEEE 802.11-2020 §10.23.2.4).
 pub(crate) fn next_slot(start: u64, slot: u64, now: u64) -> u64 {
     if now > start && start < NEVER { start + ((now - start) / slot + 1) * slot } else { start }
 }

@@ -282,8 +282,9 @@ fn saturated_contenders_share_as_the_markov_chain_predicts() {
     }
 }
 
-/// Background traffic starves beside saturated voice:
-/// its AIFS of seven slots starts after voice's largest first backoff, 2 + 3 slots, has ended.
+/// Background traffic starves beside saturated voice.
+///
+/// Its AIFS of seven slots starts after voice's largest first backoff, 2 + 3 slots, has ended.
 #[test]
 fn background_starves_beside_saturated_voice() {
     let edca = Edca::standard(&Phy::dot11a());

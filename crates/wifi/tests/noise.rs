@@ -1,5 +1,6 @@
-//! Losses by signal-to-noise ratio:
-//! a lone link loses MPDUs as the table gives, and interference counts as noise while it lasts.
+//! Losses by signal-to-noise ratio.
+//!
+//! A lone link loses MPDUs as the table gives, and interference counts as noise while it lasts.
 
 use std::sync::Arc;
 

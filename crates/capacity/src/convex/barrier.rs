@@ -1,5 +1,6 @@
-//! Prices of a proportionally fair allocation by a barrier method:
-//! slower than the solver, but reliable.
+//! Prices of a proportionally fair allocation by a barrier method.
+//!
+//! It is slower than the solver, but reliable.
 //!
 //! The dual problem, min Σ price + Σ max (w ln r − cost · r), is convex. With −μ Σ ln price added
 //! it is strictly convex, and at its minimum each domain is used except for μ / price (Boyd and

@@ -1,5 +1,6 @@
-//! Optima over all feasible rates:
-//! proportional fairness (Jamshaid 2010 §2.1.2), the largest aggregate and the largest effective
+//! Optima over all feasible rates.
+//!
+//! These are proportional fairness (Jamshaid 2010 §2.1.2), the largest aggregate and the largest effective
 //! network utilisation (§2.1.5).
 //!
 //! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method
@@ -42,9 +43,10 @@ pub struct Optimum {
     ///
     /// Rounding may reduce a guaranteed minimum by a millionth.
     pub rates: Vec<f64>,
-    /// Limit of each flow:
-    /// its demand, or the domain that makes up most of its price, the lowest index among equal
-    /// ones. Also its demand if a higher rate has no value.
+    /// Limit of each flow.
+    ///
+    /// It is its demand, or the domain that makes up most of its price, the lowest index among equal ones.
+    /// Also its demand if a higher rate has no value.
     pub limits: Vec<Limit>,
     /// Fraction of each domain that is used, between 0 and 1.
     pub load: Vec<f64>,

@@ -47,9 +47,10 @@ pub enum Regime {
     Light,
     /// (b): their demand is higher, and all demands below the threshold are met.
     Unsaturated,
-    /// The border of (b):
-    /// the neighbours fill the capacity below the threshold, and the whole signalling bandwidth
-    /// stays free. First line of (1).
+    /// The border of (b).
+    ///
+    /// The neighbours fill the capacity below the threshold, and the whole signalling bandwidth stays free.
+    /// First line of (1).
     Threshold,
     /// (c): the others use the signalling bandwidth, and the neighbours have their guarantee.
     ///
@@ -107,8 +108,9 @@ impl Equilibrium {
         self.single + self.multi
     }
 
-    /// Returns true if the stability criterion of Definition 1 holds on both sides:
-    /// no disturbance grows.
+    /// Returns true if the stability criterion of Definition 1 holds on both sides.
+    ///
+    /// No disturbance grows.
     pub fn is_stable(&self) -> bool {
         let holds = |s: Stability| match s {
             Stability::Neutral | Stability::Floor => true,
@@ -292,14 +294,16 @@ impl Gap {
         }
     }
 
-    /// Returns t_rise (§VI.C), s:
-    /// the time from the guarantee to the threshold once all multi-hop load has ended.
+    /// Returns t_rise (§VI.C), s.
+    ///
+    /// It is the time from the guarantee to the threshold once all multi-hop load has ended.
     pub fn rise_time(&self) -> f64 {
         (self.threshold() - self.guarantee) / self.increase
     }
 
-    /// Returns t_decay (§VI.C), s:
-    /// the time from the threshold to the guarantee once multi-hop nodes are backlogged. Infinite
+    /// Returns t_decay (§VI.C), s.
+    ///
+    /// It is the time from the threshold to the guarantee once multi-hop nodes are backlogged. Infinite
     /// without a guarantee, which an exponential only approaches.
     pub fn decay_time(&self) -> f64 {
         libm::log(self.threshold() / self.guarantee) / self.decrease

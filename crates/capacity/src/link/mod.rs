@@ -1,5 +1,6 @@
-//! The nominal capacity of one link:
-//! a saturated sender, a perfect or lossy channel, no other station.
+//! The nominal capacity of one link.
+//!
+//! It is that of a saturated sender, a perfect or lossy channel, no other station.
 
 mod lossy;
 mod turns;

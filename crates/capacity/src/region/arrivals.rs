@@ -1,5 +1,6 @@
-//! Effects of loads on links before collisions:
-//! frames, their durations, and the share that immediately follows frames of other stations. They
+//! Effects of loads on links before collisions.
+//!
+//! These are frames, their durations, and the share that immediately follows frames of other stations. They
 //! depend on the loads only and are constant over the rounds.
 
 use super::interference::Model;

@@ -1,5 +1,6 @@
-//! Collisions of an attempt:
-//! hidden exchanges, frames that start in its vulnerable period, and stations that missed the CTS.
+//! Collisions of an attempt.
+//!
+//! These are hidden exchanges, frames that start in its vulnerable period, and stations that missed the CTS.
 
 use super::independent_sets::{OffSet, bits};
 use super::interference::{Bystander, Model, RefusedLink, Rival};
@@ -246,8 +247,9 @@ fn apart(link: &Link) -> f64 {
     retry(link) + link.times.refused
 }
 
-/// Timing of a sender's attempts:
-/// a constant rate while it has a frame, until the first attempt.
+/// Timing of a sender's attempts.
+///
+/// It is a constant rate while it has a frame, until the first attempt.
 #[derive(Clone, Copy, Debug, Default)]
 struct AttemptTiming {
     /// Attempts per second while it has a frame.
@@ -285,8 +287,9 @@ impl AttemptTiming {
     }
 }
 
-/// Returns a bystander's own attempts, for frames that already wait:
-/// none arrives while the link is active.
+/// Returns a bystander's own attempts, for frames that already wait.
+///
+/// None arrives while the link is active.
 fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> AttemptTiming {
     let mut all = AttemptTiming::default();
     for (&o, &follows) in bystander.own.iter().zip(follow) {

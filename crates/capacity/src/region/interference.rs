@@ -1,5 +1,6 @@
-//! Interference relations of each link:
-//! all graph properties that the fixed point needs, computed once.
+//! Interference relations of each link.
+//!
+//! They are all graph properties that the fixed point needs, computed once.
 
 use fairmesh_units::NodeId;
 
@@ -54,8 +55,9 @@ pub(super) struct Bystander {
     pub rts_interferers: Vec<(usize, OffSet)>,
 }
 
-/// Another link of which only the CTS is received, not the RTS:
-/// during that RTS the medium still seems idle.
+/// Another link of which only the CTS is received, not the RTS.
+///
+/// During that RTS the medium still seems idle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CtsOnly {
     pub link: usize,
@@ -79,8 +81,9 @@ pub(super) struct Interference {
     pub clear: OffSet,
     /// Off-set of the hidden users.
     pub unhidden: OffSet,
-    /// By user in `hidden`:
-    /// off-set of all users that exclude it, and the same with all other hidden ones.
+    /// Off-sets by user in `hidden`.
+    ///
+    /// The first is of all users that exclude it, the second also of all other hidden ones.
     pub trains: Vec<(usize, OffSet, OffSet)>,
     /// The links of these users, grouped by user.
     pub members: Vec<usize>,
@@ -97,8 +100,9 @@ pub(super) struct Interference {
     pub streams: Vec<(usize, Option<OffSet>)>,
     /// Streams over hidden links; true if their frames crossed this link before.
     pub beyond: Vec<(usize, bool)>,
-    /// Streams over it that next cross a link which the sender senses, and then a hidden one:
-    /// the stream and these two links.
+    /// Streams over it that next cross a link which the sender senses, and then a hidden one.
+    ///
+    /// Each entry has the stream and these two links.
     pub chased: Vec<(usize, usize, usize)>,
     /// Links of the same sender, this one included.
     pub siblings: Vec<usize>,

@@ -1,5 +1,6 @@
-//! Achievability of loads on links, without flows:
-//! the queries available to a node that knows its neighbourhood (Rangwala 2008 §3.2, "Estimating
+//! Achievability of loads on links, without flows.
+//!
+//! These are the queries available to a node that knows its neighbourhood (Rangwala 2008 §3.2, "Estimating
 //! available bandwidth").
 
 use fairmesh_units::NodeId;

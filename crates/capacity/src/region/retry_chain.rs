@@ -17,15 +17,17 @@ pub(super) struct Collisions {
     pub onset: f64,
     /// Mean time for which such an exchange, or a train of them, occupies the receiver, s.
     pub span: f64,
-    /// Probability that the opening frame collides with another sender's:
-    /// both are lost, and both retry.
+    /// Probability that the opening frame collides with another sender's.
+    ///
+    /// Both are lost, and both retry.
     pub met: f64,
     /// Distance of the starts of two opening frames below which they collide, s.
     pub window: f64,
     /// Exchanges per idle second that the sender detects and that also free the receiver.
     pub resets: f64,
-    /// Probability that the packet was waiting when the sender's last exchange ended:
-    /// the receiver was free a backoff ago.
+    /// Probability that the packet was waiting when the sender's last exchange ended.
+    ///
+    /// The receiver was free a backoff ago.
     pub waiting: f64,
     /// Probability that it is forwarded immediately.
     ///
@@ -35,8 +37,9 @@ pub(super) struct Collisions {
     ///
     /// No further ones arrive while the sender's attempts fail.
     pub caused: f64,
-    /// Probability that it is forwarded immediately:
-    /// frames that crossed this hop before are gone.
+    /// Probability that it is forwarded immediately.
+    ///
+    /// Frames that crossed this hop before are gone.
     pub at_once: f64,
     /// Probability that the previous frame blocks the receiver at a first attempt.
     pub chased: f64,
@@ -96,9 +99,10 @@ struct Tally {
 /// Outcome of one attempt, by the cause of the previous failure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Attempt {
-    /// Probabilities of failure by cause:
-    /// a hidden exchange, another sender's frame, a collision after the CTS, the channel. The rest
-    /// succeeds.
+    /// Probabilities of failure by cause.
+    ///
+    /// The causes: a hidden exchange, another sender's frame, a collision after the CTS, the channel. The
+    /// rest succeeds.
     hidden: f64,
     met: f64,
     data_collision: f64,

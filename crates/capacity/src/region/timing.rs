@@ -46,8 +46,9 @@ pub(super) struct Times {
     pub lost: f64,
     /// Time for which a refused attempt suspends the countdown of stations that receive it.
     pub refused_seen: f64,
-    /// Time for which it keeps a receiving station from responding to others:
-    /// the next frame's preamble must end after the NAV reset.
+    /// Time for which it keeps a receiving station from responding to others.
+    ///
+    /// The next frame's preamble must end after the NAV reset.
     pub refused_held: f64,
 }
 

@@ -19,8 +19,9 @@ pub enum Retries {
     /// No frame is lost, and the boundary is where queues grow without limit.
     #[default]
     Unlimited,
-    /// Up to the MAC's limits:
-    /// packets are dropped, so queues stay stable longer and fewer packets arrive.
+    /// Up to the MAC's limits.
+    ///
+    /// Packets are dropped, so queues stay stable longer and fewer packets arrive.
     Mac,
 }
 
@@ -66,9 +67,9 @@ pub struct LinkMesh<'a, L> {
 pub struct Stream {
     /// The index of the link.
     pub link: usize,
-    /// Index of the earlier stream that supplies its frames:
-    /// the previous hop, or for acknowledgments the data's last hop. `None` if unknown, or at a
-    /// source.
+    /// Index of the earlier stream that supplies its frames.
+    ///
+    /// It is the previous hop, or for acknowledgments the data's last hop. `None` if unknown, or at a source.
     pub after: Option<usize>,
 }
 
@@ -151,10 +152,11 @@ pub enum NoState {
 /// The assumption that does not hold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outside {
-    /// Without RTS/CTS:
-    /// frames of two mutually hidden senders are too long for the largest window. Once they have
-    /// collided, they collide repeatedly, both queues fill together, and processes that the model
-    /// treats as independent are not.
+    /// Without RTS/CTS.
+    ///
+    /// Frames of two mutually hidden senders are too long for the largest window. Once they have collided,
+    /// they collide repeatedly, both queues fill together, and processes that the model treats as independent
+    /// are not.
     LongFrames {
         /// One of the two links.
         one: Hop,

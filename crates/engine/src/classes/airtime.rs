@@ -163,8 +163,9 @@ impl RadioClasses {
         Ok(())
     }
 
-    /// Returns the class of a packet:
-    /// for data its flow's class, otherwise its link's, otherwise the common one.
+    /// Returns the class of a packet.
+    ///
+    /// For data it is the flow's class, otherwise the link's, otherwise the common one.
     pub fn classify(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
         self.directory.classify(flow, || Some(to))
     }

@@ -122,8 +122,9 @@ impl ByteClasses {
         Ok(())
     }
 
-    /// Returns the class of data of this flow on its way to the node returned by `next`. `None`:
-    /// the packet passes unclassified.
+    /// Returns the class of data of this flow on its path to the node returned by `next`.
+    ///
+    /// `None` if the packet passes unclassified.
     #[inline]
     pub fn classify(&self, flow: u32, next: impl FnOnce() -> Option<u32>) -> Option<usize> {
         self.directory.classify(Some(FlowId(flow)), || next().map(NodeId))

@@ -46,8 +46,9 @@ impl Cost {
         self.access(1) + self.phy.exchange(rate, psdu, psdu >= self.rts_threshold)
     }
 
-    /// Returns the actual cost of a packet:
-    /// every attempt, the initial backoff, and the responses.
+    /// Returns the actual cost of a packet.
+    ///
+    /// It covers every attempt, the initial backoff, and the responses.
     pub fn actual(&self, report: &SendReport) -> Span {
         let attempts = report.data_attempts.max(report.rts_attempts);
         // SIFS before each response that arrived, and before the data that followed a CTS.

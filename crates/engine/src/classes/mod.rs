@@ -1,5 +1,6 @@
-//! The classes of a control's plan:
-//! limited in bytes where packets are forwarded, in bytes or airtime in a radio's queue.
+//! The classes of a control's plan.
+//!
+//! They are limited in bytes where packets are forwarded, in bytes or airtime in a radio's queue.
 //!
 //! Both sets find a packet's class in one [`Directory`] and build leaves and classes from the same
 //! templates. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing` with
@@ -38,9 +39,10 @@ pub(crate) fn leaf(plan: &ClassPlan) -> DisciplineSpec {
     }
 }
 
-/// Returns the queue that a plan puts in place of a radio's own:
-/// one class for all, without a limit. `None` if the plan requests any other arrangement there,
-/// which this kind of host does not build.
+/// Returns the queue that a plan puts in place of a radio's own.
+///
+/// It has one class for all, without a limit. `None` if the plan requests any other arrangement there, which
+/// this kind of host does not build.
 pub(crate) fn replacement(plan: &Plan) -> Option<DisciplineSpec> {
     match plan.classes.as_slice() {
         [only] if only.class == Class::All && only.limit == Limit::None => Some(leaf(only)),
@@ -53,8 +55,9 @@ const NONE: u32 = u32::MAX;
 /// Index of a packet that belongs to no class, regardless of the classes.
 const PASSES: u32 = u32::MAX - 1;
 
-/// Mapping from packets to classes:
-/// a flow's class, otherwise its link's, otherwise the common one.
+/// Mapping from packets to classes.
+///
+/// It is a flow's class, otherwise its link's, otherwise the common one.
 #[derive(Debug)]
 struct Directory {
     of_flow: Vec<u32>,
@@ -146,8 +149,9 @@ pub(crate) mod in_force {
     use fairmesh_queueing::{Backlog, Discipline, Item, Queue, Verdict};
     use fairmesh_units::{Bytes, Stream, Time};
 
-    /// Returns a queue's behaviour while no packet leaves:
-    /// its kind, its capacity for one flow and for as many flows as packets, and true if it would
+    /// Returns a queue's behaviour while no packet leaves.
+    ///
+    /// These are its kind, its capacity for one flow and for as many flows as packets, and true if it would
     /// mark.
     fn profile(queue: &Discipline) -> (LeafKind, [u32; 2], bool) {
         let words = format!("{queue:?}");

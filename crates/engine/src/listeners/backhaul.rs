@@ -11,8 +11,9 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use super::{Listeners, Note};
 
-/// Delay assumed between gateways without wires between them:
-/// both are connected to the Internet.
+/// Delay assumed between gateways without wires between them.
+///
+/// Both are connected to the Internet.
 const USUAL: Span = Span::from_millis(10);
 
 /// The gateways, and the messages in transit between them.

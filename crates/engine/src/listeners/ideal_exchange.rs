@@ -1,5 +1,6 @@
-//! Messages outside the air:
-//! an ideal exchange that no router has, to measure the cost of real signalling.
+//! Messages outside the air.
+//!
+//! They are an ideal exchange that no router has, to measure the cost of real signalling.
 
 use fairmesh_control::{EventKind, Reach};
 use fairmesh_units::NodeId;

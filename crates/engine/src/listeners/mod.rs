@@ -125,8 +125,9 @@ pub(crate) struct Listeners {
     reported_losses: Vec<u64>,
     /// Per wireless node.
     service: Vec<Vec<(u32, InService)>>,
-    /// Per wireless node:
-    /// packets that were acknowledged and that the receiver's reorder buffer holds.
+    /// Packets of each wireless node in a receiver's reorder buffer.
+    ///
+    /// They were acknowledged already.
     behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.

@@ -32,8 +32,7 @@ impl Acknowledged {
 #[derive(Clone, Debug)]
 pub(crate) struct AckDelays {
     pub flows: Vec<Acknowledged>,
-    /// By handle of a packet:
-    /// instant at which it, or the packet that it acknowledges, was queued.
+    /// Queueing instant of a packet, or of the packet that it acknowledges, by handle.
     queued: Vec<Option<Time>>,
 }
 

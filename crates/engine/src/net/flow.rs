@@ -157,7 +157,8 @@ impl FlowState {
         &self.path[self.ends_at[0]..=self.ends_at[1]]
     }
 
-    /// Returns the place at which packets of an end begin:
+    /// Returns the place at which packets of an end begin.
+    ///
     /// 0 is the origin's end, 1 the destination's.
     #[inline]
     pub fn place_of(&self, end: usize) -> usize {

@@ -1,5 +1,6 @@
-//! Queues by access category:
-//! the interface's own serves best effort, the others are separate.
+//! Queues by access category.
+//!
+//! The interface's own serves best effort, the others are separate.
 
 use fairmesh_units::{NodeId, Time};
 use fairmesh_wifi::Access;

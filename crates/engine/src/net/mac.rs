@@ -242,8 +242,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
     }
 
-    /// Fills a frame from a drop-tail queue:
-    /// packets for others are skipped until one does not fit.
+    /// Fills a frame from a drop-tail queue.
+    ///
+    /// Packets for others are skipped until one does not fit.
     #[inline(always)]
     fn fill_plain(&mut self, n: usize, link: LinkId, access: Access, batch: &mut Batch<'_>) {
         let wanted = Hop::Radio { link };

@@ -69,8 +69,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         self.listeners.forget(body);
     }
 
-    /// Returns the nodes from one to another, without the first:
-    /// the path of a flow between them, otherwise that with the fewest links. Empty if there is no
+    /// Returns the nodes from one to another, without the first.
+    ///
+    /// This is the path of a flow between them, otherwise that with the fewest links. Empty if there is no
     /// path over the air.
     pub fn way(&self, links: &[Link], from: NodeId, to: NodeId) -> Vec<NodeId> {
         let joins = |path: &[u32]| {

@@ -51,8 +51,9 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Builds a packet of one hop and of no transport:
-    /// a frame from outside, or a control's message.
+    /// Builds a packet of one hop and of no transport.
+    ///
+    /// It is a frame from outside, or a control's message.
     pub fn single(payload: Payload, born: Time, flow: u32, bytes: u32) -> Self {
         Packet {
             payload,

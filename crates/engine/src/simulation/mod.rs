@@ -69,8 +69,9 @@ pub struct Simulation {
     control: Option<Mechanism>,
 }
 
-/// The world, compiled once per set of capabilities so that a run pays only for its own:
-/// with or without an observer of frames (`WATCH`), with or without per-packet services for
+/// The world, compiled once per set of capabilities so that a run pays only for its own.
+///
+/// The capabilities: with or without an observer of frames (`WATCH`), with or without per-packet services for
 /// controls and measures (`HOST`).
 enum Worlds {
     Plain(Box<World<false, false>>),

@@ -231,9 +231,9 @@ fn foreign_energy_is_left_its_share() {
     assert!(share <= 0.6 && share > 0.4, "{share}");
 }
 
-/// Frames of the mesh that stations sense without decoding:
-/// a card counts them as received, not as foreign energy. On five hops at 1 and 2 Mbit/s they
-/// starve no flow.
+/// Frames of the mesh that stations sense without decoding.
+///
+/// A card counts them as received, not as foreign energy. On five hops at 1 and 2 Mbit/s they starve no flow.
 #[test]
 fn frames_too_weak_to_decode_are_not_foreign() {
     let s = shipped("jamshaid-fig-7.6a", 60, |_| {});

@@ -282,16 +282,18 @@ fn at_300_kbps(setting: &Setting) -> Plan {
 
 /// A TCP with round trips in its headers.
 const TCP: &str = "transport = { tcp = \"cubic\", preset = \"linux\" }";
-/// Traffic without round trips in its headers:
-/// QUIC, and datagrams below and above the capacity of the mesh.
+/// Traffic without round trips in its headers.
+///
+/// These are QUIC, and datagrams below and above the capacity of the mesh.
 const QUIC: &str = "transport = { quic = \"cubic\" }";
 const CBR: &str =
     "traffic = { kind = \"cbr\", rate = \"200 kbit/s\", packet = \"1000 B\" }\ntransport = \"udp\"";
 const FLOOD: &str =
     "traffic = { kind = \"cbr\", rate = \"9 Mbit/s\", packet = \"1000 B\" }\ntransport = \"udp\"";
 
-/// Returns round trips through the mesh of one home, down or up, while it is alone:
-/// medians of samples and the minimum, ms, at a gateway that limits the home to 300 kbit/s or not
+/// Returns round trips through the mesh of one home, down or up, while it is alone.
+///
+/// These are medians of samples and the minimum, ms, at a gateway that limits the home to 300 kbit/s or not
 /// at all; the best source among them; and the record.
 fn mesh_round_trips(
     transport: &str,
@@ -364,9 +366,10 @@ fn the_spin_bit_gives_the_round_trip_of_quic() {
     }
 }
 
-/// If headers give no round trip, echo probes do:
-/// they bypass the classes of the gateway, pass the queues of the mesh, at most once a second, and
-/// count as airtime.
+/// If headers give no round trip, echo probes do.
+///
+/// They bypass the classes of the gateway, pass the queues of the mesh, at most once a second, and count as
+/// airtime.
 #[test]
 fn probes_give_the_round_trips_that_quic_and_datagrams_do_not() {
     for (transport, up) in [(QUIC, false), (QUIC, true), (CBR, false), (CBR, true)] {

@@ -43,9 +43,10 @@ fn the_same_run_twice_is_the_same() {
     assert_eq!(of(), of());
 }
 
-/// 9→15 costs the flows with a bottleneck two hops away almost nothing:
-/// the optimum gives it 642 kbit/s, and each of them 79. Its increase starts by chance, mostly
-/// within two minutes.
+/// 9→15 costs the flows with a bottleneck two hops away almost nothing.
+///
+/// The optimum gives it 642 kbit/s, and each of them 79. Its increase starts by chance, mostly within two
+/// minutes.
 #[test]
 fn a_flow_that_costs_the_others_little_has_more_than_they() {
     let mut text = "name = \"cheap\"\nduration = \"240 s\"\nwarmup = \"120 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\

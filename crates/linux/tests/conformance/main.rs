@@ -132,8 +132,9 @@ impl Case {
         self.tree.iter().map(|row| row.0).filter(|c| self.is_leaf(*c)).collect()
     }
 
-    /// Returns the model of the kernel's tree and, if no leaf can borrow, that of the simulator:
-    /// its leaves alone.
+    /// Returns the model of the kernel's tree and, if no leaf can borrow, that of the simulator.
+    ///
+    /// The latter consists of its leaves alone.
     fn models(&self) -> Vec<(&'static str, Htb)> {
         let limits = self.tree.iter().all(|row| row.2 == row.3);
         let alone = self.tree.iter().filter(|row| self.is_leaf(row.0));

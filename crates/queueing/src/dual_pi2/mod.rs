@@ -1,5 +1,6 @@
-//! The dual-queue coupled AQM with PI² (RFC 9332):
-//! a shallow L4S queue and a deep classic queue with common capacity.
+//! The dual-queue coupled AQM with PI² (RFC 9332).
+//!
+//! It has a shallow L4S queue and a deep classic queue with common capacity.
 
 use std::collections::VecDeque;
 
@@ -23,8 +24,9 @@ pub struct DualPi2Spec {
     pub alpha: f64,
     /// Its proportional gain, Hz.
     pub beta: f64,
-    /// Ratio of the L4S marking probability to the square root of the classic loss probability:
-    /// k of §2.1.
+    /// Ratio of the L4S marking probability to the square root of the classic loss probability.
+    ///
+    /// It is k of §2.1.
     pub coupling: f64,
     /// Waiting time above which L4S packets are marked with some probability.
     pub min_threshold: Span,
@@ -37,8 +39,9 @@ pub struct DualPi2Spec {
 }
 
 impl Default for DualPi2Spec {
-    /// Returns the defaults of Linux's `sch_dualpi2`:
-    /// 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue.
+    /// Returns the defaults of Linux's `sch_dualpi2`.
+    ///
+    /// They are 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue.
     /// Marks from .8 to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
     fn default() -> Self {
         DualPi2Spec {
@@ -159,8 +162,9 @@ impl DualPi2 {
         }
     }
 
-    /// Returns the L4S queue's own marking probability:
-    /// zero below the threshold, one above threshold plus range. RFC 9332 Appendix A.1, `laqm`
+    /// Returns the L4S queue's own marking probability.
+    ///
+    /// It is zero below the threshold, one above threshold plus range. RFC 9332 Appendix A.1, `laqm`
     fn native(&self, waited: Span) -> f64 {
         let above = waited.saturating_sub(self.spec.min_threshold);
         if self.l4s.ring.is_empty() || above == Span::ZERO {

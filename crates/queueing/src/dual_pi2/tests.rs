@@ -125,8 +125,9 @@ fn classic_packets_wait_the_target_and_l4s_ones_do_not() {
     assert!((l4s.rate(l4s.marked) / coupled - 1.0).abs() < 0.1, "{l4s:?}");
 }
 
-/// The native marks of a standing L4S queue:
-/// none below .8 ms, all above 1.2 ms, half between.
+/// The native marks of a standing L4S queue.
+///
+/// No packet is marked below .8 ms, all above 1.2 ms, half between.
 #[test]
 fn l4s_packets_are_marked_by_their_own_wait() {
     for (packets, expected) in [(4, 0.0), (8, 0.4), (9, 0.7), (14, 1.0)] {

@@ -20,8 +20,9 @@ pub(crate) enum Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     queue: Discipline,
-    /// With [`Release::Whole`], the next packet, already taken from `queue`:
-    /// its size determines its release.
+    /// With [`Release::Whole`], the next packet, already taken from `queue`.
+    ///
+    /// Its size determines its release.
     head: Option<Item>,
     release: Release,
     pub quantum: u32,

@@ -29,8 +29,9 @@ pub struct ClassRates {
 }
 
 impl ClassRates {
-    /// Returns the rates of a class that cannot borrow:
-    /// equal ceiling and rate, bursts as `tc` chooses them (one packet).
+    /// Returns the rates of a class that cannot borrow.
+    ///
+    /// They have equal ceiling and rate, bursts as `tc` chooses them (one packet).
     pub fn fixed(rate: BitRate) -> Self {
         ClassRates::between(rate, rate)
     }
@@ -95,10 +96,11 @@ pub enum Release {
     /// Leaves within their rates take turns, by quantum.
     #[default]
     Debt,
-    /// As Linux `tbf`, and the token buckets of papers:
-    /// once its buckets cover the whole packet, so that over any interval `t` at most `rate × t +
-    /// burst` leaves. Packets larger than the burst are dropped on arrival. Of leaves due at the
-    /// same instant, the lowest number is first.
+    /// As Linux `tbf`, and the token buckets of papers.
+    ///
+    /// A packet leaves once its buckets cover all of it, so that over any interval `t` at most `rate × t +
+    /// burst` leaves. Packets larger than the burst are dropped on arrival. Of leaves due at the same
+    /// instant, the lowest number is first.
     Whole,
 }
 

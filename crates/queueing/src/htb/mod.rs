@@ -28,8 +28,9 @@ use schedule::Schedule;
 
 pub use config::{ClassCounters, ClassId, ClassRates, ClassSpec, HtbError, HtbSpec, Release};
 
-/// Depth of the tree:
-/// leaves are level 0, the topmost inner classes level 7 (`TC_HTB_MAXDEPTH`).
+/// Depth of the tree.
+///
+/// Leaves are level 0, the topmost inner classes level 7 (`TC_HTB_MAXDEPTH`).
 pub(crate) const LEVELS: usize = 8;
 /// Number of priorities (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIOS: usize = 8;

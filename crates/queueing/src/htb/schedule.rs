@@ -18,8 +18,9 @@ const MAX_DEBT_SECONDS: u64 = 60;
 /// State of the scheduler, without the classes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
-    /// Classes that send from their own tokens, by level and priority:
-    /// backlogged leaves, and classes that lend to one.
+    /// Classes that send from their own tokens, by level and priority.
+    ///
+    /// These are backlogged leaves, and classes that lend to one.
     rows: [[Ring; PRIOS]; LEVELS],
     /// Priorities (bits) with members, by level.
     row_mask: [u8; LEVELS],
@@ -75,8 +76,9 @@ impl Schedule {
         }
     }
 
-    /// Enters an active class into the rings from which its mode lets it send:
-    /// its level's row, or its parent's ring and, if that ring was empty, recursively the parent's.
+    /// Enters an active class into the rings from which its mode lets it send.
+    ///
+    /// These are its level's row, or its parent's ring and, if that ring was empty, recursively the parent's.
     fn join(&mut self, classes: &mut [Class], index: u32) {
         let mut at = index;
         let mut mask = classes[at as usize].activity;

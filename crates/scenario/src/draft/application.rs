@@ -98,8 +98,9 @@ pub struct HttpDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub pause: Option<Span>,
-    /// Mean time from one request to the next, independent of the responses:
-    /// an open loop over one connection, instead of `pause` and `per_connection`.
+    /// Mean time from one request to the next, independent of the responses.
+    ///
+    /// This is an open loop over one connection, instead of `pause` and `per_connection`.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub every: Option<Span>,

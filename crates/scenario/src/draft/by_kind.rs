@@ -16,8 +16,9 @@ pub(super) fn of_kind<T: JsonSchema>(kind: &str, g: &mut SchemaGenerator) -> Val
     schema
 }
 
-/// Declares an enum of tables, one variant for each kind:
-/// how it is written, read by the document's `BY_KIND` or `WORD_OR_KIND`, and described.
+/// Declares an enum of tables, one variant for each kind.
+///
+/// It defines how it is written, read by the document's `BY_KIND` or `WORD_OR_KIND`, and described.
 macro_rules! by_kind {
     ($(#[$about:meta])* $type:ident {
         $($(#[$of_kind:meta])* $kind:literal => $variant:ident($table:ident),)*

@@ -188,8 +188,9 @@ impl JsonSchema for ControlDraft {
     }
 }
 
-/// Restricts the schema of `[control]` to the mechanisms of a registry:
-/// one branch for each, with its parameters and no other key.
+/// Restricts the schema of `[control]` to the mechanisms of a registry.
+///
+/// It has one branch for each, with its parameters and no other key.
 pub(crate) fn restrict(schema: &mut Value, registry: &Registry) {
     let keys = schema["properties"].as_object().cloned().unwrap_or_default();
     let branches: Vec<Value> = registry.all().map(|d| branch(d, &keys)).collect();

@@ -1,5 +1,6 @@
-//! A scenario as written:
-//! the structure of the TOML file, also for building worlds without text.
+//! A scenario as written.
+//!
+//! It is the structure of the TOML file, also for building worlds without text.
 //!
 //! Every field is a key of the file (docs/scenarios.md has all of them with defaults and examples);
 //! [`Draft::build`] checks it and computes the [`Scenario`](crate::Scenario).
@@ -202,8 +203,9 @@ pub struct WireDraft {
     pub queue: Option<u32>,
 }
 
-/// `[[interferer]]`:
-/// a transmitter without medium access rules that occupies the channel within its range.
+/// `[[interferer]]`: a transmitter without medium access rules.
+///
+/// It occupies the channel within its range.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterfererDraft {

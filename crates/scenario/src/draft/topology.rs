@@ -59,9 +59,10 @@ pub struct TopologyDraft {
     /// Default radios of nodes, by name; all by default. `main` is `[radio]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radios: Option<Vec<String>>,
-    /// True if routes alternate between the radios that two nodes have in common:
-    /// the first for links at the gateway, the next for those one hop away, and so on. False by
-    /// default: routes minimise their cost.
+    /// True if routes alternate between the radios that two nodes have in common.
+    ///
+    /// The first serves links at the gateway, the next those one hop away, and so on. False by default:
+    /// routes minimise their cost.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub alternate: bool,
 }

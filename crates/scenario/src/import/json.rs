@@ -104,8 +104,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// The `properties` of a node or link:
-/// an object, `null`, or the empty list that PHP writes for an empty object.
+/// The `properties` of a node or link.
+///
+/// It is an object, `null`, or the empty list that PHP writes for an empty object.
 #[derive(Debug)]
 pub(super) struct Properties<T>(pub Option<T>);
 

@@ -1,5 +1,6 @@
-//! Locations of a map's nodes:
-//! degrees in several notations, converted to metres for drawings.
+//! Locations of a map's nodes.
+//!
+//! They are degrees in several notations, converted to metres for drawings.
 
 use serde_json::Value;
 
@@ -16,8 +17,9 @@ const LISTED: usize = 10;
 /// Degrees north and east.
 pub(super) type Degrees = (f64, f64);
 
-/// Returns a location as degrees north and east:
-/// an object with `lat` and `lng` (`latitude`, `longitude`, `lon`, `long`), a GeoJSON Point, or
+/// Returns a location as degrees north and east.
+///
+/// It may be an object with `lat` and `lng` (`latitude`, `longitude`, `lon`, `long`), a GeoJSON Point, or
 /// GeoJSON's list of longitude and latitude (RFC 7946 §3.1.1). Other values are counted.
 pub(super) fn location(
     value: &Value,

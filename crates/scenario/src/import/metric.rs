@@ -43,8 +43,9 @@ const INFINITY_24: f64 = 16_777_215.0;
 /// Cost of a broken link in olsrd, LINK_COST_BROKEN = 1 << 22, divided by 1024 as in netdiff.
 /// olsrd's own output has it undivided, 4194304, and ROUTE_COST_BROKEN, 4294967295.
 const OLSR_BROKEN: f64 = 4096.0;
-/// Median of integer throughputs above which they are kbit/s:
-/// a radio's expected throughput is below 1 Gbit/s.
+/// Median of integer throughputs above which they are kbit/s.
+///
+/// A radio's expected throughput is below 1 Gbit/s.
 const KBIT_FROM: f64 = 1000.0;
 
 impl core::str::FromStr for Metric {

@@ -32,8 +32,9 @@ pub use metric::Metric;
 
 /// Maximum size of a file, bytes; maps of whole cities have a few megabytes.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
-/// Maximum size of a TOML file, bytes:
-/// they are written by hand, and the parser needs up to seventy times as much memory.
+/// Maximum size of a TOML file, bytes.
+///
+/// TOML files are written by hand, and the parser needs up to seventy times as much memory.
 pub const MAX_TOML_BYTES: usize = 8 << 20;
 
 /// Options for importing a map.

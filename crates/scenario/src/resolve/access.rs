@@ -1,5 +1,6 @@
-//! Access categories:
-//! the radios that have them, their parameters, and the category of a flow's packets.
+//! Access categories.
+//!
+//! These are the radios that have them, their parameters, and the category of a flow's packets.
 
 use fairmesh_phy::Phy;
 use fairmesh_wifi::{Access, Edca};

@@ -15,8 +15,9 @@ use crate::name::Name;
 use crate::routing::Graph;
 use crate::scenario::{Flow, Gateways, NodeKind, Transport, Wire};
 
-/// Default start jitter:
-/// flows start one by one within the first second, as in the ns-3 reference runs.
+/// Default start jitter.
+///
+/// Flows start one by one within the first second, as in the ns-3 reference runs.
 const USUAL_JITTER: Span = Span::from_secs(1);
 
 /// A flow and the keys of its ends.
@@ -185,8 +186,9 @@ fn shorthand(draft: &Draft, nodes: &Nodes, gateways: &Gateways) -> Result<Vec<En
     Ok(entries)
 }
 
-/// Returns the names of flows, given or generated to be unique:
-/// by entry, for each of its connections.
+/// Returns the names of flows, given or generated to be unique.
+///
+/// They are listed by entry, for each of its connections.
 fn names(entries: &[Entry]) -> Result<Vec<Vec<String>>> {
     let mut taken = BTreeSet::new();
     for e in entries {

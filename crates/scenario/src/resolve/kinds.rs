@@ -212,8 +212,9 @@ pub(super) fn of_node(
     Ok(found)
 }
 
-/// Checks that channels are distinct:
-/// a node with two radios on one channel would interfere with itself.
+/// Checks that channels are distinct.
+///
+/// A node with two radios on one channel would interfere with itself.
 fn one_on_each_channel(all: &[Kind<'_>]) -> Result<()> {
     for (i, kind) in all.iter().enumerate() {
         let other = all[..i].iter().find(|k| k.occupied.middle_mhz == kind.occupied.middle_mhz);

@@ -14,8 +14,9 @@ use crate::draft::Draft;
 use crate::error::Problem;
 use crate::neighbours::{Cells, Place};
 
-/// Power that one radio of a node receives from another, dBm:
-/// 20 dBm less 40 dB between their antennas, an assumption of this project.
+/// Power that one radio of a node receives from another, dBm.
+///
+/// It is 20 dBm less 40 dB between their antennas, an assumption of this project.
 const WITHIN_NODE_DBM: f64 = -20.0;
 
 /// Returns all pairs of stations on different channels with the second sensing the first.

@@ -330,8 +330,9 @@ fn heard_by(
     Ok(sensed)
 }
 
-/// Returns the edges for routing, with costs:
-/// pairs that decode in both directions, wires, and connections between radios of a node.
+/// Returns the edges for routing, with costs.
+///
+/// These are pairs that decode in both directions, wires, and connections between radios of a node.
 fn edges(
     draft: &Draft,
     nodes: &Nodes,

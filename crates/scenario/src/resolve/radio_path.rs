@@ -86,8 +86,9 @@ pub(super) fn cheapest(
     way
 }
 
-/// Keeps, of links on several radios, those next in turn:
-/// the first at the gateway, the second one hop away, and so on. Without a gateway, hops count from
+/// Keeps, of links on several radios, those next in turn.
+///
+/// These are the first at the gateway, the second one hop away, and so on. Without a gateway, hops count from
 /// the first node.
 pub(super) fn take_turns(nodes: &Nodes, edges: &mut Vec<(NodeId, NodeId, u64)>) {
     let device = |n: NodeId| nodes.device(n).unwrap_or(n);

@@ -1,5 +1,6 @@
-//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00):
-//! a model of the path, by bottleneck bandwidth and round-trip propagation time, instead of losses.
+//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
+//!
+//! It uses a model of the path, by bottleneck bandwidth and round-trip propagation time, instead of losses.
 
 use fairmesh_units::{Span, Time};
 

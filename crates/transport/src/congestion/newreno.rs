@@ -7,9 +7,10 @@ use super::window::{CongestionControl, Progress, Window};
 /// The transport implements recovery.
 #[derive(Clone, Debug)]
 pub(crate) struct NewReno {
-    /// True for ns-3's rule:
-    /// when slow start ends within an ACK of several segments, the rest of them counts for
-    /// congestion avoidance.
+    /// True for ns-3's rule.
+    ///
+    /// When slow start ends within an ACK of several segments, the rest of them counts for congestion
+    /// avoidance.
     spill: bool,
     /// Bytes acknowledged since the window last grew, if bytes count.
     acked: u64,

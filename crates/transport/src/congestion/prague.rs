@@ -1,5 +1,6 @@
-//! Prague (draft-briscoe-iccrg-prague-congestion-control-04):
-//! reduces in proportion to the fraction of marked data, as DCTCP (RFC 8257); losses as Reno.
+//! Prague (draft-briscoe-iccrg-prague-congestion-control-04).
+//!
+//! It reduces in proportion to the fraction of marked data, as DCTCP (RFC 8257); losses as Reno.
 
 use fairmesh_units::{Span, Time};
 
@@ -73,8 +74,9 @@ impl Prague {
         window.ssthresh = window.cwnd;
     }
 
-    /// Returns the window after a loss in a round trip that had a mark:
-    /// both reduce it by no more than the loss alone.
+    /// Returns the window after a loss in a round trip that had a mark.
+    ///
+    /// Both reduce it by no more than the loss alone.
     pub(crate) fn loss_after_mark(&self) -> u64 {
         self.before / 2
     }
@@ -122,8 +124,9 @@ mod tests {
         Window { cwnd: segments * MSS, ssthresh: 10 * MSS, mss: MSS }
     }
 
-    /// Runs a round trip of `ms`:
-    /// a window in one acknowledgement, with a marked fraction of `part`.
+    /// Runs a round trip of `ms`.
+    ///
+    /// It is a window in one acknowledgement, with a marked fraction of `part`.
     fn round(p: &mut Prague, w: &mut Window, now: &mut Time, part: f64, ms: u64) {
         *now += Span::from_millis(ms);
         let una = p.round_end + w.cwnd;

@@ -103,8 +103,9 @@ pub(crate) trait CongestionControl {
     fn on_timeout(&mut self) {}
 }
 
-/// A controller with a model of the path:
-/// it sets the window and paces all segments, also retransmissions.
+/// A controller with a model of the path.
+///
+/// It sets the window and paces all segments, also retransmissions.
 pub(crate) trait Model {
     /// Returns the rate at which segments leave, bytes per second; 0 if not known yet.
     fn pacing_rate(&self) -> f64;

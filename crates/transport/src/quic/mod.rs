@@ -1,5 +1,6 @@
-//! A QUIC transport:
-//! RFC 9000's packets, acknowledgements and streams as far as they determine content and timing of
+//! A QUIC transport.
+//!
+//! It has RFC 9000's packets, acknowledgements and streams as far as they determine content and timing of
 //! packets, and RFC 9002's loss detection and congestion control.
 //!
 //! One stream each way, one packet per datagram, one packet number space; the handshake is a
@@ -81,8 +82,9 @@ struct Spin {
 }
 
 impl Spin {
-    /// Updates the bit:
-    /// a server returns that of the packet with the largest number, a client inverts it.
+    /// Updates the bit.
+    ///
+    /// A server returns that of the packet with the largest number, a client inverts it.
     fn arrived(&mut self, number: u64, bit: bool) {
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
@@ -318,8 +320,9 @@ impl Connection {
         Some(self.sender.acknowledge(now, ack, ping))
     }
 
-    /// Returns true if an ACK must carry a PING, so that the report of its holes can end:
-    /// once per round trip with received data. RFC 9000 §13.2.4
+    /// Returns true if an ACK must carry a PING, so that the report of its holes can end.
+    ///
+    /// That is once per round trip with received data. RFC 9000 §13.2.4
     fn wants_ping(&self, now: Time) -> bool {
         let round = self.sender.rtt.smoothed();
         self.arrivals.has_holes() && self.ping_useful && now - self.pinged >= round

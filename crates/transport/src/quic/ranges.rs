@@ -1,5 +1,6 @@
-//! Sets of numbers as sorted ranges:
-//! received packet numbers, and stream bytes received or to be resent.
+//! Sets of numbers as sorted ranges.
+//!
+//! They hold received packet numbers, and stream bytes received or to be resent.
 
 /// Disjoint ranges that do not touch, ascending, each as (first, end), end exclusive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

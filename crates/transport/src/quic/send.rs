@@ -21,8 +21,9 @@ use crate::congestion::{Controller, Setup};
 pub(super) const MIN_WINDOW: u64 = 2;
 /// Number of packets sent after a probe timeout. RFC 9002 §6.2.4
 const PROBES: u32 = 2;
-/// Bytes allowed without a congestion window, if a control spaces packets:
-/// the largest window without scaling, as with TCP.
+/// Bytes allowed without a congestion window, if a control spaces packets.
+///
+/// It is the largest window without scaling, as with TCP.
 const UNSCALED: u64 = 65_535;
 
 /// A sent packet.
@@ -303,9 +304,9 @@ impl Sender {
         Packet::handshake(Kind::OneRtt { number: self.next })
     }
 
-    /// Returns a probe:
-    /// lost or new data, otherwise the oldest unacknowledged data, otherwise a PING. RFC 9002
-    /// §6.2.4
+    /// Returns a probe.
+    ///
+    /// It has lost or new data, otherwise the oldest unacknowledged data, otherwise a PING. RFC 9002 §6.2.4
     fn probe(&mut self, now: Time, ack: &mut impl FnMut() -> Option<Ack>) -> Option<Packet> {
         let first = self.probes_due + 1 == PROBES;
         let (wants, from) = (self.stream.wants(), self.probe_from);
@@ -379,8 +380,9 @@ impl Sender {
         packet
     }
 
-    /// Returns the window that pacing spreads over a round trip:
-    /// a quarter larger, so that the window can be filled (RFC 9002 §7.7). Prague uses the window
+    /// Returns the window that pacing spreads over a round trip.
+    ///
+    /// It is a quarter larger, so that the window can be filled (RFC 9002 §7.7). Prague uses the window
     /// itself, or twice that in slow start (§2.4.5 of its draft).
     fn paced_window(&self) -> u64 {
         if self.control.is_prague() {

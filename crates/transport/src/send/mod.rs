@@ -131,8 +131,9 @@ pub(crate) struct Sender {
     counters: Counters,
 }
 
-/// Largest window without scaling, bytes (RFC 9293 §3.1):
-/// flow control without a congestion window.
+/// Largest window without scaling, bytes (RFC 9293 §3.1).
+///
+/// It is used for flow control without a congestion window.
 const UNSCALED: u64 = 65_535;
 
 impl Sender {
@@ -360,8 +361,9 @@ impl Sender {
         Outgoing { seq, len, flags }
     }
 
-    /// Applies rules (3) and (4) of RFC 6675 §4, NextSeg:
-    /// probable losses, if nothing more certain can be sent.
+    /// Applies rules (3) and (4) of RFC 6675 §4, NextSeg.
+    ///
+    /// They apply to probable losses, if nothing more certain can be sent.
     fn send_doubtful(&mut self, now: Time) -> Option<Outgoing> {
         if !self.fits(self.mss) {
             return None;

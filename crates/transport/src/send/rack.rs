@@ -1,5 +1,6 @@
-//! RACK-TLP (RFC 8985):
-//! loss detection by time instead of by counting, and a probe for a lost tail.
+//! RACK-TLP (RFC 8985).
+//!
+//! It is loss detection by time instead of by counting, and a probe for a lost tail.
 
 use fairmesh_units::{Span, Time};
 

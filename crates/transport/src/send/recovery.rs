@@ -209,8 +209,9 @@ impl Sender {
         first || (self.sack && self.dialect == Dialect::Rfc)
     }
 
-    /// Limits the inflation:
-    /// duplicate ACKs cannot exceed the segments outstanding after the lost one.
+    /// Limits the inflation.
+    ///
+    /// Duplicate ACKs cannot exceed the segments outstanding after the lost one.
     fn cap_inflation(&mut self) {
         self.inflation = self.inflation.min(self.outstanding().saturating_sub(self.window.mss));
     }

@@ -335,9 +335,10 @@ impl Scoreboard {
         news
     }
 
-    /// Marks the segments that are lost by RFC 6675 §4 (IsLost):
-    /// three separate ranges, or more than two segments' bytes, were selectively acknowledged above
-    /// them.
+    /// Marks the segments that are lost by RFC 6675 §4 (IsLost).
+    ///
+    /// For these, three separate ranges, or more than two segments' bytes, were selectively acknowledged
+    /// above them.
     pub(super) fn find_lost(&mut self, mss: u64) {
         let mut i = self.index(self.sacked_to);
         let (mut bytes, mut ranges, mut in_range) = (0, 0, false);
@@ -445,8 +446,9 @@ impl Scoreboard {
         Some(i)
     }
 
-    /// Returns the first undecided segment below the highest selectively acknowledged one:
-    /// neither acknowledged nor retransmitted. RFC 6675 §4, NextSeg (3)
+    /// Returns the first undecided segment below the highest selectively acknowledged one.
+    ///
+    /// It is neither acknowledged nor retransmitted. RFC 6675 §4, NextSeg (3)
     pub(super) fn first_doubtful(&self) -> Option<usize> {
         let below = self.ring.iter().take_while(|s| s.seq < self.sacked_to);
         below.enumerate().find(|(_, s)| !s.is(SACKED | RESENT)).map(|(i, _)| i)

@@ -134,9 +134,10 @@ impl Source {
         self.wait_until(next);
     }
 
-    /// Returns the payload of the datagram that is due, bytes, without an action for it:
-    /// the one that [`on_deadline`](Source::on_deadline) would have sent. `None`, without effect,
-    /// if no datagram is due.
+    /// Returns the payload of the datagram that is due, bytes, without an action for it.
+    ///
+    /// It is the one that [`on_deadline`](Source::on_deadline) would have sent. `None`, without effect, if no
+    /// datagram is due.
     #[inline]
     pub fn datagram(&mut self, now: Time) -> Option<u32> {
         let Kind::Cbr(cbr) = &mut self.kind else { return None };

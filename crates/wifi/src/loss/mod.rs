@@ -1,5 +1,6 @@
-//! Frame errors that are not collisions:
-//! independent ones, the three-state burst chain, and noise.
+//! Frame errors that are not collisions.
+//!
+//! These are independent ones, the three-state burst chain, and noise.
 //!
 //! A [`FrameErrors`] belongs to one directed link and decides the outcome of each frame that would
 //! otherwise be received (docs/models/frame-errors.md).

@@ -37,8 +37,9 @@ pub enum Fading {
     /// No deviation.
     #[default]
     None,
-    /// An exponential factor of mean one, drawn for each frame and constant throughout it:
-    /// Rayleigh fading in blocks.
+    /// An exponential factor of mean one, drawn for each frame and constant throughout it.
+    ///
+    /// This is Rayleigh fading in blocks.
     Rayleigh,
 }
 

@@ -1,5 +1,6 @@
-//! The DCF, slot by slot:
-//! scripted stations, the start of each frame compared to the nanosecond.
+//! The DCF, slot by slot.
+//!
+//! Stations are scripted, and the start of each frame is compared to the nanosecond.
 //!
 //! Backoffs are random, but a station's stream can be replayed: [`testbed::BackoffReplay`] draws the same
 //! values, so that instants after a backoff are exact, too.

@@ -87,8 +87,9 @@ fn four_data_frames_without_an_ack_drop_the_packet() {
     assert_eq!(w.air.counters(NodeId(0)).timeouts, 4);
 }
 
-/// Noise destroys the first and the third RTS, the link all data:
-/// with two RTS allowed, the CTS between them keeps the packet.
+/// Noise destroys the first and the third RTS, the link all data.
+///
+/// With two RTS allowed, the CTS between them keeps the packet.
 #[test]
 fn a_cts_resets_the_count_of_lost_rts() {
     let mut testbed = Testbed::cell(2).rts().attempts(2, 2);

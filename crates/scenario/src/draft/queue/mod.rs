@@ -59,8 +59,9 @@ by_kind! {
         "cake" => Cake(CakeDraft),
         /// DualPI2: a shallow queue for L4S packets and a deep one for others, coupled.
         "dualpi2" => DualPi2(DualPi2Draft),
-        /// The queues of mac80211:
-        /// flows per neighbour with CoDel, and neighbours in turns of equal airtime.
+        /// The queues of mac80211.
+        ///
+        /// They have flows per neighbour with CoDel, and neighbours in turns of equal airtime.
         "mac80211" => Mac80211(Mac80211Draft),
     }
 }

@@ -174,8 +174,9 @@ pub struct DualPi2Draft {
     pub device: Option<u32>,
 }
 
-/// The queues of mac80211:
-/// flows per neighbour with CoDel, and neighbours in turns of equal airtime.
+/// The queues of mac80211.
+///
+/// They have flows per neighbour with CoDel, and neighbours in turns of equal airtime.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mac80211Draft {

@@ -24,8 +24,9 @@ use names::{Names, Unresolved};
 
 /// Maximum number of names in a warning.
 const LISTED: usize = 10;
-/// Delivery below which routing daemons drop a link:
-/// a map with such links is not a snapshot of routes.
+/// Delivery below which routing daemons drop a link.
+///
+/// A map with such links is not a snapshot of routes.
 const IMPLAUSIBLE: f64 = 0.05;
 
 /// A router of a map.

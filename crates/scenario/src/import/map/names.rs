@@ -31,8 +31,9 @@ pub(super) struct Names {
     labels: BTreeMap<String, Known>,
 }
 
-/// Returns the canonical spelling of a name:
-/// MAC addresses with colons, IP addresses in short form without prefix length, lower case.
+/// Returns the canonical spelling of a name.
+///
+/// It has MAC addresses with colons, IP addresses in short form without prefix length, lower case.
 pub(super) fn canonical(text: &str) -> String {
     let text = text.trim();
     let address = text.split('/').next().unwrap_or_default();

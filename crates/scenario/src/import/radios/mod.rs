@@ -18,8 +18,9 @@ use crate::error::{Problem, ScenarioError};
 use rates::{Choice, ModernRates};
 pub(super) use rates::{Directed, Reception};
 
-/// Streams of an unknown router:
-/// most routers of the last fifteen years have at least this many.
+/// Streams of an unknown router.
+///
+/// Most routers of the last fifteen years have at least this many.
 const USUAL_STREAMS: u8 = 2;
 
 /// The radios of a map.

@@ -37,8 +37,9 @@ pub(in crate::import) struct Reception {
 }
 
 impl Reception {
-    /// Returns true if a parallel link is better:
-    /// the higher delivery, then the higher throughput, then the stronger signal.
+    /// Returns true if a parallel link is better.
+    ///
+    /// It has the higher delivery, then the higher throughput, then the stronger signal.
     pub fn better_than(&self, other: &Reception) -> bool {
         let of = |h: &Reception| {
             let low = f64::NEG_INFINITY;

@@ -1,5 +1,6 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-06):
-//! the model of version 1, bottleneck bandwidth and round-trip propagation time, within bounds from
+//! BBR version 3 (draft-ietf-ccwg-bbr-06).
+//!
+//! It uses the model of version 1, bottleneck bandwidth and round-trip propagation time, within bounds from
 //! losses. Probing tests the long-term bounds and removes the short-term ones.
 //!
 //! Sections and names are the draft's, names without its prefixes. A spurious loss is not undone

@@ -83,8 +83,9 @@ impl Bbr3 {
         }
     }
 
-    /// Returns true if a probe is due:
-    /// after two to three seconds, or after as many round trips as a Reno flow of this window has
+    /// Returns true if a probe is due.
+    ///
+    /// That is after two to three seconds, or after as many round trips as a Reno flow of this window has
     /// between losses, if that is earlier. §5.3.3.8
     fn is_time_to_probe(&self, now: Time, window: &Window) -> bool {
         let rounds = (self.target_inflight(window) / window.mss).min(63);
@@ -124,8 +125,9 @@ impl Bbr3 {
         self.inflight_longterm.saturating_sub(room).max(MIN_PIPE * mss)
     }
 
-    /// Raises the growth:
-    /// one segment more in the first round trip, two in the second, four … §5.3.3.9
+    /// Raises the growth.
+    ///
+    /// It adds one segment more in the first round trip, two in the second, four … §5.3.3.9
     fn raise_slope(&mut self, window: &Window) {
         let growth = 1u64 << self.probe_up_rounds;
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(30);

@@ -71,8 +71,9 @@ impl MinstrelHt {
         MinstrelHt::with_interval(phy, UPDATE)
     }
 
-    /// Builds the choice with another update interval than 50 ms, as a kernel's timer has it:
-    /// 52 ms at 250 Hz.
+    /// Builds the choice with another update interval than 50 ms.
+    ///
+    /// A kernel's timer may give another one, such as 52 ms at 250 Hz.
     pub fn with_interval(phy: &Phy, interval: Span) -> Self {
         let mut known: Vec<RateStatistics> =
             phy.rates().filter_map(|r| RateStatistics::of(phy, r)).collect();

@@ -117,9 +117,9 @@ fn a_frame_goes_from_the_fastest_to_the_most_reliable_rate() {
     assert!(places.is_sorted(), "{places:?}");
 }
 
-/// A second-order filter with the kernel's integers:
-/// an unknown rate starts with the first observed value; a value copied from a faster rate does
-/// not.
+/// A second-order filter with the kernel's integers.
+///
+/// An unknown rate starts with the first observed value; a value copied from a faster rate does not.
 #[test]
 fn probabilities_go_through_the_kernels_filter() {
     let mut k = MinstrelHt::new(&phy(Generation::Ht, 1)).known[0].clone();
