@@ -3,8 +3,8 @@
     words.py           words by folder and in all; exit status 1 above the bound
     words.py --pages   also words of each page, longest first
 
-A word is "a", or a run of at least two letters, outside of code, of formulas in blocks, of targets of links and of
-comments. Left out: generated pages and rows, dated notes, decisions, and the changelog.
+A word is "a", or a run of at least two letters, outside of code, of formulas in blocks, of targets of links, of
+comments and of places that a generator fills. Left out: generated pages and rows, dated notes, decisions, and the changelog.
 """
 
 import re
@@ -26,7 +26,7 @@ LEFT_OUT = ("docs/notes/", "docs/decisions/", "docs/reproductions/")
 def prose(text):
     """Text without code, targets of links and comments."""
     text = re.sub(r"^(```|~~~).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->|\{\{.*?\}\}", "", text, flags=re.DOTALL)
     text = re.sub(r"^ {4}(?! *(?:-|\d+\.) ).*$", "", text, flags=re.MULTILINE)
     return re.sub(r"`[^`\n]*`", "", re.sub(r"\]\([^)\n]*\)", "]", text))
 
