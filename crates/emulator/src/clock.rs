@@ -79,7 +79,7 @@ pub struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// Creates the keeper of a clock; `timer` is the least retransmission timer.
+    /// Creates the keeper of a clock; `timer` is the minimum retransmission timer.
     pub fn new(clock: &'a RadioClock, slack: Span, timer: Span) -> Self {
         Keeper { clock, slack, stalls: Stalls::new(timer) }
     }

@@ -41,7 +41,7 @@ pub(crate) struct Engine<'a> {
     pub clock: &'a RadioClock,
     /// Maximum lateness of an event before radio time stops.
     pub slack: Span,
-    /// The least retransmission timer of the namespaces.
+    /// The minimum retransmission timer of the namespaces.
     pub timer: Span,
     /// End of the run, ns; `u64::MAX` while it is open.
     pub end: &'a AtomicU64,

@@ -168,7 +168,7 @@ fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
     }
 }
 
-/// Returns the least retransmission timer of the namespaces.
+/// Returns the minimum retransmission timer of the namespaces.
 ///
 /// It is that of their routes, or the kernel's `TCP_RTO_MIN`.
 pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {

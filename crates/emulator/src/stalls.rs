@@ -27,7 +27,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Creates an empty record; `timer` is the least retransmission timer.
+    /// Creates an empty record; `timer` is the minimum retransmission timer.
     ///
     /// The kernel's timers continue while radio time is stopped. A timer exceeds the expected round
     /// trip by at least `timer` (RFC 6298 §2; Linux adds it to the smoothed round trip). A stall

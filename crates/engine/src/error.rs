@@ -12,7 +12,7 @@ use fairmesh_queueing::SpecError;
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The control does not start.
+    /// Refused start of a control.
     ///
     /// It needs a capability that the simulator lacks, or rejects a setting.
     #[error("control: {0}")]

@@ -265,7 +265,7 @@ impl Finder<'_> {
 }
 
 impl Island {
-    /// Returns the island as a world of its own.
+    /// Returns the island as a separate world.
     pub fn part(&self, scenario: &Scenario) -> Scenario {
         scenario.part(&self.nodes, &self.flows)
     }

@@ -481,7 +481,7 @@ pub struct SignallingRecord {
     pub message_frames: u64,
     /// IP bytes of these frames.
     pub message_bytes: u64,
-    /// Messages that found their node's queue full or were given up by the MAC.
+    /// Messages that found their node's queue full or were discarded by the MAC.
     pub messages_lost: u64,
     /// Bytes of header fields in data frames, retries included.
     pub header_bytes: u64,

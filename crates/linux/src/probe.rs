@@ -48,8 +48,8 @@ pub fn features() -> Result<Features, Error> {
 
 /// True if nftables can process frames as they leave an interface.
 pub(crate) fn egress_hook() -> bool {
-    // `-c` makes the kernel check a rule set without putting it in force; a device that exists
-    // everywhere serves for that.
+    // `-c` makes the kernel check a rule set without putting it in force; a device that exists everywhere is
+    // used.
     let rules = "table netdev fairmesh_probe {\n chain e {\n  \
                  type filter hook egress device \"lo\" priority 0;\n }\n}\n";
     nft::run::check(rules).is_ok()

@@ -1,4 +1,4 @@
-//! A part of a world as a world of its own.
+//! A part of a world as a separate world.
 
 use fairmesh_units::{NodeId, Power};
 use fairmesh_wifi::Hearing;

@@ -43,8 +43,8 @@ fn marking() -> Shared {
 
 /// DCTCP's steady state (Alizadeh et al. 2010, §3.3).
 ///
-/// A window that reaches the threshold at W segments has α² (1 − α/4) = (2W + 1)/(W + 1)², and falls by (W +
-/// 1) α/2.
+/// A window that reaches the threshold at W segments has `α² (1 − α/4) = (2W + 1)/(W + 1)²`, and falls by `(W
+/// + 1) α/2`.
 #[test]
 fn the_sawtooth_under_a_step_threshold_is_dctcps() {
     for (rate, one_way, threshold) in

@@ -329,7 +329,7 @@ impl Air {
 
     /// Moves the receiver's window past numbers that the sender has given up.
     ///
-    /// The receiver learns this immediately and without a frame.
+    /// The receiver is updated immediately and without a frame.
     pub(crate) fn skip<U: Upper>(
         &mut self,
         from: u32,

@@ -194,7 +194,7 @@ impl PeerSocket {
         let both = self.config.listen.is_ipv6();
         for (peer, to, datagram) in self.out.drain(..) {
             match socket.send_to(&datagram, reachable(to, both)) {
-                // Treated as lost on the way.
+                // Treated as lost in transit.
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 sent => exchange.sending(peer, sent.err().map(|e| SendProblem::from(&e))),
             }

@@ -140,7 +140,7 @@ fn rtt_sees_what_is_awaited_repeated_and_ended() {
     assert!(signs(&status, 1)["awaited_bytes"].as_u64().unwrap() > 0, "{status}");
     path.router.sh("nft delete table ip away");
 
-    // A connection that has ended has nothing under way.
+    // A connection that has ended has nothing in flight.
     first.end();
     second.end();
     b.wait("both have ended", |s| [1, 2].iter().all(|h| signs(s, *h)["awaited_bytes"] == 0));
@@ -400,7 +400,7 @@ fn the_spin_bit_gives_the_round_trip_of_quic() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
-/// With UDP traffic beside its TCP, the bytes under way of a home are unknown.
+/// With UDP traffic beside its TCP, the bytes in flight of a home are unknown.
 #[test]
 fn a_home_with_mostly_udp_has_no_signs() {
     let Some(_one) = root("who_is_served_by_something_else") else { return };

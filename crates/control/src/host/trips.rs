@@ -108,7 +108,7 @@ pub struct Answer {
     pub selective: Option<u64>,
     /// TSval (RFC 7323 §3.2).
     pub value: Option<u32>,
-    /// True if more data are under way.
+    /// True if more data are in flight.
     pub more: bool,
 }
 
@@ -153,7 +153,7 @@ impl Trips {
         if side == Side::Leaves {
             return self.answered(now, answer.before, answer.selective);
         }
-        // While more data are under way, the sender waits for the acknowledgement. A sender without more to send would
+        // While more data are in flight, the sender waits for the acknowledgement. A sender without more to send would
         // send its next data at any time.
         self.more = answer.more;
         if let Some(value) = answer.value.filter(|_| answer.more) {

@@ -156,7 +156,7 @@ impl RadioClasses {
             drops: 0,
             overlimits: 0,
         };
-        // Buckets begin full.
+        // Buckets start full.
         class.tokens = class.need(u32::try_from(plan.burst.0).unwrap_or(u32::MAX), &self.cost);
         self.directory.insert(plan.class, self.classes.len(), &Shares::default());
         self.classes.push(class);

@@ -2,9 +2,9 @@
 //!
 //! They are limited in bytes where packets are forwarded, in bytes or airtime in a radio's queue.
 //!
-//! Both sets find a packet's class in one [`Directory`] and build leaves and classes from the same
-//! templates. They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing` with
-//! integer buckets; `airtime` learns the cost of a packet only from the MAC.
+//! Both sets find a packet's class in one [`Directory`] and build leaves and classes from the same templates.
+//! They differ in their buckets: `bytes` has the class tree of `fairmesh_queueing` with integer buckets;
+//! `airtime` gets the cost of a packet only from the MAC.
 
 pub(crate) mod airtime;
 pub(crate) mod bytes;

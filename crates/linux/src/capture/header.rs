@@ -9,7 +9,7 @@ use super::filter::{PPP_IPV4, PPP_IPV6, PPPOE_SESSION, QUIC};
 use crate::mac::MacAddr;
 use crate::shaper::Direction;
 
-/// TCP flags that mark the begin and the end of a connection, and a valid `ack`.
+/// TCP flags that mark the start and the end of a connection, and a valid `ack`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[allow(clippy::struct_excessive_bools)] // they are what RFC 9293 §3.1 has
 pub struct Flags {

@@ -127,7 +127,7 @@ pub struct Station {
     pub tx_packets: Option<u32>,
     /// Retransmissions.
     pub tx_retries: Option<u32>,
-    /// Frames given up.
+    /// Frames discarded after all attempts.
     pub tx_failed: Option<u32>,
     /// Signal of the last frame, dBm.
     pub signal: Option<i8>,

@@ -147,7 +147,7 @@ pub fn v6(class: u16, port: u16) -> SocketAddr {
 
 pub const HOST: &str = "10.9.0.2:6000";
 
-/// Waits for packets that are under way.
+/// Waits for packets that are in flight.
 pub fn settle() {
     thread::sleep(std::time::Duration::from_millis(150));
 }

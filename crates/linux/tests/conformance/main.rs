@@ -6,7 +6,7 @@
 //! Packets are sent in real time, and the model gets the actual instants, so a busy machine changes
 //! the trace but not the comparison. While the machine itself is stopped (`stalls.rs`), the
 //! kernel's timers are late, and the packets that they pass late are tolerated. So are packets that
-//! limits would have passed while a change was under way.
+//! limits would have passed while a change was in progress.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 

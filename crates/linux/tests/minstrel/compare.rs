@@ -152,7 +152,7 @@ impl Frames {
         self.shares()[0].0
     }
 
-    /// Returns the intervals from the phase's begin to the first frame with a rate.
+    /// Returns the intervals from the phase's start to the first frame with a rate.
     ///
     /// Samples do not count; without such a frame, the result is the whole phase.
     pub fn found_after(&self, best: Mcs) -> f64 {
@@ -233,7 +233,7 @@ pub struct Same {
 
 /// Replays the kernel's attempts; statistics are due by the tick in which a frame ends.
 ///
-/// The begin of ticks is unknown, so the best of eight guesses counts.
+/// The start of ticks is unknown, so the best of eight guesses counts.
 pub fn replay(frames: &[Frame], kind: Kind) -> Same {
     let guesses = (0..8).map(|eighth| replay_from(frames, kind, TICK * eighth / 8));
     guesses.max_by_key(|same| same.series).unwrap()

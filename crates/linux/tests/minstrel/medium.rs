@@ -135,7 +135,7 @@ impl Work {
         self.socket.send_to(self.out.message(0), &SocketAddr::new(0, 0), 0).unwrap();
     }
 
-    /// Handles a frame from begin to end.
+    /// Handles a frame from start to end.
     fn carry(&mut self, sent: &Sent, payload: &[u8]) {
         self.radios.insert(sent.from);
         let by_rate = sent.qos_data() && sent.unicast() && sent.series[0].rate.is_some();

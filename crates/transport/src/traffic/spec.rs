@@ -34,11 +34,11 @@ pub enum SizeLaw {
         /// Standard deviation.
         deviation: Bytes,
     },
-    /// Uniform from the least to the most, both included.
+    /// Uniform between a minimum and a maximum, both included.
     Uniform {
-        /// The least.
+        /// Minimum size.
         least: Bytes,
-        /// The most.
+        /// Maximum size.
         most: Bytes,
     },
 }
@@ -215,11 +215,11 @@ pub enum TrafficError {
     Shape(f64),
     /// The jitter fraction must be between 0 and 1.
     Jitter(f64),
-    /// The least size is above the most.
+    /// The minimum size is above the maximum.
     Sizes {
-        /// The least.
+        /// Minimum size.
         least: Bytes,
-        /// The most.
+        /// Maximum size.
         most: Bytes,
     },
     /// The datagram does not fit IPv4 (65,507 bytes of payload at most).

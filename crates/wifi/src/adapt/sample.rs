@@ -1,4 +1,4 @@
-//! SampleRate: the rate with the least mean frame time over the last ten seconds.
+//! SampleRate: the rate with the lowest mean frame time over the last ten seconds.
 //!
 //! After J. Bicket, "Bit-rate Selection in Wireless Networks", MSc thesis, MIT 2005, ch. 5.
 //! Differences from it: the window moves in steps of one second, and a sample that fails twice is
@@ -63,7 +63,7 @@ struct Current {
     sampling: bool,
 }
 
-/// Rate choice by least mean transmission time.
+/// Rate choice by lowest mean transmission time.
 #[derive(Clone, Debug)]
 pub struct SampleRate {
     /// By size class, then rate.
@@ -129,7 +129,7 @@ impl SampleRate {
         rate
     }
 
-    /// Returns the rate with the least mean time.
+    /// Returns the rate with the lowest mean time.
     ///
     /// Without deliveries, the fastest rate not excluded.
     fn best(&self, class: usize) -> Rate {

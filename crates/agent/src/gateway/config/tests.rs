@@ -138,7 +138,7 @@ fn unknown_traffic_has_a_policy() {
     assert_eq!(parse("unmapped = \"pass\"").len(), 2);
     let taken = GOOD.replace("name = \"bob\"", "name = \"(unmapped)\"");
     assert!(Config::parse("t", &taken).unwrap_err().to_string().contains("subscriber[1].name"));
-    // A control that uses fair rates gets the least one.
+    // A control that uses fair rates gets the lowest one.
     let fair = without_peers().replace("pfrc+bursts", "static-flow").replace("epoch = 4\n", "");
     let fair = fair.replace(
         "prefixes = [\"10.2.0.7\"]",

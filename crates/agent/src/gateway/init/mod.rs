@@ -108,7 +108,7 @@ pub struct Station {
     pub signal: Option<i8>,
 }
 
-/// An item that the operator has to fill in or to look at.
+/// An item that the operator has to fill in or to check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct ToDo {
     /// Stable name.

@@ -103,7 +103,7 @@ pub enum Unreadable {
     Malformed,
     /// Another version.
     Version,
-    /// Wrong tag: made without the key, or changed on its way.
+    /// Wrong tag: made without the key, or modified in transit.
     Tag,
 }
 

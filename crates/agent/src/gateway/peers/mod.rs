@@ -3,10 +3,10 @@
 //! There is no clock, no socket and no random source here: `now` and random numbers are inputs. The attacker sees,
 //! stores, repeats, delays and forges datagrams but has no key:
 //!
-//! - A datagram is accepted if its tag is right ([`Frame`]), it comes from the address of a configured peer, and it
-//!   repeats a challenge that this gateway has drawn for that peer within the last two [`CHALLENGE`] periods. So
-//!   nothing from before this start is accepted, nothing that was for another gateway, and nothing older than that
-//!   time, whatever clocks show.
+//! - A datagram is accepted if its tag is right ([`Frame`]), it comes from the address of a configured peer,
+//!   and it repeats a challenge that this gateway has drawn for that peer within the last two [`CHALLENGE`]
+//!   periods. So no datagram from before this start, for another gateway, or older than that time is
+//!   accepted, independent of clocks.
 //! - Within an epoch of a peer the sequence only increases. Another epoch is another start: it needs a challenge, too,
 //!   and from then on both challenges are new ones, so that the previous epoch is over.
 //!
@@ -47,7 +47,7 @@ pub enum Cause {
     Malformed,
     /// It is of another version.
     Version,
-    /// Its tag is wrong: made without the key, or changed on its way.
+    /// Its tag is wrong: made without the key, or modified in transit.
     Tag,
     /// It has the number of this gateway, or of another active peer.
     Number,
@@ -55,7 +55,7 @@ pub enum Cause {
     Unproved,
     /// It is not newer than the sender's last accepted one.
     Replayed,
-    /// It was under way for more than two [`CHALLENGE`] periods.
+    /// It was in transit for more than two [`CHALLENGE`] periods.
     Late,
     /// It exceeds the largest rate of a peer.
     Flood,

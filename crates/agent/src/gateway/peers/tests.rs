@@ -109,7 +109,7 @@ fn two_starting_gateways_connect_within_a_second() {
     wire.run(1500, 60_000, &mut [&mut a, &mut b]);
     assert!(a.changes(at(60_000)).is_empty());
     assert_eq!(late(&a, &b), before);
-    // A heartbeat in two seconds, each way.
+    // A heartbeat in two seconds, in each direction.
     assert!((28..40).contains(&a.report(at(60_000))[0].sent), "{:?}", a.report(at(60_000)));
 }
 

@@ -10,7 +10,7 @@ use super::Read;
 /// TCP header data of a subscriber in one direction.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct DirectionSignsReport {
-    /// Unacknowledged bytes under way; `None`: unknown, and the control uses counters.
+    /// Unacknowledged bytes in flight; `None`: unknown, and the control uses counters.
     pub awaited_bytes: Option<u64>,
     /// Segments without new data.
     pub repeated: u64,
@@ -35,9 +35,9 @@ pub struct DirectionSignsReport {
     pub oldest_unanswered_seconds: Option<f64>,
 }
 
-/// Least part of TCP in a subscriber's traffic for a conclusion.
+/// Minimum fraction of TCP in a subscriber's traffic for a conclusion.
 ///
-/// With QUIC traffic beside it, the absence of TCP data under way means nothing.
+/// Beside QUIC traffic, the absence of TCP data in flight gives no information.
 const MIN_TCP_FRACTION: f64 = 0.9;
 /// Time for which the round trip of an earlier sample is shown.
 const ROUND_TRIP_AGE: Span = Span::from_secs(60);
@@ -47,7 +47,7 @@ const DECAY: f64 = 0.8;
 /// TCP header data of one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DirectionSigns {
-    /// Unacknowledged bytes under way; `None`: unknown.
+    /// Unacknowledged bytes in flight; `None`: unknown.
     pub awaited: Option<u64>,
     /// Segments without new data, since headers are read.
     pub repeated: u64,

@@ -193,7 +193,7 @@ impl Connection {
 
     /// Returns the order in which connections are dropped, the least valuable first.
     ///
-    /// Unproven ones, then those with nothing under way, then the others; of each kind the oldest.
+    /// Unproven ones, then those with nothing in flight, then the others; of each kind the oldest.
     pub fn worth(&self, now: Time) -> (bool, bool, Time) {
         (self.proven, (0..2).any(|d| self.awaited(now, d) > 0), self.seen)
     }

@@ -337,7 +337,7 @@ impl Reader {
         let lately = |at: Option<Time>| at.is_some_and(|at| now.since(at) < UNKNOWN_TIME);
         let doubtful = lately(home.crowded) || lately(self.lost);
         Some([0, 1].map(|d| {
-            // Data under way when headers were lost may have been acknowledged in them.
+            // Data in flight when headers were lost may have been acknowledged in them.
             let stale = |c: &&Connection| self.lost.is_some_and(|at| c.seen <= at);
             let all = home.connections.iter();
             let vague = all.clone().filter(stale).any(|c| c.awaited(now, d) > 0);
@@ -443,7 +443,7 @@ impl Home {
         let all = self.connections.iter().enumerate();
         let which = all.filter(|(_, c)| !unproven || !c.proven);
         let Some((at, least)) = which.min_by_key(|(_, c)| c.worth(now)) else { return 0 };
-        // A connection that ended without closing is not a loss. Others may have had data under way.
+        // A connection that ended without closing is not a loss. Others may have had data in flight.
         if !least.proven || (0..2).any(|d| least.awaited(now, d) > 0) {
             self.crowded = Some(now);
         }

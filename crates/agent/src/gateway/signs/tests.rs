@@ -106,7 +106,7 @@ fn a_download_awaits_what_is_not_acknowledged_also_where_numbers_begin_again() {
 #[test]
 fn a_subscribers_answer_that_is_lost_shows_and_so_does_a_gap_of_an_upload() {
     let (mut reader, c) = (reader(), ends(40_000));
-    // The server's SYN gets no response: a connection that starves at its begin is seen.
+    // The server's SYN gets no response: a connection that starves at its start is seen.
     reader.see(at(0), &c.up(SYN, 99, 0, 0));
     assert_eq!(awaited(&reader, at(0)), [Some(0), Some(0)]);
     reader.see(at(0), &c.down(SYN_ACK, 4999, 0, 100));
@@ -348,7 +348,7 @@ fn an_upload_gives_the_round_trip_of_the_acknowledgement_that_releases_data() {
     c.opens(&mut reader, ms(0), 5000);
     reader.see(ms(10), &stamped(c.up(DATA, 100, 1000, 5000), 1, 900));
     reader.see(ms(11), &stamped(c.up(DATA, 1100, 1000, 5000), 1, 900));
-    // More data is under way: the sender waits for this acknowledgement.
+    // More data is in flight: the sender waits for this acknowledgement.
     reader.see(ms(20), &stamped(c.down(DATA, 5000, 0, 1100), 950, 1));
     reader.see(ms(55), &stamped(c.up(DATA, 2100, 1000, 5000), 2, 950));
     assert_eq!(trips(&mut reader), [None, Some((35, 1))]);

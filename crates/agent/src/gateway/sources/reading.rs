@@ -80,7 +80,7 @@ impl Omission {
         }
     }
 
-    /// True if the operator should look: a home may be missing because of it.
+    /// True if the operator should check it: a home may be missing because of it.
     pub const fn suspicious(self) -> bool {
         match self {
             Omission::Malformed

@@ -210,7 +210,7 @@ impl ForeignEnergy {
             let (busy, own) = (ran(c.busy, last.busy)?, ran(c.transmit, last.transmit)?);
             let heard = ran(c.receive, last.receive)?;
             let possible = active > 0.0 && busy <= active * 1.1 + 30e6;
-            // A frame under way may be counted on one side only, in either direction.
+            // A frame in flight may be counted on one side only, in either direction.
             possible.then(|| ((busy - own - heard) / active).clamp(-1.0, 1.0))
         })();
         match sample {
