@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds docs/ as a site in target/site, with MkDocs in a virtual environment of its own.
 #   site.sh         the site
-#   site.sh check   also checks it (scripts/site/check.py)
+#   site.sh check   also checks it (scripts/site/check.py) and the words of the pages (scripts/site/words.py)
 # PYTHON: the interpreter (python3), 3.11 or later.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,6 +31,7 @@ fi
 NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/mkdocs" build --strict --clean --site-dir "$target/site"
 if [ "${1:-}" = check ]; then
     PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/check.py "$target/site"
+    PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/words.py
 else
     echo "site: $target/site/index.html"
 fi
