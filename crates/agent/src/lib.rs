@@ -4,7 +4,7 @@
 //! - [`gateway::governor`]: counters in, limits and named events out; hosts the controls of the simulator, without a
 //!   clock and without a kernel;
 //! - [`gateway::host`]: governor and data plane together, and the handling of their failures;
-//! - [`gateway::init`]: a first configuration from what this machine and its mesh show;
+//! - [`gateway::init`]: a first configuration from a survey of this machine and its mesh;
 //! - [`gateway::sources`]: subscribers that the configuration does not list; [`gateway::doctor`]: causes of ineffective
 //!   limits; [`gateway::report`]: `status` and `why`;
 //! - [`gateway::service`]: the gateway as a state machine; [`gateway::start`]: its start on a machine;

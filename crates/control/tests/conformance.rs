@@ -233,7 +233,7 @@ impl Host {
     }
 }
 
-/// Checks what one call asked for.
+/// Checks the actions of one call.
 fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), TestCaseError> {
     let can = |a| needs.abilities.has(a);
     let mut explained = false;
@@ -505,7 +505,7 @@ fn parameters_have_units_ranges_and_sentences() {
     assert!(source.set("room", f64::NAN).is_err());
     let unknown = source.set("size", 1.0).unwrap_err().to_string();
     assert_eq!(unknown, "source has no \"size\"; it has: room, queue");
-    // What was refused changed nothing.
+    // A refused request changed nothing.
     assert_eq!((source.value("room"), source.value("queue")), (Some(0.0), Some(20.0)));
     assert_eq!(source.value("size"), None);
     let changed: Vec<_> = source.changed().map(|(p, value)| (&*p.name, value)).collect();

@@ -101,14 +101,14 @@ fn a_mechanism_runs_where_its_needs_say() {
     assert!(!Needs::default().runs_at(&gateway));
 }
 
-/// Mechanisms may ask for every frame, so that what passes by must be small and copied as is.
+/// Mechanisms may request every frame, so events must be small and `Copy`.
 #[test]
 fn events_stay_small() {
     assert!(size_of::<Event<'_>>() <= 96, "{}", size_of::<Event<'_>>());
     assert!(size_of::<Action>() <= 112, "{}", size_of::<Action>());
 }
 
-/// A mechanism that needs what no router has.
+/// A mechanism with a requirement that no router meets.
 fn ideal() -> Definition {
     let needs = Needs {
         at: PlacementSet::of(&[Placement::EveryNode]),

@@ -58,9 +58,9 @@ fn sets(records: &[RunRecord]) -> (f64, f64) {
     (sum(true), sum(false))
 }
 
-/// Returns E of (11), per cent, relative to equal shares of the gateway's throughput.
+/// Returns E of (11), per cent, and U = T_S + 2 T_M.
 ///
-/// And U = T_S + 2 T_M.
+/// E is relative to equal shares of the gateway's throughput.
 fn accuracy(branches: u32, control: &str) -> (f64, f64) {
     let scenario = shipped(
         "mancuso-branches-8",

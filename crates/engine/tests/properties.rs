@@ -379,7 +379,7 @@ fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
             Adaptation::Arf | Adaptation::SampleRate | Adaptation::MinstrelHt => mac.phy.highest(),
         };
         if mac.phy.as_modern().is_some() {
-            // Aggregates come near what their MCS carries.
+            // Aggregates come near the capacity of their MCS.
             return mac.phy.bit_rate(rate).0 as f64;
         }
         saturated_goodput(&mac.phy, rate, &traffic, Access::Basic)

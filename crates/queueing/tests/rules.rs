@@ -115,8 +115,8 @@ fn a_full_fair_queue_evicts_from_the_longest_flow() {
 proptest! {
     /// Shreedhar & Varghese 1995, Theorem 2.
     ///
-    /// Over any interval in which two flows have packets, what they sent differs by at most a quantum and two
-    /// packets.
+    /// Over any interval in which two flows have packets, their sent bytes differ by at most a quantum and
+    /// two packets.
     #[test]
     fn fair_shares_by_quanta(weights in prop::array::uniform3(1u32..20)) {
         let quanta = weights.map(|w| 100 * w).to_vec();

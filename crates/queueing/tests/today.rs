@@ -77,7 +77,7 @@ fn the_longest_flow_is_dropped_from_in_batches() {
 
 #[test]
 fn one_unresponsive_flow_costs_another_nothing() {
-    // Flow 1 offers twice what the link carries, flow 2 a tenth of it: 1 ms per packet.
+    // Flow 1 offers twice the link's capacity, flow 2 a tenth of it: 1 ms per packet.
     let mut q = fq(FqCodelSpec { packets: 300, ..FqCodelSpec::default() });
     let (mut got, mut worst) = (0, Span::ZERO);
     let mut came = std::collections::HashMap::new();

@@ -115,7 +115,7 @@ to = 3
     assert_eq!(s.leaks().len(), 8);
     let dbm = s.leaks()[0].power.as_dbm();
     assert!((-47.0..-42.0).contains(&dbm), "{dbm}");
-    // A hundredth and less of what carries 550 m is below what is sensed at 200 m, not at 60 m.
+    // A hundredth and less of the power for 550 m is below the sensing threshold at 200 m, not at 60 m.
     let s = read(&near.replace("200 m", "60 m"));
     assert!(s.leaks().len() > 8, "{}", s.leaks().len());
 }

@@ -1,7 +1,7 @@
 //! One gateway daemon inside an emulation: its process, its status and its events.
 //!
-//! The daemon runs in the gateway's namespace and sees what a gateway sees: two interfaces, the
-//! addresses of its subscribers, the rates of its own links.
+//! The daemon runs in the gateway's namespace and sees the same as a gateway: two interfaces, the addresses
+//! of its subscribers, the rates of its own links.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};

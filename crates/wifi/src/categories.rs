@@ -132,7 +132,7 @@ impl Categories {
 
     /// Returns the categories with countdowns that have ended by `now`, as a bit set.
     ///
-    /// Also those without a packet.
+    /// Categories without a packet are included.
     fn over(&self, i: usize, s: &Station, now: u64, t: &Intervals) -> u8 {
         let clear = s.clear();
         let over = |a: &usize| {

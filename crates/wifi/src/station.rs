@@ -178,7 +178,7 @@ impl Station {
         }
     }
 
-    /// Returns how long the locked frame has been received at `at`, as hardware counts reception.
+    /// Returns the reception time of the locked frame at `at`, as hardware counts it.
     #[inline]
     pub fn received(&self, at: u64) -> u64 {
         if self.noticed { at.saturating_sub(self.lock_at) } else { 0 }

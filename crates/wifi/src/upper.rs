@@ -20,8 +20,7 @@ pub trait Upper {
     const OVERHEAR: bool = false;
     /// True if frames are aggregated.
     ///
-    /// Set by the medium, so that networks without aggregation do not pay for it; implementations
-    /// do not set it.
+    /// Set by the medium, so that networks without aggregation have no cost; implementations do not set it.
     #[doc(hidden)]
     const AGGREGATION: bool = false;
     /// True if stations have several access categories.

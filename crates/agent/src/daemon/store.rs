@@ -102,7 +102,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes a new file of a random name and renames it.
 ///
-/// So links of other users in the same folder are not followed, and a full disk loses nothing.
+/// Links of other users in the same folder are therefore not followed, and a full disk loses nothing.
 ///
 /// # Errors
 /// The system's; the old file stays.

@@ -10,7 +10,7 @@ use super::unknowns::{FixedPoint, Link};
 
 /// Returns the collisions of an attempt on a link when its sender finds the medium idle.
 ///
-/// Also records the rivals that it collides with. `idle` and its related fields are not set.
+/// It also records the rivals that the attempt collides with. `idle` and its related fields are not set.
 pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
     let (hidden, span) = hidden(m, h, f);
     let link = &f.links[h];

@@ -24,7 +24,7 @@ pub(super) struct Link {
     pub used: f64,
     /// Share of time in which its sender's queue is not empty.
     ///
-    /// Also the probability that a frame that arrives there over the air finds it not empty.
+    /// It is also the probability that a frame that arrives there over the air finds it non-empty.
     pub load: f64,
     pub found: f64,
     /// Expected frames of each rival that collide with an opening frame.
@@ -55,11 +55,11 @@ pub(super) struct FixedPoint {
     pub links: Vec<Link>,
     /// By stream.
     pub streams: Vec<Load>,
-    /// By user of the air: share of time on, with and without the DIFS that follows.
-    ///
-    /// And exchanges per second.
+    /// Share of time on by user of the air, with the DIFS that follows.
     pub with: Vec<f64>,
+    /// Share of time on by user, without that DIFS.
     pub bare: Vec<f64>,
+    /// Exchanges per second by user.
     pub begun: Vec<f64>,
     /// Factors of the joint distribution.
     pub factor: Vec<f64>,

@@ -112,7 +112,7 @@ impl<T> Flows<T> {
 
     /// Ends a flow that the host reports as gone; the next epoch's changes count it.
     ///
-    /// Its counter is kept, since the same flow may come back. Returns its notes.
+    /// Its counter is kept, since the same flow may return. Returns its notes.
     pub fn end(&mut self, flow: FlowId) -> Option<&mut T> {
         let at = self.find(flow).ok()?;
         let (meter, notes) = &mut self.list[at];

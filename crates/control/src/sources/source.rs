@@ -10,10 +10,10 @@
 //! With the default room of 0 a lossless flow gets exactly its fair rate, as in Jamshaid's Table
 //! 6.3 (largest rate over fair rate 1.00); retransmissions then count against the flow.
 //!
-//! The burst is one packet, so that a source never adds more than one frame at once to a channel
-//! it shares. TCP needs a queue and not a policer before the bucket: its drop-tail buffer holds 10
-//! packets, or a fifth of a second at the fair rate where that is more, so that a halved window
-//! still keeps the bucket busy and three duplicate acknowledgements can come back after a loss.
+//! The burst is one packet, so that a source never adds more than one frame at once to a channel it shares.
+//! TCP needs a queue and not a policer before the bucket: its drop-tail buffer holds 10 packets, or a fifth
+//! of a second at the fair rate where that is more, so that a halved window still keeps the bucket busy and
+//! three duplicate acknowledgements can return after a loss.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 

@@ -124,7 +124,7 @@ impl Interface {
 
     /// Returns the next packet of `aside`: the oldest, or, for a card's own queue, by station.
     ///
-    /// Then it is the oldest packet of the least recently served station, as cards serve their queues in turn.
+    /// A card serves its queues in turn, so that is the oldest packet of the least recently served station.
     #[inline]
     fn next_aside(&mut self) -> Option<Item> {
         if self.device == 0 { self.aside.pop_front() } else { self.next_of_device() }
@@ -162,7 +162,7 @@ impl Interface {
 
     /// Returns true if packets leave in order of arrival.
     ///
-    /// Then a packet for a neighbour may be taken from behind packets for others.
+    /// A packet for a neighbour may then be taken from behind packets for others.
     pub fn is_fifo(&self) -> bool {
         matches!(self.queue, Discipline::DropTail(_)) && self.classes.is_none()
     }

@@ -40,7 +40,7 @@ fn question(out: &mut Vec<u8>, address: IpAddr) {
     put(out, RTA_DST, &octets);
 }
 
-/// Reads a reply: the interface, or `None` inside for a route that leads nowhere.
+/// Reads a reply: the interface, or `None` inside for a route without an interface.
 ///
 /// Returns `None` if it cannot be read.
 pub fn answer(payload: &[u8]) -> Option<Option<u32>> {

@@ -1,7 +1,7 @@
 //! Radio capabilities of well-known routers.
 //!
-//! Source: the speed classes and streams of vendors' data sheets, as listed in OpenWrt's Table of
-//! Hardware (openwrt.org/toh). A device with several revisions has what all of them have in common.
+//! Source: the speed classes and streams of vendors' data sheets, as listed in OpenWrt's Table of Hardware
+//! (openwrt.org/toh). A device with several revisions has the features that all of them have in common.
 //! Amendment and spatial streams per band; `None` without a radio in the band.
 
 use fairmesh_phy::Band;

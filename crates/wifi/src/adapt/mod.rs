@@ -38,7 +38,7 @@ pub enum Adapter {
     Fixed(Rate),
     /// Automatic Rate Fallback.
     Arf(Arf),
-    /// Least mean transmission time, with samples.
+    /// Lowest mean transmission time, with samples.
     Sample(Box<SampleRate>),
     /// Most expected throughput, as Linux chooses.
     Minstrel(Box<MinstrelHt>),

@@ -130,7 +130,7 @@ fn a_sensed_frame_costs_an_eifs_where_it_is_locked_on() {
     assert_eq!(wait_after_sensing(Reception::Sinr), us(DIFS) + backoff);
 }
 
-/// Returns how long after the end of the first frame station 1 starts its countdown.
+/// Returns the time from the end of the first frame to the start of station 1's countdown.
 ///
 /// It locks on a broadcast of 0 and loses it to one of 2, which starts `later_us` after.
 fn wait_after_a_collision(later_us: u64) -> u64 {

@@ -81,7 +81,7 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
 
 /// Adds unmapped traffic as one subscriber.
 ///
-/// So a forged source address neither bypasses a limit nor takes more than one share.
+/// A forged source address therefore neither bypasses a limit nor takes more than one share.
 fn with_unmapped(
     draft: &Draft,
     mut subscribers: Vec<Subscriber>,

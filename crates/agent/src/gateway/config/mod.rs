@@ -275,7 +275,7 @@ pub struct Peers {
     pub key: PathBuf,
 }
 
-/// A refused configuration: one line with file, line, key and what was expected.
+/// A refused configuration: one line with file, line, key and the expected value.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{}", .at.in_file(.file))]
 pub struct ConfigError {

@@ -102,7 +102,8 @@ impl Governor {
 
     /// Returns the progress of the control's search for a level, and the bound of the level.
     ///
-    /// Learning restarts with the mode: without limits nothing shows what the mesh carries under them.
+    /// Learning restarts with the mode: without limits, no measurement shows the capacity of the mesh under
+    /// them.
     pub fn progress(&self) -> Option<(Progress, Option<String>)> {
         let mut progress = self.driver.as_ref()?.progress()?;
         if progress.learning {
@@ -193,8 +194,8 @@ impl Governor {
 
     /// True if this gateway exchanges messages with the others.
     ///
-    /// Not while it only observes, and not while a fault lifts its limits: its counters would mislead the others, since
-    /// the traffic was not sent under its limits.
+    /// False while it only observes, and while a fault lifts its limits: its counters would mislead the
+    /// others, since the traffic was not sent under its limits.
     pub fn exchanges(&self) -> bool {
         self.peers.is_some() && self.mode == Mode::Apply && self.suspension == Suspension::None
     }

@@ -246,7 +246,7 @@ impl Governor {
 
     /// Applies a changed configuration.
     ///
-    /// The control keeps what it learned if the control and the links are the same.
+    /// The control keeps its result if the control and the links are the same.
     ///
     /// # Errors
     /// The control's refusal; nothing changes then.

@@ -1,6 +1,6 @@
 //! `init`: a survey of this machine and its mesh, written as an observe-only configuration.
 //!
-//! The survey uses the daemon's own sources and readers, so that what it finds is what the daemon will find. Nothing
+//! The survey uses the daemon's own sources and readers, so that its results are those of the daemon. Nothing
 //! in the kernel is changed.
 
 mod ask;
@@ -31,7 +31,7 @@ use crate::json;
 /// File mode of the configuration: it has no secrets, and `status` of other users reads it.
 const MODE: u32 = 0o644;
 
-/// Options of `init`; what is given is not searched.
+/// Options of `init`; a given value is not searched for.
 #[derive(Clone, Default, Debug)]
 pub struct InitOptions {
     /// Mesh interface.

@@ -347,7 +347,7 @@ fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -
 
 /// Delivers TCP headers of known and unknown homes, in any order, sometimes of a flood.
 ///
-/// Also does the reader thread's work of one second.
+/// It also does the reader thread's work of one second.
 fn headers(b: &Bench, random: &mut Stream, count: u32) {
     let reader = b.daemon.service.host.signs();
     let mut reader = reader.lock().unwrap();

@@ -79,7 +79,7 @@ impl World {
         let end = self.now + Span::from_secs(seconds);
         while self.now < end {
             self.now += TICK;
-            // The first box's traffic crosses the mesh first: the others' flows wait, and lose what does not fit.
+            // The first box's traffic crosses the mesh first: the others' flows wait, and lose the excess.
             let mut left = self.air * TICK.as_secs_f64() / 8.0;
             for (n, b) in self.boxes.iter_mut().enumerate() {
                 let mut offered = 0.0;

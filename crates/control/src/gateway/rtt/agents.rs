@@ -1,7 +1,8 @@
 //! Agents at homes: a flood is limited at its source, where the home's router runs our agent.
 //!
-//! Packets that the gateway drops have used the air before it (Jamshaid 2010 §6.3), so the limit of a flood has to hold
-//! where the flood starts (§9.2). Without an agent there the home's other traffic pays for it, and no other home.
+//! Packets that the gateway drops have used the air before it (Jamshaid 2010 §6.3), so the limit of a flood
+//! has to hold where the flood starts (§9.2). Without an agent there, the cost falls on the home's other
+//! traffic and on no other home.
 
 use fairmesh_units::{NodeId, Span};
 
@@ -107,7 +108,7 @@ impl Agents {
         }
     }
 
-    /// Sends each source of a flood the total limit of what starts there.
+    /// Sends each source of a flood the total limit of the traffic that starts there.
     pub fn send(&mut self, elapsed: f64, homes: &[Home], actions: &mut Actions) {
         for source in self.sources.iter_mut().filter(|_| self.on) {
             source.next -= elapsed;

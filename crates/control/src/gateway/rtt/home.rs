@@ -53,7 +53,7 @@ const ENDED: f64 = 4.0;
 /// TCP's timeouts last longer there.
 const ENDED_IN_TROUBLE: f64 = 30.0;
 
-/// Delay of a home at the edge of what the mesh carries.
+/// Delay of a home at the edge of the mesh's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Edge {
     /// Time of a packet on the slowest link, s.
@@ -210,7 +210,7 @@ impl Home {
 
     /// Returns its rate over the level, by weight, objective and topology.
     ///
-    /// What it has more by [`super::raise`] is taken from no other home.
+    /// An increase by [`super::raise`] is taken from no other home.
     pub fn part(&self) -> f64 {
         self.weight * self.allotted * self.multiple
     }
@@ -232,7 +232,7 @@ impl Home {
         changed
     }
 
-    /// The flow is gone; its counter is kept, since it may come back.
+    /// Ends the flow; its counter is kept, since the flow may return.
     pub fn leave(&mut self) {
         (self.delay, self.fullness, self.active) = (0.0, 0.0, 0.0);
         (self.mean, self.held_part, self.raised) = (0.0, 0.0, 1.0);

@@ -171,7 +171,7 @@ impl Level {
         self.capacity
     }
 
-    /// Begins at what an earlier run had learned, within the bounds.
+    /// Starts from the result of an earlier run, within the bounds.
     pub fn recall(&mut self, capacity: f64) {
         self.capacity = capacity.clamp(self.lowest, self.highest);
     }

@@ -172,7 +172,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     for here in &setting.flows {
         control.admit(here)?;
         let home = control.home(here.flow);
-        // Until it is known what it uses.
+        // Until its use is known.
         (home.class, home.active) = (true, 1.0);
     }
     control.divide();

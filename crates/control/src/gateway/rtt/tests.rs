@@ -168,7 +168,7 @@ fn a_home_whose_way_has_room_gets_more_unless_the_others_pay_for_it() {
     // Its path fills up: it has another bottleneck now, or the same.
     b.seconds(200, &[full, full, full]);
     assert!((b.limits[2] as f64 / b.limits[0] as f64 - 1.0).abs() < 0.005, "{:?}", b.limits);
-    // The others' delay grows with what the third has.
+    // The delay of the others grows with the rate of the third.
     let mut b = Bench::new(&[0, 1, 2]);
     for _ in 0..240 {
         let more = b.limits[2] as f64 / b.limits[0] as f64 - 1.0;
@@ -361,7 +361,7 @@ fn newcomers_get_a_class_and_the_gone_lose_theirs() {
     assert!(actions.iter().any(|a| *a == Action::Remove { class: Class::Flow(FlowId(1)) }));
 }
 
-/// Operators see that the level is being learned, for how long, and its bound.
+/// Operators see that the search is in progress, its duration, and the bound of the level.
 #[test]
 fn the_state_is_learning_until_a_home_is_half_full() {
     let mut bench = Bench::new(&[0]);

@@ -34,8 +34,8 @@ pub(super) struct DemandReport {
 impl DemandReport {
     /// Encodes the report.
     ///
-    /// Flows beyond 65,535 and demands beyond [`MOST`] are left out; rates are rounded up to
-    /// kbit/s, so that a small demand is not taken for none.
+    /// Flows beyond 65,535 and demands beyond [`MOST`] are left out; rates are rounded up to kbit/s, so that
+    /// a small demand is not rounded to 0.
     pub fn encode(&self) -> [u8; SIZE] {
         let mut body = [0; SIZE];
         body[0] = TAG;

@@ -184,8 +184,8 @@ struct WcpCap {
     voice: Voice,
     /// Random choice of the report in the next packet.
     ///
-    /// Not in turn: paced packets follow in fixed patterns, and if those of one kind collide, the reports at these
-    /// turns would never be received.
+    /// It is random, not in turn: paced packets follow in fixed patterns, and if those of one kind collide,
+    /// the reports at these turns would never be received.
     stream: Stream,
     anomalies: BTreeMap<(Anomaly, NodeId), u64>,
     due: Option<Time>,

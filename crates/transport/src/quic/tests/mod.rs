@@ -257,8 +257,7 @@ fn pacing_is_no_limit_of_the_application() {
 
 /// Runs ten seconds in which only these numbers arrive.
 ///
-/// Then acknowledges them and the last probe. Returns the windows before and afterwards, in
-/// datagrams.
+/// It then acknowledges them and the last probe. Returns the windows before and afterwards, in datagrams.
 fn outage(r: &mut Rig, spared: &[u64]) -> (u64, u64) {
     let before = r.s.window.cwnd / DATAGRAM;
     let mut last = r.sent().last().copied().unwrap();

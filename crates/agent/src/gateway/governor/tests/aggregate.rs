@@ -69,7 +69,7 @@ fn an_exponential_increase_rises_while_downloads_fill_the_limit() {
     take_changes(&mut g);
     for second in 0..60 {
         let [limit, _] = g.aggregate().in_force;
-        // Both downloads take half of what passes downstream, in packets of 1514 bytes.
+        // Both downloads take half of the downstream traffic, in packets of 1514 bytes.
         let half = super::super::limits::frames(limit.unwrap(), HEADER).0 / 16;
         passed = passed.map(|bytes| bytes + half);
         let look = [1, 2].map(|n| {

@@ -1,6 +1,6 @@
 //! The governor alone: counters and time in, limits and events out.
 //!
-//! Also its parts: a meter, the plausibility of counters, the control's view.
+//! Covers also its parts: a meter, the plausibility of counters, the control's view.
 
 use fairmesh_linux::{ClassCounters, ClassId, Direction, IpNet, RateChange, SentCounters, Slot};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
