@@ -4,6 +4,7 @@
 # make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (make test: the daemon)
 # make wheel  the Python package, in target/wheels; make test-python tests it (part of make test)
 # make test-explorer  the page of results in Chromium (part of make test)
+# make dist  the files of a release, in target/dist (docs/packaging.md); make test-dist checks them
 # make packages  build, install, run and purge the packages (part of make test)
 # make site  the documentation, in target/site; make test-site checks it (part of make test)
 # make manual  man pages and shell completions of both programs, in target/manual
@@ -24,7 +25,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-explorer wheel site test-site tested check bench bench-ns3 validate-ns2 clean
+	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-explorer test-dist dist wheel site test-site tested check bench bench-ns3 validate-ns2 clean
 
 demo:
 	@scripts/setup.sh build
@@ -93,6 +94,18 @@ test-explorer: build-experiments
 wheel:
 	@scripts/setup.sh build
 	+@CARGO="$(CARGO)" scripts/python.sh wheel
+
+# Wheels for the processors of servers; others build from the source distribution.
+dist: manual
+	@scripts/setup.sh test
+	+@scripts/setup.sh dependencies
+	+CARGO="$(CARGO)" scripts/dist.sh build aarch64-unknown-linux-gnu
+	CARGO="$(CARGO)" scripts/dist.sh check
+
+# After the tests that build its parts: only the wheel of this machine, from the release build.
+test-dist: test-packages test-python test-dependencies $(if $(filter tested,$(MAKECMDGOALS)),test-build)
+	+@$(MAKE) --no-print-directory manual
+	+CARGO="$(CARGO)" scripts/dist.sh test
 
 site:
 	@scripts/site.sh

@@ -9,7 +9,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 dir=${CARGO_TARGET_DIR:-target}
-zig_version=0.15.2
 
 say() { printf 'gateway: %s\n' "$*" >&2; }
 
@@ -18,17 +17,11 @@ fetch() { # fetch WHAT COMMAND...
     timeout 600 "${@:2}" >&2 || { say "cannot fetch $1"; exit 3; }
 }
 
-# A linker based on zig: ZIG, or one from the Python package index, stored in the target folder.
+# A linker based on zig.
 zig() {
-    local tools
-    mkdir -p "$dir/tools"
+    local zig tools
+    zig=$(scripts/zig.sh)
     tools=$(cd "$dir/tools" && pwd)
-    zig=${ZIG:-$tools/zig-$zig_version/ziglang/zig}
-    if [ ! -x "$zig" ]; then
-        fetch "zig $zig_version" python3 -m pip install --quiet --no-deps --disable-pip-version-check \
-            --root-user-action=ignore --target "$tools/zig-$zig_version" "ziglang==$zig_version"
-        chmod +x "$zig"
-    fi
     linker=$tools/mipsel-zig
     printf '#!/bin/sh\nexec "%s" cc -target mipsel-linux-musleabi "$@"\n' "$zig" > "$linker"
     chmod +x "$linker"
@@ -44,6 +37,7 @@ for target in "$@"; do
     mipsel-unknown-linux-musl)
         command -v rustup >/dev/null || { say "$target needs rustup"; exit 3; }
         rustup component list --installed | grep '^rust-src' >/dev/null || fetch rust-src rustup component add rust-src
+        mkdir -p "$dir/tools"
         zig
         # A changed RUSTC_BOOTSTRAP makes Cargo rebuild everything, including proc-macros; hence a separate
         # folder.

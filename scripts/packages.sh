@@ -68,7 +68,8 @@ for processor in "${!binaries[@]}"; do
     tar -xzf "$work/ipk/control.tar.gz" -C "$work/ipk"
     tar -xzf "$work/ipk/data.tar.gz" -C "$work/ipk/root"
     grep -qx "Architecture: $processor" "$work/ipk/control" || fail "$ipk: architecture"
-    for file in usr/bin/fairmesh-gateway etc/init.d/fairmesh-gateway etc/config/fairmesh usr/lib/fairmesh/uci-to-toml.sh; do
+    for file in usr/bin/fairmesh-gateway etc/init.d/fairmesh-gateway etc/config/fairmesh usr/lib/fairmesh/uci-to-toml.sh \
+        usr/share/doc/fairmesh-gateway/NOTICES.gz; do
         [ -e "$work/ipk/root/$file" ] || fail "$ipk: no $file"
     done
     for script in "$work"/ipk/{postinst,prerm} "$work"/ipk/root/etc/init.d/* "$work"/ipk/root/usr/lib/fairmesh/*; do
@@ -112,7 +113,7 @@ for processor in "${!binaries[@]}"; do
     dpkg-deb --contents "$deb" > "$work/contents"
     for file in bin/fairmesh-gateway share/man/man1/fairmesh-gateway.1.gz share/man/man1/fairmesh-gateway-status.1.gz \
         share/bash-completion/completions/fairmesh-gateway share/zsh/vendor-completions/_fairmesh-gateway \
-        share/fish/vendor_completions.d/fairmesh-gateway.fish; do
+        share/fish/vendor_completions.d/fairmesh-gateway.fish share/doc/fairmesh-gateway/NOTICES.gz; do
         grep -q " ./usr/$file\$" "$work/contents" || fail "$deb: no /usr/$file"
     done
     [ "$processor" = "$(uname -m)" ] || continue

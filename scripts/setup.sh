@@ -2,7 +2,7 @@
 # Installs missing tools for building and testing. Needs root only to install.
 #   setup.sh build   a Rust toolchain and a C linker
 #   setup.sh test    also: the tools that some tests call
-#   setup.sh dependencies   also cargo-deny and cargo-machete, which are built from source
+#   setup.sh dependencies   also cargo-deny, cargo-machete and cargo-cyclonedx, which are built from source
 #   setup.sh minimum   also the oldest Rust that the project supports
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -67,6 +67,11 @@ if [ "$1" = dependencies ]; then
         say "building cargo-machete, which finds unused dependencies"
         CARGO_PROFILE_DEV_DEBUG=0 timeout 900 cargo install --quiet --locked --debug --version 0.9.2 cargo-machete >&2 \
             || say "no cargo-machete: unused dependencies will not be found"
+    fi
+    if ! command -v cargo-cyclonedx >/dev/null; then
+        say "building cargo-cyclonedx, which writes the bills of material of a release"
+        CARGO_PROFILE_DEV_DEBUG=0 timeout 1500 cargo install --quiet --locked --debug --version 0.5.9 cargo-cyclonedx >&2 \
+            || say "no cargo-cyclonedx: no release can be made"
     fi
     exit 0
 fi

@@ -34,6 +34,7 @@ install -Dm644 "$manual/completions/fairmesh-gateway.bash" "$root/usr/share/bash
 install -Dm644 "$manual/completions/_fairmesh-gateway" "$root/usr/share/zsh/vendor-completions/_fairmesh-gateway"
 install -Dm644 "$manual/completions/fairmesh-gateway.fish" "$root/usr/share/fish/vendor_completions.d/fairmesh-gateway.fish"
 install -Dm644 packaging/deb/copyright "$root/usr/share/doc/fairmesh-gateway/copyright"
+scripts/notices.py fairmesh-agent | gzip -9n > "$root/usr/share/doc/fairmesh-gateway/NOTICES.gz"
 # The example only observes, so an installation sets no limits.
 install -Dm644 packaging/examples/gateway.toml "$root/etc/fairmesh/gateway.toml"
 install -dm755 "$root/DEBIAN"

@@ -18,6 +18,9 @@ install -Dm755 $files/fairmesh-gateway.init "$root/data/etc/init.d/fairmesh-gate
 install -Dm600 $files/fairmesh.config "$root/data/etc/config/fairmesh"
 install -Dm755 $files/uci-to-toml.sh "$root/data/usr/lib/fairmesh/uci-to-toml.sh"
 
+mkdir -p "$root/data/usr/share/doc/fairmesh-gateway"
+scripts/notices.py fairmesh-agent | gzip -9n > "$root/data/usr/share/doc/fairmesh-gateway/NOTICES.gz"
+
 # Default folder of the commands.
 mkdir -p "$root/data/etc/fairmesh"
 ln -s /var/run/fairmesh/gateway.toml "$root/data/etc/fairmesh/gateway.toml"
