@@ -23,9 +23,8 @@ pub(super) struct Link {
     /// Σ λ E\[S\] of its sender.
     pub used: f64,
     /// Share of time in which its sender's queue is not empty.
-    ///
-    /// It is also the probability that a frame that arrives there over the air finds it non-empty.
     pub load: f64,
+    /// Probability that a frame that arrives there over the air finds the queue non-empty.
     pub found: f64,
     /// Expected frames of each rival that collide with an opening frame.
     ///

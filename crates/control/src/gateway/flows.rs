@@ -1,4 +1,4 @@
-//! Rates and activity of flows from counters that only ever grow, unless something is wrong.
+//! Rates and activity of flows from counters that only grow, apart from faults.
 //!
 //! A flow is *active* from the first epoch in which it passes a packet until it has passed none for
 //! a number of whole epochs (Jamshaid 2010 §6.3.3, §7.5.1: "presence of packets"). Until then an
@@ -6,10 +6,9 @@
 //! such a flow returns, the number of epochs may double: the interval "should be a function of the
 //! average delay [..] as well as the jitter" (§6.3.3).
 //!
-//! Invalid counters: a counter that runs backwards was reset, and one that reports more than any
-//! link carries is garbage. In both cases the epoch gives no rate for that flow and no information
-//! about its activity. The same holds for a flow that was not sampled. A counter that is stuck
-//! looks like an idle flow.
+//! A counter that runs backwards was reset, and one that reports more than the capacity of any link is
+//! invalid. In both cases the epoch gives no rate for that flow and no information about its activity. The
+//! same holds for a flow that was not sampled. A stuck counter is indistinguishable from an idle flow.
 
 use fairmesh_units::{FlowId, Span};
 

@@ -1,10 +1,11 @@
 //! Round trips through the mesh as its gateway measures them from TCP headers.
 //!
-//! One rule for all hosts.
+//! All hosts use this rule.
 //!
-//! Of data that enter the mesh (downloads): from a segment to the acknowledgement that covers it. Of data that leave it
-//! (uploads): from an acknowledgement with the timestamp X to the first data that echo X (RFC 7323 §3; the method of
-//! pping). Both exclude the time before the packet enters the mesh, so a limit at the gateway adds nothing.
+//! For data that enters the mesh (downloads), a round trip lasts from a segment to the acknowledgement that
+//! covers it. For data that leaves it (uploads), it lasts from an acknowledgement with the timestamp X to the
+//! first data that echoes X (RFC 7323 §3; the method of pping). Both exclude the time before the packet
+//! enters the mesh, so a limit at the gateway adds nothing.
 
 use std::collections::VecDeque;
 

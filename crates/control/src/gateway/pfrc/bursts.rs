@@ -1,8 +1,8 @@
-//! Flows that send only at times, such as a household that reads web pages.
+//! Intermittent flows, such as those of a household that reads web pages.
 //!
-//! Over an epoch such a flow has less than its allocation, as a starved one has; while it sends it has its allocation,
-//! as a starved one has not. So counters are also read once per second and combined to windows of at least ten full
-//! packets at the allocation, so that a single packet after a timeout fills none:
+//! Over an epoch such a flow has less than its allocation, like a starved one; but while it sends, it has its
+//! allocation. So counters are also read once per second and combined to windows of at least ten full packets
+//! at the allocation, so that a single packet after a timeout fills none:
 //!
 //! | windows in which it sent | in them, weighted by the bits that passed | verdict |
 //! |---|---|---|
@@ -16,8 +16,9 @@
 //! A window of nothing but acknowledgements counts as idle: a flow that uploads and occasionally reads a page is not
 //! starved of the page in between.
 //!
-//! A flow that has less and sends small packets is not known either: transfers consist of large packets, and the rest
-//! are calls, keep-alives and acknowledgements, which need no more. For mixed traffic the mean size decides.
+//! A flow that has less and sends small packets is not classified either: transfers consist of large packets,
+//! and small ones are calls, keep-alives and acknowledgements, which need no more. For mixed traffic the mean
+//! size decides.
 //!
 //! The last line counts as starved in the second such epoch after one in which the flow sent most of the
 //! time, if the aggregate has gone up since: then the increase may have stopped the flow. The same holds in

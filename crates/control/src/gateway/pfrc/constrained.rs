@@ -11,11 +11,11 @@
 //!   is not, but a starved TCP is erratic, and a demand is steady; or
 //! - once, if this was its demand before.
 //!
-//! Its satisfaction between the misses does not matter, as long as it left some of its limit unused. It then counts
-//! with its demand in the allocation and has a limit with some room above. When it fills that limit its demand counts
-//! double, and so on until it has its share: an elastic flow is back in a few epochs, and a flow that only caught up
-//! with a backlog misses its new allocation and is known again. A flow below γ of its demand is protected like any
-//! other.
+//! Its satisfaction between the misses does not matter, as long as it left some of its limit unused. It then
+//! counts with its demand in the allocation and has a limit with some headroom. When it fills that limit, its
+//! demand counts double, and so on until it has its share: an elastic flow regains its share in a few epochs,
+//! and a flow that only drained a backlog misses its new allocation and is classified again. A flow below γ
+//! of its demand is protected like any other.
 
 /// Number of misses at one rate that establish a demand.
 const MISSES: u32 = 3;

@@ -1,7 +1,7 @@
 //! `gap`: gateway airtime partitioning (Mancuso 2010 §IV, Algorithm 1).
 //!
-//! The gateway's neighbours limit their own traffic, never the forwarded one, by one bit: is more
-//! than (1 − γ) U* of the gateway's time used? The other nodes never report their demand; they
+//! The gateway's neighbours limit their own traffic, never the forwarded one. Their input is one bit: it is
+//! set if more than (1 − γ) U* of the gateway's time is used. The other nodes never report their demand; they
 //! signal it by use of the fraction γ U*.
 //!
 //! - the gateway's half (`gateway`) measures its utilisation, by its survey and by its traffic, and

@@ -2,9 +2,9 @@
 //!
 //! The levels and rates are of three circles around the transmitter; the path has its lowest level so far.
 //!
-//! 34 bits in unused fields of the IPv4 header: they fit where `cna` puts 37, with the two bits of ECN left
-//! alone. Slot 0 has the path's lowest level (8 bits, kept by the host's `Min`); slot 1 has the kind
-//! (present: 1, which values: 2) and three codes of 8 bits.
+//! The encoding takes 34 bits in unused fields of the IPv4 header: those in which `cna` has 37, without the
+//! two bits of ECN. Slot 0 has the path's lowest level (8 bits, kept by the host's `Min`); slot 1 has the
+//! kind (present: 1, which values: 2) and three codes of 8 bits.
 
 use crate::Header;
 
