@@ -197,8 +197,34 @@ struct Reader<'a> {
     document: &'a Document<'a>,
 }
 
+impl Plan {
+    /// Reads a plan file (docs/sweeps.md).
+    ///
+    /// # Errors
+    /// If the file or a scenario cannot be read, or a key or value is invalid.
+    pub fn read(path: &Path, registry: &Registry) -> Result<Self, LabError> {
+        let bytes = read(path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        parse(&path.to_string_lossy(), &text, folder, registry)
+    }
+
+    /// Reads the text of a plan, in which paths are relative to `folder`.
+    ///
+    /// # Errors
+    /// As [`Plan::read`].
+    pub fn parse(
+        name: &str,
+        text: &str,
+        folder: &Path,
+        registry: &Registry,
+    ) -> Result<Self, LabError> {
+        parse(name, text, folder, registry)
+    }
+}
+
 /// Reads the text of a plan.
-pub(super) fn parse(
+fn parse(
     name: &str,
     text: &str,
     folder: &Path,
@@ -481,7 +507,7 @@ fn option((name, value): (&String, &f64)) -> Assignment {
 }
 
 fn number_of(key: &str, value: &Value) -> Option<Assignment> {
-    super::runs::number_of(key, &written(value))
+    plan::number_of(key, &written(value))
 }
 
 /// Returns the keys of a table in dotted form.

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
-use fairmesh_control::Registry;
 use fairmesh_document::{Document, Located, Problem};
 use fairmesh_scenario::{Format, KeyPath, ScenarioError};
 use serde::de::DeserializeOwned;
@@ -12,11 +11,9 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::axes::{Axis, Filter};
-use super::draft;
 use super::until::Until;
 use crate::changes::{Assignment, Edit};
 use crate::job::Source;
-use crate::source::read;
 use crate::{Changes, LabError, Seeds, SettingProblem};
 
 /// Column of the scenario's name in a sweep of several.
@@ -70,30 +67,6 @@ impl Plan {
         }
     }
 
-    /// Reads a plan file (docs/sweeps.md).
-    ///
-    /// # Errors
-    /// If the file or a scenario cannot be read, or a key or value is invalid.
-    pub fn read(path: &Path, registry: &Registry) -> Result<Self, LabError> {
-        let bytes = read(path)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let folder = path.parent().unwrap_or(Path::new(""));
-        draft::parse(&path.to_string_lossy(), &text, folder, registry)
-    }
-
-    /// Reads the text of a plan, in which paths are relative to `folder`.
-    ///
-    /// # Errors
-    /// As [`Plan::read`].
-    pub fn parse(
-        name: &str,
-        text: &str,
-        folder: &Path,
-        registry: &Registry,
-    ) -> Result<Self, LabError> {
-        draft::parse(name, text, folder, registry)
-    }
-
     /// Returns true if a text is that of a plan: TOML with the key `scenario`.
     pub fn is_plan(content: &[u8]) -> bool {
         let table = std::str::from_utf8(content).ok().and_then(|t| t.parse::<Table>().ok());
@@ -108,6 +81,14 @@ impl Plan {
         self.axes.push(Axis::parse(text).map_err(|e| LabError::wrong("vary", e))?);
         Ok(())
     }
+}
+
+/// Returns an option of the controls.
+/// `control.epoch` applies to the requested controls, regardless of the file's.
+pub(super) fn number_of(key: &str, value: &str) -> Option<Assignment> {
+    let parameter = key.strip_prefix("control.").filter(|p| !["use", "gateway"].contains(p))?;
+    let value = value.parse().ok()?;
+    Some(Assignment { control: None, parameter: parameter.to_owned(), value })
 }
 
 /// Returns the name of a scenario by its file's.

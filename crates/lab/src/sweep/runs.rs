@@ -1,4 +1,4 @@
-//! The runs of a sweep: checked, made, stored and summarised.
+//! Runs of a sweep: checked, made and stored.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,7 @@ use rayon::prelude::*;
 
 use super::axes::{Axis, Grid};
 use super::cell::Cell;
-use super::plan::{Base, Plan, SCENARIO, of_map};
-use super::summary::{self, Rows, Summary};
+use super::plan::{Base, Plan, SCENARIO, number_of, of_map};
 use crate::batch::{self, check};
 use crate::changes::{Assignment, Edit, assignments_of, set_parameters, with_controls};
 use crate::files::folder::unreadable;
@@ -19,7 +18,7 @@ use crate::job::{Choice, Job, JobKey, Measures, ScenarioHash};
 use crate::record::RunRecord;
 use crate::source::build;
 use crate::store::{OtherRevisions, Store};
-use crate::{Changes, FileProblem, Frame, LabError, Pool, SettingProblem};
+use crate::{Changes, FileProblem, LabError, Pool, SettingProblem};
 
 /// Folder of the runs, in the folder of a sweep.
 pub const STORE: &str = "store";
@@ -227,23 +226,6 @@ impl Sweep {
         Ok(Store::open(&folder.join(STORE), others)?)
     }
 
-    /// Runs the jobs missing from the store, and writes the results of all to `folder`.
-    /// `command` is the command line to record.
-    ///
-    /// # Errors
-    /// If a store has other results of this revision, the engine rejects a scenario, or files cannot be written.
-    /// All completed runs stay in the store.
-    pub fn run(
-        &self,
-        store: &Store,
-        folder: &Path,
-        command: &str,
-        pool: &Pool<'_>,
-    ) -> Result<Summary, LabError> {
-        self.fill(store, pool)?;
-        summary::write(self, store, folder, command)
-    }
-
     /// Returns values and control of a case.
     #[cfg(test)]
     pub(super) fn name(&self, case: usize) -> String {
@@ -295,19 +277,6 @@ impl Sweep {
             }
         }
         Ok(())
-    }
-
-    /// Returns the table of the stored runs: one row per run and flow, one column per varied key.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub fn frame(&self, store: &Store) -> Result<Frame, LabError> {
-        let mut rows = Rows::new(self.keys());
-        self.each(store, |cells| {
-            cells.iter().for_each(|cell| rows.push(cell));
-            Ok(())
-        })?;
-        Ok(rows.take())
     }
 
     /// Returns the number of seeds wanted for a case by its stored runs, and true if it is final.
@@ -412,14 +381,6 @@ impl Sweep {
 
 fn resolved(base: &Base, changes: &Changes, registry: &Registry) -> Result<Scenario, LabError> {
     build(Path::new(&base.source.file), base.source.text.as_bytes(), changes, registry)
-}
-
-/// Returns an option of the controls.
-/// `control.epoch` applies to the requested controls, regardless of the file's.
-pub(super) fn number_of(key: &str, value: &str) -> Option<Assignment> {
-    let parameter = key.strip_prefix("control.").filter(|p| !["use", "gateway"].contains(p))?;
-    let value = value.parse().ok()?;
-    Some(Assignment { control: None, parameter: parameter.to_owned(), value })
 }
 
 /// Returns the error with the point that caused it.

@@ -17,7 +17,7 @@ use crate::files::parquet;
 use crate::frame::{Column, Frame, Values};
 use crate::layout::{GENERATOR, SCHEMA};
 use crate::store::Store;
-use crate::{BoxedError, Estimate, FileProblem, LabError};
+use crate::{BoxedError, Estimate, FileProblem, LabError, Pool};
 
 /// Rows of a summary that are kept in memory, for a terminal; the file has all.
 pub const LISTED: usize = 100;
@@ -189,8 +189,40 @@ impl Out {
     }
 }
 
+impl Sweep {
+    /// Runs the jobs missing from the store, and writes the results of all to `folder`.
+    /// `command` is the command line to record.
+    ///
+    /// # Errors
+    /// If a store has other results of this revision, the engine rejects a scenario, or files cannot be written.
+    /// All completed runs stay in the store.
+    pub fn run(
+        &self,
+        store: &Store,
+        folder: &Path,
+        command: &str,
+        pool: &Pool<'_>,
+    ) -> Result<Summary, LabError> {
+        self.fill(store, pool)?;
+        write(self, store, folder, command)
+    }
+
+    /// Returns the table of the stored runs: one row per run and flow, one column per varied key.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn frame(&self, store: &Store) -> Result<Frame, LabError> {
+        let mut rows = Rows::new(self.keys());
+        self.each(store, |cells| {
+            cells.iter().for_each(|cell| rows.push(cell));
+            Ok(())
+        })?;
+        Ok(rows.take())
+    }
+}
+
 /// Writes `sweep.json` and `sweep.parquet` row by row, in constant memory.
-pub(super) fn write(
+fn write(
     sweep: &Sweep,
     store: &Store,
     folder: &Path,
