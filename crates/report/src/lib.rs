@@ -12,4 +12,5 @@ pub mod settings;
 pub mod stalls;
 pub mod sweep;
 pub mod table;
+pub mod text;
 pub mod topology;

@@ -10,7 +10,7 @@ use fairmesh_lab::files::folder::{self, ResultFolder};
 use fairmesh_lab::notes::notes;
 use fairmesh_lab::source::load_long_enough;
 use fairmesh_lab::{Batch, Comparison};
-use fairmesh_report::{brief::Rows, results, table};
+use fairmesh_report::{brief::Rows, results, text};
 use fairmesh_scenario::Scenario;
 
 use crate::args::CompareArgs;
@@ -69,7 +69,7 @@ pub fn run(
         results::write(folder, &loaded, &comparison, &records, command)?;
         if !args.json {
             let rows = if args.all { Rows::All } else { Rows::Worst };
-            let text = table::comparison(&comparison, rows);
+            let text = text::comparison(&comparison, rows);
             let report = target.join("report.html");
             writeln!(out, "{text}\nReport: {}", report.display())?;
         }

@@ -12,7 +12,7 @@ use fairmesh_lab::files::folder::ResultFolder;
 use fairmesh_lab::source::load;
 use fairmesh_report::brief::Rows;
 use fairmesh_report::{rate_changes, results};
-use fairmesh_report::{stalls, table};
+use fairmesh_report::{stalls, table, text};
 use fairmesh_scenario::Scenario;
 use fairmesh_testbed::{Daemon, Hooks, Program, Workspace};
 use fairmesh_units::{Span, Time};
@@ -78,9 +78,9 @@ pub fn run(
         }
     } else {
         match &records[..] {
-            [only] => out.write_all(table::run(&only[0]).as_bytes())?,
+            [only] => out.write_all(text::run(&only[0]).as_bytes())?,
             _ => {
-                out.write_all(table::comparison(&Comparison::of(&records), Rows::Worst).as_bytes())?
+                out.write_all(text::comparison(&Comparison::of(&records), Rows::Worst).as_bytes())?
             }
         }
         let all: Vec<&RunRecord> = records.iter().flatten().collect();

@@ -12,7 +12,7 @@ use fairmesh_lab::source::load;
 use fairmesh_lab::timeline::{Window, traced};
 use fairmesh_lab::{City, Pool, batch};
 use fairmesh_report::results;
-use fairmesh_report::table;
+use fairmesh_report::{table, text};
 
 use crate::args::RunArgs;
 use crate::commands::{print_json, warn};
@@ -78,7 +78,7 @@ pub fn run(
     if args.json {
         print_json(out, &OneRun { timeline: shown, ..OneRun::of(&record, &said) })?;
     } else {
-        out.write_all(table::run(&record).as_bytes())?;
+        out.write_all(text::run(&record).as_bytes())?;
         if let (Some(summary), Some(file)) = (&shown, &args.trace) {
             write!(out, "\n{}\n", table::timeline(summary))?;
             writeln!(out, "\n{} is a trace for Perfetto: open it there.", file.display())?;

@@ -224,12 +224,7 @@ impl Plan {
 }
 
 /// Reads the text of a plan.
-fn parse(
-    name: &str,
-    text: &str,
-    folder: &Path,
-    registry: &Registry,
-) -> Result<Plan, LabError> {
+fn parse(name: &str, text: &str, folder: &Path, registry: &Registry) -> Result<Plan, LabError> {
     let refused = |e: Located| in_file(name, e);
     let document = Document::parse(text).map_err(refused)?;
     let draft: PlanDraft = document.decode().map_err(refused)?;

@@ -222,12 +222,7 @@ impl Sweep {
 }
 
 /// Writes `sweep.json` and `sweep.parquet` row by row, in constant memory.
-fn write(
-    sweep: &Sweep,
-    store: &Store,
-    folder: &Path,
-    command: &str,
-) -> Result<Summary, LabError> {
+fn write(sweep: &Sweep, store: &Store, folder: &Path, command: &str) -> Result<Summary, LabError> {
     let (json, parquet) = (folder.join("sweep.json"), folder.join("sweep.parquet"));
     let unwritable =
         |file: &Path, e: std::io::Error| LabError::at(file, FileProblem::Unwritable(e));
