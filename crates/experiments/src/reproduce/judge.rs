@@ -83,7 +83,8 @@ impl Record {
         if kept.seeds != self.seeds {
             return Err(other("seeds"));
         }
-        if kept.topologies != self.topologies {
+        // Arms that need a gateway run on some of the topologies.
+        if !self.topologies.iter().all(|t| kept.topologies.contains(t)) {
             return Err(other("topologies"));
         }
         if kept.cases.is_empty() && !added {
@@ -131,7 +132,7 @@ impl Record {
             fingerprint,
             missing,
             emulated: kept.emulated.iter().chain(&self.emulated).cloned().collect(),
-            topologies: self.topologies.clone(),
+            topologies: kept.topologies.clone(),
             cases,
             curves: kept.curves.iter().chain(&self.curves).cloned().collect(),
         };
