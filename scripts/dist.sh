@@ -71,7 +71,8 @@ gzip -9n < "$work/source.tar" > "$out/fairmesh-$version-source.tar.gz"
 tar -xf "$work/source.tar" -C "$work"
 (cd "$work/fairmesh-$version" && cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target "${routers[0]}" --override-filename bom)
 for package in agent:fairmesh-gateway cli:fairmesh python:fairmesh-python; do
-    sed "s|path+file://$work/|path+file:///|g" "$work/fairmesh-$version/crates/${package%:*}/bom.json" > "$out/${package#*:}-$version.cdx.json"
+    source=$work/fairmesh-$version
+    scripts/dist/bill.py "$source/crates/${package%:*}/bom.json" "$source" > "$out/${package#*:}-$version.cdx.json"
 done
 
 # Notices of the linked crates; the packages have their own copies.
