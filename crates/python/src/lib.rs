@@ -32,7 +32,7 @@ mod module {
     #[pymodule_export]
     use crate::results::{Analysis, Results};
     #[pymodule_export]
-    use crate::run::{capacity, compare, controls, optimum, run};
+    use crate::run::{capacity, compare, controls, optimum, region, run};
     #[pymodule_export]
     use crate::scenario::Scenario;
     #[pymodule_export]

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fairmesh_lab::analysis::Capacity;
+use fairmesh_lab::analysis::region::RegionReport;
 use fairmesh_lab::changes::{set_parameters, with_control};
 use fairmesh_lab::job::Measures;
+use fairmesh_lab::models::region::{Retries, Settings};
 use fairmesh_lab::notes::notes;
 use fairmesh_lab::optimum::{OptimumReport, Per, optimum_of};
 use fairmesh_lab::units::Span;
@@ -144,6 +146,29 @@ pub(crate) fn capacity(py: Python<'_>, scenario: &Scenario) -> PyResult<Analysis
     let world = scenario.world();
     let report = py.detach(|| Capacity::of(world, None)).or_raise(py)?;
     Analysis::new(frame::bounds(&report), &report)
+}
+
+/// Computes the achievable rate region between two groups of flows.
+#[pyfunction]
+#[pyo3(signature = (scenario, *, group, utilization, retry_limits))]
+pub(crate) fn region(
+    py: Python<'_>,
+    scenario: &Scenario,
+    group: Vec<String>,
+    utilization: f64,
+    retry_limits: bool,
+) -> PyResult<Analysis> {
+    if !(utilization > 0.0 && utilization <= 1.0) {
+        let problem = format!("found {utilization}; expected above 0, at most 1");
+        return Err(setting(py, "utilization", problem));
+    }
+    let settings = Settings {
+        utilisation: utilization,
+        retries: if retry_limits { Retries::Mac } else { Retries::Unlimited },
+        ..Settings::default()
+    };
+    let report = py.detach(|| RegionReport::of(scenario.world(), &group, settings)).or_raise(py)?;
+    Analysis::new(frame::region(&report), &report)
 }
 
 /// All controls: name, origin, one line each.

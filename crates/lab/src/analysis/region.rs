@@ -34,8 +34,11 @@ pub struct RegionReport {
     pub unlimited_retries: bool,
     /// The MAC's constants used, in µs and slots.
     pub mac: MacConstants,
-    /// Flows by name, in the order of the rates.
+    /// Flows as people read them, in the order of the rates.
     pub flows: Vec<String>,
+    /// Their names in the scenario.
+    #[serde(skip)]
+    pub names: Vec<String>,
     /// The max-min fair point.
     pub max_min_bps: Vec<f64>,
     /// The proportionally fair point.
@@ -110,6 +113,7 @@ impl RegionReport {
             flow_label(&f.name, &name(f.from), &name(f.to))
         };
         let flows: Vec<String> = on_air.iter().map(label).collect();
+        let own: Vec<String> = on_air.iter().map(|&i| scenario.flows()[i].name.clone()).collect();
         let mut group = Vec::new();
         for wanted in first {
             let is = |&(k, &i): &(usize, &usize)| {
@@ -185,6 +189,7 @@ impl RegionReport {
                 cw: (t.cw_min, t.cw_max),
             },
             flows,
+            names: own,
             max_min_bps: max_min,
             proportional_bps: proportional,
             links,

@@ -6,7 +6,7 @@ mod runs;
 mod world;
 
 pub use measures::{MEASURES, Measure};
-pub use results::{bounds, estimates, optimum};
+pub use results::{bounds, estimates, optimum, region};
 pub use runs::{decisions, flows, nodes, runs, series};
 pub use world::{controls, flows_of, nodes_of};
 

@@ -2,6 +2,7 @@
 
 use super::{Frame, measures};
 use crate::analysis::Capacity;
+use crate::analysis::region::RegionReport;
 use crate::estimate::Estimate;
 use crate::optimum::OptimumReport;
 use crate::{Comparison, summary::ControlSummary};
@@ -56,6 +57,21 @@ pub fn optimum(report: &OptimumReport) -> Frame {
         .maybe("limit_bps", flows().map(|f| f.limit_bps))
         .maybe("domains_bps", flows().map(|f| f.models_bps.domains))
         .maybe("cliques_bps", flows().map(|f| f.models_bps.cliques));
+    frame
+}
+
+/// Returns the table of an achievable region: one row per criterion and flow.
+pub fn region(report: &RegionReport) -> Frame {
+    let fair = [("max-min", &report.max_min_bps), ("proportional", &report.proportional_bps)];
+    let mut rows = Vec::new();
+    for (criterion, rates) in fair {
+        rows.extend(report.names.iter().zip(rates).map(|(f, r)| (criterion, f.as_str(), *r)));
+    }
+    let mut frame = Frame::default();
+    frame
+        .text("criterion", rows.iter().map(|r| r.0))
+        .text("flow", rows.iter().map(|r| r.1))
+        .float("rate_bps", rows.iter().map(|r| r.2));
     frame
 }
 

@@ -125,3 +125,19 @@ def optimum(
 def capacity(scenario: Scenario) -> Analysis:
     """Computes the rates of flows by the analytic models and each of their criteria."""
     return _fairmesh.capacity(scenario)
+
+
+def region(
+    scenario: Scenario, group: str | Iterable[str] = (), *, utilization: float = 1.0, retry_limits: bool = False
+) -> Analysis:
+    """Computes the achievable rate region of the DCF between two groups of flows.
+
+    The model is in docs/models/region.md.
+
+    group: names of the flows of one group; by default the flow that crosses the most congested queue. All others are
+        the other group.
+    utilization: greatest fraction of time in which a queue may be busy.
+    retry_limits: True to give frames up at the scenario's retry limits.
+    """
+    names = [group] if isinstance(group, str) else list(group)
+    return _fairmesh.region(scenario, group=names, utilization=utilization, retry_limits=retry_limits)

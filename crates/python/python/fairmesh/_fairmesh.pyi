@@ -20,6 +20,7 @@ __all__ = [
     "controls",
     "measures",
     "optimum",
+    "region",
     "register",
     "run",
     "run_island",
@@ -346,6 +347,9 @@ def optimum(
 
 def capacity(scenario: Scenario) -> Analysis:
     """Computes the rates that the analytic models allow."""
+
+def region(scenario: Scenario, *, group: list[str], utilization: float, retry_limits: bool) -> Analysis:
+    """Computes the achievable rate region between two groups of flows."""
 
 def register(class_: type, revision: str) -> None:
     """Registers a class as a mechanism; it replaces an earlier one of the same name."""
