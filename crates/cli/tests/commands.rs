@@ -328,3 +328,27 @@ fn marks_that_no_flow_takes_are_noted() {
     assert!(notes("ecn = \"ect1\"", "lbm+multihop").contains("only marks"));
     assert!(!notes("ecn = false", "nred+ecn").contains("note"));
 }
+
+#[test]
+fn run_writes_netjson_with_the_measures_of_the_run() {
+    let dir = folder();
+    let args = ["run", "chain.toml", "--seed", "3", "--netjson", "chain.json", "--json"];
+    let run_record = json(&ok(dir.path(), &args));
+    let graph = json(&fs::read_to_string(dir.path().join("chain.json")).unwrap());
+    assert_eq!(graph["properties"]["fingerprint"], run_record["fingerprint"]);
+    let airtime = |v: &Value| v["airtime_tx"].as_f64().unwrap();
+    let nodes = graph["nodes"].as_array().unwrap().iter();
+    let found: Vec<f64> = nodes.map(|n| airtime(&n["properties"])).collect();
+    let recorded = run_record["nodes"].as_array().unwrap().iter();
+    assert_eq!(found, recorded.map(airtime).collect::<Vec<_>>());
+    assert!(found.iter().all(|a| *a > 0.0));
+    // The file is a map with the same flows.
+    let map = ["run", "chain.json", "--flows", "up", "--duration", "2 s", "--json"];
+    assert_eq!(json(&ok(dir.path(), &map))["flows"].as_array().unwrap().len(), 3);
+    let out = run(dir.path(), &["run", "chain.toml", "--netjson", "none/chain.json"]);
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        !out.status.success() && error.contains("none: is not there; expected an existing folder"),
+        "{error}"
+    );
+}

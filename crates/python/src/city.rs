@@ -163,7 +163,7 @@ impl City {
         let records = vec![vec![record]];
         let said = [self.city.scenario().warnings().to_vec(), self.city.report()].concat();
         let comparison = Comparison::of(&records).noted(said);
-        Results::new(records, comparison)
+        Results::new(records, comparison, None)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tables for Python: Arrow's stream interface, and plain objects.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -9,12 +10,15 @@ use arrow_array::{
     StringArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use fairmesh_lab::LabError;
+use fairmesh_lab::files::folder::write_file;
+use fairmesh_lab::files::parquet;
 use fairmesh_lab::frame::{self, Column, MEASURES, Values};
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 
-use crate::errors::defect;
+use crate::errors::{OrRaise, defect};
 
 /// A table of results.
 ///
@@ -44,6 +48,38 @@ impl Frame {
 
 #[pymethods]
 impl Frame {
+    /// Builds a table from lists of texts, integers, or numbers with `None` where one is absent.
+    #[staticmethod]
+    fn _of(columns: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let column = |(name, values): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            let values = if let Ok(v) = values.extract() {
+                Values::Text(v)
+            } else if let Ok(v) = values.extract() {
+                Values::Int(v)
+            } else if let Ok(v) = values.extract() {
+                Values::Float(v)
+            } else {
+                Values::Maybe(values.extract()?)
+            };
+            Ok(Column { name: name.extract()?, values })
+        };
+        let columns: Vec<Column> = columns.iter().map(column).collect::<PyResult<_>>()?;
+        match columns.iter().all(|c| c.values.len() == columns[0].values.len()) {
+            true => Ok(frame::Frame { columns }.into()),
+            false => Err(defect("the columns of a frame differ in length")),
+        }
+    }
+
+    /// Writes the table to a Parquet file.
+    fn to_parquet(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let write = || {
+            let bytes =
+                parquet::encode(&self.frame).map_err(|e| LabError::file(&path, e.to_string()))?;
+            write_file(&path, &bytes)
+        };
+        py.detach(write).or_raise(py)
+    }
+
     /// Names of the columns.
     #[getter]
     fn columns(&self) -> Vec<&str> {

@@ -1,13 +1,18 @@
 //! Results of runs and of analyses.
 
-use fairmesh_lab::Comparison;
-use fairmesh_lab::frame;
+use std::path::PathBuf;
+
+use fairmesh_lab::files::folder::write_file;
+use fairmesh_lab::files::runs::{self, Runs};
+use fairmesh_lab::optimum::Optimum;
 use fairmesh_lab::record::RunRecord;
+use fairmesh_lab::{Comparison, LabError, frame};
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use pythonize::pythonize;
 use serde_json::Value;
 
-use crate::errors::defect;
+use crate::errors::{OrRaise, defect, setting};
 use crate::frame::Frame;
 
 /// Runs of one scenario under one or more controls and seeds.
@@ -15,14 +20,52 @@ use crate::frame::Frame;
 pub struct Results {
     records: Vec<Vec<RunRecord>>,
     comparison: Comparison,
+    optimum: Option<Optimum>,
 }
 
 impl Results {
     /// Builds the results of runs: one list per control, one record per seed.
     ///
-    /// No list is empty.
-    pub fn new(records: Vec<Vec<RunRecord>>, comparison: Comparison) -> Self {
-        Results { records, comparison }
+    /// No list is empty. With the optimum of the scenario, the summary has measures relative to it.
+    pub fn new(
+        records: Vec<Vec<RunRecord>>,
+        mut comparison: Comparison,
+        optimum: Option<Optimum>,
+    ) -> Self {
+        if let Some(best) = &optimum {
+            comparison = comparison.of_optimum(&records, best);
+        }
+        Results { records, comparison, optimum }
+    }
+
+    /// Returns the record of a control and seed; the first of both by default.
+    ///
+    /// # Errors
+    /// If there is no such run.
+    pub fn record(
+        &self,
+        py: Python<'_>,
+        control: Option<&str>,
+        seed: Option<u64>,
+    ) -> PyResult<&RunRecord> {
+        let mut of_control = self.records.iter();
+        let Some(records) = of_control.find(|r| control.is_none_or(|c| r[0].control == c)) else {
+            let known = self.controls().join(", ");
+            let problem = format!(
+                "there are no runs of {}; expected one of {known}",
+                control.unwrap_or_default()
+            );
+            return Err(setting(py, "control", problem));
+        };
+        records.iter().find(|r| seed.is_none_or(|s| r.seed == s)).ok_or_else(|| {
+            let known: Vec<_> = records.iter().map(|r| r.seed.to_string()).collect();
+            let problem = format!(
+                "there is no run with seed {}; expected one of {}",
+                seed.unwrap_or_default(),
+                known.join(", ")
+            );
+            setting(py, "seed", problem)
+        })
     }
 }
 
@@ -91,6 +134,41 @@ impl Results {
     /// The object that `fairmesh compare --json` prints.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(pythonize(py, &self.comparison)?)
+    }
+
+    /// Writes all runs to one Parquet file: flows, and the whole record of each run.
+    fn to_parquet(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let write = || {
+            let runs = Runs {
+                records: self.records.clone(),
+                notes: self.comparison.notes.clone(),
+                optimum: self.optimum.clone(),
+            };
+            let bytes = runs::encode(&runs).map_err(|e| LabError::file(&path, e.to_string()))?;
+            write_file(&path, &bytes)
+        };
+        py.detach(write).or_raise(py)
+    }
+
+    /// Reads a file of `to_parquet`.
+    #[classmethod]
+    fn read_parquet(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let Runs { records, notes, optimum } = py.detach(|| runs::read(&path)).or_raise(py)?;
+        let comparison = Comparison::of(&records).noted(notes);
+        Ok(Results::new(records, comparison, optimum))
+    }
+
+    /// Writes the curves of a run to a file for Flent (`.flent.gz`); results need `sample`.
+    #[pyo3(signature = (path, *, control=None, seed=None))]
+    fn to_flent(
+        slf: &Bound<'_, Self>,
+        path: PathBuf,
+        control: Option<&str>,
+        seed: Option<u64>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let record = pythonize(py, slf.get().record(py, control, seed)?)?;
+        py.import("fairmesh._flent")?.call_method1("write", (path, record)).map(|_| ())
     }
 
     /// The record of each run, as `fairmesh run --json` prints it.

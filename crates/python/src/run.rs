@@ -52,7 +52,7 @@ pub(crate) fn run(
     let record = session.perform(py, |pool| pool.measured(&world, &options))?;
     let records = vec![vec![record]];
     let comparison = Comparison::of(&records).noted(said);
-    Ok(Results::new(records, comparison))
+    Ok(Results::new(records, comparison, None))
 }
 
 /// Runs a scenario under several controls and seeds.
@@ -86,11 +86,8 @@ pub(crate) fn compare(
         let best = optimum.then(|| search(pool, world, Per::usual(world))).transpose()?;
         Ok((batch.run(pool)?, best))
     })?;
-    let mut comparison = Comparison::of(&records).noted(said);
-    if let Some(best) = &best {
-        comparison = comparison.of_optimum(&records, &best.optimum);
-    }
-    Ok(Results::new(records, comparison))
+    let comparison = Comparison::of(&records).noted(said);
+    Ok(Results::new(records, comparison, best.map(|b| b.optimum)))
 }
 
 /// Searches the max-min rates that the simulator itself carries.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use fairmesh_lab::changes::MapRadio;
 use fairmesh_lab::control::Registry;
+use fairmesh_lab::files::folder::write_file;
+use fairmesh_lab::files::netjson;
 use fairmesh_lab::frame::{flows_of, nodes_of};
 use fairmesh_lab::job::Source;
 use fairmesh_lab::scenario::{Direction, Format, Scenario as World, get};
@@ -18,6 +20,7 @@ use pythonize::pythonize;
 use crate::errors::{OrRaise, setting};
 use crate::frame::Frame;
 use crate::mechanism;
+use crate::results::Results;
 use crate::values::{edit, quantity, toml_of};
 
 /// A mesh with its radios, flows and control.
@@ -434,6 +437,28 @@ impl Scenario {
     /// The scenario as the text of a scenario file, with all changes.
     fn to_toml(&self, py: Python<'_>) -> PyResult<String> {
         toml::to_string(&self.table(py)?).map_err(|e| setting(py, "scenario", e))
+    }
+
+    /// Writes a NetJSON NetworkGraph, with the measures of a run in `properties`.
+    ///
+    /// control, seed: the run of `results`; the first by default.
+    #[pyo3(signature = (path, results=None, *, control=None, seed=None))]
+    fn to_netjson(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        results: Option<&Results>,
+        control: Option<&str>,
+        seed: Option<u64>,
+    ) -> PyResult<()> {
+        let run = results.map(|r| r.record(py, control, seed)).transpose()?;
+        let write = || {
+            let graph = netjson::graph(&self.world, run)?;
+            let text = serde_json::to_vec_pretty(&graph)
+                .map_err(|e| LabError::file(&path, e.to_string()))?;
+            write_file(&path, &text)
+        };
+        py.detach(write).or_raise(py)
     }
 
     fn __copy__(&self) -> Self {

@@ -29,7 +29,7 @@ def test_the_import_needs_no_other_package() -> None:
     code = """
 import sys, fairmesh
 loaded = {m.split(".")[0] for m in sys.modules}
-print(sorted(loaded & {"pandas", "numpy", "polars", "pyarrow", "matplotlib", "dask", "distributed", "tqdm", "ctypes"}))
+print(sorted(loaded & {"pandas", "numpy", "polars", "pyarrow", "matplotlib", "dask", "distributed", "tqdm", "ctypes", "networkx", "gzip"}))
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

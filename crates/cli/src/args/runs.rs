@@ -54,6 +54,9 @@ pub struct RunArgs {
     /// Write a result folder (JSON, Parquet, report.html)
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+    /// Write the mesh as NetJSON with the run's measures in `properties`, in a folder that exists
+    #[arg(long, value_name = "FILE")]
+    pub netjson: Option<PathBuf>,
     /// Print the run's record as one JSON object
     #[arg(long)]
     pub json: bool,

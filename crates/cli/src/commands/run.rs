@@ -6,11 +6,12 @@ use fairmesh_control::Registry;
 use fairmesh_engine::RunOptions;
 use fairmesh_lab::changes::{set_parameters, with_control};
 use fairmesh_lab::comparison::{Comparison, OneRun};
-use fairmesh_lab::files::folder::ResultFolder;
+use fairmesh_lab::files::folder::{PendingFile, ResultFolder};
+use fairmesh_lab::files::netjson;
 use fairmesh_lab::notes::notes;
 use fairmesh_lab::source::load;
 use fairmesh_lab::timeline::{Window, traced};
-use fairmesh_lab::{City, Pool, batch};
+use fairmesh_lab::{City, LabError, Pool, batch};
 use fairmesh_report::results;
 use fairmesh_report::{table, text};
 
@@ -47,6 +48,7 @@ pub fn run(
         })?),
     };
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
+    let graph = args.netjson.as_deref().map(PendingFile::beside).transpose()?;
     let sample = args.sample.sample;
     // Always sampled: the curves of the limits show whether they settled.
     let sample = sample.or_else(|| Some(batch::sample_interval(scenario.duration())));
@@ -83,6 +85,14 @@ pub fn run(
             write!(out, "\n{}\n", table::timeline(summary))?;
             writeln!(out, "\n{} is a trace for Perfetto: open it there.", file.display())?;
         }
+    }
+    if let (Some((pending, mut file)), Some(path)) = (graph, &args.netjson) {
+        let graph = netjson::graph(scenario, Some(&record))?;
+        let written = serde_json::to_vec_pretty(&graph).map_err(std::io::Error::from);
+        written
+            .and_then(|text| file.write_all(&text))
+            .map_err(|e| LabError::file(path, format!("cannot be written ({e})")))?;
+        pending.finish()?;
     }
     if let Some(folder) = folder {
         let records = [vec![record]];

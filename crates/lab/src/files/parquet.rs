@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::Result;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
@@ -49,9 +50,19 @@ impl<W: std::io::Write + Send> Writer<W> {
     /// # Errors
     /// If the file cannot be written.
     pub fn new(out: W, first: &Frame) -> Result<Self> {
+        Self::with_metadata(out, first, Vec::new())
+    }
+
+    /// Begins a file with metadata of its own.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn with_metadata(out: W, first: &Frame, metadata: Vec<KeyValue>) -> Result<Self> {
         let fields = first.columns.iter().map(field).collect::<Result<_>>()?;
         let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+        let metadata = Some(metadata).filter(|m| !m.is_empty());
+        let properties = properties.set_key_value_metadata(metadata).build();
         Ok(Writer(SerializedFileWriter::new(out, schema, Arc::new(properties))?))
     }
 

@@ -7,7 +7,7 @@
 """
 
 from fairmesh import errors, mechanism
-from fairmesh._calls import capacity, compare, optimum, region, run
+from fairmesh._calls import capacity, compare, optimum, read_flent, region, run
 from fairmesh._fairmesh import (
     Analysis,
     Frame,
@@ -54,6 +54,7 @@ __all__ = [
     "measures",
     "mechanism",
     "optimum",
+    "read_flent",
     "region",
     "register",
     "run",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairmesh import _fairmesh
 from fairmesh._cluster import spread
-from fairmesh._fairmesh import Analysis, Results, Scenario
+from fairmesh._fairmesh import Analysis, Frame, Results, Scenario
 from fairmesh._progress import Progress, reporter
 
 if TYPE_CHECKING:
@@ -141,3 +141,14 @@ def region(
     """
     names = [group] if isinstance(group, str) else list(group)
     return _fairmesh.region(scenario, group=names, utilization=utilization, retry_limits=retry_limits)
+
+
+def read_flent(path: Folder) -> Frame:
+    """Reads the series of a data file of Flent as a frame like `Results.series`.
+
+    Throughputs become `goodput_bps` and delays `rtt_s`; a series with another unit keeps it, and `quantity` is the unit.
+    `control` is the title of the measurement.
+    """
+    from fairmesh import _flent
+
+    return _flent.read(path)

@@ -37,6 +37,10 @@ class Frame:
     pandas, polars, DuckDB and pyarrow read it without a copy (`__arrow_c_stream__`).
     """
 
+    @staticmethod
+    def _of(columns: dict[str, list[Any]]) -> Frame: ...
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes the table to a Parquet file."""
     @property
     def columns(self) -> list[str]:
         """Names of the columns."""
@@ -180,6 +184,15 @@ class Scenario:
         """The scenario as nested dicts and lists, with the keys of a scenario file."""
     def to_toml(self) -> str:
         """The scenario as the text of a scenario file, with all changes."""
+    def to_netjson(
+        self,
+        path: str | os.PathLike[str],
+        results: Results | None = None,
+        *,
+        control: str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Writes a NetJSON NetworkGraph, with the measures of a run in `properties`."""
     def __copy__(self) -> Scenario: ...
     def __deepcopy__(self, _memo: Any) -> Scenario: ...
     @classmethod
@@ -222,6 +235,15 @@ class Results:
         """One row per control and measure: mean and 95 % interval over the seeds."""
     def to_dict(self) -> dict[str, Any]:
         """The object that `fairmesh compare --json` prints."""
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes all runs to one Parquet file: flows, and the whole record of each run."""
+    @classmethod
+    def read_parquet(cls, path: str | os.PathLike[str]) -> Results:
+        """Reads a file of `to_parquet`."""
+    def to_flent(
+        self, path: str | os.PathLike[str], *, control: str | None = None, seed: int | None = None
+    ) -> None:
+        """Writes the curves of a run to a file for Flent (`.flent.gz`); results need `sample`."""
     def records(self) -> list[dict[str, Any]]:
         """The record of each run, as `fairmesh run --json` prints it."""
     def _repr_html_(self) -> str: ...

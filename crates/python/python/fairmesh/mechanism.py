@@ -7,7 +7,6 @@ quantities that a Linux router can measure, and has no clock: `now` and all time
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -450,6 +449,8 @@ def register(mechanism: type[Mechanism]) -> type[Mechanism]:
 
 
 def _revision(mechanism: type[Mechanism]) -> str:
+    import hashlib
+
     try:
         source = "".join(inspect.getsource(c) for c in mechanism.__mro__ if issubclass(c, Mechanism) and c is not Mechanism)
     except (OSError, TypeError):
