@@ -206,3 +206,24 @@ def test_every_event_arrives_as_its_class() -> None:
     assert isinstance(seen["Message"], m.Message) and seen["Message"].body == b"hello"
     assert isinstance(seen["Sent"], m.Sent) and seen["Sent"].airtime > 0
     assert {type(e) for e in seen.values()} <= set(get_args(m.Event))
+
+
+def test_a_class_of_a_notebook_cell_has_a_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    import linecache
+
+    from fairmesh import mechanism
+
+    def revision(step: int) -> str:
+        text = f"class Cell(Mechanism):\n    name = 'cell'\n    step = {step}\n\n    def on(self, now, event):\n        return None\n"
+        name = f"<cell {step}>"
+        # A notebook's module has no file; its cells are in the cache of lines.
+        monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
+        names = {"Mechanism": fairmesh.Mechanism, "__name__": "__main__"}
+        exec(compile(text, name, "exec"), names)
+        cell: Any = names["Cell"]
+        return mechanism._revision(cell)
+
+    assert revision(1) == revision(1) != revision(2)
+    empty = type("Empty", (fairmesh.Mechanism,), {})
+    with pytest.raises(fairmesh.SettingError, match="its source cannot be read"):
+        mechanism._revision(empty)

@@ -46,5 +46,6 @@ def reporter(progress: Progress, what: str) -> Iterator[Report | None]:
 
 
 def _watched() -> bool:
-    notebook = "ipykernel" in sys.modules
-    return notebook or bool(sys.stderr and sys.stderr.isatty())
+    # The shell of a notebook has a kernel. Other programs may import ipykernel, too.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel") or bool(sys.stderr and sys.stderr.isatty())

@@ -8,7 +8,9 @@ quantities that a Linux router can measure, and has no clock: `now` and all time
 from __future__ import annotations
 
 import inspect
+import linecache
 import random
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -452,12 +454,31 @@ def _revision(mechanism: type[Mechanism]) -> str:
     import hashlib
 
     try:
-        source = "".join(inspect.getsource(c) for c in mechanism.__mro__ if issubclass(c, Mechanism) and c is not Mechanism)
+        source = "".join(_source(c) for c in mechanism.__mro__ if issubclass(c, Mechanism) and c is not Mechanism)
     except (OSError, TypeError):
         raise _wrong(
             f"{mechanism.__name__}: its source cannot be read; expected a class in a file or notebook cell, or `revision`"
         ) from None
     return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def _source(mechanism: type[Mechanism]) -> str:
+    """Source of a class; `inspect` does not find classes in cells of a notebook."""
+    codes = [m.__code__ for m in vars(mechanism).values() if inspect.isfunction(m)]
+    file = getattr(sys.modules.get(mechanism.__module__), "__file__", None)
+    if not codes or file == codes[0].co_filename:
+        return inspect.getsource(mechanism)
+    import ast
+
+    text = "".join(linecache.getlines(codes[0].co_filename))
+    try:
+        classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    except SyntaxError:
+        classes = []
+    for node in classes:
+        if node.name == mechanism.__name__ and node.lineno <= codes[0].co_firstlineno <= (node.end_lineno or 0):
+            return ast.get_source_segment(text, node) or ""
+    return inspect.getsource(mechanism)
 
 
 def _wrong(problem: str) -> SettingError:
