@@ -63,6 +63,10 @@ pub enum GatewayCommand {
         fairmesh-gateway reset --fall-back\n  \
         fairmesh-gateway reset --lift")]
     Reset(ResetArgs),
+    /// Sum up the history: homes that starved, when, and behind which bottleneck
+    #[command(after_help = "Examples:\n  fairmesh-gateway report --since 7d\n  \
+        fairmesh-gateway report --since 24h --html report.html")]
+    Report(ReportArgs),
     /// Find causes of ineffective limits
     #[command(after_help = "Example:\n  fairmesh-gateway doctor")]
     Doctor(AskArgs),
@@ -203,6 +207,42 @@ pub struct AskArgs {
     pub json: bool,
 }
 
+/// `report`.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Start, as time before now: 7d, 24h or "90 min"
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = ago)]
+    pub since: Ago,
+    /// End, as time before now [default: now]
+    #[arg(long, value_name = "TIME", value_parser = ago)]
+    pub until: Option<Ago>,
+    /// Write a page of one file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Configuration file, which names the folder of the history
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// Folder of the history; if given, the configuration is not read
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A time before now on the command line, s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ago(pub u64);
+
+fn ago(text: &str) -> Result<Ago, String> {
+    let days = text.trim().strip_suffix('d').and_then(|n| n.trim().parse::<u32>().ok());
+    if let Some(days) = days {
+        return Ok(Ago(u64::from(days) * 86_400));
+    }
+    let span: Span = text.parse().map_err(|e| format!("{e}, or days such as \"7d\""))?;
+    Ok(Ago(span / Span::from_secs(1)))
+}
+
 /// `key`.
 #[derive(Args, Debug)]
 pub struct KeyArgs {
@@ -285,6 +325,17 @@ mod tests {
             assert!(help.contains("Example"), "{}", sub.get_name());
             let json = sub.get_arguments().any(|a| a.get_id() == "json");
             assert!(json, "{} has no --json", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn times_before_now() {
+        let read = |text: &str| ago(text).map(|a| a.0);
+        assert_eq!(read("7d"), Ok(7 * 86_400));
+        assert_eq!(read("24h"), Ok(86_400));
+        assert_eq!(read("90 min"), Ok(5400));
+        for wrong in ["7", "d", "-1d", "1.5d", "soon"] {
+            assert!(read(wrong).is_err_and(|e| e.contains("7d")), "{wrong}");
         }
     }
 

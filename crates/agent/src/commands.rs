@@ -6,16 +6,18 @@ use fairmesh_linux::{HtbShaper, Layout, Shaper};
 use serde_json::Value;
 
 use crate::args::{
-    AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ResetArgs, RunArgs,
+    AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ReportArgs, ResetArgs,
+    RunArgs,
 };
 use crate::daemon::guard;
 use crate::daemon::guard::GuardedRun;
 use crate::daemon::lock::{LOCK_PATIENCE, Lock, Registry};
-use crate::daemon::runtime::StartError;
-use crate::daemon::store::Store;
+use crate::daemon::runtime::{StartError, wall_clock};
+use crate::daemon::store::{self, Store};
 use crate::error::AgentError;
 use crate::gateway::config::{Config, UNMAPPED};
 use crate::gateway::governor::Governor;
+use crate::gateway::history::Summary;
 use crate::gateway::preflight::{self, CheckLine};
 use crate::gateway::report::{Status, SubscriberReport};
 use crate::gateway::request::{OverrideRate, Request};
@@ -52,6 +54,7 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
             writeln!(out, "reloaded: {} subscribers", value["subscribers"])?;
             Ok(())
         }
+        GatewayCommand::Report(a) => summarize(&a, out),
         GatewayCommand::Reset(a) => reset(&a, out),
         GatewayCommand::Doctor(a) => {
             let (config, broken) = match Config::load(&a.config) {
@@ -122,6 +125,39 @@ fn subscriber(a: &AskArgs, value: &Value, out: &mut dyn Write) -> Result<(), Age
     }
     let s: SubscriberReport = serde_json::from_value(value.clone()).map_err(AgentError::Answer)?;
     out.write_all(report::why_text(&s).as_bytes())?;
+    Ok(())
+}
+
+/// Sums up the history, with or without a running daemon.
+fn summarize(a: &ReportArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+    let folder = match &a.folder {
+        Some(folder) => folder.clone(),
+        None => {
+            let history = Config::load(&a.config)?.history;
+            if history.size == 0 {
+                return Err(AgentError::NoHistory(a.config.clone()));
+            }
+            history.folder
+        }
+    };
+    let now = wall_clock();
+    let (since, until) =
+        (now.saturating_sub(a.since.0), a.until.map_or(now, |u| now.saturating_sub(u.0)));
+    if since >= until {
+        return Err(AgentError::EmptyTime);
+    }
+    let unreadable = |problem| AgentError::History { folder: folder.clone(), problem };
+    // A folder that does not exist is not an empty history.
+    std::fs::read_dir(&folder).map_err(unreadable)?;
+    let summary = Summary::read(&folder, since, until).map_err(unreadable)?;
+    if let Some(file) = &a.html {
+        let written = store::publish(file, &summary.html());
+        written.map_err(|problem| AgentError::Unwritable { path: file.clone(), problem })?;
+    }
+    if a.json {
+        return json::print(out, &summary);
+    }
+    out.write_all(summary.text().as_bytes())?;
     Ok(())
 }
 

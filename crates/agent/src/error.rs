@@ -267,6 +267,24 @@ pub enum AgentError {
         /// The reason.
         problem: String,
     },
+    /// The configuration keeps no history.
+    #[error("{}: history.size: is 0 B; expected a size, so that the daemon keeps a history", .0.display())]
+    NoHistory(PathBuf),
+    /// The history cannot be read.
+    #[error(
+        "{}: {problem}; expected the folder of a history, which `fairmesh-gateway run` writes (history.folder)",
+        folder.display()
+    )]
+    History {
+        /// Folder.
+        folder: PathBuf,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+    /// The time of a report has no length.
+    #[error("--until: is not after --since; expected a smaller time before now")]
+    EmptyTime,
     /// A file cannot be written.
     #[error("{}: {problem}", path.display())]
     Unwritable {

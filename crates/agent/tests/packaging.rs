@@ -39,6 +39,8 @@ fn the_shipped_uci_file_is_a_configuration_that_only_observes() {
     assert_eq!((config.layout.mesh.name(), config.layout.wired.name()), ("bat0", "wan"));
     assert_eq!(config.neighbours[0].rate.0, 54_000_000);
     assert_eq!(config.socket, Path::new("/var/run/fairmesh/gateway.sock"), "RAM on a router");
+    assert_eq!(config.history.folder, Path::new("/var/run/fairmesh/history"), "RAM on a router");
+    assert_eq!(config.history.size, 1 << 20);
     let s = &config.subscribers[0];
     assert_eq!((s.name.as_str(), s.prefixes.len(), s.plan.weight), ("roof 1", 2, 1.0));
 }

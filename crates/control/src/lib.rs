@@ -25,7 +25,7 @@ mod sources;
 mod survey;
 #[cfg(test)]
 mod testing;
-mod water_filling;
+pub mod water_filling;
 
 pub use contract::{
     Ability, AbilitySet, Action, ActionKind, Actions, Allocation, Build, Channel, Chosen, Class,

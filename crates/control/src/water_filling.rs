@@ -2,7 +2,7 @@
 
 /// Limits and weight of one flow in the aggregate.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     /// Weight; positive.
     pub weight: f64,
     /// Minimum share.
@@ -25,7 +25,7 @@ impl Claim {
 /// This is water-filling (Bertsekas, Gallager, *Data Networks* §6.5). Infinite if all claims are at
 /// their maxima and capacity remains; 0 if the sum of the minima exceeds `total`. Takes a fixed
 /// number of passes.
-pub(crate) fn level<I: Iterator<Item = Claim> + Clone>(total: f64, claims: I) -> f64 {
+pub fn level<I: Iterator<Item = Claim> + Clone>(total: f64, claims: I) -> f64 {
     let weights: f64 = claims.clone().map(|c| c.weight).sum();
     if weights <= 0.0 {
         return f64::INFINITY;

@@ -54,7 +54,7 @@ rates() {
 }
 
 gateway() {
-    local any state peers signs key
+    local any state size peers signs key
     text "$1" mode mode; text "$1" unmapped unmapped
     printf '[mesh]\n'; text "$1" mesh interface
     printf '[wired]\n'; text "$1" wired interface
@@ -67,6 +67,10 @@ gateway() {
     printf '[paths]\nstate = %s\nsocket = "/var/run/fairmesh/gateway.sock"\n' "$(quote "$state")"
     peers=$(number "$1" peer_number number; text "$1" peer_listen listen; list "$1" peer peer; text "$1" peer_key key)
     [ -z "$peers" ] || printf '[peers]\n%s\n' "$peers"
+    # /var is RAM, also where the state is on flash.
+    printf '[history]\nfolder = "/var/run/fairmesh/history"\n'
+    config_get size "$1" history '1 MiB'
+    printf 'size = %s\n' "$(quote "$size")"
     # Without the option the control decides.
     signs=$(choice "$1" signs read; choice "$1" probe probe)
     [ -z "$signs" ] || printf '[signs]\n%s\n' "$signs"

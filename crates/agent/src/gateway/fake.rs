@@ -57,6 +57,8 @@ pub(crate) struct FakeShaper {
     /// Last layout.
     pub layout: Option<Layout>,
     pub capacity: f64,
+    /// Rate that a class with demand gets at least, bit/s: retransmissions of a starved home.
+    pub floor: f64,
     /// True if every packet downstream causes one of 66 bytes upstream, which takes no capacity.
     pub answered: bool,
     pub broken: Broken,
@@ -105,8 +107,8 @@ impl FakeShaper {
                 continue;
             }
             let limit = class.rate.map_or(f64::INFINITY, |r| r.0 as f64);
-            let rate = class.demand.min(limit).min(left);
-            left -= rate;
+            let rate = class.demand.min(limit).min(left.max(self.floor));
+            left = (left - rate).max(0.0);
             let packets = (rate * seconds / 8.0 / FRAME as f64).round() as u64;
             class.packets += packets;
             class.bytes += packets * FRAME;

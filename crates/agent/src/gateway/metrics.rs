@@ -8,6 +8,7 @@ use fairmesh_units::Time;
 use crate::daemon::process::Resources;
 use crate::gateway::config::Mode;
 use crate::gateway::governor::direction_name;
+use crate::gateway::history::HistoryReport;
 use crate::gateway::host::Host;
 use crate::gateway::peers::{PeerReport, PeersReport};
 use crate::gateway::report;
@@ -30,15 +31,27 @@ impl Page {
     }
 }
 
+/// Parts of the page beside the host; `None`: not configured.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Parts<'a> {
+    /// Resources of the process.
+    pub process: Option<Resources>,
+    /// The other gateways.
+    pub peers: Option<&'a PeersReport>,
+    /// The TCP header reader.
+    pub signs: Option<&'a SignsReport>,
+    /// The history.
+    pub history: Option<&'a HistoryReport>,
+}
+
 /// Returns the page of the metrics.
 pub fn page<P: Shaper>(
     host: &Host<P>,
     now: Time,
     per_subscriber: bool,
-    process: Option<Resources>,
-    peers: Option<&PeersReport>,
-    signs: Option<&SignsReport>,
+    parts: Parts<'_>,
 ) -> String {
+    let Parts { process, peers, signs, history } = parts;
     let governor = &host.governor;
     let mut p = Page(String::with_capacity(4096));
     p.family("info", "gauge", "Version, control, mode and queue.");
@@ -168,8 +181,21 @@ pub fn page<P: Shaper>(
     if let Some(signs) = signs {
         headers(&mut p, signs);
     }
+    if let Some(history) = history {
+        kept(&mut p, history);
+    }
     totals(&mut p, host, now, per_subscriber);
     p.0
+}
+
+/// Writes the metrics of the history.
+fn kept(p: &mut Page, report: &HistoryReport) {
+    p.family("history_writable", "gauge", "1 while the history can be written.");
+    p.value("history_writable", "", f64::from(u8::from(report.problem.is_none())));
+    p.family("history_bytes", "gauge", "Size of the history.");
+    p.value("history_bytes", "", report.bytes as f64);
+    p.family("history_lost_minutes_total", "counter", "Minutes that could not be written.");
+    p.value("history_lost_minutes_total", "", report.lost as f64);
 }
 
 /// Writes the metrics of the TCP header reader.

@@ -13,6 +13,7 @@ pub mod exchange;
 pub(crate) mod fake;
 pub mod governor;
 pub mod headers;
+pub mod history;
 pub mod host;
 pub mod init;
 pub use crate::daemon::journal;

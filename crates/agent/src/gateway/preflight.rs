@@ -22,6 +22,7 @@ use crate::daemon::lock::Registry;
 use crate::error::SocketPathError;
 use crate::gateway::config::{self, Config};
 use crate::gateway::doctor::{self, Verdict};
+use crate::gateway::history::HistorySettings;
 use crate::gateway::rescue;
 use crate::gateway::sources;
 
@@ -92,8 +93,16 @@ pub fn files(config: &Config) -> Vec<CheckLine> {
         writable(parent).map_err(|e| format!("paths.socket: {}: {e}", parent.display()))
     });
     let shown = |path: &Path| path.display().to_string();
+    let history = match &config.history {
+        HistorySettings { size: 0, .. } => Ok("none (history.size = \"0 B\")".to_owned()),
+        HistorySettings { folder, size } => match writable(folder) {
+            Ok(()) => Ok(format!("{}, at most {} KiB", shown(folder), size >> 10)),
+            Err(e) => Err(format!("history.folder: {}: {e}", shown(folder))),
+        },
+    };
     vec![
         CheckLine::of("state", folder.map(|()| format!("{} is writable", shown(&config.state)))),
+        CheckLine::warning("history", history),
         CheckLine::of("socket", listen.map(|()| format!("{} is free", shown(&config.socket)))),
         CheckLine::of("daemon", living(config)),
     ]

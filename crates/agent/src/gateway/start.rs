@@ -19,7 +19,7 @@ use super::link_rates::LinkRates;
 use super::preflight;
 use super::probes::ProbeThread;
 use super::rescue;
-use super::service::{Gateway, Parts, discovery, links};
+use super::service::{Gateway, History, Parts, discovery, links};
 use crate::daemon::runtime::{self, Claims, Heartbeat, Setup, inbox};
 use crate::daemon::store::Store;
 use crate::daemon::{guard, service::Moment};
@@ -97,18 +97,20 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         heartbeat,
     };
     let file = options.config.clone();
+    let first = Moment { now: Time::ZERO, wall: runtime::wall_clock() };
     let parts = Parts {
         peers: config.peers.clone().map(|peers| (PeerSocket::new(peers), inbox.clone())),
         capture: HeaderThread::new(start),
         probes: ProbeThread::new(start),
         rates: LinkRates::of_kernel(),
+        history: History::start(&config.history, first),
         discover,
         load: Box::new(move || Config::load(&file)),
         file: options.config.clone(),
     };
     let textfile = config.textfile.clone();
     let mut gateway = Gateway::new(host, config, parts);
-    gateway.begin(Moment { now: Time::ZERO, wall: runtime::wall_clock() }, &kept);
+    gateway.begin(first, &kept);
     let ended = runtime::run(gateway, start, setup, claims, (inbox, mailbox))?;
     if let Some(file) = textfile {
         // Stale metrics would look like those of a running daemon.

@@ -72,6 +72,15 @@ fn pfrc_makes_an_unfair_path_fair() {
     drop(streams);
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
     assert!(!path.gateway.sh("tc class show dev mesh").contains("rate 1Mbit"), "limits are gone");
+    // The part of a minute until the end is in the history, with the bytes of all three.
+    let report = b.json(&["report", "--since", "1h"]).unwrap();
+    assert_eq!((&report["homes"], &report["damage"]["bytes"]), (&3.into(), &0.into()), "{report}");
+    assert!(report["mesh"]["enforced"].as_u64().unwrap() > 0, "{report}");
+    let page = b.file("report.html");
+    let (code, text, err) = b.command(&["report", "--html", page.to_str().unwrap()]);
+    println!("{text}");
+    assert_eq!(code, 0, "{err}");
+    assert!(std::fs::read_to_string(page).unwrap().starts_with("<!doctype html>"));
     let (code, out, err) = b.command(&["reset"]);
     assert_eq!(code, 0, "{out}{err}");
     assert_eq!(path.ours(), "");

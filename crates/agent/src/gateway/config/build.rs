@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fairmesh_control::{EventKind, Fairness, Knowledge, Mechanism, Registry};
 use fairmesh_document::{KeyPath, Located, Problem};
@@ -13,6 +13,7 @@ use super::draft::{self, Draft};
 use super::refuse::{Result, fail, refused};
 use super::{Config, Discover, Neighbour, Plan, Rates, ReadHeaders, Subscriber, capacity, peers};
 use crate::gateway::config::is_plain;
+use crate::gateway::history::HistorySettings;
 use crate::gateway::offers::SITE;
 
 /// Longest time that a full queue delays a packet at its limit.
@@ -54,6 +55,7 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
         Some(p) => refused(KeyPath::from(key), format!("\"{}\"", p.display()), "an absolute path"),
         None => Ok(PathBuf::from(default)),
     };
+    let state = path(&draft.paths.state, "paths.state", super::STATE)?;
     Ok(Config {
         mode: draft.mode,
         layout,
@@ -74,7 +76,8 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
         metrics: (listen.port() != 0).then_some(listen),
         textfile: textfile(draft.metrics.textfile.as_ref())?,
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),
-        state: path(&draft.paths.state, "paths.state", super::STATE)?,
+        history: history(&draft.history, &state)?,
+        state,
         socket: path(&draft.paths.socket, "paths.socket", super::SOCKET)?,
     })
 }
@@ -115,6 +118,24 @@ fn with_unmapped(
     let name = super::UNMAPPED.to_owned();
     subscribers.push(Subscriber { name, prefixes: Vec::new(), macs: Vec::new(), plan, hops });
     Ok(subscribers)
+}
+
+/// Checks folder and size of the history; by default it is beside the state.
+fn history(draft: &draft::History, state: &Path) -> Result<HistorySettings> {
+    let size = draft.size.map_or(HistorySettings::DEFAULT_SIZE, |size| size.0);
+    if size != 0 && !(HistorySettings::SMALLEST..=HistorySettings::LARGEST).contains(&size) {
+        let expected = "64 KiB to 64 GiB, or 0 B for no history";
+        return fail(KeyPath::from("history.size"), Problem::range(format!("{size} B"), expected));
+    }
+    let folder = match &draft.folder {
+        Some(folder) if !folder.is_absolute() => {
+            let what = format!("\"{}\"", folder.display());
+            return refused(KeyPath::from("history.folder"), what, "an absolute path");
+        }
+        Some(folder) => folder.clone(),
+        None => state.join("history"),
+    };
+    Ok(HistorySettings { folder, size })
 }
 
 /// Checks the path of the text file: collectors read only files that end in `.prom`.

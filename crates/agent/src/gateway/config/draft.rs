@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use fairmesh_control::Fairness;
 use fairmesh_linux::{Interface, MacAddr};
-use fairmesh_units::{BitRate, Span};
+use fairmesh_units::{BitRate, Bytes, Span};
 use serde::{Deserialize, Deserializer, de};
 
 use super::text::{self, Prefix};
@@ -30,6 +30,7 @@ pub(crate) struct Draft {
     pub peers: Option<Peers>,
     pub signs: Signs,
     pub metrics: Metrics,
+    pub history: History,
     pub paths: Paths,
 }
 
@@ -260,6 +261,14 @@ pub(crate) struct Metrics {
     pub listen: Option<SocketAddr>,
     pub textfile: Option<PathBuf>,
     pub per_subscriber: Option<bool>,
+}
+
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct History {
+    #[serde(deserialize_with = "text::deserialize")]
+    pub size: Option<Bytes>,
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Clone, Default, Deserialize, Debug)]

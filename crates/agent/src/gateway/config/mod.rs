@@ -15,6 +15,8 @@ use fairmesh_document::{Document, KeyPath, Located, Problem};
 use fairmesh_linux::{IpNet, Layout, LeafChoice, LeafKind, MacAddr};
 use fairmesh_units::{BitRate, Span};
 
+use crate::gateway::history::HistorySettings;
+
 pub(crate) use capacity::of_rate as capacity_of;
 pub use draft::{Mode, OnExit};
 pub(crate) use text::{is_plain, is_shown, prefix};
@@ -93,6 +95,8 @@ pub struct Config {
     pub textfile: Option<PathBuf>,
     /// True if metrics have a line for every subscriber.
     pub per_subscriber: bool,
+    /// Folder and size of the history.
+    pub history: HistorySettings,
     /// Folder of the stored state.
     pub state: PathBuf,
     /// Path of the control socket.

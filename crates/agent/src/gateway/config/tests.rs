@@ -70,6 +70,9 @@ probe = false
 listen = "127.0.0.1:9742"
 textfile = "/run/fairmesh/fairmesh.prom"
 per_subscriber = true
+[history]
+size = "16 MiB"
+folder = "/var/log/fairmesh"
 [paths]
 state = "/var/lib/fairmesh"
 socket = "/run/fairmesh/gateway.sock"
@@ -331,6 +334,11 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("listen = \"127.0.0.1:9742\"", "listen = 9742", "metrics.listen", "socket address"),
         ("textfile = \"/run/", "textfile = \"run/", "metrics.textfile", "absolute path"),
         ("/fairmesh.prom\"", "/fairmesh.txt\"", "metrics.textfile", "ends in .prom"),
+        ("size = \"16 MiB\"", "size = 16", "history.size", "size such as"),
+        ("size = \"16 MiB\"", "size = \"16\"", "history.size", "has no unit"),
+        ("size = \"16 MiB\"", "size = \"1 kB\"", "history.size", "64 KiB to 64 GiB"),
+        ("\"/var/log/fairmesh\"", "\"log\"", "history.folder", "absolute path"),
+        ("folder = \"/var", "place = \"/var", "history.place", "unknown key"),
         ("per_subscriber = true", "per_subscriber = 2", "metrics.per_subscriber", "boolean"),
         ("state = \"/var/lib/fairmesh\"", "state = \"var\"", "paths.state", "absolute"),
         ("socket = \"/run/fairmesh/gateway.sock\"", "socket = 7", "paths.socket", "path"),

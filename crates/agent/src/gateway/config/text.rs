@@ -6,7 +6,7 @@ use core::str::FromStr;
 use std::net::IpAddr;
 
 use fairmesh_linux::IpNet;
-use fairmesh_units::{BitRate, QuantityError, Span, Unit};
+use fairmesh_units::{BitRate, Bytes, QuantityError, Span, Unit};
 use serde::{Deserialize, Deserializer, de};
 
 use super::Endpoint;
@@ -21,6 +21,9 @@ impl Quantity for Span {
 }
 impl Quantity for BitRate {
     const UNIT: Unit = Unit::BitRate;
+}
+impl Quantity for Bytes {
+    const UNIT: Unit = Unit::Bytes;
 }
 
 /// Deserializes an optional quantity, for `#[serde(with)]`.

@@ -276,6 +276,11 @@ impl Governor {
         Ok(())
     }
 
+    /// Returns the time of the last sample of the counters.
+    pub fn sampled_at(&self) -> Option<Time> {
+        self.sampled_at
+    }
+
     /// Returns the time of the next sample of the counters.
     pub fn next_sample(&self) -> Time {
         let Some(sampled_at) = self.sampled_at else { return Time::ZERO };

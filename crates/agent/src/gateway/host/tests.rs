@@ -623,7 +623,8 @@ fn a_changed_classifier_is_reported_once() {
         let all = b.host.governor.journal.recent();
         all.filter(|n| n.code == "classifier.changed").map(|n| n.text.clone()).collect::<Vec<_>>()
     };
-    let shown = |b: &Bench| report::status_text(&report::status(&b.host, b.now, None, None));
+    let shown =
+        |b: &Bench| report::status_text(&report::status(&b.host, b.now, Default::default()));
     assert!(shown(&b).contains("classified by: priority (down), priority (up)\n"), "{}", shown(&b));
     b.host.reload(b.now, &config(5, "apply", "pfrc", "")).unwrap();
     b.host.plane().marks = true;

@@ -1,5 +1,6 @@
 //! The gateway as a state machine, driven by the daemon's runtime.
 
+mod history;
 mod inputs;
 mod others;
 mod persistence;
@@ -15,6 +16,7 @@ use fairmesh_linux::link::LinkEvent;
 use fairmesh_linux::{Error, Shaper};
 use fairmesh_units::{Span, Time};
 
+pub use self::history::History;
 pub use self::inputs::Input;
 pub(super) use self::inputs::{discovery, links};
 use self::persistence::SAVE_INTERVAL;
@@ -49,6 +51,8 @@ pub struct Parts {
     pub probes: ProbeThread,
     /// Reader of the links' rates.
     pub rates: LinkRates,
+    /// Recorder and writer of the history; `None`: no history.
+    pub history: Option<History>,
     /// Sources that the discovery thread queries.
     pub discover: Wanted,
     /// Reads the configuration again.
@@ -151,7 +155,9 @@ impl<P: Shaper> Gateway<P> {
         let per_subscriber = self.config.per_subscriber;
         let signs = self.signs();
         let (peers, signs) = (peers.as_ref(), signs.as_ref());
-        metrics::page(&self.host, self.now(), per_subscriber, process, peers, signs)
+        let history = self.history_report();
+        let parts = metrics::Parts { process, peers, signs, history: history.as_ref() };
+        metrics::page(&self.host, self.now(), per_subscriber, parts)
     }
 }
 
@@ -163,6 +169,7 @@ impl<P: Shaper> Service for Gateway<P> {
         self.at = at;
         self.receive_from_peers();
         let next = self.host.poll(at.now);
+        self.record();
         self.measure_links();
         self.read_headers();
         self.probe();
@@ -273,6 +280,7 @@ impl<P: Shaper> Service for Gateway<P> {
     fn stop(&mut self, at: Moment) -> Result<(), Error> {
         self.at = at;
         self.note(Level::Info, "daemon.stopped", || "limits are lifted".into());
+        self.finish_history();
         self.learn(true);
         self.written = None;
         self.save();

@@ -26,8 +26,11 @@ impl<P: Shaper> Gateway<P> {
             Request::Status => value(serde_json::to_value(report::status(
                 &self.host,
                 now,
-                self.peers_report(),
-                self.signs(),
+                report::Beside {
+                    peers: self.peers_report(),
+                    signs: self.signs(),
+                    history: self.history_report(),
+                },
             ))),
             Request::Why { subscriber } => match self.host.governor.member(&subscriber) {
                 Ok(m) => {
@@ -129,6 +132,8 @@ impl<P: Shaper> Gateway<P> {
             ("metrics.textfile", config.textfile == self.config.textfile),
             ("paths.socket", config.socket == self.config.socket),
             ("paths.state", config.state == self.config.state),
+            ("history.size", config.history.size == self.config.history.size),
+            ("history.folder", config.history.folder == self.config.history.folder),
         ] {
             if !same {
                 let file = self.parts.file.clone();

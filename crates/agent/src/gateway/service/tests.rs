@@ -1,5 +1,7 @@
 //! The daemon as a whole on a virtual clock, for as long as routers run: nothing may grow.
 
+mod history;
+
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
@@ -18,6 +20,7 @@ use crate::daemon::store::Store;
 use crate::gateway::config::Subscriber;
 use crate::gateway::fake::{Broken, FakeShaper};
 use crate::gateway::governor::{ClassIds, Governor};
+use crate::gateway::history::{HistoryWriter, Recorder};
 use crate::gateway::link_rates::LinkRates;
 use crate::gateway::probes::ProbeThread;
 use crate::gateway::request::{OverrideRate, Request};
@@ -65,6 +68,7 @@ fn text(folder: &Path) -> String {
          [control]\nuse = \"pfrc+bursts\"\n[[neighbour]]\nname = \"n\"\ncapacity = \"10 Mbit/s\"\n\
          [discover]\nroutes = true\nmost = 40\nlinger = \"10 min\"\n\
          [metrics]\ntextfile = \"{at}/page.prom\"\n\
+         [history]\nsize = \"256 KiB\"\nfolder = \"{at}/history\"\n\
          [paths]\nstate = \"{at}/state\"\nsocket = \"{at}/socket\"\n"
     );
     for i in 0..6 {
@@ -93,6 +97,10 @@ impl Bench {
             capture: HeaderThread::new(Instant::now()),
             probes: ProbeThread::new(Instant::now()),
             rates: LinkRates::of_kernel(),
+            history: (config.history.size > 0).then(|| {
+                let writer = HistoryWriter::direct(&config.history);
+                History::with(writer, Recorder::new(now.get().as_nanos(), now.get()))
+            }),
             discover: Wanted::default(),
             load: Box::new({
                 let file = file.clone();
@@ -130,7 +138,8 @@ impl Bench {
 
     /// Turns as the runtime does, without messages.
     fn pass(&mut self, span: Span) {
-        let end = self.now.get() + span;
+        let (start, wall) = (self.now.get(), self.wall.get());
+        let end = start + span;
         while self.now.get() < end {
             let now = self.now.get();
             let mut next = self.daemon.turn();
@@ -141,12 +150,12 @@ impl Bench {
             // A loop without a wait would not end on a real clock either.
             let wait = wait.max(Span::from_millis(1));
             self.now.set(now + wait);
+            self.wall.set(wall + (now + wait).since(start) / Span::from_secs(1));
             self.plane().run(wait.as_secs_f64());
             if let Some(other) = &mut self.other {
                 other.plane().run(wait.as_secs_f64());
             }
         }
-        self.wall.set(self.wall.get() + (span / Span::from_secs(1)));
     }
 
     fn say(&mut self, message: Message<Input>) {

@@ -1,0 +1,139 @@
+//! The history on a virtual clock: a week with three starving homes, and a full disk.
+
+use super::*;
+use crate::gateway::history::{Bottleneck, Summary, read};
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+/// Demand of the homes at an hour of the day, bit/s.
+///
+/// In the evening the first three leave next to nothing to the others.
+fn demands(hour: u64) -> [f64; 6] {
+    match hour {
+        18..22 => [3e6, 3e6, 2.5e6, 2e6, 2e6, 2e6],
+        _ => [0.4e6, 0.2e6, 0.0, 0.1e6, 0.0, 0.05e6],
+    }
+}
+
+fn pass_days(b: &mut Bench, days: u64) {
+    for hour in 0..24 * days {
+        for (i, demand) in demands(hour % 24).into_iter().enumerate() {
+            let slot = FakeShaper::slot(i as u16 + 1, Direction::Down);
+            b.plane().classes.get_mut(&slot).unwrap().demand = demand;
+        }
+        b.pass(Span::from_secs(HOUR));
+    }
+}
+
+/// A week in mode `observe` and a day in mode `apply`, compressed.
+#[test]
+fn the_worst_homes_of_a_week_are_those_that_starved() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, history) = (folder.path().join("gateway.toml"), folder.path().join("history"));
+    let observe = text(folder.path()).replace("\"apply\"", "\"observe\"");
+    // Its page takes most of the time.
+    let observe: String =
+        observe.lines().filter(|l| !l.starts_with("textfile")).map(|l| format!("{l}\n")).collect();
+    let mut b = Bench::on(folder.path(), &observe, Rc::new(Cell::new(Time::ZERO)));
+    // Midnight, UTC.
+    b.wall.set(WALL / DAY * DAY);
+    (b.plane().capacity, b.plane().floor) = (8e6, 20e3);
+    b.pass(Span::from_secs(1));
+    pass_days(&mut b, 7);
+    let applied = b.wall.get();
+    let week = Summary::read(&history, applied - 7 * DAY, applied).unwrap();
+    println!("{}", week.text());
+    let mut worst: Vec<&str> = week.worst().take(3).collect();
+    worst.sort_unstable();
+    assert_eq!((worst, week.starved.len()), (vec!["s3", "s4", "s5"], 3));
+    for home in &week.starved {
+        assert_eq!(home.direction, "down");
+        // Seven evenings of four hours.
+        assert!((27 * HOUR..=28 * HOUR).contains(&home.seconds), "{home:?}");
+        let evening: u32 = home.by_hour[18..22].iter().sum();
+        assert_eq!(u64::from(evening), home.seconds, "{home:?}");
+        assert_eq!((home.confirmed_seconds, home.unlimited_seconds), (0, home.seconds));
+        // A sixth of 8 Mbit/s of frames.
+        assert!((1.3e6..1.4e6).contains(&(home.due_bits_per_second as f64)), "{home:?}");
+        assert!((15e3..30e3).contains(&(home.carried_bits_per_second as f64)), "{home:?}");
+        assert_eq!(home.bottleneck, Bottleneck::MeshBehind);
+    }
+    assert_eq!(week.mesh.enforced, 0);
+    let evenings: u64 = week.congested_by_hour[18..22].iter().sum();
+    assert_eq!((u64::from(week.mesh.congested), week.congested_hours.len()), (evenings, 28));
+    assert!(week.mesh.seconds as u64 > 7 * DAY - 120);
+    assert!(week.text().contains("estimate for mode = \"apply\": 3 homes"), "{}", week.text());
+    assert!(week.text().contains("data packets alone"), "counters do not prove demand");
+
+    std::fs::write(&file, observe.replace("\"observe\"", "\"apply\"")).unwrap();
+    b.say(Message::Signal(signal_hook::consts::SIGHUP));
+    pass_days(&mut b, 1);
+    let day = Summary::read(&history, applied + 120, b.wall.get()).unwrap();
+    println!("{}", day.text());
+    assert_eq!(day.starved, []);
+    assert!(u64::from(day.mesh.enforced) > 23 * HOUR);
+    assert!(day.answer().starts_with("none of "), "{}", day.answer());
+}
+
+#[test]
+fn a_history_that_cannot_be_written_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("history");
+    std::fs::write(&history, "in the place of the folder").unwrap();
+    let mut b = Bench::new(folder.path());
+    b.plane().classes.values_mut().for_each(|c| c.demand = 1e6);
+    b.pass(Span::from_secs(300));
+    assert_eq!(b.daemon.service.host.phase(), Phase::Running);
+    let total = |b: &Bench, code: &str| b.daemon.service.host.governor.journal.total(code);
+    assert_eq!(total(&b, "history.unwritable"), 1);
+    let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
+    assert!(status["history"]["problem"].is_string(), "{}", status["history"]);
+    assert!(status["history"]["lost"].as_u64().unwrap() >= 3);
+    let page = b.daemon.service.page(None);
+    assert!(page.contains("fairmesh_gateway_history_writable{} 0"), "{page}");
+    std::fs::remove_file(&history).unwrap();
+    b.pass(Span::from_secs(120));
+    assert_eq!(total(&b, "history.resumed"), 1);
+    let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
+    assert!(status["history"]["problem"].is_null());
+    assert!(read(&history, 0, u64::MAX).unwrap().count() >= 1);
+}
+
+/// The part of a minute before the end is not lost, and the next run continues the numbers.
+#[test]
+fn a_restart_continues_the_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("history");
+    for run in 1..=3 {
+        let mut b = Bench::on(folder.path(), &text(folder.path()), Rc::new(Cell::new(Time::ZERO)));
+        b.wall.set(WALL + 1000 * run);
+        b.pass(Span::from_secs(1));
+        b.plane().classes.values_mut().for_each(|c| c.demand = 0.5e6);
+        b.pass(Span::from_secs(200));
+        let at = b.daemon.at();
+        b.daemon.service.stop(at).unwrap();
+    }
+    let periods: Vec<_> = read(&history, 0, u64::MAX).unwrap().collect();
+    let seconds: u32 = periods.iter().map(|p| p.mesh.seconds).sum();
+    assert!((590..=610).contains(&seconds), "{seconds}");
+    assert!(periods.is_sorted_by_key(|p| p.stamp.first));
+    // Traffic of no subscriber is a home of its own.
+    assert!(periods.iter().all(|p| p.homes.len() == 7), "all homes carried data");
+}
+
+/// `history.size = "0 B"` writes nothing; a reload cannot change it.
+#[test]
+fn a_history_is_optional() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text(folder.path());
+    let none = text.replace("size = \"256 KiB\"", "size = \"0 B\"");
+    let mut b = Bench::on(folder.path(), &none, Rc::new(Cell::new(Time::ZERO)));
+    b.pass(Span::from_secs(300));
+    assert!(!folder.path().join("history").exists());
+    let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
+    assert!(status["history"].is_null());
+    std::fs::write(folder.path().join("gateway.toml"), &text).unwrap();
+    let Response::Refused(refusal) = b.ask(Request::Reload) else { panic!() };
+    assert!(format!("{refusal:?}").contains("history.size"), "{refusal:?}");
+}
