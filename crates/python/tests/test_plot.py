@@ -143,6 +143,19 @@ def test_a_region_has_its_boundary_and_the_points_of_results(tmp_path: Path) -> 
         plot.region(found, fairmesh.run(fairmesh.Scenario.chain(1, duration="1 s")))
 
 
+def test_curves_are_drawn_from_results_and_from_files_of_flent(results: Results, tmp_path: Path) -> None:
+    lines = plot.series(results).lines
+    results.to_flent(tmp_path / "run.flent.gz", control="source")
+    measured = plot.series(fairmesh.read_flent(tmp_path / "run.flent.gz")).lines
+    drawn = {str(line.get_label()): points(line) for line in lines}
+    assert len(drawn) == 6 and len(measured) == 3
+    for line in measured:
+        wanted = drawn[f"{line.get_label()}, source"]
+        assert [y for _, y in points(line)] == pytest.approx([y for _, y in wanted])
+    with pytest.raises(fairmesh.SettingError, match="there is no column quantity; expected the columns of results.series"):
+        plot.series(results.flows)
+
+
 def test_what_cannot_be_drawn_is_named(results: Results) -> None:
     with pytest.raises(fairmesh.SettingError, match="there is no column speed; expected one of control"):
         plot.cdf(results, "speed")

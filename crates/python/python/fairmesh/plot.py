@@ -108,25 +108,32 @@ def tradeoff(results: Results, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def series(results: Results, quantity: str = "goodput_bps", *, seed: int | None = None, ax: Axes | None = None) -> Axes:
+def series(
+    results: Results | Frame, quantity: str = "goodput_bps", *, seed: int | None = None, ax: Axes | None = None
+) -> Axes:
     """Curves over time of a sampled quantity, a line per control and flow.
 
-    Results need `sample`.
+    Results need `sample`. A frame is one of `Results.series` or `read_flent`.
     """
-    rows = [r for r in results.series.to_dicts() if r["quantity"] == quantity]
+    source = results.series if isinstance(results, Results) else results
+    lacking = [c for c in ("control", "seed", "quantity", "subject", "time_s", "value") if c not in source.columns]
+    if lacking:
+        raise _wrong("frame", f"there is no column {lacking[0]}; expected the columns of results.series")
+    rows = [r for r in source.to_dicts() if r["quantity"] == quantity]
     if not rows:
         raise _wrong("quantity", f"there are no samples of {quantity}; expected results of a call with `sample`")
-    seed = results.seeds[0] if seed is None else seed
+    controls = _distinct(rows, "control")
+    seed = rows[0]["seed"] if seed is None else seed
     ax = _axes(ax)
     subjects = _distinct(rows, "subject")
-    for k, control in enumerate(results.controls):
+    for k, control in enumerate(controls):
         for i, subject in enumerate(subjects):
             curve = [r for r in rows if (r["control"], r["seed"], r["subject"]) == (control, seed, subject)]
             if curve:
                 ax.plot(
                     [r["time_s"] for r in curve],
                     [r["value"] * _scale(quantity) for r in curve],
-                    label=f"{subject}, {control}" if len(results.controls) > 1 else subject,
+                    label=f"{subject}, {control}" if len(controls) > 1 else subject,
                     color=_of(COLOURS, i),
                     linestyle=_of(LINES, k),
                     linewidth=1,
