@@ -395,7 +395,7 @@ def region(analysis: Analysis, results: Results | None = None, *, ax: Axes | Non
         if lacking:
             raise _wrong("results", f"have no flow {lacking[0]}; expected results of the scenario {report['scenario']}")
         x, y = point({f: fmean(v) for f, v in rates.items()})
-        ax.plot(x, y, MARKERS[k % len(MARKERS)], color=_of(COLOURS, k), label=control, zorder=3)
+        ax.plot(x, y, MARKERS[k % len(MARKERS)], color=_of(COLOURS, k), label=control, clip_on=False, zorder=3)
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
     ax.set_xlabel(_group([f for k, f in enumerate(flows) if k in first]))
