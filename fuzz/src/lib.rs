@@ -82,9 +82,9 @@ pub fn gateway(bytes: &[u8]) {
         b's' => return state(&text),
         b'q' => return request(&text),
         b'h' => {
-            let response = http::respond(bytes, || Some(std::sync::Arc::new("a 1\n".into())));
-            let bytes = response.bytes();
-            assert!(bytes.starts_with(b"HTTP/1.1 ") && bytes.len() < 400);
+            if let http::Parsed::Complete(request) = http::Request::parse(bytes) {
+                assert!(request.body.len() <= bytes.len());
+            }
             return;
         }
         b'f' => {

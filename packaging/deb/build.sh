@@ -18,6 +18,7 @@ for unit in fairmesh-gateway fairmesh-gateway-reset; do
 done
 install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"
 install -Dm644 packaging/systemd/peers.conf "$root/usr/share/doc/fairmesh-gateway/examples/peers.conf"
+install -Dm644 packaging/systemd/page.conf "$root/usr/share/doc/fairmesh-gateway/examples/page.conf"
 install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gateway/examples/signs.conf"
 for page in docs/gateway*.md docs/security.md; do
     install -Dm644 "$page" "$root/usr/share/doc/fairmesh-gateway/${page##*/}"

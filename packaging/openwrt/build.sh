@@ -25,9 +25,10 @@ scripts/notices.py fairmesh-agent | gzip -9n > "$root/data/usr/share/doc/fairmes
 mkdir -p "$root/data/etc/fairmesh"
 ln -s /var/run/fairmesh/gateway.toml "$root/data/etc/fairmesh/gateway.toml"
 
-# The key of several gateways survives an upgrade of the system.
+# The key of several gateways and the page's token survive an upgrade of the system.
 mkdir -p "$root/data/lib/upgrade/keep.d"
 echo /etc/fairmesh/peers.key > "$root/data/lib/upgrade/keep.d/fairmesh-gateway"
+echo /etc/fairmesh/page.token >> "$root/data/lib/upgrade/keep.d/fairmesh-gateway"
 
 mkdir -p "$root/control"
 echo /etc/config/fairmesh > "$root/control/conffiles"

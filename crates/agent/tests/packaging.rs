@@ -88,6 +88,31 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     assert!(!service.contains("\nLoadCredential"), "a unit without other gateways needs no key");
 }
 
+/// The page is off unless UCI names its address; the unit's addition provides its token.
+#[test]
+fn the_page_can_be_served_where_it_is_packaged() {
+    let uci = "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n \
+               option routes '1'\n";
+    let page = |options: &str| {
+        Config::parse("gateway.toml", &toml_of(&format!("{uci}{options}"))).unwrap().page
+    };
+    assert_eq!(page(""), None);
+    let page = page(
+        " option page '127.0.0.1:9743'\n list page_host 'gw.lan'\n option page_token '/etc/fairmesh/page.token'\n",
+    );
+    let page = page.unwrap();
+    assert_eq!(
+        (page.listen.to_string().as_str(), page.hosts),
+        ("127.0.0.1:9743", vec!["gw.lan".into()])
+    );
+    let token = page.token_file.unwrap();
+    let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
+    let credential = format!("LoadCredential=page.token:{}\n", token.display());
+    assert!(unit("systemd/page.conf").contains(&credential));
+    assert!(unit("deb/build.sh").contains("packaging/systemd/page.conf"));
+    assert!(unit("openwrt/build.sh").contains("/etc/fairmesh/page.token"), "kept by an upgrade");
+}
+
 /// Headers are read only with the unit's addition, and unless UCI forbids it.
 #[test]
 fn headers_can_be_read_where_the_operator_lets_them() {

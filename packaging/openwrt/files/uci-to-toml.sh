@@ -54,7 +54,7 @@ rates() {
 }
 
 gateway() {
-    local any state size peers signs key
+    local any state size peers signs page key
     text "$1" mode mode; text "$1" unmapped unmapped
     printf '[mesh]\n'; text "$1" mesh interface
     printf '[wired]\n'; text "$1" wired interface
@@ -62,6 +62,8 @@ gateway() {
     text "$1" fairness fairness
     for key in alpha_fairness guarantee airtime; do number "$1" $key $key; done
     printf '[metrics]\n'; text "$1" metrics listen; text "$1" textfile textfile
+    page=$(text "$1" page listen; list "$1" page_host hosts; text "$1" page_token token_file)
+    [ -z "$page" ] || printf '[page]\n%s\n' "$page"
     # /var is RAM: overrides and the learned rate survive a restart; a reboot only if this is on flash.
     config_get state "$1" state /var/lib/fairmesh
     printf '[paths]\nstate = %s\nsocket = "/var/run/fairmesh/gateway.sock"\n' "$(quote "$state")"

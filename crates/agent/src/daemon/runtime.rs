@@ -14,13 +14,14 @@ use fairmesh_units::Time;
 use sd_notify::{NotifyState, notify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::endpoint::Endpoint;
 use super::guard::{self, Guard, GuardRestarts, Watch};
-use super::http;
+use super::http::{self, Metrics};
 use super::journal::{Level, is_shown};
 use super::lock::{Claim, ClaimError, LOCK_PATIENCE, Lock, Owner, Registry, Resource};
 use super::process::resources;
 use super::service::{Effect, Moment, Service};
-use super::socket::{self, Call};
+use super::socket::{self, Call, Response};
 use super::store::{self, Store};
 
 /// Longest time between two heartbeats.
@@ -104,6 +105,7 @@ pub(crate) enum Message<I> {
     Call(Call),
     Signal(i32),
     Scrape(SyncSender<String>),
+    Note(Level, &'static str, String),
     Input(I),
 }
 
@@ -121,6 +123,69 @@ impl<I> Inbox<I> {
     /// Sends an event; returns `false` if the daemon has ended.
     pub fn send(&self, input: I) -> bool {
         self.0.send(Message::Input(input)).is_ok()
+    }
+}
+
+/// Connection of a server to the loop, which is never made to wait.
+#[derive(Clone)]
+pub struct Caller(Arc<dyn Fn(Outside) -> bool + Send + Sync>);
+
+/// A message of a server.
+enum Outside {
+    Call(Call),
+    Note(Level, &'static str, String),
+}
+
+impl Caller {
+    /// Sends a request of the control socket; `None` if the daemon has ended.
+    pub fn call(&self, line: String) -> Option<Receiver<Response>> {
+        let (send, receive) = mpsc::sync_channel(1);
+        (self.0)(Outside::Call((line, send))).then_some(receive)
+    }
+
+    /// Records an event.
+    pub fn note(&self, level: Level, code: &'static str, text: String) {
+        let _ = (self.0)(Outside::Note(level, code, text));
+    }
+
+    /// Returns a caller with a function that handles its requests, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(
+        handle: impl Fn(Result<Call, (&'static str, String)>) + Send + Sync + 'static,
+    ) -> Caller {
+        Caller(Arc::new(move |message| {
+            match message {
+                Outside::Call(call) => handle(Ok(call)),
+                Outside::Note(_, code, text) => handle(Err((code, text))),
+            }
+            true
+        }))
+    }
+
+    pub(crate) fn to<I: Send + 'static>(inbox: Sender<Message<I>>) -> Caller {
+        Caller(Arc::new(move |message| {
+            let message = match message {
+                Outside::Call(call) => Message::Call(call),
+                Outside::Note(level, code, text) => Message::Note(level, code, text),
+            };
+            inbox.send(message).is_ok()
+        }))
+    }
+}
+
+/// A server that starts with the daemon; no share depends on it.
+pub struct Server {
+    /// Event if it cannot start.
+    pub unavailable: &'static str,
+    /// Address, for this event.
+    pub endpoint: Endpoint,
+    /// Starts its thread.
+    pub start: Box<dyn FnOnce(Caller) -> io::Result<()>>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Server({})", self.endpoint)
     }
 }
 
@@ -167,6 +232,8 @@ pub struct Setup {
     pub socket: PathBuf,
     /// Address of the metrics; `None`: not served.
     pub metrics: Option<SocketAddr>,
+    /// Further servers.
+    pub servers: Vec<Server>,
     /// State that survives a restart.
     pub store: Store,
     /// Configuration file, stored as the last one that worked.
@@ -234,6 +301,13 @@ impl<S: Service> Runtime<S> {
             // No share depends on the metrics.
             self.note(Level::Warning, "metrics.unavailable", || format!("{address}: {e}"));
         }
+        for server in std::mem::take(&mut self.setup.servers) {
+            if let Err(e) = (server.start)(Caller::to(inbox.0.clone())) {
+                self.note(Level::Warning, server.unavailable, || {
+                    format!("{}: {e}", server.endpoint)
+                });
+            }
+        }
         signals(inbox.0.clone()).map_err(StartError::Signals)?;
         if self.setup.guard.is_some() {
             self.guarded = Some(GuardRestarts::first(self.at().now));
@@ -296,6 +370,7 @@ impl<S: Service> Runtime<S> {
             Message::Scrape(answer) => {
                 let _ = answer.try_send(self.service.metrics(at, resources()));
             }
+            Message::Note(level, code, text) => self.note(level, code, || text),
             Message::Input(input) => self.service.input(at, input),
         }
     }
@@ -410,12 +485,13 @@ fn serve_metrics<I: Send + 'static>(
     address: SocketAddr,
     send: Sender<Message<I>>,
 ) -> io::Result<()> {
-    let page = move || {
+    let scrape = move || {
         let (give, take) = mpsc::sync_channel(1);
         send.send(Message::Scrape(give)).ok()?;
-        take.recv_timeout(Duration::from_secs(10)).ok()
+        Some(take)
     };
-    http::serve(address, page).map(|_| ())
+    let endpoint = Endpoint::Tcp(address);
+    http::serve("metrics", &endpoint, Metrics::new(scrape), Metrics::LIMITS).map(|_| ())
 }
 
 fn signals<I: Send + 'static>(send: Sender<Message<I>>) -> io::Result<()> {

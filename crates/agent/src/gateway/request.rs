@@ -35,6 +35,8 @@ pub enum Request {
     Reload,
     /// Counters and classifiers for `doctor`.
     Doctor,
+    /// The state and the last events, for the page.
+    Page,
 }
 
 impl Request {

@@ -16,6 +16,7 @@ use super::host::Host;
 use super::journal::Level;
 use super::kept::{SavedState, load_config};
 use super::link_rates::LinkRates;
+use super::page;
 use super::preflight;
 use super::probes::ProbeThread;
 use super::rescue;
@@ -90,6 +91,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let setup = Setup {
         socket: config.socket.clone(),
         metrics: config.metrics,
+        servers: config.page.clone().map(page::server).into_iter().collect(),
         store,
         config: options.config.clone(),
         guard: (!options.no_guard).then_some(arguments),

@@ -1,7 +1,7 @@
 //! `report.html`: the explorer, one file that opens from disk and requests nothing.
 //!
-//! The page's program is TypeScript (`explorer/` of this crate), built into
-//! `explorer/dist/explorer.html`; building the crate does not need Node.js. [`model`] is the data
+//! The page's program is TypeScript (`ui/`), built into `assets/explorer.html`;
+//! building the crate does not need Node.js. [`model`] is the data
 //! of the page; [`build`] computes it from the laboratory's results.
 
 pub mod build;
@@ -20,7 +20,7 @@ use crate::html::{escape, script_json};
 use model::Model;
 
 /// The page without data.
-const PAGE: &str = include_str!("../../explorer/dist/explorer.html");
+const PAGE: &str = include_str!("../../assets/explorer.html");
 
 /// Renders the page of a result.
 pub fn render(sources: &Sources<'_>) -> String {

@@ -11,7 +11,10 @@ use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
 use super::refuse::{Result, fail, refused};
-use super::{Config, Discover, Neighbour, Plan, Rates, ReadHeaders, Subscriber, capacity, peers};
+use super::{
+    Config, Discover, Endpoint, Neighbour, PageSettings, Plan, Rates, ReadHeaders, Subscriber,
+    capacity, peers,
+};
 use crate::gateway::config::is_plain;
 use crate::gateway::history::HistorySettings;
 use crate::gateway::offers::SITE;
@@ -77,9 +80,38 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
         textfile: textfile(draft.metrics.textfile.as_ref())?,
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),
         history: history(&draft.history, &state)?,
+        page: draft.page.as_ref().map(page).transpose()?.flatten(),
         state,
         socket: path(&draft.paths.socket, "paths.socket", super::SOCKET)?,
     })
+}
+
+/// Checks the address of the page, its names and the path of its token; port 0 disables it.
+fn page(draft: &draft::Page) -> Result<Option<PageSettings>> {
+    let listen = draft.listen.clone().unwrap_or(Endpoint::Tcp(super::PAGE));
+    match &listen {
+        Endpoint::Tcp(address) if !address.ip().is_loopback() => {
+            let expected = "a loopback address such as \"127.0.0.1:9743\", or the path of a Unix socket; a proxy \
+                            or `ssh -L` makes it reachable";
+            let what = format!("{address} is reachable from other machines");
+            return refused(KeyPath::from("page.listen"), what, expected);
+        }
+        Endpoint::Tcp(address) if address.port() == 0 => return Ok(None),
+        _ => {}
+    }
+    for (i, name) in draft.hosts.iter().enumerate() {
+        let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
+        if name.is_empty() || !name.chars().all(valid) {
+            let at = KeyPath::from("page.hosts").index(i);
+            return refused(at, format!("\"{name}\""), "a name such as \"gateway.example\"");
+        }
+    }
+    if let Some(file) = draft.token_file.as_ref().filter(|file| !file.is_absolute()) {
+        let what = format!("\"{}\"", file.display());
+        return refused(KeyPath::from("page.token_file"), what, "an absolute path");
+    }
+    let (hosts, token_file) = (draft.hosts.clone(), draft.token_file.clone());
+    Ok(Some(PageSettings { listen, hosts, token_file }))
 }
 
 /// Adds unmapped traffic as one subscriber.

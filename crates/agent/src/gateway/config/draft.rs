@@ -31,6 +31,7 @@ pub(crate) struct Draft {
     pub signs: Signs,
     pub metrics: Metrics,
     pub history: History,
+    pub page: Option<Page>,
     pub paths: Paths,
 }
 
@@ -269,6 +270,14 @@ pub(crate) struct History {
     #[serde(deserialize_with = "text::deserialize")]
     pub size: Option<Bytes>,
     pub folder: Option<PathBuf>,
+}
+
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Page {
+    pub listen: Option<Endpoint>,
+    pub hosts: Vec<String>,
+    pub token_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Default, Deserialize, Debug)]

@@ -17,6 +17,7 @@ use fairmesh_units::{BitRate, Span};
 
 use crate::gateway::history::HistorySettings;
 
+pub use crate::daemon::endpoint::Endpoint;
 pub(crate) use capacity::of_rate as capacity_of;
 pub use draft::{Mode, OnExit};
 pub(crate) use text::{is_plain, is_shown, prefix};
@@ -34,6 +35,9 @@ pub const STATE: &str = "/var/lib/fairmesh";
 pub const KEY: &str = "/etc/fairmesh/peers.key";
 /// Default port of the exchange between gateways.
 pub const PORT: u16 = 5247;
+/// Default address of the page, once there is a table `[page]`.
+pub const PAGE: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9743);
 /// Largest configuration file, bytes: 10,000 subscribers take about 1 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -97,6 +101,8 @@ pub struct Config {
     pub per_subscriber: bool,
     /// Folder and size of the history.
     pub history: HistorySettings,
+    /// The page; `None`: none is served.
+    pub page: Option<PageSettings>,
     /// Folder of the stored state.
     pub state: PathBuf,
     /// Path of the control socket.
@@ -184,24 +190,6 @@ pub struct Subscriber {
     pub hops: Option<u32>,
 }
 
-/// Address at which a daemon of this machine listens.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Endpoint {
-    /// A TCP port.
-    Tcp(SocketAddr),
-    /// A Unix socket.
-    Unix(PathBuf),
-}
-
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Endpoint::Tcp(address) => address.fmt(f),
-            Endpoint::Unix(path) => path.display().fmt(f),
-        }
-    }
-}
-
 /// Assignment of the kernel's routes to homes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -264,6 +252,17 @@ impl Default for Discover {
             most: 1000,
         }
     }
+}
+
+/// The page that the daemon serves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageSettings {
+    /// Address: a loopback address, or a Unix socket.
+    pub listen: Endpoint,
+    /// Names under which a proxy serves the page, beside those of the loopback interface.
+    pub hosts: Vec<String>,
+    /// File with the token that overrides need; `None`: the page only shows.
+    pub token_file: Option<PathBuf>,
 }
 
 /// The other gateways of the mesh, which share one control.

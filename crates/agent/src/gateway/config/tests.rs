@@ -73,6 +73,10 @@ per_subscriber = true
 [history]
 size = "16 MiB"
 folder = "/var/log/fairmesh"
+[page]
+listen = "127.0.0.1:9743"
+hosts = ["gateway.example"]
+token_file = "/etc/fairmesh/page.token"
 [paths]
 state = "/var/lib/fairmesh"
 socket = "/run/fairmesh/gateway.sock"
@@ -87,6 +91,9 @@ fn without_peers() -> String {
 #[test]
 fn everything_is_read() {
     let c = Config::parse("gateway.toml", GOOD).unwrap();
+    let page = c.page.as_ref().unwrap();
+    assert_eq!(page.listen.to_string(), "127.0.0.1:9743");
+    assert_eq!((&*page.hosts[0], page.token_file.is_some()), ("gateway.example", true));
     assert_eq!((c.mode, c.mechanism.to_string().as_str()), (Mode::Apply, "pfrc+bursts+peers"));
     let alice = &c.subscribers[0];
     assert_eq!(alice.plan.weight, 2.0, "its own");
@@ -160,6 +167,7 @@ fn a_minimal_configuration_only_observes() {
     let c = Config::parse("gateway.toml", text).unwrap();
     assert_eq!(c.mode, Mode::Observe);
     assert_eq!(c.metrics.unwrap().to_string(), "127.0.0.1:9742");
+    assert_eq!(c.page, None, "no page unless it is asked for");
 }
 
 /// Each field in turn is invalid: replaced line, replacement, expected part of the message.
@@ -340,6 +348,10 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("\"/var/log/fairmesh\"", "\"log\"", "history.folder", "absolute path"),
         ("folder = \"/var", "place = \"/var", "history.place", "unknown key"),
         ("per_subscriber = true", "per_subscriber = 2", "metrics.per_subscriber", "boolean"),
+        ("\"127.0.0.1:9743\"", "\"0.0.0.0:9743\"", "page.listen", "Unix socket"),
+        ("\"127.0.0.1:9743\"", "\"page.sock\"", "page.listen", "absolute path"),
+        ("\"gateway.example\"", "\"https://a\"", "page.hosts[0]", "a name"),
+        ("\"/etc/fairmesh/page", "\"page", "page.token_file", "absolute path"),
         ("state = \"/var/lib/fairmesh\"", "state = \"var\"", "paths.state", "absolute"),
         ("socket = \"/run/fairmesh/gateway.sock\"", "socket = 7", "paths.socket", "path"),
     ];

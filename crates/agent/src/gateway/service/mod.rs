@@ -289,4 +289,6 @@ impl<P: Shaper> Service for Gateway<P> {
 }
 
 #[cfg(test)]
+mod browser;
+#[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use crate::error::RequestError;
 use crate::gateway::governor::Override;
 use crate::gateway::host::ReloadError;
 use crate::gateway::journal::Level;
+use crate::gateway::page;
 use crate::gateway::report;
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::start::refused_by_control;
@@ -54,6 +55,10 @@ impl<P: Shaper> Gateway<P> {
                     "subscribers": self.host.governor.subscribers().count(),
                 })),
                 Err(e) => Response::Refused(e.into()),
+            },
+            Request::Page => match self.call(Request::Status) {
+                Response::Ok(status) => Response::Ok(page::report::report(&self.host, status)),
+                refused @ Response::Refused(_) => refused,
             },
             Request::Doctor => {
                 let verified = self.host.verify();
@@ -130,6 +135,7 @@ impl<P: Shaper> Gateway<P> {
         for (key, same) in [
             ("metrics.listen", config.metrics == self.config.metrics),
             ("metrics.textfile", config.textfile == self.config.textfile),
+            ("page", config.page == self.config.page),
             ("paths.socket", config.socket == self.config.socket),
             ("paths.state", config.state == self.config.state),
             ("history.size", config.history.size == self.config.history.size),

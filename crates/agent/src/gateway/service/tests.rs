@@ -49,7 +49,7 @@ impl Write for Lines {
     }
 }
 
-struct Bench {
+pub(super) struct Bench {
     daemon: Runtime<Gateway<FakeShaper>>,
     now: Rc<Cell<Time>>,
     wall: Rc<Cell<u64>>,
@@ -83,7 +83,7 @@ impl Bench {
         Bench::on(folder, &text(folder), now)
     }
 
-    fn on(folder: &Path, text: &str, now: Rc<Cell<Time>>) -> Bench {
+    pub(super) fn on(folder: &Path, text: &str, now: Rc<Cell<Time>>) -> Bench {
         let file = folder.join("gateway.toml");
         std::fs::write(&file, text).unwrap();
         let config = Config::load(&file).unwrap();
@@ -115,6 +115,7 @@ impl Bench {
         let setup = Setup {
             socket: config.socket.clone(),
             metrics: None,
+            servers: Vec::new(),
             store,
             config: file,
             guard: None,
@@ -137,7 +138,7 @@ impl Bench {
     }
 
     /// Turns as the runtime does, without messages.
-    fn pass(&mut self, span: Span) {
+    pub(super) fn pass(&mut self, span: Span) {
         let (start, wall) = (self.now.get(), self.wall.get());
         let end = start + span;
         while self.now.get() < end {
@@ -158,8 +159,36 @@ impl Bench {
         }
     }
 
-    fn say(&mut self, message: Message<Input>) {
+    pub(super) fn say(&mut self, message: Message<Input>) {
         self.daemon.take(message);
+    }
+
+    pub(super) fn time(&self) -> Time {
+        self.now.get()
+    }
+
+    pub(super) fn reader(&self) -> crate::gateway::signs::SharedReader {
+        self.daemon.service.host.signs().clone()
+    }
+
+    pub(super) fn page(&self) -> Option<crate::gateway::config::PageSettings> {
+        self.daemon.service.config.page.clone()
+    }
+
+    /// Sets what the mesh carries, bit/s.
+    pub(super) fn carries(&mut self, capacity: f64) {
+        self.plane().capacity = capacity;
+    }
+
+    /// Sets the load that is offered to the n-th home downstream, bit/s.
+    pub(super) fn demand(&mut self, n: usize, load: f64) {
+        let classes: Vec<_> =
+            self.daemon.service.host.governor.members().iter().map(|m| m.class).collect();
+        let Some(class) = classes.get(n) else { return };
+        let slot = fairmesh_linux::Slot { class: *class, direction: Direction::Down };
+        if let Some(class) = self.plane().classes.get_mut(&slot) {
+            class.demand = load;
+        }
     }
 
     fn ask(&mut self, request: Request) -> Response {

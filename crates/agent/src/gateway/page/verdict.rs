@@ -1,0 +1,260 @@
+//! Demand of homes over the last samples, and their states against their max-min shares.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fairmesh_control::water_filling::{Claim, level};
+
+use crate::gateway::config::UNMAPPED;
+use crate::gateway::report::{DirectionReport, Status, SubscriberReport};
+
+/// Samples by which the demand of a home is judged.
+const WINDOW: usize = 6;
+/// Least samples for a judgement.
+const LEAST: usize = 3;
+/// Fraction of its share below which a home with demand starves.
+pub const STARVES: f64 = 0.1;
+/// Fractions of its share below which a home with demand is `low`, and `short`.
+const LOW: f64 = 0.5;
+const SHORT: f64 = 0.8;
+/// Rate below which a home is idle, bit/s.
+const IDLE: u64 = 1_000;
+/// Largest limit of an override that is a pause, bit/s.
+pub const PAUSE: u64 = 8_000;
+/// Minutes that are kept of each home.
+const MINUTES: usize = 60;
+/// Most homes of which minutes are kept.
+const MAX_HOMES: usize = 2_000;
+
+/// State of a home.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It asks for more and carries less than a tenth of its share.
+    Starving,
+    /// It asks for more and carries less than half of its share.
+    Low,
+    /// It asks for more and carries less than four fifths of its share.
+    Short,
+    /// An override holds it at a very low rate.
+    Paused,
+    /// An override lifts its limit.
+    Boosted,
+    /// It carries its share, or what it asks for.
+    Served,
+    /// It has no traffic.
+    Idle,
+}
+
+/// One home in one direction.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Judged {
+    /// State.
+    pub state: State,
+    /// Max-min share of the traffic that is carried, bit/s; `None`: no home has unmet demand.
+    pub share: Option<u64>,
+    /// True if it asks for more than it carries.
+    pub asks: bool,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Home {
+    /// Signs of unmet demand at the last samples, down and up.
+    asks: [VecDeque<bool>; 2],
+    /// Mean rates of the last minutes, kbit/s, the oldest first.
+    minutes: VecDeque<u32>,
+    sum: f64,
+    samples: u32,
+}
+
+/// Memory of the last samples.
+#[derive(Clone, Default, Debug)]
+pub struct Tracker {
+    homes: BTreeMap<String, Home>,
+    sampled: Option<f64>,
+    minute: u64,
+}
+
+fn asks(d: &DirectionReport) -> bool {
+    let awaited = d.signs.as_ref().and_then(|s| s.awaited_bytes);
+    awaited.is_some_and(|bytes| bytes > 0) || d.backlog_bytes > 0
+}
+
+/// Iterates over the homes of a state of the daemon.
+pub fn homes(status: &Status) -> impl Iterator<Item = &SubscriberReport> + Clone {
+    status.subscribers.iter().filter(|s| s.name != UNMAPPED)
+}
+
+impl Tracker {
+    /// Takes a sample of this time; a sample that was taken before changes nothing.
+    pub fn sample(&mut self, status: &Status, sampled: Option<f64>) {
+        if sampled.is_none() || self.sampled == sampled {
+            return;
+        }
+        let first = self.sampled.is_none();
+        self.sampled = sampled;
+        let minute = (sampled.unwrap_or(0.0) / 60.0) as u64;
+        let passed = minute.saturating_sub(self.minute).min(MINUTES as u64);
+        let passed = if first { 0 } else { passed };
+        self.minute = minute;
+        let names: std::collections::BTreeSet<&str> =
+            status.subscribers.iter().map(|s| s.name.as_str()).collect();
+        self.homes.retain(|name, _| names.contains(name.as_str()));
+        for s in homes(status) {
+            let room = self.homes.len() < MAX_HOMES;
+            let home = self.homes.entry(s.name.clone()).or_default();
+            for (d, seen) in s.directions.iter().zip(&mut home.asks) {
+                seen.push_back(asks(d));
+                if seen.len() > WINDOW {
+                    seen.pop_front();
+                }
+            }
+            if passed > 0 && room {
+                let mean = (home.samples > 0).then(|| home.sum / f64::from(home.samples) / 1e3);
+                (home.sum, home.samples) = (0.0, 0);
+                home.minutes.push_back(mean.unwrap_or(0.0).round() as u32);
+                (1..passed).for_each(|_| home.minutes.push_back(0));
+                while home.minutes.len() > MINUTES {
+                    home.minutes.pop_front();
+                }
+            }
+            let down = s.directions.first().and_then(|d| d.rate_bits_per_second);
+            if let Some(rate) = down {
+                (home.sum, home.samples) = (home.sum + rate as f64, home.samples + 1);
+            }
+        }
+    }
+
+    /// True once there are enough samples for a judgement.
+    pub fn knows(&self) -> bool {
+        self.homes.values().any(|h| h.asks[0].len() >= LEAST)
+    }
+
+    /// Returns the mean rates of the last minutes of a home, kbit/s, the oldest first.
+    pub fn minutes(&self, name: &str) -> Vec<u32> {
+        self.homes.get(name).map(|h| h.minutes.iter().copied().collect()).unwrap_or_default()
+    }
+
+    fn demands(&self, name: &str, d: usize) -> bool {
+        self.homes.get(name).is_some_and(|h| {
+            let seen = &h.asks[d];
+            let asked = seen.iter().filter(|a| **a).count();
+            seen.len() >= LEAST && 2 * asked > seen.len()
+        })
+    }
+
+    /// Returns the max-min level of the carried traffic of a direction, bit/s per weight.
+    ///
+    /// Homes without unmet demand keep their rates; the rest is shared by weight up to the ceilings.
+    fn level(&self, status: &Status, d: usize) -> Option<f64> {
+        let open: Vec<(f64, Claim)> = homes(status)
+            .filter(|s| self.demands(&s.name, d))
+            .filter_map(|s| {
+                let w = s.directions.get(d)?;
+                Some((w.rate_bits_per_second? as f64, claim(s.weight, w)))
+            })
+            .collect();
+        let total = open.iter().map(|(rate, _)| rate).sum();
+        let level = level(total, open.iter().map(|(_, claim)| *claim));
+        (level.is_finite() && level > 0.0).then_some(level)
+    }
+
+    /// Judges every home in both directions, in the order of [`homes`].
+    pub fn judge(&self, status: &Status) -> Vec<[Judged; 2]> {
+        let levels = [self.level(status, 0), self.level(status, 1)];
+        let one = |s: &SubscriberReport, d: usize| {
+            let idle = Judged { state: State::Idle, share: None, asks: false };
+            let Some(w) = s.directions.get(d) else { return idle };
+            let share = levels[d].map(|l| claim(s.weight, w).at(l));
+            let asks = self.demands(&s.name, d);
+            let state = match (w.limited_by.as_str(), w.meant_bits_per_second) {
+                ("override", Some(limit)) if limit <= PAUSE => State::Paused,
+                ("override", None) => State::Boosted,
+                _ => state(w.rate_bits_per_second, share.filter(|_| asks)),
+            };
+            Judged { state, share: share.map(|s| s as u64), asks }
+        };
+        homes(status).map(|s| [one(s, 0), one(s, 1)]).collect()
+    }
+}
+
+fn claim(weight: f64, w: &DirectionReport) -> Claim {
+    let most = match w.limited_by.as_str() {
+        "override" => w.meant_bits_per_second,
+        _ => w.ceiling_bits_per_second,
+    };
+    Claim { weight, least: 0.0, most: most.map_or(f64::INFINITY, |r| r as f64) }
+}
+
+/// Returns the state of a rate against the share of a home with demand.
+fn state(rate: Option<u64>, share: Option<f64>) -> State {
+    let Some(rate) = rate else { return State::Idle };
+    match share.filter(|s| *s > 0.0).map(|share| rate as f64 / share) {
+        Some(part) if part < STARVES => State::Starving,
+        Some(part) if part < LOW => State::Low,
+        Some(part) if part < SHORT => State::Short,
+        None if rate < IDLE => State::Idle,
+        _ => State::Served,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{home, status};
+    use super::*;
+
+    fn judged(rates: &[(u64, u64)], samples: usize) -> Vec<State> {
+        let homes = rates.iter().enumerate().map(|(i, (rate, awaited))| {
+            let mut h = home(&format!("h{i}"), *rate);
+            h.directions[0].signs.as_mut().unwrap().awaited_bytes = Some(*awaited);
+            h
+        });
+        let status = status(homes.collect());
+        let mut tracker = Tracker::default();
+        (1..=samples).for_each(|i| tracker.sample(&status, Some(10.0 * i as f64)));
+        tracker.judge(&status).iter().map(|j| j[0].state).collect()
+    }
+
+    #[test]
+    fn a_home_starves_by_its_share_and_only_with_demand() {
+        use State::{Idle, Low, Served, Short, Starving};
+        // Level of the four that ask: (9.0 + .1 + 1.2 + 1.9) / 4 = 3.05 Mbit/s.
+        let rates =
+            [(9_000_000, 1), (100_000, 1), (1_200_000, 1), (1_900_000, 1), (90_000, 0), (0, 0)];
+        assert_eq!(judged(&rates, 3), [Served, Starving, Low, Short, Served, Idle]);
+        assert_eq!(judged(&rates, 2)[1], Served, "two samples are too few");
+    }
+
+    #[test]
+    fn an_outage_is_no_starvation() {
+        assert_eq!(judged(&[(0, 9), (0, 9)], 6), [State::Idle, State::Idle]);
+    }
+
+    #[test]
+    fn a_sample_counts_once_and_minutes_are_means() {
+        let two = status(vec![home("a", 60_000), home("b", 0)]);
+        let mut tracker = Tracker::default();
+        for at in [6_001.0, 6_001.0, 6_001.0, 6_011.0, 6_061.0, 6_062.0, 6_250.0] {
+            tracker.sample(&two, Some(at));
+        }
+        assert_eq!(tracker.minutes("a"), [60, 60, 0, 0]);
+        assert_eq!(tracker.minutes("gone"), [0_u32; 0]);
+        tracker.sample(&status(vec![home("b", 0)]), Some(6_300.0));
+        assert!(tracker.minutes("a").is_empty(), "forgotten with the home");
+    }
+
+    #[test]
+    fn overrides_are_states_of_their_own() {
+        let mut paused = home("a", 0);
+        for w in &mut paused.directions {
+            (w.limited_by, w.meant_bits_per_second) = ("override".into(), Some(PAUSE));
+        }
+        let mut boosted = home("b", 5_000_000);
+        for w in &mut boosted.directions {
+            (w.limited_by, w.meant_bits_per_second) = ("override".into(), None);
+        }
+        let status = status(vec![paused, boosted]);
+        let states: Vec<State> =
+            Tracker::default().judge(&status).iter().map(|j| j[0].state).collect();
+        assert_eq!(states, [State::Paused, State::Boosted]);
+    }
+}

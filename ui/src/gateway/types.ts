@@ -1,0 +1,90 @@
+/**
+ * Content that the daemon sends (crates/agent/src/gateway/page/model.rs).
+ *
+ * Rates are in bit/s, times in seconds since the daemon's start.
+ */
+
+export interface Piece {
+  text: string;
+  home?: string;
+  bad?: boolean;
+}
+
+export type StateName = "starving" | "low" | "short" | "paused" | "boosted" | "served" | "idle";
+
+export interface Way {
+  rate: number | null;
+  limit: number | null;
+  enforced: boolean;
+  by: string;
+  plan: number | null;
+  guarantee: number | null;
+  share: number | null;
+  asks: boolean;
+  drops: number;
+  change?: [at: number, text: string, code: string];
+}
+
+export interface Home {
+  name: string;
+  addresses: string[];
+  weight: number;
+  discovered: boolean;
+  state: StateName;
+  bound: Bound;
+  reason: string;
+  ways: [Way, Way];
+  rtt: number | null;
+  base: number | null;
+  until?: number;
+}
+
+export type Bound = "control" | "aggregate" | "plan" | "override" | "radio" | "none";
+
+export interface Head {
+  version: string;
+  mode: string;
+  enforced: boolean;
+  control: string;
+  actions: boolean;
+  headline: Piece[];
+  facts: { title: string; text: Piece[] }[];
+  links: [name: string, capacity: number, measured: boolean][];
+  sources: [name: string, text: string, failed: boolean][];
+}
+
+export interface GatewayEvent {
+  at: number;
+  code: string;
+  level: "info" | "warning" | "error";
+  text: string;
+  more?: number;
+}
+
+export interface Whole {
+  number: number;
+  uptime: number;
+  head: Head;
+  homes: Home[];
+  hour: Record<string, number[]>;
+  events: GatewayEvent[];
+}
+
+export interface Change {
+  number: number;
+  uptime: number;
+  head: Head;
+  homes: Home[];
+  gone: string[];
+  events: GatewayEvent[];
+}
+
+/** Content as the page keeps it. */
+export interface Content {
+  head: Head;
+  uptime: number;
+  homes: Map<string, Home>;
+  /** Mean rates downstream by minute, kbit/s; the last one is the present minute. */
+  hour: Map<string, number[]>;
+  events: GatewayEvent[];
+}
