@@ -4,7 +4,7 @@
     words.py --pages   also words of each page, longest first
 
 A word is "a", or a run of at least two letters, outside of code, of formulas in blocks, of targets of links, of
-comments and of places that a generator fills. Left out: generated pages and rows, dated notes, decisions, and the changelog.
+comments and of places that a generator fills. Left out: generated pages, dated notes, decisions, and the changelog.
 """
 
 import re
@@ -16,8 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TOTAL = 35_500
 # Beside pages that begin with a comment "Made by": the page of parameters, which a test compares with its generator.
 GENERATED = {"docs/controls/parameters.md"}
-# Pages with generated rows, and how these begin.
-ROWS = {"docs/models/region-validation.md": "| 802.11"}
 # Texts of generated pages.
 TEMPLATES = ["validation/chain/page.md"]
 LEFT_OUT = ("docs/notes/", "docs/decisions/", "docs/reproductions/")
@@ -43,8 +41,6 @@ def pages():
         text = (ROOT / name).read_text(encoding="utf-8")
         if name.startswith(LEFT_OUT) or name in GENERATED or text.startswith("<!-- Made by"):
             continue
-        if name in ROWS:
-            text = "\n".join(line for line in text.splitlines() if not line.startswith(ROWS[name]))
         yield name, count(text)
 
 

@@ -1,4 +1,4 @@
-//! Generates the table of docs/models/region-validation.md.
+//! Generates the table of docs/notes/2026-11-region-validation.md.
 //!
 //! Arguments: `region_validation [RANDOM [RADIO]]`. RANDOM is the maximum number of random meshes
 //! of each radio; only radios with RADIO in their names are used.

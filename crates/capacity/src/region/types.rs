@@ -190,7 +190,7 @@ impl core::error::Error for NoState {}
 /// Maximum probability that frames of hidden senders collide again with the largest window.
 ///
 /// Above it a collision lasts longer than the time until the next frame, and the model is wrong by
-/// factors (docs/models/region-validation.md).
+/// factors (docs/notes/2026-11-region-validation.md).
 pub const MEET_AGAIN: f64 = 0.5;
 
 /// Reason for the absence of a region.

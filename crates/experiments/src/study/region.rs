@@ -333,7 +333,7 @@ fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, 
     Ok((reach, state.map_or(0.0, busiest)))
 }
 
-/// Rows of docs/models/region-validation.md: radios, each with its number of random meshes.
+/// Radios, each with its number of random meshes (docs/notes/2026-11-region-validation.md).
 pub const RADIOS: [(Radio, u32); 29] = [
     (Radio::new("11"), 10),
     (Radio::new("5.5"), 3),
@@ -381,7 +381,7 @@ pub fn cases(random: u32) -> Vec<(Place, Radio)> {
 mod tests {
     use super::*;
 
-    /// A small sample of docs/models/region-validation.md, mostly with slow rates.
+    /// A small sample of docs/notes/2026-11-region-validation.md, mostly with slow rates.
     ///
     /// The model was wrong there by 1.3 to 1.9. The sample includes cases that the model rejects.
     #[test]
