@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check the language of comments, pages and commit subjects.
+"""Check the language of comments, messages, pages and commit subjects.
 
     language.py             check; exit status 1 if a count is above the allowed one
     language.py --list DIR  also print every finding below DIR
@@ -152,6 +152,18 @@ def prose_of_code(text: str, lexer: re.Pattern[str]) -> list[Prose]:
     return result
 
 
+def messages_of_rust(text: str) -> list[Prose]:
+    """Return string literals of more than one word, without those of unit tests; placeholders count as code."""
+    text = text.split("#[cfg(test)]\nmod ", 1)[0]
+    found = []
+    for m in RUST.finditer(text):
+        literal = m.group()
+        if literal.startswith('"') and " " in literal.strip('" '):
+            content = re.sub(r"\\\n\s*|\\n", " ", literal[1:-1])
+            found.append(Prose(text.count("\n", 0, m.start()) + 1, re.sub(r"\{[^{}]*\}", "`code`", content)))
+    return found
+
+
 def prose_of_python(text: str) -> list[Prose]:
     """Return comments and docstrings of Python."""
     result = [Prose(t.start[0], MARKS.sub("", t.string))
@@ -182,7 +194,8 @@ def prose(file: str, text: str) -> list[Prose]:
     name = Path(file).name
     suffix = Path(file).suffix
     if suffix == ".rs":
-        return prose_of_code(text, RUST)
+        tests = {"tests", "examples"} & set(Path(file).parts) or name.endswith("tests.rs")
+        return prose_of_code(text, RUST) + ([] if tests else messages_of_rust(text))
     if suffix in (".ts", ".tsx", ".js", ".mjs"):
         return prose_of_code(text, SCRIPT)
     if suffix in (".py", ".pyi"):

@@ -77,6 +77,11 @@ class Documentation(unittest.TestCase):
         self.assertEqual(names("/// Capabilities of a host.\n/// What follows has no form\nfn f() {}\n", "a.rs"), [])
         self.assertEqual(names("// What this does\nfn f() {}\n", "a.rs"), [])
 
+    def test_rust_messages(self) -> None:
+        text = 'fn f() { g("it says {told}", "a b {who}", "told"); }\n#[cfg(test)]\nmod tests { const A: &str = "nobody is told"; }\n'
+        self.assertEqual([f.text for f in language.check("crates/a/src/b.rs", text)], ["says"])
+        self.assertEqual(language.check("crates/a/tests/b.rs", text), [])
+
     def test_rust_item_after_module(self) -> None:
         self.assertEqual(names("//! A module.\n/// What it is.\nstruct A;\n", "a.rs"), ["doc-word"])
 
@@ -93,7 +98,7 @@ class Extraction(unittest.TestCase):
     """Prose is found where it is, and code is not prose."""
 
     def test_strings_are_not_comments(self) -> None:
-        self.assertEqual(names('let a = "// nobody";\nlet b = r#"// "nobody""#;\nlet c = \'"\'; // anew\n', "a.rs"), ["anew"])
+        self.assertEqual(names('let a = "// nobody";\nlet b = r#"// "nobody""#;\nlet c = \'"\'; // anew\n', "tests/a.rs"), ["anew"])
         self.assertEqual(names('a = "# nobody"  # anew\n', "a.py"), ["anew"])
         self.assertEqual(names('a = "# nobody" # anew\n', "a.toml"), ["anew"])
         self.assertEqual(names('echo "# nobody" ${#a} # anew\n', "a.sh"), ["anew"])

@@ -159,7 +159,7 @@ impl fmt::Display for FairError {
         match self {
             FairError::NoPath(i) => write!(f, "flow {i} has no path"),
             FairError::NoLink { flow, from, to } => {
-                write!(f, "flow {flow} crosses {} - {}, which is no link", from.0, to.0)
+                write!(f, "flow {flow} crosses {} - {}, which is not a link", from.0, to.0)
             }
             FairError::BadLink { from, to } => {
                 write!(f, "link {} - {}: rate or delivery probability out of range", from.0, to.0)

@@ -99,7 +99,7 @@ fn bad_input_is_one_line() {
     let dir = common::folder();
     for (args, words) in [
         (&["optimum", "nowhere.toml"][..], "nowhere.toml: there is no such file"),
-        (&["optimum", "chain.toml", "--gateway", "1"], "--gateway: chain.toml is no map"),
+        (&["optimum", "chain.toml", "--gateway", "1"], "--gateway: chain.toml is not a map"),
         (&["optimum", "chain.toml", "--cache", "x", "--no-cache"], "--cache"),
     ] {
         let out = run(dir.path(), args);

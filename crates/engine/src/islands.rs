@@ -148,7 +148,7 @@ fn joint_control(scenario: &Scenario) -> Option<&'static str> {
     let starts = scenario.flows().first().map(|f| (f.start, f.stop));
     let differ = scenario.flows().iter().any(|f| Some((f.start, f.stop)) != starts);
     if differ && needs.iter().any(|n| n.events.has(EventKind::Allocations)) {
-        return Some("the control is told of every change of fair rates");
+        return Some("the control receives every change of fair rates");
     }
     let weight = scenario.flows().first().map_or(1.0, |f| f.weight);
     if scenario.flows().iter().any(|f| f.weight != weight) {

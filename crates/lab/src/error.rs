@@ -125,7 +125,7 @@ pub enum SettingProblem {
         known: Vec<(String, Vec<String>)>,
     },
     /// A setting for maps is given for a scenario file.
-    #[error("{} is no map; expected this setting in the file itself", file.display())]
+    #[error("{} is not a map; expected this setting in the file itself", file.display())]
     NotAMap {
         /// The scenario file.
         file: PathBuf,
@@ -225,7 +225,7 @@ pub enum FileProblem {
         lacks: &'static str,
     },
     /// A map where a scenario in TOML is needed.
-    #[error("is a map; expected a TOML scenario, whose keys can be varied")]
+    #[error("is a map; expected a TOML scenario, of which keys can be varied")]
     Map,
     /// It is not JSON.
     #[error("is no JSON ({error}); expected {expected}")]

@@ -26,7 +26,7 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     let note = |s: &Scenario| {
         let name = s.control();
         format!(
-            "{name} only marks packets, and no flow takes marks (transport.ecn): nobody slows down"
+            "{name} only marks packets, and no flow uses ECN (transport.ecn): no sender slows down"
         )
     };
     notes.extend(scenarios.iter().filter(unheard).map(note));

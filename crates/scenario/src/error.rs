@@ -249,7 +249,7 @@ impl Problem {
             Problem::NoSuchRate { rate, .. } => format!("the PHY has no rate of {rate}"),
             Problem::UnknownControl { name, .. } => format!("there is no control \"{name}\""),
             Problem::TooManyNodes { nodes, .. } => format!("{nodes} nodes"),
-            Problem::TooDense { .. } => "too many nodes hear each other".into(),
+            Problem::TooDense { .. } => "too many nodes receive each other".into(),
             Problem::NotConnected { attempts } => {
                 format!("none of {attempts} random placements is connected")
             }

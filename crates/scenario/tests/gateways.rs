@@ -105,14 +105,14 @@ fn invalid_combinations_are_refused_by_key() {
         (line("gateways = 0", up), "topology.gateways: found integer `0`; expected a sequence"),
         (
             line("gateways = [0, 6]", &named("3", "5")),
-            "node[0].gateway: \"5\" is no gateway; expected one of `topology.gateways`: 0, 6",
+            "node[0].gateway: \"5\" is not a gateway; expected one of `topology.gateways`: 0, 6",
         ),
         (
             line("gateways = [0, 6]", &named("3", "\"x\"")),
             "node[0].gateway: there is no node \"x\"",
         ),
         (line("gateways = [0, 6]", &named("6", "0")), "node[0].gateway: \"6\" is a gateway itself"),
-        (line("gateway = 0", &named("3", "6")), "node[0].gateway: \"6\" is no gateway"),
+        (line("gateway = 0", &named("3", "6")), "node[0].gateway: \"6\" is not a gateway"),
         (
             line(
                 "gateways = [0, 6]",

@@ -246,7 +246,7 @@ fn options_go_before_the_map() {
     }
     for (wrong, f) in [
         (
-            "town.json: radio.rate: 24 Mbit/s says too little of 802.11n; expected no rate",
+            "town.json: radio.rate: 24 Mbit/s does not determine 802.11n; expected no rate",
             &(|o: &mut ImportOptions| {
                 o.phy = Some(PhyName::N);
                 o.rate = Some(BitRate(24_000_000));

@@ -207,7 +207,7 @@ fn headers(p: &mut Page, report: &SignsReport) {
     p.family(
         "signs_lost_packets_total",
         "counter",
-        "TCP packets whose headers arrived faster than they were read.",
+        "TCP packets not read because their headers arrived too fast.",
     );
     p.value("signs_lost_packets_total", "", report.lost as f64);
     p.family("signs_connections", "gauge", "Known TCP connections.");

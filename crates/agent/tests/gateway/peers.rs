@@ -178,7 +178,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     let again = middle.repeat(SECOND) as u64;
     assert!(again > 5, "{again}");
     let status = b.wait("all of it was looked at", |s| rejected(s, "unproved") >= again);
-    assert_eq!(peer(&status, "state"), "never heard");
+    assert_eq!(peer(&status, "state"), "never received");
     middle.drops.store(false, Ordering::Relaxed);
     b.wait("they meet again", here);
 

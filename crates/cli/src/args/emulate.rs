@@ -37,7 +37,7 @@ pub struct EmulateArgs {
     #[arg(long, value_name = "SETTINGS", value_enum, default_value_t = TcpArg::Scenario)]
     pub tcp: TcpArg,
     /// Routing: the scenario's paths, or a daemon in every namespace
-    #[arg(long, value_name = "WHO", value_enum, default_value_t = RoutingArg::Static)]
+    #[arg(long, value_name = "SOURCE", value_enum, default_value_t = RoutingArg::Static)]
     pub routing: RoutingArg,
     /// Resolve hardware addresses over the air (ARP) instead of knowing them
     #[arg(long)]

@@ -68,7 +68,7 @@ pub struct OptimumArgs {
     #[allow(missing_docs)]
     pub scenario: ScenarioArgs,
     /// Unit of sharing; by default the scenario's subscribers, or each flow if it has none
-    #[arg(long, value_name = "WHO")]
+    #[arg(long, value_name = "UNIT")]
     pub per: Option<Share>,
     #[command(flatten)]
     #[allow(missing_docs)]

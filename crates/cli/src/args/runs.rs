@@ -105,7 +105,7 @@ pub struct CompareArgs {
     #[arg(long)]
     pub optimum: bool,
     /// Unit of sharing in the optimum; by default the scenario's subscribers, or each flow
-    #[arg(long, value_name = "WHO", requires = "optimum")]
+    #[arg(long, value_name = "UNIT", requires = "optimum")]
     pub per: Option<Share>,
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -180,7 +180,7 @@ pub(crate) fn summary(e: &EmulationRecord) -> String {
         "from kernel",
         "to kernel",
         "dropped, queue full",
-        "for nobody",
+        "no receiver",
     ]);
     for i in &e.interfaces {
         let counts = [i.from_kernel, i.to_kernel, i.queue_drops, i.unreachable];

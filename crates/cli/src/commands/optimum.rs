@@ -105,7 +105,7 @@ fn text(r: &OptimumReport) -> String {
         false => String::new(),
         true => format!(
             "\nThe search ended at its bound, after {:.2} thousand million events of simulations: flows \
-             that are held by the end of it may\nbe able to have more. All receive what is said. Fewer \
+             that it had not finished may\nbe able to have more. All can have the rates above. Fewer \
              flows (--flow-count) are searched to the end.\n",
             s.events as f64 / 1e9
         ),

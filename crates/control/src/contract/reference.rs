@@ -30,7 +30,7 @@ fn section(page: &mut String, definition: &Definition) {
     // Writing to a string does not fail.
     let _ = write!(page, "\n## {name}\n{}. {}.\n", sentence(about), whose(origin));
     if !variants.is_empty() {
-        page.push_str("\n| variant | | whose |\n|---|---|---|\n");
+        page.push_str("\n| variant | | origin |\n|---|---|---|\n");
         for v in variants {
             let _ = writeln!(page, "| `+{}` | {} | {} |", v.name, cell(&v.about), whose(&v.origin));
         }

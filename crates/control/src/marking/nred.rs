@@ -137,7 +137,7 @@ impl Nred {
         if mine > 0.0 {
             actions.because(Reason::new(
                 "nred.congestion",
-                "the channel is busy {} of the time: neighbours hear of a probability of {}",
+                "the channel is busy {} of the time: neighbours receive a probability of {}",
                 &[Value::Percent(busy), Value::Percent(p)],
             ));
             // 16 bits for 0 to 1: p is at most max_p, and busy at least min.

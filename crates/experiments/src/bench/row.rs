@@ -109,7 +109,7 @@ fn cpu() -> Result<Duration, LabError> {
 }
 
 fn no_clock(e: nix::errno::Errno) -> LabError {
-    LabError::run("bench", format!("this machine does not tell CPU time: {e}"))
+    LabError::run("bench", format!("this machine does not report CPU time: {e}"))
 }
 
 /// Returns the command for a measurement in a separate process.

@@ -254,8 +254,9 @@ fn make_page(
         .file_stem()
         .and_then(|n| n.to_str())
         .filter(|_| path.extension().is_some_and(|e| e == "md"));
-    let name = name
-        .ok_or_else(|| CliError::option("--out", "is no page; expected the name of a .md file"))?;
+    let name = name.ok_or_else(|| {
+        CliError::option("--out", "is not a page; expected the name of a .md file")
+    })?;
     let parent = path.parent().unwrap_or(Path::new(""));
     let made = page::pages(catalogue, name)?;
     if !args.check {

@@ -148,7 +148,7 @@ impl Claim {
         let at = |problem: String| Err(format!("claim \"{}\": {problem}", self.says));
         if self.bounds().next().is_none() {
             return at(
-                "says nothing; expected above, below, about, unlike, starves or fed".to_owned()
+                "states nothing; expected above, below, about, unlike, starves or fed".to_owned()
             );
         }
         if !quoted {

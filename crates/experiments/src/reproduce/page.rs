@@ -95,7 +95,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
     }
     let rest = of(None);
     if rest.iter().any(|k| k.record.is_some()) {
-        let head = "# Other measurements\n\nMeasurements of our own, with targets of our own, and papers whose text is not at hand.\n";
+        let head = "# Other measurements\n\nOur own measurements with our own targets, and papers of which the text is not at hand.\n";
         details(catalogue, name, OTHERS, head.to_owned(), &rest, &mut made)?;
     }
     for k in &all {

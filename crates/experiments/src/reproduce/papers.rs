@@ -179,7 +179,7 @@ impl Known {
         let unknown = covered.iter().filter(|c| !self.results.iter().any(|r| r == *c));
         lost.map(|r| format!("{r} has neither an experiment nor a reason"))
             .chain(both.map(|r| format!("{r} has an experiment and a reason for having none")))
-            .chain(unknown.map(|c| format!("{c} is no result of the paper")))
+            .chain(unknown.map(|c| format!("{c} is not a result of the paper")))
             .collect()
     }
 }

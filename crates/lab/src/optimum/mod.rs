@@ -99,7 +99,7 @@ pub fn receive(
         let received = match bench.measure(&[&limits], &targets, seeds, search::LONGER) {
             Ok(mut received) => received.remove(0),
             Err(meter::Halt::Failed(e)) => return Err(e),
-            Err(meter::Halt::Spent) => unreachable!("nothing was said of what may be spent"),
+            Err(meter::Halt::Spent) => unreachable!("no budget was given"),
         };
         let mut rates = vec![0.0; scenario.flows().len()];
         for (flow, rate) in stretch.flows.iter().zip(received.mean) {

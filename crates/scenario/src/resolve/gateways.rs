@@ -160,7 +160,7 @@ fn assign(
         let names: Vec<&str> = list.iter().map(|&g| nodes.name(g)).collect();
         let expected = format!("one of `topology.gateways`: {}", names.join(", "));
         let Some(g) = list.iter().position(|&g| g == wanted) else {
-            return fail(key, Problem::refused(format!("\"{name}\" is no gateway"), expected));
+            return fail(key, Problem::refused(format!("\"{name}\" is not a gateway"), expected));
         };
         if outside.contains(&at) {
             let what = format!("\"{}\" is a host behind the gateways", node.id);
@@ -185,7 +185,7 @@ fn refuse_needless_names(draft: &Draft, nodes: &Nodes, list: &[NodeId]) -> Resul
         let Some(name) = &node.gateway else { continue };
         let key = KeyPath::from("node").index(i).key("gateway");
         if list.first() != Some(&nodes.find(name, key.clone())?) {
-            let what = format!("\"{name}\" is no gateway");
+            let what = format!("\"{name}\" is not a gateway");
             return fail(key, Problem::refused(what, "one of `topology.gateways`"));
         }
     }

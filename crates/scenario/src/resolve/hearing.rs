@@ -357,7 +357,7 @@ fn check_signals(medium: &Medium, nodes: &Nodes) -> Result<()> {
         None => Ok(()),
         Some(h) => {
             let (a, b) = (nodes.name(NodeId(h.from)), nodes.name(NodeId(h.to)));
-            let what = format!("nothing says how strong {a} is at {b}");
+            let what = format!("the signal strength of {a} at {b} is not given");
             let expected = "`signal` of each link, in dBm, or positions instead of links";
             fail("radio.errors.snr".into(), Problem::refused(what, expected))
         }

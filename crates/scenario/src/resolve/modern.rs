@@ -145,7 +145,7 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
     let r = &draft.radio;
     let radio = KeyPath::from("radio");
     if let Some(rate) = r.rate {
-        let what = format!("{rate} says too little of {}", g.name());
+        let what = format!("{rate} does not determine {}", g.name());
         return fail(radio.key("rate"), Problem::refused(what, "`mcs` and, if not 1, `streams`"));
     }
     let adapts = r.adaptation == AdaptationDraft::MinstrelHt;

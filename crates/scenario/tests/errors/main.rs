@@ -72,7 +72,7 @@ fn layouts_check_their_numbers() {
         ),
         (
             "topology.chain = { hops = 40000, spacing = \"0.01 m\" }",
-            "topology: too many nodes hear each other",
+            "topology: too many nodes receive each other",
         ),
         (
             "topology.random = { nodes = 50, width = \"100 km\" }",
@@ -80,7 +80,7 @@ fn layouts_check_their_numbers() {
         ),
         (
             "topology.random = { nodes = 50000, width = \"1 m\" }",
-            "topology: too many nodes hear each other",
+            "topology: too many nodes receive each other",
         ),
         ("topology.cell = { stations = 3000 }", "topology.cell.stations: 9000000 nodes"),
         ("topology.positions = []", "topology: the scenario has no wireless node"),

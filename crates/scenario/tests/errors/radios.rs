@@ -93,7 +93,7 @@ pub const CASES: &[Case] = &[
     (
         "[radio]",
         "[radio]\nphy = \"802.11n\"",
-        "test.toml:5: radio.rate: 11 Mbit/s says too little of 802.11n; expected `mcs`",
+        "test.toml:5: radio.rate: 11 Mbit/s does not determine 802.11n; expected `mcs`",
     ),
     (
         "[radio]",
@@ -180,7 +180,7 @@ pub const CASES: &[Case] = &[
     (
         "rate = \"11 Mbit/s\"",
         "phy = \"802.11n\"\nerrors = { snr = {} }",
-        "test.toml:5: radio.errors.snr: nothing says how strong 1 is at 2; expected `signal` of each link",
+        "test.toml:5: radio.errors.snr: the signal strength of 1 at 2 is not given; expected `signal` of each link",
     ),
     (
         "to = 3\n",

@@ -222,7 +222,7 @@ pub struct PeerReport {
     pub address: String,
     /// Number, after its first accepted datagram.
     pub number: Option<u32>,
-    /// State of the exchange: `here`, `silent` or `never heard`.
+    /// State of the exchange: `here`, `silent` or `never received`.
     pub state: String,
     /// Seconds since its last accepted datagram.
     pub heard_seconds_ago: Option<f64>,
@@ -538,7 +538,7 @@ impl Exchange {
             state: match (p.active, p.authenticated) {
                 (true, _) => "here",
                 (false, Some(_)) => "silent",
-                (false, None) => "never heard",
+                (false, None) => "never received",
             }
             .to_owned(),
             heard_seconds_ago: p.authenticated.map(|p| now.since(p.received_at).as_secs_f64()),

@@ -53,7 +53,7 @@ options! {
             theta: f64 = 0.95, 0.05..=1.0, "", "part of a flow's own highest rate that is equal";
             alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
             beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
-            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow";
+            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs without a packet after which a flow has ended";
             step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
             /// §7.5.2: W₁/3.
             reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";

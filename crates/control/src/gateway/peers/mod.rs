@@ -228,7 +228,7 @@ impl Peers {
             sampled: sampled.as_nanos() / 1_000_000,
             version,
         };
-        let text = "tells the other gateways what it knows";
+        let text = "shares its measurements with the other gateways";
         actions.because(Reason::new(self.codes.says, text, &[]));
         self.sequence =
             PeerMessage::pack(heading, said, |body| actions.tell(Reach::Gateways, body));
@@ -305,7 +305,7 @@ impl Peers {
     fn settle(&mut self, actions: &mut Actions) {
         for gone in self.roster.age(self.now) {
             let values = [Value::Node(gone)];
-            let text = "gateway {} is silent and counts no more";
+            let text = "gateway {} has not answered and is left out";
             actions.because(Reason::new(self.codes.silent, text, &values));
             let Role::Lead(leader) = &mut self.role else { continue };
             for flow in leader.forget(gone) {

@@ -124,7 +124,7 @@ mod tests {
         assert!(r.accept(Time::ZERO, &says(3, 3, 1, 0)));
         assert!(!r.accept(Time::ZERO, &says(3, 3, 1, 0)), "twice");
         r.restarted(NodeId(8));
-        assert_eq!(r.alive(), 1, "one that was never heard");
+        assert_eq!(r.alive(), 1, "one that was never received");
     }
 
     #[test]

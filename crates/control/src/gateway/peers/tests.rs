@@ -232,7 +232,7 @@ fn a_gateway_that_falls_silent_is_forgotten_and_comes_back() {
     // It continues from the earlier rates of its homes, far above the start of a search.
     assert!(5 * all(&w) > 4 * had, "{} of {had} bit/s", all(&w));
     let said = |b: &Box, text: &str| b.reasons.iter().any(|r| r.contains(text));
-    assert!(said(&w.boxes[0], "gateway 1 is silent and counts no more"));
+    assert!(said(&w.boxes[0], "gateway 1 has not answered and is left out"));
     assert!(said(&w.boxes[1], "gateway 0 governs no more"));
     // The others' former capacity is used again, and these homes continue to search for more.
     let rates = w.rates(60);

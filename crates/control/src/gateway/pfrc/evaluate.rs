@@ -73,7 +73,7 @@ impl Pfrc {
                 [Value::Flow(flow), Value::Percent(part), Value::Percent(self.gamma), self.total()];
             actions.because(Reason::new("pfrc.starved", text, &values));
         } else if let Some(flow) = lost {
-            let text = "flow {} is silent since it starved: keep to {}";
+            let text = "flow {} sends nothing since it starved: its limit stays at {}";
             actions.because(Reason::new("pfrc.lost", text, &[Value::Flow(flow), self.total()]));
         } else {
             self.satisfied(measured, actions);

@@ -55,7 +55,7 @@ options! {
             relaxed: Origin::ours("Jamshaid 2010 §7.5.2"), "the lower bound moves down to `deepest` where the mesh carries less than it; part of the other variants of ours";
             constrained: Origin::ours("Jamshaid 2010 §8.1"), "what flows that need little leave over goes to the others";
             bursts: Origin::ours("Jamshaid 2010 §8.1"), "flows that only sometimes send are judged while they do";
-            peers: Origin::ours("Jamshaid 2010 §8.1"), "gateways that share air tell each other what theirs send, and are governed as one";
+            peers: Origin::ours("Jamshaid 2010 §8.1"), "gateways that share air exchange their homes' rates and act as one";
         }
         parameters {
             /// An epoch shorter than a second is shorter than a round trip through slow links.
@@ -63,7 +63,7 @@ options! {
             gamma: f64 = 0.7, 0.05..=1.0, "", "part of its allocation that a flow must get";
             alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
             beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
-            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow";
+            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs without a packet after which a flow has ended";
             step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
             reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
             deepest: f64 = 6.0, 1.0..=30.0, "", "+relaxed: the same where that is more than the mesh carries";

@@ -393,7 +393,10 @@ fn bursts_climbs_by_a_quarter_and_waits_for_whoever_fell_silent() {
     let kept = b.limits.clone();
     for _ in 0..4 {
         let lost = epoch(&mut b, Some(0));
-        assert!(lost.starts_with("flow 2 is silent since it starved: keep to"), "{lost}");
+        assert!(
+            lost.starts_with("flow 2 sends nothing since it starved: its limit stays at"),
+            "{lost}"
+        );
         assert_eq!(b.limits, kept);
     }
     // It returns in time: no search starts again.

@@ -132,7 +132,7 @@ fn a_limit_at_the_source_is_lifted_once_the_flood_is_over_and_not_before() {
     g.run(20, keeps);
     assert!(g.says("node 10, keeps its limit") && always(&g), "{:?} {:?}", g.reasons, g.sent);
     g.run(40, |id, limit| if id == 0 { 0.0 } else { limit });
-    assert!(g.says("flow 0 is no flood any more"), "{:?}", g.reasons);
+    assert!(g.says("flow 0 is not a flood any more"), "{:?}", g.reasons);
     let lifted: Vec<usize> = (0..g.sent.len()).filter(|&i| g.sent[i].1.is_none()).collect();
     assert_eq!(lifted, [g.sent.len() - 1], "the last message: {:?}", g.sent);
 }

@@ -57,7 +57,7 @@ options! {
     pub(crate) struct Options {
         variants {
             peers: Origin::ours(""), "gateways that share air exchange what theirs send, and are governed as one";
-            agents: Origin::ours("Jamshaid 2010 §9.2"), "homes whose router runs our agent limit a flood at its source";
+            agents: Origin::ours("Jamshaid 2010 §9.2"), "routers that run our agent limit a flood at its source";
             topology: Origin::ours("Jamshaid 2010 §7.2"), "homes have multiples of the level as the collision-domain model allots them";
             proportional: Origin::ours("Kelly 1998"), "homes that share a bottleneck have equal airtime in place of equal rates: alpha_fairness = 1";
         }
@@ -349,7 +349,7 @@ impl Rtt {
             actions.because(match outcome {
                 Outcome::Raised => Reason::new(
                     "rtt.raised",
-                    "homes whose way has room have up to {} times the level: {}",
+                    "homes on paths with free capacity have up to {} times the level: {}",
                     &values,
                 ),
                 Outcome::Undone => Reason::new(
@@ -399,7 +399,7 @@ fn of(home: &Home) -> Reason {
             "flow {} is a flood: it brings twice its limit whatever is dropped; no other is lowered for it",
             &flow,
         ),
-        false => Reason::new("rtt.calm", "flow {} is no flood any more", &flow),
+        false => Reason::new("rtt.calm", "flow {} is not a flood any more", &flow),
     }
 }
 

@@ -91,7 +91,7 @@ impl Account {
     fn deadline(&mut self, now: Time, lateness: Span) -> Result<(), String> {
         self.deadlines += 1;
         match self.due {
-            None => return Err("a deadline that nobody asked for".into()),
+            None => return Err("a deadline that was not requested".into()),
             Some(due) if now < due => return Err(format!("the deadline of {due} came at {now}")),
             Some(due) if now.since(due) > lateness => {
                 return Err(format!("the deadline of {due} came at {now}"));
@@ -360,7 +360,7 @@ impl Accounts {
     pub fn unheard(&self, in_the_air: bool) -> Option<String> {
         let unheard = |s: &&Said| !s.heard && (in_the_air || s.told.is_some());
         let said = self.said.iter().find(unheard)?;
-        Some(format!("nobody heard {:?} of node {}", said.body, said.from.0))
+        Some(format!("no node received {:?} of node {}", said.body, said.from.0))
     }
 
     /// True if a received packet has this value in the field.

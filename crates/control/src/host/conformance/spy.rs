@@ -67,7 +67,7 @@ thread_local! {
 /// Wraps a mechanism; the record is empty.
 pub(super) fn disguise(mechanism: &Mechanism) -> Mechanism {
     NOTES.take();
-    let about = "writes down what another mechanism hears and does";
+    let about = "records the events and actions of another mechanism";
     let (inner, to_build) = (mechanism.clone(), mechanism.clone());
     let runs = Runs::at(move |_| inner.all_needs(), move |_, s| build(&to_build, s));
     Mechanism::of(Definition::new("disguised", about, Origin::ours("")).with_runs(runs))

@@ -63,8 +63,8 @@ impl Cna {
         }
         let kind = if m.two_next { "two-hop" } else { "one-hop" };
         let sentence = match kind {
-            "two-hop" => "packets to node {} tell two-hop quantities",
-            _ => "packets to node {} tell one-hop quantities",
+            "two-hop" => "packets to node {} carry two-hop quantities",
+            _ => "packets to node {} carry one-hop quantities",
         };
         actions.because(Reason::new("cna.header", sentence, &[Value::Node(m.to)]));
         let [second, service] = words;

@@ -106,7 +106,7 @@ impl Cna {
             for far in self.neighbourhood.far.iter().filter(|f| f.id != m.to && f.one.is_some()) {
                 actions.because(Reason::new(
                     "cna.newcomer",
-                    "node {} is told of a new flow on the link to node {}",
+                    "node {} is notified of a new flow on the link to node {}",
                     &[Value::Node(far.id), Value::Node(m.to)],
                 ));
                 say(Some(far.id), m, own, &self.neighbourhood, dither, actions);
@@ -124,7 +124,11 @@ impl Cna {
         v.beacon = now + Span::from_secs_f64(spread).max(SOON);
         let late = now - began >= v.topology + v.topology;
         let count = Value::Count(self.meters.len() as u64);
-        actions.because(Reason::new("cna.topology", "time to tell the {} neighbours", &[count]));
+        actions.because(Reason::new(
+            "cna.topology",
+            "periodic message to the {} neighbours",
+            &[count],
+        ));
         actions.send(None, &message::topology(self.meters.iter().map(|m| m.to)));
         let active = self.neighbourhood.own.iter().filter(|o| o.weight() > 0.0);
         let active: Vec<NodeId> = active.map(|o| o.to).collect();
@@ -151,10 +155,10 @@ impl Cna {
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
             let (code, sentence) = if unheard && cries {
                 v.cried = Some(now);
-                ("cna.unheard", "packets to node {} do not get through: told by a message")
+                ("cna.unheard", "packets to node {} do not get through: sent as a message")
             } else if (newcomer || own.back > 0.0) && ago(v.spoke) && ago(m.spoke) {
                 v.spoke = Some(now);
-                ("cna.one-way", "node {} sends here and hears nothing back: told by a message")
+                ("cna.one-way", "node {} sends here and receives nothing back: sent as a message")
             } else {
                 continue;
             };
@@ -173,7 +177,7 @@ impl Cna {
             if after == Some(m.to) && m.failed.is_some() && own.out > 0.0 {
                 actions.because(Reason::new(
                     "cna.unheard",
-                    "packets to node {} do not get through: told while others hold still",
+                    "packets to node {} do not get through: sent while other nodes pause",
                     &[Value::Node(m.to)],
                 ));
                 say(after, m, own, &self.neighbourhood, dither, actions);

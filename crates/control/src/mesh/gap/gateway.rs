@@ -197,7 +197,7 @@ impl Gateway {
             if self.last.take().is_some() {
                 actions.because(Reason::new(
                     "gap.blind",
-                    "the survey has said nothing for {} samples: the neighbours are told nothing",
+                    "the survey has had no value for {} samples: no message to the neighbours",
                     &[Value::Count(u64::from(self.survey.silent))],
                 ));
                 if self.ack {

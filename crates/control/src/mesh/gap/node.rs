@@ -186,7 +186,7 @@ impl Node {
                 return;
             }
         } else if now.since(self.heard) >= self.period.saturating_mul(PATIENCE) {
-            let silent = "nothing heard of the gateway, {} pass, {} are guaranteed: {}";
+            let silent = "nothing received from the gateway, {} pass, {} are guaranteed: {}";
             let fallback = if guarantee > 0.0 { guarantee } else { self.limit };
             (fallback, "gap.silence", silent)
         } else {

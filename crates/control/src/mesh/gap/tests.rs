@@ -573,5 +573,5 @@ fn a_stuck_survey_leaves_an_overhearing_neighbour_its_guarantee() {
     }
     assert!(limits.iter().any(|l| *l > 400_000), "below the threshold it may have more");
     assert_eq!(limits.last(), Some(&400_000));
-    assert!(reasons.last().unwrap().contains("nothing heard of the gateway"), "{reasons:?}");
+    assert!(reasons.last().unwrap().contains("nothing received from the gateway"), "{reasons:?}");
 }

@@ -18,7 +18,7 @@ impl Anomaly {
         match self {
             Anomaly::Stranger => (
                 "mesh-maxmin.stranger",
-                "node {} is no neighbour and speaks as one, {} so far: ignored",
+                "node {} is not a neighbour and sends as one, {} so far: ignored",
             ),
             Anomaly::Header => (
                 "mesh-maxmin.bad-header",
@@ -34,7 +34,7 @@ impl Anomaly {
             ),
             Anomaly::Level => (
                 "mesh-maxmin.bad-level",
-                "the level of node {} was no number, {} so far: it begins anew",
+                "the level of node {} was not a number, {} so far: it is reset",
             ),
             Anomaly::Counters => (
                 "mesh-maxmin.bad-counters",
@@ -42,7 +42,7 @@ impl Anomaly {
             ),
             Anomaly::Outsiders => (
                 "mesh-maxmin.outsiders",
-                "around node {} many packets are of flows that nobody limits, {} so far: it holds nobody back",
+                "around node {} many packets are of flows without a limit, {} so far: it limits none",
             ),
             Anomaly::Dead => (
                 "mesh-maxmin.vanished",

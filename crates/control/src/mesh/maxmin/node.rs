@@ -273,7 +273,7 @@ impl Node {
             return;
         }
         let level = codec::rate(self.levels.0[2]).unwrap_or(0.0) / 1e3;
-        let sentence = "packets tell that flows here may have {} kbit/s each";
+        let sentence = "packets announce that flows here may have {} kbit/s each";
         actions.because(Reason::new("mesh-maxmin.header", sentence, &[Value::Ratio(level)]));
         if before[0] != words[0] {
             actions.annotate(Class::All, codec::WAY, Merge::Min, words[0]);

@@ -39,15 +39,15 @@ impl Node {
         let why = match () {
             () if unheard && quiet >= pause => (
                 "mesh-maxmin.unheard",
-                "packets of node {} do not get through: it says what they would",
+                "packets of node {} do not get through: it sends their content as a message",
             ),
             () if one_way && quiet >= ONE_WAY => (
                 "mesh-maxmin.one-way",
-                "node {} hears and has nothing to send: it says what packets would",
+                "node {} receives and has nothing to send: it sends a message instead",
             ),
             () if relays && quiet >= RELAYED => (
                 "mesh-maxmin.relay",
-                "node {} has nothing to send: it says what it hears, to those who sense farther",
+                "node {} has nothing to send: it forwards what it receives to nodes beyond its range",
             ),
             () => ("", ""),
         };
@@ -71,7 +71,7 @@ impl Node {
             self.passed_on = now;
             for n in self.region.neighbours.iter().filter(|n| n.id != who && n.speaks()) {
                 let values = [Value::Node(n.id), Value::Node(who)];
-                let sentence = "node {} is told that node {} is not heard";
+                let sentence = "node {} is notified that packets of node {} do not arrive";
                 actions.because(Reason::new("mesh-maxmin.cried", sentence, &values));
                 let body = message::circles(self.levels, self.rates, self.far);
                 actions.send(Some(n.id), &body);
@@ -89,7 +89,7 @@ impl Node {
             if least > 0 {
                 f.reported = Some(now);
                 let values = [Value::Flow(f.flow()), Value::Node(from)];
-                let sentence = "flow {} has no acknowledgements: node {} is told its level";
+                let sentence = "flow {} has no acknowledgements: node {} receives its level";
                 actions.because(Reason::new("mesh-maxmin.way", sentence, &values));
                 actions.send(Some(from), &message::way(f.flow(), least));
             }

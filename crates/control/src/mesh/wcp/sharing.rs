@@ -15,7 +15,7 @@ impl Wcp {
         {
             return;
         }
-        actions.because(Reason::new("wcp.tell", "all around are told at once", &[]));
+        actions.because(Reason::new("wcp.tell", "all neighbours are notified at once", &[]));
         actions.tell(
             Reach::Within(HOPS),
             &IdealExchange::body(&self.neighbourhood.own, self.threshold),

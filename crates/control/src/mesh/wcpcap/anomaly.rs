@@ -17,10 +17,10 @@ impl Anomaly {
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Anomaly::Implausible => {
-                ("wcpcap.absurd", "node {} tells what cannot be true ({} times): ignored")
+                ("wcpcap.absurd", "node {} sends an impossible value ({} times): ignored")
             }
             Anomaly::Unknown => {
-                ("wcpcap.unknown", "node {} tells of a link that is none ({} times): ignored")
+                ("wcpcap.unknown", "node {} names a link that does not exist ({} times): ignored")
             }
             Anomaly::Unset => (
                 "wcpcap.unset",

@@ -126,7 +126,7 @@ impl WcpCap {
         self.voice.next = now + PAUSE + self.lull();
         actions.because(Reason::new(
             "wcpcap.unheard",
-            "node {} does not get through, or has heard one that does not: told of {} links",
+            "node {} does not get through, or has received from one that does not: it is sent {} links",
             &[Value::Node(self.node), Value::Count(reports.len() as u64)],
         ));
         actions.send(to, &body);

@@ -76,7 +76,7 @@ impl Control for Agent {
             Event::Deadline if self.limit.is_some_and(|(_, until)| now >= until) => {
                 // A restarted gateway starts its numbers again.
                 self.number = None;
-                let text = "nothing more was heard of the limit: it is lifted";
+                let text = "the limit was not renewed: it is lifted";
                 self.forget("agent.forgotten", text, actions);
             }
             _ => {}

@@ -63,10 +63,10 @@ pub(super) fn of(view: &View<'_>, family: &str) -> String {
     };
     let (told, untold) = (of(true), of(false));
     if let Some(best) = fairest(&untold) {
-        let _ = writeln!(out, "- Fairest of those that are told nothing: {best}.");
+        let _ = writeln!(out, "- Fairest without knowledge of the fair rates: {best}.");
     }
     if let Some(best) = fairest(&told) {
-        let _ = writeln!(out, "- Fairest of those that are told the fair rates: {best}.");
+        let _ = writeln!(out, "- Fairest with the fair rates as input: {best}.");
     }
     let _ = writeln!(out, "- Fastest: {}.", fastest(&rows));
     let _ = writeln!(out, "- Cheapest: {}.", cheapest(&rows));
@@ -79,12 +79,14 @@ pub(super) fn of(view: &View<'_>, family: &str) -> String {
                 let mine: Vec<&Row> =
                     told.iter().copied().filter(|r| r.facts.deployment == deployment).collect();
                 match fairest(&mine) {
-                    Some(best) => format!("{best} (told the fair rates; nothing else runs there)"),
+                    Some(best) => format!(
+                        "{best} (with the fair rates as input; no other control runs there)"
+                    ),
                     None => continue,
                 }
             }
         };
-        let _ = writeln!(out, "- Whoever can change {}: {line}.", whose(deployment));
+        let _ = writeln!(out, "- With changes at {}: {line}.", whose(deployment));
     }
     out.trim_end().to_owned()
 }
@@ -140,7 +142,7 @@ fn fastest(rows: &[&Row]) -> String {
     let by = |a: &&Row, b: &&Row| u(a).mean.total_cmp(&u(b).mean);
     let Some(best) = fed.iter().copied().max_by(by) else {
         return "under every control the worst flow has less than a tenth of its fair rate on \
-                average, so sums say nothing"
+                average, so sums are not compared"
             .to_owned();
     };
     let mut text = with_level(best, &fed, u);

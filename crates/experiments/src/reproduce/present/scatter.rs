@@ -85,7 +85,7 @@ fn legend(area: &Area<'_>) -> Result<(), Failure> {
         x += 92;
     }
     area.draw(&Circle::new((x + 4, 50), 5, INK.stroke_width(2)))?;
-    area.draw_text("hollow: is told the fair rates", &left, (x + 16, 50))?;
+    area.draw_text("hollow: has the fair rates as input", &left, (x + 16, 50))?;
     area.draw_text("bars: 95 % interval over seeds", &left, (x + 205, 50))?;
     area.draw_text(
         "up is fairer, right is faster; on the dashed line the mesh carries what the max-min rates would",

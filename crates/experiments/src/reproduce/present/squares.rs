@@ -62,8 +62,7 @@ pub(super) fn svg(view: &View<'_>) -> String {
          <text x=\"16\" y=\"46\" fill=\"{}\">One square per network (column) and equipment (row). An equal share is the mean of all homes.</text>\n",
         hex(SOFT)
     );
-    let legend =
-        [(0.0, "below 10 %: somebody starves"), (0.2, "10 to 50 %"), (0.9, "50 % or more")];
+    let legend = [(0.0, "below 10 %: a flow starves"), (0.2, "10 to 50 %"), (0.9, "50 % or more")];
     let mut x = 16;
     for (worst, words) in legend {
         let _ = writeln!(

@@ -194,8 +194,8 @@ impl<'a> View<'a> {
             };
             let _ = write!(out, "| {}{part} |", self.named(arm));
             if facts && let Some(f) = Facts::of(&arm.label, self.registry()) {
-                let told = if f.told { "fair rates" } else { "nothing" };
-                let _ = write!(out, " {} | {told} |", f.at);
+                let input = if f.told { "fair rates" } else { "nothing" };
+                let _ = write!(out, " {} | {input} |", f.at);
             }
             for m in &experiment.measures {
                 let _ = write!(out, " {} |", self.shown(&arm.label, &t.family, &m.label)?);

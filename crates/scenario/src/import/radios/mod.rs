@@ -42,7 +42,7 @@ impl Radios {
     ) -> Result<Places> {
         let requested = options.phy.and_then(generation);
         if let (Some(rate), Some(phy)) = (options.rate, requested) {
-            let what = format!("{rate} says too little of {}", phy.name());
+            let what = format!("{rate} does not determine {}", phy.name());
             let expected = "no rate, or \"802.11a\", \"802.11b\" or \"802.11g\" as PHY";
             return Err(ScenarioError::at("radio.rate".into(), Problem::refused(what, expected)));
         }
