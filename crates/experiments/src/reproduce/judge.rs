@@ -187,7 +187,8 @@ impl Record {
             cases: self.cases.clone(),
             curves: self.curves.clone(),
         };
-        Record::judge(entry, &cells, head)
+        // The numbers are from the program that made the record.
+        Record { generator: self.generator.clone(), ..Record::judge(entry, &cells, head) }
     }
 
     fn judge(entry: &Entry, cells: &[Cell], head: Head) -> Self {
