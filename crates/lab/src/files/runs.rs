@@ -177,7 +177,7 @@ fn texts(reader: &SerializedFileReader<File>) -> Encoded<Vec<String>> {
         let ColumnReader::ByteArrayColumnReader(mut column) =
             group.get_column_reader(group.num_columns() - 1)?
         else {
-            return Err(ParquetError::General(format!("{RECORD} is no text")));
+            return Err(ParquetError::General(format!("{RECORD} is not text")));
         };
         let mut values = Vec::new();
         let rows = group.metadata().num_rows().max(0) as usize;
