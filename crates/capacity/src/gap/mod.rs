@@ -14,7 +14,7 @@
 //!
 //! All rates are shares of the gateway's air, in bit/s: multi-hop traffic counts once per
 //! transmission that the gateway receives, so a two-hop flow of 1 Mbit/s is a load of 2 Mbit/s.
-//! docs/models/gap-fluid.md has the equations and the agreement with the packet simulator.
+//! docs/models/gap-fluid.md has the equilibria and the agreement with the packet simulator.
 
 use core::fmt;
 
