@@ -29,12 +29,11 @@ impl Coarse {
         self.stamp = Some(Stamp { first, ..minute.stamp });
         self.mesh.add(&minute.mesh);
         for home in &minute.homes {
-            // Looked up before it is inserted, so that only a new home costs a copy of its name.
-            if !self.homes.contains_key(&home.name) {
-                self.homes.insert(home.name.clone(), home.directions.clone());
-            } else if let Some(sum) = self.homes.get_mut(&home.name) {
-                for (sum, d) in sum.iter_mut().zip(&home.directions) {
-                    sum.add(d);
+            match self.homes.get_mut(&home.name) {
+                Some(sum) => sum.iter_mut().zip(&home.directions).for_each(|(sum, d)| sum.add(d)),
+                // Only a new home costs a copy of its name.
+                None => {
+                    self.homes.insert(home.name.clone(), home.directions.clone());
                 }
             }
         }

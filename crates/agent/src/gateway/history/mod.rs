@@ -1,8 +1,7 @@
 //! History of every home by minute and by hour, in a folder of bounded size.
 //!
 //! [`Recorder`] turns the daemon's samples into [`Period`]s without a clock; [`HistoryWriter`] stores them on a thread of
-//! its own; [`read`] returns them in the order of writing. Minutes are dropped before hours: a quarter of the size is
-//! for hours.
+//! its own; [`read`] returns them in the order of writing. Minutes are dropped before hours: half of the size is for hours.
 
 mod block;
 mod coarse;
@@ -74,6 +73,11 @@ pub struct Period {
 }
 
 impl Period {
+    /// Returns the hour of the clock with most of it, in hours since 1970.
+    pub fn hour(&self) -> u64 {
+        (self.start() / 2 + self.end / 2) / 3600
+    }
+
     /// Returns the start, seconds since 1970.
     pub fn start(&self) -> u64 {
         self.end.saturating_sub(u64::from(self.mesh.seconds))

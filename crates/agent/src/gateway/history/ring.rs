@@ -21,7 +21,7 @@ pub(super) const HOURS: &str = "hours";
 /// Segments of a full tier: one is deleted as a whole.
 const SEGMENTS: u64 = 8;
 /// Part of the size that hours have: one of this many.
-const HOURS_PART: u64 = 4;
+const HOURS_PART: u64 = 2;
 
 /// Returns the segments of a tier in the order of writing: number and path.
 pub(super) fn segments(folder: &Path, tier: &str) -> io::Result<Vec<(u64, PathBuf)>> {

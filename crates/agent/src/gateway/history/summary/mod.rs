@@ -151,7 +151,7 @@ fn bottleneck(mesh: &MeshUse, usage: &Usage) -> Bottleneck {
 
 impl Home {
     fn add(&mut self, period: &Period, home: &HomeUse) {
-        let hour = (period.start() % (24 * HOUR) / HOUR) as usize;
+        let hour = (period.hour() % 24) as usize;
         for (d, DirectionUse { usage, .. }) in home.directions.iter().enumerate() {
             self.directions[d].add(usage);
             if usage.starved == 0 {
@@ -228,25 +228,23 @@ impl Summary {
                 recorded.map_or([start, period.end], |[a, b]| [a.min(start), b.max(period.end)]),
             );
             mesh.add(&period.mesh);
-            let hour = start / HOUR * HOUR;
+            let hour = period.hour();
             if hour_starved.0 != hour {
                 hour_starved = (hour, Default::default());
             }
             let mut starved = 0;
             for home in period.homes.iter().filter(|h| h.name != UNMAPPED) {
-                if !homes.contains_key(&home.name) {
-                    homes.insert(home.name.clone(), Home::default());
-                }
-                if let Some(sum) = homes.get_mut(&home.name) {
-                    sum.add(&period, home);
+                match homes.get_mut(&home.name) {
+                    Some(sum) => sum.add(&period, home),
+                    None => homes.entry(home.name.clone()).or_default().add(&period, home),
                 }
                 if home.starved() > 0 && hour_starved.1.insert(home.name.clone()) {
                     starved += 1;
                 }
             }
             if period.mesh.congested > 0 {
-                by_hour[(start % (24 * HOUR) / HOUR) as usize] += u64::from(period.mesh.congested);
-                let none = CongestedHour { start: hour, seconds: 0, starved_homes: 0 };
+                by_hour[(hour % 24) as usize] += u64::from(period.mesh.congested);
+                let none = CongestedHour { start: HOUR * hour, seconds: 0, starved_homes: 0 };
                 let sum = hours.entry(hour).or_insert(none);
                 sum.seconds += u64::from(period.mesh.congested);
                 sum.starved_homes += starved;
