@@ -58,6 +58,11 @@ pub struct Stamp {
     pub last: u64,
 }
 
+/// True if a part is at least half of the whole; without overflow.
+const fn is_most(part: u32, whole: u32) -> bool {
+    part >= whole.div_ceil(2)
+}
+
 /// A minute, or minutes of one hour of the clock.
 #[derive(Clone, PartialEq, Default, Serialize, Debug)]
 pub struct Period {

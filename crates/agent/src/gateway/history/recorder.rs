@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fairmesh_units::{Span, Time};
 
 use super::verdict::{Carried, Demand, carried_level};
-use super::{DirectionUse, HomeUse, LimitedBy, MeshUse, Period, Stamp, Usage};
+use super::{DirectionUse, HomeUse, LimitedBy, MeshUse, Period, Stamp, Usage, is_most};
 use crate::daemon::service::Moment;
 use crate::gateway::config::Mode;
 use crate::gateway::governor::{DirectionState, Governor, Limiter, Member, rates};
@@ -16,7 +16,7 @@ const MINUTE: Span = Span::from_millis(59_500);
 const HELD: f64 = 0.8;
 /// Part of the bound of `[[neighbour]]` from which it counts as reached.
 const AT_BOUND: f64 = 0.9;
-/// Traffic from which a limit that is not in force shows congestion.
+/// Traffic from which a limit of the control shows congestion.
 ///
 /// A part of the larger of the bound of `[[neighbour]]` and the largest traffic: several hops leave a sixth.
 const BUSY: f64 = 0.125;
@@ -183,10 +183,9 @@ impl Recorder {
             held |= total as f64 >= HELD * all.0 as f64;
         }
         self.peak = self.peak.max(total as f64);
-        // A limit that is not in force may be far below the traffic of an idle mesh.
-        let enforced = running && governor.mode() == Mode::Apply;
+        // A limit may be near the traffic of an idle mesh.
         let most = governor.bound().map_or(0.0, |b| b.0 as f64).max(self.peak);
-        held &= enforced || total as f64 >= BUSY * most;
+        held &= total as f64 >= BUSY * most;
         let at_bound = governor.bound_used().is_some_and(|used| used >= AT_BOUND);
         self.samples += 1;
         for (count, holds) in [
@@ -195,7 +194,7 @@ impl Recorder {
             (&mut self.at_bound, at_bound),
             (&mut self.held, held),
             (&mut self.delayed, delayed),
-            (&mut self.enforced, enforced),
+            (&mut self.enforced, running && governor.mode() == Mode::Apply),
             (&mut self.apply, governor.mode() == Mode::Apply),
         ] {
             *count += u32::from(holds);
@@ -233,10 +232,9 @@ impl Recorder {
             .collect();
         let total: u64 = homes.iter().flat_map(|h| &h.1).map(|t| t.last.since(t.start).bytes).sum();
         // A minute counts as a whole: its rates cannot be divided.
-        let level = (2 * mesh.congested >= seconds)
-            .then(|| carried_level(carried.as_flattened()))
-            .flatten();
-        if 2 * mesh.congested >= seconds {
+        let congested = is_most(mesh.congested, seconds);
+        let level = congested.then(|| carried_level(carried.as_flattened())).flatten();
+        if congested {
             mesh.congested_bytes = total;
         }
         if let Some(level) = level {
@@ -300,7 +298,7 @@ impl Tally {
 
     /// Returns the sign of unmet demand: one that most samples show.
     fn demand(&self, samples: u32) -> Demand {
-        let most = |count: u32| 2 * count >= samples;
+        let most = |count: u32| is_most(count, samples);
         match (most(self.queued) || most(self.unacknowledged), most(self.read)) {
             (true, _) => Demand::Confirmed,
             (false, true) => Demand::Met,

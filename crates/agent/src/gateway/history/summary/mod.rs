@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Reading, STARVED, Usage};
+use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Reading, STARVED, Usage, is_most};
 use crate::gateway::config::UNMAPPED;
 use crate::gateway::governor::direction_name;
 use crate::gateway::report::SCHEMA;
@@ -140,10 +140,10 @@ const BOTTLENECKS: [Bottleneck; 4] =
     [Bottleneck::GatewayLinks, Bottleneck::MeshBehind, Bottleneck::OwnLimit, Bottleneck::Unknown];
 
 fn bottleneck(mesh: &MeshUse, usage: &Usage) -> Bottleneck {
-    let own = 2 * mesh.enforced >= mesh.seconds && 2 * usage.held >= usage.starved;
+    let own = is_most(mesh.enforced, mesh.seconds) && is_most(usage.held, usage.starved);
     match mesh.bound {
         _ if own => Bottleneck::OwnLimit,
-        Some(_) if 2 * mesh.at_bound >= mesh.congested => Bottleneck::GatewayLinks,
+        Some(_) if is_most(mesh.at_bound, mesh.congested) => Bottleneck::GatewayLinks,
         Some(_) => Bottleneck::MeshBehind,
         None => Bottleneck::Unknown,
     }
@@ -160,7 +160,7 @@ impl Home {
             let at = bottleneck(&period.mesh, usage) as usize;
             self.by_hour[d][hour] = self.by_hour[d][hour].saturating_add(usage.starved);
             self.bottlenecks[d][at] += u64::from(usage.starved);
-            if 2 * period.mesh.enforced < period.mesh.seconds {
+            if !is_most(period.mesh.enforced, period.mesh.seconds) {
                 self.unlimited[d] += u64::from(usage.starved);
             }
         }

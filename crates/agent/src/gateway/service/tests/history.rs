@@ -75,6 +75,8 @@ fn the_worst_homes_of_a_week_are_those_that_starved() {
     println!("{}", day.text());
     assert_eq!(day.starved, []);
     assert!(u64::from(day.mesh.enforced) > 23 * HOUR);
+    // Four hours: at night no limit shows congestion.
+    assert!(u64::from(day.mesh.congested) < 5 * HOUR, "{}", day.mesh.congested);
     assert!(day.answer().starts_with("none of "), "{}", day.answer());
 }
 
