@@ -79,7 +79,7 @@ export function Detail(p: { home: Home; content: Content; now: number; unlocked:
   const own = content.events.filter((e) => e.text.includes(`"${home.name}"`));
   const lines = content.hour.get(home.name) ?? [];
   return (
-    <aside class="drawer" role="dialog" aria-label={`Details of ${home.name}`}>
+    <div class="drawer" role="dialog" aria-label={`Details of ${home.name}`}>
       <header>
         <div class="grow">
           <span class="st sm">
@@ -137,6 +137,6 @@ export function Detail(p: { home: Home; content: Content; now: number; unlocked:
           <EventList events={own} uptime={content.uptime} now={p.now} />
         </section>
       </div>
-    </aside>
+    </div>
   );
 }

@@ -56,10 +56,21 @@ pub struct Judged {
     pub asks: bool,
 }
 
+/// Demand at one sample.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Demand {
+    /// It carries what it asks for.
+    Met,
+    /// Traffic without readable TCP: it may ask for more.
+    Possible,
+    /// Unacknowledged data, or packets in the gateway's queue.
+    Unmet,
+}
+
 #[derive(Clone, Default, Debug)]
 struct Home {
-    /// Signs of unmet demand at the last samples, down and up.
-    asks: [VecDeque<bool>; 2],
+    /// Demand at the last samples, down and up.
+    asks: [VecDeque<Demand>; 2],
     /// Mean rates of the last minutes, kbit/s, the oldest first.
     minutes: VecDeque<u32>,
     sum: f64,
@@ -74,9 +85,15 @@ pub struct Tracker {
     minute: u64,
 }
 
-fn asks(d: &DirectionReport) -> bool {
+fn asks(d: &DirectionReport) -> Demand {
     let awaited = d.signs.as_ref().and_then(|s| s.awaited_bytes);
-    awaited.is_some_and(|bytes| bytes > 0) || d.backlog_bytes > 0
+    match awaited {
+        _ if d.backlog_bytes > 0 => Demand::Unmet,
+        Some(0) => Demand::Met,
+        Some(_) => Demand::Unmet,
+        None if d.rate_bits_per_second.is_some_and(|r| r >= IDLE) => Demand::Possible,
+        None => Demand::Met,
+    }
 }
 
 /// Iterates over the homes of a state of the daemon.
@@ -134,10 +151,11 @@ impl Tracker {
         self.homes.get(name).map(|h| h.minutes.iter().copied().collect()).unwrap_or_default()
     }
 
-    fn demands(&self, name: &str, d: usize) -> bool {
+    /// True if a home had at least this demand at most of the last samples.
+    fn demands(&self, name: &str, d: usize, least: Demand) -> bool {
         self.homes.get(name).is_some_and(|h| {
             let seen = &h.asks[d];
-            let asked = seen.iter().filter(|a| **a).count();
+            let asked = seen.iter().filter(|a| **a >= least).count();
             seen.len() >= LEAST && 2 * asked > seen.len()
         })
     }
@@ -147,7 +165,7 @@ impl Tracker {
     /// Homes without unmet demand keep their rates; the rest is shared by weight up to the ceilings.
     fn level(&self, status: &Status, d: usize) -> Option<f64> {
         let open: Vec<(f64, Claim)> = homes(status)
-            .filter(|s| self.demands(&s.name, d))
+            .filter(|s| self.demands(&s.name, d, Demand::Possible))
             .filter_map(|s| {
                 let w = s.directions.get(d)?;
                 Some((w.rate_bits_per_second? as f64, claim(s.weight, w)))
@@ -165,7 +183,7 @@ impl Tracker {
             let idle = Judged { state: State::Idle, share: None, asks: false };
             let Some(w) = s.directions.get(d) else { return idle };
             let share = levels[d].map(|l| claim(s.weight, w).at(l));
-            let asks = self.demands(&s.name, d);
+            let asks = self.demands(&s.name, d, Demand::Unmet);
             let state = match (w.limited_by.as_str(), w.meant_bits_per_second) {
                 ("override", Some(limit)) if limit <= PAUSE => State::Paused,
                 ("override", None) => State::Boosted,
@@ -222,6 +240,22 @@ mod tests {
             [(9_000_000, 1), (100_000, 1), (1_200_000, 1), (1_900_000, 1), (90_000, 0), (0, 0)];
         assert_eq!(judged(&rates, 3), [Served, Starving, Low, Short, Served, Idle]);
         assert_eq!(judged(&rates, 2)[1], Served, "two samples are too few");
+    }
+
+    /// A home with QUIC takes part in the share, and is never called starving.
+    #[test]
+    fn traffic_without_readable_tcp_counts_for_the_share() {
+        let mut quic = home("quic", 9_000_000);
+        quic.directions[0].signs.as_mut().unwrap().awaited_bytes = None;
+        let mut slow = quic.clone();
+        (slow.name, slow.directions[0].rate_bits_per_second) = ("slow".into(), Some(50_000));
+        let mut tcp = home("tcp", 50_000);
+        tcp.directions[0].signs.as_mut().unwrap().awaited_bytes = Some(1);
+        let status = status(vec![quic, slow, tcp]);
+        let mut tracker = Tracker::default();
+        (1..=3).for_each(|i| tracker.sample(&status, Some(f64::from(i))));
+        let states: Vec<State> = tracker.judge(&status).iter().map(|j| j[0].state).collect();
+        assert_eq!(states, [State::Served, State::Served, State::Starving]);
     }
 
     #[test]

@@ -84,7 +84,8 @@ impl Talk {
     }
 
     /// Passes a segment and its acknowledgement; leaves data under way if the home asks for more.
-    fn pass(&mut self, b: &Bench, now: Time, asks: bool) {
+    fn pass(&mut self, b: &mut Bench, now: Time, asks: bool) {
+        let carried = b.carried(self.home);
         let home = self.home;
         let flags = |syn, ack| Flags { syn, ack, fin: false, rst: false };
         let reader = b.reader();
@@ -99,7 +100,11 @@ impl Talk {
             );
             (self.opened, self.seq) = (true, 1000);
         }
-        let down = |seq| Talk::header(home, Direction::Down, flags(false, true), seq, 1400, 100);
+        // One segment stands for all that the class has carried.
+        let down = |seq| Header {
+            bytes: carried.max(1440),
+            ..Talk::header(home, Direction::Down, flags(false, true), seq, 1400, 100)
+        };
         reader.see(now, &down(self.seq));
         self.seq = self.seq.wrapping_add(1400);
         let up = Talk::header(home, Direction::Up, flags(false, true), 100, 0, self.seq);

@@ -56,6 +56,8 @@ pub(super) struct Bench {
     lines: Lines,
     /// Another gateway of the same mesh, with the same clock.
     other: Option<Box<Bench>>,
+    /// Bytes that each home had carried at the last look.
+    carried: std::collections::BTreeMap<usize, u64>,
 }
 
 /// Start of a bench, seconds since 1970.
@@ -130,7 +132,7 @@ impl Bench {
         let at = daemon.at();
         daemon.service.begin(at, &kept);
         daemon.perform();
-        Bench { daemon, now, wall, lines, other: None }
+        Bench { daemon, now, wall, lines, other: None, carried: Default::default() }
     }
 
     fn plane(&mut self) -> &mut FakeShaper {
@@ -178,6 +180,16 @@ impl Bench {
     /// Sets what the mesh carries, bit/s.
     pub(super) fn carries(&mut self, capacity: f64) {
         self.plane().capacity = capacity;
+    }
+
+    /// Returns the bytes that the n-th home has carried downstream since the last call.
+    pub(super) fn carried(&mut self, n: usize) -> u32 {
+        let members = self.daemon.service.host.governor.members();
+        let Some(class) = members.get(n).map(|m| m.class) else { return 0 };
+        let slot = fairmesh_linux::Slot { class, direction: Direction::Down };
+        let bytes = self.plane().classes.get(&slot).map_or(0, |c| c.bytes);
+        let before = self.carried.insert(n, bytes).unwrap_or(0);
+        u32::try_from(bytes.saturating_sub(before)).unwrap_or(u32::MAX)
     }
 
     /// Sets the load that is offered to the n-th home downstream, bit/s.
