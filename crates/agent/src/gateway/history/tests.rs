@@ -110,6 +110,23 @@ fn a_full_ring_keeps_hours_longer_than_minutes() {
     assert_eq!(ring.oldest(), Some(periods[0].stamp.wall));
 }
 
+/// Ten thousand homes with traffic in both directions, over an hour's end.
+#[test]
+fn ten_thousand_homes_stay_within_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = 8 << 20;
+    let mut ring = Ring::open(&settings(folder.path(), size)).unwrap();
+    for i in 1..=40 {
+        ring.store(minute(1, 60 * i, WALL + 1800 + 60 * i, 10_000)).unwrap();
+        assert!(size_of(folder.path()) <= size);
+    }
+    let (periods, damage) = all(folder.path());
+    assert!(damage.is_none() && periods.iter().all(|p| p.homes.len() == 10_000));
+    println!("{} periods, {} bytes", periods.len(), ring.bytes());
+    assert_eq!(periods.last().unwrap().stamp.last, 39);
+    assert!(files(folder.path(), ring::HOURS).len() == 1, "the hour that ended");
+}
+
 #[test]
 fn a_crash_costs_the_last_record_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
