@@ -43,11 +43,11 @@ pub(crate) enum Step {
 }
 
 /// Fraction of the estimate that must be used before it grows.
-const USED: f64 = 0.7;
+const USED_FRACTION: f64 = 0.7;
 /// Longest wait for the next probe, in epochs.
-const LONGEST_WAIT: u32 = 8;
+const MAX_WAIT_EPOCHS: u32 = 8;
 /// Largest number of doublings of a bound's move: 2^6 sensible steps cover the whole range.
-const DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 
 /// A step up that tests for more capacity.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +152,7 @@ impl AggregateSearch {
         if let Some(done) = self.try_lower_bound(passed, false) {
             return done;
         }
-        if passed < USED * self.estimate {
+        if passed < USED_FRACTION * self.estimate {
             return Step::Same;
         }
         self.low = measured; // Alg. 3 line 2
@@ -237,7 +237,7 @@ impl AggregateSearch {
     }
 
     fn probe_failed(&mut self) {
-        self.waited = (self.waited * 2).clamp(1, LONGEST_WAIT);
+        self.waited = (self.waited * 2).clamp(1, MAX_WAIT_EPOCHS);
         self.wait = self.waited;
         self.gave_way = (Step::Same, 0);
     }
@@ -245,7 +245,7 @@ impl AggregateSearch {
     /// Returns the move of a bound as a fraction of the estimate.
     fn give_way_by(&mut self, direction: Step, step: f64) -> f64 {
         let times = match self.gave_way {
-            (before, times) if before == direction => (times + 1).min(DOUBLINGS),
+            (before, times) if before == direction => (times + 1).min(MAX_DOUBLINGS),
             _ => 0,
         };
         self.gave_way = (direction, times);

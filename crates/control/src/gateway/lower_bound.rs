@@ -14,15 +14,15 @@
 use crate::gateway::bounds::Bounds;
 
 /// Epochs at the bound, with a starved flow or unused capacity, before a trial.
-const STUCK: u32 = 2;
+const TRIAL_AFTER_EPOCHS: u32 = 2;
 /// Fraction of the bound below which it counts as little used.
-const USED: f64 = 0.85;
+const LOW_USE_FRACTION: f64 = 0.85;
 /// Epochs of a trial: the flows settle in the first, the others are measured.
-const TRIAL: u32 = 3;
+const TRIAL_EPOCHS: u32 = 3;
 /// Minimum of the bound in units of the sum of all guarantees.
-const PROMISED: f64 = 1.25;
+const MIN_GUARANTEE_MULTIPLE: f64 = 1.25;
 /// Shortest and longest wait after a trial that failed, in epochs.
-const WAITS: (u32, u32) = (8, 64);
+const WAIT_EPOCHS: (u32, u32) = (8, 64);
 
 #[derive(Clone, Copy, Debug)]
 enum State {
@@ -90,7 +90,7 @@ impl LowerBound {
         match &mut self.state {
             State::Nominal { stuck, passed: sum } => {
                 let at_bound = estimate <= self.nominal * 1.001 && self.lowest < self.nominal;
-                if !(at_bound && (starved || passed < USED * estimate)) {
+                if !(at_bound && (starved || passed < LOW_USE_FRACTION * estimate)) {
                     (*stuck, *sum) = (0, 0.0);
                     return Trial::None;
                 }
@@ -99,7 +99,7 @@ impl LowerBound {
                     return Trial::None;
                 }
                 (*stuck, *sum) = (*stuck + 1, *sum + passed);
-                if *stuck < STUCK {
+                if *stuck < TRIAL_AFTER_EPOCHS {
                     return Trial::None;
                 }
                 let before = *sum / f64::from(*stuck);
@@ -111,17 +111,17 @@ impl LowerBound {
                 if *epochs > 1 {
                     *sum += passed;
                 }
-                if *epochs < TRIAL {
+                if *epochs < TRIAL_EPOCHS {
                     return Trial::Runs(tried);
                 }
-                let after = *sum / f64::from(TRIAL - 1);
+                let after = *sum / f64::from(TRIAL_EPOCHS - 1);
                 let taken = tried / self.nominal;
                 if after > *before * (1.0 + taken) / 2.0 {
                     self.waited = 0;
                     self.state = State::Lowered;
                     return Trial::Lowered;
                 }
-                self.waited = (self.waited * 2).clamp(WAITS.0, WAITS.1);
+                self.waited = (self.waited * 2).clamp(WAIT_EPOCHS.0, WAIT_EPOCHS.1);
                 self.wait = self.waited;
                 self.state = State::Nominal { stuck: 0, passed: 0.0 };
                 Trial::Kept(self.nominal)
@@ -134,7 +134,7 @@ impl LowerBound {
     ///
     /// The minimum of the bound leaves capacity for other flows beside it.
     pub fn promise(&mut self, sum: f64) {
-        self.lowest = self.lowest.max(PROMISED * sum).min(self.nominal);
+        self.lowest = self.lowest.max(MIN_GUARANTEE_MULTIPLE * sum).min(self.nominal);
     }
 
     /// Lowers the bound at once, at any cost, because a flow has less than its guarantee.

@@ -37,7 +37,7 @@ pub trait Node {
 }
 
 /// Order of the samples before a deadline; only those that the mechanism requires are taken.
-const SAMPLES: [EventKind; 6] = [
+const SAMPLE_ORDER: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
@@ -47,7 +47,7 @@ const SAMPLES: [EventKind; 6] = [
 ];
 
 /// Delay of the next deadline for a mechanism that repeatedly requests it at once.
-const PAUSE: Span = Span::from_millis(1);
+const RETRY_DELAY: Span = Span::from_millis(1);
 
 /// Receives samples for a mechanism.
 #[derive(Debug)]
@@ -234,7 +234,7 @@ impl Driver {
     pub fn deadline(&mut self, now: Time, node: &mut impl Node) {
         self.now = self.now.max(now);
         let now = self.now;
-        for kind in SAMPLES {
+        for kind in SAMPLE_ORDER {
             if self.needs.events.has(kind) && !lost::sample(kind) {
                 let (control, actions) = (self.control.as_mut(), &mut self.actions);
                 node.sample(now, kind, &mut Samples { control, actions, now, kind });
@@ -260,7 +260,7 @@ impl Driver {
     fn hurried(&mut self, after_deadline: bool) {
         self.due = self.now;
         if after_deadline {
-            self.due = self.now + PAUSE;
+            self.due = self.now + RETRY_DELAY;
             if let Some(reason) = self.breach(Breach::Deadline) {
                 self.actions.because(reason);
             }
@@ -382,7 +382,7 @@ impl Driver {
                     "contract.deadline",
                     "the mechanism asks for a deadline that is not later than this one; it gets \
                      one after {}",
-                    &[Value::Span(PAUSE)],
+                    &[Value::Span(RETRY_DELAY)],
                 ),
             ),
             Breach::Rate => (

@@ -18,28 +18,28 @@ const INTERVAL: Span = Span::from_secs(1);
 /// Part of [`INTERVAL`] by which a probe may be early.
 ///
 /// Control periods are not exactly one second.
-const SLACK: Span = Span::from_millis(500);
+const INTERVAL_SLACK: Span = Span::from_millis(500);
 /// Minimum time between two probes of any home.
-const GAP: Span = Span::from_millis(100);
+const MIN_GAP: Span = Span::from_millis(100);
 /// Packets of a home that allow for one probe.
 ///
 /// Probes are then a small part of the frames also in a slow mesh.
-const PACKETS: u64 = 10;
+const PACKETS_PER_PROBE: u64 = 10;
 /// Time after which an answer to a probe is no longer expected.
-const LOST: Span = Span::from_secs(4);
+const PROBE_TIMEOUT: Span = Span::from_secs(4);
 /// Unanswered probes in a row from which their age counts as a sign.
 ///
 /// A single probe may be lost by chance.
-const STALLED: u32 = 2;
+const STALLED_PROBES: u32 = 2;
 /// Unanswered probes in a row after which a home counts as unresponsive.
-const GIVEN_UP: u32 = 5;
+const MAX_UNANSWERED_PROBES: u32 = 5;
 /// Pause after a home was given up for the first time; it doubles each further time.
-const PAUSE: Span = Span::from_secs(10);
+const INITIAL_PAUSE: Span = Span::from_secs(10);
 /// Number of times that the pause is doubled.
-const DOUBLED: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 
 /// Maximum number of homes reported as unresponsive at a time.
-const NAMED: usize = 100;
+const MAX_REPORTED_HOMES: usize = 100;
 
 /// A home, by the host's number for it.
 type Home = u32;
@@ -86,7 +86,7 @@ struct Target {
 pub struct Probes {
     targets: BTreeMap<Home, Target>,
     turns: VecDeque<Home>,
-    /// In the order of sending; at most those of [`LOST`].
+    /// In the order of sending; at most those of [`PROBE_TIMEOUT`].
     waiting: VecDeque<Waiting>,
     sequence: u16,
     next: Time,
@@ -101,8 +101,11 @@ impl Probes {
     pub fn want(&mut self, now: Time, home: u32, packets: u64) {
         let target = self.targets.entry(home).or_default();
         target.packets = target.packets.saturating_add(packets);
-        let due = target.due <= now + SLACK;
-        if target.packets >= PACKETS && due && !core::mem::replace(&mut target.queued, true) {
+        let due = target.due <= now + INTERVAL_SLACK;
+        if target.packets >= PACKETS_PER_PROBE
+            && due
+            && !core::mem::replace(&mut target.queued, true)
+        {
             self.turns.push_back(home);
         }
     }
@@ -122,7 +125,7 @@ impl Probes {
 
     /// Returns the probe that is due, if there is one. Call it until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<Probe> {
-        while self.waiting.front().is_some_and(|w| now.since(w.at) > LOST) {
+        while self.waiting.front().is_some_and(|w| now.since(w.at) > PROBE_TIMEOUT) {
             self.waiting.pop_front();
         }
         if now < self.next {
@@ -138,10 +141,10 @@ impl Probes {
         target.unanswered += 1;
         let attempt = target.given_up;
         // A home that was given up has one try at a time.
-        let tries = if target.given_up == 0 { GIVEN_UP } else { 1 };
+        let tries = if target.given_up == 0 { MAX_UNANSWERED_PROBES } else { 1 };
         if target.unanswered >= tries {
-            target.due = now + PAUSE * (1 << target.given_up.min(DOUBLED));
-            if target.given_up == 0 && self.silent.len() < NAMED {
+            target.due = now + INITIAL_PAUSE * (1 << target.given_up.min(MAX_DOUBLINGS));
+            if target.given_up == 0 && self.silent.len() < MAX_REPORTED_HOMES {
                 self.silent.push(home);
             }
             target.given_up = target.given_up.saturating_add(1);
@@ -149,7 +152,7 @@ impl Probes {
         }
         self.sequence = self.sequence.wrapping_add(1);
         self.waiting.push_back(Waiting { sequence: self.sequence, home, at: now });
-        self.next = now + GAP;
+        self.next = now + MIN_GAP;
         self.sent += 1;
         Some(Probe { home, sequence: self.sequence, attempt })
     }
@@ -161,7 +164,7 @@ impl Probes {
         let at = self.waiting.iter().position(|w| w.sequence == sequence)?;
         let Waiting { home, at, .. } = self.waiting.remove(at)?;
         let time = now.since(at);
-        let target = self.targets.get_mut(&home).filter(|_| time <= LOST)?;
+        let target = self.targets.get_mut(&home).filter(|_| time <= PROBE_TIMEOUT)?;
         // Probes sent later stay pending; earlier ones were overtaken, so they are lost.
         let mut later = self.waiting.iter().filter(|w| w.home == home && w.at > at);
         let first = later.next().map(|w| w.at);
@@ -177,7 +180,8 @@ impl Probes {
     ///
     /// `None` for a home that does not otherwise answer.
     pub fn oldest(&self, now: Time, home: u32) -> Option<Span> {
-        let target = self.targets.get(&home).filter(|t| t.answers && t.unanswered >= STALLED)?;
+        let target =
+            self.targets.get(&home).filter(|t| t.answers && t.unanswered >= STALLED_PROBES)?;
         Some(now.since(target.since))
     }
 
@@ -313,7 +317,7 @@ mod tests {
                     if guess % 3 == 0 { probes.answer(ms(now), p.sequence); }
                 }
                 if let Some((_, trip)) = probes.answer(ms(now), guess % 64) {
-                    prop_assert!(trip.time <= LOST);
+                    prop_assert!(trip.time <= PROBE_TIMEOUT);
                 }
                 prop_assert!(probes.waiting.len() <= 42 && probes.targets.len() <= 30 && probes.turns.len() <= 30);
                 prop_assert!(probes.oldest(ms(now), home).is_none_or(|o| o <= Span::from_millis(now)));

@@ -12,9 +12,9 @@ use crate::RoundTripSource;
 /// Number of alternating changes of both directions before round trips are accepted.
 ///
 /// A random bit passes once in 2^16 times.
-const ALTERNATED: u8 = 16;
+const MIN_ALTERNATIONS: u8 = 16;
 /// Longest accepted round trip, 3 s: longer ones are pauses of the application.
-const LONGEST: Span = Span::from_secs(3);
+const MAX_ROUND_TRIP: Span = Span::from_secs(3);
 
 /// The spin bits of one connection, as they pass the interface to the mesh.
 #[derive(Clone, Copy, Default, Debug)]
@@ -23,7 +23,7 @@ pub struct Spin {
     last: [Option<bool>; 2],
     /// Direction of the last change, and its time.
     changed: Option<(Side, Time)>,
-    /// Changes that have alternated so far, at most [`ALTERNATED`].
+    /// Changes that have alternated so far, at most [`MIN_ALTERNATIONS`].
     alternated: u8,
 }
 
@@ -40,15 +40,16 @@ impl Spin {
             self.alternated = 0;
             return None;
         }
-        self.alternated = (self.alternated + 1).min(ALTERNATED);
+        self.alternated = (self.alternated + 1).min(MIN_ALTERNATIONS);
         let time = now.since(before.1);
-        let believed = side == Side::Leaves && self.alternated >= ALTERNATED && time <= LONGEST;
+        let believed =
+            side == Side::Leaves && self.alternated >= MIN_ALTERNATIONS && time <= MAX_ROUND_TRIP;
         believed.then(|| Trip::new(time, RoundTripSource::Spin))
     }
 
     /// True if round trips are accepted at present.
     pub fn spins(&self) -> bool {
-        self.alternated >= ALTERNATED
+        self.alternated >= MIN_ALTERNATIONS
     }
 }
 
@@ -152,7 +153,7 @@ mod tests {
                 let side = if enters { Side::Enters } else { Side::Leaves };
                 if let Some(trip) = spin.see(us(now), side, bit) {
                     found += 1;
-                    prop_assert!(trip.time <= LONGEST && trip.time <= Span::from_micros(now));
+                    prop_assert!(trip.time <= MAX_ROUND_TRIP && trip.time <= Span::from_micros(now));
                 }
             }
             prop_assert!(found <= 8, "{found}");

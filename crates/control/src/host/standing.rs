@@ -7,7 +7,7 @@ use crate::Class;
 /// Number of flows, from 0 on, that are bits of an array.
 ///
 /// Mechanisms use each of them every epoch.
-const DENSE: u32 = 1 << 20;
+const DENSE_FLOWS: u32 = 1 << 20;
 
 /// A set of classes.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl Standing {
 
 fn place(class: Class) -> Option<(usize, u64)> {
     match class {
-        Class::Flow(f) if f.0 < DENSE => Some((f.0 as usize / 64, 1 << (f.0 % 64))),
+        Class::Flow(f) if f.0 < DENSE_FLOWS => Some((f.0 as usize / 64, 1 << (f.0 % 64))),
         _ => None,
     }
 }
@@ -64,7 +64,7 @@ mod tests {
         prop_oneof![
             Just(Class::All),
             (0u32..200).prop_map(|f| Class::Flow(FlowId(f))),
-            (DENSE - 2..DENSE + 2).prop_map(|f| Class::Flow(FlowId(f))),
+            (DENSE_FLOWS - 2..DENSE_FLOWS + 2).prop_map(|f| Class::Flow(FlowId(f))),
             (0u32..5).prop_map(|n| Class::Link(NodeId(n))),
         ]
     }

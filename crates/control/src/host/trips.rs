@@ -16,25 +16,25 @@ use crate::{RoundTripSample, RoundTripSource};
 /// Packets of one connection and direction that may wait for their answers at a time.
 ///
 /// Further packets are not remembered: the oldest one shows a stall, and sixteen samples per round trip suffice.
-const REMEMBERED: usize = 16;
+const MAX_PENDING_PACKETS: usize = 16;
 /// Number of latest samples of a control period that enter the median.
-const SAMPLES: usize = 32;
+const MEDIAN_SAMPLES: usize = 32;
 /// Period of the minimum round trip, 60 s: a minimum is forgotten after one to two periods.
-const BASE: Span = Span::from_secs(60);
+const BASE_PERIOD: Span = Span::from_secs(60);
 /// Longest delay of an acknowledgement of one segment, 200 ms.
 ///
 /// It is the timer of Linux and Windows. RFC 1122 §4.2.3.2 allows 500 ms.
-const DELAYED: Span = Span::from_millis(200);
+const MAX_ACK_DELAY: Span = Span::from_millis(200);
 /// Idle time after which an upload counts as ended, as far as echoes are expected.
-const UPLOADS: Span = Span::from_secs(3);
+const UPLOAD_TIMEOUT: Span = Span::from_secs(3);
 /// Age from which the last round trip of a flow's own packets no longer replaces probes.
-const OWN: Span = Span::from_secs(3);
+const OWN_TRIP_LIFETIME: Span = Span::from_secs(3);
 /// Time for which a stall without any answer counts: TCP has retried five times by then.
 ///
 /// A home that withholds its acknowledgements must not limit others for longer.
-const WITHHELD: Span = Span::from_secs(60);
+const MAX_STALL: Span = Span::from_secs(60);
 /// Time without a stall after which the next one counts again.
-const FORGIVEN: Span = Span::from_secs(120);
+const STALL_RESET_TIME: Span = Span::from_secs(120);
 /// Largest number of data bytes of a packet that is one segment.
 const ONE_SEGMENT: u32 = 1500;
 
@@ -60,7 +60,11 @@ impl Trip {
     /// That delay carries no information about the mesh. Not below the minimum round trip.
     fn without_timer(self, base: Span) -> Span {
         let shortest = self.time.min(base);
-        if self.maybe_delayed { self.time.saturating_sub(DELAYED).max(shortest) } else { self.time }
+        if self.maybe_delayed {
+            self.time.saturating_sub(MAX_ACK_DELAY).max(shortest)
+        } else {
+            self.time
+        }
     }
 }
 
@@ -134,7 +138,7 @@ pub struct Trips {
 
 impl Trips {
     /// Maximum memory in bytes.
-    pub const LARGEST: usize = size_of::<Self>() + REMEMBERED * size_of::<Asked>();
+    pub const LARGEST: usize = size_of::<Self>() + MAX_PENDING_PACKETS * size_of::<Asked>();
 
     /// Handles data; returns the round trip that they complete.
     pub fn data(&mut self, now: Time, side: Side, data: &Data) -> Option<Trip> {
@@ -216,7 +220,7 @@ impl Trips {
     /// For an upload, only while its data come or some of them are missing, since an acknowledgement that releases no
     /// data is not answered.
     pub fn oldest(&self, now: Time) -> Option<Span> {
-        let over = self.upload && !self.more && now.since(self.left) > UPLOADS;
+        let over = self.upload && !self.more && now.since(self.left) > UPLOAD_TIMEOUT;
         self.waiting.front().filter(|_| !over).map(|w| now.since(w.at))
     }
 
@@ -228,7 +232,7 @@ impl Trips {
     }
 
     fn remember(&mut self, asked: Asked) {
-        if self.waiting.len() < REMEMBERED {
+        if self.waiting.len() < MAX_PENDING_PACKETS {
             self.waiting.push_back(asked);
         }
     }
@@ -286,8 +290,8 @@ struct Stall {
 impl RoundTrips {
     /// Adds a round trip.
     pub fn add(&mut self, now: Time, trip: Trip) {
-        if now.since(self.since) >= BASE {
-            let long = now.since(self.since) >= BASE * 2;
+        if now.since(self.since) >= BASE_PERIOD {
+            let long = now.since(self.since) >= BASE_PERIOD * 2;
             for m in &mut self.methods {
                 m.least = [None, m.least[0].filter(|_| !long)];
             }
@@ -302,17 +306,17 @@ impl RoundTrips {
         let method = &mut self.methods[trip.source as usize];
         method.count += 1;
         method.least[0] = Some(method.least[0].map_or(trip.time, |l| l.min(trip.time)));
-        if self.latest.len() < SAMPLES {
+        if self.latest.len() < MEDIAN_SAMPLES {
             self.latest.push(trip);
         } else {
-            self.latest[self.count as usize % SAMPLES] = trip;
+            self.latest[self.count as usize % MEDIAN_SAMPLES] = trip;
         }
         self.count += 1;
     }
 
     /// True if the flow's own packets gave no recent round trip, so that a probe is useful.
     pub fn lack(&self, now: Time) -> bool {
-        self.own.is_none_or(|at| now.since(at) > OWN)
+        self.own.is_none_or(|at| now.since(at) > OWN_TRIP_LIFETIME)
     }
 
     /// Returns the age of a stall of all packets in the mesh, given the oldest unanswered one.
@@ -323,16 +327,16 @@ impl RoundTrips {
     pub fn stalled(&mut self, now: Time, oldest: Option<Span>) -> Option<Span> {
         let sent = Time::from_nanos(now.as_nanos().saturating_sub(oldest?.as_nanos()));
         let from = self.answered.map_or(sent, |at| at.max(sent));
-        let stall = self.stall.filter(|s| now.since(s.seen) <= FORGIVEN);
+        let stall = self.stall.filter(|s| now.since(s.seen) <= STALL_RESET_TIME);
         let since = stall.map_or(from, |s| s.since);
         self.stall = Some(Stall { since, seen: now });
-        (now.since(since) <= WITHHELD).then(|| now.since(from))
+        (now.since(since) <= MAX_STALL).then(|| now.since(from))
     }
 
     /// True if nothing has been answered for so long that a stall no longer counts.
     pub fn withholds(&self, now: Time) -> bool {
-        let stall = self.stall.filter(|s| now.since(s.seen) <= FORGIVEN);
-        stall.is_some_and(|s| now.since(s.since) > WITHHELD)
+        let stall = self.stall.filter(|s| now.since(s.seen) <= STALL_RESET_TIME);
+        stall.is_some_and(|s| now.since(s.since) > MAX_STALL)
     }
 
     /// Ends a control period: returns its round trips, or `None` if there were none.
@@ -594,12 +598,12 @@ mod tests {
                     2 => t.answered(ms(now), number, None),
                     _ => t.answered(ms(now), number, Some(number + 1000)),
                 };
-                prop_assert!(t.waiting.len() <= REMEMBERED);
+                prop_assert!(t.waiting.len() <= MAX_PENDING_PACKETS);
                 prop_assert!(found.is_none_or(|f| f.time <= Span::from_millis(now)));
                 let oldest = t.oldest(ms(now));
                 prop_assert!(oldest.is_none_or(|o| o <= Span::from_millis(now)));
                 let stalled = r.stalled(ms(now), oldest);
-                prop_assert!(stalled <= oldest && stalled.is_none_or(|s| s <= WITHHELD));
+                prop_assert!(stalled <= oldest && stalled.is_none_or(|s| s <= MAX_STALL));
                 found.into_iter().for_each(|trip| r.add(ms(now), trip));
             }
         }

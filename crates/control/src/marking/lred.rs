@@ -104,14 +104,14 @@ struct Lred {
 /// Smallest change of the probability that is set.
 ///
 /// A decision per frame would carry no information.
-const STEP: f64 = 0.002;
+const MIN_CHANGE: f64 = 0.002;
 
 impl Lred {
     fn decide(&mut self, actions: &mut Actions) {
         let grown = (self.average - self.min) / (self.max - self.min);
         let p = grown.clamp(0.0, self.max_p);
         let ends = (p == 0.0) != (self.in_force == 0.0) || (p == self.max_p && p != self.in_force);
-        if !ends && (p - self.in_force).abs() < STEP {
+        if !ends && (p - self.in_force).abs() < MIN_CHANGE {
             return;
         }
         self.in_force = p;
@@ -213,8 +213,11 @@ mod tests {
         }
         // Two retries per frame are a quarter of the range; a frame moves the average by 0.0025 at most.
         let last = *said.last().unwrap();
-        assert!((0.25 - STEP..=0.25).contains(&last), "{said:?}");
-        assert!(said.windows(2).all(|w| (STEP..3.0 * STEP).contains(&(w[1] - w[0]))), "{said:?}");
+        assert!((0.25 - MIN_CHANGE..=0.25).contains(&last), "{said:?}");
+        assert!(
+            said.windows(2).all(|w| (MIN_CHANGE..3.0 * MIN_CHANGE).contains(&(w[1] - w[0]))),
+            "{said:?}"
+        );
     }
 
     #[test]
@@ -229,7 +232,7 @@ mod tests {
             }
         }
         // 1 − (7/8)⁸ = 0.6564 retries.
-        assert!((last - 0.1564).abs() < 2.0 * STEP, "{last}");
+        assert!((last - 0.1564).abs() < 2.0 * MIN_CHANGE, "{last}");
     }
 
     #[test]

@@ -67,9 +67,9 @@ options! {
 /// Maximum factor of the idle epochs that end a flow, after it was ended too early.
 ///
 /// It is also used in `pfrc`.
-pub(crate) const PATIENCE: u32 = 4;
+pub(crate) const MAX_IDLE_FACTOR: u32 = 4;
 /// Size of a full packet, bits.
-const PACKET: f64 = 12_000.0;
+const PACKET_BITS: f64 = 12_000.0;
 
 pub(crate) fn shared() -> Definition {
     let about = "the gateway finds one fair limit for all data by itself, one queue";
@@ -148,7 +148,7 @@ fn build(
         theta: options.theta,
         relearn: options.relearn,
         search: AggregateSearch::new(bounds, rule),
-        flows: Flows::new(idle, PATIENCE * idle, 2.0 * bounds.upper),
+        flows: Flows::new(idle, MAX_IDLE_FACTOR * idle, 2.0 * bounds.upper),
         bounds,
         limit: bucket(bounds.lower),
         began: None,
@@ -216,7 +216,7 @@ impl Arc {
 
     /// Algorithm 1, lines 2 to 6.
     fn decide(&mut self, measured: f64, elapsed: Span, actions: &mut Actions) {
-        let verdict = self.evaluate(PACKET / elapsed.as_secs_f64());
+        let verdict = self.evaluate(PACKET_BITS / elapsed.as_secs_f64());
         let step = match verdict {
             Verdict::Unfair { .. } => self.search.decrease(measured),
             Verdict::Fair { .. } => self.search.increase(measured),

@@ -8,7 +8,7 @@ use super::message::FlowReport;
 /// Fraction of a control period after the leader's message at which the next report is sent.
 ///
 /// The rest is for the transmission.
-const LATE: (u64, u64) = (7, 8);
+const REPORT_PHASE: (u64, u64) = (7, 8);
 
 #[derive(Debug)]
 pub(super) struct Follower {
@@ -27,7 +27,7 @@ impl Follower {
     /// Records the start of the leader's control period.
     pub fn told(&mut self, now: Time, version: u64, look: Span) {
         self.version = version;
-        self.due = now + Span::from_nanos(look.as_nanos() / LATE.1 * LATE.0);
+        self.due = now + Span::from_nanos(look.as_nanos() / REPORT_PHASE.1 * REPORT_PHASE.0);
     }
 }
 

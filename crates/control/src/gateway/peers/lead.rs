@@ -11,23 +11,23 @@ use crate::{
 };
 
 /// First number of other gateways' flows; hosts count from 0.
-const ELSEWHERE: u32 = 1 << 31;
+const FIRST_PEER_FLOW: u32 = 1 << 31;
 /// Maximum number of governed flows of other gateways, idle ones included.
 ///
 /// Further flows are ignored.
-const MOST: usize = 1 << 17;
+const MAX_PEER_FLOWS: usize = 1 << 17;
 /// Number of control periods for which reports under outdated limits are skipped.
-const STALE: u32 = 3;
+const MAX_STALE_PERIODS: u32 = 3;
 /// Accepted time between two reports, relative to a control period.
 ///
 /// It is at least the first value's fraction of a period and at most the second value's multiple.
-const CREDIBLE: (u64, u64) = (10, 8);
+const REPORT_INTERVAL_BOUNDS: (u64, u64) = (10, 8);
 /// Time for which a flow without reports is kept.
-const KEPT: Span = Span::from_secs(180);
+const FLOW_LIFETIME: Span = Span::from_secs(180);
 
 /// True if a flow belongs to another gateway.
 pub(super) fn is_elsewhere(flow: FlowId) -> bool {
-    flow.0 >= ELSEWHERE
+    flow.0 >= FIRST_PEER_FLOW
 }
 
 /// A flow of another gateway.
@@ -67,7 +67,7 @@ pub(super) struct Leader {
     control: Option<Box<dyn Control>>,
     peers: BTreeMap<NodeId, Peer>,
     remotes: BTreeMap<u32, Remote>,
-    /// Gateway and flow of each number less [`ELSEWHERE`].
+    /// Gateway and flow of each number less [`FIRST_PEER_FLOW`].
     names: Vec<(NodeId, FlowId)>,
     /// Number of each gateway's flow.
     numbers: BTreeMap<(NodeId, FlowId), u32>,
@@ -148,10 +148,10 @@ impl Leader {
         if let Some(&number) = self.numbers.get(&(gateway, flow)) {
             return Some(number);
         }
-        if self.names.len() >= MOST {
+        if self.names.len() >= MAX_PEER_FLOWS {
             return None;
         }
-        let number = ELSEWHERE + self.names.len() as u32;
+        let number = FIRST_PEER_FLOW + self.names.len() as u32;
         self.names.push((gateway, flow));
         self.numbers.insert((gateway, flow), number);
         Some(number)
@@ -195,7 +195,7 @@ impl Leader {
     pub fn forget(&mut self, gateway: NodeId) -> Vec<FlowId> {
         self.peers.remove(&gateway);
         let names = &self.names;
-        let theirs = |number: &&u32| names[(**number - ELSEWHERE) as usize].0 == gateway;
+        let theirs = |number: &&u32| names[(**number - FIRST_PEER_FLOW) as usize].0 == gateway;
         let gone: Vec<u32> = self.remotes.keys().filter(theirs).copied().collect();
         for number in &gone {
             self.remotes.remove(number);
@@ -218,8 +218,8 @@ impl Leader {
         let mut silent = Vec::new();
         for (&number, remote) in &mut self.remotes {
             let flow = FlowId(number);
-            let gateway = self.names[(number - ELSEWHERE) as usize].0;
-            if now.since(remote.mentioned) > KEPT {
+            let gateway = self.names[(number - FIRST_PEER_FLOW) as usize].0;
+            if now.since(remote.mentioned) > FLOW_LIFETIME {
                 silent.push(number);
                 continue;
             }
@@ -231,10 +231,14 @@ impl Leader {
                 continue;
             }
             remote.fed = Some(reported);
-            let old = self.peers.get(&gateway).is_some_and(|p| (1..=STALE).contains(&p.stale));
+            let old = self
+                .peers
+                .get(&gateway)
+                .is_some_and(|p| (1..=MAX_STALE_PERIODS).contains(&p.stale));
             let backwards = told.bytes < bytes || told.packets < packets || remote.at < at;
             let time = remote.at.saturating_sub(at);
-            let credible = time > elapsed / CREDIBLE.0 && time <= elapsed * CREDIBLE.1;
+            let credible = time > elapsed / REPORT_INTERVAL_BOUNDS.0
+                && time <= elapsed * REPORT_INTERVAL_BOUNDS.1;
             if !(old || backwards) && credible {
                 // The clock of the other gateway may run at another speed.
                 let part = (elapsed as f64 / time as f64).min(1.5);
@@ -282,7 +286,7 @@ impl Leader {
         self.version += u64::from(core::mem::take(&mut self.changed));
         let names = &self.names;
         let limit = |(number, remote): (&u32, &Remote)| {
-            let (gateway, flow) = names[(number - ELSEWHERE) as usize];
+            let (gateway, flow) = names[(number - FIRST_PEER_FLOW) as usize];
             Some(FlowLimit { gateway, flow, rate: remote.limit? })
         };
         self.remotes.iter().filter_map(limit).collect()
@@ -296,7 +300,7 @@ impl Leader {
     pub fn in_words(&self, mut reason: Reason) -> Reason {
         for value in &mut reason.values {
             if let Value::Flow(flow) | Value::Class(Class::Flow(flow)) = *value
-                && let Some(number) = flow.0.checked_sub(ELSEWHERE)
+                && let Some(number) = flow.0.checked_sub(FIRST_PEER_FLOW)
                 && let Some(&(gateway, flow)) = self.names.get(number as usize)
             {
                 *value = Value::Elsewhere(gateway, flow);

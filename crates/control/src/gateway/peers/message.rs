@@ -12,13 +12,13 @@ use crate::{RoundTripSample, RoundTripSource};
 ///
 /// With the headers of IPv6 and UDP, 48, and the wrapping of a host, 76 in the daemon, it crosses every link in one
 /// piece (RFC 8200 §5: 1280).
-pub(super) const MOST: usize = 1152;
+pub(super) const MAX_MESSAGE_BYTES: usize = 1152;
 /// Version of the format.
 const VERSION: u8 = 2;
 const REPORT: u8 = 1;
 const LIMITS: u8 = 2;
 /// Largest record of a flow in bytes.
-const RECORD: usize = 128;
+const MAX_RECORD_BYTES: usize = 128;
 
 /// Heading of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,7 +227,7 @@ impl FlowReport {
 impl PeerMessage {
     /// Encodes as many messages as needed, at least one; returns the next sequence number.
     ///
-    /// None is longer than [`MOST`].
+    /// None is longer than [`MAX_MESSAGE_BYTES`].
     pub fn pack(heading: Heading, said: &Said, mut each: impl FnMut(&[u8])) -> u64 {
         let head = |sequence: u64, kind: u8| {
             let mut out = vec![VERSION, kind];
@@ -245,7 +245,7 @@ impl PeerMessage {
             Said::Limits(_) => LIMITS,
         };
         let mut out = head(sequence, kind);
-        let mut record = Vec::with_capacity(RECORD);
+        let mut record = Vec::with_capacity(MAX_RECORD_BYTES);
         let many = match said {
             Said::Report(all) => all.len(),
             Said::Limits(all) => all.len(),
@@ -260,7 +260,7 @@ impl PeerMessage {
                     put(&mut record, all[i].rate.0);
                 }
             }
-            if out.len() + record.len() > MOST {
+            if out.len() + record.len() > MAX_MESSAGE_BYTES {
                 each(&out);
                 sequence += 1;
                 out = head(sequence, kind);
@@ -273,7 +273,7 @@ impl PeerMessage {
 
     /// Decodes a message; `None` if it is invalid.
     pub fn decode(body: &[u8]) -> Option<Self> {
-        if body.len() > MOST {
+        if body.len() > MAX_MESSAGE_BYTES {
             return None;
         }
         let mut from = Reader(body);
@@ -328,11 +328,11 @@ mod tests {
             rate: BitRate(1 << (7 * (bytes - 1))),
         };
         let empty = lengths(&[])[0];
-        let room = MOST - empty;
+        let room = MAX_MESSAGE_BYTES - empty;
         let mut limits = vec![limit(1); room / 3 - 1];
         limits.push(limit(1 + room % 3));
-        assert_eq!(lengths(&limits), [MOST]);
+        assert_eq!(lengths(&limits), [MAX_MESSAGE_BYTES]);
         limits.push(limit(1));
-        assert_eq!(lengths(&limits), [MOST, empty + 3]);
+        assert_eq!(lengths(&limits), [MAX_MESSAGE_BYTES, empty + 3]);
     }
 }

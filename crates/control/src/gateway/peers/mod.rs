@@ -12,7 +12,7 @@
 //! - Reports and limits are states, not changes: the next one replaces a lost one.
 //! - A leader without messages for eight control periods counts as failed: every other gateway starts again from the
 //!   rates of its own flows. A follower without messages leaves, and the other flows share its part.
-//! - No message lowers a flow below [`TRUST`] of the rate that it would have if its gateway started alone.
+//! - No message lowers a flow below [`PROTECTED_FRACTION`] of the rate that it would have if its gateway started alone.
 //!
 //! docs/controls/peers.md derives the protocol.
 
@@ -38,11 +38,11 @@ use crate::{
 };
 
 /// Fraction of a flow's rate under a lone gateway that no peer's message takes away.
-const TRUST: f64 = 0.1;
+const PROTECTED_FRACTION: f64 = 0.1;
 /// Time for which an idle flow is reported.
 ///
 /// It is longer than any mechanism keeps a flow in the active set.
-const ACTIVE: Span = Span::from_secs(120);
+const IDLE_REPORT_TIME: Span = Span::from_secs(120);
 
 /// Builds the mechanism again for the present setting.
 struct Builder(Box<dyn Fn(Setting) -> Result<Instance, Refusal> + Send>);
@@ -75,7 +75,7 @@ impl Own {
     }
 
     fn active(&self, now: Time) -> bool {
-        self.moved.is_some_and(|at| now.since(at) < ACTIVE)
+        self.moved.is_some_and(|at| now.since(at) < IDLE_REPORT_TIME)
     }
 }
 
@@ -163,7 +163,7 @@ impl Peers {
         let weight = |own: &Own| own.here.weight;
         let all: f64 = self.own.values().map(weight).sum();
         let part = self.own.get(&flow).map_or(0.0, weight) / all.max(f64::MIN_POSITIVE);
-        BitRate(((TRUST * self.lowest * part) as u64).max(1))
+        BitRate(((PROTECTED_FRACTION * self.lowest * part) as u64).max(1))
     }
 
     /// Returns the sum of the limits of the active flows, from which the next governor starts.

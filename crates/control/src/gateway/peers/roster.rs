@@ -7,9 +7,9 @@ use fairmesh_units::{NodeId, Span, Time};
 use super::message::Heading;
 
 /// Number of control periods without a message after which a gateway counts as dead.
-const SILENT: u32 = 8;
+const DEAD_PERIODS: u32 = 8;
 /// Maximum number of gateways; messages of further ones are ignored.
-const MOST: usize = 64;
+const MAX_GATEWAYS: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Heard {
@@ -30,7 +30,11 @@ pub(super) struct Roster {
 
 impl Roster {
     pub fn new(own: NodeId, look: Span) -> Self {
-        Roster { own, patience: look.saturating_mul(u64::from(SILENT)), heard: BTreeMap::new() }
+        Roster {
+            own,
+            patience: look.saturating_mul(u64::from(DEAD_PERIODS)),
+            heard: BTreeMap::new(),
+        }
     }
 
     /// Handles a message; returns true if it is newer than all earlier ones of its sender.
@@ -39,7 +43,7 @@ impl Roster {
     pub fn accept(&mut self, now: Time, heading: &Heading) -> bool {
         let last = (heading.run, heading.sequence);
         let known = self.heard.contains_key(&heading.from);
-        if heading.from == self.own || (!known && self.heard.len() >= MOST) {
+        if heading.from == self.own || (!known && self.heard.len() >= MAX_GATEWAYS) {
             return false;
         }
         let new = Heard { at: now, leader: heading.leader, last: Some(last), alive: true };
@@ -138,6 +142,6 @@ mod tests {
         assert_eq!([heard(2, 8), heard(3, 0), heard(2, 9)], [true, true, false]);
         assert!(!r.accept(Time::ZERO, &says(0, 0, 9, 9)), "one's own come back");
         let many = (1..=200).filter(|&n| r.accept(Time::ZERO, &says(n, n, 9, 9))).count();
-        assert_eq!(many, MOST, "4 among them");
+        assert_eq!(many, MAX_GATEWAYS, "4 among them");
     }
 }

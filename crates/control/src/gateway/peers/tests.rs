@@ -402,7 +402,7 @@ proptest! {
         let mut read = Vec::new();
         let mut next = heading.sequence;
         let end = PeerMessage::pack(heading, &Said::Report(all.clone()), |body| {
-            assert!(body.len() <= message::MOST);
+            assert!(body.len() <= message::MAX_MESSAGE_BYTES);
             let m = PeerMessage::decode(body).expect("a message");
             assert_eq!(m.heading, Heading { sequence: next, ..heading });
             next += 1;

@@ -33,34 +33,34 @@
 use fairmesh_units::Span;
 
 /// Time between readings of the counters.
-pub(super) const GLANCE: Span = Span::from_secs(1);
+pub(super) const READING_INTERVAL: Span = Span::from_secs(1);
 /// Size of a full packet, bits.
-const PACKET: f64 = 12_000.0;
+const PACKET_BITS: f64 = 12_000.0;
 /// Size of a window at the allocation, bits.
-const WINDOW: f64 = 10.0 * PACKET;
+const WINDOW_BITS: f64 = 10.0 * PACKET_BITS;
 /// Size of a small page, bits per window.
-const PAGE: f64 = 4.0 * PACKET;
+const PAGE_BITS: f64 = 4.0 * PACKET_BITS;
 /// Mean size of small packets, bytes.
 ///
 /// It is below the smallest packets of transfers (segments of 512 bytes).
-const SMALL: f64 = 500.0;
+const SMALL_PACKET_BYTES: f64 = 500.0;
 /// Generous size of an acknowledgement, bytes.
-const ACKNOWLEDGEMENT: u64 = 80;
+const ACK_BYTES: u64 = 80;
 /// Bytes besides acknowledgements that a window must hold to count.
 ///
 /// It is the packet of a small segment.
-const CONTENT: f64 = 400.0;
+const MIN_CONTENT_BYTES: f64 = 400.0;
 /// Number of the idle epoch in which a flow may count as starved.
-const SILENCED: u32 = 2;
+const STARVED_IDLE_EPOCHS: u32 = 2;
 /// Number of idle epochs after which a starved flow is no longer waited for.
-const LOST: u32 = 6;
+const MAX_STARVED_EPOCHS: u32 = 6;
 /// Largest factor of a step up of the search.
 ///
 /// A binary search starts with twice the lower bound; a TCP that this starves backs off for a minute and gives no
 /// information in that time.
-pub(super) const LEAP: f64 = 1.25;
+pub(super) const MAX_STEP_UP: f64 = 1.25;
 /// Smallest duty cycle with which a flow counts.
-const LEAST: f64 = 0.1;
+const MIN_DUTY_CYCLE: f64 = 0.1;
 /// Weight of an epoch in the average of the duty cycle.
 const GAIN: f64 = 0.25;
 
@@ -123,7 +123,7 @@ impl Windows {
         }
         match self.inside {
             Some(inside) => had(inside >= gamma),
-            None if self.bits >= PAGE * f64::from(self.busy) => Verdict::Enough,
+            None if self.bits >= PAGE_BITS * f64::from(self.busy) => Verdict::Enough,
             None => Verdict::Unknown,
         }
     }
@@ -188,7 +188,7 @@ impl Bursts {
         self.bits += bits;
         self.allowed += allowed;
         self.seen = moved;
-        if self.allowed >= WINDOW {
+        if self.allowed >= WINDOW_BITS {
             self.close();
         }
     }
@@ -204,12 +204,12 @@ impl Bursts {
 
     /// True if the packets of this epoch were small.
     fn small(&self) -> bool {
-        self.bits / 8.0 < SMALL * self.packets as f64
+        self.bits / 8.0 < SMALL_PACKET_BYTES * self.packets as f64
     }
 
     fn close(&mut self) {
-        let content = self.passed / 8.0 - (ACKNOWLEDGEMENT * self.inside) as f64;
-        self.windows.add(self.passed, self.allowed, content >= CONTENT);
+        let content = self.passed / 8.0 - (ACK_BYTES * self.inside) as f64;
+        self.windows.add(self.passed, self.allowed, content >= MIN_CONTENT_BYTES);
         (self.passed, self.allowed, self.inside) = (0.0, 0.0, 0);
     }
 
@@ -229,7 +229,7 @@ impl Bursts {
         let small = self.small();
         let verdict = match self.windows.verdict(gamma) {
             Verdict::Starved if small => Verdict::Unknown,
-            Verdict::Unknown if self.rose && self.quiet == Some(SILENCED) && !small => {
+            Verdict::Unknown if self.rose && self.quiet == Some(STARVED_IDLE_EPOCHS) && !small => {
                 Verdict::Starved
             }
             known => known,
@@ -237,14 +237,15 @@ impl Bursts {
         match verdict {
             Verdict::Enough => self.starved = None,
             Verdict::Starved => {
-                let bulk = self.quiet.is_some_and(|epochs| epochs <= SILENCED);
+                let bulk = self.quiet.is_some_and(|epochs| epochs <= STARVED_IDLE_EPOCHS);
                 self.starved = (bulk || self.starved.is_some()).then_some(0);
             }
             _ => {
-                self.starved = self.starved.filter(|n| *n < LOST).map(|epochs| epochs + 1);
+                self.starved =
+                    self.starved.filter(|n| *n < MAX_STARVED_EPOCHS).map(|epochs| epochs + 1);
                 return match self.starved {
                     None => Verdict::Unknown,
-                    Some(epochs) if epochs < SILENCED => Verdict::Starved,
+                    Some(epochs) if epochs < STARVED_IDLE_EPOCHS => Verdict::Starved,
                     Some(_) => Verdict::Lost,
                 };
             }
@@ -254,7 +255,7 @@ impl Bursts {
 
     /// Returns the number of idle epochs that do not yet end the flow.
     pub fn patience(&self) -> u32 {
-        self.starved.map_or(0, |_| LOST)
+        self.starved.map_or(0, |_| MAX_STARVED_EPOCHS)
     }
 
     /// Records that the aggregate goes up.
@@ -269,7 +270,7 @@ impl Bursts {
 
     /// Handles the fraction of its share that it used.
     pub fn learn(&mut self, used: f64) {
-        self.duty += GAIN * (used.clamp(LEAST, 1.0) - self.duty);
+        self.duty += GAIN * (used.clamp(MIN_DUTY_CYCLE, 1.0) - self.duty);
     }
 
     /// Resets the state after an evaluation.
@@ -344,8 +345,8 @@ mod tests {
         let mut gone = Bursts::default();
         starving(&mut gone);
         let silence = [(); 8].map(|()| (epoch(&mut gone, &[0; 10]), gone.patience()));
-        assert_eq!(silence[0], (Starved, LOST));
-        assert_eq!(silence[1..6], [(Lost, LOST); 5]);
+        assert_eq!(silence[0], (Starved, MAX_STARVED_EPOCHS));
+        assert_eq!(silence[1..6], [(Lost, MAX_STARVED_EPOCHS); 5]);
         assert_eq!(silence[6..], [(Unknown, 0); 2], "nobody any more");
 
         let mut back = Bursts::default();
@@ -425,7 +426,7 @@ mod tests {
         for _ in 0..20 {
             bursts.learn(0.0);
         }
-        assert!((bursts.duty() - LEAST).abs() < 0.01);
+        assert!((bursts.duty() - MIN_DUTY_CYCLE).abs() < 0.01);
         (0..8).for_each(|_| bursts.learn(1.0));
         assert!(bursts.duty() > 0.9);
     }

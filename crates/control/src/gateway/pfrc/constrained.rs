@@ -18,17 +18,17 @@
 //! of its demand is protected like any other.
 
 /// Number of misses at one rate that establish a demand.
-const MISSES: u32 = 3;
+const DEMAND_MISSES: u32 = 3;
 /// Number of misses at the lower bound.
 const MISSES_AT_BOUND: u32 = 2;
 /// Relative difference up to which rates count as equal, on top of a packet.
-const EQUAL: f64 = 0.1;
+const EQUAL_RATE_TOLERANCE: f64 = 0.1;
 /// Fraction of its limit from which a flow fills it.
-const FULL: f64 = 0.95;
+const FILLED_FRACTION: f64 = 0.95;
 /// Factor by which a demand grows when it fills its limit.
-const GROWTH: f64 = 2.0;
+const DEMAND_GROWTH: f64 = 2.0;
 /// Size of a packet, bits.
-const PACKET: f64 = 12_000.0;
+const PACKET_BITS: f64 = 12_000.0;
 
 /// Knowledge of a flow's demand.
 #[derive(Clone, Default, Debug)]
@@ -56,10 +56,10 @@ pub(super) struct Seen {
 
 impl Seen {
     fn same_as(&self, rate: f64) -> bool {
-        (self.rate - rate).abs() <= EQUAL * rate + PACKET / self.seconds
+        (self.rate - rate).abs() <= EQUAL_RATE_TOLERANCE * rate + PACKET_BITS / self.seconds
     }
     fn fills(&self) -> bool {
-        self.rate >= FULL * self.limit
+        self.rate >= FILLED_FRACTION * self.limit
     }
 }
 
@@ -75,7 +75,7 @@ impl Demand {
             self.misses = 0;
         }
         if let Some(need) = self.need {
-            let more = if seen.fills() { GROWTH * need } else { need.max(seen.rate) };
+            let more = if seen.fills() { DEMAND_GROWTH * need } else { need.max(seen.rate) };
             self.need = (more < share).then_some(more);
         }
     }
@@ -91,7 +91,7 @@ impl Demand {
         if seen.rate <= 0.0 {
             return false;
         }
-        let enough = if at_bound { MISSES_AT_BOUND } else { MISSES };
+        let enough = if at_bound { MISSES_AT_BOUND } else { DEMAND_MISSES };
         let told_before = self.told > 0.0 && seen.same_as(self.told);
         if self.misses >= enough {
             self.told = seen.rate;

@@ -5,7 +5,7 @@ use fairmesh_units::FlowId;
 use super::bursts::{Bursts, Verdict};
 use super::constrained::Seen;
 use super::flow::Share;
-use super::{GUARANTEED, Pfrc, USED};
+use super::{GUARANTEE_FRACTION, Pfrc, USED_FRACTION};
 use crate::gateway::aggregate_search::Step;
 use crate::gateway::arc::bucket;
 use crate::gateway::flows::{Changes, Meter};
@@ -57,7 +57,7 @@ impl Pfrc {
     pub(super) fn evaluate(&mut self, actions: &mut Actions) {
         let Some(mut measured) = self.measured() else { return };
         // While some flows are idle by choice, the throughput is not a measurement of the capacity.
-        if self.bursts && measured > USED * self.search.estimate() {
+        if self.bursts && measured > USED_FRACTION * self.search.estimate() {
             measured = self.search.estimate();
         }
         let Judgement { worst, lost, unmet } = self.judge(actions);
@@ -114,7 +114,7 @@ impl Pfrc {
             }
             let (Some(part), Some(rate)) = (share.part(), share.rate()) else { continue };
             // A guarantee is strict: γ of it is not enough.
-            let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
+            let promised = share.guarantee > 0.0 && rate < GUARANTEE_FRACTION * share.guarantee;
             let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
             let verdict = share.verdict(part, gamma);
             meter.wait = share.bursts.as_ref().map_or(0, Bursts::patience);

@@ -35,7 +35,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use self::flow::Share;
 use crate::gateway::aggregate_search::{AggregateSearch, Rule};
-use crate::gateway::arc::{PATIENCE, bucket};
+use crate::gateway::arc::{MAX_IDLE_FACTOR, bucket};
 use crate::gateway::bounds::Bounds;
 use crate::gateway::flows::Flows;
 use crate::gateway::peers;
@@ -80,7 +80,7 @@ pub(crate) fn definition() -> Definition {
 }
 
 /// Shortest control period, 1 s.
-const SHORTEST: Span = Span::from_secs(1);
+const MIN_PERIOD: Span = Span::from_secs(1);
 /// Minimum divisor of the lower bound with `+constrained`.
 ///
 /// A long chain leaves a lone flow W/5.
@@ -88,9 +88,9 @@ const SHORTEST: Span = Span::from_secs(1);
 /// The published W/3 is beyond that, and at it starved flows would count as constrained ones.
 const CONSTRAINED_REUSE: f64 = 5.0;
 /// Fraction of its guarantee that a flow must get: all but the noise of an epoch.
-const GUARANTEED: f64 = 0.95;
+const GUARANTEE_FRACTION: f64 = 0.95;
 /// Fraction of the aggregate that must be used before it counts as used, with `+bursts`.
-const USED: f64 = 0.5;
+const USED_FRACTION: f64 = 0.5;
 
 impl Options {
     /// Returns the bounds of the aggregate.
@@ -118,7 +118,7 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     }
     let bounds = Options { constrained: false, ..*options }.bounds(&setting.neighbours)?;
     let options = *options;
-    peers::start(peers::codes!("pfrc"), setting, SHORTEST, bounds, move |setting| {
+    peers::start(peers::codes!("pfrc"), setting, MIN_PERIOD, bounds, move |setting| {
         build(&options, setting)
     })
 }
@@ -138,7 +138,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         headroom: constrained.then_some(options.headroom),
         bounds,
         search: AggregateSearch::new(bounds, rule),
-        flows: Flows::new(idle, PATIENCE * idle, 2.0 * bounds.upper),
+        flows: Flows::new(idle, MAX_IDLE_FACTOR * idle, 2.0 * bounds.upper),
         promised: 0,
         looked: None,
         glances: 1,
@@ -147,8 +147,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         due: Time::ZERO,
     };
     if control.bursts {
-        control.search = control.search.with_leap(bursts::LEAP);
-        control.glances = (control.epoch / bursts::GLANCE).max(1) as u32;
+        control.search = control.search.with_leap(bursts::MAX_STEP_UP);
+        control.glances = (control.epoch / bursts::READING_INTERVAL).max(1) as u32;
     }
     let packets = options.queue;
     let template = ClassPlan {

@@ -12,19 +12,19 @@ use crate::sources::agent::codec::Order;
 use crate::{Actions, Reason, Value};
 
 /// Time between messages until the source keeps its limit, s.
-const SOON: f64 = 1.0;
+const UNCONFIRMED_INTERVAL: f64 = 1.0;
 /// Time between messages from then on, s.
-const RENEWED: f64 = 4.0;
+const RENEWAL_INTERVAL: f64 = 4.0;
 /// Time without effect after which the node counts as one without agent, s.
-const DEAF: f64 = 20.0;
+const UNRESPONSIVE_TIMEOUT: f64 = 20.0;
 /// Time between messages to a node that counts as one without agent, s.
-const SELDOM: f64 = 10.0;
+const UNRESPONSIVE_INTERVAL: f64 = 10.0;
 /// Time for which a source must keep its limit to count as limited, s.
 ///
 /// The rate of traffic over the air varies.
-const BELIEVED: f64 = 2.0;
+const COMPLIANCE_TIME: f64 = 2.0;
 /// Time for which a limited source must exceed its limit to count as unlimited again, s.
-const LOST: f64 = 5.0;
+const VIOLATION_TIME: f64 = 5.0;
 
 /// A node with a flood.
 #[derive(Clone, Debug)]
@@ -69,7 +69,8 @@ impl Agents {
                 false => source.kept.min(0.0) - elapsed,
             };
             let before = source.limited;
-            source.limited = self.on && source.kept >= if before { -LOST } else { BELIEVED };
+            source.limited =
+                self.on && source.kept >= if before { -VIOLATION_TIME } else { COMPLIANCE_TIME };
             let node = Value::Node(source.node);
             if source.limited && !before {
                 source.deaf = false;
@@ -77,7 +78,11 @@ impl Agents {
                 actions.because(Reason::new("rtt.held", text, &[node]));
             } else if before && !source.limited {
                 source.asked = 0.0;
-            } else if !source.limited && self.on && !source.deaf && source.asked > DEAF {
+            } else if !source.limited
+                && self.on
+                && !source.deaf
+                && source.asked > UNRESPONSIVE_TIMEOUT
+            {
                 source.deaf = true;
                 let text = "node {} does not limit its flood: no agent responds there";
                 actions.because(Reason::new("rtt.deaf", text, &[node]));
@@ -116,9 +121,9 @@ impl Agents {
                 continue;
             }
             source.next = match (source.limited, source.deaf) {
-                (true, _) => RENEWED,
-                (false, false) => SOON,
-                (false, true) => SELDOM,
+                (true, _) => RENEWAL_INTERVAL,
+                (false, false) => UNCONFIRMED_INTERVAL,
+                (false, true) => UNRESPONSIVE_INTERVAL,
             };
             self.number = self.number.wrapping_add(1);
             let own = |h: &&Home| h.node == Some(source.node) && h.upstream != Some(false);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 
-use super::PACKET;
+use super::PACKET_BITS;
 use crate::sources::agent::codec::Order;
 use crate::testing::{flow, gateway, limits_of, reasons_of, start, start_with};
 use crate::{
@@ -62,8 +62,8 @@ impl Gateway {
                 let counted = self.counted.entry(id).or_default();
                 let came = brings(id.0, limit);
                 counted.0 += came.min(limit);
-                counted.1 += ((came - limit) / PACKET).max(0.0);
-                let (bytes, packets) = ((counted.0 / 8.0) as u64, (counted.0 / PACKET) as u64);
+                counted.1 += ((came - limit) / PACKET_BITS).max(0.0);
+                let (bytes, packets) = ((counted.0 / 8.0) as u64, (counted.0 / PACKET_BITS) as u64);
                 let counters = FlowCounters { flow: id, bytes, packets };
                 self.instance.control.on(self.now, &Event::FlowCounters(counters), &mut actions);
                 let (class, drops) = (Class::Flow(id), counted.1 as u64);

@@ -2,56 +2,56 @@
 
 use fairmesh_units::{FlowId, NodeId, Span};
 
-use super::{CHANGED, PACKET};
+use super::{MIN_CHANGE, PACKET_BITS};
 use crate::PathSigns;
 
 /// Delay at the edge of the mesh's capacity, in packets on the slowest link.
 ///
 /// It is a queue of a packet at each hop and its neighbours.
-const PACKETS: f64 = 12.0;
+const EDGE_DELAY_PACKETS: f64 = 12.0;
 /// Delay at the edge of the mesh's capacity, in minimum round trips.
-const BASES: f64 = 8.0;
+const EDGE_DELAY_ROUND_TRIPS: f64 = 8.0;
 /// Time in which a delay without new round trips fades, s.
 ///
 /// A burst at the start must not count for minutes.
-const FADE: f64 = 5.0;
+const DELAY_FADE_TIME: f64 = 5.0;
 /// Ages of an unanswered packet between which it is late, s.
 ///
 /// TCP's timeouts reach 60 s (RFC 6298 §2.4), and an acknowledgement that is withheld must not limit all
 /// homes for longer.
-const LATE: core::ops::Range<f64> = 0.4..60.0;
+const LATE_AGES: core::ops::Range<f64> = 0.4..60.0;
 /// Time over which a home's use of the level falls when it uses less, s.
 ///
 /// It rises by half in each control period.
-const IDLE: f64 = 10.0;
+const USE_DECAY_TIME: f64 = 10.0;
 /// Time constant of a home's mean fullness and of the fraction of time with backlog, s.
-const MEAN: f64 = 20.0;
+const MEAN_TIME_CONSTANT: f64 = 20.0;
 /// Multiple of its limit that a flood offers.
 ///
 /// No transport that responds to its losses loses half of its packets for [`FLOOD_TIME`].
-const FLOODS: f64 = 2.0;
+const FLOOD_RATIO: f64 = 2.0;
 /// Time for which a flood exceeds its limit, s.
 const FLOOD_TIME: f64 = 8.0;
 /// Time for which a flood exceeds its limit, in packets at its limit.
 const FLOOD_PACKETS: f64 = 30.0;
 /// Multiple of its limit up to which a flood's source keeps the limit.
-const KEEPS: f64 = 1.15;
+const COMPLIANT_RATIO: f64 = 1.15;
 /// Multiple of its limit above which a limited source still floods.
 ///
 /// An agent passes as much as the limit.
-const STILL_FLOODS: f64 = 0.3;
+const RESIDUAL_FLOOD_RATIO: f64 = 0.3;
 /// Time constant of the mean of that multiple, s.
-const LATELY: f64 = 2.0;
+const RATIO_TIME_CONSTANT: f64 = 2.0;
 /// Fraction of a home's share for its other traffic beside an unlimited flood.
 ///
 /// It applies while the flood is not limited at its source.
-const BESIDE: f64 = 0.25;
+const OTHER_TRAFFIC_SHARE: f64 = 0.25;
 /// Idle time after which a home has ended, s.
-const ENDED: f64 = 4.0;
+const IDLE_TIMEOUT: f64 = 4.0;
 /// Idle time after which a home in trouble has ended, s.
 ///
 /// TCP's timeouts last longer there.
-const ENDED_IN_TROUBLE: f64 = 30.0;
+const TROUBLED_IDLE_TIMEOUT: f64 = 30.0;
 
 /// Delay of a home at the edge of the mesh's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -64,7 +64,7 @@ pub(super) struct Edge {
 
 impl Edge {
     fn delay(&self, base: f64) -> f64 {
-        (PACKETS * self.packet + BASES * base).min(self.longest)
+        (EDGE_DELAY_PACKETS * self.packet + EDGE_DELAY_ROUND_TRIPS * base).min(self.longest)
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) struct Home {
     flood: bool,
     /// True if it has become a flood or ceased to be one in this control period.
     pub renamed: bool,
-    /// Mean multiple of its limit that it offers; each second counts at most [`FLOODS`].
+    /// Mean multiple of its limit that it offers; each second counts at most [`FLOOD_RATIO`].
     brings: f64,
     /// True for a flood with a source that keeps the limit.
     pub limited: bool,
@@ -203,7 +203,7 @@ impl Home {
             brings: 0.0,
             limited: false,
             beside: false,
-            silent: ENDED,
+            silent: IDLE_TIMEOUT,
             troubled: false,
         }
     }
@@ -223,9 +223,9 @@ impl Home {
             level * self.part()
         };
         let share = (fair * self.raised).min(most.max(level * self.weight));
-        let share = if self.beside { BESIDE * share } else { share };
+        let share = if self.beside { OTHER_TRAFFIC_SHARE * share } else { share };
         let limit = share.min(self.ceiling).max(self.guarantee).max(1.0);
-        let changed = (limit - self.limit).abs() > CHANGED * self.limit;
+        let changed = (limit - self.limit).abs() > MIN_CHANGE * self.limit;
         if changed {
             self.limit = limit;
         }
@@ -255,7 +255,7 @@ impl Home {
                 self.fullness = self.delay / edge.delay(base);
             }
             None => {
-                let fade = (-elapsed / FADE).exp();
+                let fade = (-elapsed / DELAY_FADE_TIME).exp();
                 (self.delay, self.fullness) = (self.delay * fade, self.fullness * fade);
             }
         }
@@ -265,17 +265,17 @@ impl Home {
         } else if self.silent < 1.5 * elapsed {
             self.troubled |= self.fullness > 1.0 || self.late;
         }
-        let ended = self.silent > if self.troubled { ENDED_IN_TROUBLE } else { ENDED };
+        let ended = self.silent > if self.troubled { TROUBLED_IDLE_TIMEOUT } else { IDLE_TIMEOUT };
         if ended {
             let active = self.active;
             self.leave();
             self.active = active;
         }
-        let weight = 1.0 - (-elapsed / MEAN).exp();
+        let weight = 1.0 - (-elapsed / MEAN_TIME_CONSTANT).exp();
         self.mean += weight * (self.fullness - self.mean);
         self.held_part += weight * (f64::from(u8::from(self.held)) - self.held_part);
         let now = if self.held || used > 0.5 || self.troubled { 1.0 } else { used.min(1.0) };
-        let weight = if now > self.active { 0.5 } else { 1.0 - (-elapsed / IDLE).exp() };
+        let weight = if now > self.active { 0.5 } else { 1.0 - (-elapsed / USE_DECAY_TIME).exp() };
         self.active += weight * (now - self.active);
     }
 
@@ -289,12 +289,13 @@ impl Home {
         let passed = self.packets.moved().max(1) as f64;
         let dropped = self.drops.moved() as f64 * self.sent() / passed;
         let brought = (self.sent() + dropped) / (self.limit * elapsed).max(1.0);
-        self.brings += (1.0 - (-elapsed / LATELY).exp()) * (brought.min(FLOODS) - self.brings);
-        let bound = if self.limited { STILL_FLOODS } else { FLOODS };
+        self.brings += (1.0 - (-elapsed / RATIO_TIME_CONSTANT).exp())
+            * (brought.min(FLOOD_RATIO) - self.brings);
+        let bound = if self.limited { RESIDUAL_FLOOD_RATIO } else { FLOOD_RATIO };
         let more = self.class && brought > bound;
         let before = self.flood;
         self.over = (self.over + if more { elapsed } else { -elapsed }).max(0.0);
-        let long = FLOOD_TIME.max(FLOOD_PACKETS * PACKET / self.limit.max(1.0));
+        let long = FLOOD_TIME.max(FLOOD_PACKETS * PACKET_BITS / self.limit.max(1.0));
         self.flood = if before { self.over > 0.0 } else { self.over >= long };
         self.over = self.over.min(if self.flood { FLOOD_TIME } else { long });
         self.renamed |= self.flood != before;
@@ -314,7 +315,7 @@ impl Home {
 
     /// True if it offers no more than its limit.
     pub fn keeps(&self) -> bool {
-        self.brings <= KEEPS
+        self.brings <= COMPLIANT_RATIO
     }
 
     /// True if its counters were read in this control period.
@@ -341,6 +342,6 @@ impl Home {
     fn wait(&mut self, base: f64) {
         let oldest = self.signs.and_then(|s| s.oldest).filter(|_| !self.held);
         let age = (oldest.unwrap_or(Span::ZERO).as_secs_f64() - base).max(0.0);
-        self.late = LATE.contains(&age);
+        self.late = LATE_AGES.contains(&age);
     }
 }

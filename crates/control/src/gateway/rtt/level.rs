@@ -4,34 +4,34 @@ use fairmesh_units::FlowId;
 
 use super::home::Home;
 use super::objective::Objective;
-use super::{BEGIN, PACKET};
+use super::{INITIAL_DIVISOR, PACKET_BITS};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Reason, Value};
 
 /// Growth of the level where nothing is full, per s, and until the first sign of that.
 const GAIN: f64 = 0.04;
-const FAST: f64 = 0.12;
+const FAST_GAIN: f64 = 0.12;
 /// Fullness that ends the fast growth.
-const BEGUN: f64 = 0.5;
+const FAST_END_FULLNESS: f64 = 0.5;
 /// Gain of the change of fullness: delay integrates overload, so this term damps the loop.
 const DAMPING: f64 = 0.2;
 /// Largest step of a control period.
-const STEP: f64 = 0.12;
+const MAX_STEP: f64 = 0.12;
 /// Idle fraction of the gateway's air above which the level does not fall.
-const IDLE: f64 = 0.75;
+const IDLE_AIR: f64 = 0.75;
 /// Fastest fall in an episode of overload, 1/s.
-const FALL: f64 = 0.1;
+const MAX_FALL_RATE: f64 = 0.1;
 /// Fraction to which the level may fall before the fall counts as useless.
-const FOR_NOTHING: f64 = 1.0 / 3.0;
+const USELESS_FALL: f64 = 1.0 / 3.0;
 /// Time after which a fall may count as useless, in packets of a home.
-const SURE: f64 = 40.0;
+const USELESS_FALL_PACKETS: f64 = 40.0;
 /// Time without a fall after a useless one, s; it doubles up to eight times.
-const REST: f64 = 60.0;
+const USELESS_FALL_PAUSE: f64 = 60.0;
 /// Time without overload after which earlier episodes no longer count, s.
-const GOOD: f64 = 20.0;
+const EPISODE_RESET_TIME: f64 = 20.0;
 /// Time without any round trip after which the level does not rise, s.
-const BLIND: f64 = 10.0;
+const ROUND_TRIP_TIMEOUT: f64 = 10.0;
 
 /// State of all homes in a control period.
 #[derive(Clone, Copy, Default, Debug)]
@@ -153,7 +153,7 @@ impl Level {
     /// `bounds.lower`: the capacity of the slowest link.
     pub fn new(bounds: Bounds) -> Self {
         Level {
-            capacity: bounds.lower / BEGIN,
+            capacity: bounds.lower / INITIAL_DIVISOR,
             lowest: bounds.lowest,
             highest: bounds.upper,
             before: 0.0,
@@ -187,15 +187,15 @@ impl Level {
         let full = look.fullest;
         let trouble = full > 1.0 || look.late;
         self.blind = if look.round_trips > 0 { 0.0 } else { self.blind + dt };
-        self.begins &= full < BEGUN && !look.late;
-        let gain = if self.begins { FAST } else { GAIN };
+        self.begins &= full < FAST_END_FULLNESS && !look.late;
+        let gain = if self.begins { FAST_GAIN } else { GAIN };
         let change = (full - self.before).clamp(-1.0, 2.0);
         self.before = full;
-        let mut x = dt * (gain * (1.0 - full) - DAMPING * change).clamp(-STEP, STEP);
+        let mut x = dt * (gain * (1.0 - full) - DAMPING * change).clamp(-MAX_STEP, MAX_STEP);
         let mut step = Step::Fullest;
         let hold = if look.late {
             Some(Step::Late)
-        } else if self.blind >= BLIND {
+        } else if self.blind >= ROUND_TRIP_TIMEOUT {
             Some(Step::Blind)
         } else {
             (!look.held).then_some(Step::NoneHeld)
@@ -203,7 +203,7 @@ impl Level {
         if let Some(why) = hold.filter(|_| x > 0.0) {
             (x, step) = (0.0, why);
         }
-        if look.idle >= IDLE || look.flooded {
+        if look.idle >= IDLE_AIR || look.flooded {
             x = x.max(0.0);
         }
         let mut capacity = self.capacity * x.exp();
@@ -214,11 +214,11 @@ impl Level {
             let from = self.capacity;
             let episode = self.episode.get_or_insert(Episode { age: 0.0, from });
             episode.age += dt;
-            capacity = capacity.max(episode.from * (-FALL * episode.age).exp());
-            let sure = episode.age > SURE * PACKET / rate.max(1.0);
-            if capacity < FOR_NOTHING * episode.from && full > 1.0 && sure {
+            capacity = capacity.max(episode.from * (-MAX_FALL_RATE * episode.age).exp());
+            let sure = episode.age > USELESS_FALL_PACKETS * PACKET_BITS / rate.max(1.0);
+            if capacity < USELESS_FALL * episode.from && full > 1.0 && sure {
                 capacity = episode.from;
-                self.rest = REST * f64::from(1 << self.rests.min(3));
+                self.rest = USELESS_FALL_PAUSE * f64::from(1 << self.rests.min(3));
                 (self.rests, self.episode, step) = (self.rests + 1, None, Step::Restored);
             }
         }
@@ -226,7 +226,7 @@ impl Level {
         if self.good > 1.0 {
             self.episode = None;
         }
-        if self.good > GOOD {
+        if self.good > EPISODE_RESET_TIME {
             self.rests = 0;
         }
         self.capacity = capacity.clamp(self.lowest, self.highest);

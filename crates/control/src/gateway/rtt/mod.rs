@@ -36,21 +36,21 @@ use crate::{
 };
 
 /// Bits of a full packet.
-const PACKET: f64 = 12_000.0;
+const PACKET_BITS: f64 = 12_000.0;
 /// Divisor of the slowest link's capacity at the start: half of the capacity of a long chain.
-const BEGIN: f64 = 6.0;
+const INITIAL_DIVISOR: f64 = 6.0;
 /// Relative change from which a limit is set again.
-const CHANGED: f64 = 0.004;
+const MIN_CHANGE: f64 = 0.004;
 /// Fullness of any home above which the level counts as found.
-const FOUND: f64 = 0.5;
+const LEVEL_FOUND_FULLNESS: f64 = 0.5;
 /// Missed control periods above which counters give no information.
 ///
 /// Causes are a suspended machine and a clock that was set.
-const MISSED: f64 = 8.0;
+const MAX_MISSED_PERIODS: f64 = 8.0;
 /// Queue of a class in time at its first limit, s.
-const PATIENT: f64 = 2.4;
+const QUEUE_TIME: f64 = 2.4;
 /// Minimum queue of a class in packets.
-const SHORTEST: u32 = 8;
+const MIN_QUEUE: u32 = 8;
 
 options! {
     /// Options of `rtt`.
@@ -120,7 +120,7 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         return Err(Refusal::new("rtt.topology-of-peers", text, &[]));
     }
     let plain = *options;
-    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * BEGIN)?;
+    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * INITIAL_DIVISOR)?;
     peers::start(peers::codes!("rtt"), setting, options.look, bounds, move |setting| {
         build(&plain, setting)
     })
@@ -150,8 +150,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if options.agents && setting.site.agent {
         return Ok(agent::build());
     }
-    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * BEGIN)?;
-    let edge = Edge { packet: PACKET / bounds.lower, longest: options.delay.as_secs_f64() };
+    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * INITIAL_DIVISOR)?;
+    let edge = Edge { packet: PACKET_BITS / bounds.lower, longest: options.delay.as_secs_f64() };
     let mut control = Rtt {
         look: options.look,
         bounds,
@@ -177,7 +177,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     }
     control.divide();
     let level = control.level.rate(&control.homes);
-    let packets = ((PATIENT * level / PACKET) as u32).max(SHORTEST).min(options.queue);
+    let packets = ((QUEUE_TIME * level / PACKET_BITS) as u32).max(MIN_QUEUE).min(options.queue);
     let template = ClassPlan {
         class: Class::Flow(FlowId(0)),
         limit: Limit::None,
@@ -316,7 +316,7 @@ impl Rtt {
         let elapsed = self.looked.map_or(0.0, |last| now.since(last).as_secs_f64());
         self.looked = Some(now);
         let progress = *self.progress.get_or_insert(Progress::learning(now));
-        let credible = elapsed > 0.0 && elapsed <= MISSED * self.look.as_secs_f64();
+        let credible = elapsed > 0.0 && elapsed <= MAX_MISSED_PERIODS * self.look.as_secs_f64();
         let mut look = Look { elapsed, idle: self.air.idle.unwrap_or(0.0), ..Look::default() };
         for home in &mut self.homes {
             // Without counters nothing is known: another gateway's report is missing.
@@ -339,7 +339,7 @@ impl Rtt {
             true => None,
         };
         let level = self.level.rate(&self.homes);
-        let found = look.fullest >= FOUND;
+        let found = look.fullest >= LEVEL_FOUND_FULLNESS;
         let objective = self.objective.reason(level, &self.homes);
         let bounded = progress.bounded(now, found, step.reason(level, &look));
         self.progress = Some(bounded.with_objective(objective));

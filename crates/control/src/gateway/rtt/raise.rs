@@ -7,33 +7,33 @@
 
 use fairmesh_units::FlowId;
 
-use super::PACKET;
+use super::PACKET_BITS;
 use super::home::Home;
 
 /// Fraction of the fullest home's mean fullness below which a home's path has room.
 ///
 /// On meshes with one bottleneck all homes had at least 0.37 of it; with several bottlenecks, those with
 /// another one had 0.03 to 0.32.
-const ROOM: f64 = 0.3;
+const FREE_FULLNESS: f64 = 0.3;
 /// Fraction of the fullest home's mean fullness above which a home's path has no room.
-const NO_ROOM: f64 = 0.45;
+const BOTTLENECK_FULLNESS: f64 = 0.45;
 /// Mean fullness of the fullest home above which a path counts as full.
-const FULL: f64 = 0.5;
+const FULL_PATH: f64 = 0.5;
 /// Minimum of the time with backlog and of the used level for a home to be raised.
-const WANTS: f64 = 0.8;
+const MIN_DEMAND: f64 = 0.8;
 /// Factor of a step.
-const STEP: f64 = 1.25;
+const STEP_FACTOR: f64 = 1.25;
 /// Fraction of the level that the others may lose by all steps.
-const LOSS: f64 = 0.06;
+const MAX_LOSS: f64 = 0.06;
 /// Time between two steps, s.
 ///
-/// After a step that failed it doubles, up to [`MOST`] times.
+/// After a step that failed it doubles, up to [`MAX_PERIODS`] times.
 const PERIOD: f64 = 15.0;
 /// Time between two steps, in packets at the level.
 const PERIOD_PACKETS: f64 = 40.0;
-const MOST: u32 = 4;
+const MAX_PERIODS: u32 = 4;
 /// Relative change of the number of active homes above which levels are not compared.
-const STEADY: f64 = 0.1;
+const MAX_HOMES_CHANGE: f64 = 0.1;
 
 /// Outcome of a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,14 +68,14 @@ impl Raise {
     pub fn look(&mut self, elapsed: f64, level: f64, homes: &mut [Home]) -> Option<Outcome> {
         self.age += elapsed;
         self.sum += level.max(1.0).ln() * elapsed;
-        let period = PERIOD.max(PERIOD_PACKETS * PACKET / level.max(1.0));
+        let period = PERIOD.max(PERIOD_PACKETS * PACKET_BITS / level.max(1.0));
         if self.age < period + self.wait {
             return None;
         }
         let mean = (self.sum / self.age).exp();
         (self.age, self.sum, self.wait) = (0.0, 0.0, 0.0);
         let active: f64 = homes.iter().map(|h| h.active).sum();
-        let steady = (active - self.active).abs() <= STEADY * self.active;
+        let steady = (active - self.active).abs() <= MAX_HOMES_CHANGE * self.active;
         self.active = active;
         let raised = homes.iter().any(|h| h.raised > 1.0);
         if !steady || !raised {
@@ -87,26 +87,26 @@ impl Raise {
         }
         let base = homes.iter().filter(|h| h.raised <= 1.0 && !h.is_flood());
         let fullest = base.map(|h| h.mean).fold(0.0, f64::max);
-        for home in homes.iter_mut().filter(|h| h.mean > NO_ROOM * fullest) {
-            home.raised = (home.raised / STEP).max(1.0);
+        for home in homes.iter_mut().filter(|h| h.mean > BOTTLENECK_FULLNESS * fullest) {
+            home.raised = (home.raised / STEP_FACTOR).max(1.0);
         }
-        if raised && mean < (1.0 - LOSS) * self.reference {
+        if raised && mean < (1.0 - MAX_LOSS) * self.reference {
             self.undo(homes);
             self.failed += 1;
-            self.wait = period * f64::from(1 << self.failed.min(MOST));
+            self.wait = period * f64::from(1 << self.failed.min(MAX_PERIODS));
             return Some(Outcome::Undone);
         }
         if !core::mem::take(&mut self.last).is_empty() {
             self.failed = 0;
         }
-        if fullest < FULL {
+        if fullest < FULL_PATH {
             return None;
         }
         for home in homes.iter_mut() {
-            let wants = home.held_part > WANTS && home.active > WANTS;
-            if home.class && wants && home.mean < ROOM * fullest {
+            let wants = home.held_part > MIN_DEMAND && home.active > MIN_DEMAND;
+            if home.class && wants && home.mean < FREE_FULLNESS * fullest {
                 self.last.push((home.flow, home.raised));
-                home.raised *= STEP;
+                home.raised *= STEP_FACTOR;
             }
         }
         (!self.last.is_empty()).then_some(Outcome::Raised)
@@ -115,7 +115,7 @@ impl Raise {
     /// Undoes the last step, or, if it is not known any more, one step of all.
     fn undo(&mut self, homes: &mut [Home]) {
         if self.last.is_empty() {
-            homes.iter_mut().for_each(|h| h.raised = (h.raised / STEP).max(1.0));
+            homes.iter_mut().for_each(|h| h.raised = (h.raised / STEP_FACTOR).max(1.0));
         }
         for (flow, before) in self.last.drain(..) {
             if let Some(home) = homes.iter_mut().find(|h| h.flow == flow) {

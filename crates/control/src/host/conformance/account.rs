@@ -9,7 +9,7 @@ use super::{ChanceInForce, Subject};
 use crate::{Action, Class, ClassPlan, EventKind, EventSet, Header, Limit, Merge, Plan, Reach};
 
 /// Order of the samples before a deadline.
-const ORDER: [EventKind; 6] = [
+const SAMPLE_ORDER: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
@@ -19,7 +19,7 @@ const ORDER: [EventKind; 6] = [
 ];
 
 /// Number of deadlines after which a host must have delivered every kind of sample.
-const SETTLED: u32 = 3;
+const SETTLING_DEADLINES: u32 = 3;
 
 /// One node.
 #[derive(Debug)]
@@ -101,14 +101,14 @@ impl Account {
         if self.sampled_at != now {
             self.samples.clear();
         }
-        let place = |kind| ORDER.iter().position(|k| *k == kind);
+        let place = |kind| SAMPLE_ORDER.iter().position(|k| *k == kind);
         if !self.samples.is_sorted_by_key(|s| place(s.0)) {
             return Err(format!("samples out of order: {:?}", self.samples));
         }
-        if self.deadlines < SETTLED {
+        if self.deadlines < SETTLING_DEADLINES {
             return Ok(());
         }
-        for kind in ORDER.into_iter().filter(|k| self.events.has(*k)) {
+        for kind in SAMPLE_ORDER.into_iter().filter(|k| self.events.has(*k)) {
             let mut of = self.samples.iter().filter(|s| s.0 == kind).map(|s| s.1);
             if kind == EventKind::Counters {
                 let missing = self.classes.keys().find(|c| !of.clone().any(|of| of == Some(**c)));

@@ -10,11 +10,11 @@ use super::{Mutation, Subject, lost, spy};
 use crate::{Ability, ActionKind, EventKind, Knowledge, Mechanism, Placement, Registry};
 
 /// Run time of a mechanism.
-const LONG: Span = Span::from_secs(60);
+const RUN_TIME: Span = Span::from_secs(60);
 /// Time between comparisons with the host's state.
-const LOOK: Span = Span::from_millis(2500);
+const CHECK_INTERVAL: Span = Span::from_millis(2500);
 /// Time from an action of the probe to the comparison.
-const HALF: Span = Span::from_millis(500);
+const CHECK_DELAY: Span = Span::from_millis(500);
 
 /// Outcome of the registry's mechanisms on a host, by name, variants included.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -199,8 +199,8 @@ fn try_one<S: Subject>(mut host: S, mechanism: &Mechanism) -> Result<Started, St
     }
     accounts.compare(&host, Time::ZERO)?;
     let mut now = Time::ZERO;
-    while now < Time::ZERO + LONG {
-        now += LOOK;
+    while now < Time::ZERO + RUN_TIME {
+        now += CHECK_INTERVAL;
         host.advance(now);
         accounts.take(spy::notes(), host.lateness())?;
         accounts.compare(&host, now)?;
@@ -231,7 +231,7 @@ fn run_trial<S: Subject>(mut host: S, trial: Trial) -> Result<(), String> {
     // The last action, and time for its messages to arrive.
     for turn in 0..probe::turns() + 4 {
         // Halfway between two actions.
-        now = Time::ZERO + probe::EVERY * turn + HALF;
+        now = Time::ZERO + probe::EVERY * turn + CHECK_DELAY;
         // Right before and right after an action: packets in a class that is removed must not be
         // lost.
         let act = Time::ZERO + probe::EVERY * turn;

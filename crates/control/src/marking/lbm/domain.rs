@@ -21,17 +21,17 @@ use super::measure::{Meter, SAMPLES};
 /// Bytes of the header: a rate of 16 bits; a node of 16 bits and its rate.
 pub(super) const HEADER_BYTES: u32 = 6;
 /// Slot with the sender's own receive rate.
-const OWN: u8 = 0;
+const OWN_RATE_SLOT: u8 = 0;
 /// Slot with another node's receive rate.
-const OTHER: u8 = 1;
+const OTHER_RATE_SLOT: u8 = 1;
 /// Number of averaging times after which a report is forgotten.
-const MEMORY: u64 = 3;
+const REPORT_LIFETIME: u64 = 3;
 /// Maximum number of reports.
-const MOST_HEARD: usize = 4096;
+const MAX_REPORTS: usize = 4096;
 /// First byte of a broadcast.
 const TAG: u8 = 0x4c;
 /// Maximum number of other nodes in a broadcast.
-const MOST: usize = 8;
+const MAX_ENTRIES: usize = 8;
 
 pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
     let t_avg = Span::from_secs_f64(options.t_avg);
@@ -46,7 +46,7 @@ pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
             told: Vec::new(),
             turn: 0,
             marking: 0.0,
-            memory: t_avg.saturating_mul(MEMORY),
+            memory: t_avg.saturating_mul(REPORT_LIFETIME),
             sample,
             due: Time::ZERO + sample,
             left: SAMPLES,
@@ -111,13 +111,14 @@ impl Domain {
         match self.heard.iter().position(|r| r.node == node && r.from == from) {
             Some(known) => self.heard[known] = report,
             // Forged reports must not fill the memory.
-            None if self.heard.len() < MOST_HEARD => self.heard.push(report),
+            None if self.heard.len() < MAX_REPORTS => self.heard.push(report),
             None => {}
         }
     }
 
     fn header(&mut self, now: Time, from: NodeId, header: &Header) {
-        let (own, other) = (header.0[usize::from(OWN)], header.0[usize::from(OTHER)]);
+        let (own, other) =
+            (header.0[usize::from(OWN_RATE_SLOT)], header.0[usize::from(OTHER_RATE_SLOT)]);
         if let Ok(code) = u16::try_from(own) {
             self.note(now, from, from, code);
         }
@@ -126,7 +127,7 @@ impl Domain {
 
     fn message(&mut self, now: Time, from: NodeId, body: &[u8]) {
         let [TAG, high, low, rest @ ..] = body else { return };
-        if rest.len() % 4 != 0 || rest.len() / 4 > MOST {
+        if rest.len() % 4 != 0 || rest.len() / 4 > MAX_ENTRIES {
             return;
         }
         self.note(now, from, from, u16::from_be_bytes([*high, *low]));
@@ -179,14 +180,14 @@ impl Domain {
             "reports own reception and that of {} neighbours",
             &[Value::Count(self.told.len() as u64)],
         ));
-        actions.annotate(Class::All, OWN, Merge::Set, u32::from(own));
+        actions.annotate(Class::All, OWN_RATE_SLOT, Merge::Set, u32::from(own));
         self.next_turn(actions);
         if packets == 0 && (own > 1 || !self.told.is_empty()) {
-            let mut body = [0; 3 + 4 * MOST];
+            let mut body = [0; 3 + 4 * MAX_ENTRIES];
             body[0] = TAG;
             body[1..3].copy_from_slice(&own.to_be_bytes());
             let mut len = 3;
-            for (node, code) in self.told.iter().take(MOST) {
+            for (node, code) in self.told.iter().take(MAX_ENTRIES) {
                 body[len..len + 2].copy_from_slice(&(node.0 as u16).to_be_bytes());
                 body[len + 2..len + 4].copy_from_slice(&code.to_be_bytes());
                 len += 4;
@@ -205,7 +206,7 @@ impl Domain {
                 node.0 << 16 | u32::from(code)
             }
         };
-        actions.annotate(Class::All, OTHER, Merge::Set, value);
+        actions.annotate(Class::All, OTHER_RATE_SLOT, Merge::Set, value);
     }
 
     fn decide(&mut self, now: Time, actions: &mut Actions) {

@@ -7,7 +7,7 @@ use crate::{Event, Setting, Station};
 /// Number of samples of queue and counters per averaging time.
 pub(super) const SAMPLES: u32 = 10;
 /// Size of a full packet in bits.
-const FULL: f64 = 1500.0 * 8.0;
+const FULL_PACKET_BITS: f64 = 1500.0 * 8.0;
 
 /// Traffic with one neighbour.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Meter {
             filled: 0,
             began: Time::ZERO,
             channel: rate,
-            alone: FULL / capacity,
+            alone: FULL_PACKET_BITS / capacity,
         }
     }
 

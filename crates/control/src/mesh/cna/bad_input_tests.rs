@@ -10,7 +10,7 @@ use super::message;
 use super::tests::{Map, Mesh};
 use crate::{Channel, Event, Header, Heard, Link, Message};
 
-use super::{LEAST, believable};
+use super::{MIN_FLOW_SHARE, believable};
 
 fn overhear(mesh: &mut Mesh, from: u32, to: u32, words: [u32; 2]) {
     let header = Header([words[0], words[1], 0, 0, 0, 0, 0, 0]);
@@ -90,7 +90,7 @@ fn a_neighbour_that_lies_cannot_starve_or_flood() {
             mesh.run(0.02);
         }
         for (link, share) in &mesh.shares {
-            assert!((LEAST..=1.0).contains(share), "{link:?}: {share}");
+            assert!((MIN_FLOW_SHARE..=1.0).contains(share), "{link:?}: {share}");
         }
         // The node that has this link knows better, and reports the first, second, … time.
         let named = count(&mesh, 5, "cna.contradiction");
@@ -133,7 +133,7 @@ fn messages_without_end_silence_nobody() {
         mesh.tell(5, Event::Message(Message { from: NodeId(4), body: b"\x01\x01\x00\x05" }));
         mesh.run(0.02);
         all += 1;
-        silent += usize::from(mesh.share(5, 6) <= LEAST);
+        silent += usize::from(mesh.share(5, 6) <= MIN_FLOW_SHARE);
     }
     assert!(silent > 0 && 5 * silent < all, "{silent} of {all}");
     // Claims of undelivered flows are accepted for ten seconds, and up to eight flows.
@@ -142,7 +142,7 @@ fn messages_without_end_silence_nobody() {
     let body = message::link(NodeId(5), true, &one, &two, 0.5);
     mesh.tell(5, Event::Message(Message { from: NodeId(4), body: &body }));
     mesh.run(1.0);
-    assert!(mesh.share(5, 6) >= LEAST, "{:?}", mesh.shares);
+    assert!(mesh.share(5, 6) >= MIN_FLOW_SHARE, "{:?}", mesh.shares);
     mesh.run(15.0);
     assert!(mesh.share(5, 6) > 0.07, "{:?}", mesh.shares);
 }
@@ -159,7 +159,9 @@ fn without_topology_messages_limits_are_lower_and_it_is_said() {
     let (told, untold) = (run(|_| false), run(|n| n == 5));
     // Flows that both ends count may be counted twice, as far as one of them knows.
     let sum = |mesh: &Mesh| mesh.shares.values().sum::<f64>();
-    assert!(sum(&untold) <= 1.02 * sum(&told) && untold.shares.values().all(|s| *s >= LEAST));
+    assert!(
+        sum(&untold) <= 1.02 * sum(&told) && untold.shares.values().all(|s| *s >= MIN_FLOW_SHARE)
+    );
     assert!(count(&untold, 4, "cna.no-topology") > 0);
     assert_eq!(count(&told, 4, "cna.no-topology"), 0);
 }
@@ -215,7 +217,7 @@ proptest! {
             mesh.tell(b, Event::Message(Message { from: NodeId(a), body: &body }));
             mesh.run(0.04);
             for (link, share) in &mesh.shares {
-                prop_assert!((LEAST..=1.0).contains(share), "{link:?}: {share}");
+                prop_assert!((MIN_FLOW_SHARE..=1.0).contains(share), "{link:?}: {share}");
             }
         }
     }

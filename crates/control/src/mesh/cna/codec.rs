@@ -19,7 +19,7 @@ const OFFSET: u32 = 0x1fff;
 /// Number of bits of one value.
 const BITS: u32 = 5;
 /// Largest code of a value.
-const TOP: u32 = 31;
+const MAX_CODE: u32 = 31;
 
 /// Identifiers of the values that a header carries.
 const ONE_HOP: u64 = 0;
@@ -76,18 +76,19 @@ pub(super) enum Said {
 pub(super) struct Malformed;
 
 /// Counts: exact to 20, then in growing steps, rounded up.
-const LARGE: [f64; 11] = [24.0, 28.0, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0];
+const LARGE_COUNTS: [f64; 11] =
+    [24.0, 28.0, 32.0, 40.0, 48.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0];
 
 fn count(n: f64) -> u32 {
     if n <= 20.0 {
         return libm::ceil(n.max(0.0)) as u32;
     }
-    let step = LARGE.iter().position(|l| n <= *l).unwrap_or(LARGE.len() - 1);
+    let step = LARGE_COUNTS.iter().position(|l| n <= *l).unwrap_or(LARGE_COUNTS.len() - 1);
     21 + step as u32
 }
 
 fn uncount(code: u32) -> f64 {
-    if code <= 20 { f64::from(code) } else { LARGE[(code - 21) as usize] }
+    if code <= 20 { f64::from(code) } else { LARGE_COUNTS[(code - 21) as usize] }
 }
 
 /// Encodes a value quadratically: fine steps for small values.
@@ -96,27 +97,27 @@ fn uncount(code: u32) -> f64 {
 /// value: with five bits, rounding would add up over a neighbourhood.
 fn quadratic(v: f64, full: f64, dither: f64) -> u32 {
     let v = v.clamp(0.0, full);
-    let below = libm::floor(libm::sqrt(v / full) * f64::from(TOP) + 1e-9) as u32;
-    if below >= TOP {
-        return TOP;
+    let below = libm::floor(libm::sqrt(v / full) * f64::from(MAX_CODE) + 1e-9) as u32;
+    if below >= MAX_CODE {
+        return MAX_CODE;
     }
     let (low, high) = (unquadratic(below, full), unquadratic(below + 1, full));
     below + u32::from(dither < (v - low) / (high - low) - 1e-6)
 }
 
 fn unquadratic(code: u32, full: f64) -> f64 {
-    let x = f64::from(code) / f64::from(TOP);
+    let x = f64::from(code) / f64::from(MAX_CODE);
     x * x * full
 }
 
 fn linear(v: f64, up: bool) -> u32 {
-    let x = v.clamp(0.0, 1.0) * f64::from(TOP);
+    let x = v.clamp(0.0, 1.0) * f64::from(MAX_CODE);
     // The value of a code gives that code again.
     if up { libm::ceil(x - 1e-9) as u32 } else { libm::floor(x + 1e-9) as u32 }
 }
 
 fn unlinear(code: u32) -> f64 {
-    f64::from(code) / f64::from(TOP)
+    f64::from(code) / f64::from(MAX_CODE)
 }
 
 /// Full scales of the quantities that are quantised quadratically.
@@ -165,7 +166,7 @@ impl TwoHop {
 }
 
 fn unpack(bits: u64) -> Result<Said, Malformed> {
-    let value = |i: u32| (bits >> (BITS * (6 - i))) as u32 & TOP;
+    let value = |i: u32| (bits >> (BITS * (6 - i))) as u32 & MAX_CODE;
     let said = match bits >> 35 {
         ONE_HOP => Said::OneHop(OneHop {
             weight: uncount(value(0)),
@@ -234,7 +235,7 @@ pub(super) fn read(header: &Header, speaks: bool) -> Result<Option<Said>, Malfor
     if !fragment || !speaks {
         return Ok(None);
     }
-    let (kind, weight) = (u64::from(tos >> 6 & 3), uncount(tos & TOP));
+    let (kind, weight) = (u64::from(tos >> 6 & 3), uncount(tos & MAX_CODE));
     let good = kind == FRAGMENT && tos & 0x20 == 0 && weight >= 1.0;
     if good { Ok(Some(Said::Weight(weight))) } else { Err(Malformed) }
 }

@@ -2,11 +2,11 @@
 
 use fairmesh_units::Time;
 
-use super::{Cna, IDLE, LEAST, codec};
+use super::{Cna, IDLE_SHARE, MIN_FLOW_SHARE, codec};
 use crate::{Actions, Class, Merge, Reason, Share, Value};
 
 /// Relative difference from which a new limit is set.
-const STEP: f64 = 0.03;
+const MIN_CHANGE: f64 = 0.03;
 
 impl Cna {
     /// Sets A″ = NS A′ on every own link, less the airtime of broadcasts.
@@ -16,13 +16,13 @@ impl Cna {
         let quiet = self.signalling.quiet_at(now);
         for (m, own) in self.meters.iter_mut().zip(&self.neighbourhood.own) {
             m.share = if own.out > 0.0 {
-                let least = (LEAST * own.out).min(1.0);
+                let least = (MIN_FLOW_SHARE * own.out).min(1.0);
                 (own.scaling * own.limit * free).clamp(least, ceiling.max(least))
             } else {
-                IDLE
+                IDLE_SHARE
             };
             let bucket = (m.share * m.ratio).min(1.0);
-            if quiet || (bucket / m.bucket - 1.0).abs() < STEP {
+            if quiet || (bucket / m.bucket - 1.0).abs() < MIN_CHANGE {
                 continue;
             }
             m.bucket = bucket;

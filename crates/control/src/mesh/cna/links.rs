@@ -37,17 +37,17 @@ impl Flows {
 }
 
 /// Fraction of its limit above which a link counts as limited by it.
-const HELD: f64 = 0.9;
+const LIMITED_FRACTION: f64 = 0.9;
 /// Time for which flows count that a neighbour reported.
 ///
 /// Most of its other messages are not delivered, and TCP tries again after 3, 6, 12 s.
-const CLAIM: Span = Span::from_secs(10);
+const CLAIM_LIFETIME: Span = Span::from_secs(10);
 /// Weight of each packet in the average of discarded packets.
-const LOSS: f64 = 0.01;
+const LOSS_GAIN: f64 = 0.01;
 /// Fraction of discarded packets above which a link loses too many.
-const LOSES: f64 = 0.02;
+const MAX_LOSS: f64 = 0.02;
 /// Minimum number of packets in the averages of a link's use.
-const SEEN: f64 = 10.0;
+const MIN_PACKETS: f64 = 10.0;
 
 /// One of the node's links.
 #[derive(Clone, Debug)]
@@ -128,22 +128,22 @@ impl Meter {
 
     /// Records a delivered or discarded packet.
     pub fn got_through(&mut self, delivered: bool) {
-        self.lost += LOSS * (f64::from(u8::from(!delivered)) - self.lost);
+        self.lost += LOSS_GAIN * (f64::from(u8::from(!delivered)) - self.lost);
     }
 
     /// True if discarded packets may be the reason that a flow is idle.
     pub fn loses(&self) -> bool {
-        self.lost > LOSES
+        self.lost > MAX_LOSS
     }
 
     /// Updates the averages by `seconds`.
     ///
-    /// For a link with few packets they reach back over about [`SEEN`] of them.
+    /// For a link with few packets they reach back over about [`MIN_PACKETS`] of them.
     pub fn average(&mut self, seconds: f64, gain: f64) {
         let (airtime, charged) =
             (core::mem::take(&mut self.airtime), core::mem::take(&mut self.charged));
         self.pace += gain * (f64::from(core::mem::take(&mut self.packets)) - self.pace);
-        let gain = gain * (self.pace / (SEEN * gain)).clamp(0.1, 1.0);
+        let gain = gain * (self.pace / (MIN_PACKETS * gain)).clamp(0.1, 1.0);
         let used = airtime.as_secs_f64();
         self.used += gain * (used / seconds - self.used);
         self.allowed += gain * (self.share - self.allowed);
@@ -161,7 +161,11 @@ impl Meter {
 
     /// Returns U with `+tolerant`: 1 if the link uses nearly all of the limit in force.
     pub fn part_or_held(&self, entitled: f64) -> f64 {
-        if self.used >= HELD * self.allowed { 1.0 } else { (self.used / entitled).min(1.0) }
+        if self.used >= LIMITED_FRACTION * self.allowed {
+            1.0
+        } else {
+            (self.used / entitled).min(1.0)
+        }
     }
 
     /// Resets a new or reactivated link: its use is unknown, so none of it is given away.
@@ -175,7 +179,7 @@ impl Meter {
     pub fn count(&mut self, now: Time, window: Span, patience: Span) -> (f64, f64) {
         let ago = |span: Span| Time::from_nanos(now.as_nanos().saturating_sub(span.as_nanos()));
         self.failed = self.failed.filter(|at| *at >= ago(patience));
-        self.claimed = self.claimed.filter(|c| c.0 >= ago(window.max(CLAIM)));
+        self.claimed = self.claimed.filter(|c| c.0 >= ago(window.max(CLAIM_LIFETIME)));
         self.out.forget(ago(if self.failed.is_some() { patience } else { window }));
         self.back.forget(ago(window));
         let out = self.out.count();

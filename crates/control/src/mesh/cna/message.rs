@@ -6,7 +6,7 @@ use super::codec::{self, Malformed, OneHop, TwoHop};
 
 const TOPOLOGY: u8 = 1;
 const ONE_WAY: u8 = 2;
-const UNHEARD: u8 = 3;
+const UNDELIVERED: u8 = 3;
 
 /// Content of a message.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,7 +34,7 @@ pub(super) fn topology(neighbours: impl Iterator<Item = NodeId>) -> Vec<u8> {
 }
 
 pub(super) fn link(to: NodeId, unheard: bool, one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 13] {
-    let mut bytes = [if unheard { UNHEARD } else { ONE_WAY }; 13];
+    let mut bytes = [if unheard { UNDELIVERED } else { ONE_WAY }; 13];
     bytes[1..3].copy_from_slice(&id(to));
     bytes[3..].copy_from_slice(&codec::to_bytes(one, two, dither));
     bytes
@@ -46,10 +46,10 @@ pub(super) fn read(body: &[u8]) -> Result<Content, Malformed> {
         [TOPOLOGY, count, ids @ ..] if ids.len() == 2 * usize::from(*count) => {
             Ok(Content::Neighbours(ids.chunks_exact(2).map(node).collect()))
         }
-        [kind @ (ONE_WAY | UNHEARD), a, b, values @ ..] => {
+        [kind @ (ONE_WAY | UNDELIVERED), a, b, values @ ..] => {
             let values: &[u8; 10] = values.try_into().map_err(|_| Malformed)?;
             let (one, two) = codec::from_bytes(values)?;
-            Ok(Content::Link { to: node(&[*a, *b]), unheard: *kind == UNHEARD, one, two })
+            Ok(Content::Link { to: node(&[*a, *b]), unheard: *kind == UNDELIVERED, one, two })
         }
         _ => Err(Malformed),
     }

@@ -63,29 +63,29 @@ pub(crate) fn definition() -> Definition {
 }
 
 /// Airtime that `overlap` allocates.
-const OVERLAP: f64 = 1.1;
+const OVERLAP_AIRTIME: f64 = 1.1;
 /// Time between updates of the averages and of all limits.
 const TICK: Span = Span::from_millis(100);
 /// Time from a change to an update.
-const SOON: Span = Span::from_millis(10);
+const UPDATE_DELAY: Span = Span::from_millis(10);
 /// Time for which flows with undelivered packets count: TCP's pauses grow.
-const PATIENCE: Span = Span::from_secs(30);
+const UNDELIVERED_TIMEOUT: Span = Span::from_secs(30);
 /// Share of a link without flows: enough for the first packets of one.
-const IDLE: f64 = 0.1;
+const IDLE_SHARE: f64 = 0.1;
 /// Number of flows on a link that may be known only to its other end.
-const DOUBT: f64 = 8.0;
+const MAX_ONE_SIDED_FLOWS: f64 = 8.0;
 /// Smallest room that a link with losses requests.
-const SUFFERS: f64 = 0.15;
+const MIN_LOSS_HEADROOM: f64 = 0.15;
 /// Largest room that a link with losses gets.
-const MOST_ROOM: f64 = 0.6;
+const MAX_LOSS_HEADROOM: f64 = 0.6;
 /// Minimum of the air that foreign energy and room together leave.
-const LEAST_LEFT: f64 = 0.1;
+const MIN_REMAINING_AIRTIME: f64 = 0.1;
 /// Minimum share of a link per flow, whatever neighbours claim.
-const LEAST: f64 = 0.002;
+const MIN_FLOW_SHARE: f64 = 0.002;
 
 /// True if a link's other end may count `told` flows on it where this end counts `own`.
 fn believable(told: f64, own: f64) -> bool {
-    told <= 2.0 * own + DOUBT
+    told <= 2.0 * own + MAX_ONE_SIDED_FLOWS
 }
 
 fn needs() -> Vec<Needs> {
@@ -120,7 +120,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     };
     let class = |node| ClassPlan {
         class: Class::Link(node),
-        limit: Limit::Airtime(Share::new(IDLE)),
+        limit: Limit::Airtime(Share::new(IDLE_SHARE)),
         burst: Bytes(burst),
         leaf: Leaf::Fair { packets: options.queue },
     };
@@ -139,10 +139,10 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let control = Cna {
         tolerant,
         neighbourhood,
-        meters: neighbours().map(|n| Meter::new(n, IDLE)).collect(),
+        meters: neighbours().map(|n| Meter::new(n, IDLE_SHARE)).collect(),
         window: options.window,
         gain: options.gain,
-        budget: options.budget * if overlap { OVERLAP } else { 1.0 },
+        budget: options.budget * if overlap { OVERLAP_AIRTIME } else { 1.0 },
         room: if pass_on { options.room } else { 0.0 },
         backoff: if pass_on { options.backoff } else { 1.0 },
         reserve: options.reserve,
@@ -245,7 +245,7 @@ impl Cna {
 
     /// Schedules an early update after a change.
     fn soon(&mut self, now: Time) {
-        let at = (self.worked + SOON).max(now);
+        let at = (self.worked + UPDATE_DELAY).max(now);
         self.due = Some(self.due.map_or(at, |d| d.min(at)));
     }
 
@@ -320,7 +320,7 @@ impl Cna {
     /// Updates the weights of own links.
     fn count(&mut self, now: Time) {
         for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
-            let patience = if self.tolerant { PATIENCE } else { self.window };
+            let patience = if self.tolerant { UNDELIVERED_TIMEOUT } else { self.window };
             let counts = m.count(now, self.window, patience.max(self.window));
             if counts.0 > 0.0 && own.out == 0.0 {
                 // Its use is unknown, so nothing of it is given away.
@@ -340,7 +340,7 @@ impl Cna {
     fn suffers(&self) -> f64 {
         let active = self.meters.iter().zip(&self.neighbourhood.own).filter(|(_, o)| o.out > 0.0);
         let worst = active.map(|(m, _)| self.room * m.lost).fold(0.0, f64::max);
-        if worst < SUFFERS { 0.0 } else { worst.min(MOST_ROOM) }
+        if worst < MIN_LOSS_HEADROOM { 0.0 } else { worst.min(MAX_LOSS_HEADROOM) }
     }
 
     /// Updates the averages by the time since the last tick.
@@ -379,14 +379,14 @@ impl Cna {
         self.neighbourhood.forget(since);
         self.neighbourhood.available = self.foreign.available(self.floor);
         self.neighbourhood.available =
-            (self.neighbourhood.available - self.suffers()).max(LEAST_LEFT);
+            (self.neighbourhood.available - self.suffers()).max(MIN_REMAINING_AIRTIME);
         self.neighbourhood.work_out();
         self.limit(now, actions);
         for link in 0..self.meters.len() {
             self.write(link, actions);
         }
         self.speak(now, began, actions);
-        let next = self.signalling.beacon.min(self.ticked + TICK).max(now + SOON);
+        let next = self.signalling.beacon.min(self.ticked + TICK).max(now + UPDATE_DELAY);
         self.due = (!self.meters.is_empty()).then_some(next);
     }
 }

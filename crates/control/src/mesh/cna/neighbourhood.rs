@@ -113,7 +113,7 @@ pub(super) struct Neighbourhood {
     pub known: Vec<OverheardLink>,
     /// ACA of this node.
     pub available: f64,
-    /// Margins for rounded codes ([`ROOM`], [`SLACK`]).
+    /// Margins for rounded codes ([`GROWTH_FACTOR`], [`MAX_AIRTIME_SUM`]).
     pub tolerant: bool,
     /// Fraction of the received and unused airtime that a link passes on.
     pub pass: f64,
@@ -128,23 +128,27 @@ pub(super) struct Neighbourhood {
 ///
 /// A code too far from the average to be next to it replaces the average.
 fn mix(old: f64, new: f64) -> f64 {
-    if (new - old).abs() > APART * old.max(new) { new } else { old + MIX * (new - old) }
+    if (new - old).abs() > REPLACE_DIFFERENCE * old.max(new) {
+        new
+    } else {
+        old + CODE_GAIN * (new - old)
+    }
 }
 
 /// Weight of each new code.
-const MIX: f64 = 0.1;
+const CODE_GAIN: f64 = 0.1;
 /// Relative difference from which a code replaces the average.
-const APART: f64 = 0.25;
+const REPLACE_DIFFERENCE: f64 = 0.25;
 
 /// Factor by which a link that leaves airtime unused may exceed its use with `+tolerant`.
 ///
 /// It applies if the link is entitled to that. A limit equal to its use would appear to limit the link.
-const ROOM: f64 = 1.2;
+const GROWTH_FACTOR: f64 = 1.2;
 
 /// Sum beyond which limits are scaled down with `+tolerant`.
 ///
 /// Rounded codes and old reports add up to a little more than all airtime.
-const SLACK: f64 = 1.1;
+const MAX_AIRTIME_SUM: f64 = 1.1;
 
 impl Neighbourhood {
     pub fn new(node: NodeId, neighbours: impl Iterator<Item = NodeId>) -> Self {
@@ -324,7 +328,7 @@ impl Neighbourhood {
             let used = o.used * o.most();
             o.gained = gained;
             let limit = o.most() - (o.share() - used).max(0.0);
-            o.limit = if tolerant { limit.max(o.most().min(ROOM * used)) } else { limit };
+            o.limit = if tolerant { limit.max(o.most().min(GROWTH_FACTOR * used)) } else { limit };
             // Airtime that is passed on is counted at its receivers.
             let kept = |weight, part| o.entitled(weight) - o.unused(weight, part, pass);
             (o.airtime, o.airtime_back) = (kept(o.out, o.used), kept(o.back, o.used_back));
@@ -337,7 +341,7 @@ impl Neighbourhood {
             let all = self.around(own, o.to, [0.0, 0.0, o.airtime + o.airtime_back], 2);
             let theirs = self.far(o.to).and_then(|f| f.one).map_or(1.0, |(_, o)| o.available);
             let available = self.available.min(theirs);
-            let slack = if self.tolerant { SLACK } else { 1.0 };
+            let slack = if self.tolerant { MAX_AIRTIME_SUM } else { 1.0 };
             let allowed = if available < 1.0 { available } else { slack };
             if all > allowed {
                 self.scaling = self.scaling.min((available / all).max(0.0));

@@ -5,27 +5,27 @@ use fairmesh_units::{NodeId, Span, Time};
 use super::codec::{self, Said};
 use super::links::Meter;
 use super::message::{self, Content};
-use super::{Anomaly, Cna, LEAST, SOON, TICK, neighbourhood};
+use super::{Anomaly, Cna, MIN_FLOW_SHARE, TICK, UPDATE_DELAY, neighbourhood};
 use crate::{Actions, Class, Reason, Share, Value};
 
 /// Number of topology messages at the shorter interval.
-const FIRST: u32 = 3;
+const INITIAL_MESSAGES: u32 = 3;
 /// Time between the first topology messages.
-const SOONER: Span = Span::from_secs(2);
+const INITIAL_INTERVAL: Span = Span::from_secs(2);
 /// Time between topology messages of a node around which the air is full.
-const ASK: Span = Span::from_secs(1);
+const FULL_AIR_INTERVAL: Span = Span::from_secs(1);
 /// Airtime allocated around a node without flows above which its air counts as full.
 ///
 /// Packets of newcomers might not be delivered there.
-const FULL: f64 = 0.8;
+const FULL_AIRTIME: f64 = 0.8;
 /// Time for which a flow counts as new.
-const NEW: Span = Span::from_secs(1);
+const NEW_FLOW_TIME: Span = Span::from_secs(1);
 /// Time for which neighbours send nothing after a topology message.
-const QUIET: Span = Span::from_millis(12);
+const QUIET_PERIOD: Span = Span::from_millis(12);
 /// Minimum time between two such pauses.
-const APART: Span = Span::from_millis(200);
+const QUIET_INTERVAL: Span = Span::from_millis(200);
 /// Number of flows that a neighbour may claim on a link before any of their packets arrives.
-const CLAIMS: f64 = 8.0;
+const MAX_CLAIMED_FLOWS: f64 = 8.0;
 
 /// Timing of a node's messages and pauses.
 #[derive(Debug)]
@@ -76,10 +76,10 @@ impl Cna {
             return;
         }
         let idle = self.neighbourhood.own.iter().all(|o| o.weight() == 0.0);
-        if self.tolerant && idle && self.neighbourhood.two.airtime > FULL {
+        if self.tolerant && idle && self.neighbourhood.two.airtime > FULL_AIRTIME {
             // A newcomer out of range of the nodes that fill the air must be able to announce
             // itself.
-            self.signalling.beacon = self.signalling.beacon.min(now + ASK);
+            self.signalling.beacon = self.signalling.beacon.min(now + FULL_AIR_INTERVAL);
         }
         if now >= self.signalling.beacon {
             self.tell_topology(now, began, actions);
@@ -97,7 +97,7 @@ impl Cna {
     ///
     /// They may receive none of its first packets.
     fn tell_newcomers(&mut self, actions: &mut Actions) {
-        let full = self.neighbourhood.two.airtime > FULL;
+        let full = self.neighbourhood.two.airtime > FULL_AIRTIME;
         let dither = self.stream.unit();
         for (m, own) in self.meters.iter_mut().zip(&self.neighbourhood.own) {
             if !core::mem::take(&mut m.untold) || !full || own.weight() == 0.0 {
@@ -118,10 +118,11 @@ impl Cna {
         // A message may be lost, and the next is far: the first ones follow each other sooner.
         let v = &mut self.signalling;
         v.told = v.told.saturating_add(1);
-        let pause = if v.told < FIRST { v.topology.min(SOONER) } else { v.topology };
+        let pause =
+            if v.told < INITIAL_MESSAGES { v.topology.min(INITIAL_INTERVAL) } else { v.topology };
         // Spread by a tenth, so that neighbours do not collide repeatedly.
         let spread = pause.as_secs_f64() * self.stream.uniform(0.9, 1.1);
-        v.beacon = now + Span::from_secs_f64(spread).max(SOON);
+        v.beacon = now + Span::from_secs_f64(spread).max(UPDATE_DELAY);
         let late = now - began >= v.topology + v.topology;
         let count = Value::Count(self.meters.len() as u64);
         actions.because(Reason::new(
@@ -145,12 +146,13 @@ impl Cna {
         // A node with undelivered packets sends one at every tick: few of these are delivered either.
         let cries = v.cried.is_none_or(|at| now - at >= TICK);
         let dither = self.stream.unit();
-        let full = self.neighbourhood.two.airtime > FULL;
+        let full = self.neighbourhood.two.airtime > FULL_AIRTIME;
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {
             let unheard = m.failed.is_some() && own.out > 0.0;
             // The same holds for a node that reports such a neighbour, and in full air for a newcomer: its
             // first packets may reach no other node.
-            let newcomer = self.tolerant && full && m.newcomer.is_some_and(|at| now - at < NEW);
+            let newcomer =
+                self.tolerant && full && m.newcomer.is_some_and(|at| now - at < NEW_FLOW_TIME);
             let pause = if newcomer || m.claimed.is_some() { TICK } else { v.one_way };
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
             let (code, sentence) = if unheard && cries {
@@ -184,25 +186,25 @@ impl Cna {
             }
         }
         // Whatever the number of messages, most of the time belongs to data.
-        if self.signalling.held.is_some_and(|at| now - at < APART) {
+        if self.signalling.held.is_some_and(|at| now - at < QUIET_INTERVAL) {
             return;
         }
         self.signalling.held = Some(now);
         let mut still = false;
         for (m, own) in self.meters.iter_mut().zip(&self.neighbourhood.own) {
-            if own.out > 0.0 && m.bucket > LEAST {
+            if own.out > 0.0 && m.bucket > MIN_FLOW_SHARE {
                 still = true;
-                m.bucket = LEAST;
+                m.bucket = MIN_FLOW_SHARE;
                 actions.because(Reason::new(
                     "cna.still",
                     "node {} has to wait while others may speak",
                     &[Value::Node(m.to)],
                 ));
-                actions.set_airtime(Class::Link(m.to), Share::new(LEAST));
+                actions.set_airtime(Class::Link(m.to), Share::new(MIN_FLOW_SHARE));
             }
         }
         if still {
-            self.signalling.quiet = Some(now + QUIET);
+            self.signalling.quiet = Some(now + QUIET_PERIOD);
         }
     }
 
@@ -226,7 +228,7 @@ impl Cna {
                 {
                     // Its packets may not get here. No node has more flows than can be
                     // distinguished.
-                    m.claimed = Some((now, one.weight.min(CLAIMS)));
+                    m.claimed = Some((now, one.weight.min(MAX_CLAIMED_FLOWS)));
                     self.soon(now);
                 }
                 self.learn(now, from, to, Said::OneHop(one));

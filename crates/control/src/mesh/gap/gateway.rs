@@ -8,7 +8,7 @@ use crate::{
     Value,
 };
 
-use super::{Guarantees, Options, PATIENCE, SAMPLES, TCP_PART, encode, reached};
+use super::{Guarantees, Options, RESET_UPDATES, SAMPLES, TCP_PART, encode, reached};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
@@ -192,7 +192,7 @@ impl Gateway {
     }
 
     fn update(&mut self, actions: &mut Actions) {
-        let blind = u64::from(self.survey.silent) >= PATIENCE * u64::from(SAMPLES);
+        let blind = u64::from(self.survey.silent) >= RESET_UPDATES * u64::from(SAMPLES);
         let (Some(utilization), false) = (self.utilization(), blind) else {
             if self.last.take().is_some() {
                 actions.because(Reason::new(

@@ -96,7 +96,7 @@ pub(crate) const TCP_PART: f64 = 0.55;
 /// Number of samples of the survey per update.
 const SAMPLES: u32 = 4;
 /// Number of updates without a bit after which a neighbour returns to its guarantee.
-const PATIENCE: u64 = 10;
+const RESET_UPDATES: u64 = 10;
 
 fn needs(options: &Options) -> Vec<Needs> {
     let (ack, overhear) = (options.ack, options.overhear);

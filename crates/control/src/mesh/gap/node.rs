@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::overhear::Overhear;
-use super::{Guarantees, Options, PATIENCE, SAMPLES, TCP_PART, decode};
+use super::{Guarantees, Options, RESET_UPDATES, SAMPLES, TCP_PART, decode};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let local = || setting.flows.iter().filter(|f| f.place == Place::Source);
@@ -185,7 +185,7 @@ impl Node {
             } else {
                 return;
             }
-        } else if now.since(self.heard) >= self.period.saturating_mul(PATIENCE) {
+        } else if now.since(self.heard) >= self.period.saturating_mul(RESET_UPDATES) {
             let silent = "nothing received from the gateway, {} pass, {} are guaranteed: {}";
             let fallback = if guarantee > 0.0 { guarantee } else { self.limit };
             (fallback, "gap.silence", silent)

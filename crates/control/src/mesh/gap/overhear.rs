@@ -15,9 +15,9 @@ use crate::{FlowHere, Heard, Sent};
 /// Maximum number of flows that are remembered.
 ///
 /// Forged ones beyond it do not count as far away.
-const MOST_FLOWS: usize = 1024;
+const MAX_FLOWS: usize = 1024;
 /// Time since the last packet of a far hop within which this node senses that hop.
-const RECENT: Span = Span::from_secs(1);
+const SENSING_WINDOW: Span = Span::from_secs(1);
 
 /// State of the gateway's traffic, as overheard.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Overhear {
     }
 
     fn known(&mut self, flow: FlowId) -> Option<&mut Known> {
-        let room = self.known.len() < MOST_FLOWS;
+        let room = self.known.len() < MAX_FLOWS;
         match self.known.get(&flow) {
             None if !room => None,
             _ => Some(self.known.entry(flow).or_default()),
@@ -143,7 +143,7 @@ impl Overhear {
             // Two counts of the same packets, each incomplete: acknowledgements are short and
             // collide less; data is present when acknowledgements are delayed.
             let bytes = std::mem::take(&mut k.data).max(std::mem::take(&mut k.acks) * packet);
-            let hidden = k.far && k.beyond.is_none_or(|at| now.since(at) > RECENT);
+            let hidden = k.far && k.beyond.is_none_or(|at| now.since(at) > SENSING_WINDOW);
             self.weighed += bytes * k.cost();
             self.unsensed += if hidden { bytes } else { 0 };
         }
@@ -271,6 +271,6 @@ mod tests {
         for f in 0..5000 {
             o.overheard(at(1), &heard(2, 3, 100 + f, false));
         }
-        assert_eq!(o.known.len(), MOST_FLOWS);
+        assert_eq!(o.known.len(), MAX_FLOWS);
     }
 }

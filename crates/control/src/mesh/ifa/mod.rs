@@ -46,11 +46,11 @@ pub(crate) fn definition() -> Definition {
 }
 
 /// Number of broadcasts after which a demand that is not repeated is forgotten.
-const MEMORY: u64 = 10;
+const DEMAND_LIFETIME: u64 = 10;
 /// Number of hops above which a flow's cost no longer grows (Jamshaid 2010 §7.5.2).
 ///
 /// Later hops use no more of the gateway's air.
-const REUSE: u32 = 3;
+const MAX_COST_HOPS: u32 = 3;
 
 fn needs() -> Vec<Needs> {
     vec![Needs {
@@ -135,7 +135,7 @@ struct Flow {
 impl Flow {
     /// Returns the number of times that the gateway's air carries each of its bytes.
     fn cost(&self) -> f64 {
-        f64::from(self.here.hops.unwrap_or(1).clamp(1, REUSE))
+        f64::from(self.here.hops.unwrap_or(1).clamp(1, MAX_COST_HOPS))
     }
     fn is_local(&self) -> bool {
         self.here.place == Place::Source
@@ -188,7 +188,7 @@ impl Ifa {
 
     /// Computes the gateway's allocation: Σ cost × min(demand, weight × level) = capacity.
     fn share(&mut self, now: Time) {
-        let memory = self.period.saturating_mul(MEMORY);
+        let memory = self.period.saturating_mul(DEMAND_LIFETIME);
         let wants = self
             .flows
             .iter()
@@ -226,7 +226,7 @@ impl Ifa {
     }
 
     fn broadcast(&mut self, now: Time, actions: &mut Actions) {
-        let memory = self.period.saturating_mul(MEMORY);
+        let memory = self.period.saturating_mul(DEMAND_LIFETIME);
         let mut report =
             DemandReport { sequence: self.sequence, level: self.level, demands: Vec::new() };
         let n = self.flows.len();
@@ -235,7 +235,7 @@ impl Ifa {
             let f = &self.flows[(self.turn + k) % n];
             let fresh = f.is_local() || now.since(f.at) <= memory;
             if let (true, Some(rate)) = (fresh, f.demand) {
-                if report.demands.len() == codec::MOST {
+                if report.demands.len() == codec::MAX_DEMANDS {
                     self.turn = (self.turn + k) % n;
                     break;
                 }

@@ -1,6 +1,6 @@
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
-use super::codec::{Demand, DemandReport, MOST, SIZE};
+use super::codec::{BROADCAST_BYTES, Demand, DemandReport, MAX_DEMANDS};
 use crate::testing::{limits_of, start_with};
 use crate::{
     Action, Actions, Class, Counters, Event, FlowHere, Instance, Limit, Message, Neighbour, Place,
@@ -124,10 +124,10 @@ fn fifty_bytes_hold_what_they_should() {
     let rounded = DemandReport { demands: vec![demand(1, 1.0)], level: None, ..report.clone() };
     assert_eq!(DemandReport::decode(&rounded.encode()).unwrap().demands, [demand(1, 1_000.0)]);
     let many = DemandReport { demands: (0..20).map(|f| demand(f, 1e3)).collect(), ..report };
-    assert_eq!(DemandReport::decode(&many.encode()).unwrap().demands.len(), MOST);
+    assert_eq!(DemandReport::decode(&many.encode()).unwrap().demands.len(), MAX_DEMANDS);
     let mut bad = many.encode();
     bad[6] = 200;
-    for junk in [&[][..], &[0x49; 49], &[0; SIZE], &bad] {
+    for junk in [&[][..], &[0x49; 49], &[0; BROADCAST_BYTES], &bad] {
         assert_eq!(DemandReport::decode(junk), None);
     }
 }
@@ -145,7 +145,7 @@ fn first_broadcasts_are_spread_over_a_period() {
 
 #[test]
 fn more_flows_than_a_message_holds_are_told_in_turns() {
-    let flows = 2 * MOST as u32 + 3;
+    let flows = 2 * MAX_DEMANDS as u32 + 3;
     let mut node = node(1, (1..=flows).map(|f| here(f, Place::Source, 1, 100_000)).collect());
     let (mut told, mut messages) = (std::collections::BTreeSet::new(), 0);
     while messages < 5 {

@@ -7,13 +7,13 @@ use crate::{Channel, Sent};
 /// Weight of each sample in the averages.
 const GAIN: f64 = 0.02;
 /// Busy fraction of the air from which the comparison is made.
-const BUSY: f64 = 0.2;
+const MIN_BUSY: f64 = 0.2;
 /// Reported fraction of the busy air below which much more is sensed than reported.
-const MUCH: f64 = 0.8;
+const UNREPORTED_ENTER: f64 = 0.8;
 /// Reported fraction of the others' air above which this state ends.
-const LITTLE: f64 = 0.9;
+const UNREPORTED_EXIT: f64 = 0.9;
 /// Fraction of the air taken by others below which their reports are not evaluated.
-const OTHERS: f64 = 0.1;
+const MIN_OTHERS_AIRTIME: f64 = 0.1;
 
 /// State of the air as a node senses it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,15 +62,15 @@ impl Air {
 
     /// Compares the sensed airtime with the airtime that this node and those in its range report.
     pub fn compare(&mut self, told: f64) {
-        if self.busy < BUSY {
+        if self.busy < MIN_BUSY {
             self.wide = false;
         } else if !self.wide {
-            self.wide = told < MUCH * self.busy;
+            self.wide = told < UNREPORTED_ENTER * self.busy;
         } else {
             // A node that uses nearly all of the air explains it by its own exchanges, and blocks nodes out
             // of its range.
             let others = self.busy - self.own;
-            self.wide = others < OTHERS || told - self.own < LITTLE * others;
+            self.wide = others < MIN_OTHERS_AIRTIME || told - self.own < UNREPORTED_EXIT * others;
         }
     }
 }

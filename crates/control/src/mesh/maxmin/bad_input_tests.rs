@@ -69,7 +69,7 @@ fn a_liars_level_is_bounded_and_forgotten() {
         overhear(&mut mesh, 4, 5, 6, [1, least]);
         mesh.run(0.05);
         let limits: Vec<f64> = mesh.limits.values().copied().collect();
-        assert!(limits.iter().all(|l| *l >= codec::LEAST), "{limits:?}");
+        assert!(limits.iter().all(|l| *l >= codec::MIN_RATE), "{limits:?}");
     }
     mesh.run(10.0);
     assert!(mesh.limit(1) > 0.8 * before, "{} of {before}", mesh.limit(1));
@@ -217,7 +217,7 @@ proptest! {
             mesh.tell(b, Event::Message(Message { from: NodeId(a), body: &body }));
             mesh.run(0.05);
             for limit in mesh.limits.values() {
-                prop_assert!((codec::LEAST..=5e6).contains(limit), "{limit}");
+                prop_assert!((codec::MIN_RATE..=5e6).contains(limit), "{limit}");
             }
         }
         mesh.run(30.0);

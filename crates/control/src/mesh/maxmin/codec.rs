@@ -9,33 +9,33 @@
 use crate::Header;
 
 /// Slot of the lowest level on the path.
-pub(super) const WAY: u8 = 0;
+pub(super) const PATH_SLOT: u8 = 0;
 /// Slot of the circles.
-pub(super) const CIRCLES: u8 = 1;
+pub(super) const CIRCLES_SLOT: u8 = 1;
 
-const PRESENT: u32 = 1 << 31;
-const RATES: u32 = 1 << 24;
-const FAR: u32 = 1 << 25;
+const PRESENT_FLAG: u32 = 1 << 31;
+const RATES_FLAG: u32 = 1 << 24;
+const FAR_FLAG: u32 = 1 << 25;
 
 /// Smallest rate that has a code, bit/s.
-pub(super) const LEAST: f64 = 2_000.0;
+pub(super) const MIN_RATE: f64 = 2_000.0;
 /// Ratio of neighbouring codes.
-const STEP: f64 = 1.045;
-const TOP: u8 = 255;
+const CODE_RATIO: f64 = 1.045;
+const MAX_CODE: u8 = 255;
 
 /// Encodes a rate per unit of weight, application bit/s, in 8 bits, rounded down.
 ///
 /// The code 0 means that there is none.
 pub(super) fn code(rate: f64) -> u8 {
-    let steps = libm::log(rate.max(LEAST) / LEAST) / libm::log(STEP);
+    let steps = libm::log(rate.max(MIN_RATE) / MIN_RATE) / libm::log(CODE_RATIO);
     // NaN becomes the smallest rate.
-    1 + (libm::floor(steps + 1e-6).max(0.0)).min(f64::from(TOP - 1)) as u8
+    1 + (libm::floor(steps + 1e-6).max(0.0)).min(f64::from(MAX_CODE - 1)) as u8
 }
 
 /// Returns the rate of a code.
 pub(super) fn rate(code: u8) -> Option<f64> {
     let steps = code.checked_sub(1)?;
-    Some(LEAST * libm::pow(STEP, f64::from(steps)))
+    Some(MIN_RATE * libm::pow(CODE_RATIO, f64::from(steps)))
 }
 
 /// Codes of one value for each circle.
@@ -75,10 +75,10 @@ pub(super) struct Malformed;
 pub(super) fn word(told: Told) -> u32 {
     let (kind, Circles([a, b, c])) = match told {
         Told::Levels(circles) => (0, circles),
-        Told::Rates(circles) => (RATES, circles),
-        Told::Far(far) => (FAR, Circles([far.air, far.level, far.rate])),
+        Told::Rates(circles) => (RATES_FLAG, circles),
+        Told::Far(far) => (FAR_FLAG, Circles([far.air, far.level, far.rate])),
     };
-    PRESENT | kind | u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c)
+    PRESENT_FLAG | kind | u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c)
 }
 
 /// Returns the smaller of two levels as codes; 0 is none.
@@ -93,14 +93,15 @@ pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
     }
     let [a, b, c] = [word >> 16, word >> 8, word].map(|v| v as u8);
     let circles = Circles([a, b, c]);
-    if word & PRESENT == 0 || word & !(PRESENT | RATES | FAR | 0x00ff_ffff) != 0 {
+    if word & PRESENT_FLAG == 0 || word & !(PRESENT_FLAG | RATES_FLAG | FAR_FLAG | 0x00ff_ffff) != 0
+    {
         return Err(Malformed);
     }
-    if word & FAR != 0 {
+    if word & FAR_FLAG != 0 {
         let far = Far { air: a, level: b, rate: c };
-        return if word & RATES == 0 { Ok(Some(Told::Far(far))) } else { Err(Malformed) };
+        return if word & RATES_FLAG == 0 { Ok(Some(Told::Far(far))) } else { Err(Malformed) };
     }
-    if word & RATES != 0 {
+    if word & RATES_FLAG != 0 {
         return if a <= b && b <= c { Ok(Some(Told::Rates(circles))) } else { Err(Malformed) };
     }
     let falls = least(a, b) == b && least(b, c) == c;
@@ -109,7 +110,7 @@ pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
 
 /// Returns the lowest level on a packet's path so far.
 pub(super) fn way(header: &Header) -> Result<Option<f64>, Malformed> {
-    let code = header.0[usize::from(WAY)];
+    let code = header.0[usize::from(PATH_SLOT)];
     u8::try_from(code).map(rate).map_err(|_| Malformed)
 }
 
@@ -120,18 +121,18 @@ mod tests {
 
     #[test]
     fn a_code_is_a_rate_rounded_down_by_less_than_a_step() {
-        assert_eq!((rate(0), rate(1)), (None, Some(LEAST)));
+        assert_eq!((rate(0), rate(1)), (None, Some(MIN_RATE)));
         for bps in [2e3, 30e3, 250e3, 269_123.0, 5e6, 100e6] {
             let told = rate(code(bps)).unwrap();
-            assert!(told <= bps * (1.0 + 1e-6) && told * STEP > bps, "{bps}: {told}");
+            assert!(told <= bps * (1.0 + 1e-6) && told * CODE_RATIO > bps, "{bps}: {told}");
             assert_eq!(code(told), code(bps), "what was told is told on unchanged");
         }
-        assert!(rate(TOP).unwrap() > 140e6);
+        assert!(rate(MAX_CODE).unwrap() > 140e6);
         // No other value is valid.
         for odd in [f64::NAN, f64::NEG_INFINITY, -1.0, 0.0] {
             assert_eq!(code(odd), 1);
         }
-        assert_eq!(code(f64::INFINITY), TOP);
+        assert_eq!(code(f64::INFINITY), MAX_CODE);
     }
 
     #[test]
@@ -142,7 +143,9 @@ mod tests {
             assert!(read(fine).is_ok(), "{fine:x}");
         }
         // A wider circle above the one inside it, or without a value although the one inside has one.
-        for bad in [levels([3, 9, 9]), levels([9, 9, 0]), rates([4, 3, 9]), 1, PRESENT | 3 << 24] {
+        for bad in
+            [levels([3, 9, 9]), levels([9, 9, 0]), rates([4, 3, 9]), 1, PRESENT_FLAG | 3 << 24]
+        {
             assert_eq!(read(bad), Err(Malformed), "{bad:x}");
         }
         assert_eq!(read(0), Ok(None));

@@ -24,15 +24,15 @@ pub(super) struct Rule {
 }
 
 /// Multiple of `backlog` beyond which waiting packets add no pressure.
-const MOST: f64 = 4.0;
+const MAX_BACKLOG_MULTIPLE: f64 = 4.0;
 /// Time constant of the fast part of the reported level, s.
-const QUICK: f64 = 0.3;
+const FAST_TIME_CONSTANT: f64 = 0.3;
 /// Change of the level's logarithm per second until packets have waited for the first time.
-const OPENING: f64 = 0.7;
+const INITIAL_GROWTH: f64 = 0.7;
 /// Time with an empty queue after which the level grows faster, s.
-const EMPTY: f64 = 2.0;
+const EMPTY_QUEUE_TIMEOUT: f64 = 2.0;
 /// Pressure below which the queue counts as empty.
-const LITTLE: f64 = 0.35;
+const EMPTY_PRESSURE: f64 = 0.35;
 
 /// Queue of a radio over time.
 #[derive(Clone, Copy, Debug)]
@@ -137,12 +137,12 @@ impl Level {
         // Flows that a lower level limits already need no other: the node tolerates more, and limits only flows that
         // are not limited there.
         let aside = libm::cbrt(lower.max(1.0)).min(rule.aside);
-        let pressure = pressure.min(MOST) / aside;
+        let pressure = pressure.min(MAX_BACKLOG_MULTIPLE) / aside;
         let error = 1.0 - pressure;
-        let quick = (dt / QUICK).min(1.0);
+        let quick = (dt / FAST_TIME_CONSTANT).min(1.0);
         self.push += quick * ((-error).max(0.0) - self.push);
         self.opened |= error < 0.0;
-        self.empty = if pressure < LITTLE { self.empty + dt } else { 0.0 };
+        self.empty = if pressure < EMPTY_PRESSURE { self.empty + dt } else { 0.0 };
         let ceiling = (fastest * (1.0 + rule.headroom)).max(self.bounds.0);
         if error < 0.0 {
             // A level that limited no flow starts at the ceiling.
@@ -151,9 +151,9 @@ impl Level {
         let speed = match error {
             e if e < 0.0 && aside > 1.1 => rule.fall * rule.brisk,
             e if e < 0.0 => rule.fall,
-            _ if !self.opened => OPENING,
+            _ if !self.opened => INITIAL_GROWTH,
             _ if aside > 1.1 => rule.rise * rule.brisk,
-            _ => rule.rise * (1.0 + (self.empty - EMPTY).clamp(0.0, 4.0)),
+            _ => rule.rise * (1.0 + (self.empty - EMPTY_QUEUE_TIMEOUT).clamp(0.0, 4.0)),
         };
         let rate = self.rate * libm::exp((speed * error * dt).clamp(-0.5, 0.5));
         // No flow needs more than this; a level far above would react late when it is needed.

@@ -5,8 +5,8 @@ use fairmesh_units::{FlowId, NodeId};
 use super::codec::{self, Circles, Far, Malformed, Told};
 
 const CIRCLES: u8 = 1;
-const WAY: u8 = 2;
-const UNHEARD: u8 = 3;
+const PATH_LEVEL: u8 = 2;
+const UNDELIVERED: u8 = 3;
 
 /// Content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub(super) fn circles(levels: Circles, rates: Circles, far: Far) -> [u8; 10] {
 ///
 /// Ids are two bytes; a mesh of more nodes has no such neighbour.
 pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> [u8; 12] {
-    let mut body = [UNHEARD; 12];
+    let mut body = [UNDELIVERED; 12];
     body[1..10].copy_from_slice(&circles(levels, rates, far)[1..]);
     body[10..].copy_from_slice(&u16::try_from(to.0).unwrap_or(u16::MAX).to_be_bytes());
     body
@@ -39,16 +39,16 @@ pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> 
 /// Encodes the level of a path in six bytes.
 pub(super) fn way(flow: FlowId, level: u8) -> [u8; 6] {
     let [a, b, c, d] = flow.0.to_be_bytes();
-    [WAY, a, b, c, d, level]
+    [PATH_LEVEL, a, b, c, d, level]
 }
 
 pub(super) fn read(body: &[u8]) -> Result<Content, Malformed> {
     match *body {
         [CIRCLES, ref values @ ..] if values.len() == 9 => told(values, None),
-        [UNHEARD, ref values @ .., a, b] if values.len() == 9 => {
+        [UNDELIVERED, ref values @ .., a, b] if values.len() == 9 => {
             told(values, Some(NodeId(u16::from_be_bytes([a, b]).into())))
         }
-        [WAY, a, b, c, d, level] if level > 0 => {
+        [PATH_LEVEL, a, b, c, d, level] if level > 0 => {
             Ok(Content::Way { flow: FlowId(u32::from_be_bytes([a, b, c, d])), level })
         }
         _ => Err(Malformed),

@@ -68,41 +68,41 @@ pub(crate) fn definition() -> Definition {
 /// Time between updates of the levels.
 const TICK: Span = Span::from_millis(100);
 /// Initial level as a fraction of the fastest link's capacity.
-const START: f64 = 1.0 / 40.0;
+const INITIAL_LEVEL: f64 = 1.0 / 40.0;
 /// Smallest level as a fraction of the fastest link's capacity.
-const FLOOR: f64 = 0.0005;
+const MIN_LEVEL: f64 = 0.0005;
 /// Difference from which a new limit (relative) or fraction of marked packets is set.
-const CHANGE: f64 = 0.01;
+const MIN_CHANGE: f64 = 0.01;
 /// Time between messages of a node that receives but has nothing to send.
-const ONE_WAY: Span = Span::from_millis(500);
+const RECEIVER_INTERVAL: Span = Span::from_millis(500);
 /// Time between messages of a node with undelivered packets.
-const UNHEARD: Span = Span::from_millis(100);
+const UNDELIVERED_INTERVAL: Span = Span::from_millis(100);
 /// Time between messages of a node between others that disturb each other out of range.
-const RELAYED: Span = Span::from_secs(2);
+const RELAY_INTERVAL: Span = Span::from_secs(2);
 /// Time without any success after which a neighbour is notified.
 ///
 /// The message reports that packets to it are not delivered.
-const FAILING: Span = Span::from_millis(200);
+const FAILURE_TIMEOUT: Span = Span::from_millis(200);
 /// Time between messages about such a node.
 ///
 /// Two may be lost before their content is forgotten.
-const TELL: Span = Span::from_secs(1);
+const FAILURE_REPORT_INTERVAL: Span = Span::from_secs(1);
 /// Idle time of a link or flow in one direction before a message replaces its packets.
-const SILENT: Span = Span::from_secs(1);
+const IDLE_TIMEOUT: Span = Span::from_secs(1);
 /// Time with a backlog and no transmission after which a queue's counter counts as stuck.
-const STUCK: Span = Span::from_secs(2);
+const STUCK_COUNTER_TIMEOUT: Span = Span::from_secs(2);
 /// Time constant of the average of discarded packets, s.
-const LOSSES: f64 = 2.0;
-/// Number of packets that counts as few.
-const FEW: f64 = 10.0;
+const DISCARD_TIME_CONSTANT: f64 = 2.0;
+/// Packets added to a denominator, so that fractions of few packets stay small.
+const SMOOTHING_PACKETS: f64 = 10.0;
 /// Time without any success after which a neighbour counts as gone.
-const GONE: Span = Span::from_secs(8);
+const UNREACHABLE_TIMEOUT: Span = Span::from_secs(8);
 /// Time after which it counts as back.
-const AGAIN: Span = Span::from_secs(60);
+const RETURN_TIME: Span = Span::from_secs(60);
 /// Time after which a neighbour that is received counts as gone.
 ///
 /// Timeouts of 1, 2, 4, 8 and 16 s have passed by then (RFC 6298 §5.5).
-const DROWNED: Span = Span::from_secs(32);
+const RECEIVED_UNREACHABLE_TIMEOUT: Span = Span::from_secs(32);
 
 fn needs() -> Vec<Needs> {
     let limits = |at, limit| Needs {
@@ -139,8 +139,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         return Err(Refusal::weight(bad.flow, bad.weight));
     }
     let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(0) as f64;
-    let bounds = ((FLOOR * capacity).max(codec::LEAST), capacity.max(codec::LEAST));
-    let start = (START * capacity).max(bounds.0);
+    let bounds = ((MIN_LEVEL * capacity).max(codec::MIN_RATE), capacity.max(codec::MIN_RATE));
+    let start = (INITIAL_LEVEL * capacity).max(bounds.0);
     let packet = setting.flows.iter().map(|f| u64::from(f.packet)).max().unwrap_or(1500).max(1);
     let gateway = setting.site.gateway;
     let template = ClassPlan {

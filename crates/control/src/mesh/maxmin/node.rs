@@ -9,7 +9,10 @@ use super::level::{Backlog, Level, Rule};
 use super::outsiders::Outsiders;
 use super::region::Region;
 use super::source::{Passing, enters};
-use super::{AGAIN, CHANGE, DROWNED, FEW, GONE, LOSSES, Options, STUCK, TICK};
+use super::{
+    DISCARD_TIME_CONSTANT, MIN_CHANGE, Options, RECEIVED_UNREACHABLE_TIMEOUT, RETURN_TIME,
+    SMOOTHING_PACKETS, STUCK_COUNTER_TIMEOUT, TICK, UNREACHABLE_TIMEOUT,
+};
 use crate::{
     Actions, Channel, Class, Control, Event, FlowHere, Heard, Merge, Reason, Sent, Setting, Value,
 };
@@ -31,7 +34,7 @@ pub(super) struct Out {
 impl Out {
     /// Returns the fraction of packets discarded; with few packets, less than measured.
     fn lost(&self) -> f64 {
-        self.failed / (self.packets + FEW)
+        self.failed / (self.packets + SMOOTHING_PACKETS)
     }
 
     /// True if the neighbour counts as gone, so that no capacity is reserved for it for a while.
@@ -39,7 +42,7 @@ impl Out {
     /// A neighbour that is received meanwhile is present, and packets to it collide: this is assumed for five timeouts
     /// of TCP.
     pub fn gone(&self, now: Time) -> bool {
-        let long = if self.heard { DROWNED } else { GONE };
+        let long = if self.heard { RECEIVED_UNREACHABLE_TIMEOUT } else { UNREACHABLE_TIMEOUT };
         self.failing.is_some_and(|at| now.since(at) >= long)
     }
 
@@ -179,7 +182,7 @@ impl Node {
 
     fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
         let from = heard.link.from;
-        let word = heard.header.0[usize::from(codec::CIRCLES)];
+        let word = heard.header.0[usize::from(codec::CIRCLES_SLOT)];
         match codec::read(word) {
             // It has met no node that takes part, so no node limits it.
             Ok(None) => self.outsiders.packet(false),
@@ -276,10 +279,10 @@ impl Node {
         let sentence = "packets announce that flows here may have {} kbit/s each";
         actions.because(Reason::new("mesh-maxmin.header", sentence, &[Value::Ratio(level)]));
         if before[0] != words[0] {
-            actions.annotate(Class::All, codec::WAY, Merge::Min, words[0]);
+            actions.annotate(Class::All, codec::PATH_SLOT, Merge::Min, words[0]);
         }
         if before[1] != words[1] {
-            actions.annotate(Class::All, codec::CIRCLES, Merge::Set, words[1]);
+            actions.annotate(Class::All, codec::CIRCLES_SLOT, Merge::Set, words[1]);
         }
     }
 
@@ -297,13 +300,13 @@ impl Node {
 
     /// Updates the level.
     fn learn(&mut self, now: Time, passed: Span, actions: &mut Actions) {
-        if self.backlog.waiting() > 0.0 && now.since(self.moved) >= STUCK {
+        if self.backlog.waiting() > 0.0 && now.since(self.moved) >= STUCK_COUNTER_TIMEOUT {
             self.backlog.is(now, 0.0);
             self.anomaly(Anomaly::Stuck, self.id, actions);
         }
         let waited = self.backlog.look(now);
         let gone = |o: &Out| o.gone(now);
-        let fade = libm::exp(-passed.as_secs_f64() / LOSSES);
+        let fade = libm::exp(-passed.as_secs_f64() / DISCARD_TIME_CONSTANT);
         let fastest = codec::rate(self.fastest).unwrap_or(0.0);
         if self.outsiders.look(now, fade, fastest, self.level.as_ref().map(Level::rate)) {
             self.anomaly(Anomaly::Outsiders, self.id, actions);
@@ -311,7 +314,7 @@ impl Node {
         for out in &mut self.out {
             out.heard = self.region.find(out.to).is_some_and(|n| n.speaks());
             out.fade(fade);
-            out.failing = out.failing.filter(|at| now.since(*at) < AGAIN);
+            out.failing = out.failing.filter(|at| now.since(*at) < RETURN_TIME);
         }
         let lost = self.out.iter().filter(|o| !gone(o)).map(Out::lost).fold(0.0, f64::max);
         let most = codec::rate(self.around).unwrap_or(self.bounds.1);
@@ -329,7 +332,7 @@ impl Node {
             }
         }
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
-        let own = if own > codec::LEAST { codec::code(own) } else { 0 };
+        let own = if own > codec::MIN_RATE { codec::code(own) } else { 0 };
         self.rates = self.region.rates(own);
         // A flow may be idle because its packets were discarded: its next one needs the level.
         let idle = lacks <= 0.0 && self.busy.is_none_or(|at| now.since(at) >= self.hold);
@@ -371,7 +374,7 @@ impl Node {
             let free = if self.outsiders.there() { self.bounds.1 } else { self.start };
             let level = if least.is_finite() { least } else { free };
             let level = level.clamp(self.bounds.0, self.bounds.1);
-            if f.limit.is_none_or(|l| (level / l - 1.0).abs() >= CHANGE) {
+            if f.limit.is_none_or(|l| (level / l - 1.0).abs() >= MIN_CHANGE) {
                 f.limit = Some(level);
                 let values = [Value::Flow(f.flow()), Value::Ratio(level / 1e3)];
                 let sentence = "flow {}: the least level around its way is {} kbit/s";
@@ -379,7 +382,7 @@ impl Node {
                 actions.set_rate(Class::Flow(f.flow()), f.ip(level));
             }
             let marked = f.marks(self.marks, self.patience);
-            if (marked - f.marked).abs() > CHANGE || (marked == 0.0) != (f.marked == 0.0) {
+            if (marked - f.marked).abs() > MIN_CHANGE || (marked == 0.0) != (f.marked == 0.0) {
                 f.marked = marked;
                 let values = [Value::Flow(f.flow()), Value::Count(f.waits().into())];
                 let sentence = "flow {}: {} packets wait for its limit";

@@ -4,18 +4,18 @@
 
 use fairmesh_units::{Span, Time};
 
-use super::FEW;
+use super::SMOOTHING_PACKETS;
 
 /// Fraction of the packets around that may belong to such flows.
-const MANY: f64 = 0.1;
+const UNLIMITED_FRACTION: f64 = 0.1;
 /// Ratio of a flow around to the level from which it counts as unlimited.
-const FASTER: f64 = 4.0;
+const UNLIMITED_RATIO: f64 = 4.0;
 /// Time after which such a flow counts as unlimited.
-const UNHELD: Span = Span::from_secs(6);
+const UNLIMITED_TIME: Span = Span::from_secs(6);
 /// First and longest time for which a node then limits no flow; it doubles each time.
-const REST: (Span, Span) = (Span::from_secs(5), Span::from_secs(320));
+const PAUSE_BOUNDS: (Span, Span) = (Span::from_secs(5), Span::from_secs(320));
 /// Time without such a flow after which the doubling starts again.
-const QUIET: Span = Span::from_secs(60);
+const PAUSE_RESET_TIME: Span = Span::from_secs(60);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outsiders {
@@ -49,17 +49,17 @@ impl Outsiders {
     pub fn look(&mut self, now: Time, fade: f64, fastest: f64, level: Option<f64>) -> bool {
         self.strange *= fade;
         self.known *= fade;
-        let part = self.strange / (self.strange + self.known + FEW);
-        let many = part > if self.there { 0.5 * MANY } else { MANY };
+        let part = self.strange / (self.strange + self.known + SMOOTHING_PACKETS);
+        let many = part > if self.there { 0.5 * UNLIMITED_FRACTION } else { UNLIMITED_FRACTION };
         // Or their packets have met such a node: then they are faster than the level that limits all flows.
-        let faster = level.is_some_and(|level| fastest > FASTER * level);
+        let faster = level.is_some_and(|level| fastest > UNLIMITED_RATIO * level);
         self.faster = faster.then(|| self.faster.unwrap_or(now));
-        if now >= self.until + QUIET {
+        if now >= self.until + PAUSE_RESET_TIME {
             self.rest = Span::ZERO;
         }
-        if self.faster.is_some_and(|at| now.since(at) >= UNHELD) {
+        if self.faster.is_some_and(|at| now.since(at) >= UNLIMITED_TIME) {
             self.faster = None;
-            self.rest = (self.rest + self.rest).clamp(REST.0, REST.1);
+            self.rest = (self.rest + self.rest).clamp(PAUSE_BOUNDS.0, PAUSE_BOUNDS.1);
             self.until = now + self.rest;
         }
         let before = core::mem::replace(&mut self.there, many || now < self.until);

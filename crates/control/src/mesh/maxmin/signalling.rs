@@ -10,7 +10,10 @@ use super::codec::{self, Told};
 use super::message::{self, Content};
 use super::node::{Node, Out};
 use super::region::Neighbour;
-use super::{FAILING, GONE, ONE_WAY, RELAYED, SILENT, TELL, UNHEARD};
+use super::{
+    FAILURE_REPORT_INTERVAL, FAILURE_TIMEOUT, IDLE_TIMEOUT, RECEIVER_INTERVAL, RELAY_INTERVAL,
+    UNDELIVERED_INTERVAL, UNREACHABLE_TIMEOUT,
+};
 use crate::{Actions, Message, Reason, Value};
 
 impl Node {
@@ -19,18 +22,20 @@ impl Node {
         let quiet = now.since(self.spoke);
         let since = |at: Option<Time>| at.map_or(Span::MAX, |at| now.since(at));
         // A discarded packet is in no queue; TCP retransmits it after seconds.
-        let fails = |o: &&Out| !o.gone(now) && o.failing.is_some_and(|at| now.since(at) >= FAILING);
+        let fails =
+            |o: &&Out| !o.gone(now) && o.failing.is_some_and(|at| now.since(at) >= FAILURE_TIMEOUT);
         let failing = self.out.iter().find(fails);
         // It may be long before a transport tries again.
-        let long = failing.and_then(|o| o.failing).is_some_and(|at| now.since(at) >= GONE);
-        let pause = if long { ONE_WAY } else { UNHEARD };
+        let long =
+            failing.and_then(|o| o.failing).is_some_and(|at| now.since(at) >= UNREACHABLE_TIMEOUT);
+        let pause = if long { RECEIVER_INTERVAL } else { UNDELIVERED_INTERVAL };
         let failing = failing.map(|o| o.to);
         // A node without traffic for long does not count as unheard.
         let waited = self.backlog.since().map(|began| now.since(began.max(self.through)));
-        let waits = waited.is_some_and(|w| w >= UNHEARD);
+        let waits = waited.is_some_and(|w| w >= UNDELIVERED_INTERVAL);
         let unheard = failing.is_some() || waits;
-        let hears = |n: &Neighbour| since(n.came) < SILENT;
-        let says = |n: &Neighbour| since(n.went) < SILENT;
+        let hears = |n: &Neighbour| since(n.came) < IDLE_TIMEOUT;
+        let says = |n: &Neighbour| since(n.went) < IDLE_TIMEOUT;
         let neighbours = &self.region.neighbours;
         let one_way = neighbours.iter().any(hears) && !neighbours.iter().any(says);
         // Between nodes that disturb each other out of range there may be no sender.
@@ -41,11 +46,11 @@ impl Node {
                 "mesh-maxmin.unheard",
                 "packets of node {} do not get through: it sends their content as a message",
             ),
-            () if one_way && quiet >= ONE_WAY => (
+            () if one_way && quiet >= RECEIVER_INTERVAL => (
                 "mesh-maxmin.one-way",
                 "node {} receives and has nothing to send: it sends a message instead",
             ),
-            () if relays && quiet >= RELAYED => (
+            () if relays && quiet >= RELAY_INTERVAL => (
                 "mesh-maxmin.relay",
                 "node {} has nothing to send: it forwards what it receives to nodes beyond its range",
             ),
@@ -66,7 +71,7 @@ impl Node {
         // Nodes that collide with a node with undelivered packets are notified one by one, with retries: they
         // send all the time, and may receive no broadcast.
         if let Some((_, who)) = self.cried.filter(|c| since(Some(c.0)) < self.hold)
-            && now.since(self.passed_on) >= TELL
+            && now.since(self.passed_on) >= FAILURE_REPORT_INTERVAL
         {
             self.passed_on = now;
             for n in self.region.neighbours.iter().filter(|n| n.id != who && n.speaks()) {
@@ -80,8 +85,10 @@ impl Node {
         let around = self.around;
         for f in &mut self.flows {
             // Its data arrives and no acknowledgement goes back.
-            let lacks = since(f.seen) < SILENT && since(f.answered) >= SILENT && !f.enters;
-            let Some(from) = f.from.filter(|_| lacks && since(f.reported) >= ONE_WAY) else {
+            let lacks =
+                since(f.seen) < IDLE_TIMEOUT && since(f.answered) >= IDLE_TIMEOUT && !f.enters;
+            let Some(from) = f.from.filter(|_| lacks && since(f.reported) >= RECEIVER_INTERVAL)
+            else {
                 continue;
             };
             let way = f.way.map_or(0, |w| codec::code(w.1));

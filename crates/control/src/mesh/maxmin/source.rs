@@ -5,13 +5,13 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 use crate::{Counters, FlowHere, Place};
 
 /// Time constant of the measured rates, s.
-const TIME: f64 = 1.0;
+const RATE_TIME_CONSTANT: f64 = 1.0;
 /// Time for which a flow may lack throughput without a delivery since a loss.
 ///
 /// The loss is a packet discarded by the MAC; the time is four timeouts of TCP.
-const SILENCE: Span = Span::from_secs(16);
+const UNDELIVERED_TIMEOUT: Span = Span::from_secs(16);
 /// Time for which a flow may lack throughput with deliveries since: two TCP timeouts.
-const SHORT: Span = Span::from_secs(6);
+const DELIVERED_TIMEOUT: Span = Span::from_secs(6);
 
 /// A flow that crosses the node.
 #[derive(Clone, Copy, Debug)]
@@ -129,8 +129,8 @@ impl Passing {
         let bits = 8.0 * core::mem::take(&mut self.bytes) as f64;
         let payload = f64::from(self.here.payload) / f64::from(self.here.packet.max(1));
         let rate = bits * payload / dt / self.here.weight;
-        self.quick += (dt / TIME).min(1.0) * (rate - self.quick);
-        let time = if rate > self.rate { TIME } else { 4.0 * TIME };
+        self.quick += (dt / RATE_TIME_CONSTANT).min(1.0) * (rate - self.quick);
+        let time = if rate > self.rate { RATE_TIME_CONSTANT } else { 4.0 * RATE_TIME_CONSTANT };
         self.rate += (dt / time).min(1.0) * (rate - self.rate);
     }
 
@@ -141,15 +141,19 @@ impl Passing {
         let Some(failed) = self.failed else { return 0.0 };
         let ago = now.since(failed);
         if self.through.is_none_or(|at| at < failed) {
-            return if ago < SILENCE { 1.0 } else { 0.0 };
+            return if ago < UNDELIVERED_TIMEOUT { 1.0 } else { 0.0 };
         }
         let had = self.rate.min(most);
-        if ago < SHORT && had > 0.0 { (1.0 - self.quick / had).clamp(0.0, 1.0) } else { 0.0 }
+        if ago < DELIVERED_TIMEOUT && had > 0.0 {
+            (1.0 - self.quick / had).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
     }
 
     /// True if its packets have been seen recently.
     pub fn active(&self, now: Time) -> bool {
-        self.seen.is_some_and(|at| now.since(at) < SILENCE)
+        self.seen.is_some_and(|at| now.since(at) < UNDELIVERED_TIMEOUT)
     }
 
     /// Returns the lowest level known on its path, without this node.

@@ -3,11 +3,11 @@
 use fairmesh_units::{Span, Time};
 
 /// Bounds of control intervals for any content of a header.
-pub(super) const INTERVALS: (Span, Span) = (Span::from_millis(5), Span::from_millis(4095));
+pub(super) const INTERVAL_BOUNDS: (Span, Span) = (Span::from_millis(5), Span::from_millis(4095));
 /// Maximum number of missed increases that are made up for at once.
 ///
 /// These are the increases of the shortest intervals between two deadlines.
-const LATE: u32 = 4;
+const MAX_MISSED_INCREASES: u32 = 4;
 
 /// A rate that rises by α every t_ai and is halved at most once in t_md.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ impl Aimd {
     /// Returns the control interval for a round trip from a header, or for the flow's own.
     pub fn interval_of(ms: u32, own: u32) -> Span {
         let ms = if ms > 0 { ms } else { own };
-        Span::from_millis(u64::from(ms)).clamp(INTERVALS.0, INTERVALS.1)
+        Span::from_millis(u64::from(ms)).clamp(INTERVAL_BOUNDS.0, INTERVAL_BOUNDS.1)
     }
 
     /// Advances to `now`: r = r + α at the end of every t_ai, up to `cap`; a higher rate stays.
     pub fn rise(&mut self, now: Time, alpha: f64, cap: f64) {
         let mut next = self.next.unwrap_or(now + self.interval);
         // The time in which a host was suspended is not made up for.
-        for _ in 0..LATE {
+        for _ in 0..MAX_MISSED_INCREASES {
             if next > now {
                 break;
             }

@@ -11,11 +11,11 @@ use crate::Link;
 /// Maximum distance in hops of a transmitter of L(i→j).
 ///
 /// It is in range of j's neighbour, which is in range of j.
-pub(super) const HOPS: u32 = 3;
+pub(super) const MAX_HOPS: u32 = 3;
 /// Maximum number of other nodes' links.
-const LINKS: usize = 1024;
+const MAX_LINKS: usize = 1024;
 /// Bytes of an entry: receiver and word.
-const ENTRY: usize = 8;
+const ENTRY_BYTES: usize = 8;
 
 /// Reports of other nodes on their links.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ impl IdealExchange {
     /// Handles another node's report; returns true if a link's congestion has changed.
     pub fn hear(&mut self, now: Time, from: NodeId, body: &[u8]) -> bool {
         let mut changed = false;
-        for entry in body.chunks_exact(ENTRY) {
-            let (to, word) = entry.split_at(ENTRY / 2);
+        for entry in body.chunks_exact(ENTRY_BYTES) {
+            let (to, word) = entry.split_at(ENTRY_BYTES / 2);
             let number = |b: &[u8]| b.iter().rev().fold(0u32, |n, b| n << 8 | u32::from(*b));
             let link = Link { from, to: NodeId(number(to)) };
             let word = LinkState::decode(number(word));
@@ -64,7 +64,7 @@ impl IdealExchange {
                     changed |= self.known[known].1.congested() != word.congested();
                     self.known[known] = (link, word, now);
                 }
-                None if self.known.len() < LINKS => {
+                None if self.known.len() < MAX_LINKS => {
                     changed |= word.congested();
                     self.known.push((link, word, now));
                 }
@@ -103,7 +103,7 @@ mod tests {
         let mut congested = OwnLink::new(node(3));
         congested.queue = 5.0;
         let told = IdealExchange::body(&[congested, OwnLink::new(node(2))], 4.0);
-        assert_eq!(told.len(), 2 * ENTRY);
+        assert_eq!(told.len(), 2 * ENTRY_BYTES);
         assert!(!at_1.hear(Time::ZERO, node(8), &IdealExchange::body(&[], 4.0)));
         let quiet = LinkState::default();
         assert!(at_1.hear(Time::ZERO, node(2), &told), "that link is congested, which is new");

@@ -6,8 +6,8 @@ use fairmesh_units::Span;
 const RTT_BITS: u32 = 12;
 const RTT_MAX: u32 = (1 << RTT_BITS) - 1;
 /// Steps of rate codes: twelve to a factor of two, from a quarter packet per second on.
-const STEPS: f64 = 12.0;
-const SLOWEST: f64 = 0.25;
+const RATE_STEPS: f64 = 12.0;
+const MIN_RATE: f64 = 0.25;
 
 /// Round trips and a rate of a flow, of a link, or of all links that share a node's airtime.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -59,13 +59,13 @@ pub(super) fn millis(rtt: Span) -> u32 {
 
 /// Returns the code of a rate in packets per second, 1 to 255.
 pub(super) fn rate_code(packets: f64) -> u32 {
-    let code = 1.0 + libm::round(STEPS * libm::log2(packets.max(SLOWEST) / SLOWEST));
+    let code = 1.0 + libm::round(RATE_STEPS * libm::log2(packets.max(MIN_RATE) / MIN_RATE));
     code.clamp(1.0, 255.0) as u32
 }
 
 /// Returns the rate of a code; `None` for no rate.
 pub(super) fn rate_of(code: u32) -> Option<f64> {
-    (code > 0).then(|| SLOWEST * libm::exp2(f64::from(code.min(255) - 1) / STEPS))
+    (code > 0).then(|| MIN_RATE * libm::exp2(f64::from(code.min(255) - 1) / RATE_STEPS))
 }
 
 /// Encodes a rate as a header field: sixteenths of a packet per second in two bytes, never 0.

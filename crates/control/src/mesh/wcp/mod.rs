@@ -68,36 +68,36 @@ pub(crate) fn definition() -> Definition {
 /// Time between updates of averages, shared states and rates.
 const TICK: Span = Span::from_millis(20);
 /// Relative difference from which a new spacing, or a router's new rate, is set.
-const STEP: f64 = 0.01;
+const MIN_CHANGE: f64 = 0.01;
 
 /// Field of the flow's own round trips and rate, from its source.
-const FLOW: u8 = 0;
+const FLOW_FIELD: u8 = 0;
 /// Field of the largest shared average round trip on the path.
-const AVERAGE: u8 = 1;
+const AVERAGE_FIELD: u8 = 1;
 /// Field of the largest shared instantaneous round trip on the path.
-const INSTANT: u8 = 2;
+const INSTANT_FIELD: u8 = 2;
 /// Field of the congestion bit.
-const BIT: u8 = 3;
+const CONGESTION_FIELD: u8 = 3;
 /// Field of the state of the link that the packet is on.
-const OWN: u8 = 4;
+const LINK_FIELD: u8 = 4;
 /// Field of the state of the links into its transmitter.
-const INTO: u8 = 5;
+const INBOUND_FIELD: u8 = 5;
 /// Field of the state of all links with the transmitter in their neighbourhood.
-const AROUND: u8 = 6;
+const NEIGHBOURHOOD_FIELD: u8 = 6;
 /// Field of a flow's slowest rate at a router on its path, with rates in the network.
-const RATE: u8 = 7;
+const RATE_FIELD: u8 = 7;
 /// Bytes of four words of 32 bits, two round trips of 12 bits and a bit.
-const HEADER: u32 = 20;
+const HEADER_BYTES: u32 = 20;
 /// Bytes in the paper's own packets: the flow's round trips, the path's, and a bit.
-const PLAIN: u32 = 7;
+const PUBLISHED_HEADER_BYTES: u32 = 7;
 
 /// Returns the bytes of the fields in every packet.
 fn header_bytes(options: &Options) -> u32 {
     let rate = 2 * u32::from(options.in_network);
     rate + match (options.alone && options.own_rtt, options.ideal) {
         (true, _) => 1,
-        (false, true) => PLAIN,
-        (false, false) => HEADER,
+        (false, true) => PUBLISHED_HEADER_BYTES,
+        (false, false) => HEADER_BYTES,
     }
 }
 
@@ -221,7 +221,13 @@ impl Wcp {
             return;
         };
         let word = |slot: u8| LinkState::decode(heard.header.0[usize::from(slot)]);
-        if far.told(now, heard.link.to, word(OWN), word(INTO), word(AROUND)) {
+        if far.told(
+            now,
+            heard.link.to,
+            word(LINK_FIELD),
+            word(INBOUND_FIELD),
+            word(NEIGHBOURHOOD_FIELD),
+        ) {
             self.spread(now, actions);
         }
     }
@@ -233,7 +239,7 @@ impl Wcp {
             && !heard.ack
             && let Some(link) = self.neighbourhood.own_mut(next)
         {
-            let word = LinkState::decode(heard.header.0[usize::from(FLOW)]);
+            let word = LinkState::decode(heard.header.0[usize::from(FLOW_FIELD)]);
             link.carries(now, heard.flow, word);
         }
     }
@@ -262,9 +268,9 @@ impl Wcp {
         rate.measure(told.rtt, told.acked, told.lost);
         let field = |slot: u8| told.header.0[usize::from(slot)];
         if self.in_network {
-            rate.told = field_rate(field(RATE));
+            rate.told = field_rate(field(RATE_FIELD));
             let spacing = rate.space(self.corrected);
-            if spacing.as_secs_f64() > rate.spacing.as_secs_f64() * (1.0 + STEP) {
+            if spacing.as_secs_f64() > rate.spacing.as_secs_f64() * (1.0 + MIN_CHANGE) {
                 actions.because(Reason::new(
                     "wcp.told",
                     "flow {}: a router on its way has less for it",
@@ -277,7 +283,7 @@ impl Wcp {
         }
         let word = rate.word();
         let shared = |slot: u8| if share_rtts { field(slot) } else { 0 };
-        rate.aimd.interval = Aimd::interval_of(shared(AVERAGE), word.average);
+        rate.aimd.interval = Aimd::interval_of(shared(AVERAGE_FIELD), word.average);
         self.notified(now, told.flow, &told.header, actions);
     }
 
@@ -289,10 +295,10 @@ impl Wcp {
     /// round trip, and those sent after it report it within another: hence `+two-trips`.
     fn notified(&mut self, now: Time, flow: FlowId, header: &Header, actions: &mut Actions) {
         let Some(rate) = self.rates.iter_mut().find(|r| r.flow == flow) else { return };
-        if header.0[usize::from(BIT)] & 1 == 0 {
+        if header.0[usize::from(CONGESTION_FIELD)] & 1 == 0 {
             return;
         }
-        let instant = if self.share_rtts { header.0[usize::from(INSTANT)] } else { 0 };
+        let instant = if self.share_rtts { header.0[usize::from(INSTANT_FIELD)] } else { 0 };
         // The interval in the packet with the notification.
         let wait = times(Aimd::interval_of(instant, rate.word().instant), self.deaf);
         if rate.fall(now, wait) {
@@ -328,7 +334,7 @@ impl Wcp {
             rate.rise(now, self.alpha);
             let spacing = rate.space(self.corrected);
             let change = spacing.as_secs_f64() / rate.spacing.as_secs_f64();
-            if first || !(1.0 - STEP..=1.0 + STEP).contains(&change) {
+            if first || !(1.0 - MIN_CHANGE..=1.0 + MIN_CHANGE).contains(&change) {
                 rate.spacing = spacing;
                 actions.because(Reason::new(
                     "wcp.increase",
@@ -355,7 +361,12 @@ impl Wcp {
                     "flow {} tells its round trips",
                     &[Value::Flow(rate.flow)],
                 ));
-                actions.annotate(Class::Flow(rate.flow), FLOW, crate::Merge::Set, word.encode());
+                actions.annotate(
+                    Class::Flow(rate.flow),
+                    FLOW_FIELD,
+                    crate::Merge::Set,
+                    word.encode(),
+                );
             }
         }
     }

@@ -7,9 +7,9 @@ use super::link_state::LinkState;
 /// Airtime of a full packet with RTS and CTS at 11 Mbit/s.
 ///
 /// The average of an empty queue falls once in this time.
-const FRAME: Span = Span::from_millis(2);
+const FRAME_AIRTIME: Span = Span::from_millis(2);
 /// Maximum number of links of one neighbour.
-const LINKS: usize = 64;
+const MAX_NEIGHBOUR_LINKS: usize = 64;
 
 /// A flow with data that goes out on a link.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl OwnLink {
     /// The average of an empty queue falls as if packets had been inserted (Floyd and Jacobson 1993 §4).
     pub fn idle(&mut self, passed: Span, weight: f64) {
         if self.length == 0 {
-            let frames = passed.as_secs_f64() / FRAME.as_secs_f64();
+            let frames = passed.as_secs_f64() / FRAME_AIRTIME.as_secs_f64();
             self.queue *= libm::pow(1.0 - weight, frames);
         }
     }
@@ -124,7 +124,7 @@ impl NeighbourState {
                 changed |= self.links[known].1.congested() != own.congested();
                 self.links[known] = (to, own, now);
             }
-            None if self.links.len() < LINKS => {
+            None if self.links.len() < MAX_NEIGHBOUR_LINKS => {
                 changed |= own.congested();
                 self.links.push((to, own, now));
             }

@@ -6,15 +6,15 @@ use super::aimd::Aimd;
 use super::link_state::{LinkState, millis, rate_code};
 
 /// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
-const SMOOTH: f64 = 0.125;
+const ROUND_TRIP_GAIN: f64 = 0.125;
 /// Weight of a packet in the loss rate.
-const LOSS: f64 = 0.01;
+const LOSS_GAIN: f64 = 0.01;
 /// Time between evaluations of the used fraction of the rate.
-const LOOK: Span = Span::from_secs(1);
+const USE_PERIOD: Span = Span::from_secs(1);
 /// Largest ratio of the rate to the delivered rate.
 ///
 /// A flow that its rate does not limit must not accumulate a burst.
-pub(super) const AHEAD: f64 = 2.0;
+pub(super) const MAX_RATE_RATIO: f64 = 2.0;
 
 /// One flow of this node.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Rate {
     pub fn measure(&mut self, rtt: Span, acked: u32, lost: u32) {
         if rtt > Span::ZERO {
             let s = rtt.as_secs_f64();
-            self.average = Some(self.average.map_or(s, |a| a + SMOOTH * (s - a)));
+            self.average = Some(self.average.map_or(s, |a| a + ROUND_TRIP_GAIN * (s - a)));
             self.latest = rtt;
         }
         self.acked += u64::from(acked);
@@ -72,7 +72,7 @@ impl Rate {
         let gone = f64::from(lost.min(64));
         if packets + gone > 0.0 {
             let part = gone / (packets + gone);
-            self.loss += (1.0 - libm::pow(1.0 - LOSS, packets + gone)) * (part - self.loss);
+            self.loss += (1.0 - libm::pow(1.0 - LOSS_GAIN, packets + gone)) * (part - self.loss);
         }
     }
 
@@ -85,13 +85,13 @@ impl Rate {
     /// Advances to `now`: additive increase, up to a little more than the used rate.
     pub fn rise(&mut self, now: Time, alpha: f64) {
         self.look(now);
-        let cap = self.delivered.map_or(self.aimd.rate, |d| AHEAD * d + AHEAD);
+        let cap = self.delivered.map_or(self.aimd.rate, |d| MAX_RATE_RATIO * d + MAX_RATE_RATIO);
         self.aimd.rise(now, alpha, cap);
     }
 
     fn look(&mut self, now: Time) {
         let since = *self.looked.get_or_insert(now);
-        if now.since(since) >= LOOK {
+        if now.since(since) >= USE_PERIOD {
             let packets = self.acked as f64 / f64::from(self.payload);
             self.delivered = Some(packets / now.since(since).as_secs_f64());
             (self.acked, self.looked) = (0, Some(now));

@@ -13,8 +13,8 @@ use fairmesh_units::{FlowId, Time};
 use super::aimd::Aimd;
 use super::link_state::{LinkState, rate_field, rate_of};
 use super::neighbourhood::CarriedFlow;
-use super::rate::AHEAD;
-use super::{RATE, STEP, Wcp, times};
+use super::rate::MAX_RATE_RATIO;
+use super::{MIN_CHANGE, RATE_FIELD, Wcp, times};
 use crate::{Actions, Class, Merge, Reason, Value};
 
 /// A flow that passes this node.
@@ -93,10 +93,10 @@ impl Wcp {
         let (interval, wait) = self.intervals(shared, carried.word);
         let Some(relay) = self.relays.iter_mut().find(|r| r.flow == carried.flow) else { return };
         relay.aimd.interval = interval;
-        relay.aimd.rise(now, self.alpha, AHEAD * sent + AHEAD);
+        relay.aimd.rise(now, self.alpha, MAX_RATE_RATIO * sent + MAX_RATE_RATIO);
         let fell = hit && relay.aimd.fall(now, wait);
         let change = relay.aimd.rate / relay.said;
-        if (1.0 - STEP..=1.0 + STEP).contains(&change) {
+        if (1.0 - MIN_CHANGE..=1.0 + MIN_CHANGE).contains(&change) {
             return;
         }
         relay.said = relay.aimd.rate;
@@ -108,6 +108,6 @@ impl Wcp {
         };
         actions.because(Reason::new(code, sentence, &[Value::Flow(relay.flow)]));
         let field = rate_field(relay.said);
-        actions.annotate(Class::Flow(relay.flow), RATE, Merge::Min, field);
+        actions.annotate(Class::Flow(relay.flow), RATE_FIELD, Merge::Min, field);
     }
 }

@@ -2,9 +2,12 @@
 
 use fairmesh_units::Time;
 
-use super::ideal_exchange::{HOPS, IdealExchange};
+use super::ideal_exchange::{IdealExchange, MAX_HOPS};
 use super::link_state::LinkState;
-use super::{AROUND, AVERAGE, BIT, INSTANT, INTO, OWN, Wcp};
+use super::{
+    AVERAGE_FIELD, CONGESTION_FIELD, INBOUND_FIELD, INSTANT_FIELD, LINK_FIELD, NEIGHBOURHOOD_FIELD,
+    Wcp,
+};
 use crate::{Actions, Class, Merge, Reach, Reason, Value};
 
 impl Wcp {
@@ -17,7 +20,7 @@ impl Wcp {
         }
         actions.because(Reason::new("wcp.tell", "all neighbours are notified at once", &[]));
         actions.tell(
-            Reach::Within(HOPS),
+            Reach::Within(MAX_HOPS),
             &IdealExchange::body(&self.neighbourhood.own, self.threshold),
         );
     }
@@ -75,7 +78,7 @@ impl Wcp {
             };
             actions.because(Reason::new("wcp.mark", sentence, &[node]));
             if !self.in_network {
-                actions.annotate(class, BIT, Merge::Or, u32::from(own.marking));
+                actions.annotate(class, CONGESTION_FIELD, Merge::Or, u32::from(own.marking));
             }
         }
         let trips = (shared.average, shared.instant);
@@ -85,8 +88,8 @@ impl Wcp {
                 "the longest round trips around the link to node {} are {} and {} ms",
                 &[node, Value::Count(trips.0.into()), Value::Count(trips.1.into())],
             ));
-            actions.annotate(class, AVERAGE, Merge::Max, trips.0);
-            actions.annotate(class, INSTANT, Merge::Max, trips.1);
+            actions.annotate(class, AVERAGE_FIELD, Merge::Max, trips.0);
+            actions.annotate(class, INSTANT_FIELD, Merge::Max, trips.1);
         }
         own.shared = shared;
     }
@@ -104,7 +107,9 @@ impl Wcp {
             "news for those around node {}",
             &[Value::Node(own.to)],
         ));
-        for (slot, (word, before)) in [OWN, INTO, AROUND].into_iter().zip(said.iter().zip(own.said))
+        for (slot, (word, before)) in [LINK_FIELD, INBOUND_FIELD, NEIGHBOURHOOD_FIELD]
+            .into_iter()
+            .zip(said.iter().zip(own.said))
         {
             if *word != before {
                 actions.annotate(Class::Link(own.to), slot, Merge::Set, *word);

@@ -7,7 +7,10 @@ use super::ideal_exchange::IdealExchange;
 use super::link_state::{LinkState, rate_code};
 use super::neighbourhood::Neighbourhood;
 use super::rate::Rate;
-use super::{AROUND, AVERAGE, BIT, FLOW, HEADER, INSTANT, INTO, OWN, PLAIN, RATE};
+use super::{
+    AVERAGE_FIELD, CONGESTION_FIELD, FLOW_FIELD, HEADER_BYTES, INBOUND_FIELD, INSTANT_FIELD,
+    LINK_FIELD, NEIGHBOURHOOD_FIELD, PUBLISHED_HEADER_BYTES, RATE_FIELD,
+};
 use crate::testing::{actions, flow, lookup, start, start_with};
 use crate::{
     Action, Class, Event, Feedback, Header, Heard, Instance, Link, Neighbour, Place, QueueLength,
@@ -261,23 +264,32 @@ fn packets_are_marked_and_carry_the_longest_round_trips() {
     let far = LinkState { average: 120, instant: 300, rate: 40 };
     // Node 0's link is congested; the state around node 2 concerns only the link to it. This is
     // reported at once, round trips with the next tick.
-    let mut written = fields_after(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
-    assert!(written.contains(&(LINK, BIT, 1)), "{written:?}");
+    let mut written =
+        fields_after(&mut i, at(5), Event::Received(heard(0, 1, &[(LINK_FIELD, far)])));
+    assert!(written.contains(&(LINK, CONGESTION_FIELD, 1)), "{written:?}");
     let longer = LinkState { average: 500, instant: 200, rate: 0 };
-    actions(&mut i, at(6), Event::Overheard(heard(2, 3, &[(AROUND, longer)])));
+    actions(&mut i, at(6), Event::Overheard(heard(2, 3, &[(NEIGHBOURHOOD_FIELD, longer)])));
     written.extend(fields(&mut i, at(20)));
-    for expected in [(LINK, BIT, 1), (LINK, AVERAGE, 500), (LINK, INSTANT, 300)] {
+    for expected in
+        [(LINK, CONGESTION_FIELD, 1), (LINK, AVERAGE_FIELD, 500), (LINK, INSTANT_FIELD, 300)]
+    {
         assert!(written.contains(&expected), "{expected:?} in {written:?}");
     }
-    assert!(written.contains(&(LINK, INTO, far.encode())), "it is a link into here");
-    assert!(written.contains(&(LINK, AROUND, far.encode())), "hearsay goes no further");
-    assert!(written.contains(&(Class::Link(NodeId(0)), AVERAGE, 120)));
+    assert!(written.contains(&(LINK, INBOUND_FIELD, far.encode())), "it is a link into here");
+    assert!(
+        written.contains(&(LINK, NEIGHBOURHOOD_FIELD, far.encode())),
+        "hearsay goes no further"
+    );
+    assert!(written.contains(&(Class::Link(NodeId(0)), AVERAGE_FIELD, 120)));
     // Without further reports it is forgotten after a second.
     let mut later = Vec::new();
     for ms in (40..=1100).step_by(20) {
         later.extend(fields(&mut i, at(ms)));
     }
-    assert!(later.contains(&(LINK, BIT, 0)) && later.contains(&(LINK, AVERAGE, 0)), "{later:?}");
+    assert!(
+        later.contains(&(LINK, CONGESTION_FIELD, 0)) && later.contains(&(LINK, AVERAGE_FIELD, 0)),
+        "{later:?}"
+    );
 }
 
 #[test]
@@ -329,7 +341,7 @@ fn a_source_counts_on_its_own_link() {
     let mut written = fields(&mut i, at(20));
     written.extend(fields(&mut i, at(40)));
     let last = |class| {
-        let word = written.iter().rfind(|w| w.0 == class && w.1 == OWN);
+        let word = written.iter().rfind(|w| w.0 == class && w.1 == LINK_FIELD);
         word.map_or(0, |w| LinkState::decode(w.2).instant)
     };
     assert_eq!((last(LINK), last(Class::Link(NodeId(0)))), (30, 0), "{written:?}");
@@ -349,8 +361,8 @@ fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
     assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
     let told = |marked: u32, instant: u32| {
         let mut header = Header::default();
-        header.0[usize::from(BIT)] = marked;
-        header.0[usize::from(INSTANT)] = instant;
+        header.0[usize::from(CONGESTION_FIELD)] = marked;
+        header.0[usize::from(INSTANT_FIELD)] = instant;
         let rtt = Span::from_millis(30);
         Event::Feedback(Feedback {
             flow: FlowId(0),
@@ -387,8 +399,8 @@ fn an_acknowledgement_marked_on_its_way_back_is_a_notification() {
     let back = |flow: u32, ack: bool, marked: u32| {
         let mut heard = heard(2, 1, &[]);
         (heard.flow, heard.ack) = (FlowId(flow), ack);
-        heard.header.0[usize::from(BIT)] = marked;
-        heard.header.0[usize::from(INSTANT)] = 100;
+        heard.header.0[usize::from(CONGESTION_FIELD)] = marked;
+        heard.header.0[usize::from(INSTANT_FIELD)] = 100;
         Event::Received(heard)
     };
     let mut i = start("wcp", setting());
@@ -410,12 +422,12 @@ fn alone_a_link_marks_only_for_itself() {
     let mut i = start_with("wcp+alone", setting(), &[("weight", 1.0)]).unwrap();
     fields(&mut i, at(0));
     let far = LinkState { average: 120, instant: 300, rate: 40 };
-    actions(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
-    assert!(!fields(&mut i, at(20)).contains(&(LINK, BIT, 1)));
+    actions(&mut i, at(5), Event::Received(heard(0, 1, &[(LINK_FIELD, far)])));
+    assert!(!fields(&mut i, at(20)).contains(&(LINK, CONGESTION_FIELD, 1)));
     let queue = QueueLength { class: LINK, packets: 5, bytes: 2860 };
     let written = fields_after(&mut i, at(25), Event::Queue(queue));
-    assert!(written.contains(&(LINK, BIT, 1)));
-    assert!(!written.contains(&(Class::Link(NodeId(0)), BIT, 1)));
+    assert!(written.contains(&(LINK, CONGESTION_FIELD, 1)));
+    assert!(!written.contains(&(Class::Link(NodeId(0)), CONGESTION_FIELD, 1)));
 }
 
 #[test]
@@ -426,12 +438,13 @@ fn in_the_network_routers_halve_rates_and_spare_slower_flows() {
     for (rate, said) in [(80.0, 5.0), (20.0, 10.0)] {
         let mut i = start("wcp+in-network", setting());
         spacings(&mut i, at(0), Event::Deadline);
-        let event = Event::Received(heard(0, 1, &[(FLOW, word(rate)), (OWN, word(40.0))]));
+        let event =
+            Event::Received(heard(0, 1, &[(FLOW_FIELD, word(rate)), (LINK_FIELD, word(40.0))]));
         let mut rates = Vec::new();
         for action in actions(&mut i, at(5), event).iter() {
             match *action {
                 Action::Pace { .. } => panic!("flow 0 is spared"),
-                Action::Annotate { class, slot: RATE, value, .. } => {
+                Action::Annotate { class, slot: RATE_FIELD, value, .. } => {
                     rates.push((class, f64::from(value) / 16.0));
                 }
                 _ => {}
@@ -447,8 +460,8 @@ fn in_the_network_a_source_goes_by_the_slowest_router() {
     assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
     let told = |rate: u32, marked: u32| {
         let mut header = Header::default();
-        header.0[usize::from(RATE)] = rate;
-        header.0[usize::from(BIT)] = marked;
+        header.0[usize::from(RATE_FIELD)] = rate;
+        header.0[usize::from(CONGESTION_FIELD)] = marked;
         let rtt = Span::from_millis(30);
         Event::Feedback(Feedback {
             flow: FlowId(0),
@@ -503,8 +516,11 @@ fn outside_the_air_exactly_the_neighbourhood_counts() {
 #[test]
 fn a_header_costs_its_bytes_and_nothing_shared_costs_one() {
     let bytes = |name: &str| lookup(name).unwrap().needs(&Site::default()).unwrap().header_bytes;
-    assert_eq!(bytes("wcp"), HEADER);
-    assert_eq!(bytes("wcp+alone"), HEADER);
+    assert_eq!(bytes("wcp"), HEADER_BYTES);
+    assert_eq!(bytes("wcp+alone"), HEADER_BYTES);
     assert_eq!(bytes("wcp+alone+own-rtt"), 1);
-    assert_eq!((bytes("wcp+ideal"), bytes("wcp+in-network")), (PLAIN, HEADER + 2));
+    assert_eq!(
+        (bytes("wcp+ideal"), bytes("wcp+in-network")),
+        (PUBLISHED_HEADER_BYTES, HEADER_BYTES + 2)
+    );
 }

@@ -2,17 +2,17 @@
 
 use fairmesh_units::NodeId;
 
-use super::HEADER;
+use super::HEADER_BYTES;
 use super::headroom_search::{HeadroomSearch, QueueCurve};
 use super::link_report::LinkReport;
 use crate::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 
 /// IP bytes of a bare acknowledgement, without the mechanism's header.
-const ACK: u32 = 40;
+const ACK_BYTES: u32 = 40;
 /// Precision of δ as a fraction of the largest rate of a flow.
-const FINE: f64 = 0.005;
+const DELTA_PRECISION: f64 = 0.005;
 /// Acknowledgements per data packet, if none were counted yet.
-const ANSWERS: f64 = 1.0;
+const DEFAULT_ACK_RATIO: f64 = 1.0;
 
 /// A stream, and its load at a given δ.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Questions {
 }
 
 /// Number of neighbourhoods with graphs that are kept.
-const KEPT: usize = 4;
+const CACHED_NEIGHBOURHOODS: usize = 4;
 
 impl Questions {
     /// Returns the prepared model of these links; `None` if the model gives up.
@@ -72,7 +72,7 @@ impl Questions {
         } else {
             let rates = model.prepare(&links, &hears, &streams);
             self.kept.push(Question { links, hears, streams, rates });
-            if self.kept.len() > KEPT {
+            if self.kept.len() > CACHED_NEIGHBOURHOODS {
                 self.kept.remove(0);
             }
         }
@@ -149,7 +149,7 @@ impl Questions {
             first,
             base: carried.iter().map(|c| c.base).sum(),
             step: carried.iter().map(|c| c.step).sum(),
-            fine: FINE * fastest.max(1e3),
+            fine: DELTA_PRECISION * fastest.max(1e3),
         };
         let delta = search.run(last, |delta| {
             if unknown.is_some() {
@@ -241,10 +241,10 @@ fn carried(n: &LinkReport, back: Option<&LinkReport>, acks: bool, stream: FrameS
         let answered = back.filter(|b| b.data > 0.0);
         let each = answered.map_or(0.0, |b| {
             let measured = n.acks / packets(b);
-            if measured > 0.0 { measured.min(2.0) } else { ANSWERS }
+            if measured > 0.0 { measured.min(2.0) } else { DEFAULT_ACK_RATIO }
         });
         let step = answered.map_or(0.0, |b| each * more(b));
-        Carried { stream, base: n.acks, step, bytes: ACK + HEADER }
+        Carried { stream, base: n.acks, step, bytes: ACK_BYTES + HEADER_BYTES }
     } else {
         Carried { stream, base: packets(n), step: more(n), bytes: n.size }
     }
@@ -306,7 +306,7 @@ mod tests {
             assert_eq!(carried.base, acks);
             carried.step * 8.0 * 500.0
         };
-        for (acks, each) in [(25.0, 1.0), (10.0, 0.4), (100.0, 2.0), (0.0, ANSWERS)] {
+        for (acks, each) in [(25.0, 1.0), (10.0, 0.4), (100.0, 2.0), (0.0, DEFAULT_ACK_RATIO)] {
             assert!((answers(acks, Some(&data)) - each).abs() < 1e-12, "{acks}");
         }
         assert_eq!(answers(10.0, None), 0.0, "nothing to answer");

@@ -7,13 +7,13 @@ use core::ops::RangeInclusive;
 /// Relative distance from the level that is near enough.
 ///
 /// The rest is followed along the curve.
-const NEAR: f64 = 0.01;
+const TOLERANCE: f64 = 0.01;
 /// Maximum number of evaluations for one root.
-const MOST_ASKED: usize = 40;
+const MAX_EVALUATIONS: usize = 40;
 /// Number of evaluations from which the bracket is halved each time.
-const PATIENCE: usize = 8;
+const BISECT_AFTER: usize = 8;
 /// Largest factor by which a step may raise the load.
-const LEAP: f64 = 4.0;
+const MAX_LOAD_FACTOR: f64 = 4.0;
 
 /// A curve near its edge: its slope, and the load at the edge.
 ///
@@ -46,7 +46,7 @@ impl HeadroomSearch {
 
     /// Returns the largest point of the range where the function is at most at its level.
     ///
-    /// It is exact to `fine` or [`NEAR`]; the range's lower end if there is none. `None` of the function is above
+    /// It is exact to `fine` or [`TOLERANCE`]; the range's lower end if there is none. `None` of the function is above
     /// everything.
     pub fn run(&self, last: &mut QueueCurve, mut at: impl FnMut(f64) -> Option<f64>) -> f64 {
         let (least, most) = (*self.range.start(), *self.range.end());
@@ -55,7 +55,7 @@ impl HeadroomSearch {
         let expected = last.load.filter(|_| self.step > 0.0);
         let mut point =
             expected.map_or(self.first, |t| (t - self.base) / self.step).clamp(least, most);
-        for asked in 1..=MOST_ASKED {
+        for asked in 1..=MAX_EVALUATIONS {
             let value = at(point);
             let load = self.load(point);
             match value {
@@ -70,7 +70,7 @@ impl HeadroomSearch {
                 before = Some((load, load / v));
                 let edge = (load / v + last.bend * load) / (1.0 / self.level + last.bend);
                 let there = (edge - self.base) / self.step;
-                if (v - self.level).abs() <= NEAR {
+                if (v - self.level).abs() <= TOLERANCE {
                     last.load = Some(edge);
                     return there.clamp(least, most);
                 }
@@ -86,14 +86,15 @@ impl HeadroomSearch {
                 (Some(l), Some(h)) => {
                     let margin = 0.05 * (h - l);
                     let inside = ahead.filter(|a| (l + margin..=h - margin).contains(a));
-                    inside.filter(|_| asked < PATIENCE).unwrap_or(0.5 * (l + h))
+                    inside.filter(|_| asked < BISECT_AFTER).unwrap_or(0.5 * (l + h))
                 }
                 (Some(l), None) => {
-                    let leap = ((LEAP - 1.0) * load / self.step.max(1e-12)).max(10.0 * self.fine);
+                    let leap = ((MAX_LOAD_FACTOR - 1.0) * load / self.step.max(1e-12))
+                        .max(10.0 * self.fine);
                     (l + ahead.map_or(leap, |a| (a - l).clamp(self.fine, leap))).min(most)
                 }
                 (None, Some(h)) => {
-                    let back = ahead.map_or((1.0 - 1.0 / LEAP) * (h - least), |a| h - a);
+                    let back = ahead.map_or((1.0 - 1.0 / MAX_LOAD_FACTOR) * (h - least), |a| h - a);
                     (h - back.max(self.fine)).max(least)
                 }
                 (None, None) => return 0.0,

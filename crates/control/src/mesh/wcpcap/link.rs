@@ -10,29 +10,29 @@ use super::neighbourhood::Topology;
 use crate::{Link, LinkModel, Neighbour};
 
 /// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
-const SMOOTH: f64 = 0.125;
+const ROUND_TRIP_GAIN: f64 = 0.125;
 /// Number of packets to forward from which a missing transmit status is detected.
 ///
 /// No transmission of them was reported.
-const SILENT: u64 = 20;
+const UNREPORTED_PACKETS: u64 = 20;
 /// Number of samples that characterise a queue.
 ///
 /// They span a second, since a single lost frame makes any queue wait for a moment.
-const LOOKS: u32 = 20;
+const QUEUE_SAMPLES: u32 = 20;
 /// Packets in transit through a queue: one in service, one behind.
-const PASSING: u32 = 2;
+const TRANSIT_PACKETS: u32 = 2;
 /// Relative distance of R above the fastest flow around, at most.
 ///
 /// It is more than a step of the codes of rates, or small increases would always be rounded away.
-const SLACK: f64 = 0.02;
+const RATE_MARGIN: f64 = 0.02;
 /// Fraction of R below which δ leaves a link almost no room.
-const FULL: f64 = 0.05;
+const FULL_HEADROOM: f64 = 0.05;
 /// Fraction of R above which δ leaves much room: more than the noise of a full link.
-const MUCH: f64 = 0.25;
+const AMPLE_HEADROOM: f64 = 0.25;
 /// Smallest data rate reported for a link that has flows, bit/s.
-pub(super) const TRICKLE: f64 = 2e3;
+pub(super) const MIN_REPORTED_RATE: f64 = 2e3;
 /// Time for which the departure of a link's flows is reported.
-const GONE: Span = Span::from_millis(500);
+const DEPARTURE_REPORT_TIME: Span = Span::from_millis(500);
 
 /// Packets that have crossed a link since the start of the epoch.
 ///
@@ -197,7 +197,7 @@ impl OwnLink {
     pub fn waits(&mut self, packets: u32) {
         if self.next.is_some() {
             self.looks.all += 1;
-            self.looks.waiting += u32::from(packets > PASSING);
+            self.looks.waiting += u32::from(packets > TRANSIT_PACKETS);
         }
     }
 
@@ -245,7 +245,7 @@ impl OwnLink {
 
     /// True if data comes in for it and no transmission is reported.
     pub fn silent(&self) -> bool {
-        self.came.packets >= SILENT && self.data.packets == 0
+        self.came.packets >= UNREPORTED_PACKETS && self.data.packets == 0
     }
 
     /// Ends the epoch: computes x, n and the round trip; `None` if the link is no longer in use.
@@ -265,7 +265,7 @@ impl OwnLink {
         self.fewer |= self.flows.len() < before;
         if !cries && now.since(self.used) >= hold {
             if self.measured.is_some() {
-                self.gone_until = now + GONE;
+                self.gone_until = now + DEPARTURE_REPORT_TIME;
             }
             (self.measured, self.limit, self.next, self.open) = (None, None, None, true);
             return;
@@ -283,7 +283,7 @@ impl OwnLink {
         let frames = self.data.packets + self.acks.packets;
         let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
         let mean = u32::try_from(bytes).ok().filter(|b| *b > 0).unwrap_or(size);
-        let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
+        let data = (8.0 * f64::from(size) * packets).clamp(MIN_REPORTED_RATE, self.rate.0 as f64);
         self.measured = Some(LinkReport {
             link,
             data: if flows > 0 && size > 0 { data } else { 0.0 },
@@ -308,7 +308,7 @@ impl OwnLink {
     fn judge(&mut self, now: Time, full: Full, allowed: f64) {
         self.passed = 1.0;
         let Looks { since, bytes, all, waiting } = self.looks;
-        if all < LOOKS {
+        if all < QUEUE_SAMPLES {
             return;
         }
         self.backlogged = f64::from(waiting) > full.u * f64::from(all);
@@ -356,12 +356,12 @@ impl OwnLink {
     ) {
         let (most, delta) = match self.backlogged {
             true if self.passed < 1.0 => (self.passed * fastest, delta.min(0.0)),
-            true => (fastest * (1.0 + SLACK), delta.min(0.0)),
-            false => (fastest * (1.0 + SLACK), delta),
+            true => (fastest * (1.0 + RATE_MARGIN), delta.min(0.0)),
+            false => (fastest * (1.0 + RATE_MARGIN), delta),
         };
         let from = self.limit.unwrap_or(most).min(most);
-        let roomy = delta > MUCH * from;
-        self.open = (self.open && delta > FULL * from) || (anew && roomy && self.roomy);
+        let roomy = delta > AMPLE_HEADROOM * from;
+        self.open = (self.open && delta > FULL_HEADROOM * from) || (anew && roomy && self.roomy);
         self.roomy = roomy;
         let part = if self.open { opening } else { rho };
         // Traffic above R is a queue that drains, or a reduction in progress: it is subtracted once.
@@ -412,7 +412,7 @@ impl Source {
             return false;
         }
         let s = rtt.as_secs_f64();
-        self.trip = Some(self.trip.map_or(s, |a| a + SMOOTH * (s - a)));
+        self.trip = Some(self.trip.map_or(s, |a| a + ROUND_TRIP_GAIN * (s - a)));
         true
     }
 

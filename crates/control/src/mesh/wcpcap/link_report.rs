@@ -5,26 +5,26 @@ use fairmesh_units::{BitRate, NodeId};
 use crate::Link;
 
 /// Words of a header that the report of a link takes.
-pub(super) const WORDS: usize = 3;
+pub(super) const REPORT_WORDS: usize = 3;
 /// Bytes of a report outside the air, where length does not matter.
-pub(super) const PLAIN: usize = 72;
+pub(super) const PLAIN_BYTES: usize = 72;
 
 /// Scale of rates: 51 codes to a factor of two (1.4 % apart), from 1 kbit/s on.
-const RATE: LogScale = LogScale { least: 1e3, steps: 51.0, bits: 10 };
+const RATE_SCALE: LogScale = LogScale { least: 1e3, steps: 51.0, bits: 10 };
 /// Scale of packets per second: 16 codes to a factor of two, from a quarter on.
-const PACE: LogScale = LogScale { least: 0.25, steps: 16.0, bits: 8 };
+const PACKET_RATE_SCALE: LogScale = LogScale { least: 0.25, steps: 16.0, bits: 8 };
 /// Scale of round trips in seconds: eight codes to a factor of two, from a millisecond on.
-const TRIP: LogScale = LogScale { least: 1e-3, steps: 8.0, bits: 7 };
+const ROUND_TRIP_SCALE: LogScale = LogScale { least: 1e-3, steps: 8.0, bits: 7 };
 /// Scale of nominal rates: eight codes to a factor of two, from 100 kbit/s on.
 ///
 /// This is enough to distinguish the rates of a PHY.
-const NOMINAL: LogScale = LogScale { least: 1e5, steps: 8.0, bits: 7 };
+const NOMINAL_RATE_SCALE: LogScale = LogScale { least: 1e5, steps: 8.0, bits: 7 };
 /// Steps of a share in five bits.
-const SHARE: f64 = 31.0;
+const SHARE_STEPS: f64 = 31.0;
 /// Steps of a share in four bits.
-const TOP: f64 = 15.0;
+const COARSE_SHARE_STEPS: f64 = 15.0;
 /// Scale of rates in the feedback field: 128 codes to a factor of two, from 1 bit/s on.
-const LIMIT: LogScale = LogScale { least: 1.0, steps: 128.0, bits: 12 };
+const FEEDBACK_SCALE: LogScale = LogScale { least: 1.0, steps: 128.0, bits: 12 };
 
 /// Scale of logarithmic codes; 0 is none.
 struct LogScale {
@@ -55,12 +55,12 @@ impl LogScale {
 
 /// Returns the code of a rate in the feedback field: never 0, which is unset.
 pub(super) fn limit_code(rate: f64) -> u32 {
-    LIMIT.encode(rate.max(1.0))
+    FEEDBACK_SCALE.encode(rate.max(1.0))
 }
 
 /// Returns the rate of a feedback field, bit/s; `None` if unset.
 pub(super) fn limit_of(code: u32) -> Option<f64> {
-    (code > 0).then(|| LIMIT.decode(code.min(LIMIT.most())))
+    (code > 0).then(|| FEEDBACK_SCALE.decode(code.min(FEEDBACK_SCALE.most())))
 }
 
 /// Report of a flow by its source.
@@ -74,12 +74,16 @@ pub(super) struct FlowReport {
 
 impl FlowReport {
     pub fn word(self) -> u32 {
-        LIMIT.encode(self.rate) << TRIP.bits | TRIP.encode(self.trip)
+        FEEDBACK_SCALE.encode(self.rate) << ROUND_TRIP_SCALE.bits
+            | ROUND_TRIP_SCALE.encode(self.trip)
     }
 
     /// Decodes a word; every word is valid.
     pub fn read(word: u32) -> Self {
-        FlowReport { trip: TRIP.decode(word), rate: LIMIT.decode(word >> TRIP.bits) }
+        FlowReport {
+            trip: ROUND_TRIP_SCALE.decode(word),
+            rate: FEEDBACK_SCALE.decode(word >> ROUND_TRIP_SCALE.bits),
+        }
     }
 }
 
@@ -112,44 +116,44 @@ pub(super) struct LinkReport {
 pub(super) struct Implausible;
 
 impl LinkReport {
-    pub fn words(&self) -> [u32; WORDS] {
+    pub fn words(&self) -> [u32; REPORT_WORDS] {
         let part = |of: f64, steps: f64| libm::round(of.clamp(0.0, 1.0) * steps) as u32;
         [
             self.link.from.0.min(0xffff) << 16 | self.link.to.0.min(0xffff),
-            RATE.encode(self.data) << 22
-                | RATE.encode(self.limit) << 12
+            RATE_SCALE.encode(self.data) << 22
+                | RATE_SCALE.encode(self.limit) << 12
                 | self.flows.min(31) << 7
-                | TRIP.encode(self.trip),
+                | ROUND_TRIP_SCALE.encode(self.trip),
             self.size.div_ceil(8).min(255) << 24
-                | PACE.encode(self.acks) << 16
-                | part(self.delivery, SHARE) << 11
-                | NOMINAL.encode(self.rate.0 as f64) << 4
-                | part(self.top, TOP),
+                | PACKET_RATE_SCALE.encode(self.acks) << 16
+                | part(self.delivery, SHARE_STEPS) << 11
+                | NOMINAL_RATE_SCALE.encode(self.rate.0 as f64) << 4
+                | part(self.top, COARSE_SHARE_STEPS),
         ]
     }
 
     /// Decodes a report; `None` if there is none.
-    pub fn read(words: [u32; WORDS]) -> Option<Result<Self, Implausible>> {
+    pub fn read(words: [u32; REPORT_WORDS]) -> Option<Result<Self, Implausible>> {
         let [ends, b, c] = words;
-        if words == [0; WORDS] {
+        if words == [0; REPORT_WORDS] {
             return None;
         }
         let report = LinkReport {
             link: Link { from: NodeId(ends >> 16), to: NodeId(ends & 0xffff) },
-            data: RATE.decode(b >> 22),
-            limit: RATE.decode(b >> 12),
+            data: RATE_SCALE.decode(b >> 22),
+            limit: RATE_SCALE.decode(b >> 12),
             flows: b >> 7 & 31,
-            trip: TRIP.decode(b),
+            trip: ROUND_TRIP_SCALE.decode(b),
             size: 8 * (c >> 24),
-            acks: PACE.decode(c >> 16),
-            delivery: f64::from(c >> 11 & 31) / SHARE,
-            rate: BitRate(NOMINAL.decode(c >> 4) as u64),
-            top: f64::from(c & 15) / TOP,
+            acks: PACKET_RATE_SCALE.decode(c >> 16),
+            delivery: f64::from(c >> 11 & 31) / SHARE_STEPS,
+            rate: BitRate(NOMINAL_RATE_SCALE.decode(c >> 4) as u64),
+            top: f64::from(c & 15) / COARSE_SHARE_STEPS,
         };
         Some(report.checked())
     }
 
-    pub fn plain(&self) -> [u8; PLAIN] {
+    pub fn plain(&self) -> [u8; PLAIN_BYTES] {
         let words: [u64; 9] = [
             u64::from(self.link.from.0) << 32 | u64::from(self.link.to.0),
             u64::from(self.size) << 32 | u64::from(self.flows),
@@ -161,7 +165,7 @@ impl LinkReport {
             self.trip.to_bits(),
             self.top.to_bits(),
         ];
-        let mut bytes = [0; PLAIN];
+        let mut bytes = [0; PLAIN_BYTES];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_be_bytes());
         }
@@ -169,10 +173,10 @@ impl LinkReport {
     }
 
     pub fn of_plain(body: &[u8]) -> Result<Self, Implausible> {
-        if body.len() != PLAIN {
+        if body.len() != PLAIN_BYTES {
             return Err(Implausible);
         }
-        let mut words = [0u64; PLAIN / 8];
+        let mut words = [0u64; PLAIN_BYTES / 8];
         for (word, from) in words.iter_mut().zip(body.chunks_exact(8)) {
             *word = from.iter().fold(0, |w, b| w << 8 | u64::from(*b));
         }
@@ -262,7 +266,7 @@ mod tests {
 
     #[test]
     fn nothing_told_is_nothing_and_absurd_news_are_named() {
-        assert_eq!(LinkReport::read([0; WORDS]), None);
+        assert_eq!(LinkReport::read([0; REPORT_WORDS]), None);
         assert_eq!(LinkReport::of_plain(&[1, 2, 3]), Err(Implausible));
         let n = report();
         let absurd = [

@@ -25,8 +25,8 @@ use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 use self::anomaly::Anomaly;
 use self::estimate::{Headroom, Questions, fastest};
 use self::link::{Full, OwnLink, Source};
-use self::link_report::{FlowReport, LinkReport, WORDS, limit_code, limit_of};
-use self::neighbourhood::{FAR, Rejected, Reports, Topology};
+use self::link_report::{FlowReport, LinkReport, REPORT_WORDS, limit_code, limit_of};
+use self::neighbourhood::{MAX_HOPS, Rejected, Reports, Topology};
 use self::newcomers::Voice;
 use crate::options;
 use crate::{
@@ -69,27 +69,27 @@ fn draw(stream: &mut Stream, among: usize) -> Option<usize> {
 }
 
 /// Field of the flow's mean round trip and its allowed rate, from its source.
-const FLOW: u8 = 0;
+const FLOW_FIELD: u8 = 0;
 /// Field of the lowest rate around the path so far.
-const LIMIT: u8 = 1;
+const LIMIT_FIELD: u8 = 1;
 /// First field of the report of one link.
-const REPORT: u8 = 2;
+const REPORT_FIELD: u8 = 2;
 /// Bytes of the feedback: a round trip of 7 bits, a rate and a limit of 12 each.
-const FEEDBACK: u32 = 4;
+const FEEDBACK_BYTES: u32 = 4;
 /// Bytes of the feedback with the report of a link.
-const HEADER: u32 = FEEDBACK + 4 * WORDS as u32;
+const HEADER_BYTES: u32 = FEEDBACK_BYTES + 4 * REPORT_WORDS as u32;
 /// Time between evaluations of other nodes' reports.
 const TICK: Span = Span::from_millis(50);
 /// Assumed round trip for an epoch, if none is known, s.
-const UNKNOWN: f64 = 0.05;
+const DEFAULT_ROUND_TRIP: f64 = 0.05;
 /// Bounds of an epoch.
-const EPOCHS: (Span, Span) = (Span::from_millis(100), Span::from_secs(10));
+const EPOCH_BOUNDS: (Span, Span) = (Span::from_millis(100), Span::from_secs(10));
 /// Time after coming into use in which a link gives all flows around it the same rate.
 ///
 /// Their present rates are not a valid start yet.
-const YOUNG: Span = Span::from_millis(2500);
+const EQUAL_RATE_TIME: Span = Span::from_millis(2500);
 /// Relative difference from which a new spacing is set.
-const STEP: f64 = 0.003;
+const MIN_CHANGE: f64 = 0.003;
 
 fn needs(options: &Options) -> Vec<Needs> {
     let ideal = options.ideal;
@@ -113,7 +113,7 @@ fn needs(options: &Options) -> Vec<Needs> {
             Knowledge::Topology,
             Knowledge::LinkModel,
         ]),
-        header_bytes: if ideal { FEEDBACK } else { HEADER },
+        header_bytes: if ideal { FEEDBACK_BYTES } else { HEADER_BYTES },
     }]
 }
 
@@ -210,7 +210,7 @@ impl WcpCap {
     }
 
     fn header(&self) -> u32 {
-        if self.ideal { FEEDBACK } else { HEADER }
+        if self.ideal { FEEDBACK_BYTES } else { HEADER_BYTES }
     }
 
     fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
@@ -243,7 +243,7 @@ impl WcpCap {
     }
 
     fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
-        let at = usize::from(REPORT);
+        let at = usize::from(REPORT_FIELD);
         let words = core::array::from_fn(|i| heard.header.0[at + i]);
         if !self.ideal
             && let Some(report) = LinkReport::read(words)
@@ -256,7 +256,7 @@ impl WcpCap {
         if heard.ack {
             return;
         }
-        let word = heard.header.0[usize::from(FLOW)];
+        let word = heard.header.0[usize::from(FLOW_FIELD)];
         if word > 0 {
             self.said.insert(heard.flow, (FlowReport::read(word), now));
         }
@@ -272,8 +272,9 @@ impl WcpCap {
         let Some(own) = self.own.iter_mut().find(|o| o.to == to) else { return };
         if own.next.is_none() {
             // Together with the node's other links, so that one question serves all.
-            let first = Span::from_secs_f64(self.k * UNKNOWN).clamp(EPOCHS.0, EPOCHS.1);
-            own.begin(now, soonest.unwrap_or(now + first).max(now + EPOCHS.0));
+            let first = Span::from_secs_f64(self.k * DEFAULT_ROUND_TRIP)
+                .clamp(EPOCH_BOUNDS.0, EPOCH_BOUNDS.1);
+            own.begin(now, soonest.unwrap_or(now + first).max(now + EPOCH_BOUNDS.0));
             self.due = Some(self.due.map_or(now + TICK, |d| d.min(now + TICK)));
         }
         own.sent(now, flow, sent.ack, sent.bytes);
@@ -294,7 +295,7 @@ impl WcpCap {
         let node = Value::Node(report.link.from);
         actions.because(Reason::new("wcpcap.news", "of a link of node {}", &[node]));
         for (i, word) in report.words().into_iter().enumerate() {
-            actions.annotate(Class::All, REPORT + i as u8, Merge::Set, word);
+            actions.annotate(Class::All, REPORT_FIELD + i as u8, Merge::Set, word);
         }
     }
 
@@ -306,9 +307,9 @@ impl WcpCap {
             let flow = Value::Flow(told.flow);
             let sentence = "flow {} tells its round trip and its rate";
             actions.because(Reason::new("wcpcap.flow", sentence, &[flow]));
-            actions.annotate(Class::Flow(told.flow), FLOW, Merge::Set, word);
+            actions.annotate(Class::Flow(told.flow), FLOW_FIELD, Merge::Set, word);
         }
-        match limit_of(told.header.0[usize::from(LIMIT)]) {
+        match limit_of(told.header.0[usize::from(LIMIT_FIELD)]) {
             Some(rate) => self.allow(at, rate, actions),
             // Before its links' first epoch is over there is no rate yet.
             None if source.limited => self.anomaly(Anomaly::Unset, self.node, actions),
@@ -320,7 +321,7 @@ impl WcpCap {
     fn allow(&mut self, at: usize, rate: f64, actions: &mut Actions) {
         let source = &mut self.sources[at];
         source.limited = true;
-        if source.allow(rate, STEP) {
+        if source.allow(rate, MIN_CHANGE) {
             actions.because(Reason::new(
                 "wcpcap.source",
                 "flow {}: the least rate around its path: a packet every {}",
@@ -397,8 +398,8 @@ impl WcpCap {
     fn decide(&mut self, now: Time, i: usize, answers: &mut Vec<Answer>, actions: &mut Actions) {
         let around = self.neighbourhood(i);
         let trip = around.iter().map(|n| n.trip).fold(0.0, f64::max);
-        let trip = if trip > 0.0 { trip } else { UNKNOWN };
-        let epoch = Span::from_secs_f64(self.k * trip).clamp(EPOCHS.0, EPOCHS.1);
+        let trip = if trip > 0.0 { trip } else { DEFAULT_ROUND_TRIP };
+        let epoch = Span::from_secs_f64(self.k * trip).clamp(EPOCH_BOUNDS.0, EPOCH_BOUNDS.1);
         let own = &mut self.own[i];
         own.again(now, epoch);
         // Other nodes' measurements of their first epoch have not arrived yet.
@@ -406,7 +407,7 @@ impl WcpCap {
             return self.tell(i, actions);
         }
         // Flows that wait for a newcomer continue to wait until its packets are delivered.
-        let young = now.since(own.born) < YOUNG || (!self.ideal && own.mute(now));
+        let young = now.since(own.born) < EQUAL_RATE_TIME || (!self.ideal && own.mute(now));
         // Links of one node often have the same neighbourhood. Their own rates do not matter here.
         let key: Vec<LinkReport> = around.iter().map(|n| LinkReport { limit: 0.0, ..*n }).collect();
         let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
@@ -468,7 +469,7 @@ impl WcpCap {
         {
             let node = Value::Node(self.node);
             actions.because(Reason::new("wcpcap.news", "of a link of node {}", &[node]));
-            actions.tell(Reach::Within(FAR), &report.plain());
+            actions.tell(Reach::Within(MAX_HOPS), &report.plain());
         }
     }
 
@@ -486,7 +487,7 @@ impl WcpCap {
             actions.because(Reason::new("wcpcap.least", sentence, &[node]));
             // A link without a rate of its own sets no limit.
             let code = if code == 0 { limit_code(f64::INFINITY) } else { code };
-            actions.annotate(Class::Link(own.to), LIMIT, Merge::Min, code);
+            actions.annotate(Class::Link(own.to), LIMIT_FIELD, Merge::Min, code);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::Link;
 /// Maximum number of hops from i to transmitters of L(i→j).
 ///
 /// These are i, j, a neighbour of j, and a sender to that one.
-pub(super) const FAR: u32 = 3;
+pub(super) const MAX_HOPS: u32 = 3;
 
 /// Hops from one node to the others.
 type Hops = BTreeMap<NodeId, u32>;
@@ -70,13 +70,13 @@ impl Topology {
     }
 }
 
-/// Returns the hops from a node to all within [`FAR`].
+/// Returns the hops from a node to all within [`MAX_HOPS`].
 fn walk(near: &BTreeMap<NodeId, BTreeSet<NodeId>>, from: NodeId) -> Hops {
     let mut hops = Hops::from([(from, 0)]);
     let mut queue = VecDeque::from([from]);
     while let Some(at) = queue.pop_front() {
         let next = hops[&at] + 1;
-        if next > FAR {
+        if next > MAX_HOPS {
             break;
         }
         for n in near.get(&at).into_iter().flatten() {
@@ -165,7 +165,7 @@ impl Reports {
 
     /// Returns the reports to forward: those that a node beyond this one needs.
     pub fn beyond(&self) -> impl Iterator<Item = &LinkReport> {
-        let passes = |l: &Link| self.topology.hops.get(&l.from).is_some_and(|h| *h < FAR);
+        let passes = |l: &Link| self.topology.hops.get(&l.from).is_some_and(|h| *h < MAX_HOPS);
         self.told.values().map(|t| &t.0).filter(move |n| passes(&n.link))
     }
 

@@ -8,45 +8,45 @@
 use fairmesh_units::{NodeId, Span, Time};
 
 use super::estimate::fastest;
-use super::link::{OwnLink, TRICKLE};
-use super::link_report::{LinkReport, WORDS};
-use super::{Anomaly, EPOCHS, WcpCap, draw};
+use super::link::{MIN_REPORTED_RATE, OwnLink};
+use super::link_report::{LinkReport, REPORT_WORDS};
+use super::{Anomaly, EPOCH_BOUNDS, WcpCap, draw};
 use crate::{Actions, Link, Reason, Value};
 
 /// Minimum time between messages of a node; a random time of up to the same length is added.
 ///
 /// Nodes that answer the same message at the same time are often hidden from each other.
-const PAUSE: Span = Span::from_millis(60);
+const MESSAGE_INTERVAL: Span = Span::from_millis(60);
 /// Time for which a new flow is reported by messages if none of its packets is delivered.
-const NEW: Span = Span::from_secs(1);
+const NEW_FLOW_TIME: Span = Span::from_secs(1);
 /// Longest time for which a flow is reported after a packet was discarded.
 ///
 /// TCP pauses for 4 s after its third SYN (RFC 6298 §5.5).
-const UNHEARD: Span = Span::from_secs(5);
+const UNDELIVERED_TIME: Span = Span::from_secs(5);
 /// Time without delivery after which a flow with earlier deliveries counts as unheard.
-const LOST: Span = Span::from_millis(200);
+const DELIVERY_TIMEOUT: Span = Span::from_millis(200);
 /// Time for which a node that received such a message forwards its report.
-const ECHO: Span = Span::from_millis(500);
+const FORWARDING_TIME: Span = Span::from_millis(500);
 /// Maximum number of reports in a message.
-const REPORTS: usize = 6;
+const MAX_REPORTS: usize = 6;
 /// Bytes of a report.
-const BYTES: usize = 4 * WORDS;
+const REPORT_BYTES: usize = 4 * REPORT_WORDS;
 /// First byte of a message if the sender's own packets are not delivered.
-const CRY: u8 = 1;
+const OWN_UNDELIVERED: u8 = 1;
 /// First byte of a message that forwards reports.
-const TOLD: u8 = 0;
+const FORWARDED: u8 = 0;
 /// Data rate reported for a link with undelivered packets, bit/s.
 ///
-/// It is less than for any other ([`TRICKLE`]).
-const HARDLY: f64 = 1e3;
+/// It is less than for any other ([`MIN_REPORTED_RATE`]).
+const UNDELIVERED_RATE: f64 = 1e3;
 /// Upper bound of that value after decoding: rates are reported in steps of 1.4 %.
-pub(super) const UNHEARD_DATA: f64 = 1.02 * HARDLY;
+pub(super) const UNDELIVERED_RATE_BOUND: f64 = 1.02 * UNDELIVERED_RATE;
 /// Assumed size of its packets in bytes, if none has been seen yet.
-const SIZE: u32 = 500;
+const ASSUMED_PACKET_BYTES: u32 = 500;
 /// Idle time after which flows count as left, if their last packet was delivered.
 ///
 /// Flows that return are newcomers.
-const IDLE: Span = Span::from_millis(1500);
+const DEPARTURE_TIMEOUT: Span = Span::from_millis(1500);
 
 /// Earliest time of a node's next message, and the time until which it forwards reports.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +60,7 @@ pub(super) struct Voice {
 impl OwnLink {
     /// Records a new flow with packets that go out on the link.
     pub fn greet(&mut self, now: Time) {
-        self.cries = (now, self.cries.1.max(now + NEW));
+        self.cries = (now, self.cries.1.max(now + NEW_FLOW_TIME));
     }
 
     /// Records the outcome of a packet.
@@ -69,10 +69,10 @@ impl OwnLink {
         let (from, until) = self.cries;
         let from = match (now < until, self.heard) {
             (true, _) => from,
-            (false, true) => now + LOST,
+            (false, true) => now + DELIVERY_TIMEOUT,
             (false, false) => now,
         };
-        self.cries = if delivered { Default::default() } else { (from, now + UNHEARD) };
+        self.cries = if delivered { Default::default() } else { (from, now + UNDELIVERED_TIME) };
     }
 
     /// True if none of its packets has been delivered yet, and messages report this.
@@ -100,14 +100,14 @@ impl WcpCap {
         let crying: Vec<&OwnLink> = self.own.iter().filter(|o| o.cries(now)).collect();
         let echo = self.voice.echo.is_some_and(|until| now < until);
         let gone = self.own.iter().filter(|o| o.gone(now));
-        let gone: Vec<LinkReport> = gone.map(|o| empty(o, self.node)).take(REPORTS).collect();
+        let gone: Vec<LinkReport> = gone.map(|o| empty(o, self.node)).take(MAX_REPORTS).collect();
         if crying.is_empty() && gone.is_empty() && !echo {
             return;
         }
         self.voice.turn = self.voice.turn.wrapping_add(1);
         // Sent to a node that receives no packets: short, and with the MAC's retries, which a broadcast lacks.
         let deaf = crying.get(self.voice.turn as usize % crying.len().max(1));
-        let flag = if deaf.is_some() || !gone.is_empty() { CRY } else { TOLD };
+        let flag = if deaf.is_some() || !gone.is_empty() { OWN_UNDELIVERED } else { FORWARDED };
         let mut reports: Vec<LinkReport> = deaf.map(|o| bare(o, self.node)).into_iter().collect();
         let to = deaf.map(|o| o.to);
         if to.is_none() {
@@ -115,7 +115,7 @@ impl WcpCap {
             let mut rest: Vec<LinkReport> = self.reports.beyond().copied().collect();
             rest.extend(self.own.iter().filter_map(|o| o.measured));
             // Reports of links with almost no traffic come first: no other packets carry them.
-            while reports.len() < REPORTS {
+            while reports.len() < MAX_REPORTS {
                 let first = rest.iter().position(|n| unheard(n) || n.is_empty());
                 let Some(at) = first.or_else(|| draw(&mut self.stream, rest.len())) else { break };
                 reports.push(rest.swap_remove(at));
@@ -123,7 +123,7 @@ impl WcpCap {
         }
         let words = reports.iter().flat_map(LinkReport::words).flat_map(u32::to_be_bytes);
         let body: Vec<u8> = core::iter::once(flag).chain(words).collect();
-        self.voice.next = now + PAUSE + self.lull();
+        self.voice.next = now + MESSAGE_INTERVAL + self.lull();
         actions.because(Reason::new(
             "wcpcap.unheard",
             "node {} does not get through, or has received from one that does not: it is sent {} links",
@@ -137,10 +137,13 @@ impl WcpCap {
         let Some((flag, reports)) = body.split_first() else {
             return self.anomaly(Anomaly::Implausible, from, actions);
         };
-        if *flag > CRY || reports.len() % BYTES != 0 || reports.len() > BYTES * REPORTS {
+        if *flag > OWN_UNDELIVERED
+            || reports.len() % REPORT_BYTES != 0
+            || reports.len() > REPORT_BYTES * MAX_REPORTS
+        {
             return self.anomaly(Anomaly::Implausible, from, actions);
         }
-        for report in reports.chunks_exact(BYTES) {
+        for report in reports.chunks_exact(REPORT_BYTES) {
             let word = |i: usize| {
                 report[4 * i..4 * i + 4].iter().fold(0, |w: u32, b| w << 8 | u32::from(*b))
             };
@@ -148,15 +151,15 @@ impl WcpCap {
                 self.take(now, from, report, actions);
             }
         }
-        if *flag == CRY {
+        if *flag == OWN_UNDELIVERED {
             self.voice.next = self.voice.next.max(now + self.lull());
-            self.voice.echo = Some(now + ECHO);
+            self.voice.echo = Some(now + FORWARDING_TIME);
             self.due = Some(self.due.map_or(self.voice.next, |d| d.min(self.voice.next)));
         }
     }
 
     fn lull(&mut self) -> Span {
-        Span::from_nanos(u64::from(self.stream.below(PAUSE.as_nanos() as u32)))
+        Span::from_nanos(u64::from(self.stream.below(MESSAGE_INTERVAL.as_nanos() as u32)))
     }
 
     /// True if it has messages to send soon.
@@ -173,8 +176,8 @@ impl WcpCap {
         let told = self.reports.among(&self.own[i].middle).any(unheard);
         match (self.ideal, told || self.own.iter().any(|o| o.cries(now))) {
             (true, _) => self.hold,
-            (false, true) => UNHEARD,
-            (false, false) => IDLE,
+            (false, true) => UNDELIVERED_TIME,
+            (false, false) => DEPARTURE_TIMEOUT,
         }
     }
 
@@ -188,7 +191,7 @@ impl WcpCap {
             }
         }
         for own in self.own.iter_mut().filter(|o| o.fewer) {
-            own.hurry(now, EPOCHS.0);
+            own.hurry(now, EPOCH_BOUNDS.0);
         }
     }
 
@@ -209,7 +212,7 @@ impl WcpCap {
 
 /// True if packets of its flows are not delivered.
 fn unheard(report: &LinkReport) -> bool {
-    report.flows > 0 && report.data <= UNHEARD_DATA
+    report.flows > 0 && report.data <= UNDELIVERED_RATE_BOUND
 }
 
 /// Returns the report of a link that its flows have left.
@@ -219,18 +222,19 @@ fn empty(own: &OwnLink, node: NodeId) -> LinkReport {
 
 /// Returns the report of a link that may not have carried any packet yet.
 fn bare(own: &OwnLink, node: NodeId) -> LinkReport {
-    let report = own.measured.filter(|n| n.flows > 0 && n.data > TRICKLE).unwrap_or(LinkReport {
-        link: Link { from: node, to: own.to },
-        data: HARDLY,
-        size: SIZE,
-        flows: 1,
-        top: 0.0,
-        acks: 0.0,
-        rate: own.rate,
-        delivery: 1.0,
-        limit: 0.0,
-        trip: 0.0,
-    });
+    let report =
+        own.measured.filter(|n| n.flows > 0 && n.data > MIN_REPORTED_RATE).unwrap_or(LinkReport {
+            link: Link { from: node, to: own.to },
+            data: UNDELIVERED_RATE,
+            size: ASSUMED_PACKET_BYTES,
+            flows: 1,
+            top: 0.0,
+            acks: 0.0,
+            rate: own.rate,
+            delivery: 1.0,
+            limit: 0.0,
+            trip: 0.0,
+        });
     LinkReport { limit: own.limit.unwrap_or(0.0), ..report }
 }
 

@@ -11,7 +11,7 @@ use super::estimate::Questions;
 use super::headroom_search::QueueCurve;
 use super::link_report::{FlowReport, LinkReport, limit_code, limit_of};
 use super::neighbourhood::{Rejected, Reports, Topology};
-use super::{FLOW, HEADER, LIMIT, REPORT, newcomers};
+use super::{FLOW_FIELD, HEADER_BYTES, LIMIT_FIELD, REPORT_FIELD, newcomers};
 use crate::testing::{actions, flow, start_with};
 use crate::{
     Action, Actions, Class, Event, Feedback, FlowHere, FrameLoad, FrameStream, Header, Heard,
@@ -182,7 +182,7 @@ fn the_largest_delta_is_found() {
 fn acknowledgements_grow_with_the_data_that_they_answer() {
     let data = LinkReport { size: 500, ..report(link(1, 2), 400e3, 1) };
     let acks = LinkReport { flows: 0, data: 0.0, acks: 100.0, ..report(link(2, 1), 0.0, 0) };
-    let each = f64::from(8 * (40 + HEADER)) / (8.0 * 500.0);
+    let each = f64::from(8 * (40 + HEADER_BYTES)) / (8.0 * 500.0);
     // 400 kbit/s in 100 packets/s and 100 acknowledgements; both rise by δ / 400 kbit/s.
     let used = 400e3 * (1.0 + each);
     let expected = (0.7 * BUDGET - used) / (1.0 + each);
@@ -264,7 +264,7 @@ fn node(name: &str, parameters: &[(&str, f64)]) -> Instance {
         place,
         next_hop: Some(NodeId(to)),
         payload: 460,
-        packet: 500 - HEADER,
+        packet: 500 - HEADER_BYTES,
         ..flow(id)
     };
     let site = Site::new().with_sources(true);
@@ -293,7 +293,7 @@ fn sent(flow: u32, to: u32) -> Event<'static> {
 
 fn heard(flow: u32, on: Link, words: [u32; 3]) -> Event<'static> {
     let mut header = Header::default();
-    header.0[usize::from(REPORT)..][..3].copy_from_slice(&words);
+    header.0[usize::from(REPORT_FIELD)..][..3].copy_from_slice(&words);
     let (flow, ack, bytes) = (FlowId(flow), false, 500);
     let heard = Heard { link: on, flow, ack, bytes, header };
     if on.to == NodeId(2) { Event::Received(heard) } else { Event::Overheard(heard) }
@@ -301,7 +301,7 @@ fn heard(flow: u32, on: Link, words: [u32; 3]) -> Event<'static> {
 
 fn feedback(limit: u32) -> Event<'static> {
     let mut header = Header::default();
-    header.0[usize::from(LIMIT)] = limit;
+    header.0[usize::from(LIMIT_FIELD)] = limit;
     let (flow, rtt, acked) = (FlowId(1), Span::from_millis(20), 460);
     Event::Feedback(Feedback { flow, rtt, acked, lost: 0, marked: false, header })
 }
@@ -323,7 +323,7 @@ fn live(i: &mut Instance, from: u64, until: u64, events: &[Event<'_>]) -> Action
 /// The feedback written into packets to a node, bit/s.
 fn written(actions: &Actions, to: u32) -> Vec<f64> {
     let write = |a: &Action| match a {
-        Action::Annotate { class: Class::Link(n), slot: LIMIT, value, .. } if n.0 == to => {
+        Action::Annotate { class: Class::Link(n), slot: LIMIT_FIELD, value, .. } if n.0 == to => {
             limit_of(*value)
         }
         _ => None,
@@ -434,7 +434,7 @@ fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through()
     let other = heard(7, link(5, 6), report(link(5, 6), 550e3, 1).words());
     let asks = |rate| {
         let mut header = Header::default();
-        header.0[usize::from(FLOW)] = FlowReport { trip: 0.02, rate }.word();
+        header.0[usize::from(FLOW_FIELD)] = FlowReport { trip: 0.02, rate }.word();
         let (flow, ack, bytes) = (FlowId(0), false, 500);
         Event::Received(Heard { link: link(1, 2), flow, ack, bytes, header })
     };
@@ -530,7 +530,7 @@ fn outside_the_air_anything_may_arrive() {
     assert!(named(&all, "wcpcap.absurd") > 0);
     let tells = all.iter().filter(|a| matches!(a, Action::Tell { .. })).count();
     assert!(tells > 3, "its own link is told every epoch");
-    let worded = |a: &&Action| matches!(a, Action::Annotate { slot: REPORT, .. });
+    let worded = |a: &&Action| matches!(a, Action::Annotate { slot: REPORT_FIELD, .. });
     assert_eq!(all.iter().filter(worded).count(), 0, "nothing of it is in packets");
 }
 
@@ -638,7 +638,7 @@ fn who_hears_of_it_tells_on() {
 /// Flows with undelivered packets count as if they had the rate of the fastest flow around.
 #[test]
 fn room_is_made_for_who_is_not_heard() {
-    let silent = report(link(5, 4), newcomers::UNHEARD_DATA, 2);
+    let silent = report(link(5, 4), newcomers::UNDELIVERED_RATE_BOUND, 2);
     let mut around = [report(link(1, 2), 300e3, 1), silent, report(link(3, 4), 2e3, 1)];
     newcomers::make_room(&mut around);
     assert_eq!(around.map(|n| n.data), [300e3, 600e3, 2e3], "who sends little is no newcomer");

@@ -15,7 +15,7 @@ const MAGIC: [u8; 3] = [b'f', b'm', 1];
 const LIMIT: u8 = 1;
 const FORGET: u8 = 2;
 /// Longest time for which a limit holds unless it is renewed, s.
-const LONGEST: u16 = 600;
+const MAX_LIFETIME: u16 = 600;
 
 /// A message to an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ impl Order {
         out[3] = if self.limit.is_some() { LIMIT } else { FORGET };
         out[4..8].copy_from_slice(&self.number.to_be_bytes());
         if let Some((rate, keep)) = self.limit {
-            let seconds = keep.as_secs_f64().ceil().min(f64::from(LONGEST)) as u16;
+            let seconds = keep.as_secs_f64().ceil().min(f64::from(MAX_LIFETIME)) as u16;
             out[8..16].copy_from_slice(&rate.0.to_be_bytes());
             out[16..].copy_from_slice(&seconds.to_be_bytes());
         }
@@ -51,7 +51,9 @@ impl Order {
         let seconds = u16::from_be_bytes(body[16..].try_into().ok()?);
         let limit = match (body[3], rate, seconds) {
             (FORGET, 0, 0) => None,
-            (LIMIT, 1.., 1..=LONGEST) => Some((BitRate(rate), Span::from_secs(seconds.into()))),
+            (LIMIT, 1.., 1..=MAX_LIFETIME) => {
+                Some((BitRate(rate), Span::from_secs(seconds.into())))
+            }
             _ => return None,
         };
         Some(Order { number, limit })

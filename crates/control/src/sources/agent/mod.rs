@@ -14,7 +14,7 @@ use crate::{
 use codec::Order;
 
 /// Buffer of each flow in packets: about a second at 500 kbit/s.
-const QUEUE: u32 = 20;
+const QUEUE_PACKETS: u32 = 20;
 
 /// An agent that has received no message yet.
 pub(crate) fn build() -> Instance {
@@ -22,7 +22,7 @@ pub(crate) fn build() -> Instance {
         class: Class::All,
         limit: Limit::None,
         burst: Bytes(3000),
-        leaf: Leaf::Fair { packets: QUEUE },
+        leaf: Leaf::Fair { packets: QUEUE_PACKETS },
     };
     let plan = Plan { point: Point::Local, classes: Vec::new(), template: Some(class) };
     Instance { control: Box::new(Agent::default()), plan }

@@ -20,12 +20,12 @@ pub(super) struct Path {
 /// Bytes on the air in addition to an IP packet.
 ///
 /// With TCP's and IP's 40, the released code counts 112 bytes of headers.
-const FRAME: u32 = 72;
+const FRAME_OVERHEAD_BYTES: u32 = 72;
 /// Size of an acknowledgement in IP bytes.
 const ACK: u32 = 40;
 
 /// Queueing and out-of-interference delay from which a sample is ignored, s.
-const BOUND: f64 = 0.5;
+const MAX_SAMPLE_DELAY: f64 = 0.5;
 /// Weight of the past in the mean of the out-of-interference delay.
 const ALPHA: f64 = 0.7;
 /// Weight of the past in the mean of the queueing delay.
@@ -54,18 +54,18 @@ impl Estimate {
     pub fn sample(&mut self, rtt: Span) -> Option<Span> {
         let Path { hops, rate, packet, reuse } = self.path;
         let hops = hops.max(1);
-        let seconds = |ip: u32| f64::from(8 * (ip + FRAME)) / rate.0.max(1) as f64;
+        let seconds = |ip: u32| f64::from(8 * (ip + FRAME_OVERHEAD_BYTES)) / rate.0.max(1) as f64;
         let (data, ack) = (seconds(packet), seconds(ACK));
         // A round trip consists of h times a data frame, an acknowledgement and two queues.
         let mut queueing = (rtt.as_secs_f64() / f64::from(hops) - (data + ack)) / 2.0;
-        if queueing > BOUND {
+        if queueing > MAX_SAMPLE_DELAY {
             queueing = self.queueing;
         }
         self.queueing = GAMMA * self.queueing + (1.0 - GAMMA) * queueing;
         // Paths shorter than `reuse` are paced over one hop, as the released code does.
         let spanned = if hops >= reuse { reuse } else { 1 };
         let delay = f64::from(spanned) * (queueing + data);
-        if delay > 0.0 && delay < BOUND {
+        if delay > 0.0 && delay < MAX_SAMPLE_DELAY {
             self.delay = Some(self.delay.map_or(delay, |d| ALPHA * d + (1.0 - ALPHA) * delay));
             if self.samples.len() == HISTORY {
                 self.samples.pop_front();

@@ -45,7 +45,7 @@ pub(crate) fn definition() -> Definition {
 }
 
 /// Relative difference from which a new spacing is set.
-const STEP: f64 = 0.05;
+const MIN_CHANGE: f64 = 0.05;
 
 fn needs() -> Vec<Needs> {
     let knowledge = KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::Hops]);
@@ -177,7 +177,7 @@ impl TcpAp {
         }
         let Some(interval) = f.estimate.sample(rtt) else { return };
         let change = interval.as_secs_f64() / f.interval.as_secs_f64();
-        if (1.0 - STEP..=1.0 + STEP).contains(&change) {
+        if (1.0 - MIN_CHANGE..=1.0 + MIN_CHANGE).contains(&change) {
             return;
         }
         f.interval = interval;
