@@ -31,7 +31,7 @@ interface View {
 }
 
 const SORTS: SortKey[] = ["state", "name", "rate", "up", "limit", "bound", "rtt"];
-const BOUND: Bound[] = ["control", "aggregate", "plan", "override", "radio", "none"];
+const BOUND: Bound[] = ["control", "aggregate", "plan", "override", "radio", "mesh", "none"];
 
 function read(): View {
   const p = new URLSearchParams(location.hash.slice(1));

@@ -39,7 +39,7 @@ export interface Home {
   until?: number;
 }
 
-export type Bound = "control" | "aggregate" | "plan" | "override" | "radio" | "none";
+export type Bound = "control" | "aggregate" | "plan" | "override" | "radio" | "mesh" | "none";
 
 export interface Head {
   version: string;

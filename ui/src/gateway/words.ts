@@ -19,6 +19,7 @@ export const BOUNDS: Record<Bound, { name: string; tip: string }> = {
   plan: { name: "plan", tip: "The rate of the home's plan in the configuration." },
   override: { name: "override", tip: "A limit set by hand. It ends at the time shown and survives a restart." },
   radio: { name: "radio path", tip: "The mesh carries less than the home asks for; a higher limit would not help." },
+  mesh: { name: "mesh, no limit", tip: "No limit is in force: other homes or the path through the mesh hold the home back." },
   none: { name: "asks for less", tip: "The home is idle or asks for less than its limit." },
 };
 

@@ -31,6 +31,7 @@ export function Mesh({ content, chosen, choose }: { content: Content; chosen: st
     const points = homes.map(at);
     const marks: Box[] = points.map(([x, y]) => [x - size, y - size, x + size, y + size]);
     marks.push([width / 2 - 11, height / 2 - 11, width / 2 + 11, height / 2 + 11]);
+    rings.forEach((r) => marks.push([width / 2 - 24, height / 2 - radius(r) - 14, width / 2 + 24, height / 2 - radius(r)]));
     const item = (i: number): Item => ({ text: shorten(homes[i]!.name, 22), x: points[i]![0], y: points[i]![1], r: size, bold: homes[i]!.name === chosen });
     const all = [...order].reverse().map(({ i }) => item(i));
     return place(all, marks, width, height).slice(0, 120);

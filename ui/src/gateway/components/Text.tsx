@@ -6,9 +6,17 @@ export function Text({ of, choose }: { of: Piece[]; choose: (home: string) => vo
     <>
       {of.map((p) =>
         p.home !== undefined ? (
-          <button type="button" class="lnk" dir="auto" onClick={() => choose(p.home!)}>
+          <a
+            class="lnk"
+            dir="auto"
+            href={`#home=${encodeURIComponent(p.home)}`}
+            onClick={(e) => {
+              e.preventDefault();
+              choose(p.home!);
+            }}
+          >
             {p.text}
-          </button>
+          </a>
         ) : p.bad ? (
           <em>{p.text}</em>
         ) : (

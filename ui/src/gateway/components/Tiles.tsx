@@ -1,7 +1,7 @@
 import type { Bound, Content, Home } from "../types";
 import { BOUNDS, rate } from "../words";
 
-const ORDER: Bound[] = ["control", "aggregate", "plan", "override", "radio", "none"];
+const ORDER: Bound[] = ["control", "aggregate", "plan", "override", "radio", "mesh", "none"];
 
 /** Bottlenecks by their number of homes; a choice filters the table. */
 export function Bounds({ homes, value, change }: { homes: Home[]; value: Bound | null; change: (b: Bound | null) => void }) {

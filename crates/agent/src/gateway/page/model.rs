@@ -105,7 +105,7 @@ pub struct Home {
     pub discovered: bool,
     /// State.
     pub state: State,
-    /// Bottleneck: control, aggregate, plan, override, radio or none.
+    /// Bottleneck: control, aggregate, plan, override, radio, mesh (no limit in force) or none.
     pub bound: &'static str,
     /// Reason in words.
     pub reason: String,
@@ -209,6 +209,7 @@ fn bound(d: &Direction) -> &'static str {
         "plan" if held => "plan",
         "aggregate" if held && d.asks => "aggregate",
         "control" if held => "control",
+        _ if d.asks && (d.limit.is_none() || !d.enforced) => "mesh",
         _ if d.asks => "radio",
         _ => "none",
     }
@@ -224,7 +225,7 @@ fn reason(state: State, d: &Direction, bound: &str, until: Option<f64>, way: &st
         (State::Paused, _) => format!("Paused by hand at {}{left}.", limit()),
         (State::Boosted, _) => format!("No limit, by hand{left}; other homes yield."),
         (_, "override") => format!("Limited by hand to {}{left}.", limit()),
-        (State::Starving | State::Low | State::Short, "radio") => {
+        (State::Starving | State::Low | State::Short, "radio" | "mesh") => {
             let limit = match d.limit {
                 Some(_) if d.enforced => format!(
                     " Its limit of {} is not the cause: the path through the mesh carries less.",
@@ -253,7 +254,7 @@ fn reason(state: State, d: &Direction, bound: &str, until: Option<f64>, way: &st
         (_, "radio") if part(d, d.limit).is_some_and(|p| p < AT_LIMIT) => {
             format!("Carries what its path allows, below its limit of {}{not_set}.", limit())
         }
-        (_, "radio") => "Carries what the mesh allows; it has no limit.".to_owned(),
+        (_, "radio" | "mesh") => "Carries what the mesh allows; no limit is in force.".to_owned(),
         (State::Idle, _) => "No traffic.".to_owned(),
         _ => "Carries what it asks for.".to_owned(),
     }

@@ -326,7 +326,7 @@ fn the_reason_names_the_bottleneck() {
         (w.limited_by, w.meant_bits_per_second) = ("control".into(), Some(limit));
         w.limit_bits_per_second = Some(limit);
     }
-    let status = status(vec![held, weak, home("light", 20_000)]);
+    let status = status(vec![held, weak, home("light", 20_000), asking("free", 20_000)]);
     let mut tracker = Tracker::default();
     (1..=6).for_each(|i| tracker.sample(&status, Some(f64::from(i))));
     let report = PageReport { status, events: vec![], sampled: Some(6.0) };
@@ -342,6 +342,8 @@ fn the_reason_names_the_bottleneck() {
     assert_eq!(of(1).0, "radio");
     assert!(of(1).1.contains("is not the cause"), "{}", of(1).1);
     assert_eq!(of(2), ("none", "Carries what it asks for."));
+    assert_eq!(of(3).0, "mesh");
+    assert!(of(3).1.contains("No limit is in force"), "{}", of(3).1);
     let facts: Vec<&str> = model.head.facts.iter().map(|f| f.title).collect();
     assert_eq!(facts, ["Now", "Attention", "Delay", "Bound"]);
 }
