@@ -1,5 +1,9 @@
 //! Faults of interfaces, disks, rules and processes; foreign objects stay.
 
+use fairmesh_agent::gateway::history::{
+    DirectionUse, HistorySettings, HistoryWriter, HomeUse, Period, Stamp, Usage, read,
+};
+
 use crate::common::{Box, Path, Pause, config, root, sh};
 use nix::sys::signal::Signal;
 
@@ -105,6 +109,47 @@ fn disks_that_do_not_write() {
         assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
         sh(&format!("umount {at}"));
     }
+}
+
+/// A history on a full disk has whole records only, and continues once there is space.
+#[test]
+fn a_history_on_a_full_disk_stays_readable() {
+    let Some(_one) = root("a_history_on_a_full_disk") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (at, ballast) = (folder.path().display(), folder.path().join("ballast"));
+    sh(&format!("mount -t tmpfs -o size=64k tmpfs {at}"));
+    std::fs::write(&ballast, vec![1; 40 << 10]).unwrap();
+    let settings = HistorySettings { folder: folder.path().join("history"), size: 1 << 20 };
+    let mut writer = HistoryWriter::direct(&settings);
+    let minute = |i: u64| {
+        let home = |h: u64| {
+            let usage = Usage { bytes: 1_000_000 * i + h, active: 60, ..Usage::default() };
+            let down = DirectionUse { usage, reason: "pfrc.starved".into() };
+            HomeUse { name: format!("home {h}"), directions: [down, DirectionUse::default()] }
+        };
+        let stamp = Stamp { run: 1, up: 60 * i, wall: 60 * i, ..Stamp::default() };
+        Period { stamp, homes: (0..30).map(home).collect(), ..Period::default() }
+    };
+    let mut n = 0;
+    while writer.report().problem.is_none() {
+        n += 1;
+        writer.store(minute(n));
+        assert!(n < 60, "the disk never was full");
+    }
+    let whole = || {
+        let mut reading = read(&settings.folder, 0, u64::MAX).unwrap();
+        let homes: Vec<usize> = reading.by_ref().map(|p| p.homes.len()).collect();
+        assert!(reading.damage().is_none() && homes.iter().all(|h| *h == 30), "{homes:?}");
+        homes.len() as u64
+    };
+    let report = writer.report();
+    println!("{n} minutes, then: {:?}", report.problem);
+    assert_eq!((report.lost, report.written, whole()), (1, n - 1, n - 1));
+    std::fs::remove_file(&ballast).unwrap();
+    writer.store(minute(n + 1));
+    assert_eq!((writer.report().problem, whole()), (None, n));
+    drop(writer);
+    sh(&format!("umount {at}"));
 }
 
 #[test]
