@@ -9,7 +9,7 @@ use fairmesh_lab::verdict::STARVED;
 use crate::table::{self, optional, row, share, table};
 
 /// Number of flows or subscribers up to which each has a line; of more, only the worst have.
-const FEW: usize = 10;
+const MOST_LISTED_FLOWS: usize = 10;
 
 /// Extent of the tables of flows and subscribers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,31 +106,36 @@ pub fn answer(c: &Comparison) -> String {
 /// Returns the tables of one control's subscribers and flows.
 pub fn rows(r: &ControlSummary, rows: Rows) -> String {
     let mut out = String::new();
-    let every = |n: usize| rows == Rows::All || n <= FEW;
+    let every = |n: usize| rows == Rows::All || n <= MOST_LISTED_FLOWS;
     if !r.subscribers.is_empty() {
         let mut all: Vec<&SubscriberSummary> = r.subscribers.iter().collect();
         if !every(all.len()) {
             worst(&mut all, |s| s.over_fair);
-            out += &format!("the worst {FEW} of {} subscribers\n", r.subscribers.len());
+            out +=
+                &format!("the worst {MOST_LISTED_FLOWS} of {} subscribers\n", r.subscribers.len());
         }
         out += &format!("{}\n\n", table::subscribers(r, all.into_iter()));
     }
     let mut all: Vec<&FlowSummary> = r.flows.iter().collect();
     if !every(all.len()) {
         worst(&mut all, |f| f.over_fair);
-        out += &format!("{}\n\nthe worst {FEW} of {} flows\n", by_hops(r), r.flows.len());
+        out += &format!(
+            "{}\n\nthe worst {MOST_LISTED_FLOWS} of {} flows\n",
+            by_hops(r),
+            r.flows.len()
+        );
     }
     out += &table::flows(r, all.into_iter()).to_string();
     out
 }
 
-/// Keeps the [`FEW`] entries with the smallest fractions of their due rates, worst first.
+/// Keeps the [`MOST_LISTED_FLOWS`] entries furthest below their due rates, worst first.
 ///
 /// Entries without a due rate are last.
 fn worst<T>(all: &mut Vec<&T>, part: impl Fn(&T) -> Option<f64>) {
     let key = |t: &T| part(t).unwrap_or(f64::INFINITY);
     all.sort_by(|a, b| key(a).total_cmp(&key(b)));
-    all.truncate(FEW);
+    all.truncate(MOST_LISTED_FLOWS);
 }
 
 /// Returns the flows of a control by their number of wireless hops.

@@ -14,11 +14,11 @@ pub const SERIES: [RGBColor; 8] = [
     RGBColor(0x7a, 0x7f, 0x87),
 ];
 /// Text and axes.
-pub const INK: RGBColor = RGBColor(0x1d, 0x23, 0x27);
+pub const TEXT_COLOUR: RGBColor = RGBColor(0x1d, 0x23, 0x27);
 /// Grid lines and frames.
-pub const FAINT: RGBColor = RGBColor(0xec, 0xee, 0xf0);
+pub const GRID_COLOUR: RGBColor = RGBColor(0xec, 0xee, 0xf0);
 /// Directions and other background elements.
-pub const SOFT: RGBColor = RGBColor(0x9a, 0xa4, 0xae);
+pub const SECONDARY_COLOUR: RGBColor = RGBColor(0x9a, 0xa4, 0xae);
 /// Emphasised element.
 pub const ACCENT: RGBColor = RGBColor(0xc9, 0x5d, 0x2b);
 
@@ -36,7 +36,7 @@ mod tests {
         for (i, colour) in SERIES.into_iter().enumerate() {
             named(&format!("c{i}"), colour);
         }
-        named("ink", INK);
-        named("faint", FAINT);
+        named("ink", TEXT_COLOUR);
+        named("faint", GRID_COLOUR);
     }
 }

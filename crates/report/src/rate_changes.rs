@@ -9,7 +9,7 @@ use fairmesh_lab::scenario::Scenario;
 use crate::table;
 
 /// Relative distance from their final value within which limits have followed a change.
-const NEAR: f64 = 0.25;
+const SETTLED_TOLERANCE: f64 = 0.25;
 
 /// One stretch of time with constant link rates.
 #[derive(Clone, PartialEq, Debug)]
@@ -81,7 +81,7 @@ fn phases(record: &RunRecord, bounds: &[f64]) -> Vec<Phase> {
         let goodput = s.goodput_bps.iter().map(|g| mean(&|i| g[i])).collect();
         let limits = all_limited.then(|| mean(&total));
         let followed = limits.map(|end| {
-            let far = |i: &usize| (total(*i) - end).abs() > NEAR * end;
+            let far = |i: &usize| (total(*i) - end).abs() > SETTLED_TOLERANCE * end;
             within(w[0]).rfind(far).map_or(0.0, |i| s.time_s[i] - w[0])
         });
         out.push(Phase { from: w[0], to: w[1], goodput, limits, followed });

@@ -6,7 +6,7 @@ use fairmesh_lab::sweep::summary::{Figure, Line, Summary};
 use plotters::prelude::*;
 use serde_json::Value;
 
-use crate::palette::{FAINT, INK, SERIES};
+use crate::palette::{GRID_COLOUR, SERIES, TEXT_COLOUR};
 use crate::table;
 
 const SIZE: (u32, u32) = (720, 440);
@@ -111,7 +111,7 @@ fn draw(f: &Figure, text: &mut String) -> Result<(), Failure> {
         .x_label_area_size(48)
         .y_label_area_size(64)
         .build_cartesian_2d(x, y.clone())?;
-    let style = |size: u32| ("sans-serif", size).into_font().color(&INK);
+    let style = |size: u32| ("sans-serif", size).into_font().color(&TEXT_COLOUR);
     let place = |x: &f64| match distribution {
         true => short(*x),
         // Only whole numbers are places.
@@ -122,8 +122,8 @@ fn draw(f: &Figure, text: &mut String) -> Result<(), Failure> {
         .configure_mesh()
         .disable_x_mesh()
         .light_line_style(WHITE)
-        .bold_line_style(FAINT)
-        .axis_style(INK.mix(0.4))
+        .bold_line_style(GRID_COLOUR)
+        .axis_style(TEXT_COLOUR.mix(0.4))
         .label_style(style(14))
         .axis_desc_style(style(15))
         .x_labels(if distribution { 8 } else { f.labels.len() + 1 })

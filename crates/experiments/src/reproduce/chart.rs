@@ -1,7 +1,7 @@
 //! The chart of a figure.
 
 use fairmesh_engine::record::RunRecord;
-use fairmesh_report::palette::{FAINT, INK, SERIES};
+use fairmesh_report::palette::{GRID_COLOUR, SERIES, TEXT_COLOUR};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -204,8 +204,10 @@ impl Place {
     ) -> Result<(), Box<dyn std::error::Error>> {
         let (x, y) = (self.x as i32, (ROW * self.row) as i32 + 7);
         area.draw(&Rectangle::new([(x, y - 4), (x + 14, y + 4)], colour.filled()))?;
-        let style =
-            ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+        let style = ("sans-serif", 12)
+            .into_font()
+            .color(&TEXT_COLOUR)
+            .pos(Pos::new(HPos::Left, VPos::Center));
         area.draw_text(name, &style, (x + NAME.0 as i32, y))?;
         Ok(())
     }
@@ -230,10 +232,10 @@ impl Panel {
             all.extend(self.lines.iter().zip(colours).map(|(l, c)| (l.label.as_str(), *c)));
         }
         if self.lines.iter().any(|l| !l.paper.is_empty()) {
-            all.push(("printed by the paper", INK));
+            all.push(("printed by the paper", TEXT_COLOUR));
         }
         if self.lines.iter().any(|l| !l.shown.is_empty()) {
-            all.push(("worked out from its text", FAINT));
+            all.push(("worked out from its text", GRID_COLOUR));
         }
         all
     }
@@ -270,7 +272,7 @@ impl Panel {
             if from < to { (from, to) } else { (from - 1.0, from + 1.0) }
         };
         let mut chart = ChartBuilder::on(&root)
-            .caption(&self.title, ("sans-serif", 15).into_font().color(&INK))
+            .caption(&self.title, ("sans-serif", 15).into_font().color(&TEXT_COLOUR))
             .margin(8)
             .margin_right(20)
             .x_label_area_size(40)
@@ -285,10 +287,10 @@ impl Panel {
         let number = |v: &f64| format!("{}", (v * 1000.0).round() / 1000.0);
         let mut mesh = chart.configure_mesh();
         mesh.light_line_style(WHITE)
-            .bold_line_style(FAINT)
-            .axis_style(INK.mix(0.4))
-            .label_style(("sans-serif", 12).into_font().color(&INK))
-            .axis_desc_style(("sans-serif", 12).into_font().color(&INK))
+            .bold_line_style(GRID_COLOUR)
+            .axis_style(TEXT_COLOUR.mix(0.4))
+            .label_style(("sans-serif", 12).into_font().color(&TEXT_COLOUR))
+            .axis_desc_style(("sans-serif", 12).into_font().color(&TEXT_COLOUR))
             .x_desc(&self.x)
             .y_desc(&self.y)
             .y_label_formatter(&number);
@@ -320,11 +322,13 @@ impl Panel {
                 let x = shift(x);
                 Some(PathElement::new(
                     [(x, (y - ci).max(self.bottom)), (x, (y + ci).min(top))],
-                    INK.mix(0.7),
+                    TEXT_COLOUR.mix(0.7),
                 ))
             });
             chart.draw_series(whiskers)?;
-            for (theirs, colour) in [(&line.paper, INK.mix(1.0)), (&line.shown, INK.mix(0.4))] {
+            for (theirs, colour) in
+                [(&line.paper, TEXT_COLOUR.mix(1.0)), (&line.shown, TEXT_COLOUR.mix(0.4))]
+            {
                 if bars {
                     let tick = |&(x, y): &(f64, f64)| {
                         let middle = shift(x);
@@ -363,8 +367,10 @@ impl Panel {
     where
         DB::ErrorType: 'static,
     {
-        let style =
-            ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+        let style = ("sans-serif", 12)
+            .into_font()
+            .color(&TEXT_COLOUR)
+            .pos(Pos::new(HPos::Center, VPos::Top));
         let room = 100 / self.groups.len().max(1);
         for (i, group) in self.groups.iter().enumerate() {
             let (x, y) = chart.backend_coord(&(i as f64, 0.0));

@@ -13,11 +13,11 @@ use crate::topology::{WIDTH, fit};
 /// Number of links above which a contention graph is unreadable and its layout slow.
 pub const MOST_VERTICES: usize = 400;
 /// Number of colours for bottlenecks.
-const COLOURS: usize = 6;
+const BOTTLENECK_COLOURS: usize = 6;
 
 /// Returns the colour class of a bottleneck.
 pub fn colour(bottleneck: usize) -> String {
-    format!("c{}", bottleneck % COLOURS)
+    format!("c{}", bottleneck % BOTTLENECK_COLOURS)
 }
 
 fn open(height: f64, label: &str) -> String {
@@ -131,11 +131,11 @@ pub fn contention(c: &Capacity, m: &Model) -> Option<String> {
         let class = held.map(colour).unwrap_or_default();
         let mark = if center { " gateway" } else { "" };
         let name = escape(&m.links[v].join("–"));
-        let told = held.map_or(String::new(), |i| format!(" in {}", m.bottlenecks[i].label));
+        let place = held.map_or(String::new(), |i| format!(" in {}", m.bottlenecks[i].label));
         let _ = write!(
             out,
             "<circle class=\"node{mark} {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\">\
-             <title>{name}{told}</title></circle>"
+             <title>{name}{place}</title></circle>"
         );
         if n <= 60 {
             let _ = write!(

@@ -9,7 +9,7 @@ use fairmesh_lab::comparison::GENERATOR;
 use fairmesh_lab::models::analysis::Criterion;
 
 use super::drawing;
-use super::text::{self, heading, kbps, label, tell};
+use super::text::{self, heading, kbps, label, summarize_bottleneck};
 use crate::html::{self, escape};
 use crate::topology::Drawing;
 
@@ -66,17 +66,17 @@ fn section(c: &Capacity, m: &Model, d: &Drawing) -> String {
     out.push_str("<div class=\"grid\">");
     for &i in limits.iter().take(MOST_DRAWN) {
         let b = &m.bottlenecks[i];
-        let told = tell(c, m, i, b);
+        let summary = summarize_bottleneck(c, m, i, b);
         let _ = write!(
             out,
             "<figure><figcaption><span class=\"dot {}\"></span>{}: {}, limits {} flow{} at {} \
              </figcaption>{}</figure>",
             drawing::colour(i),
             b.label,
-            escape(&told.what),
-            told.limited,
-            if told.limited == 1 { "" } else { "s" },
-            kbps(told.rate_bps),
+            escape(&summary.description),
+            summary.limited,
+            if summary.limited == 1 { "" } else { "s" },
+            kbps(summary.rate_bps),
             drawing::bottleneck(c, m, i, d)
         );
     }

@@ -10,19 +10,19 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::palette::{ACCENT, FAINT, INK, SERIES, SOFT};
+use crate::palette::{ACCENT, GRID_COLOUR, SECONDARY_COLOUR, SERIES, TEXT_COLOUR};
 
-const FIELD: RGBColor = SOFT;
-const PATH: RGBColor = SERIES[0];
-const REST: RGBColor = ACCENT;
+const FIELD_COLOUR: RGBColor = SECONDARY_COLOUR;
+const PATH_COLOUR: RGBColor = SERIES[0];
+const EQUILIBRIUM_COLOUR: RGBColor = ACCENT;
 const SIZE: (u32, u32) = (1000, 800);
-const LEGEND: u32 = 40;
+const LEGEND_HEIGHT: u32 = 40;
 /// End of the backlog axis, as the time in which the whole gateway transmits the backlog, s.
-const SECONDS: f64 = 0.6;
+const LONGEST_DRAIN_S: f64 = 0.6;
 /// Duration of paths, s.
-const FOLLOWED: f64 = 20.0;
+const PATH_DURATION_S: f64 = 20.0;
 /// Integration step of paths, s.
-const STEP: f64 = 0.01;
+const INTEGRATION_STEP_S: f64 = 0.01;
 
 type Failure = Box<dyn std::error::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -40,7 +40,7 @@ pub(super) fn svg(gap: &Gap, cases: &[Case]) -> Result<String, String> {
 fn draw(gap: &Gap, cases: &[Case], text: &mut String) -> Result<(), Failure> {
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    let (top, rest) = root.split_vertically(LEGEND);
+    let (top, rest) = root.split_vertically(LEGEND_HEIGHT);
     legend(&top)?;
     for (area, case) in rest.split_evenly((cases.len().div_ceil(2), 2)).iter().zip(cases) {
         panel(area, gap, case)?;
@@ -50,12 +50,13 @@ fn draw(gap: &Gap, cases: &[Case], text: &mut String) -> Result<(), Failure> {
 }
 
 fn legend(area: &Area<'_>) -> Result<(), Failure> {
-    let left = ("sans-serif", 15).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-    area.draw(&Circle::new((24, 20), 5, REST.filled()))?;
+    let left =
+        ("sans-serif", 15).into_font().color(&TEXT_COLOUR).pos(Pos::new(HPos::Left, VPos::Center));
+    area.draw(&Circle::new((24, 20), 5, EQUILIBRIUM_COLOUR.filled()))?;
     area.draw_text("rests, stable", &left, (36, 20))?;
-    area.draw(&PathElement::new([(150, 20), (180, 20)], REST.stroke_width(4)))?;
+    area.draw(&PathElement::new([(150, 20), (180, 20)], EQUILIBRIUM_COLOUR.stroke_width(4)))?;
     area.draw_text("rests wherever it is here: the limit does not bind", &left, (188, 20))?;
-    area.draw(&PathElement::new([(545, 20), (575, 20)], PATH.stroke_width(2)))?;
+    area.draw(&PathElement::new([(545, 20), (575, 20)], PATH_COLOUR.stroke_width(2)))?;
     area.draw_text("paths", &left, (583, 20))?;
     area.draw_text("dashed: U_S* and (1 − γ) U*", &left, (660, 20))?;
     Ok(())
@@ -63,7 +64,7 @@ fn legend(area: &Area<'_>) -> Result<(), Failure> {
 
 fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
     let kbit = |v: f64| v / 1e3;
-    let most = SECONDS * gap.capacity();
+    let most = LONGEST_DRAIN_S * gap.capacity();
     // Some space below the empty queue and around the limits.
     let (x0, x1) = (kbit(0.92 * gap.guarantee()), kbit(1.02 * gap.capacity()));
     let (y0, y1) = (kbit(-0.04 * most), kbit(1.02 * most));
@@ -75,7 +76,7 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
         demand(case.load().multi)
     );
     let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 18).into_font().color(&INK))
+        .caption(title, ("sans-serif", 18).into_font().color(&TEXT_COLOUR))
         .margin(8)
         .margin_right(18)
         .x_label_area_size(40)
@@ -85,10 +86,10 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .bold_line_style(FAINT)
-        .axis_style(INK.mix(0.4))
-        .label_style(("sans-serif", 14).into_font().color(&INK))
-        .axis_desc_style(("sans-serif", 14).into_font().color(&INK))
+        .bold_line_style(GRID_COLOUR)
+        .axis_style(TEXT_COLOUR.mix(0.4))
+        .label_style(("sans-serif", 14).into_font().color(&TEXT_COLOUR))
+        .axis_desc_style(("sans-serif", 14).into_font().color(&TEXT_COLOUR))
         .x_desc("limit R_S, kbit/s")
         .y_desc("multi-hop backlog q_M, kbit")
         .x_label_formatter(&number)
@@ -96,7 +97,12 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
         .draw()?;
     for x in [gap.guarantee(), gap.threshold()] {
         let line = [(kbit(x), y0), (kbit(x), y1)];
-        chart.draw_series(DashedLineSeries::new(line, 4, 4, INK.mix(0.45).stroke_width(1)))?;
+        chart.draw_series(DashedLineSeries::new(
+            line,
+            4,
+            4,
+            TEXT_COLOUR.mix(0.45).stroke_width(1),
+        ))?;
     }
     // Arrows have equal lengths: they show the direction, not the speed.
     let (width, height) = (x1 - x0, y1 - y0);
@@ -122,11 +128,15 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
             (tip.0 + dx, tip.1 + dy)
         };
         let arrow = [at, tip, barb(0.5), tip, barb(-0.5)];
-        chart.draw_series([PathElement::new(arrow, FIELD.stroke_width(1))])?;
+        chart.draw_series([PathElement::new(arrow, FIELD_COLOUR.stroke_width(1))])?;
     }
     for start in starts(gap, most) {
         let waiting = if case.load().single > start.limit { f64::MAX / 4.0 } else { 0.0 };
-        let path = gap.follow(State { waiting, ..start }, &[(FOLLOWED, case.load())], STEP);
+        let path = gap.follow(
+            State { waiting, ..start },
+            &[(PATH_DURATION_S, case.load())],
+            INTEGRATION_STEP_S,
+        );
         let mut points: Vec<(f64, f64)> = Vec::new();
         for m in &path {
             let p = (kbit(m.state.limit), kbit(m.state.backlog));
@@ -137,16 +147,16 @@ fn panel(area: &Area<'_>, gap: &Gap, case: &Case) -> Result<(), Failure> {
                 points.push(p);
             }
         }
-        chart.draw_series([PathElement::new(points, PATH.stroke_width(2))])?;
+        chart.draw_series([PathElement::new(points, PATH_COLOUR.stroke_width(2))])?;
         let at = (kbit(start.limit), kbit(start.backlog));
-        chart.draw_series([Circle::new(at, 3, PATH.filled())])?;
+        chart.draw_series([Circle::new(at, 3, PATH_COLOUR.filled())])?;
     }
     let rest = kbit(case.rest().limit);
     if case.rest().above == Stability::Neutral {
         let line = [(rest, 0.0), (kbit(gap.capacity()), 0.0)];
-        chart.draw_series([PathElement::new(line, REST.stroke_width(4))])?;
+        chart.draw_series([PathElement::new(line, EQUILIBRIUM_COLOUR.stroke_width(4))])?;
     }
-    chart.draw_series([Circle::new((rest, 0.0), 6, REST.filled())])?;
+    chart.draw_series([Circle::new((rest, 0.0), 6, EQUILIBRIUM_COLOUR.filled())])?;
     Ok(())
 }
 

@@ -68,19 +68,19 @@ pub fn text(r: &RegionReport) -> String {
 
 /// Draws the boundary as SVG.
 pub fn svg(r: &RegionReport) -> String {
-    const W: f64 = 460.0;
-    const H: f64 = 380.0;
-    const LEFT: f64 = 60.0;
-    const LOW: f64 = 330.0;
+    const WIDTH: f64 = 460.0;
+    const HEIGHT: f64 = 380.0;
+    const AXIS_LEFT: f64 = 60.0;
+    const AXIS_BOTTOM: f64 = 330.0;
     let largest = |pick: fn(&(f64, f64)) -> f64| r.section_bps.iter().map(pick).fold(1.0, f64::max);
     let (top_x, top_y) = (nice(largest(|p| p.0)), nice(largest(|p| p.1)));
-    let x = |v: f64| LEFT + v / top_x * (W - LEFT - 20.0);
-    let y = |v: f64| LOW - v / top_y * (LOW - 20.0);
+    let x = |v: f64| AXIS_LEFT + v / top_x * (WIDTH - AXIS_LEFT - 20.0);
+    let y = |v: f64| AXIS_BOTTOM - v / top_y * (AXIS_BOTTOM - 20.0);
     let (name_x, name_y) = r.groups();
     let mut out = format!(
-        "<svg viewBox=\"0 0 {W} {H}\" role=\"img\" aria-label=\"Achievable rate region\">\
-         <path class=\"axis-line\" d=\"M{LEFT} 20V{LOW}H{:.0}\"/>",
-        W - 20.0
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Achievable rate region\">\
+         <path class=\"axis-line\" d=\"M{AXIS_LEFT} 20V{AXIS_BOTTOM}H{:.0}\"/>",
+        WIDTH - 20.0
     );
     for k in 0..=4 {
         let (a, b) = (top_x * f64::from(k) / 4.0, top_y * f64::from(k) / 4.0);
@@ -88,9 +88,9 @@ pub fn svg(r: &RegionReport) -> String {
             out,
             "<text x=\"{:.1}\" y=\"{:.1}\">{:.0}</text><text x=\"{:.1}\" y=\"{:.1}\">{:.0}</text>",
             x(a),
-            LOW + 16.0,
+            AXIS_BOTTOM + 16.0,
             a / 1e3,
-            LEFT - 22.0,
+            AXIS_LEFT - 22.0,
             y(b) + 4.0,
             b / 1e3
         );
@@ -130,10 +130,10 @@ pub fn svg(r: &RegionReport) -> String {
         out,
         "<text x=\"{:.0}\" y=\"{:.0}\">each of {}, kbit/s</text>\
          <text transform=\"translate(14 {:.0}) rotate(-90)\">each of {}, kbit/s</text></svg>",
-        0.5 * (LEFT + W),
-        LOW + 38.0,
+        0.5 * (AXIS_LEFT + WIDTH),
+        AXIS_BOTTOM + 38.0,
         escape(&name_x),
-        0.5 * LOW,
+        0.5 * AXIS_BOTTOM,
         escape(&name_y)
     );
     out

@@ -43,7 +43,7 @@ pub(super) fn label(f: &FlowInfo) -> String {
 
 /// Describes the model in words.
 pub(super) fn heading(m: &Model) -> String {
-    let who = match m.hears {
+    let relation = match m.hears {
         "decode" => "decodes",
         _ => "senses",
     };
@@ -53,7 +53,7 @@ pub(super) fn heading(m: &Model) -> String {
         _ => format!("{} maximal cliques of {} links", m.sets, m.links.len()),
     };
     let name = if m.model == "domains" { "Collision domains" } else { "Cliques" };
-    format!("{name} (contention where an end of one link {who} an end of the other): {sets}")
+    format!("{name} (contention where an end of one link {relation} an end of the other): {sets}")
 }
 
 pub(super) fn kbps(bps: f64) -> String {
@@ -99,9 +99,9 @@ fn flows(c: &Capacity, m: &Model) -> comfy_table::Table {
 }
 
 /// A bottleneck and the flows that it limits under fair rates.
-pub(super) struct Told {
+pub(super) struct BottleneckSummary {
     /// Description, such as "A: the domain of 2–5, 8 links".
-    pub what: String,
+    pub description: String,
     /// Number of flows that it limits.
     pub limited: usize,
     /// Their smallest rate, bit/s.
@@ -110,7 +110,12 @@ pub(super) struct Told {
     pub links: String,
 }
 
-pub(super) fn tell(c: &Capacity, m: &Model, index: usize, b: &Bottleneck) -> Told {
+pub(super) fn summarize_bottleneck(
+    c: &Capacity,
+    m: &Model,
+    index: usize,
+    b: &Bottleneck,
+) -> BottleneckSummary {
     let fair = m.by(c.fair());
     let limited: Vec<f64> = fair.map_or(vec![], |a| {
         let mine = a.bottleneck.iter().zip(&a.rates_bps).filter(|(l, _)| **l == Some(index));
@@ -125,8 +130,8 @@ pub(super) fn tell(c: &Capacity, m: &Model, index: usize, b: &Bottleneck) -> Tol
         Some(l) => format!("domain of {}", link(&l)),
         None => "clique".to_owned(),
     };
-    Told {
-        what: format!(
+    BottleneckSummary {
+        description: format!(
             "{what}, {} link{}",
             b.links.len(),
             if b.links.len() == 1 { "" } else { "s" }
@@ -145,11 +150,11 @@ fn bottlenecks(c: &Capacity, m: &Model) -> comfy_table::Table {
         if !shown.iter().any(|a| a.bottleneck.contains(&Some(i))) {
             continue;
         }
-        let told = tell(c, m, i, b);
+        let summary = summarize_bottleneck(c, m, i, b);
         let flows = |n| format!("{n} flow{}", if n == 1 { "" } else { "s" });
-        let rate = if told.limited > 0 { kbps(told.rate_bps) } else { "–".into() };
-        let name = format!("{}: {}", b.label, told.what);
-        row(&mut t, [name, flows(told.limited), rate, told.links]);
+        let rate = if summary.limited > 0 { kbps(summary.rate_bps) } else { "–".into() };
+        let name = format!("{}: {}", b.label, summary.description);
+        row(&mut t, [name, flows(summary.limited), rate, summary.links]);
     }
     t
 }
@@ -251,11 +256,11 @@ mod tests {
             model.criteria.iter_mut().for_each(|a| a.utilization_ratio = None);
             model.unsolved.push(Unsolved { criterion, problem: "2.5e-6 off".to_owned() });
         }
-        let told = tables(&c);
+        let output = tables(&c);
         assert!(
-            told.contains("\nNo max utilisation by cliques with RTS/CTS: 2.5e-6 off.\n"),
-            "{told}"
+            output.contains("\nNo max utilisation by cliques with RTS/CTS: 2.5e-6 off.\n"),
+            "{output}"
         );
-        assert!(told.contains("max aggregate") && told.contains("proportional"), "{told}");
+        assert!(output.contains("max aggregate") && output.contains("proportional"), "{output}");
     }
 }

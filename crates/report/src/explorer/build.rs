@@ -26,7 +26,7 @@ const MOST_OVERLAPS: usize = 5;
 /// Maximum number of decisions that are shown for a control.
 const MOST_DECISIONS: usize = 400;
 /// Relative change of a rate above which another decision about the same sharer is shown.
-const DECIDES: f64 = 0.1;
+const SHOWN_RATE_CHANGE: f64 = 0.1;
 /// Time after which another decision about the same sharer is shown in any case, s.
 const PAUSE_S: f64 = 15.0;
 /// Size of curves above which further ones are left out, characters.
@@ -464,7 +464,7 @@ fn decisions(
             let now = rate.unwrap_or(0.0);
             if let Some(&(was, at)) = last.get(&(i, &*d.code)) {
                 // Decisions with a small change are counted, not shown.
-                if (now - was).abs() <= DECIDES * was && d.time_s - at < PAUSE_S {
+                if (now - was).abs() <= SHOWN_RATE_CHANGE * was && d.time_s - at < PAUSE_S {
                     continue;
                 }
                 before = rate.map(|_| was);

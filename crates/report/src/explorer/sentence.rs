@@ -12,9 +12,9 @@ use super::model::{Answer, Control, Fact, Noun, Part, Reference, Role, Sharer, T
 /// Fraction of the sum above which the share of one-hop flows is named as a reason.
 const MOST_OF_THE_SUM: f64 = 0.8;
 /// Maximum number of starving sharers that the first screen names.
-const NAMED: usize = 4;
+const MOST_NAMED_SHARERS: usize = 4;
 /// Fraction of the airtime above which signalling is a cost to report.
-const SIGNALLING: f64 = 0.005;
+const REPORTED_SIGNALLING_SHARE: f64 = 0.005;
 
 /// Subject of the sentences.
 pub struct Facts<'a> {
@@ -48,7 +48,7 @@ impl Facts<'_> {
         let starving = self.controls[self.baseline].starving > 0;
         let mut facts = Vec::new();
         if starving {
-            facts.push(self.who());
+            facts.push(self.starving_fact());
             facts.push(Fact { title: "Why", text: self.why() });
         } else {
             facts.push(self.worst());
@@ -139,12 +139,12 @@ impl Facts<'_> {
         lines
     }
 
-    fn who(&self) -> Fact {
+    fn starving_fact(&self) -> Fact {
         let base = self.baseline;
         let mut all: Vec<(usize, f64)> = self.starved(base);
         all.sort_by(|a, b| a.1.total_cmp(&b.1));
         let mut text = Vec::new();
-        let shown = if all.len() > NAMED { NAMED } else { all.len() };
+        let shown = if all.len() > MOST_NAMED_SHARERS { MOST_NAMED_SHARERS } else { all.len() };
         for (k, &(i, share)) in all.iter().take(shown).enumerate() {
             if k > 0 {
                 text.push(plain(", "));
@@ -352,7 +352,7 @@ impl Facts<'_> {
             }
         }
         let signalling = summary.signalling_airtime.mean;
-        if signalling >= SIGNALLING {
+        if signalling >= REPORTED_SIGNALLING_SHARE {
             text.push(plain(format!(", {} of the airtime for signalling", percent(signalling))));
         }
         text.push(plain("."));
@@ -404,10 +404,10 @@ fn losses(starving: &[Starving], noun: Noun) -> Text {
         sum.limiter += s.drops.limiter;
     }
     let Some((cause, part)) = sum.main_cause() else { return vec![] };
-    let whose =
+    let subject =
         if starving.len() == 1 { format!("The {}’s", noun.one) } else { "Their".to_owned() };
     vec![plain(format!(
-        "{whose} packets are lost by {cause} ({} of {:.0} per run).",
+        "{subject} packets are lost by {cause} ({} of {:.0} per run).",
         percent(part),
         sum.total()
     ))]
@@ -477,8 +477,14 @@ fn list(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
-        [some @ .., last] if names.len() <= NAMED => format!("{} and {last}", some.join(", ")),
-        _ => format!("{} and {} more", names[..NAMED - 1].join(", "), names.len() + 1 - NAMED),
+        [some @ .., last] if names.len() <= MOST_NAMED_SHARERS => {
+            format!("{} and {last}", some.join(", "))
+        }
+        _ => format!(
+            "{} and {} more",
+            names[..MOST_NAMED_SHARERS - 1].join(", "),
+            names.len() + 1 - MOST_NAMED_SHARERS
+        ),
     }
 }
 

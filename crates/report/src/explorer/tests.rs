@@ -53,7 +53,7 @@ fn runs(control: &str, rates: &[f64]) -> Vec<RunRecord> {
 }
 
 /// Returns the answer as text, one line per part.
-fn told(m: &Model) -> String {
+fn answer_text(m: &Model) -> String {
     let headline = m.answer.headline.iter().map(unmarked);
     let facts = m.answer.facts.iter().map(|f| format!("{}: {}", f.title, unmarked(&f.text)));
     headline.chain(facts).collect::<Vec<_>>().join("\n")
@@ -89,7 +89,7 @@ fn with_a_hidden_terminal(
 #[test]
 fn a_remedy_is_named_with_its_cost() {
     let fifo = with_a_hidden_terminal(runs("fifo", &[900.0, 5.0, 2.0]), false, false);
-    insta::assert_snapshot!(told(&of(&[
+    insta::assert_snapshot!(answer_text(&of(&[
         fifo,
         runs("source", &[100.0, 98.0, 97.0]),
         runs("pfrc", &[90.0, 90.0, 60.0])
@@ -103,27 +103,27 @@ fn no_remedy_is_said_to_be_none() {
         runs("source", &[500.0, 60.0, 3.0]),
         runs("pfrc", &[900.0, 4.0, 3.0]),
     ];
-    insta::assert_snapshot!(told(&of(&all)));
+    insta::assert_snapshot!(answer_text(&of(&all)));
     let none_better = [runs("fifo", &[900.0, 50.0, 2.0]), runs("source", &[500.0, 6.0, 3.0])];
-    insta::assert_snapshot!(told(&of(&none_better)));
+    insta::assert_snapshot!(answer_text(&of(&none_better)));
 }
 
 #[test]
 fn all_starving_one_starving_and_none() {
-    insta::assert_snapshot!(told(&of(&[
+    insta::assert_snapshot!(answer_text(&of(&[
         runs("fifo", &[4.0, 3.0]),
         runs("source", &[100.0, 98.0])
     ])));
-    insta::assert_snapshot!(told(&of(&[
+    insta::assert_snapshot!(answer_text(&of(&[
         runs("fifo", &[400.0, 3.0]),
         runs("source", &[100.0, 98.0])
     ])));
-    insta::assert_snapshot!(told(&of(&[
+    insta::assert_snapshot!(answer_text(&of(&[
         runs("fifo", &[100.0, 90.0]),
         runs("source", &[100.0, 98.0])
     ])));
     // A control is not a remedy without starvation, and must not cause any.
-    insta::assert_snapshot!(told(&of(&[
+    insta::assert_snapshot!(answer_text(&of(&[
         runs("fifo", &[100.0, 90.0]),
         runs("source", &[100.0, 8.0])
     ])));
@@ -131,15 +131,15 @@ fn all_starving_one_starving_and_none() {
 
 #[test]
 fn one_control_one_flow_no_flow_and_no_verdict() {
-    insta::assert_snapshot!(told(&of(&[runs("fifo", &[400.0, 3.0])])));
-    insta::assert_snapshot!(told(&of(&[runs("fifo", &[3.0]), runs("source", &[98.0])])));
-    insta::assert_snapshot!(told(&of(&[runs("fifo", &[95.0])])));
-    insta::assert_snapshot!(told(&of(&[runs("fifo", &[])])));
+    insta::assert_snapshot!(answer_text(&of(&[runs("fifo", &[400.0, 3.0])])));
+    insta::assert_snapshot!(answer_text(&of(&[runs("fifo", &[3.0]), runs("source", &[98.0])])));
+    insta::assert_snapshot!(answer_text(&of(&[runs("fifo", &[95.0])])));
+    insta::assert_snapshot!(answer_text(&of(&[runs("fifo", &[])])));
     let mut blind = runs("fifo", &[400.0, 3.0]);
     blind.iter_mut().flat_map(|r| &mut r.flows).for_each(|f| f.fair_bps = None);
     let m = of(&[blind]);
     assert_eq!((m.reference, m.controls[0].worst), (Reference::None, None));
-    insta::assert_snapshot!(told(&m));
+    insta::assert_snapshot!(answer_text(&m));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_flow_that_asks_for_little_does_not_starve() {
     let m = of(&[all]);
     let r = &m.controls[0].results[1];
     assert!(!r.starves && (r.share.unwrap() - 1.0).abs() < 0.01 && m.sharers[1].pauses);
-    assert!(told(&m).starts_with("No flow starves with fifo."), "{}", told(&m));
+    assert!(answer_text(&m).starts_with("No flow starves with fifo."), "{}", answer_text(&m));
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn reasons_are_those_of_the_records() {
 #[test]
 fn long_lists_end_in_a_number() {
     let m = of(&[runs("fifo", &[1.0; 9])]);
-    let who = &m.answer.facts[0];
-    assert_eq!(who.text.iter().filter(|p| p.role == Some(Role::Sharer)).count(), 4);
-    assert!(unmarked(&who.text).ends_with("and 5 more."), "{}", unmarked(&who.text));
+    let starving = &m.answer.facts[0];
+    assert_eq!(starving.text.iter().filter(|p| p.role == Some(Role::Sharer)).count(), 4);
+    assert!(unmarked(&starving.text).ends_with("and 5 more."), "{}", unmarked(&starving.text));
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn subscribers_stand_for_their_flows() {
     let home = &m.controls[0].results[0];
     assert!((home.share.unwrap() - 0.962).abs() < 0.01 && home.flows.len() == 2, "{home:?}");
     assert!(
-        told(&m).starts_with("With fifo, 1 of 2 subscribers and flows starves."),
+        answer_text(&m).starts_with("With fifo, 1 of 2 subscribers and flows starves."),
         "{}",
-        told(&m)
+        answer_text(&m)
     );
 }
 

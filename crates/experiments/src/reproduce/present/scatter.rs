@@ -4,7 +4,7 @@
 //! signalling; a hollow point is a control that receives the fair rates. Names are placed without
 //! overlap.
 
-use fairmesh_report::palette::{ACCENT, FAINT, INK, SERIES};
+use fairmesh_report::palette::{ACCENT, GRID_COLOUR, SERIES, TEXT_COLOUR};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -65,7 +65,7 @@ fn draw(view: &View<'_>, text: &mut String) -> Result<(), Failure> {
 }
 
 fn legend(area: &Area<'_>) -> Result<(), Failure> {
-    let font = ("sans-serif", 16).into_font().color(&INK);
+    let font = ("sans-serif", 16).into_font().color(&TEXT_COLOUR);
     let left = font.clone().pos(Pos::new(HPos::Left, VPos::Center));
     let mut x = 20;
     area.draw_text("deployed at", &left, (x, 20))?;
@@ -80,11 +80,11 @@ fn legend(area: &Area<'_>) -> Result<(), Failure> {
     x += 165;
     for (ms, words) in [(0.0, "none"), (1.0, "1 ms/s"), (10.0, "10 ms/s"), (50.0, "50 ms/s")] {
         let r = radius(ms);
-        area.draw(&Circle::new((x, 50), r as i32, INK.mix(0.5).filled()))?;
+        area.draw(&Circle::new((x, 50), r as i32, TEXT_COLOUR.mix(0.5).filled()))?;
         area.draw_text(words, &left, (x + r as i32 + 6, 50))?;
         x += 92;
     }
-    area.draw(&Circle::new((x + 4, 50), 5, INK.stroke_width(2)))?;
+    area.draw(&Circle::new((x + 4, 50), 5, TEXT_COLOUR.stroke_width(2)))?;
     area.draw_text("hollow: has the fair rates as input", &left, (x + 16, 50))?;
     area.draw_text("bars: 95 % interval over seeds", &left, (x + 205, 50))?;
     area.draw_text(
@@ -143,7 +143,7 @@ fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> 
     let plural = if ran == 1 { "topology" } else { "topologies" };
     let title = format!("{}: mean over {ran} {plural}", family);
     let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20).into_font().color(&INK))
+        .caption(title, ("sans-serif", 20).into_font().color(&TEXT_COLOUR))
         .margin(8)
         .margin_right(24)
         .x_label_area_size(40)
@@ -153,10 +153,10 @@ fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> 
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .bold_line_style(FAINT)
-        .axis_style(INK.mix(0.4))
-        .label_style(("sans-serif", 15).into_font().color(&INK))
-        .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
+        .bold_line_style(GRID_COLOUR)
+        .axis_style(TEXT_COLOUR.mix(0.4))
+        .label_style(("sans-serif", 15).into_font().color(&TEXT_COLOUR))
+        .axis_desc_style(("sans-serif", 16).into_font().color(&TEXT_COLOUR))
         .x_desc("utilisation over that of the fair rates")
         .y_desc("Jain's index of goodput over fair rate")
         .x_label_formatter(&number)
@@ -166,7 +166,7 @@ fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> 
         [(1.0, y.0), (1.0, y.1)],
         4,
         4,
-        INK.mix(0.35).stroke_width(1),
+        TEXT_COLOUR.mix(0.35).stroke_width(1),
     ))?;
     for p in &points {
         let line = colour(p.row.facts.deployment).mix(0.5).stroke_width(1);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fairmesh_report::palette::{INK, SERIES, SOFT};
+use fairmesh_report::palette::{SECONDARY_COLOUR, SERIES, TEXT_COLOUR};
 use plotters::style::RGBColor;
 
 use super::view::View;
@@ -53,14 +53,14 @@ pub(super) fn svg(view: &View<'_>) -> String {
     }
     let rows = experiment.arms.len() * (CELL.1 + 2) + sections.len() * HEADING;
     let (width, height) = (LEFT + r.topologies.len() * (CELL.0 + 2) + 20, HEAD + rows + 10);
-    let ink = hex(INK);
+    let ink = hex(TEXT_COLOUR);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\" font-size=\"13\" fill=\"{ink}\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
          <text x=\"16\" y=\"26\" font-size=\"18\">What the worst-off home gets, in % of an equal share</text>\n\
          <text x=\"16\" y=\"46\" fill=\"{}\">One square per network (column) and equipment (row). An equal share is the mean of all homes.</text>\n",
-        hex(SOFT)
+        hex(SECONDARY_COLOUR)
     );
     let legend = [(0.0, "below 10 %: a flow starves"), (0.2, "10 to 50 %"), (0.9, "50 % or more")];
     let mut x = 16;
@@ -112,7 +112,7 @@ pub(super) fn svg(view: &View<'_>) -> String {
 
 fn square(out: &mut String, x: usize, y: usize, worst: Option<f64>) {
     let (fill, text, words) = match worst {
-        None => ("#ffffff".to_owned(), "–".to_owned(), hex(SOFT)),
+        None => ("#ffffff".to_owned(), "–".to_owned(), hex(SECONDARY_COLOUR)),
         Some(worst) => {
             // The measure is in per cent.
             let shown = format!("{:.0}", worst);
