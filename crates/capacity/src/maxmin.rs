@@ -90,7 +90,7 @@ impl fmt::Display for MaxMinError {
 impl core::error::Error for MaxMinError {}
 
 /// Relative distance below which levels are equal: the rounding error of equal fractions.
-const TIE: f64 = 1e-12;
+const TIE_TOLERANCE: f64 = 1e-12;
 
 /// Progress of a flow.
 #[derive(Clone, Copy)]
@@ -157,13 +157,13 @@ pub(crate) fn check(
             return Err(MaxMinError::Unbounded(i));
         }
     }
-    let mut worst = (0, 1.0 + TIE);
+    let mut worst = (0, 1.0 + TIE_TOLERANCE);
     for (domain, load) in committed.into_iter().enumerate() {
         if load > worst.1 {
             worst = (domain, load);
         }
     }
-    if worst.1 > 1.0 + TIE {
+    if worst.1 > 1.0 + TIE_TOLERANCE {
         return Err(MaxMinError::Overcommitted { domain: worst.0, load: worst.1 });
     }
     Ok(())
@@ -239,7 +239,7 @@ pub fn max_min_above(
         if level.is_infinite() {
             break;
         }
-        let reached = level + level * TIE;
+        let reached = level + level * TIE_TOLERANCE;
 
         changed.clear();
         changed.extend((0..demands.len()).filter(|&i| due(i) <= reached).map(|i| i as u32));

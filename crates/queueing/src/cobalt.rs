@@ -6,9 +6,9 @@
 use fairmesh_units::{Span, Time};
 
 /// Increase of BLUE's probability when the queue overflows (Linux: 1/256).
-const RISE: f64 = 1.0 / 256.0;
+const BLUE_INCREASE: f64 = 1.0 / 256.0;
 /// Decrease of BLUE's probability when the queue is empty (Linux: 1/4096).
-const FALL: f64 = 1.0 / 4096.0;
+const BLUE_DECREASE: f64 = 1.0 / 4096.0;
 
 /// State for one flow.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ impl Cobalt {
     /// Records a buffer overflow that cost this flow a packet.
     pub fn full(&mut self, now: Time, target: Span) {
         if now.since(self.blue_at) > target {
-            self.probability = (self.probability + RISE).min(1.0);
+            self.probability = (self.probability + BLUE_INCREASE).min(1.0);
             self.blue_at = now;
         }
         self.dropping = true;
@@ -85,7 +85,7 @@ impl Cobalt {
     /// Records that the flow has no packets.
     pub fn empty(&mut self, now: Time, (target, interval): (Span, Span)) {
         if self.probability > 0.0 && now.since(self.blue_at) > target {
-            self.probability = (self.probability - FALL).max(0.0);
+            self.probability = (self.probability - BLUE_DECREASE).max(0.0);
             self.blue_at = now;
         }
         self.dropping = false;

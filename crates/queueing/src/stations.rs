@@ -98,7 +98,7 @@ impl Default for StationsSpec {
 /// Airtime assumed for a packet while its station's rate is unknown, ns.
 ///
 /// The smallest amount that counts, as in Linux.
-const UNKNOWN: u64 = 4_000;
+const DEFAULT_AIRTIME: u64 = 4_000;
 
 /// List in which a station waits for its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +130,7 @@ impl Station {
     /// Returns the airtime of its data in the card, ns.
     fn pending_ns(&self) -> u64 {
         let known = self.pending.bytes as f64 * self.cost;
-        (known as u64).max(u64::from(self.pending.packets) * UNKNOWN)
+        (known as u64).max(u64::from(self.pending.packets) * DEFAULT_AIRTIME)
     }
 }
 

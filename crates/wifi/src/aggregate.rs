@@ -7,7 +7,7 @@ use fairmesh_units::Span;
 
 use crate::amsdu::Bundles;
 use crate::packet::Outgoing;
-use crate::reorder::{NUMBERS, Reorder};
+use crate::reorder::{Reorder, SEQUENCE_MASK};
 
 /// State that 802.11n, ac or ax adds to the medium.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Aggregates {
     /// Returns the next sequence number of a link.
     #[inline]
     pub fn number(&mut self, link: usize) -> u16 {
-        let next = (self.numbers[link] + 1) & NUMBERS;
+        let next = (self.numbers[link] + 1) & SEQUENCE_MASK;
         self.numbers[link] = next;
         if self.bundles.wanted() {
             self.bundles.begin(link, next);

@@ -16,7 +16,7 @@ use crate::frame::{BlockAck, FrameKind, Transmission};
 use crate::loss::FrameErrors;
 use crate::mpdu::Mpdu;
 use crate::packet::LinkId;
-use crate::reorder::NUMBERS;
+use crate::reorder::SEQUENCE_MASK;
 use crate::station::NEVER;
 use crate::upper::Upper;
 
@@ -120,8 +120,8 @@ impl Air {
             (v.aggregate, v.psdu) = (v.aggregate + 1, bytes);
         }
         // New numbers stay within the window that starts at the oldest unacknowledged one.
-        let next = (a.numbers[place] + 1) & NUMBERS;
-        let distance = usize::from(next.wrapping_sub(opening) & NUMBERS);
+        let next = (a.numbers[place] + 1) & SEQUENCE_MASK;
+        let distance = usize::from(next.wrapping_sub(opening) & SEQUENCE_MASK);
         let room = match a.longest {
             0 => 0,
             _ => a.window.saturating_sub(distance).min(most - v.aggregate),
@@ -378,7 +378,7 @@ impl Air {
         let first = mpdus.first().map_or(0, |m| m.sequence);
         let mut bitmap = [0; 4];
         for m in mpdus.iter().filter(|m| m.accepted) {
-            let at = usize::from(m.sequence.wrapping_sub(first) & NUMBERS);
+            let at = usize::from(m.sequence.wrapping_sub(first) & SEQUENCE_MASK);
             if let Some(word) = bitmap.get_mut(at / 64) {
                 *word |= 1 << (at % 64);
             }

@@ -7,7 +7,7 @@ use fairmesh_phy::frame::{QOS_OVERHEAD, SUBFRAME_HEADER};
 
 use crate::mpdu::Mpdu;
 use crate::packet::Outgoing;
-use crate::reorder::NUMBERS;
+use crate::reorder::SEQUENCE_MASK;
 
 /// Mask of sequence numbers that have separate entries.
 ///
@@ -95,6 +95,6 @@ pub(crate) fn pass_up_msdus(
 ) {
     up.push(packet);
     if bundles.wanted() {
-        up.extend(bundles.rest(place, sequence & NUMBERS).iter().map(|m| m.packet.packet));
+        up.extend(bundles.rest(place, sequence & SEQUENCE_MASK).iter().map(|m| m.packet.packet));
     }
 }

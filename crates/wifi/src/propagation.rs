@@ -10,17 +10,17 @@
 use fairmesh_units::{Distance, Power, Span};
 
 /// Speed of light in vacuum, m/s.
-const LIGHT: f64 = 299_792_458.0;
+const SPEED_OF_LIGHT: f64 = 299_792_458.0;
 /// Transmit power of ns-2's radio, W (24.5 dBm).
 const TRANSMIT_WATTS: f64 = 0.281_838_15;
 /// Carrier wavelength of ns-2's radio, m: 914 MHz with light at 3e8 m/s, as ns-2 computes it.
 const WAVELENGTH: f64 = 3e8 / 914e6;
 /// Height of both antennas above ground, m.
-const ANTENNA: f64 = 1.5;
+const ANTENNA_HEIGHT: f64 = 1.5;
 /// Minimum distance between antennas, m: the models diverge at zero.
-const NEAREST: f64 = 1.0;
+const MIN_DISTANCE: f64 = 1.0;
 /// Slack on range comparisons, m, so that nodes placed exactly at the range are within it.
-const SLACK: f64 = 1e-6;
+const RANGE_SLACK: f64 = 1e-6;
 
 /// Power of every decodable frame with flat levels, dBm.
 pub const FLAT_DECODE_DBM: f64 = -60.0;
@@ -60,7 +60,7 @@ pub struct LogDistance {
 impl LogDistance {
     /// Returns the power received at a distance, dBm.
     pub fn dbm(&self, distance: Distance) -> f64 {
-        let d = distance.0.max(NEAREST);
+        let d = distance.0.max(MIN_DISTANCE);
         self.power_dbm - self.first_metre() - 10.0 * self.exponent * libm::log10(d)
     }
 
@@ -72,7 +72,7 @@ impl LogDistance {
 
     /// Returns the free-space loss over a metre, dB.
     fn first_metre(&self) -> f64 {
-        20.0 * libm::log10(4.0 * core::f64::consts::PI * self.carrier / LIGHT)
+        20.0 * libm::log10(4.0 * core::f64::consts::PI * self.carrier / SPEED_OF_LIGHT)
     }
 }
 
@@ -96,10 +96,10 @@ impl Propagation {
     ///
     /// For a frame without interference; `None` beyond sense range.
     pub fn received(&self, distance: Distance) -> Option<(Power, bool)> {
-        if distance.0 > self.sense.0 + SLACK {
+        if distance.0 > self.sense.0 + RANGE_SLACK {
             return None;
         }
-        let decodes = distance.0 <= self.decode.0 + SLACK;
+        let decodes = distance.0 <= self.decode.0 + RANGE_SLACK;
         let power = match self.law {
             Law::TwoRayGround => two_ray_ground(distance),
             Law::Flat => flat(decodes),
@@ -121,13 +121,13 @@ pub fn flat(decodes: bool) -> Power {
 /// P·(λ/4πd)² up to the crossover distance 4πh²/λ, P·h⁴/d⁴ from there on.
 pub fn two_ray_ground(distance: Distance) -> Power {
     use core::f64::consts::PI;
-    let d = distance.0.max(NEAREST);
-    let crossover = 4.0 * PI * ANTENNA * ANTENNA / WAVELENGTH;
+    let d = distance.0.max(MIN_DISTANCE);
+    let crossover = 4.0 * PI * ANTENNA_HEIGHT * ANTENNA_HEIGHT / WAVELENGTH;
     let gain = if d < crossover {
         let g = WAVELENGTH / (4.0 * PI * d);
         g * g
     } else {
-        let g = ANTENNA / d;
+        let g = ANTENNA_HEIGHT / d;
         g * g * g * g
     };
     Power::from_watts(TRANSMIT_WATTS * gain)
@@ -135,7 +135,7 @@ pub fn two_ray_ground(distance: Distance) -> Power {
 
 /// Returns the propagation time of the distance, in whole nanoseconds, rounded.
 pub fn delay(distance: Distance) -> Span {
-    Span::from_nanos((distance.0 / LIGHT * 1e9 + 0.5) as u64)
+    Span::from_nanos((distance.0 / SPEED_OF_LIGHT * 1e9 + 0.5) as u64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Mask of sequence numbers, which have 12 bits.
-pub(crate) const NUMBERS: u16 = 0xfff;
+pub(crate) const SEQUENCE_MASK: u16 = 0xfff;
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
@@ -35,7 +35,7 @@ impl Reorder {
     #[inline]
     pub fn accept(&mut self, sequence: u16, packet: u32, mut up: impl FnMut(u16, u32)) {
         if self.held.is_empty() && sequence == self.next {
-            self.next = (self.next + 1) & NUMBERS;
+            self.next = (self.next + 1) & SEQUENCE_MASK;
             up(sequence, packet);
             return;
         }
@@ -48,7 +48,7 @@ impl Reorder {
     }
 
     fn put(&mut self, sequence: u16, place: Place, mut up: impl FnMut(u16, u32)) {
-        let at = usize::from(sequence.wrapping_sub(self.next) & NUMBERS);
+        let at = usize::from(sequence.wrapping_sub(self.next) & SEQUENCE_MASK);
         if self.held.len() <= at {
             self.held.resize(at + 1, Place::Missing);
         }
@@ -60,7 +60,7 @@ impl Reorder {
                 Place::Packet(packet) => up(self.next, packet),
             }
             self.held.pop_front();
-            self.next = (self.next + 1) & NUMBERS;
+            self.next = (self.next + 1) & SEQUENCE_MASK;
         }
     }
 }

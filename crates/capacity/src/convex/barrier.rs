@@ -13,8 +13,8 @@ const FINAL_MU: f64 = 1e-9;
 /// Factor by which μ falls per stage.
 const MU_FACTOR: f64 = 0.2;
 /// Maximum number of Newton steps at one μ, and the final decrement in units of μ.
-const STEPS: usize = 60;
-const NEAR: f64 = 1e-3;
+const MAX_NEWTON_STEPS: usize = 60;
+const FINAL_DECREMENT: f64 = 1e-3;
 /// Minimum fraction of the predicted decrease that a step must reach.
 const SUFFICIENT_DECREASE: f64 = 0.1;
 /// Rounding that this comparison allows.
@@ -31,7 +31,7 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
     while mu > FINAL_MU * each {
         mu *= MU_FACTOR;
         let objective = |prices: &[f64]| objective(flows, domains, prices, mu);
-        for _ in 0..STEPS {
+        for _ in 0..MAX_NEWTON_STEPS {
             let costs = costs(flows.len(), domains, &prices);
             let rates = rates(flows, &costs);
             let slope = |(f, (r, c)): (&Elastic, (&f64, &f64))| {
@@ -49,7 +49,7 @@ pub(super) fn prices(flows: &[Elastic], domains: &[&[(u32, f64)]]) -> Vec<f64> {
             let mut step = uphill.clone();
             solve_positive(&mut matrix, &mut step);
             let decrement: f64 = uphill.iter().zip(&step).map(|(g, s)| g * s).sum();
-            if decrement < NEAR * mu {
+            if decrement < FINAL_DECREMENT * mu {
                 break;
             }
             // Keeps prices positive and the objective decreasing.

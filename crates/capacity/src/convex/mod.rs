@@ -92,7 +92,7 @@ impl From<MaxMinError> for ConvexError {
 /// Largest relative gap that is accepted as an optimum.
 const GOOD_ENOUGH: f64 = 1e-6;
 /// Load above which a domain left out by the solver has to be included.
-const OVERFULL: f64 = 1.0 + 1e-9;
+const MAX_LEFT_OUT_LOAD: f64 = 1.0 + 1e-9;
 /// Level below which parts of a price, and relative rates, are rounding errors.
 const NOISE: f64 = 1e-7;
 
@@ -204,7 +204,7 @@ impl Region<'_> {
             for shares in self.usage {
                 let overfull = |&&(d, share): &&(u32, f64)| {
                     let hidden = !shown.contains(&row_of[d as usize]);
-                    share > 0.0 && hidden && load[d as usize] > OVERFULL
+                    share > 0.0 && hidden && load[d as usize] > MAX_LEFT_OUT_LOAD
                 };
                 let fullest = |a: &&(u32, f64), b: &&(u32, f64)| {
                     load[a.0 as usize].total_cmp(&load[b.0 as usize]).then(b.0.cmp(&a.0))

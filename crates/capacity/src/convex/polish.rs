@@ -13,7 +13,7 @@ pub(super) struct Elastic {
 }
 
 /// Maximum number of steps; each doubles the number of exact digits.
-const STEPS: usize = 12;
+const MAX_STEPS: usize = 12;
 /// Relative amount added to the diagonal.
 ///
 /// Domains with linearly dependent users have no unique prices; any of them is valid.
@@ -24,7 +24,7 @@ const RIDGE: f64 = 1e-12;
 /// `domains[d]` lists the flows that use domain d and their shares. A price of 0 means that the
 /// domain is not full.
 pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut [f64]) -> Vec<f64> {
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS {
         let costs = costs(flows.len(), domains, prices);
         let rates = rates(flows, &costs);
         let excess: Vec<f64> = domains

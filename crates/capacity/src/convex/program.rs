@@ -5,7 +5,7 @@ use super::{GOOD_ENOUGH, Objective, Region, barrier, simplex};
 use crate::maxmin::Demand;
 
 /// Idle share above which a domain has no price.
-const SLACK: f64 = 1e-5;
+const MIN_IDLE_SHARE: f64 = 1e-5;
 
 /// Domains with the same users and shares; the solver treats them as one.
 pub(super) struct Row {
@@ -124,7 +124,7 @@ impl<'a> Program<'a> {
     /// The latter have a price of zero. Applied only if a few steps reach these prices.
     fn polished(&self, domains: &[&Row], rates: Vec<f64>, mut prices: Vec<f64>) -> Answer {
         for (price, row) in prices.iter_mut().zip(domains) {
-            if row.load(&rates) < 1.0 - SLACK {
+            if row.load(&rates) < 1.0 - MIN_IDLE_SHARE {
                 *price = 0.0;
             }
         }

@@ -9,12 +9,12 @@ use super::unknowns::Link;
 /// Number of earlier rounds that are combined.
 const DEPTH: usize = 3;
 /// Variables per link. The first are probabilities, which determine the combination.
-const NUMBERS: usize = 13;
-const DECIDE: usize = 5;
+const LINK_VARIABLES: usize = 13;
+const LINK_PROBABILITIES: usize = 5;
 /// Regularisation relative to the residuals' size, which keeps the combination small.
 const RIDGE: f64 = 1e-10;
 
-type Numbers = [f64; NUMBERS];
+type Numbers = [f64; LINK_VARIABLES];
 
 /// The earlier rounds, as differences.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ impl Anderson {
     pub fn take(&mut self, links: &mut [Link]) {
         let made = links.iter().map(|l| numbers(&l.collisions));
         let rest = |(m, g): (Numbers, &Numbers)| {
-            let difference: [f64; DECIDE] = core::array::from_fn(|i| m[i] - g[i]);
+            let difference: [f64; LINK_PROBABILITIES] = core::array::from_fn(|i| m[i] - g[i]);
             difference
         };
         if self.begun {

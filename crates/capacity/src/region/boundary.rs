@@ -24,7 +24,7 @@ pub const YIELD: f64 = 0.02;
 /// Minimum gain of that flow, as a share of its rate.
 pub const GAIN: f64 = 0.2;
 /// Relative accuracy of a search along a ray.
-const FINE: f64 = 1e-4;
+const RAY_ACCURACY: f64 = 1e-4;
 
 impl Region {
     /// Returns the largest factor of `direction` that can be added to `base`.
@@ -44,7 +44,7 @@ impl Region {
         // No rate exceeds the PHY's fastest rate.
         let fastest = self.links.fastest();
         let (mut low, mut high) = (0.0, fastest / steepest);
-        while high - low > FINE * high {
+        while high - low > RAY_ACCURACY * high {
             let middle = 0.5 * (low + high);
             match self.decide(Some(&inside), &at(middle))? {
                 Some(f) => (low, inside) = (middle, f),

@@ -12,25 +12,25 @@ use crate::link::Access;
 /// Maximum number of rounds: full or combined, and damped.
 ///
 /// Loads near the limit of existence need many damped ones.
-const ROUNDS: usize = 250;
+const MAX_ROUNDS: usize = 250;
 const DAMPED_ROUNDS: usize = 4000;
 /// Change of a probability that is negligible.
-const SETTLED: f64 = 1e-5;
+const CONVERGED_CHANGE: f64 = 1e-5;
 /// Accuracy of the fitted shares of time, as a fraction of the previous round's change.
-const FITTING: f64 = 0.03;
+const FIT_ACCURACY_RATIO: f64 = 0.03;
 /// Finest accuracy of the fitted shares.
-const FITTED: f64 = 1e-6;
+const MIN_FIT_ACCURACY: f64 = 1e-6;
 /// Coarsest accuracy of the fitted shares.
-const ROUGH: f64 = 1e-3;
+const MAX_FIT_ACCURACY: f64 = 1e-3;
 /// Utilisation above which the iteration does not recover.
-const DIVERGED: f64 = 2.0;
+const DIVERGED_UTILISATION: f64 = 2.0;
 /// Ratio of a round's change to the previous one above which it is a setback.
 ///
-/// Rounds are combined if probabilities change by less than `CALM`, and damped after `SETBACKS`
+/// Rounds are combined if probabilities change by less than `COMBINED_CHANGE`, and damped after `MAX_SETBACKS`
 /// setbacks.
-const SLOWING: f64 = 0.8;
-const CALM: f64 = 0.1;
-const SETBACKS: u32 = 4;
+const SETBACK_RATIO: f64 = 0.8;
+const COMBINED_CHANGE: f64 = 0.1;
+const MAX_SETBACKS: u32 = 4;
 
 /// Rule that maps a round's outcome to the next input.
 #[derive(Clone, Copy, Debug)]
@@ -130,8 +130,8 @@ impl Solver {
     ) -> Result<(), NoState> {
         self.model.sets.factor.copy_from_slice(&f.factor);
         let (mut moved, mut relaxation, mut setbacks, rounds) = match acceleration {
-            Acceleration::Adaptive => (f64::INFINITY, Relaxation::PLAIN, 0, ROUNDS),
-            Acceleration::Never => (0.0, Relaxation::SLOW, SETBACKS, DAMPED_ROUNDS),
+            Acceleration::Adaptive => (f64::INFINITY, Relaxation::PLAIN, 0, MAX_ROUNDS),
+            Acceleration::Never => (0.0, Relaxation::SLOW, MAX_SETBACKS, DAMPED_ROUNDS),
         };
         self.anderson.reset();
         for round in 0..rounds {
@@ -145,25 +145,25 @@ impl Solver {
             if round == 0 {
                 self.holds(f)?;
             }
-            let fine = (FITTING * moved).clamp(FITTED, ROUGH);
+            let fine = (FIT_ACCURACY_RATIO * moved).clamp(MIN_FIT_ACCURACY, MAX_FIT_ACCURACY);
             let now = self.round(f, fine, relaxation).ok_or(NoState::Beyond)?;
-            if now > SLOWING * moved {
+            if now > SETBACK_RATIO * moved {
                 // The history is not valid after a restart.
                 self.anderson.reset();
                 setbacks += 1;
             }
             relaxation = match setbacks {
-                0..SETBACKS if now < CALM => Relaxation::FAST,
-                0..SETBACKS => Relaxation::PLAIN,
+                0..MAX_SETBACKS if now < COMBINED_CHANGE => Relaxation::FAST,
+                0..MAX_SETBACKS => Relaxation::PLAIN,
                 _ => Relaxation::SLOW,
             };
             moved = now;
-            if moved < SETTLED {
+            if moved < CONVERGED_CHANGE {
                 f.factor.copy_from_slice(&self.model.sets.factor);
                 return Ok(());
             }
             // Attempts diverge.
-            if f.links.iter().any(|l| l.used > DIVERGED) {
+            if f.links.iter().any(|l| l.used > DIVERGED_UTILISATION) {
                 return Err(NoState::Beyond);
             }
         }

@@ -19,7 +19,7 @@ pub(super) const MAX_LINKS: usize = 128;
 /// Maximum number of steps in the list.
 pub(super) const MAX_STEPS: usize = 50_000;
 /// Maximum number of rounds of a fit.
-const ROUNDS: usize = 400;
+const MAX_ROUNDS: usize = 400;
 
 /// One step of the list, in terms of earlier ones.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +193,7 @@ impl IndependentSets {
                 *factor = share;
             }
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             self.walk(self.fitted);
             let total = self.value[self.all as usize];
             let mut worst = 0.0f64;

@@ -82,11 +82,11 @@ const MIN_SUCCESS: f64 = 1.0 / 4000.0;
 
 /// Causes of the last attempt's failure.
 ///
-/// `PLAIN`: no lasting cause, or no attempt before; the others: a hidden exchange, and another
+/// `NO_CAUSE`: no lasting cause, or no attempt before; the others: a hidden exchange, and another
 /// sender that also retries.
-const PLAIN: usize = 0;
-const HIDDEN: usize = 1;
-const MET: usize = 2;
+const NO_CAUSE: usize = 0;
+const HIDDEN_EXCHANGE: usize = 1;
+const RETRYING_SENDER: usize = 2;
 
 /// Packets with these counts of consecutive lost frames, by the last failure's cause.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +161,7 @@ impl Chain<'_> {
             }
             at = after;
             cw = next;
-            step = [PLAIN, HIDDEN, MET].map(|why| self.again(why, cw));
+            step = [NO_CAUSE, HIDDEN_EXCHANGE, RETRYING_SENDER].map(|why| self.again(why, cw));
             if t.next_cw(cw) == cw && limits.0.saturating_mul(limits.1) > walked {
                 self.alike(&step, &at, &mut out, limits);
                 return out;
@@ -215,7 +215,11 @@ impl Chain<'_> {
             let (opening, data) = failed(&step, &mass);
             (0..3).for_each(|i| mass[i] = opening[i] + data[i]);
             cw = next;
-            step = [self.again(PLAIN, cw), self.again(HIDDEN, cw), self.again(MET, cw)];
+            step = [
+                self.again(NO_CAUSE, cw),
+                self.again(HIDDEN_EXCHANGE, cw),
+                self.again(RETRYING_SENDER, cw),
+            ];
         }
     }
 
@@ -264,7 +268,7 @@ impl Chain<'_> {
         let counted = f64::from(cw) / 2.0 * self.slot;
         let plain = counted / o.idle;
         match why {
-            HIDDEN => {
+            HIDDEN_EXCHANGE => {
                 // An exchange encountered at a random time has half of its length left.
                 let rest = 0.5 * o.span;
                 let beside = rest * (1.0 - libm::exp(-plain / rest));
@@ -278,7 +282,7 @@ impl Chain<'_> {
                 let left = o.hidden * (1.0 - o.caused) * (1.0 - dip);
                 self.outcome(left + (1.0 - left) * memory, o.met, backoff)
             }
-            MET => {
+            RETRYING_SENDER => {
                 // Both draw from the same window.
                 let near = (o.window / (2.0 * plain)).min(1.0);
                 let again = 1.0 - (1.0 - near) * (1.0 - near);
@@ -335,10 +339,10 @@ impl Chain<'_> {
 fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
     let (mut opening, mut data) = ([0.0; 3], [0.0; 3]);
     for (s, m) in step.iter().zip(mass) {
-        opening[HIDDEN] += m * s.hidden;
-        opening[MET] += m * s.met;
-        data[HIDDEN] += m * s.data_collision;
-        data[PLAIN] += m * s.channel_loss;
+        opening[HIDDEN_EXCHANGE] += m * s.hidden;
+        opening[RETRYING_SENDER] += m * s.met;
+        data[HIDDEN_EXCHANGE] += m * s.data_collision;
+        data[NO_CAUSE] += m * s.channel_loss;
     }
     (opening, data)
 }
@@ -350,10 +354,10 @@ type Matrix = [[f64; 3]; 3];
 fn matrices(step: &[Attempt; 3]) -> (Matrix, Matrix) {
     let (mut opening, mut data) = ([[0.0; 3]; 3], [[0.0; 3]; 3]);
     for (why, s) in step.iter().enumerate() {
-        opening[HIDDEN][why] = s.hidden;
-        opening[MET][why] = s.met;
-        data[HIDDEN][why] = s.data_collision;
-        data[PLAIN][why] = s.channel_loss;
+        opening[HIDDEN_EXCHANGE][why] = s.hidden;
+        opening[RETRYING_SENDER][why] = s.met;
+        data[HIDDEN_EXCHANGE][why] = s.data_collision;
+        data[NO_CAUSE][why] = s.channel_loss;
     }
     (opening, data)
 }
@@ -394,9 +398,9 @@ fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
     let mut a = [[0.0; 4]; 3];
     for i in 0..3 {
         let s = &step[i];
-        a[PLAIN][i] = -s.channel_loss;
-        a[HIDDEN][i] = -s.hidden - s.data_collision;
-        a[MET][i] = -s.met;
+        a[NO_CAUSE][i] = -s.channel_loss;
+        a[HIDDEN_EXCHANGE][i] = -s.hidden - s.data_collision;
+        a[RETRYING_SENDER][i] = -s.met;
     }
     for i in 0..3 {
         a[i][i] += 1.0;

@@ -11,7 +11,7 @@ use super::window::{Model, Progress, RateSample, Window};
 /// §4.1.2 of the draft.
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 /// Gains of the eight phases of `ProbeBW`. §4.3.4
-const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const CYCLE_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Length of the bandwidth filter, round trips. §4.1.1.1
 const BANDWIDTH_ROUNDS: u64 = 10;
 /// The propagation filter's length. §4.1.1.3
@@ -96,7 +96,7 @@ impl Bbr {
         match self.state {
             State::Startup => (HIGH_GAIN, HIGH_GAIN),
             State::Drain => (1.0 / HIGH_GAIN, HIGH_GAIN),
-            State::ProbeBandwidth => (CYCLE[self.phase], 2.0),
+            State::ProbeBandwidth => (CYCLE_GAINS[self.phase], 2.0),
             State::ProbeRtt => (1.0, 1.0),
         }
     }
@@ -120,7 +120,7 @@ impl Bbr {
             return;
         }
         let long = p.now.since(self.phase_from) > self.propagation.unwrap_or(Span::ZERO);
-        let gain = CYCLE[self.phase];
+        let gain = CYCLE_GAINS[self.phase];
         let next = if gain > 1.0 {
             long && (self.lost || p.in_flight >= self.inflight(gain, window))
         } else if gain < 1.0 {
@@ -129,7 +129,7 @@ impl Bbr {
             long
         };
         if next {
-            self.phase = (self.phase + 1) % CYCLE.len();
+            self.phase = (self.phase + 1) % CYCLE_GAINS.len();
             self.phase_from = p.now;
             self.lost = false;
         }

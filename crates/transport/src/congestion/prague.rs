@@ -12,7 +12,7 @@ const GAIN: f64 = 1.0 / 16.0;
 /// Minimum round trip used for growth and averaging of flows with shorter ones. §2.4.4
 const VIRTUAL_RTT: Span = Span::from_millis(25);
 /// Round trips after slow start until that minimum applies, as in the Linux implementation.
-const TRANSITION: u32 = 4;
+const TRANSITION_ROUNDS: u32 = 4;
 /// Minimum window after a mark, segments.
 const MIN_SEGMENTS: u64 = 2;
 
@@ -48,7 +48,7 @@ impl Prague {
         if p.una < self.round_end || self.acked == 0 {
             return;
         }
-        let independent = self.rounds >= TRANSITION;
+        let independent = self.rounds >= TRANSITION_ROUNDS;
         if independent && p.now.since(self.averaged_at) < VIRTUAL_RTT {
             return;
         }
@@ -85,7 +85,7 @@ impl Prague {
     ///
     /// Smaller for short round trips, so that the rate grows as fast as at 25 ms. §2.4.4
     fn increase(&self, srtt: Option<Span>) -> f64 {
-        let Some(srtt) = srtt.filter(|_| self.rounds >= TRANSITION) else { return 1.0 };
+        let Some(srtt) = srtt.filter(|_| self.rounds >= TRANSITION_ROUNDS) else { return 1.0 };
         let ratio = srtt.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
         (ratio * ratio).min(1.0)
     }
@@ -163,7 +163,7 @@ mod tests {
     fn a_short_round_trip_averages_every_25_ms() {
         let (mut p, mut now) = (Prague::default(), Time::ZERO);
         let mut w = window(100);
-        for _ in 0..TRANSITION {
+        for _ in 0..TRANSITION_ROUNDS {
             round(&mut p, &mut w, &mut now, 1.0, 10);
         }
         let (from, before) = (now, p.alpha.unwrap());
@@ -192,11 +192,11 @@ mod tests {
         for (ms, expected) in [(100, 1.0), (25, 1.0), (10, 0.16), (5, 0.04)] {
             let (mut p, mut now) = (Prague::default(), Time::ZERO);
             let mut w = window(50);
-            for _ in 0..=TRANSITION {
+            for _ in 0..=TRANSITION_ROUNDS {
                 w.cwnd = 50 * MSS;
                 round(&mut p, &mut w, &mut now, 0.0, ms);
             }
-            p.rounds = TRANSITION;
+            p.rounds = TRANSITION_ROUNDS;
             w.cwnd = 50 * MSS;
             let mut grown = 0.0;
             for _ in 0..100 {

@@ -14,7 +14,7 @@ const PACKET_THRESHOLD: u64 = 3;
 /// Number of probe timeouts of total loss after which congestion is persistent.
 ///
 /// RFC 9002 §7.6.1
-const PERSISTENT: u64 = 3;
+const PERSISTENT_TIMEOUTS: u64 = 3;
 /// Number of probe timeouts for which a lost packet is stored, in case it arrives.
 const LOST_RETENTION: u64 = 3;
 
@@ -184,7 +184,7 @@ impl Sender {
         debug_assert!(self.lost_bytes > first);
         self.on_congestion(now, latest);
         // RFC 9002 §7.6.1
-        if longest > self.probe_period().saturating_mul(PERSISTENT) {
+        if longest > self.probe_period().saturating_mul(PERSISTENT_TIMEOUTS) {
             self.on_persistent_congestion();
         }
     }

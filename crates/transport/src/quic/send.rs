@@ -20,11 +20,11 @@ use crate::congestion::{Controller, Setup};
 /// Minimum window, datagrams. RFC 9002 §7.2
 pub(super) const MIN_WINDOW: u64 = 2;
 /// Number of packets sent after a probe timeout. RFC 9002 §6.2.4
-const PROBES: u32 = 2;
+const PROBE_PACKETS: u32 = 2;
 /// Bytes allowed without a congestion window, if a control spaces packets.
 ///
 /// It is the largest window without scaling, as with TCP.
-const UNSCALED: u64 = 65_535;
+const UNSCALED_WINDOW: u64 = 65_535;
 
 /// A sent packet.
 #[derive(Clone, Copy, Debug)]
@@ -238,7 +238,7 @@ impl Sender {
             self.detect_lost(now);
         } else {
             // RFC 9002 §6.2.4
-            self.probes_due = PROBES;
+            self.probes_due = PROBE_PACKETS;
             self.probe_from = 0;
             self.probe_count += 1;
             self.counters.probe_timeouts += 1;
@@ -249,7 +249,7 @@ impl Sender {
 
     /// Returns the bytes that may be in flight.
     const fn allowed(&self) -> u64 {
-        if self.clocked { UNSCALED } else { self.window.cwnd }
+        if self.clocked { UNSCALED_WINDOW } else { self.window.cwnd }
     }
 
     /// Returns true if the window, not the application, limits the sender.
@@ -308,7 +308,7 @@ impl Sender {
     ///
     /// It has lost or new data, otherwise the oldest unacknowledged data, otherwise a PING. RFC 9002 §6.2.4
     fn probe(&mut self, now: Time, ack: &mut impl FnMut() -> Option<Ack>) -> Option<Packet> {
-        let first = self.probes_due + 1 == PROBES;
+        let first = self.probes_due + 1 == PROBE_PACKETS;
         let (wants, from) = (self.stream.wants(), self.probe_from);
         let repeats = !wants && self.stream.again(from, |_| 1).is_some();
         if !wants && !repeats && !first {

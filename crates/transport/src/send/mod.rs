@@ -134,7 +134,7 @@ pub(crate) struct Sender {
 /// Largest window without scaling, bytes (RFC 9293 §3.1).
 ///
 /// It is used for flow control without a congestion window.
-const UNSCALED: u64 = 65_535;
+const UNSCALED_WINDOW: u64 = 65_535;
 
 impl Sender {
     pub(crate) fn new(cfg: &TcpConfig) -> Self {
@@ -304,7 +304,7 @@ impl Sender {
 
     /// Returns true if the window has room for `len` more bytes.
     fn fits(&self, len: u32) -> bool {
-        let window = if self.clocked { UNSCALED } else { self.window.cwnd + self.inflation };
+        let window = if self.clocked { UNSCALED_WINDOW } else { self.window.cwnd + self.inflation };
         self.board.pipe() + u64::from(len) <= window
     }
 

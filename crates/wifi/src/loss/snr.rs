@@ -17,7 +17,7 @@ use super::LossError;
 /// Boltzmann's constant times 290 K, W/Hz.
 ///
 /// IEEE 802.11-2020 §17.3.10.2 assumes the same temperature.
-const THERMAL: f64 = 1.380_649e-23 * 290.0;
+const THERMAL_NOISE_DENSITY: f64 = 1.380_649e-23 * 290.0;
 /// The table's first and last signal-to-noise ratio, dB, and its steps per dB.
 const FROM_DB: f64 = -10.0;
 const TO_DB: f64 = 60.0;
@@ -25,7 +25,7 @@ const PER_DB: f64 = 16.0;
 /// Natural logarithm of a probability too small to be observed.
 const LN_NEGLIGIBLE: f64 = -700.0;
 /// The legacy preamble before the first SIGNAL symbol, ns (IEEE 802.11-2020 §17.3.3).
-const TRAINING: u32 = 16_000;
+const PREAMBLE_NS: u32 = 16_000;
 /// A SIGNAL symbol: BPSK at rate 1/2 (§17.3.4, §19.3.9.4.3).
 const SIGNAL: (u32, u64) = (4_000, 24);
 /// Number of quantiles of the fading distribution over which a mean is taken.
@@ -75,9 +75,9 @@ impl SnrTable {
                 (_, Waveform::Ofdm { bits_per_symbol, .. }) => (ofdm(bits_per_symbol), 20),
                 _ => return Err(LossError::NoTable),
             };
-            let header = (info.waveform.header().as_nanos() as u32).saturating_sub(TRAINING);
+            let header = (info.waveform.header().as_nanos() as u32).saturating_sub(PREAMBLE_NS);
             Ok(Row {
-                noise: THERMAL * f64::from(mhz) * 1e6 * noise_figure.ratio() * 1e18,
+                noise: THERMAL_NOISE_DENSITY * f64::from(mhz) * 1e6 * noise_figure.ratio() * 1e18,
                 header_bits: f64::from(header / SIGNAL.0) * SIGNAL.1 as f64,
                 errors: tabulated(scheme),
             })

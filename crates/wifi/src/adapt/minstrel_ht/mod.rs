@@ -23,11 +23,11 @@ const UPDATE: Span = Span::from_millis(50);
 /// Minimum interval between samples (MINSTREL_SAMPLE_INTERVAL).
 const SAMPLE: Span = Span::from_millis(20);
 /// Number of best rates by throughput that are kept in order (MAX_THR_RATES).
-const BEST: usize = 4;
+const BEST_RATES: usize = 4;
 /// Number of rates for the attempts of a frame, for drivers that take four.
 ///
 /// IEEE80211_TX_MAX_RATES.
-const PLACES: usize = 4;
+const RATES_PER_FRAME: usize = 4;
 
 /// Rates with the same number of streams.
 #[derive(Clone, Debug)]
@@ -48,10 +48,10 @@ pub struct MinstrelHt {
     known: Vec<RateStatistics>,
     groups: Vec<Group>,
     /// The best rates by throughput, best first, and the most reliable rate.
-    fastest: [usize; BEST],
+    fastest: [usize; BEST_RATES],
     most_reliable: usize,
     /// Attempts at the three fastest rates and at the most reliable one.
-    tries: [u32; PLACES],
+    tries: [u32; RATES_PER_FRAME],
     /// Mean MPDUs per frame in parts of [`ONE`], and frames and MPDUs of this interval.
     length: i32,
     frames: u32,
@@ -99,9 +99,9 @@ impl MinstrelHt {
         MinstrelHt {
             known,
             groups,
-            fastest: [0; BEST],
+            fastest: [0; BEST_RATES],
             most_reliable: 0,
-            tries: [2; PLACES],
+            tries: [2; RATES_PER_FRAME],
             length: ONE as i32,
             frames: 0,
             mpdus: 0,
@@ -210,10 +210,10 @@ impl MinstrelHt {
 
     /// Ends the interval's counts and chooses the rates of the next one.
     fn choose(&mut self) {
-        let mut fastest = [0; BEST];
+        let mut fastest = [0; BEST_RATES];
         for g in 0..self.groups.len() {
             let rates = self.groups[g].rates.clone();
-            let mut of_group = [rates.start; BEST];
+            let mut of_group = [rates.start; BEST_RATES];
             let mut best = 0;
             for at in rates.rev() {
                 let k = &mut self.known[at];
@@ -253,10 +253,10 @@ impl MinstrelHt {
 
     /// Inserts a rate into the list of the best; of equal rates the earlier one stays first.
     /// minstrel_ht_sort_best_tp_rates.
-    fn insert(&self, at: usize, list: &mut [usize; BEST]) {
+    fn insert(&self, at: usize, list: &mut [usize; BEST_RATES]) {
         let worth = |at: usize| (self.throughput(at), self.known[at].probability);
         let place = list.iter().rposition(|&other| worth(other) >= worth(at)).map_or(0, |p| p + 1);
-        if place < BEST {
+        if place < BEST_RATES {
             list[place..].rotate_right(1);
             list[place] = at;
         }

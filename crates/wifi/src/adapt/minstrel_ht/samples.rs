@@ -6,10 +6,11 @@ use super::statistics::{ONE, RateStatistics};
 use super::{Group, SAMPLE};
 
 /// Maximum number of pending samples of each kind (MINSTREL_SAMPLE_RATES).
-const WAITING: usize = 5;
+const MAX_PENDING: usize = 5;
 
 /// Order in which the kinds of sample take turns (minstrel_sample_seq).
-const TURNS: [Kind; 6] = [Kind::Next, Kind::Jump, Kind::Next, Kind::Jump, Kind::Next, Kind::Slow];
+const KIND_ORDER: [Kind; 6] =
+    [Kind::Next, Kind::Jump, Kind::Next, Kind::Jump, Kind::Next, Kind::Slow];
 
 /// Reason for sampling a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,8 +53,8 @@ impl Samples {
             return None;
         }
         self.at = now + SAMPLE;
-        let kind = TURNS[self.turn];
-        self.turn = (self.turn + 1) % TURNS.len();
+        let kind = KIND_ORDER[self.turn];
+        self.turn = (self.turn + 1) % KIND_ORDER.len();
         let list = &mut self.waiting[kind as usize];
         if list.is_empty() { None } else { Some(list.remove(0)) }
     }
@@ -78,12 +79,12 @@ impl Samples {
                 _ => known[at].duration < fast,
             });
         }
-        while self.waiting[Kind::Next as usize].len() < WAITING
+        while self.waiting[Kind::Next as usize].len() < MAX_PENDING
             && let Some(at) = self.next_faster(known, groups, used[0])
         {
             self.waiting[Kind::Next as usize].push(at);
         }
-        while self.waiting[Kind::Jump as usize].len() < WAITING
+        while self.waiting[Kind::Jump as usize].len() < MAX_PENDING
             && let Some(at) = self.jump(known, groups, fast, slow, rng)
         {
             self.waiting[Kind::Jump as usize].push(at);
@@ -125,7 +126,7 @@ impl Samples {
         rng: &mut Stream,
     ) -> Option<usize> {
         for _ in 0..groups.len() {
-            let full = self.waiting[Kind::Slow as usize].len() >= WAITING;
+            let full = self.waiting[Kind::Slow as usize].len() >= MAX_PENDING;
             let g = self.next_group(Kind::Jump);
             let limit = if full { fast } else { slow };
             let mut rates = groups[g].rates.clone();

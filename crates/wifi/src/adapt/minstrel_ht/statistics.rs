@@ -10,18 +10,18 @@ pub(super) const LENGTH_WEIGHT: i32 = 4;
 /// Number of packets over which a packet's duration is averaged (AVG_AMPDU_SIZE).
 ///
 /// Rates are compared by that duration.
-const PACKETS: u64 = 16;
+const AVERAGED_PACKETS: u64 = 16;
 /// Size of these packets of 1200 bytes, bits (MCS_NBITS).
-const BITS: u64 = PACKETS * 1200 * 8;
+const AVERAGED_BITS: u64 = AVERAGED_PACKETS * 1200 * 8;
 /// Duration of an empty OFDM frame at 6 Mbit/s with SIFS, µs.
-const EMPTY: u32 = 48;
+const EMPTY_FRAME_US: u32 = 48;
 /// Duration of an acknowledgement at 6 Mbit/s with SIFS, µs.
 const ACK: u32 = 60;
 /// Medium time of one attempt without its MPDUs, µs (`overhead`, `overhead_rtscts`).
-const OVERHEAD: u32 = EMPTY + ACK;
+const OVERHEAD: u32 = EMPTY_FRAME_US + ACK;
 const OVERHEAD_RTS: u32 = OVERHEAD + 2 * ACK;
 /// Longest series of attempts at one rate, µs.
-const SEGMENT: u32 = 6000;
+const MAX_SERIES_US: u32 = 6000;
 /// Longest series of attempts at one rate unless the driver sets one.
 const MAX_SERIES_ATTEMPTS: u32 = 7;
 /// Slot, µs, and contention windows, to estimate the attempts that fit into a series.
@@ -59,13 +59,13 @@ impl RateStatistics {
         else {
             return None;
         };
-        let symbols = BITS.div_ceil(u64::from(bits_per_symbol));
+        let symbols = AVERAGED_BITS.div_ceil(u64::from(bits_per_symbol));
         // MCS_SYMBOL_TIME: a frame at the short guard interval of 802.11n and ac is 800 ns longer.
         let more = if symbol_ns == 3_600 { 800 } else { 0 };
         Some(RateStatistics {
             rate,
             streams: mode.streams(),
-            duration: ((symbols * u64::from(symbol_ns) + more) / PACKETS) as u32,
+            duration: ((symbols * u64::from(symbol_ns) + more) / AVERAGED_PACKETS) as u32,
             attempts: 0,
             successes: 0,
             tried: false,
@@ -135,8 +135,8 @@ pub(super) fn tries(k: &RateStatistics, length: u32, protected: bool) -> u32 {
         let contention = wait();
         plain += contention + OVERHEAD + data;
         with_rts += contention + OVERHEAD_RTS + data;
-        tries[1] += u32::from(with_rts < SEGMENT);
-        if plain >= SEGMENT {
+        tries[1] += u32::from(with_rts < MAX_SERIES_US);
+        if plain >= MAX_SERIES_US {
             break;
         }
         tries[0] += 1;

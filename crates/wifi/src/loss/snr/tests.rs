@@ -29,7 +29,7 @@ fn table(phy: &Phy) -> Arc<SnrTable> {
 
 /// Returns the power that is this many dB above the noise of 20 MHz.
 fn above_noise(db: f64) -> Power {
-    Power::from_watts(THERMAL * 20e6 * FIGURE.ratio() * Decibel(db).ratio())
+    Power::from_watts(THERMAL_NOISE_DENSITY * 20e6 * FIGURE.ratio() * Decibel(db).ratio())
 }
 
 #[test]
