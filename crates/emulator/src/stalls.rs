@@ -6,13 +6,13 @@ use fairmesh_units::{Span, Time};
 /// Stalls closer than this in radio time count as one.
 ///
 /// The kernel's timers had no time between them.
-const JOINED: Span = Span::from_millis(1);
+const MERGE_INTERVAL: Span = Span::from_millis(1);
 
 /// Maximum cost to a connection of a spurious retransmission timeout.
 ///
 /// The connection restarts with one segment (RFC 5681 §3.1), and a second is several round trips
 /// here.
-const RECOVERY: Span = Span::from_secs(1);
+const MAX_TIMEOUT_COST: Span = Span::from_secs(1);
 
 /// Maximum fraction of a valid run's time that stalls may affect.
 pub const BOUND: f64 = 0.1;
@@ -41,7 +41,7 @@ impl Stalls {
     /// Records a stall of radio time at `at`, of this length.
     pub fn record(&mut self, at: Time, lost: Span) {
         match self.lengths.last_mut() {
-            Some(last) if at - self.end <= JOINED => *last += lost,
+            Some(last) if at - self.end <= MERGE_INTERVAL => *last += lost,
             _ => self.lengths.push(lost),
         }
         self.end = at;
@@ -68,7 +68,7 @@ impl Stalls {
         let part = |of: f64| if lasted > 0.0 { of / lasted } else { 0.0 };
         let long = self.long();
         let felt = felt.map_or(long, |f| f.min(long));
-        let bent = sum.as_secs_f64() + felt as f64 * RECOVERY.as_secs_f64();
+        let bent = sum.as_secs_f64() + felt as f64 * MAX_TIMEOUT_COST.as_secs_f64();
         StallRecord {
             number: self.lengths.len() as u64,
             sum_s: sum.as_secs_f64(),

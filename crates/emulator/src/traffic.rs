@@ -26,7 +26,7 @@ const FIRST_PORT: u16 = 5001;
 const POLL_INTERVAL: Span = Span::from_millis(100);
 
 /// Delay before the next attempt to connect after a failed one.
-const RETRY: Span = Span::from_millis(500);
+const RETRY_DELAY: Span = Span::from_millis(500);
 
 /// Live counters of a flow, readable by other threads while it runs.
 #[derive(Debug, Default)]
@@ -231,7 +231,7 @@ impl<'j> State<'j> {
                 retry = Time::NEVER;
                 match self.connect(address) {
                     Ok(stream) => ends[self.client] = Some(stream),
-                    Err(e) if is_unreachable(&e) => retry = now + RETRY,
+                    Err(e) if is_unreachable(&e) => retry = now + RETRY_DELAY,
                     Err(e) => return Err(e),
                 }
             }
@@ -293,7 +293,7 @@ impl<'j> State<'j> {
                     ends[e] = None;
                     // The connection could not be established, or was lost: the client retries.
                     if e == self.client && self.pending[e] == u64::MAX {
-                        retry = self.job.now() + RETRY;
+                        retry = self.job.now() + RETRY_DELAY;
                     }
                 }
             }

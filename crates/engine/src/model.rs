@@ -20,7 +20,7 @@ use fairmesh_wifi::MacConfig;
 /// Used where one packet size represents a flow's data.
 const FULL_PACKET: u32 = 1500;
 /// Delivery probability below which a link carries no traffic, because all retries fail.
-const DEAD: f64 = 1e-6;
+const MIN_DELIVERY: f64 = 1e-6;
 
 /// The part of a scenario that analytic models need.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl<'a> CapacityModel<'a> {
             let rate = link.rate.unwrap_or(scenario.mac_of(link.from).rate);
             let errors = scenario.errors_of(link);
             let size = FULL_PACKET + scenario.mac().llc_bytes + DATA_OVERHEAD;
-            let delivery = errors.delivery(size, rate).max(DEAD);
+            let delivery = errors.delivery(size, rate).max(MIN_DELIVERY);
             links.push(LinkSpec { from: link.from, to: link.to, rate, delivery });
         }
         let access = access(scenario.mac());
@@ -122,7 +122,7 @@ impl<'a> CapacityModel<'a> {
         let carries = |l: &LinkSpec, psdu: u32| {
             let full = FullFrame::of(&scenario.mac_of(l.from).phy, l.rate, psdu);
             let together = full.packets.div_ceil(full.mpdus);
-            (0..together).fold(1.0, |all, _| all * l.delivery) > DEAD
+            (0..together).fold(1.0, |all, _| all * l.delivery) > MIN_DELIVERY
         };
         let dead = |path: &[NodeId], psdu: u32| {
             let crosses =

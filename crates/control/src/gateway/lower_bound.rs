@@ -166,23 +166,23 @@ mod tests {
     /// Returns the results of epochs in a mesh that passes `of(estimate)` and starves a flow.
     fn watch(bound: &mut LowerBound, epochs: usize, of: impl Fn(f64) -> f64) -> Vec<Trial> {
         let mut estimate = 300.0;
-        let mut said = Vec::new();
+        let mut trials = Vec::new();
         for _ in 0..epochs {
             let trial = bound.watch(estimate, of(estimate), true);
             if let Trial::Runs(rate) | Trial::Kept(rate) = trial {
                 estimate = rate;
             }
-            said.push(trial);
+            trials.push(trial);
         }
-        said
+        trials
     }
 
     #[test]
     fn beyond_the_capacity_a_lower_bound_costs_nothing() {
         let mut bound = LowerBound::new(BOUNDS);
-        let said = watch(&mut bound, 5, |estimate| estimate.min(180.0));
+        let trials = watch(&mut bound, 5, |estimate| estimate.min(180.0));
         let runs = Trial::Runs(225.0);
-        assert_eq!(said, [Trial::None, runs, runs, runs, Trial::Lowered]);
+        assert_eq!(trials, [Trial::None, runs, runs, runs, Trial::Lowered]);
         assert_eq!(bound.rate(), 150.0);
         bound.moved(299.0);
         assert_eq!(bound.rate(), 150.0);
@@ -194,12 +194,12 @@ mod tests {
     fn where_others_lose_the_bound_stays_and_trials_become_rare() {
         let mut bound = LowerBound::new(BOUNDS);
         // A quarter of the mesh is idle, the others use all that they get.
-        let said = watch(&mut bound, 5, |estimate| 0.75 * estimate);
-        assert_eq!(said[4], Trial::Kept(300.0));
+        let trials = watch(&mut bound, 5, |estimate| 0.75 * estimate);
+        assert_eq!(trials[4], Trial::Kept(300.0));
         assert_eq!(bound.rate(), 300.0);
-        let said = watch(&mut bound, 10, |estimate| 0.75 * estimate);
-        assert!(said[..9].iter().all(|t| *t == Trial::None), "{said:?}");
-        assert_eq!(said[9], Trial::Runs(225.0));
+        let trials = watch(&mut bound, 10, |estimate| 0.75 * estimate);
+        assert!(trials[..9].iter().all(|t| *t == Trial::None), "{trials:?}");
+        assert_eq!(trials[9], Trial::Runs(225.0));
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub struct Driver {
     due: Time,
     now: Time,
     /// Set of the breaches that were reported.
-    told: u32,
+    reported: u32,
 }
 
 impl Driver {
@@ -144,7 +144,7 @@ impl Driver {
             actions: Actions::new(),
             due,
             now: Time::ZERO,
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -411,8 +411,8 @@ impl Driver {
                 ),
             ),
         };
-        let new = self.told & bit == 0;
-        self.told |= bit;
+        let new = self.reported & bit == 0;
+        self.reported |= bit;
         new.then_some(reason)
     }
 }

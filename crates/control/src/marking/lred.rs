@@ -203,20 +203,22 @@ mod tests {
     fn what_changes_little_is_not_said() {
         let parameters = [("weight", 0.01), ("min", 1.0), ("max", 5.0), ("max_p", 1.0)];
         let mut i = start("lred", &parameters).unwrap();
-        let mut said: Vec<f64> = Vec::new();
+        let mut probabilities: Vec<f64> = Vec::new();
         for _ in 0..2000 {
             let actions = actions(&mut i, Time::ZERO, sent(3));
-            said.extend(actions.iter().filter_map(|a| match a {
+            probabilities.extend(actions.iter().filter_map(|a| match a {
                 Action::Drop { probability, .. } => Some(probability.0),
                 _ => None,
             }));
         }
         // Two retries per frame are a quarter of the range; a frame moves the average by 0.0025 at most.
-        let last = *said.last().unwrap();
-        assert!((0.25 - MIN_CHANGE..=0.25).contains(&last), "{said:?}");
+        let last = *probabilities.last().unwrap();
+        assert!((0.25 - MIN_CHANGE..=0.25).contains(&last), "{probabilities:?}");
         assert!(
-            said.windows(2).all(|w| (MIN_CHANGE..3.0 * MIN_CHANGE).contains(&(w[1] - w[0]))),
-            "{said:?}"
+            probabilities
+                .windows(2)
+                .all(|w| (MIN_CHANGE..3.0 * MIN_CHANGE).contains(&(w[1] - w[0]))),
+            "{probabilities:?}"
         );
     }
 

@@ -78,7 +78,7 @@ fn build(options: &Options, _: Setting) -> Result<Instance, Refusal> {
             channel: None,
             before: None,
             own: 0.0,
-            heard: 0.0,
+            largest_received: 0.0,
             until: Time::ZERO,
             in_force: 0.0,
             period,
@@ -100,7 +100,7 @@ struct Nred {
     /// Fraction of the channel's time in which this node sends or receives.
     own: f64,
     /// Largest normalised probability received.
-    heard: f64,
+    largest_received: f64,
     /// Time until which it is valid.
     until: Time,
     in_force: f64,
@@ -129,7 +129,7 @@ impl Nred {
     fn decide(&mut self, now: Time, actions: &mut Actions) {
         self.sample();
         if now > self.until {
-            self.heard = 0.0;
+            self.largest_received = 0.0;
         }
         let busy = self.survey.average.unwrap_or(0.0);
         let p = self.probability(busy);
@@ -145,7 +145,7 @@ impl Nred {
             let [high, low] = code.to_be_bytes();
             actions.send(None, &[TAG, high, low]);
         }
-        let local = (mine.max(self.heard) * self.own).min(1.0);
+        let local = (mine.max(self.largest_received) * self.own).min(1.0);
         if local == self.in_force {
             return;
         }
@@ -171,8 +171,8 @@ impl Control for Nred {
                 if let [TAG, high, low] = *m.body {
                     let p = f64::from(u16::from_be_bytes([high, low])) / 65_535.0;
                     // A smaller value does not replace a larger one that is still valid.
-                    if p >= self.heard || now > self.until {
-                        self.heard = p;
+                    if p >= self.largest_received || now > self.until {
+                        self.largest_received = p;
                         self.until = now + self.period.saturating_mul(LIFETIME);
                     }
                 }
@@ -221,7 +221,7 @@ mod tests {
         actions.iter().filter_map(p).collect()
     }
 
-    fn said(actions: &Actions) -> Vec<Vec<u8>> {
+    fn sent_messages(actions: &Actions) -> Vec<Vec<u8>> {
         let sent = |a: &&Action| matches!(a, Action::Send { to: None, .. });
         actions.iter().filter(sent).map(|a| actions.body(a).to_vec()).collect()
     }
@@ -238,7 +238,7 @@ mod tests {
         assert!((p - 0.15 * 0.4).abs() < 1e-9, "{p}");
         let code = (0.15 * 65_535.0) as u16;
         let [high, low] = code.to_be_bytes();
-        assert_eq!(said(&busy), [vec![TAG, high, low]]);
+        assert_eq!(sent_messages(&busy), [vec![TAG, high, low]]);
         assert_eq!(drops(&sample(&mut i, 4, 160)), [0.0], "an idle period ends it");
     }
 
@@ -268,28 +268,28 @@ mod tests {
     /// A notification of equal strength starts them again.
     #[test]
     fn a_weaker_notification_counts_only_when_the_stronger_one_is_over() {
-        let tell = |i: &mut Instance, at: u64, body: [u8; 3]| {
+        let deliver = |i: &mut Instance, at: u64, body: [u8; 3]| {
             actions(i, ms(at), Event::Message(Message { from: NodeId(1), body: &body }));
         };
         let (strong, weak) = ([TAG, 0x80, 0x00], [TAG, 0x10, 0x00]);
         let start = || {
             let mut i = start_with("nred", gateway(&[]), &[("weight", 1.0)]).unwrap();
             sample(&mut i, 1, 0);
-            tell(&mut i, 150, strong);
+            deliver(&mut i, 150, strong);
             for n in 2..=5 {
                 sample(&mut i, n, 40 * (n - 1));
             }
             i
         };
         let mut i = start();
-        tell(&mut i, 550, weak);
+        deliver(&mut i, 550, weak);
         assert_eq!(drops(&sample(&mut i, 6, 200)), [0.0], "150 + 4 × 100 is not over at 550");
         let mut i = start();
-        tell(&mut i, 551, weak);
+        deliver(&mut i, 551, weak);
         let [p] = drops(&sample(&mut i, 6, 200))[..] else { panic!() };
         assert!((p - 0.0625 * 0.2).abs() < 1e-4, "{p}");
         let mut i = start();
-        tell(&mut i, 540, strong);
+        deliver(&mut i, 540, strong);
         assert_eq!(drops(&sample(&mut i, 6, 200)), [], "as strong: it holds on");
     }
 

@@ -51,9 +51,9 @@ pub(crate) fn replacement(plan: &Plan) -> Option<DisciplineSpec> {
 }
 
 /// Index of a class that does not exist.
-const NONE: u32 = u32::MAX;
+const NO_CLASS: u32 = u32::MAX;
 /// Index of a packet that belongs to no class, regardless of the classes.
-const PASSES: u32 = u32::MAX - 1;
+const UNCLASSIFIED: u32 = u32::MAX - 1;
 
 /// Mapping from packets to classes.
 ///
@@ -68,14 +68,14 @@ struct Directory {
 
 impl Directory {
     fn new(flows: usize) -> Self {
-        Directory { of_flow: vec![NONE; flows], of_link: Vec::new(), all: NONE }
+        Directory { of_flow: vec![NO_CLASS; flows], of_link: Vec::new(), all: NO_CLASS }
     }
 
     /// Marks the flows that no class of this node takes.
     fn pass(&mut self, elsewhere: impl Fn(FlowId) -> bool) {
         for (flow, slot) in (0..).map(FlowId).zip(&mut self.of_flow) {
             if elsewhere(flow) {
-                *slot = PASSES;
+                *slot = UNCLASSIFIED;
             }
         }
     }
@@ -94,7 +94,7 @@ impl Directory {
             }
             Class::Link(n) => {
                 if self.of_link.len() <= n.index() {
-                    self.of_link.resize(n.index() + 1, NONE);
+                    self.of_link.resize(n.index() + 1, NO_CLASS);
                 }
                 self.of_link.get_mut(n.index())
             }
@@ -108,7 +108,7 @@ impl Directory {
             Class::Flow(f) => *self.of_flow.get(f.index())?,
             Class::Link(n) => *self.of_link.get(n.index())?,
         };
-        (i < PASSES).then_some(i as usize)
+        (i < UNCLASSIFIED).then_some(i as usize)
     }
 
     /// Returns the class of a packet: of data of `flow`, to the neighbour returned by `next`.
@@ -118,24 +118,24 @@ impl Directory {
         flow: Option<FlowId>,
         next: impl FnOnce() -> Option<NodeId>,
     ) -> Option<usize> {
-        let own = flow.and_then(|f| self.of_flow.get(f.index())).copied().unwrap_or(NONE);
-        if own == NONE
+        let own = flow.and_then(|f| self.of_flow.get(f.index())).copied().unwrap_or(NO_CLASS);
+        if own == NO_CLASS
             && !self.of_link.is_empty()
             && let Some(to) = next()
             && let Some(&link) = self.of_link.get(to.index())
-            && link != NONE
+            && link != NO_CLASS
         {
             return Some(link as usize);
         }
-        let i = if own == NONE { self.all } else { own };
-        (i < PASSES).then_some(i as usize)
+        let i = if own == NO_CLASS { self.all } else { own };
+        (i < UNCLASSIFIED).then_some(i as usize)
     }
 
     /// Gives every class its new index; `None`: it was removed.
     fn renumber(&mut self, to: impl Fn(usize) -> Option<usize>) {
         let slots = self.of_flow.iter_mut().chain(&mut self.of_link).chain([&mut self.all]);
-        for slot in slots.filter(|i| **i < PASSES) {
-            *slot = to(*slot as usize).map_or(NONE, |i| i as u32);
+        for slot in slots.filter(|i| **i < UNCLASSIFIED) {
+            *slot = to(*slot as usize).map_or(NO_CLASS, |i| i as u32);
         }
     }
 }

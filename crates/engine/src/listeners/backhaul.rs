@@ -14,7 +14,7 @@ use super::{Listeners, Note};
 /// Delay assumed between gateways without wires between them.
 ///
 /// Both are connected to the Internet.
-const USUAL: Span = Span::from_millis(10);
+const DEFAULT_DELAY: Span = Span::from_millis(10);
 
 /// The gateways, and the messages in transit between them.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Backhaul {
         for &from in scenario.gateways().list() {
             let times = quickest(scenario, from);
             for &to in scenario.gateways().list().iter().filter(|to| **to != from) {
-                delays.insert((from, to), times[to.index()].unwrap_or(USUAL));
+                delays.insert((from, to), times[to.index()].unwrap_or(DEFAULT_DELAY));
             }
         }
         Backhaul { delays, ..Backhaul::default() }
@@ -134,9 +134,9 @@ mod tests {
         let delay = |a, c| b.delays[&(NodeId(a), NodeId(c))];
         assert_eq!(delay(0, 3), Span::from_millis(12));
         assert_eq!(delay(3, 0), Span::from_millis(12));
-        assert_eq!(delay(1, 0), USUAL, "no wire leads there");
+        assert_eq!(delay(1, 0), DEFAULT_DELAY, "no wire leads there");
         assert_eq!(b.due(), Time::NEVER);
         b.send(Time::ZERO, NodeId(3), b"x");
-        assert_eq!((b.under_way.len(), b.due()), (2, Time::ZERO + USUAL));
+        assert_eq!((b.under_way.len(), b.due()), (2, Time::ZERO + DEFAULT_DELAY));
     }
 }

@@ -8,10 +8,10 @@ use fairmesh_units::{FlowId, Span, Time};
 use super::{Listeners, Note};
 
 /// Interval between sweeps, and idle time after which a flow counts as gone.
-pub(crate) const SWEEP: Span = Span::from_millis(250);
-const SILENCE: Span = Span::from_secs(2);
+pub(crate) const SWEEP_INTERVAL: Span = Span::from_millis(250);
+const IDLE_TIMEOUT: Span = Span::from_secs(2);
 /// Maximum number of segments per flow in round-trip measurements.
-const TIMED: usize = 256;
+const MAX_TIMED_SEGMENTS: usize = 256;
 
 /// Data of one flow that waits for acknowledgements.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl Listeners {
         for listener in self.at.iter_mut().flatten() {
             for (f, last) in listener.crossing.iter_mut().enumerate() {
                 match *last {
-                    Some(at) if at + SILENCE <= now => {
+                    Some(at) if at + IDLE_TIMEOUT <= now => {
                         *last = None;
                         self.notes.push((listener.control, Note::FlowGone(FlowId(f as u32))));
                     }
@@ -64,7 +64,7 @@ impl Listeners {
         }
         if end > t.top {
             t.top = end;
-            if t.segments.len() < TIMED {
+            if t.segments.len() < MAX_TIMED_SEGMENTS {
                 t.segments.push_back((end, now));
             }
         } else {

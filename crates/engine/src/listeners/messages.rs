@@ -7,7 +7,7 @@ use fairmesh_wifi::{LinkId, Outgoing};
 use super::{InService, Listeners};
 
 /// Maximum number of control messages that wait at a node; more are refused.
-const MESSAGES: usize = 16;
+const MAX_PENDING_MESSAGES: usize = 16;
 /// Length of the IP and UDP headers of a control message, bytes.
 pub(crate) const MESSAGE_HEADERS: u32 = 28;
 
@@ -99,7 +99,8 @@ impl Listeners {
         to: Option<(NodeId, LinkId)>,
         bytes: u32,
     ) -> bool {
-        let Some(queue) = self.waiting.get_mut(node).filter(|q| q.len() < MESSAGES) else {
+        let Some(queue) = self.waiting.get_mut(node).filter(|q| q.len() < MAX_PENDING_MESSAGES)
+        else {
             self.signalling.refused += 1;
             return false;
         };

@@ -25,7 +25,7 @@ use flows::Timed;
 use messages::{StoredMessage, Waiting};
 
 pub(crate) use backhaul::Backhaul;
-pub(crate) use flows::SWEEP;
+pub(crate) use flows::SWEEP_INTERVAL;
 pub(crate) use messages::{BUS, MESSAGE_HEADERS, Signalling};
 
 /// An event for a control.

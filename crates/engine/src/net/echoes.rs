@@ -13,7 +13,7 @@ use crate::shares::Shares;
 /// Length of an echo request and of its reply, IP bytes.
 ///
 /// 20 of IPv4, 8 of ICMP (RFC 792) and 56 of data, as `ping` sends.
-const BYTES: u32 = 84;
+const ECHO_BYTES: u32 = 84;
 
 /// The probes of the control at one node.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             let node = self.echoes[at].node;
             if let Some((place, forward)) = self.way_in(probe.home as usize, node) {
                 let payload = Payload::Echo { sequence: probe.sequence, answer: false };
-                let packet = Packet::single(payload, now, probe.home, BYTES);
+                let packet = Packet::single(payload, now, probe.home, ECHO_BYTES);
                 let handle = self.packets.insert(Packet { place, forward, ..packet });
                 self.listeners.packet(handle, None);
                 self.listeners.signalling.probes += 1;

@@ -10,7 +10,7 @@ use fairmesh_units::{FlowId, NodeId, Time};
 use super::Net;
 use super::forward::refused;
 use super::packet::{NO_FLOW, Payload};
-use crate::listeners::{InService, PacketAction, SWEEP};
+use crate::listeners::{InService, PacketAction, SWEEP_INTERVAL};
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
@@ -65,7 +65,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         if p.forward && p.is_data() && self.listeners.crosses(now, n, FlowId(p.flow)) {
             let slot = self.control_slot(self.controls);
             if self.timers.get(slot) == Time::NEVER {
-                self.timers.set(slot, now + SWEEP);
+                self.timers.set(slot, now + SWEEP_INTERVAL);
             }
         }
     }

@@ -25,7 +25,7 @@ use fairmesh_units::{BitRate, NodeId, Time, Tournament};
 use fairmesh_wifi::Access;
 
 use crate::classes::ByteClasses;
-use crate::listeners::{Listeners, SWEEP};
+use crate::listeners::{Listeners, SWEEP_INTERVAL};
 use crate::observe::{AirPacket, Observer};
 use echoes::Echoes;
 use packet::Packets;
@@ -289,7 +289,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             Timer::Control(control) => return Some(control),
             Timer::Sweep => {
                 let again = self.listeners.sweep(now);
-                self.timers.set(slot, if again { now + SWEEP } else { Time::NEVER });
+                self.timers.set(slot, if again { now + SWEEP_INTERVAL } else { Time::NEVER });
             }
             Timer::Backhaul => {
                 let next = self.listeners.arrive_behind(now);

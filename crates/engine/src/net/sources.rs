@@ -17,7 +17,7 @@ use super::{Interface, Net};
 use crate::record::Cause;
 
 /// Value instead of a node if the flow shares its queue.
-const SHARED: u32 = u32::MAX;
+const SHARED_QUEUE: u32 = u32::MAX;
 
 /// Flows with a first queue of their own.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Owners {
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// Finds the flows that own their queue. There are none where a control listens.
     pub fn find_owners(&mut self) {
-        let radios = (0..self.flows.len()).map(|f| self.owned(f).unwrap_or(SHARED)).collect();
+        let radios = (0..self.flows.len()).map(|f| self.owned(f).unwrap_or(SHARED_QUEUE)).collect();
         self.owners = Owners { radios };
     }
 
@@ -55,7 +55,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     #[inline]
     pub fn owner(&self, slot: usize) -> Option<NodeId> {
         let node = *self.owners.radios.get(slot)?;
-        (node != SHARED).then_some(NodeId(node))
+        (node != SHARED_QUEUE).then_some(NodeId(node))
     }
 
     /// Sends all datagrams due before `until` of a source with its own queue and a busy MAC.

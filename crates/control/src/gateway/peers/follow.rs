@@ -25,7 +25,7 @@ impl Follower {
     }
 
     /// Records the start of the leader's control period.
-    pub fn told(&mut self, now: Time, version: u64, look: Span) {
+    pub fn period_started(&mut self, now: Time, version: u64, look: Span) {
         self.version = version;
         self.due = now + Span::from_nanos(look.as_nanos() / REPORT_PHASE.1 * REPORT_PHASE.0);
     }
@@ -59,7 +59,7 @@ mod tests {
         let at = |ms: u64| Time::ZERO + Span::from_millis(ms);
         let mut follower = Follower::new(NodeId(1), at(0));
         assert_eq!((follower.due, follower.version), (at(0), 0), "at once, of no limits");
-        follower.told(at(500), 7, Span::from_millis(1000));
+        follower.period_started(at(500), 7, Span::from_millis(1000));
         assert_eq!((follower.due, follower.version), (at(1375), 7));
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn is_elsewhere(flow: FlowId) -> bool {
 /// A flow of another gateway.
 #[derive(Clone, Debug)]
 struct Remote {
-    told: FlowReport,
+    report: FlowReport,
     /// Clock of its gateway at the last report.
     at: u64,
     /// Bytes, packets and clock of the last report that was taken into account.
@@ -162,15 +162,15 @@ impl Leader {
         let joined = !self.peers.contains_key(&heading.from);
         self.peers.entry(heading.from).or_default().version = heading.version;
         let mut flows = Vec::new();
-        for told in reports {
-            let Some(number) = self.number(heading.from, told.flow) else { continue };
+        for report in reports {
+            let Some(number) = self.number(heading.from, report.flow) else { continue };
             let at = heading.sampled;
             if let Some(remote) = self.remotes.get_mut(&number) {
-                (remote.told, remote.at, remote.mentioned) = (*told, at, now);
+                (remote.report, remote.at, remote.mentioned) = (*report, at, now);
                 continue;
             }
             let remote = Remote {
-                told: *told,
+                report: *report,
                 at,
                 fed: None,
                 bytes: 0,
@@ -179,13 +179,14 @@ impl Leader {
                 mentioned: now,
             };
             self.remotes.insert(number, remote);
-            let here = FlowHere::new(FlowId(number), Place::Forwarder, told.packet, told.packet);
+            let here =
+                FlowHere::new(FlowId(number), Place::Forwarder, report.packet, report.packet);
             flows.push(
-                here.with_weight(f64::from(told.weight))
-                    .with_hops(told.hops)
-                    .with_branch(told.branch)
-                    .with_guarantee(told.guarantee)
-                    .with_ceiling(told.ceiling),
+                here.with_weight(f64::from(report.weight))
+                    .with_hops(report.hops)
+                    .with_branch(report.branch)
+                    .with_guarantee(report.guarantee)
+                    .with_ceiling(report.ceiling),
             );
         }
         News { joined, flows }
@@ -215,16 +216,16 @@ impl Leader {
             let old = peer.version < self.version;
             peer.stale = if old { peer.stale + 1 } else { 0 };
         }
-        let mut silent = Vec::new();
+        let mut expired = Vec::new();
         for (&number, remote) in &mut self.remotes {
             let flow = FlowId(number);
             let gateway = self.names[(number - FIRST_PEER_FLOW) as usize].0;
             if now.since(remote.mentioned) > FLOW_LIFETIME {
-                silent.push(number);
+                expired.push(number);
                 continue;
             }
-            let told = remote.told;
-            let reported = (told.bytes, told.packets, remote.at);
+            let report = remote.report;
+            let reported = (report.bytes, report.packets, remote.at);
             let (bytes, packets, at) = *remote.fed.get_or_insert(reported);
             if remote.at == at && remote.bytes > 0 {
                 // No new report has arrived, so there is no information.
@@ -235,37 +236,37 @@ impl Leader {
                 .peers
                 .get(&gateway)
                 .is_some_and(|p| (1..=MAX_STALE_PERIODS).contains(&p.stale));
-            let backwards = told.bytes < bytes || told.packets < packets || remote.at < at;
+            let backwards = report.bytes < bytes || report.packets < packets || remote.at < at;
             let time = remote.at.saturating_sub(at);
             let credible = time > elapsed / REPORT_INTERVAL_BOUNDS.0
                 && time <= elapsed * REPORT_INTERVAL_BOUNDS.1;
             if !(old || backwards) && credible {
                 // The clock of the other gateway may run at another speed.
                 let part = (elapsed as f64 / time as f64).min(1.5);
-                remote.bytes += ((told.bytes - bytes) as f64 * part) as u64;
-                remote.packets += ((told.packets - packets) as f64 * part) as u64;
+                remote.bytes += ((report.bytes - bytes) as f64 * part) as u64;
+                remote.packets += ((report.packets - packets) as f64 * part) as u64;
             } else if remote.bytes > 0 {
                 continue;
             }
             let (bytes, packets) = (remote.bytes, remote.packets);
             let counters = FlowCounters { flow, bytes, packets };
-            if let Some(drops) = told.drops {
+            if let Some(drops) = report.drops {
                 let class = Counters {
                     class: Class::Flow(flow),
                     bytes,
                     packets,
                     drops,
                     overlimits: 0,
-                    queued_packets: told.queued,
-                    queued_bytes: u64::from(told.queued) * u64::from(told.packet),
+                    queued_packets: report.queued,
+                    queued_bytes: u64::from(report.queued) * u64::from(report.packet),
                 };
                 control.on(now, &Event::Counters(class), &mut decided);
             }
             control.on(now, &Event::FlowCounters(counters), &mut decided);
-            let signs = PathSigns::new(flow).with_trips(told.trip, told.oldest);
+            let signs = PathSigns::new(flow).with_trips(report.trip, report.oldest);
             control.on(now, &Event::PathSigns(signs), &mut decided);
         }
-        for number in silent {
+        for number in expired {
             self.remotes.remove(&number);
             control.on(now, &Event::FlowGone(FlowId(number)), &mut decided);
         }

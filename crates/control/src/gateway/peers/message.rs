@@ -73,7 +73,7 @@ pub(super) struct FlowLimit {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Said {
+pub(super) enum Content {
     Report(Vec<FlowReport>),
     Limits(Vec<FlowLimit>),
 }
@@ -82,7 +82,7 @@ pub(super) enum Said {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct PeerMessage {
     pub heading: Heading,
-    pub said: Said,
+    pub content: Content,
 }
 
 fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -228,7 +228,7 @@ impl PeerMessage {
     /// Encodes as many messages as needed, at least one; returns the next sequence number.
     ///
     /// None is longer than [`MAX_MESSAGE_BYTES`].
-    pub fn pack(heading: Heading, said: &Said, mut each: impl FnMut(&[u8])) -> u64 {
+    pub fn pack(heading: Heading, content: &Content, mut each: impl FnMut(&[u8])) -> u64 {
         let head = |sequence: u64, kind: u8| {
             let mut out = vec![VERSION, kind];
             for value in [u64::from(heading.from.0), u64::from(heading.leader.0), heading.run] {
@@ -240,21 +240,21 @@ impl PeerMessage {
             out
         };
         let mut sequence = heading.sequence;
-        let kind = match said {
-            Said::Report(_) => REPORT,
-            Said::Limits(_) => LIMITS,
+        let kind = match content {
+            Content::Report(_) => REPORT,
+            Content::Limits(_) => LIMITS,
         };
         let mut out = head(sequence, kind);
         let mut record = Vec::with_capacity(MAX_RECORD_BYTES);
-        let many = match said {
-            Said::Report(all) => all.len(),
-            Said::Limits(all) => all.len(),
+        let many = match content {
+            Content::Report(all) => all.len(),
+            Content::Limits(all) => all.len(),
         };
         for i in 0..many {
             record.clear();
-            match said {
-                Said::Report(all) => all[i].encode(&mut record),
-                Said::Limits(all) => {
+            match content {
+                Content::Report(all) => all[i].encode(&mut record),
+                Content::Limits(all) => {
                     put(&mut record, u64::from(all[i].gateway.0));
                     put(&mut record, u64::from(all[i].flow.0));
                     put(&mut record, all[i].rate.0);
@@ -285,13 +285,13 @@ impl PeerMessage {
         let (run, sequence) = (from.number()?, from.number()?);
         let (sampled, version) = (from.number()?, from.number()?);
         let heading = Heading { from: sender, leader, run, sequence, sampled, version };
-        let said = match kind {
+        let content = match kind {
             REPORT => {
                 let mut all = Vec::new();
                 while !from.0.is_empty() {
                     all.push(FlowReport::decode(&mut from)?);
                 }
-                Said::Report(all)
+                Content::Report(all)
             }
             LIMITS => {
                 let mut all = Vec::new();
@@ -300,11 +300,11 @@ impl PeerMessage {
                     let rate = BitRate(from.number().filter(|r| *r > 0)?);
                     all.push(FlowLimit { gateway, flow, rate });
                 }
-                Said::Limits(all)
+                Content::Limits(all)
             }
             _ => return None,
         };
-        Some(PeerMessage { heading, said })
+        Some(PeerMessage { heading, content })
     }
 }
 
@@ -318,7 +318,9 @@ mod tests {
         let heading = Heading { from, leader, run: 1, sequence: 1, sampled: 1, version: 1 };
         let lengths = |limits: &[FlowLimit]| {
             let mut all = Vec::new();
-            PeerMessage::pack(heading, &Said::Limits(limits.to_vec()), |body| all.push(body.len()));
+            PeerMessage::pack(heading, &Content::Limits(limits.to_vec()), |body| {
+                all.push(body.len())
+            });
             all
         };
         // A record has a byte for its gateway, a byte for its flow, and `bytes` bytes for its rate.

@@ -29,7 +29,7 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 pub(crate) use self::codes::{Codes, codes};
 use self::follow::Follower;
 use self::lead::Leader;
-use self::message::{Heading, PeerMessage, Said};
+use self::message::{Content, Heading, PeerMessage};
 use self::roster::Roster;
 use crate::gateway::bounds::Bounds;
 use crate::{
@@ -215,7 +215,7 @@ impl Peers {
         self.pass_on(&decided, actions);
     }
 
-    fn say(&mut self, said: &Said, sampled: Time, version: u64, actions: &mut Actions) {
+    fn send(&mut self, content: &Content, sampled: Time, version: u64, actions: &mut Actions) {
         let leader = match &self.role {
             Role::Lead(_) => self.setting.node,
             Role::Follow(follower) => follower.leader,
@@ -231,18 +231,20 @@ impl Peers {
         let text = "shares its measurements with the other gateways";
         actions.because(Reason::new(self.codes.says, text, &[]));
         self.sequence =
-            PeerMessage::pack(heading, said, |body| actions.tell(Reach::Gateways, body));
+            PeerMessage::pack(heading, content, |body| actions.tell(Reach::Gateways, body));
     }
 
     fn hear(&mut self, from: NodeId, body: &[u8], actions: &mut Actions) {
-        let Some(PeerMessage { heading, said }) = PeerMessage::decode(body) else { return };
+        let Some(PeerMessage { heading, content }) = PeerMessage::decode(body) else { return };
         if heading.from != from || !self.roster.accept(self.now, &heading) {
             return;
         }
         self.settle(actions);
         let now = self.now;
-        match (&mut self.role, said) {
-            (Role::Lead(leader), Said::Report(reports)) if heading.leader == self.setting.node => {
+        match (&mut self.role, content) {
+            (Role::Lead(leader), Content::Report(reports))
+                if heading.leader == self.setting.node =>
+            {
                 let new = leader.report(now, &heading, &reports);
                 if new.joined {
                     let values = [Value::Node(from)];
@@ -256,8 +258,8 @@ impl Peers {
                     self.give(&Event::FlowSeen(here), actions);
                 }
             }
-            (Role::Follow(follower), Said::Limits(limits)) if from == follower.leader => {
-                follower.told(now, heading.version, self.look);
+            (Role::Follow(follower), Content::Limits(limits)) if from == follower.leader => {
+                follower.period_started(now, heading.version, self.look);
                 let own: Vec<(FlowId, BitRate)> = limits
                     .iter()
                     .filter(|l| l.gateway == self.setting.node)
@@ -271,14 +273,14 @@ impl Peers {
 
     /// Applies the leader's limits.
     fn obey(&mut self, leader: NodeId, limits: &[(FlowId, BitRate)], actions: &mut Actions) {
-        let mut said = false;
+        let mut explained = false;
         for &(flow, rate) in limits {
             let Some(own) = self.own.get(&flow) else { continue };
             let wanted = rate.max(self.floor(flow));
             if own.limit == Some(wanted) {
                 continue;
             }
-            if !core::mem::replace(&mut said, true) {
+            if !core::mem::replace(&mut explained, true) {
                 let values = [Value::Node(leader), Value::Flow(flow), Value::Rate(wanted)];
                 let text = "gateway {} governs: flow {} {}";
                 actions.because(Reason::new(self.codes.told, text, &values));
@@ -372,16 +374,16 @@ impl Peers {
                 let version = leader.version();
                 leader.beaten(now, self.look);
                 // A reason before a message would be taken as the message's.
-                let said = Said::Limits(if alone { Vec::new() } else { limits });
-                self.say(&said, now, version, actions);
+                let content = Content::Limits(if alone { Vec::new() } else { limits });
+                self.send(&content, now, version, actions);
                 own.iter().for_each(|action| actions.push(*action));
             }
             Role::Follow(follower) if follower.due <= now => {
                 follower.due = now + self.look;
                 let version = follower.version;
                 let reports = self.own.values().filter(|o| o.active(now)).map(follow::report);
-                let said = Said::Report(reports.collect());
-                self.say(&said, now, version, actions);
+                let content = Content::Report(reports.collect());
+                self.send(&content, now, version, actions);
             }
             Role::Follow(_) => {}
         }

@@ -231,9 +231,9 @@ fn a_gateway_that_falls_silent_is_forgotten_and_comes_back() {
     w.run(12);
     // It continues from the earlier rates of its homes, far above the start of a search.
     assert!(5 * all(&w) > 4 * had, "{} of {had} bit/s", all(&w));
-    let said = |b: &Box, text: &str| b.reasons.iter().any(|r| r.contains(text));
-    assert!(said(&w.boxes[0], "gateway 1 has not answered and is left out"));
-    assert!(said(&w.boxes[1], "gateway 0 governs no more"));
+    let logged = |b: &Box, text: &str| b.reasons.iter().any(|r| r.contains(text));
+    assert!(logged(&w.boxes[0], "gateway 1 has not answered and is left out"));
+    assert!(logged(&w.boxes[1], "gateway 0 governs no more"));
     // The others' former capacity is used again, and these homes continue to search for more.
     let rates = w.rates(60);
     assert!(rates[0] + rates[1] > 400.0, "{rates:.0?}");
@@ -278,9 +278,9 @@ fn heading(from: u32, leader: u32, sequence: u64) -> Heading {
     Heading { from, leader, run: 0, sequence, sampled: 1000 * sequence, version: sequence }
 }
 
-fn body(heading: Heading, said: &Said) -> Vec<u8> {
+fn body(heading: Heading, content: &Content) -> Vec<u8> {
     let mut out = Vec::new();
-    PeerMessage::pack(heading, said, |body| out = body.to_vec());
+    PeerMessage::pack(heading, content, |body| out = body.to_vec());
     out
 }
 
@@ -291,15 +291,15 @@ fn a_liar_takes_no_more_than_nine_tenths() {
     // A twelfth of 900 kbit/s for two, and a tenth of that.
     let floor = 900_000 / 12 / 2 / 10;
     let low = |gateway| FlowLimit { gateway: NodeId(gateway), flow: FlowId(1), rate: BitRate(1) };
-    let said = Said::Limits(vec![low(5), low(7), FlowLimit { flow: FlowId(77), ..low(5) }]);
-    let told = |n| body(heading(1, 1, n), &said);
+    let content = Content::Limits(vec![low(5), low(7), FlowLimit { flow: FlowId(77), ..low(5) }]);
+    let told = |n| body(heading(1, 1, n), &content);
     let at = Time::ZERO + Span::from_secs(1);
     let first = told(1);
     let done = actions(&mut i, at, Event::Message(Message { from: NodeId(1), body: &first }));
     let limits = crate::testing::limits_of(&done);
     assert_eq!(limits, [(Class::Flow(FlowId(1)), floor)], "flows that it has not are nobody's");
     // Messages in another gateway's name, and replayed ones, are rejected.
-    for (from, body) in [(2, told(2)), (1, first), (1, body(heading(1, 9, 3), &said))] {
+    for (from, body) in [(2, told(2)), (1, first), (1, body(heading(1, 9, 3), &content))] {
         let done = actions(&mut i, at, Event::Message(Message { from: NodeId(from), body: &body }));
         assert_eq!(crate::testing::limits_of(&done), [], "{from}");
     }
@@ -336,7 +336,7 @@ fn a_follower_that_claims_a_thousand_homes_leaves_the_others_a_tenth() {
             let reports: Vec<_> = (0..25).map(|k| report(25 * chunk + k, second)).collect();
             sequence += 1;
             let heading = Heading { sampled: 1000 * second, ..heading(3, 0, sequence) };
-            let body = body(heading, &Said::Report(reports));
+            let body = body(heading, &Content::Report(reports));
             let done =
                 actions(&mut i, at, Event::Message(Message { from: NodeId(3), body: &body }));
             lowest = crate::testing::limits_of(&done).iter().map(|l| l.1).fold(lowest, u64::min);
@@ -401,12 +401,12 @@ proptest! {
     fn what_is_packed_is_read(heading in headings(), all in prop::collection::vec(reports(), 0..120)) {
         let mut read = Vec::new();
         let mut next = heading.sequence;
-        let end = PeerMessage::pack(heading, &Said::Report(all.clone()), |body| {
+        let end = PeerMessage::pack(heading, &Content::Report(all.clone()), |body| {
             assert!(body.len() <= message::MAX_MESSAGE_BYTES);
             let m = PeerMessage::decode(body).expect("a message");
             assert_eq!(m.heading, Heading { sequence: next, ..heading });
             next += 1;
-            let Said::Report(part) = m.said else { panic!("{m:?}") };
+            let Content::Report(part) = m.content else { panic!("{m:?}") };
             read.extend(part);
         });
         prop_assert_eq!(end, next);
@@ -416,14 +416,14 @@ proptest! {
     #[test]
     fn what_is_no_message_is_none_or_changes_little(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..200) {
         let _ = PeerMessage::decode(&bytes);
-        let said = Said::Limits(vec![
+        let content = Content::Limits(vec![
             FlowLimit { gateway: NodeId(3), flow: FlowId(700), rate: BitRate(123_456) }; 9
         ]);
-        let mut whole = body(heading(1, 2, 3), &said);
+        let mut whole = body(heading(1, 2, 3), &content);
         whole.truncate(cut);
         if let Some(m) = PeerMessage::decode(&whole) {
             // Cut between records it is a shorter message.
-            let Said::Limits(all) = m.said else { panic!() };
+            let Content::Limits(all) = m.content else { panic!() };
             prop_assert!(all.len() <= 9 && all.iter().all(|l| l.rate.0 == 123_456));
         }
     }
@@ -431,20 +431,20 @@ proptest! {
     /// Whatever messages come, only own flows are limited, and never to 0.
     #[test]
     fn whatever_others_say_limits_stay_within_bounds(
-        said in prop::collection::vec((headings(), prop::collection::vec(reports(), 0..5), any::<bool>()), 1..40),
+        content in prop::collection::vec((headings(), prop::collection::vec(reports(), 0..5), any::<bool>()), 1..40),
     ) {
         let setting = Setting { node: NodeId(5), ..gateway(&[0, 1]) };
         let mut i = start("rtt+peers", setting);
         let mut now = Time::ZERO;
-        for (n, (heading, reports, limits)) in said.into_iter().enumerate() {
+        for (n, (heading, reports, limits)) in content.into_iter().enumerate() {
             now += Span::from_millis(500);
             let heading = Heading { from: NodeId(heading.from.0 % 8), leader: NodeId(heading.leader.0 % 8), ..heading };
             let limit = |r: &FlowReport| FlowLimit { gateway: NodeId(5), flow: FlowId(r.flow.0 % 4), rate: BitRate(r.bytes.max(1)) };
-            let said = match limits {
-                true => Said::Limits(reports.iter().map(limit).collect()),
-                false => Said::Report(reports),
+            let content = match limits {
+                true => Content::Limits(reports.iter().map(limit).collect()),
+                false => Content::Report(reports),
             };
-            let body = body(heading, &said);
+            let body = body(heading, &content);
             let mut done = actions(&mut i, now, Event::Message(Message { from: heading.from, body: &body }));
             let mut all: Vec<Action> = done.iter().copied().collect();
             for flow in [0, 1].map(FlowId) {

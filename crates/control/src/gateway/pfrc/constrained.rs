@@ -36,7 +36,7 @@ pub(super) struct Demand {
     /// Demand with which it counts.
     need: Option<f64>,
     /// Last demand established by misses; 0 if there was none.
-    told: f64,
+    established: f64,
     /// Rate at the first of the misses.
     rate: f64,
     /// Number of misses at that rate.
@@ -92,13 +92,13 @@ impl Demand {
             return false;
         }
         let enough = if at_bound { MISSES_AT_BOUND } else { DEMAND_MISSES };
-        let told_before = self.told > 0.0 && seen.same_as(self.told);
+        let repeated = self.established > 0.0 && seen.same_as(self.established);
         if self.misses >= enough {
-            self.told = seen.rate;
-        } else if !told_before {
+            self.established = seen.rate;
+        } else if !repeated {
             return false;
         }
-        self.need = Some(self.told);
+        self.need = Some(self.established);
         self.misses = 0;
         true
     }

@@ -42,8 +42,8 @@ pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
             curve: Curve::of(options),
             how: super::marking(options),
             meter: Meter::new(0.0, &setting),
-            heard: Vec::new(),
-            told: Vec::new(),
+            reports: Vec::new(),
+            entries: Vec::new(),
             turn: 0,
             marking: 0.0,
             memory: t_avg.saturating_mul(REPORT_LIFETIME),
@@ -74,9 +74,9 @@ struct Domain {
     how: Marking,
     meter: Meter,
     /// Reports received, at most one per node and reporter.
-    heard: Vec<Report>,
+    reports: Vec<Report>,
     /// Rates of others that this node reports: node, and the rate as 16 bits.
-    told: Vec<(NodeId, u16)>,
+    entries: Vec<(NodeId, u16)>,
     /// Index of the node in the next header.
     turn: usize,
     marking: f64,
@@ -108,10 +108,10 @@ impl Domain {
             return;
         }
         let report = Report { node, from, rate, at: now };
-        match self.heard.iter().position(|r| r.node == node && r.from == from) {
-            Some(known) => self.heard[known] = report,
+        match self.reports.iter().position(|r| r.node == node && r.from == from) {
+            Some(known) => self.reports[known] = report,
             // Forged reports must not fill the memory.
-            None if self.heard.len() < MAX_REPORTS => self.heard.push(report),
+            None if self.reports.len() < MAX_REPORTS => self.reports.push(report),
             None => {}
         }
     }
@@ -142,7 +142,7 @@ impl Domain {
     fn utilization(&self) -> f64 {
         let near = |node| self.meter.with.iter().any(|w| w.node == node);
         let mut sum = 0.0;
-        for (i, r) in self.heard.iter().enumerate() {
+        for (i, r) in self.reports.iter().enumerate() {
             if r.node == r.from {
                 sum += r.rate;
             } else if !near(r.node) {
@@ -150,8 +150,8 @@ impl Domain {
                 // largest rate.
                 let again = |s: &&Report| s.node == r.node && s.from != s.node;
                 let more = |s: &Report| s.rate > r.rate;
-                let first = self.heard[..i].iter().filter(again).all(|s| s.rate < r.rate);
-                if first && !self.heard[i + 1..].iter().filter(again).any(more) {
+                let first = self.reports[..i].iter().filter(again).all(|s| s.rate < r.rate);
+                if first && !self.reports[i + 1..].iter().filter(again).any(more) {
                     sum += r.rate;
                 }
             }
@@ -160,34 +160,34 @@ impl Domain {
     }
 
     /// Reports the rate at which each neighbour receives from others.
-    fn tell(&mut self, own: f64, packets: u64, actions: &mut Actions) {
+    fn send_reports(&mut self, own: f64, packets: u64, actions: &mut Actions) {
         let unit = self.unit();
         let own = encode(unit, own);
-        self.told.clear();
+        self.entries.clear();
         for w in &self.meter.with {
-            let Some(r) = self.heard.iter().find(|r| r.node == w.node && r.from == w.node) else {
+            let Some(r) = self.reports.iter().find(|r| r.node == w.node && r.from == w.node) else {
                 continue;
             };
             let others = r.rate - w.sent;
             // Rates of two nodes are not measured at the same time: a small difference is not
             // significant.
             if others > 0.1 * r.rate && w.node.0 <= u32::from(u16::MAX) {
-                self.told.push((w.node, encode(unit, others)));
+                self.entries.push((w.node, encode(unit, others)));
             }
         }
         actions.because(Reason::new(
             "lbm.report",
             "reports own reception and that of {} neighbours",
-            &[Value::Count(self.told.len() as u64)],
+            &[Value::Count(self.entries.len() as u64)],
         ));
         actions.annotate(Class::All, OWN_RATE_SLOT, Merge::Set, u32::from(own));
         self.next_turn(actions);
-        if packets == 0 && (own > 1 || !self.told.is_empty()) {
+        if packets == 0 && (own > 1 || !self.entries.is_empty()) {
             let mut body = [0; 3 + 4 * MAX_ENTRIES];
             body[0] = TAG;
             body[1..3].copy_from_slice(&own.to_be_bytes());
             let mut len = 3;
-            for (node, code) in self.told.iter().take(MAX_ENTRIES) {
+            for (node, code) in self.entries.iter().take(MAX_ENTRIES) {
                 body[len..len + 2].copy_from_slice(&(node.0 as u16).to_be_bytes());
                 body[len + 2..len + 4].copy_from_slice(&code.to_be_bytes());
                 len += 4;
@@ -198,11 +198,11 @@ impl Domain {
 
     /// Selects the next node for the header, which carries one other node at a time.
     fn next_turn(&mut self, actions: &mut Actions) {
-        let value = match self.told.len() {
+        let value = match self.entries.len() {
             0 => 0,
             n => {
                 self.turn = (self.turn + 1) % n;
-                let (node, code) = self.told[self.turn];
+                let (node, code) = self.entries[self.turn];
                 node.0 << 16 | u32::from(code)
             }
         };
@@ -212,8 +212,8 @@ impl Domain {
     fn decide(&mut self, now: Time, actions: &mut Actions) {
         let measured = self.meter.take(now);
         let memory = self.memory;
-        self.heard.retain(|r| now.since(r.at) <= memory);
-        self.tell(measured.received, measured.packets, actions);
+        self.reports.retain(|r| now.since(r.at) <= memory);
+        self.send_reports(measured.received, measured.packets, actions);
         let rho = self.utilization();
         let probability = self.curve.probability(rho);
         if probability == self.marking {
@@ -243,7 +243,7 @@ impl Control for Domain {
                 if self.left == 0 {
                     self.left = SAMPLES;
                     self.decide(now, actions);
-                } else if self.told.len() > 1 {
+                } else if self.entries.len() > 1 {
                     actions.because(Reason::new("lbm.turn", "speaks of the next neighbour", &[]));
                     self.next_turn(actions);
                 }

@@ -70,7 +70,7 @@ pub(super) struct Meter {
     /// Moving average of the ratio of charged to counted airtime.
     pub ratio: f64,
     /// Time at which a packet last went out.
-    pub spoke: Option<Time>,
+    pub last_sent: Option<Time>,
     /// Time at which a new flow was last seen.
     pub newcomer: Option<Time>,
     /// True if the new flow was not reported yet.
@@ -104,7 +104,7 @@ impl Meter {
             allowed: share,
             pace: 0.0,
             ratio: 1.0,
-            spoke: None,
+            last_sent: None,
             newcomer: None,
             untold: false,
             failed: None,

@@ -249,7 +249,7 @@ impl Cna {
         self.due = Some(self.due.map_or(at, |d| d.min(at)));
     }
 
-    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+    fn take_header(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
         let (from, to) = (heard.link.from, heard.link.to);
         let speaks = self.neighbourhood.neighbour_mut(from).is_some_and(|f| f.one.is_some());
         match codec::read(&heard.header, speaks) {
@@ -304,7 +304,7 @@ impl Cna {
     /// Records that a packet has gone out: the next one carries the other quantities.
     fn sent(&mut self, now: Time, link: usize, what: (FlowId, bool), actions: &mut Actions) {
         let m = &mut self.meters[link];
-        m.spoke = Some(now);
+        m.last_sent = Some(now);
         m.two_next = !m.two_next;
         self.passed(now, link, true, what);
         self.write(link, actions);
@@ -415,9 +415,9 @@ impl Control for Cna {
                 if let Some(i) = link(&self.meters, h.link.from) {
                     self.passed(now, i, false, (h.flow, h.ack));
                 }
-                self.hear(now, h, actions);
+                self.take_header(now, h, actions);
             }
-            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Overheard(h) => self.take_header(now, h, actions),
             Event::Message(m) => self.message(now, m.from, m.body, actions),
             Event::Channel(c) => self.survey(now, c, actions),
             _ => {}

@@ -37,11 +37,11 @@ pub(super) struct Signalling {
     /// Time of the next topology message.
     pub beacon: Time,
     /// Number of topology messages sent.
-    told: u32,
+    topology_messages: u32,
     /// Time of the latest control packet of a one-way link.
-    spoke: Option<Time>,
+    last_one_way: Option<Time>,
     /// Time of the latest control packet of undelivered flows.
-    cried: Option<Time>,
+    last_undelivered: Option<Time>,
     /// End of the present pause.
     pub quiet: Option<Time>,
     /// Start of the last pause.
@@ -54,9 +54,9 @@ impl Signalling {
             topology,
             one_way,
             beacon: first,
-            told: 0,
-            spoke: None,
-            cried: None,
+            topology_messages: 0,
+            last_one_way: None,
+            last_undelivered: None,
             quiet: None,
             held: None,
         }
@@ -90,7 +90,7 @@ impl Cna {
         if self.tolerant {
             self.tell_newcomers(actions);
         }
-        self.tell_links(now, actions);
+        self.send_links(now, actions);
     }
 
     /// Reports a new flow to each of the nodes that fill the air, with retries.
@@ -109,7 +109,7 @@ impl Cna {
                     "node {} is notified of a new flow on the link to node {}",
                     &[Value::Node(far.id), Value::Node(m.to)],
                 ));
-                say(Some(far.id), m, own, &self.neighbourhood, dither, actions);
+                send_link(Some(far.id), m, own, &self.neighbourhood, dither, actions);
             }
         }
     }
@@ -117,9 +117,12 @@ impl Cna {
     fn tell_topology(&mut self, now: Time, began: Time, actions: &mut Actions) {
         // A message may be lost, and the next is far: the first ones follow each other sooner.
         let v = &mut self.signalling;
-        v.told = v.told.saturating_add(1);
-        let pause =
-            if v.told < INITIAL_MESSAGES { v.topology.min(INITIAL_INTERVAL) } else { v.topology };
+        v.topology_messages = v.topology_messages.saturating_add(1);
+        let pause = if v.topology_messages < INITIAL_MESSAGES {
+            v.topology.min(INITIAL_INTERVAL)
+        } else {
+            v.topology
+        };
         // Spread by a tenth, so that neighbours do not collide repeatedly.
         let spread = pause.as_secs_f64() * self.stream.uniform(0.9, 1.1);
         v.beacon = now + Span::from_secs_f64(spread).max(UPDATE_DELAY);
@@ -141,10 +144,10 @@ impl Cna {
     }
 
     /// Sends control packets of one-way links and of flows with undelivered packets.
-    fn tell_links(&mut self, now: Time, actions: &mut Actions) {
+    fn send_links(&mut self, now: Time, actions: &mut Actions) {
         let v = &mut self.signalling;
         // A node with undelivered packets sends one at every tick: few of these are delivered either.
-        let cries = v.cried.is_none_or(|at| now - at >= TICK);
+        let due = v.last_undelivered.is_none_or(|at| now - at >= TICK);
         let dither = self.stream.unit();
         let full = self.neighbourhood.two.airtime > FULL_AIRTIME;
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {
@@ -155,17 +158,17 @@ impl Cna {
                 self.tolerant && full && m.newcomer.is_some_and(|at| now - at < NEW_FLOW_TIME);
             let pause = if newcomer || m.claimed.is_some() { TICK } else { v.one_way };
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
-            let (code, sentence) = if unheard && cries {
-                v.cried = Some(now);
+            let (code, sentence) = if unheard && due {
+                v.last_undelivered = Some(now);
                 ("cna.unheard", "packets to node {} do not get through: sent as a message")
-            } else if (newcomer || own.back > 0.0) && ago(v.spoke) && ago(m.spoke) {
-                v.spoke = Some(now);
+            } else if (newcomer || own.back > 0.0) && ago(v.last_one_way) && ago(m.last_sent) {
+                v.last_one_way = Some(now);
                 ("cna.one-way", "node {} sends here and receives nothing back: sent as a message")
             } else {
                 continue;
             };
             actions.because(Reason::new(code, sentence, &[Value::Node(m.to)]));
-            say(None, m, own, &self.neighbourhood, dither, actions);
+            send_link(None, m, own, &self.neighbourhood, dither, actions);
         }
     }
 
@@ -182,7 +185,7 @@ impl Cna {
                     "packets to node {} do not get through: sent while other nodes pause",
                     &[Value::Node(m.to)],
                 ));
-                say(after, m, own, &self.neighbourhood, dither, actions);
+                send_link(after, m, own, &self.neighbourhood, dither, actions);
             }
         }
         // Whatever the number of messages, most of the time belongs to data.
@@ -240,7 +243,7 @@ impl Cna {
 }
 
 /// Sends the control packet of a link.
-fn say(
+fn send_link(
     to: Option<NodeId>,
     m: &Meter,
     own: &neighbourhood::OwnLink,

@@ -52,7 +52,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         counted: None,
         throughput: None,
         bits: None,
-        heard: Time::ZERO,
+        last_bits: Time::ZERO,
         survey: Survey::new(weight),
         channel: None,
         overhear,
@@ -105,7 +105,7 @@ struct Node {
     throughput: Option<f64>,
     /// I_U and I_S, if a bit was received since the last update.
     bits: Option<(bool, bool)>,
-    heard: Time,
+    last_bits: Time,
     survey: Survey,
     channel: Option<Channel>,
     /// Used with [`Source::Survey`].
@@ -171,7 +171,7 @@ impl Node {
         let measured = self.measure(now);
         let guarantee = self.guarantee();
         let (limit, code, sentence) = if let Some((used, single)) = self.bits.take() {
-            self.heard = now;
+            self.last_bits = now;
             let Some((throughput, unmet)) = measured else { return };
             // §VI.E: with I_S, I_U is replaced by I_U && I_S. Without it I_S is always set.
             let high = used && single;
@@ -185,7 +185,7 @@ impl Node {
             } else {
                 return;
             }
-        } else if now.since(self.heard) >= self.period.saturating_mul(RESET_UPDATES) {
+        } else if now.since(self.last_bits) >= self.period.saturating_mul(RESET_UPDATES) {
             let silent = "nothing received from the gateway, {} pass, {} are guaranteed: {}";
             let fallback = if guarantee > 0.0 { guarantee } else { self.limit };
             (fallback, "gap.silence", silent)

@@ -52,7 +52,7 @@ impl IdealExchange {
     }
 
     /// Handles another node's report; returns true if a link's congestion has changed.
-    pub fn hear(&mut self, now: Time, from: NodeId, body: &[u8]) -> bool {
+    pub fn take_message(&mut self, now: Time, from: NodeId, body: &[u8]) -> bool {
         let mut changed = false;
         for entry in body.chunks_exact(ENTRY_BYTES) {
             let (to, word) = entry.split_at(ENTRY_BYTES / 2);
@@ -104,13 +104,16 @@ mod tests {
         congested.queue = 5.0;
         let told = IdealExchange::body(&[congested, OwnLink::new(node(2))], 4.0);
         assert_eq!(told.len(), 2 * ENTRY_BYTES);
-        assert!(!at_1.hear(Time::ZERO, node(8), &IdealExchange::body(&[], 4.0)));
+        assert!(!at_1.take_message(Time::ZERO, node(8), &IdealExchange::body(&[], 4.0)));
         let quiet = LinkState::default();
-        assert!(at_1.hear(Time::ZERO, node(2), &told), "that link is congested, which is new");
+        assert!(
+            at_1.take_message(Time::ZERO, node(2), &told),
+            "that link is congested, which is new"
+        );
         assert!(at_1.shared(node(2), quiet).congested());
-        assert!(!at_1.hear(Time::ZERO, node(2), &told), "nothing new");
+        assert!(!at_1.take_message(Time::ZERO, node(2), &told), "nothing new");
         let mut far = IdealExchange::new(node(8), &[node(9)], &[link(8, 9)]);
-        far.hear(Time::ZERO, node(2), &told);
+        far.take_message(Time::ZERO, node(2), &told);
         assert!(!far.shared(node(9), quiet).congested());
     }
 }

@@ -205,25 +205,25 @@ impl Wcp {
         let most = link.capacity.0 as f64 / (8.0 * f64::from(here.packet.max(1)));
         let aimd = Aimd::new(self.start, self.least, most, self.doubling);
         if here.place != Place::Source {
-            self.relays.push(Relay { flow: here.flow, aimd, said: 0.0 });
+            self.relays.push(Relay { flow: here.flow, aimd, sent_rate: 0.0 });
         } else if !self.rates.iter().any(|r| r.flow == here.flow) {
             self.rates.push(Rate::new(here.flow, here.payload, aimd));
         }
     }
 
     /// Handles a packet's values of its transmitter's surroundings.
-    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
         if self.ideal.is_some() {
             return;
         }
-        let Some(far) = self.neighbourhood.far.iter_mut().find(|f| f.node == heard.link.from)
+        let Some(far) = self.neighbourhood.far.iter_mut().find(|f| f.node == frame.link.from)
         else {
             return;
         };
-        let word = |slot: u8| LinkState::decode(heard.header.0[usize::from(slot)]);
-        if far.told(
+        let word = |slot: u8| LinkState::decode(frame.header.0[usize::from(slot)]);
+        if far.take_report(
             now,
-            heard.link.to,
+            frame.link.to,
             word(LINK_FIELD),
             word(INBOUND_FIELD),
             word(NEIGHBOURHOOD_FIELD),
@@ -233,20 +233,20 @@ impl Wcp {
     }
 
     /// Handles a packet's values of its flow.
-    fn received(&mut self, now: Time, heard: &Heard) {
-        let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
+    fn received(&mut self, now: Time, frame: &Heard) {
+        let route = self.routes.iter().find(|r| r.0 == frame.flow).map(|r| r.1);
         if let Some(next) = route
-            && !heard.ack
+            && !frame.ack
             && let Some(link) = self.neighbourhood.own_mut(next)
         {
-            let word = LinkState::decode(heard.header.0[usize::from(FLOW_FIELD)]);
-            link.carries(now, heard.flow, word);
+            let word = LinkState::decode(frame.header.0[usize::from(FLOW_FIELD)]);
+            link.carries(now, frame.flow, word);
         }
     }
 
     fn message(&mut self, now: Time, message: &Message<'_>, actions: &mut Actions) {
         let Some(ideal) = &mut self.ideal else { return };
-        if ideal.hear(now, message.from, message.body) {
+        if ideal.take_message(now, message.from, message.body) {
             self.spread(now, actions);
         }
     }
@@ -257,24 +257,24 @@ impl Wcp {
         let before = link.queue > threshold;
         link.changed(packets, weight);
         if before != (link.queue > threshold) {
-            self.tell(actions);
+            self.notify_neighbours(actions);
             self.spread(now, actions);
         }
     }
 
-    fn feedback(&mut self, now: Time, told: &Feedback, actions: &mut Actions) {
+    fn feedback(&mut self, now: Time, feedback: &Feedback, actions: &mut Actions) {
         let share_rtts = self.share_rtts;
-        let Some(rate) = self.rates.iter_mut().find(|r| r.flow == told.flow) else { return };
-        rate.measure(told.rtt, told.acked, told.lost);
-        let field = |slot: u8| told.header.0[usize::from(slot)];
+        let Some(rate) = self.rates.iter_mut().find(|r| r.flow == feedback.flow) else { return };
+        rate.measure(feedback.rtt, feedback.acked, feedback.lost);
+        let field = |slot: u8| feedback.header.0[usize::from(slot)];
         if self.in_network {
-            rate.told = field_rate(field(RATE_FIELD));
+            rate.path_rate = field_rate(field(RATE_FIELD));
             let spacing = rate.space(self.corrected);
             if spacing.as_secs_f64() > rate.spacing.as_secs_f64() * (1.0 + MIN_CHANGE) {
                 actions.because(Reason::new(
                     "wcp.told",
                     "flow {}: a router on its way has less for it",
-                    &[Value::Flow(told.flow)],
+                    &[Value::Flow(feedback.flow)],
                 ));
                 rate.spacing = spacing;
                 actions.clock(rate.flow, rate.spacing);
@@ -284,7 +284,7 @@ impl Wcp {
         let word = rate.word();
         let shared = |slot: u8| if share_rtts { field(slot) } else { 0 };
         rate.aimd.interval = Aimd::interval_of(shared(AVERAGE_FIELD), word.average);
-        self.notified(now, told.flow, &told.header, actions);
+        self.notified(now, feedback.flow, &feedback.header, actions);
     }
 
     /// Handles a packet at a flow's source.
@@ -322,7 +322,7 @@ impl Wcp {
         }
         self.neighbourhood.own.iter_mut().for_each(|o| o.idle(passed, self.weight));
         self.raise(now, actions);
-        self.tell(actions);
+        self.notify_neighbours(actions);
         self.spread(now, actions);
         self.due = Some(now + TICK);
     }
@@ -387,12 +387,12 @@ impl Control for Wcp {
             }
             Event::Received(h) => {
                 self.received(now, h);
-                self.hear(now, h, actions);
+                self.take_header(now, h, actions);
                 if h.ack && !self.in_network {
                     self.notified(now, h.flow, &h.header, actions);
                 }
             }
-            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Overheard(h) => self.take_header(now, h, actions),
             Event::Message(m) => self.message(now, m, actions),
             Event::Feedback(f) => self.feedback(now, f, actions),
             Event::FlowSeen(here) => self.meet(here),

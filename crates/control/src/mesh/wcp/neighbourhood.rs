@@ -29,7 +29,7 @@ pub(super) struct OwnLink {
     pub queue: f64,
     pub flows: Vec<CarriedFlow>,
     /// Own state in force, as words of a header.
-    pub said: [u32; 3],
+    pub sent_words: [u32; 3],
     /// Shared state in its packets.
     pub shared: LinkState,
     pub marking: bool,
@@ -38,8 +38,8 @@ pub(super) struct OwnLink {
 impl OwnLink {
     pub fn new(to: NodeId) -> Self {
         let shared = LinkState::default();
-        let (flows, said) = (Vec::new(), [0; 3]);
-        OwnLink { to, length: 0, queue: 0.0, flows, said, shared, marking: false }
+        let (flows, sent_words) = (Vec::new(), [0; 3]);
+        OwnLink { to, length: 0, queue: 0.0, flows, sent_words, shared, marking: false }
     }
 
     /// Records a change of the queue's length.
@@ -108,7 +108,7 @@ impl NeighbourState {
     }
 
     /// Handles a packet's values; returns true if the congestion of any link has changed.
-    pub fn told(
+    pub fn take_report(
         &mut self,
         now: Time,
         to: NodeId,
@@ -179,8 +179,8 @@ impl Neighbourhood {
     /// Returns the state of all links with this node in their neighbourhood.
     pub fn around(&self, threshold: f64) -> LinkState {
         let own = self.own.iter().map(|o| o.state(threshold));
-        let heard = self.far.iter().flat_map(|f| f.links.iter().map(|l| l.1).chain([f.into]));
-        own.chain(heard).fold(LinkState::default(), LinkState::join)
+        let reported = self.far.iter().flat_map(|f| f.links.iter().map(|l| l.1).chain([f.into]));
+        own.chain(reported).fold(LinkState::default(), LinkState::join)
     }
 
     /// Returns the state of all links that share the channel with an own link.

@@ -23,7 +23,7 @@ pub(super) struct Rate {
     payload: u32,
     pub aimd: Aimd,
     /// Slowest rate of the routers on the path, if they have rates of their own.
-    pub told: Option<f64>,
+    pub path_rate: Option<f64>,
     /// Smoothed round trip, s.
     average: Option<f64>,
     /// Latest round trip.
@@ -44,7 +44,7 @@ impl Rate {
             flow,
             payload: payload.max(1),
             aimd,
-            told: None,
+            path_rate: None,
             average: None,
             latest: Span::ZERO,
             loss: 0.0,
@@ -57,7 +57,7 @@ impl Rate {
 
     /// Returns r, packets per second.
     pub fn rate(&self) -> f64 {
-        self.told.map_or(self.aimd.rate, |t| self.aimd.rate.min(t))
+        self.path_rate.map_or(self.aimd.rate, |t| self.aimd.rate.min(t))
     }
 
     /// Handles an acknowledgement: its round trip, data bytes and losses.

@@ -23,7 +23,7 @@ pub(super) struct Relay {
     pub flow: FlowId,
     pub aimd: Aimd,
     /// Rate in its packets from here on.
-    pub said: f64,
+    pub sent_rate: f64,
 }
 
 impl Wcp {
@@ -95,11 +95,11 @@ impl Wcp {
         relay.aimd.interval = interval;
         relay.aimd.rise(now, self.alpha, MAX_RATE_RATIO * sent + MAX_RATE_RATIO);
         let fell = hit && relay.aimd.fall(now, wait);
-        let change = relay.aimd.rate / relay.said;
+        let change = relay.aimd.rate / relay.sent_rate;
         if (1.0 - MIN_CHANGE..=1.0 + MIN_CHANGE).contains(&change) {
             return;
         }
-        relay.said = relay.aimd.rate;
+        relay.sent_rate = relay.aimd.rate;
         let (code, sentence) = match fell {
             true => {
                 ("wcp.decrease", "flow {}: congestion around its link from here: half the rate")
@@ -107,7 +107,7 @@ impl Wcp {
             false => ("wcp.increase", "flow {} may have more here"),
         };
         actions.because(Reason::new(code, sentence, &[Value::Flow(relay.flow)]));
-        let field = rate_field(relay.said);
+        let field = rate_field(relay.sent_rate);
         actions.annotate(Class::Flow(relay.flow), RATE_FIELD, Merge::Min, field);
     }
 }

@@ -12,7 +12,7 @@ use crate::{Actions, Class, Merge, Reach, Reason, Value};
 
 impl Wcp {
     /// Sends the state of the own links outside the air.
-    pub(super) fn tell(&self, actions: &mut Actions) {
+    pub(super) fn notify_neighbours(&self, actions: &mut Actions) {
         if self.ideal.is_none()
             || self.neighbourhood.own.iter().all(|o| o.flows.is_empty() && o.queue == 0.0)
         {
@@ -98,8 +98,8 @@ impl Wcp {
     fn say(&mut self, link: usize, into: LinkState, around: LinkState, actions: &mut Actions) {
         let state = self.neighbourhood.own[link].state(self.threshold);
         let own = &mut self.neighbourhood.own[link];
-        let said = [state, into, around].map(LinkState::encode);
-        if own.said == said {
+        let words = [state, into, around].map(LinkState::encode);
+        if own.sent_words == words {
             return;
         }
         actions.because(Reason::new(
@@ -109,12 +109,12 @@ impl Wcp {
         ));
         for (slot, (word, before)) in [LINK_FIELD, INBOUND_FIELD, NEIGHBOURHOOD_FIELD]
             .into_iter()
-            .zip(said.iter().zip(own.said))
+            .zip(words.iter().zip(own.sent_words))
         {
             if *word != before {
                 actions.annotate(Class::Link(own.to), slot, Merge::Set, *word);
             }
         }
-        own.said = said;
+        own.sent_words = words;
     }
 }

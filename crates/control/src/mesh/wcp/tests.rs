@@ -55,7 +55,7 @@ fn told(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
                 let far = books[to as usize - 1].far.iter_mut();
                 let far = far.into_iter().find(|f| f.node == NodeId(from)).unwrap();
                 for (end, own) in &said {
-                    far.told(Time::ZERO, *end, *own, into, around);
+                    far.take_report(Time::ZERO, *end, *own, into, around);
                 }
             }
         }
@@ -502,9 +502,9 @@ fn outside_the_air_exactly_the_neighbourhood_counts() {
     let told = |from: u32, to: u32| {
         let mut ideal = IdealExchange::new(NodeId(2), &neighbours, &known);
         let body: Vec<u8> = [to, congested.encode()].iter().flat_map(|n| n.to_le_bytes()).collect();
-        assert!(ideal.hear(at(0), NodeId(from), &body), "news");
-        assert!(!ideal.hear(at(1), NodeId(from), &body), "no news");
-        ideal.hear(at(1), NodeId(from), &body[..5]);
+        assert!(ideal.take_message(at(0), NodeId(from), &body), "news");
+        assert!(!ideal.take_message(at(1), NodeId(from), &body), "no news");
+        ideal.take_message(at(1), NodeId(from), &body[..5]);
         [3, 5].map(|to| ideal.shared(NodeId(to), LinkState::default()).congested())
     };
     assert_eq!(told(4, 5), [true, true]);

@@ -29,7 +29,7 @@ struct Carried {
 #[derive(Debug)]
 pub(super) struct Question {
     links: Vec<LoadedLink>,
-    hears: Vec<(NodeId, NodeId)>,
+    in_range: Vec<(NodeId, NodeId)>,
     streams: Vec<FrameStream>,
     rates: Option<Box<dyn LinkRates>>,
 }
@@ -61,17 +61,18 @@ impl Questions {
         &mut self,
         model: &dyn LinkModel,
         links: Vec<LoadedLink>,
-        hears: Vec<(NodeId, NodeId)>,
+        in_range: Vec<(NodeId, NodeId)>,
         streams: Vec<FrameStream>,
     ) -> Option<&mut Box<dyn LinkRates>> {
-        let same = |q: &Question| q.links == links && q.streams == streams && q.hears == hears;
+        let same =
+            |q: &Question| q.links == links && q.streams == streams && q.in_range == in_range;
         if let Some(at) = self.kept.iter().position(same) {
             // The most recently used one is kept longest.
             let known = self.kept.remove(at);
             self.kept.push(known);
         } else {
-            let rates = model.prepare(&links, &hears, &streams);
-            self.kept.push(Question { links, hears, streams, rates });
+            let rates = model.prepare(&links, &in_range, &streams);
+            self.kept.push(Question { links, in_range, streams, rates });
             if self.kept.len() > CACHED_NEIGHBOURHOODS {
                 self.kept.remove(0);
             }
@@ -87,7 +88,7 @@ impl Questions {
         &mut self,
         model: &dyn LinkModel,
         reports: &[LinkReport],
-        hears: Vec<(NodeId, NodeId)>,
+        in_range: Vec<(NodeId, NodeId)>,
         utilisation: f64,
         last: &mut QueueCurve,
     ) -> Option<Headroom> {
@@ -95,7 +96,7 @@ impl Questions {
             model,
             reports,
             streams(reports),
-            hears,
+            in_range,
             (utilisation, -fastest(reports), 0.0),
             last,
         )
@@ -106,13 +107,13 @@ impl Questions {
         &mut self,
         model: &dyn LinkModel,
         reports: &[LinkReport],
-        hears: Vec<(NodeId, NodeId)>,
+        in_range: Vec<(NodeId, NodeId)>,
         utilisation: f64,
         last: &mut QueueCurve,
     ) -> Option<Headroom> {
         let mut carried = streams(reports);
         carried.iter_mut().filter(|c| c.step > 0.0).for_each(|c| c.base = 0.0);
-        self.most(model, reports, carried, hears, (utilisation, 0.0, fastest(reports)), last)
+        self.most(model, reports, carried, in_range, (utilisation, 0.0, fastest(reports)), last)
     }
 
     /// Returns the largest achievable δ that is not below a minimum.
@@ -123,7 +124,7 @@ impl Questions {
         model: &dyn LinkModel,
         reports: &[LinkReport],
         carried: Vec<Carried>,
-        hears: Vec<(NodeId, NodeId)>,
+        in_range: Vec<(NodeId, NodeId)>,
         (utilisation, least, first): (f64, f64, f64),
         last: &mut QueueCurve,
     ) -> Option<Headroom> {
@@ -133,7 +134,8 @@ impl Questions {
             .collect();
         let fastest = fastest(reports);
         let nominal = reports.iter().map(|n| n.rate.0 as f64).fold(0.0, f64::max);
-        let region = self.about(model, links, hears, carried.iter().map(|c| c.stream).collect())?;
+        let region =
+            self.about(model, links, in_range, carried.iter().map(|c| c.stream).collect())?;
         let mut loads: Vec<FrameLoad> = Vec::with_capacity(carried.len());
         let mut unknown = None;
         let at = |delta: f64, loads: &mut Vec<FrameLoad>| {
@@ -335,9 +337,9 @@ mod tests {
     fn a_question_is_prepared_once_for_the_same_links_frames_and_ears() {
         let (model, mut questions) = (Counts::default(), Questions::default());
         let mut asked = |ears: &[(u32, u32)], frames: usize| {
-            let hears = ears.iter().map(|&(a, b)| (NodeId(a), NodeId(b))).collect();
+            let in_range = ears.iter().map(|&(a, b)| (NodeId(a), NodeId(b))).collect();
             let streams = vec![FrameStream { link: 0, after: None }; frames];
-            questions.about(&model, Vec::new(), hears, streams);
+            questions.about(&model, Vec::new(), in_range, streams);
             model.0.load(std::sync::atomic::Ordering::Relaxed)
         };
         assert_eq!(asked(&[(1, 2)], 1), 1);

@@ -133,9 +133,9 @@ pub(super) struct OwnLink {
     /// Time until which messages report that its flows have left.
     pub gone_until: Time,
     /// Time in which messages report its flows if none of their packets is delivered: start, end.
-    pub cries: (Time, Time),
+    pub undelivered_period: (Time, Time),
     /// True if a packet has been delivered since it came into use.
-    pub heard: bool,
+    pub delivered_before: bool,
     /// Feedback in force.
     pub written: u32,
 }
@@ -177,8 +177,8 @@ impl OwnLink {
             roomy: false,
             fewer: false,
             gone_until: Time::ZERO,
-            cries: Default::default(),
-            heard: false,
+            undelivered_period: Default::default(),
+            delivered_before: false,
             written: 0,
         }
     }
@@ -189,7 +189,7 @@ impl OwnLink {
         (self.data, self.acks, self.came) = Default::default();
         (self.looks, self.epochs) = (Looks { since: now, ..Looks::default() }, 0);
         (self.born, self.backlogged, self.passed) = (now, false, 1.0);
-        self.heard = false;
+        self.delivered_before = false;
         self.epoch = next.since(now);
     }
 
@@ -205,7 +205,7 @@ impl OwnLink {
     pub fn expects(&mut self, flow: FlowId, bytes: u32, now: Time) {
         self.came.count(now, bytes);
         // If the host reports transmissions, those count.
-        if self.silent() {
+        if self.unreported() {
             self.touch(flow, now, bytes);
         }
     }
@@ -244,7 +244,7 @@ impl OwnLink {
     }
 
     /// True if data comes in for it and no transmission is reported.
-    pub fn silent(&self) -> bool {
+    pub fn unreported(&self) -> bool {
         self.came.packets >= UNREPORTED_PACKETS && self.data.packets == 0
     }
 
@@ -259,11 +259,11 @@ impl OwnLink {
         of: impl Fn(FlowId) -> Option<FlowReport>,
     ) {
         // TCP pauses for seconds between packets that are discarded.
-        let cries = self.cries(now);
+        let undelivered = self.undelivered(now);
         let before = self.flows.len();
-        self.flows.retain(|f| cries || now.since(f.at) < hold);
+        self.flows.retain(|f| undelivered || now.since(f.at) < hold);
         self.fewer |= self.flows.len() < before;
-        if !cries && now.since(self.used) >= hold {
+        if !undelivered && now.since(self.used) >= hold {
             if self.measured.is_some() {
                 self.gone_until = now + DEPARTURE_REPORT_TIME;
             }
@@ -271,14 +271,14 @@ impl OwnLink {
             return;
         }
         let epoch = now.since(self.since);
-        let (size, packets) = if self.silent() { self.came } else { self.data }.rate(epoch);
+        let (size, packets) = if self.unreported() { self.came } else { self.data }.rate(epoch);
         let flows = self.flows.len() as u32;
         // No packet in this epoch from flows that exist: they are slow.
         let size = if size > 0 { size } else { self.measured.map_or(0, |n| n.size) };
-        let said: Vec<FlowReport> = self.flows.iter().filter_map(|f| of(f.flow)).collect();
-        let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
+        let reports: Vec<FlowReport> = self.flows.iter().filter_map(|f| of(f.flow)).collect();
+        let trips: Vec<f64> = reports.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
         let link = Link { from: node, to: self.to };
-        self.judge(now, full, said.iter().map(|s| s.rate).sum());
+        self.judge(now, full, reports.iter().map(|s| s.rate).sum());
         // If bits are lost, acknowledgements are delivered more often than data.
         let frames = self.data.packets + self.acks.packets;
         let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
@@ -313,7 +313,7 @@ impl OwnLink {
         }
         self.backlogged = f64::from(waiting) > full.u * f64::from(all);
         let part = 8.0 * bytes as f64 / now.since(since).as_secs_f64().max(1e-3) / allowed.max(1.0);
-        if allowed > 0.0 && part < full.short && !self.silent() {
+        if allowed > 0.0 && part < full.short && !self.unreported() {
             self.passed = part;
         }
         self.looks = Looks { since: now, ..Looks::default() };
@@ -417,7 +417,7 @@ impl Source {
     }
 
     /// Returns the report in its packets.
-    pub fn said(&self) -> FlowReport {
+    pub fn report(&self) -> FlowReport {
         FlowReport { trip: self.trip.unwrap_or(0.0), rate: self.rate }
     }
 

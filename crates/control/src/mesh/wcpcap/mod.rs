@@ -27,7 +27,7 @@ use self::estimate::{Headroom, Questions, fastest};
 use self::link::{Full, OwnLink, Source};
 use self::link_report::{FlowReport, LinkReport, REPORT_WORDS, limit_code, limit_of};
 use self::neighbourhood::{MAX_HOPS, Rejected, Reports, Topology};
-use self::newcomers::Voice;
+use self::newcomers::ReportSchedule;
 use crate::options;
 use crate::{
     Ability, AbilitySet, Actions, Class, Control, Definition, Event, EventKind, EventSet, Feedback,
@@ -139,8 +139,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         questions: Questions::default(),
         routes: Vec::new(),
         sources: Vec::new(),
-        said: BTreeMap::new(),
-        voice: Voice::default(),
+        flow_reports: BTreeMap::new(),
+        schedule: ReportSchedule::default(),
         stream: setting.stream,
         anomalies: BTreeMap::new(),
         due: (!setting.neighbours.is_empty()).then_some(Time::ZERO),
@@ -179,9 +179,9 @@ struct WcpCap {
     /// This node's own flows.
     sources: Vec<Source>,
     /// Reports of passing flows by their sources.
-    said: BTreeMap<FlowId, (FlowReport, Time)>,
+    flow_reports: BTreeMap<FlowId, (FlowReport, Time)>,
     /// Timing of messages for packets that are not delivered.
-    voice: Voice,
+    schedule: ReportSchedule,
     /// Random choice of the report in the next packet.
     ///
     /// It is random, not in turn: paced packets follow in fixed patterns, and if those of one kind collide,
@@ -199,7 +199,7 @@ impl WcpCap {
         let Some(own) = self.own.iter_mut().find(|o| o.to == next) else { return };
         self.routes.push((here.flow, next));
         if here.place == Place::Source && !self.sources.iter().any(|s| s.flow == here.flow) {
-            own.greet(now);
+            own.flow_arrived(now);
             let capacity = own.capacity;
             let bits = 8.0 * f64::from(here.packet.max(1) + self.header());
             let bounds = (self.least * bits, capacity);
@@ -213,13 +213,17 @@ impl WcpCap {
         if self.ideal { FEEDBACK_BYTES } else { HEADER_BYTES }
     }
 
-    fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
-        let count = self.anomalies.entry((what, who)).or_default();
+    fn anomaly(&mut self, what: Anomaly, node: NodeId, actions: &mut Actions) {
+        let count = self.anomalies.entry((what, node)).or_default();
         *count += 1;
         // Reported the first, second, fourth, … time.
         if count.is_power_of_two() {
             let (code, sentence) = what.words();
-            actions.because(Reason::new(code, sentence, &[Value::Node(who), Value::Count(*count)]));
+            actions.because(Reason::new(
+                code,
+                sentence,
+                &[Value::Node(node), Value::Count(*count)],
+            ));
         }
     }
 
@@ -231,10 +235,10 @@ impl WcpCap {
         report: Result<LinkReport, link_report::Implausible>,
         actions: &mut Actions,
     ) {
-        let teller = (!self.ideal).then_some(from);
+        let sender = (!self.ideal).then_some(from);
         let taken = report
             .map_err(|_| Rejected::Implausible)
-            .and_then(|n| self.reports.take(now, teller, n));
+            .and_then(|n| self.reports.take(now, sender, n));
         match taken {
             Ok(()) => {}
             Err(Rejected::Implausible) => self.anomaly(Anomaly::Implausible, from, actions),
@@ -242,27 +246,27 @@ impl WcpCap {
         }
     }
 
-    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
         let at = usize::from(REPORT_FIELD);
-        let words = core::array::from_fn(|i| heard.header.0[at + i]);
+        let words = core::array::from_fn(|i| frame.header.0[at + i]);
         if !self.ideal
             && let Some(report) = LinkReport::read(words)
         {
-            self.take(now, heard.link.from, report, actions);
+            self.take(now, frame.link.from, report, actions);
         }
     }
 
-    fn received(&mut self, now: Time, heard: &Heard) {
-        if heard.ack {
+    fn received(&mut self, now: Time, frame: &Heard) {
+        if frame.ack {
             return;
         }
-        let word = heard.header.0[usize::from(FLOW_FIELD)];
+        let word = frame.header.0[usize::from(FLOW_FIELD)];
         if word > 0 {
-            self.said.insert(heard.flow, (FlowReport::read(word), now));
+            self.flow_reports.insert(frame.flow, (FlowReport::read(word), now));
         }
-        let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
+        let route = self.routes.iter().find(|r| r.0 == frame.flow).map(|r| r.1);
         if let Some(own) = self.own.iter_mut().find(|o| Some(o.to) == route) {
-            own.expects(heard.flow, heard.bytes, now);
+            own.expects(frame.flow, frame.bytes, now);
         }
     }
 
@@ -278,7 +282,7 @@ impl WcpCap {
             self.due = Some(self.due.map_or(now + TICK, |d| d.min(now + TICK)));
         }
         own.sent(now, flow, sent.ack, sent.bytes);
-        own.fared(now, sent.delivered);
+        own.packet_outcome(now, sent.delivered);
         if !self.ideal {
             self.say(actions);
         }
@@ -299,17 +303,17 @@ impl WcpCap {
         }
     }
 
-    fn feedback(&mut self, told: &Feedback, actions: &mut Actions) {
-        let Some(at) = self.sources.iter().position(|s| s.flow == told.flow) else { return };
+    fn feedback(&mut self, feedback: &Feedback, actions: &mut Actions) {
+        let Some(at) = self.sources.iter().position(|s| s.flow == feedback.flow) else { return };
         let source = &mut self.sources[at];
-        if source.measure(told.rtt) {
-            let word = source.said().word();
-            let flow = Value::Flow(told.flow);
+        if source.measure(feedback.rtt) {
+            let word = source.report().word();
+            let flow = Value::Flow(feedback.flow);
             let sentence = "flow {} tells its round trip and its rate";
             actions.because(Reason::new("wcpcap.flow", sentence, &[flow]));
-            actions.annotate(Class::Flow(told.flow), FLOW_FIELD, Merge::Set, word);
+            actions.annotate(Class::Flow(feedback.flow), FLOW_FIELD, Merge::Set, word);
         }
-        match limit_of(told.header.0[usize::from(LIMIT_FIELD)]) {
+        match limit_of(feedback.header.0[usize::from(LIMIT_FIELD)]) {
             Some(rate) => self.allow(at, rate, actions),
             // Before its links' first epoch is over there is no rate yet.
             None if source.limited => self.anomaly(Anomaly::Unset, self.node, actions),
@@ -342,9 +346,9 @@ impl WcpCap {
         let longest = self.own.iter().map(|o| o.epoch).max().unwrap_or(Span::ZERO);
         self.reports.forget(now, self.hold.max(longest.saturating_mul(3)));
         let hold = self.hold;
-        self.said.retain(|_, s| now.since(s.1) < hold);
+        self.flow_reports.retain(|_, s| now.since(s.1) < hold);
         if !self.ideal {
-            self.hear_of_leavers(now);
+            self.end_epochs_after_departures(now);
         }
         let due: Vec<usize> =
             (0..self.own.len()).filter(|&i| self.own[i].next.is_some_and(|n| n <= now)).collect();
@@ -356,10 +360,10 @@ impl WcpCap {
         for i in 0..self.own.len() {
             self.write(i, actions);
         }
-        self.cry(now, actions);
+        self.send_reports(now, actions);
         let next = self.own.iter().filter_map(|o| o.next).min();
         let next = next.map(|n| n.min(now + TICK));
-        let next = next.into_iter().chain(self.speaks(now).then_some(self.voice.next)).min();
+        let next = next.into_iter().chain(self.speaks(now).then_some(self.schedule.next)).min();
         self.due = next.map(|n| n.max(now + Span::from_nanos(1)));
     }
 
@@ -367,16 +371,16 @@ impl WcpCap {
     fn measure(&mut self, now: Time, i: usize, actions: &mut Actions) {
         let own = &mut self.own[i];
         let to = own.to;
-        if own.silent() {
+        if own.unreported() {
             self.anomaly(Anomaly::Silent, to, actions);
         }
         let hold = self.patience(now, i);
         let full = Full { u: self.u, short: self.short };
         let own = &mut self.own[i];
-        let (said, sources) = (&self.said, &self.sources);
+        let (reports, sources) = (&self.flow_reports, &self.sources);
         let of = |flow: FlowId| {
-            let mine = sources.iter().find(|s| s.flow == flow).map(Source::said);
-            mine.or_else(|| said.get(&flow).map(|s| s.0))
+            let mine = sources.iter().find(|s| s.flow == flow).map(Source::report);
+            mine.or_else(|| reports.get(&flow).map(|s| s.0))
         };
         own.close(now, self.node, hold, full, self.model.as_ref(), of);
     }
@@ -404,7 +408,7 @@ impl WcpCap {
         own.again(now, epoch);
         // Other nodes' measurements of their first epoch have not arrived yet.
         if own.measured.is_none() || own.epochs < 2 {
-            return self.tell(i, actions);
+            return self.report(i, actions);
         }
         // Flows that wait for a newcomer continue to wait until its packets are delivered.
         let young = now.since(own.born) < EQUAL_RATE_TIME || (!self.ideal && own.mute(now));
@@ -413,11 +417,13 @@ impl WcpCap {
         let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
             Some(known) => known.2,
             None => {
-                let hears = self.reports.hears(&around);
+                let in_range = self.reports.in_range(&around);
                 let model = self.model.as_ref();
                 let found = match young {
-                    true => self.questions.alike(model, &around, hears, self.u, &mut own.even),
-                    false => self.questions.headroom(model, &around, hears, self.u, &mut own.edge),
+                    true => self.questions.alike(model, &around, in_range, self.u, &mut own.even),
+                    false => {
+                        self.questions.headroom(model, &around, in_range, self.u, &mut own.edge)
+                    }
                 };
                 answers.push((key, young, found));
                 found
@@ -443,8 +449,8 @@ impl WcpCap {
                 own.adapt(delta, (self.opening, self.rho), fastest(&around), (self.least, anew));
             }
         }
-        self.take_what_is_left(i, &around);
-        self.tell(i, actions);
+        self.use_freed_capacity(i, &around);
+        self.report(i, actions);
         let own = &self.own[i];
         if own.backlogged {
             let sentence = "link to node {}: packets wait for most of the time, and {} of what its \
@@ -463,7 +469,7 @@ impl WcpCap {
     }
 
     /// Sends the report of an own link outside the air to all nodes that need it.
-    fn tell(&self, i: usize, actions: &mut Actions) {
+    fn report(&self, i: usize, actions: &mut Actions) {
         if self.ideal
             && let Some(report) = self.own[i].measured
         {
@@ -494,7 +500,7 @@ impl WcpCap {
     fn message(&mut self, now: Time, m: &Message<'_>, actions: &mut Actions) {
         match self.ideal {
             true => self.take(now, m.from, LinkReport::of_plain(m.body), actions),
-            false => self.cried(now, m.from, m.body, actions),
+            false => self.take_message(now, m.from, m.body, actions),
         }
     }
 }
@@ -505,10 +511,10 @@ impl Control for WcpCap {
             Event::Deadline => self.tick(now, actions),
             Event::Sent(s) => self.sent(now, s, actions),
             Event::Received(h) => {
-                self.hear(now, h, actions);
+                self.take_header(now, h, actions);
                 self.received(now, h);
             }
-            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Overheard(h) => self.take_header(now, h, actions),
             Event::Message(m) => self.message(now, m, actions),
             Event::Feedback(f) => self.feedback(f, actions),
             Event::Queue(q) if q.class == Class::All => {

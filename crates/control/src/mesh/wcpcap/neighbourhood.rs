@@ -52,7 +52,7 @@ impl Topology {
     }
 
     /// Returns pairs of these nodes that are in range of each other.
-    pub fn hears(&self, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, NodeId)> {
+    pub fn in_range(&self, nodes: &BTreeSet<NodeId>) -> Vec<(NodeId, NodeId)> {
         let of = |a: &NodeId| {
             let a = *a;
             self.near(a).filter(move |b| a < *b && nodes.contains(b)).map(move |b| (a, b))
@@ -63,9 +63,9 @@ impl Topology {
     /// True if this neighbour may forward the report of a link.
     ///
     /// It is its transmitter or nearer to it, so that reports do not circulate.
-    fn comes_from(&self, link: Link, teller: NodeId) -> bool {
+    fn comes_from(&self, link: Link, sender: NodeId) -> bool {
         let far = self.hops.get(&link.from);
-        let there = self.theirs.get(&teller).and_then(|h| h.get(&link.from));
+        let there = self.theirs.get(&sender).and_then(|h| h.get(&link.from));
         there.zip(far).is_some_and(|(there, here)| there < here)
     }
 }
@@ -102,21 +102,21 @@ pub(super) enum Rejected {
 #[derive(Debug)]
 pub(super) struct Reports {
     pub topology: Topology,
-    told: BTreeMap<Link, (LinkReport, Time)>,
+    reports: BTreeMap<Link, (LinkReport, Time)>,
     /// Links with fewer flows than reported before.
     fewer: Vec<Link>,
 }
 
 impl Reports {
     pub fn new(topology: Topology) -> Self {
-        Reports { topology, told: BTreeMap::new(), fewer: Vec::new() }
+        Reports { topology, reports: BTreeMap::new(), fewer: Vec::new() }
     }
 
     /// Handles a report from a neighbour or, outside the air, from any node.
     pub fn take(
         &mut self,
         now: Time,
-        teller: Option<NodeId>,
+        sender: Option<NodeId>,
         report: LinkReport,
     ) -> Result<(), Rejected> {
         if report.link.from == self.topology.node {
@@ -127,9 +127,9 @@ impl Reports {
             return Err(Rejected::Unknown);
         }
         let far = self.topology.hops.get(&report.link.from);
-        let trusted = teller.is_none_or(|t| self.topology.comes_from(report.link, t));
+        let trusted = sender.is_none_or(|t| self.topology.comes_from(report.link, t));
         if far.is_some() && trusted {
-            let before = self.told.insert(report.link, (report, now));
+            let before = self.reports.insert(report.link, (report, now));
             let left =
                 |b: &LinkReport| b.flows > report.flows || (report.is_empty() && !b.is_empty());
             if before.is_some_and(|b| left(&b.0)) {
@@ -145,13 +145,13 @@ impl Reports {
     }
 
     /// Returns pairs of the ends of these links that are in range of each other.
-    pub fn hears(&self, around: &[LinkReport]) -> Vec<(NodeId, NodeId)> {
-        self.topology.hears(&around.iter().flat_map(|n| [n.link.from, n.link.to]).collect())
+    pub fn in_range(&self, around: &[LinkReport]) -> Vec<(NodeId, NodeId)> {
+        self.topology.in_range(&around.iter().flat_map(|n| [n.link.from, n.link.to]).collect())
     }
 
     /// Removes reports that were not repeated since then.
     pub fn forget(&mut self, now: Time, hold: Span) {
-        self.told.retain(|_, t| now.since(t.1) < hold);
+        self.reports.retain(|_, t| now.since(t.1) < hold);
     }
 
     /// Returns reports of links with an end among these nodes.
@@ -160,13 +160,13 @@ impl Reports {
         nodes: &'a BTreeSet<NodeId>,
     ) -> impl Iterator<Item = &'a LinkReport> {
         let inside = |l: &Link| nodes.contains(&l.from) || nodes.contains(&l.to);
-        self.told.values().map(|t| &t.0).filter(move |n| inside(&n.link))
+        self.reports.values().map(|t| &t.0).filter(move |n| inside(&n.link))
     }
 
     /// Returns the reports to forward: those that a node beyond this one needs.
     pub fn beyond(&self) -> impl Iterator<Item = &LinkReport> {
         let passes = |l: &Link| self.topology.hops.get(&l.from).is_some_and(|h| *h < MAX_HOPS);
-        self.told.values().map(|t| &t.0).filter(move |n| passes(&n.link))
+        self.reports.values().map(|t| &t.0).filter(move |n| passes(&n.link))
     }
 
     /// Returns the number of reports to forward.

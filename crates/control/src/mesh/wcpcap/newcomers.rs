@@ -50,7 +50,7 @@ const DEPARTURE_TIMEOUT: Span = Span::from_millis(1500);
 
 /// Earliest time of a node's next message, and the time until which it forwards reports.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Voice {
+pub(super) struct ReportSchedule {
     pub next: Time,
     echo: Option<Time>,
     /// Number of messages sent.
@@ -59,25 +59,26 @@ pub(super) struct Voice {
 
 impl OwnLink {
     /// Records a new flow with packets that go out on the link.
-    pub fn greet(&mut self, now: Time) {
-        self.cries = (now, self.cries.1.max(now + NEW_FLOW_TIME));
+    pub fn flow_arrived(&mut self, now: Time) {
+        self.undelivered_period = (now, self.undelivered_period.1.max(now + NEW_FLOW_TIME));
     }
 
     /// Records the outcome of a packet.
-    pub fn fared(&mut self, now: Time, delivered: bool) {
-        self.heard |= delivered;
-        let (from, until) = self.cries;
-        let from = match (now < until, self.heard) {
+    pub fn packet_outcome(&mut self, now: Time, delivered: bool) {
+        self.delivered_before |= delivered;
+        let (from, until) = self.undelivered_period;
+        let from = match (now < until, self.delivered_before) {
             (true, _) => from,
             (false, true) => now + DELIVERY_TIMEOUT,
             (false, false) => now,
         };
-        self.cries = if delivered { Default::default() } else { (from, now + UNDELIVERED_TIME) };
+        self.undelivered_period =
+            if delivered { Default::default() } else { (from, now + UNDELIVERED_TIME) };
     }
 
     /// True if none of its packets has been delivered yet, and messages report this.
     pub fn mute(&self, now: Time) -> bool {
-        !self.heard && self.cries(now)
+        !self.delivered_before && self.undelivered(now)
     }
 
     /// True if its flows have left, and messages report this.
@@ -86,44 +87,46 @@ impl OwnLink {
     }
 
     /// True if packets of its flows are not delivered.
-    pub fn cries(&self, now: Time) -> bool {
-        (self.cries.0..self.cries.1).contains(&now)
+    pub fn undelivered(&self, now: Time) -> bool {
+        (self.undelivered_period.0..self.undelivered_period.1).contains(&now)
     }
 }
 
 impl WcpCap {
     /// Sends the messages of this node that are due.
-    pub(super) fn cry(&mut self, now: Time, actions: &mut Actions) {
-        if self.ideal || now < self.voice.next {
+    pub(super) fn send_reports(&mut self, now: Time, actions: &mut Actions) {
+        if self.ideal || now < self.schedule.next {
             return;
         }
-        let crying: Vec<&OwnLink> = self.own.iter().filter(|o| o.cries(now)).collect();
-        let echo = self.voice.echo.is_some_and(|until| now < until);
+        let undelivered: Vec<&OwnLink> = self.own.iter().filter(|o| o.undelivered(now)).collect();
+        let echo = self.schedule.echo.is_some_and(|until| now < until);
         let gone = self.own.iter().filter(|o| o.gone(now));
         let gone: Vec<LinkReport> = gone.map(|o| empty(o, self.node)).take(MAX_REPORTS).collect();
-        if crying.is_empty() && gone.is_empty() && !echo {
+        if undelivered.is_empty() && gone.is_empty() && !echo {
             return;
         }
-        self.voice.turn = self.voice.turn.wrapping_add(1);
+        self.schedule.turn = self.schedule.turn.wrapping_add(1);
         // Sent to a node that receives no packets: short, and with the MAC's retries, which a broadcast lacks.
-        let deaf = crying.get(self.voice.turn as usize % crying.len().max(1));
-        let flag = if deaf.is_some() || !gone.is_empty() { OWN_UNDELIVERED } else { FORWARDED };
-        let mut reports: Vec<LinkReport> = deaf.map(|o| bare(o, self.node)).into_iter().collect();
-        let to = deaf.map(|o| o.to);
+        let unreached = undelivered.get(self.schedule.turn as usize % undelivered.len().max(1));
+        let flag =
+            if unreached.is_some() || !gone.is_empty() { OWN_UNDELIVERED } else { FORWARDED };
+        let mut reports: Vec<LinkReport> =
+            unreached.map(|o| bare(o, self.node)).into_iter().collect();
+        let to = unreached.map(|o| o.to);
         if to.is_none() {
             reports = gone;
             let mut rest: Vec<LinkReport> = self.reports.beyond().copied().collect();
             rest.extend(self.own.iter().filter_map(|o| o.measured));
             // Reports of links with almost no traffic come first: no other packets carry them.
             while reports.len() < MAX_REPORTS {
-                let first = rest.iter().position(|n| unheard(n) || n.is_empty());
+                let first = rest.iter().position(|n| undelivered_flows(n) || n.is_empty());
                 let Some(at) = first.or_else(|| draw(&mut self.stream, rest.len())) else { break };
                 reports.push(rest.swap_remove(at));
             }
         }
         let words = reports.iter().flat_map(LinkReport::words).flat_map(u32::to_be_bytes);
         let body: Vec<u8> = core::iter::once(flag).chain(words).collect();
-        self.voice.next = now + MESSAGE_INTERVAL + self.lull();
+        self.schedule.next = now + MESSAGE_INTERVAL + self.lull();
         actions.because(Reason::new(
             "wcpcap.unheard",
             "node {} does not get through, or has received from one that does not: it is sent {} links",
@@ -133,7 +136,13 @@ impl WcpCap {
     }
 
     /// Handles a message from the air.
-    pub(super) fn cried(&mut self, now: Time, from: NodeId, body: &[u8], actions: &mut Actions) {
+    pub(super) fn take_message(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        body: &[u8],
+        actions: &mut Actions,
+    ) {
         let Some((flag, reports)) = body.split_first() else {
             return self.anomaly(Anomaly::Implausible, from, actions);
         };
@@ -152,9 +161,9 @@ impl WcpCap {
             }
         }
         if *flag == OWN_UNDELIVERED {
-            self.voice.next = self.voice.next.max(now + self.lull());
-            self.voice.echo = Some(now + FORWARDING_TIME);
-            self.due = Some(self.due.map_or(self.voice.next, |d| d.min(self.voice.next)));
+            self.schedule.next = self.schedule.next.max(now + self.lull());
+            self.schedule.echo = Some(now + FORWARDING_TIME);
+            self.due = Some(self.due.map_or(self.schedule.next, |d| d.min(self.schedule.next)));
         }
     }
 
@@ -164,8 +173,8 @@ impl WcpCap {
 
     /// True if it has messages to send soon.
     pub(super) fn speaks(&self, now: Time) -> bool {
-        let echo = self.voice.echo.is_some_and(|until| now < until);
-        !self.ideal && (echo || self.own.iter().any(|o| o.cries(now) || o.gone(now)))
+        let echo = self.schedule.echo.is_some_and(|until| now < until);
+        !self.ideal && (echo || self.own.iter().any(|o| o.undelivered(now) || o.gone(now)))
     }
 
     /// Returns the idle time after which flows of an own link count as gone.
@@ -173,8 +182,8 @@ impl WcpCap {
     /// While packets of a node around are not delivered, flows may be waiting for them, for example for
     /// acknowledgements.
     pub(super) fn patience(&self, now: Time, i: usize) -> Span {
-        let told = self.reports.among(&self.own[i].middle).any(unheard);
-        match (self.ideal, told || self.own.iter().any(|o| o.cries(now))) {
+        let reported = self.reports.among(&self.own[i].middle).any(undelivered_flows);
+        match (self.ideal, reported || self.own.iter().any(|o| o.undelivered(now))) {
             (true, _) => self.hold,
             (false, true) => UNDELIVERED_TIME,
             (false, false) => DEPARTURE_TIMEOUT,
@@ -182,7 +191,7 @@ impl WcpCap {
     }
 
     /// Ends the epoch of every own link around which flows have left.
-    pub(super) fn hear_of_leavers(&mut self, now: Time) {
+    pub(super) fn end_epochs_after_departures(&mut self, now: Time) {
         for link in self.reports.fewer() {
             for own in &mut self.own {
                 if own.middle.contains(&link.from) || own.middle.contains(&link.to) {
@@ -196,14 +205,14 @@ impl WcpCap {
     }
 
     /// Raises R after flows have left to at least the common rate that all others could have.
-    pub(super) fn take_what_is_left(&mut self, i: usize, around: &[LinkReport]) {
+    pub(super) fn use_freed_capacity(&mut self, i: usize, around: &[LinkReport]) {
         let own = &mut self.own[i];
         if self.ideal || !std::mem::take(&mut own.fewer) {
             return;
         }
-        let hears = self.reports.hears(around);
+        let in_range = self.reports.in_range(around);
         let model = self.model.as_ref();
-        let alike = self.questions.alike(model, around, hears, self.u, &mut own.even);
+        let alike = self.questions.alike(model, around, in_range, self.u, &mut own.even);
         if let Some(alike) = alike {
             own.set(own.limit.unwrap_or(0.0).max(alike.delta), self.least);
         }
@@ -211,7 +220,7 @@ impl WcpCap {
 }
 
 /// True if packets of its flows are not delivered.
-fn unheard(report: &LinkReport) -> bool {
+fn undelivered_flows(report: &LinkReport) -> bool {
     report.flows > 0 && report.data <= UNDELIVERED_RATE_BOUND
 }
 
@@ -243,7 +252,7 @@ fn bare(own: &OwnLink, node: NodeId) -> LinkReport {
 /// The load of their link does not show its demand, and the others give way before its packets are delivered.
 pub(super) fn make_room(around: &mut [LinkReport]) {
     let fastest = fastest(around);
-    for report in around.iter_mut().filter(|n| unheard(n)) {
+    for report in around.iter_mut().filter(|n| undelivered_flows(n)) {
         report.data = fastest * f64::from(report.flows);
     }
 }
