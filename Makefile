@@ -4,7 +4,7 @@
 # make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (make test: the daemon)
 # make wheel  the Python package, in target/wheels; make test-python tests it (part of make test)
 # make test-ui  the page of results and the gateway's page in Chromium (part of make test)
-# make dist  the files of a release, in target/dist (docs/packaging.md); make test-dist checks them
+# make dist  the files of a release, in target/dist (docs/packaging.md); make test-dist checks them (part of make test)
 # make packages  build, install, run and purge the packages (part of make test)
 # make site  the documentation, in target/site; make test-site checks it (part of make test)
 # make manual  man pages and shell completions of both programs, in target/manual
@@ -151,7 +151,7 @@ test-dependencies:
 	scripts/dependencies.sh
 
 # In starting order: prerequisites and the longest first.
-tested: test-programs packages-build test-release test-kernels test-packages test-language test-lint test-minimum test-dependencies test-example test-site test-python test-ui
+tested: test-programs packages-build test-release test-kernels test-packages test-language test-lint test-minimum test-dependencies test-example test-site test-python test-ui test-dist
 
 # Three jobs at a time: linking a release takes one core for minutes, and tests wait for the kernel.
 # Emulation in real time runs last and alone.

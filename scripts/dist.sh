@@ -51,7 +51,9 @@ git rev-parse --verify --quiet HEAD >/dev/null || fail "no git repository; expec
 [ -z "$(git status --porcelain)" ] || say "the tree has changes that are not committed; the source archive is of the last commit"
 lacking=$(missing cargo-cyclonedx dpkg-deb)
 [ -z "$lacking" ] || fail "missing: $lacking; run scripts/setup.sh dependencies"
-[ -d "$dir/manual/man1" ] || fail "no $dir/manual; run make manual"
+for page in fairmesh fairmesh-gateway; do
+    [ -f "$dir/manual/man1/$page.1" ] || fail "no $dir/manual/man1/$page.1; run make manual"
+done
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 work=$(mktemp -d)
