@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fairmesh_control::Registry;
 use fairmesh_experiments::study::Settings;
 use fairmesh_experiments::study::families::Times;
-use fairmesh_experiments::study::meshes::{self, Kind, REPORTED, TUNING, mesh};
+use fairmesh_experiments::study::meshes::{self, FIRST_TUNING_MESH, Kind, REPORTED_MESHES, mesh};
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Settings as Search;
 
@@ -13,8 +13,8 @@ const SHORT: Times = Times { duration_s: 30, warmup_s: 10 };
 
 #[test]
 fn every_mesh_builds_and_follows_from_its_number() {
-    let reported = meshes::meshes(0, 6 * REPORTED, SHORT).unwrap();
-    let tuning = meshes::meshes(TUNING, 6, SHORT).unwrap();
+    let reported = meshes::meshes(0, 6 * REPORTED_MESHES, SHORT).unwrap();
+    let tuning = meshes::meshes(FIRST_TUNING_MESH, 6, SHORT).unwrap();
     assert!(reported.len() >= 50);
     let mut texts = BTreeSet::new();
     for m in reported.iter().chain(&tuning) {
@@ -28,14 +28,14 @@ fn every_mesh_builds_and_follows_from_its_number() {
         let body = m.text.split("[radio]").nth(1).unwrap().to_owned();
         assert!(texts.insert(body), "{} is there twice", m.name);
     }
-    assert_eq!(mesh(Kind::Mixed, 3, SHORT).unwrap(), reported[3 * REPORTED as usize + 3]);
+    assert_eq!(mesh(Kind::Mixed, 3, SHORT).unwrap(), reported[3 * REPORTED_MESHES as usize + 3]);
     let four = meshes::meshes(0, 7, SHORT).unwrap();
     assert_eq!(Kind::ALL.map(|k| four.iter().filter(|m| m.kind == k).count()), [2, 1, 1, 1, 1, 1]);
 }
 
 #[test]
 fn a_study_says_what_every_flow_has_of_the_optimum_and_what_that_costs() {
-    let nets = vec![mesh(Kind::Eleven, TUNING, SHORT).unwrap()];
+    let nets = vec![mesh(Kind::Eleven, FIRST_TUNING_MESH, SHORT).unwrap()];
     let settings = Settings {
         controls: ["fifo", "cna", "mesh-maxmin"].map(String::from).to_vec(),
         registry: Registry::standard(),

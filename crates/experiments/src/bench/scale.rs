@@ -7,9 +7,9 @@ use fairmesh_units::{BitRate, Distance, Span, Stream};
 pub const SIZES: [usize; 6] = [10, 30, 100, 300, 1000, 3000];
 
 /// Distance between neighbours before they are shifted, m; a mesh at a range of 250 m.
-const SPACING: f64 = 200.0;
+const SPACING_M: f64 = 200.0;
 /// Maximum shift of each node along both axes, m; neighbours stay in range.
-const SHIFT: f64 = 20.0;
+const MAX_SHIFT_M: f64 = 20.0;
 
 /// Returns a mesh of `nodes` nodes on a grid, each slightly shifted from its place.
 ///
@@ -18,7 +18,7 @@ const SHIFT: f64 = 20.0;
 pub fn draft(nodes: usize, seconds: f64) -> Draft {
     let columns = (nodes as f64).sqrt().ceil() as usize;
     let mut random = Stream::new(1, "scale");
-    let mut shifted = |v: usize| v as f64 * SPACING + random.uniform(-SHIFT, SHIFT);
+    let mut shifted = |v: usize| v as f64 * SPACING_M + random.uniform(-MAX_SHIFT_M, MAX_SHIFT_M);
     let positions: Vec<[f64; 2]> =
         (0..nodes).map(|i| [shifted(i % columns), shifted(i / columns)]).collect();
     let flows = (0..nodes)

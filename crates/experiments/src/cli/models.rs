@@ -75,9 +75,9 @@ pub fn boundary(args: &BoundaryArgs, out: &mut dyn Write) -> Result<(), CliError
          random meshes confirm it (every flow has {:.0} % at {} of it, and one has not at {})\n",
         if settings.rts { "with" } else { "without" },
         study.confirmed,
-        100.0 * boundary::SERVED,
-        boundary::INSIDE,
-        boundary::OUTSIDE,
+        100.0 * boundary::SERVED_FRACTION,
+        boundary::INSIDE_MULTIPLE,
+        boundary::OUTSIDE_MULTIPLE,
     )?;
     let mut t =
         table::table(&["mesh", "nodes", "hops", "least kbit/s", "inside", "outside", "simulated"]);

@@ -36,16 +36,16 @@ pub(super) fn run(
 }
 
 #[cfg(not(feature = "linux"))]
-const WITHOUT: &str = "this program was built without the emulator (feature \"linux\")";
+const NO_EMULATOR: &str = "this program was built without the emulator (feature \"linux\")";
 
 /// Rejects every scenario because this build has no emulator.
 #[cfg(not(feature = "linux"))]
 pub(super) fn refuses(_: &Scenario) -> Result<(), String> {
-    Err(WITHOUT.to_owned())
+    Err(NO_EMULATOR.to_owned())
 }
 
 /// Fails because this build has no emulator.
 #[cfg(not(feature = "linux"))]
 pub(super) fn run(scenario: &Scenario, _: u64, _: Option<Span>) -> Result<RunRecord, CliError> {
-    Err(CliError::run(scenario.name(), WITHOUT))
+    Err(CliError::run(scenario.name(), NO_EMULATOR))
 }

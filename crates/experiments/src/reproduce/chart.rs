@@ -167,11 +167,11 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
 }
 
 /// Height of a row of names below a chart, px.
-const ROW: u32 = 18;
+const NAMES_ROW_HEIGHT_PX: u32 = 18;
 /// Left end of these rows and the right end after which the next row begins, px.
-const NAMES: (u32, u32) = (56, 630);
+const NAMES_RANGE_PX: (u32, u32) = (56, 630);
 /// Width of the colour before a name, of a character, and of the gap after it, px.
-const NAME: (u32, f64, u32) = (20, 6.6, 18);
+const NAME_WIDTHS_PX: (u32, f64, u32) = (20, 6.6, 18);
 
 /// Position of a line's name.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -182,11 +182,13 @@ struct Place {
 
 /// Arranges names in rows.
 fn legend<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Place> {
-    let (mut x, mut row) = (NAMES.0, 0);
+    let (mut x, mut row) = (NAMES_RANGE_PX.0, 0);
     let place = |name: &str| {
-        let width = NAME.0 + (NAME.1 * name.chars().count() as f64) as u32 + NAME.2;
-        if x > NAMES.0 && x + width > NAMES.1 {
-            (x, row) = (NAMES.0, row + 1);
+        let width = NAME_WIDTHS_PX.0
+            + (NAME_WIDTHS_PX.1 * name.chars().count() as f64) as u32
+            + NAME_WIDTHS_PX.2;
+        if x > NAMES_RANGE_PX.0 && x + width > NAMES_RANGE_PX.1 {
+            (x, row) = (NAMES_RANGE_PX.0, row + 1);
         }
         let entry = Place { x, row };
         x += width;
@@ -202,13 +204,13 @@ impl Place {
         colour: RGBColor,
         name: &str,
     ) -> Result<(), Box<dyn std::error::Error>> {
-        let (x, y) = (self.x as i32, (ROW * self.row) as i32 + 7);
+        let (x, y) = (self.x as i32, (NAMES_ROW_HEIGHT_PX * self.row) as i32 + 7);
         area.draw(&Rectangle::new([(x, y - 4), (x + 14, y + 4)], colour.filled()))?;
         let style = ("sans-serif", 12)
             .into_font()
             .color(&TEXT_COLOUR)
             .pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw_text(name, &style, (x + NAME.0 as i32, y))?;
+        area.draw_text(name, &style, (x + NAME_WIDTHS_PX.0 as i32, y))?;
         Ok(())
     }
 }
@@ -252,7 +254,7 @@ impl Panel {
         // The names of the lines have separate space, where they hide nothing.
         let named = self.named();
         let names = legend(named.iter().map(|(name, _)| *name));
-        let below = ROW * names.last().map_or(0, |e| e.row + 1);
+        let below = NAMES_ROW_HEIGHT_PX * names.last().map_or(0, |e| e.row + 1);
         let whole = SVGBackend::with_string(text, (SIZE.0, SIZE.1 + below)).into_drawing_area();
         whole.fill(&WHITE)?;
         let (root, rest) = whole.split_vertically(SIZE.1);
@@ -447,7 +449,9 @@ mod tests {
         let all: Vec<&str> = names.into_iter().cycle().take(20).collect();
         let places = legend(all.iter().copied());
         for (pair, name) in places.windows(2).zip(&all) {
-            let end = pair[0].x + NAME.0 + (NAME.1 * name.chars().count() as f64) as u32;
+            let end = pair[0].x
+                + NAME_WIDTHS_PX.0
+                + (NAME_WIDTHS_PX.1 * name.chars().count() as f64) as u32;
             assert!(pair[1].row > pair[0].row || pair[1].x >= end, "{pair:?}");
             assert!(end <= SIZE.0);
         }

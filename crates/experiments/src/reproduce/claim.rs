@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::quote::{LONGEST, bears_factor, bears_number};
+use super::quote::{MAX_QUOTE_CHARS, bears_factor, bears_number};
 
 /// A statement about a number.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,7 +30,9 @@ pub struct Claim {
     /// Upper bound of the number.
     #[serde(default)]
     pub below: Option<Bound>,
-    /// Expected value of the number, within [`SAME`](super::verdict::SAME).
+    /// Expected value of the number, within the tolerance of equality.
+    ///
+    /// The tolerance is [`EQUALITY_TOLERANCE`](super::verdict::EQUALITY_TOLERANCE).
     #[serde(default)]
     pub about: Option<Bound>,
     /// Rate relative to which the number starves.
@@ -43,7 +45,9 @@ pub struct Claim {
     /// It is above [`STARVED`](super::verdict::STARVED) of it.
     #[serde(default)]
     pub fed: Option<Bound>,
-    /// Value from which the number differs by more than [`SAME`](super::verdict::SAME).
+    /// Value from which the number differs by more than the tolerance of equality.
+    ///
+    /// The tolerance is [`EQUALITY_TOLERANCE`](super::verdict::EQUALITY_TOLERANCE).
     #[serde(default)]
     pub unlike: Option<Bound>,
     /// Values for `{}` in the fields above, one statement for each.
@@ -154,9 +158,9 @@ impl Claim {
         if !quoted {
             return Ok(());
         }
-        if self.quote.is_empty() || self.quote.chars().count() > LONGEST {
+        if self.quote.is_empty() || self.quote.chars().count() > MAX_QUOTE_CHARS {
             return at(format!(
-                "quote: found {} characters; expected 1 to {LONGEST} of the paper",
+                "quote: found {} characters; expected 1 to {MAX_QUOTE_CHARS} of the paper",
                 self.quote.chars().count()
             ));
         }

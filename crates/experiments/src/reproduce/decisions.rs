@@ -77,11 +77,13 @@ mod tests {
     #[test]
     fn a_threshold_is_averaged_over_its_time_in_force() {
         assert_eq!(threshold(&run(Kind::MarkingThreshold, &[])), None);
-        let said = [20, 10, -20].map(|percent| {
+        let reasons = [20, 10, -20].map(|percent| {
             format!("utilisation 80 %, marks from {percent} % on, delay 12 ms: 3 % of the packets are marked")
         });
-        let run =
-            run(Kind::MarkingThreshold, &[(4.0, &said[0]), (15.0, &said[1]), (25.0, &said[2])]);
+        let run = run(
+            Kind::MarkingThreshold,
+            &[(4.0, &reasons[0]), (15.0, &reasons[1]), (25.0, &reasons[2])],
+        );
         // 5 s of 0.2, 10 s of 0.1, 5 s of -0.2.
         assert!((threshold(&run).unwrap() - 0.05).abs() < 1e-12);
     }

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use super::claim::Claim;
 use super::kind::Kind;
-use super::quote::{LONGEST, bears_number};
+use super::quote::{MAX_QUOTE_CHARS, bears_number};
 
 /// One experiment: its runs, variations, measures and judgement.
 #[derive(Clone, Debug, Deserialize)]
@@ -182,7 +182,7 @@ pub struct Arm {
 }
 
 /// Reason why an arm of an unpublished control is not the paper's.
-const OURS: &str = "our variant";
+const OUR_VARIANT: &str = "our variant";
 
 impl Arm {
     /// Returns an arm with a control and no settings.
@@ -501,7 +501,7 @@ impl Experiment {
         for arm in self.arms.iter_mut().filter(|a| a.second.is_none()) {
             let control = arm.control.as_ref().and_then(|c| registry.lookup(c).ok());
             if control.is_some_and(|c| c.is_ours()) {
-                arm.second = Some(OURS.to_owned());
+                arm.second = Some(OUR_VARIANT.to_owned());
             }
         }
     }
@@ -594,9 +594,9 @@ impl Experiment {
 
     fn check_words(&self) -> Result<(), String> {
         let found = self.quote.chars().count();
-        if self.is_quoted() && !(1..=LONGEST).contains(&found) {
+        if self.is_quoted() && !(1..=MAX_QUOTE_CHARS).contains(&found) {
             return Err(format!(
-                "quote: found {found} characters; expected 1 to {LONGEST} of the paper, or unquoted with the reason"
+                "quote: found {found} characters; expected 1 to {MAX_QUOTE_CHARS} of the paper, or unquoted with the reason"
             ));
         }
         self.statements().iter().try_for_each(|c| c.check(self.is_quoted()))

@@ -12,7 +12,7 @@ use super::plan::{Plan, Runs};
 use super::record::{Emulated, Stalled};
 
 /// Maximum number of runs of a seed; the first that kept real time counts.
-const ATTEMPTS: u32 = 3;
+const MAX_RUNS_PER_SEED: u32 = 3;
 
 impl Stalled {
     fn of(run: &RunRecord) -> Option<Self> {
@@ -57,7 +57,7 @@ impl Runs {
         mut run: impl FnMut() -> Result<RunRecord, E>,
     ) -> Result<(), E> {
         let mut why = String::new();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_RUNS_PER_SEED {
             let record = run()?;
             let Some(e) = record.emulation.as_ref().filter(|e| !e.valid) else {
                 self.records[at].push(record);
@@ -69,14 +69,14 @@ impl Runs {
         // An incomplete set of runs is discarded.
         self.records[at].clear();
         self.attempts[at].refused =
-            Some(format!("{ATTEMPTS} runs in the emulator were invalid: {why}"));
+            Some(format!("{MAX_RUNS_PER_SEED} runs in the emulator were invalid: {why}"));
         Ok(())
     }
 
     /// Collects the emulator's timekeeping in the runs of a plan.
     pub(super) fn emulated(&self, plan: &Plan, index: usize) -> Vec<Emulated> {
         let cases = plan.cases.iter().enumerate().filter(|(_, c)| c.host == Host::Emulator);
-        let told = cases.map(|(i, case)| {
+        let timekeeping = cases.map(|(i, case)| {
             let experiment = &plan.entry.experiment;
             Emulated {
                 arm: experiment.arms[case.arm].label.clone(),
@@ -85,7 +85,7 @@ impl Runs {
                 repeated: self.attempts[self.which[index][i]].repeated,
             }
         });
-        told.filter(|e| !e.runs.is_empty()).collect()
+        timekeeping.filter(|e| !e.runs.is_empty()).collect()
     }
 
     /// Returns the arms without valid runs, with the reason.
@@ -102,7 +102,7 @@ impl Runs {
 /// Describes the timekeeping of all emulated runs in a sentence.
 ///
 /// `None` without emulated runs.
-pub fn told(emulated: &[Emulated]) -> Option<String> {
+pub fn timekeeping(emulated: &[Emulated]) -> Option<String> {
     let runs: Vec<&Stalled> = emulated.iter().flat_map(|e| &e.runs).collect();
     let worst = runs.iter().map(|r| r.bent).reduce(f64::max)?;
     let most = runs.iter().map(|r| r.sum_s).fold(0.0, f64::max);
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn the_worst_of_all_runs_is_told() {
-        assert_eq!(told(&[]), None);
+        assert_eq!(timekeeping(&[]), None);
         let arm =
             |runs, repeated| Emulated { arm: "TCP".into(), point: String::new(), runs, repeated };
         let two = [
             arm(vec![stalled(0.5, 1, 0.02), stalled(0.1, 0, 0.001)], 0),
             arm(vec![stalled(0.2, 2, 0.04)], 1),
         ];
-        let text = told(&two).unwrap();
+        let text = timekeeping(&two).unwrap();
         for part in ["3 runs", "0.50 s in all", "0.25 s at once", "4.0 %", "felt 3", "one more"] {
             assert!(text.contains(part), "{text}: {part}");
         }

@@ -86,8 +86,8 @@ fn verdicts(r: &Record) -> String {
         let word = c.outcome.words();
         item(class(c.outcome), &format!("{word}: {} ({}; {}{ours})", c.says, c.source, c.asked));
     }
-    if let Some(told) = super::emulated::told(&r.emulated) {
-        item("good", &told);
+    if let Some(timekeeping) = super::emulated::timekeeping(&r.emulated) {
+        item("good", &timekeeping);
     }
     for m in &r.missing {
         item("middling", &format!("not run: {}: {}", m.arm, m.because));

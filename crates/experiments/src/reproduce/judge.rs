@@ -11,8 +11,8 @@ use super::locate;
 use super::panel::Panel;
 use super::plan::{Case, Plan, Runs};
 use super::record::{
-    CaseResult, ClaimResult, Curves, DECLARED, Emulated, Missing, Network, Number, OrderResult,
-    Record, Row, SCHEMA, hash,
+    CaseResult, ClaimResult, Curves, Emulated, Missing, NOT_RUN_REASON, Network, Number,
+    OrderResult, Record, Row, SCHEMA, hash,
 };
 use super::verdict;
 
@@ -157,7 +157,7 @@ impl Record {
         let mut missing: Vec<Missing> = self.missing.iter().filter(on_place).cloned().collect();
         for arm in experiment.arms.iter().filter(|_| experiment.study.is_none()) {
             let known = self.missing.iter().find(|m| m.arm == arm.label);
-            let mut tell = |arm: String, because: &str| {
+            let mut report_missing = |arm: String, because: &str| {
                 missing.push(Missing { arm, because: because.to_owned() });
             };
             if !cells.iter().any(|c| c.arm == arm.label) {
@@ -165,14 +165,17 @@ impl Record {
                 if places && self.missing.iter().any(|m| m.arm.starts_with(&idle)) {
                     continue;
                 }
-                tell(arm.label.clone(), known.map_or(DECLARED, |m| m.because.as_str()));
+                report_missing(
+                    arm.label.clone(),
+                    known.map_or(NOT_RUN_REASON, |m| m.because.as_str()),
+                );
                 continue;
             }
             let points = experiment.points.iter().map(|p| &p.label);
             for point in points.filter(|p| arm.points.as_ref().is_none_or(|only| only.contains(p)))
             {
                 if !cells.iter().any(|c| c.arm == arm.label && c.point == *point) {
-                    tell(format!("{}, {point}", arm.label), DECLARED);
+                    report_missing(format!("{}, {point}", arm.label), NOT_RUN_REASON);
                 }
             }
         }

@@ -187,7 +187,7 @@ impl Reading {
             Kind::MultiHop => sum_of(&shares, |s| s.goodput, false) / 1e3,
             Kind::ShareError => {
                 let error = |near| {
-                    let target = TARGET * sum_of(&shares, |s| s.fair, near);
+                    let target = TCP_EFFICIENCY * sum_of(&shares, |s| s.fair, near);
                     ((sum_of(&shares, |s| s.goodput, near) - target) / target).abs()
                 };
                 50.0 * (error(true) + error(false))
@@ -331,7 +331,7 @@ impl Reading {
 /// Fraction of a collision-free model's rates that TCP reaches in a two-hop tree.
 ///
 /// It is GAP's own default.
-const TARGET: f64 = 0.8;
+const TCP_EFFICIENCY: f64 = 0.8;
 
 /// Returns the sum over one-hop flows, or over the others.
 fn sum_of(shares: &[Share], what: impl Fn(&Share) -> f64, near: bool) -> f64 {

@@ -6,7 +6,7 @@ use fairmesh_control::cna::settled::{Hop, Settled, settle};
 const STACK: [(u32, u32); 8] = [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (5, 8)];
 const STACK_FLOWS: [[u32; 3]; 3] = [[1, 2, 3], [4, 5, 6], [7, 8, 9]];
 /// Links of Fig. 3(a), as far as the text describes it.
-const SUMS: [(u32, u32); 10] =
+const FIG_3A_LINKS: [(u32, u32); 10] =
     [(1, 2), (2, 5), (5, 6), (5, 11), (6, 11), (11, 12), (6, 7), (7, 8), (6, 9), (9, 10)];
 
 /// A number of the table: row, column, value.
@@ -58,7 +58,7 @@ pub fn limits() -> Vec<Number> {
 pub fn sums() -> Vec<Number> {
     let paths: [&[u32]; 4] = [&[5, 6, 7, 8], &[11, 12], &[1, 2], &[2, 1]];
     let hops: Vec<Hop> = paths.iter().flat_map(|p| flow(p)).collect();
-    let s = settle(&SUMS, &hops, 1.0, |_| 1.0);
+    let s = settle(&FIG_3A_LINKS, &hops, 1.0, |_| 1.0);
     let gathered = |n| s.gathered.get(&n).copied().unwrap_or(f64::NAN);
     let around = s.link(5, 6).map_or(f64::NAN, |l| l.around);
     [

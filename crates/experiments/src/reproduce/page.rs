@@ -21,12 +21,12 @@ use super::tally::Tally;
 /// Folder of pictures, beside the pages that show them.
 pub const FIGURES: &str = "figures";
 /// Page of the experiments of no listed paper.
-const OTHERS: &str = "others";
+const UNLISTED_PAGE: &str = "others";
 
-const MADE: &str =
+const GENERATED_HEADER: &str =
     "<!-- Made by `fairmesh-experiments reproduce page` from reproductions/. Do not edit. -->\n\n";
 
-const RULE: &str = "\
+const VERDICT_RULE: &str = "\
 **The rule.** A printed number *agrees* when the whole 95 % interval of ours is within a tenth of it, *differs* when the whole interval is
 outside, and is *open* otherwise. Where the paper prints an interval, both are joined. A statement *holds* when its interval lies
 wholly on the side that it names, *fails* when wholly on the other side, and is *open* otherwise; \"the same\" is within a tenth, \"starves\" is
@@ -85,7 +85,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
             let folder = Folder { path: format!("{name}/"), kept: true };
             figures.extend(pictures(catalogue, &k.entry, record, &folder, &mut made)?);
         }
-        let text = MADE.to_owned() + &screen(name, p, &part, &figures);
+        let text = GENERATED_HEADER.to_owned() + &screen(name, p, &part, &figures);
         made.push(Made { path: format!("{name}/{}.md", p.page), text, kept: true });
         let head = format!(
             "# {}: details\n\n[The answers](../{}.md), [the rule](../../{name}.md).\n",
@@ -96,7 +96,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
     let rest = of(None);
     if rest.iter().any(|k| k.record.is_some()) {
         let head = "# Other measurements\n\nOur own measurements with our own targets, and papers of which the text is not at hand.\n";
-        details(catalogue, name, OTHERS, head.to_owned(), &rest, &mut made)?;
+        details(catalogue, name, UNLISTED_PAGE, head.to_owned(), &rest, &mut made)?;
     }
     for k in &all {
         let Some(record) = &k.record else { continue };
@@ -116,7 +116,7 @@ fn details(
     part: &[&Kept],
     made: &mut Vec<Made>,
 ) -> Result<(), LabError> {
-    let mut text = MADE.to_owned() + &head;
+    let mut text = GENERATED_HEADER.to_owned() + &head;
     let folder = Folder { path: format!("{name}/{DETAILS}/"), kept: false };
     for k in part {
         let Some(record) = &k.record else { continue };
@@ -179,7 +179,7 @@ fn pictures(
 /// Returns the first screen: the counts by paper, and the rule.
 fn overview<'a>(name: &str, known: &[Known], of: &dyn Fn(&Known) -> Vec<&'a Kept>) -> String {
     let mut out = format!(
-        "{MADE}# Reproductions\n\n`fairmesh-experiments reproduce ID` runs the experiment behind a table or figure and puts its numbers beside the\n\
+        "{GENERATED_HEADER}# Reproductions\n\n`fairmesh-experiments reproduce ID` runs the experiment behind a table or figure and puts its numbers beside the\n\
          paper's; `fairmesh-experiments reproduce list` names all, and what is absent with the reason. An experiment is a folder of\n`reproductions/`.\n\n\
          | | numbers | agree | open | differ | sentences | hold | open | fail | not run | absent |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n"
@@ -200,7 +200,7 @@ fn overview<'a>(name: &str, known: &[Known], of: &dyn Fn(&Known) -> Vec<&'a Kept
     }
     let _ = write!(
         out,
-        "\n*Not run*: sentences about runs that are declared and not in the records yet. *Absent*: tables and figures without an experiment.\n\n{RULE}"
+        "\n*Not run*: sentences about runs that are declared and not in the records yet. *Absent*: tables and figures without an experiment.\n\n{VERDICT_RULE}"
     );
     let earlier: Vec<_> = known.iter().filter_map(|p| Some((p, p.earlier.as_ref()?))).collect();
     if !earlier.is_empty() {
@@ -221,7 +221,7 @@ fn overview<'a>(name: &str, known: &[Known], of: &dyn Fn(&Known) -> Vec<&'a Kept
     let _ = write!(
         out,
         "\nTables, second tables, pictures, cells of sentences and notes of every experiment: `fairmesh-experiments reproduce page` builds them in\n\
-         `docs/{name}/{DETAILS}`, measurements of our own in `{OTHERS}.md` there.\n"
+         `docs/{name}/{DETAILS}`, measurements of our own in `{UNLISTED_PAGE}.md` there.\n"
     );
     out
 }

@@ -59,13 +59,13 @@ impl Panel {
 }
 
 /// Maximum number of points of a curve in a record.
-const KEPT: usize = 120;
+const MAX_CURVE_POINTS: usize = 120;
 
 impl Panel {
     /// Returns its curves for a record, thinned to at most a fixed number of means.
     pub fn curves(&self) -> Curves {
         let thin = |line: &Line| {
-            let step = line.points.len().div_ceil(KEPT).max(1);
+            let step = line.points.len().div_ceil(MAX_CURVE_POINTS).max(1);
             let mean = |part: &[(f64, f64)]| {
                 let n = part.len() as f64;
                 let (x, y) = part.iter().fold((0.0, 0.0), |(a, b), p| (a + p.0, b + p.1));
@@ -117,7 +117,7 @@ mod tests {
         let points: Vec<(f64, f64)> = (0..240).map(|t| (f64::from(t), f64::from(t % 2))).collect();
         let panel = Panel::over_time("t".into(), "y", vec![("f".into(), points)]);
         let kept = panel.curves();
-        assert_eq!(kept.lines[0].points.len(), KEPT);
+        assert_eq!(kept.lines[0].points.len(), MAX_CURVE_POINTS);
         assert_eq!(kept.lines[0].points[..2], [(0.5, 0.5), (2.5, 0.5)]);
         assert_eq!(Panel::of_curves(&kept).curves(), kept);
     }

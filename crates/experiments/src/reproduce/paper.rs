@@ -114,8 +114,8 @@ impl Paper {
                 return Err(format!("quotes.\"{row}\": is missing; expected the paper's line"));
             };
             let long = words.chars().count();
-            if long > quote::LONGEST {
-                let most = quote::LONGEST;
+            if long > quote::MAX_QUOTE_CHARS {
+                let most = quote::MAX_QUOTE_CHARS;
                 return Err(format!(
                     "quotes.\"{row}\": found {long} characters; expected at most {most}"
                 ));

@@ -20,7 +20,7 @@ use super::catalogue::Entry;
 use super::declare::{Arm, Dimension, Effort, Experiment, Host, MapUse, Point, Topology, apply};
 use super::measure::Reading;
 use super::places;
-use super::record::{DECLARED, Record};
+use super::record::{NOT_RUN_REASON, Record};
 
 /// Extent of the runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Added {
         let has = |a: &&Arm| cells.iter().any(|c| c.arm == a.label);
         let simulated = |a: &&Arm| a.host == Host::Simulator;
         let refused =
-            |a: &&Arm| kept.missing.iter().any(|m| m.arm == a.label && m.because != DECLARED);
+            |a: &&Arm| kept.missing.iter().any(|m| m.arm == a.label && m.because != NOT_RUN_REASON);
         let missing: Vec<String> = arms
             .iter()
             .filter(|a| !has(a) && (simulated(a) || !refused(a)))
@@ -280,7 +280,7 @@ impl Plan {
                         && !scenario.control().is_none()
                         && fairmesh_engine::controlled_nodes(&scenario) == 0
                     {
-                        missing.push((at, IDLE.to_owned()));
+                        missing.push((at, NO_NODE_REASON.to_owned()));
                         continue;
                     }
                     if host == Host::Emulator
@@ -365,7 +365,7 @@ fn forget_parameters(table: &mut Table, control: &str, registry: &Registry) {
 }
 
 /// Reason why a control does not run if no node runs it.
-pub const IDLE: &str = "no node to run at";
+pub const NO_NODE_REASON: &str = "no node to run at";
 
 /// Scenario files as tables; each is read and checked once.
 struct Files(HashMap<String, (PathBuf, Table)>);

@@ -4,7 +4,7 @@
 //! it.
 
 /// Maximum length of a quotation, characters: numbers and a few words, not the paper's prose.
-pub const LONGEST: usize = 160;
+pub const MAX_QUOTE_CHARS: usize = 160;
 
 /// A number as it is printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +71,7 @@ pub fn numbers(quote: &str) -> Vec<Printed> {
 }
 
 /// Words for a factor, with the factor.
-const FACTORS: [(&str, f64); 9] = [
+const FACTOR_WORDS: [(&str, f64); 9] = [
     ("half", 0.5),
     ("doubles", 2.0),
     ("twice", 2.0),
@@ -95,15 +95,15 @@ pub fn bears_factor(quote: &str, constant: f64) -> bool {
             .any(|&f| same(constant, f)),
         false => same(constant, p.value),
     };
-    same(constant, 1.0) || FACTORS.iter().any(word) || numbers(quote).iter().any(number)
+    same(constant, 1.0) || FACTOR_WORDS.iter().any(word) || numbers(quote).iter().any(number)
 }
 
 /// Words for a rate at which the ratio to the fair rate is 1.
-const FAIR: [&str; 3] = ["fair rate", "fair share", "fair allocation"];
+const FAIR_RATE_WORDS: [&str; 3] = ["fair rate", "fair share", "fair allocation"];
 
 /// Returns true if the quotation supports a comparison with the plain number `constant`.
 pub fn bears_number(quote: &str, constant: f64) -> bool {
-    if same(constant, 1.0) && FAIR.iter().any(|f| quote.contains(f)) {
+    if same(constant, 1.0) && FAIR_RATE_WORDS.iter().any(|f| quote.contains(f)) {
         return true;
     }
     numbers(quote).iter().any(|p| {
@@ -115,7 +115,7 @@ pub fn bears_number(quote: &str, constant: f64) -> bool {
 /// Words of a sentence that gives several flows their numbers.
 ///
 /// The numbers are in an order of their own, or one for all.
-const PROSE: [&str; 4] = [" each", " all ", " for ", " other "];
+const LIST_WORDS: [&str; 4] = [" each", " all ", " for ", " other "];
 
 /// Returns the digits with which each of `values` is printed in the quotation.
 ///
@@ -125,7 +125,8 @@ const PROSE: [&str; 4] = [" each", " all ", " for ", " other "];
 /// The value that is not printed there.
 pub fn row(quote: &str, values: &[f64]) -> Result<Vec<usize>, f64> {
     let printed = numbers(quote);
-    let prose = PROSE.iter().any(|word| quote.contains(word) || quote.ends_with(word.trim_end()));
+    let prose =
+        LIST_WORDS.iter().any(|word| quote.contains(word) || quote.ends_with(word.trim_end()));
     let mut next = 0;
     let find = |value: &f64| {
         let after = printed[next..].iter().position(|p| same(p.value, *value)).map(|at| next + at);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::verdict::{Outcome, Verdict};
 
 /// Reason of a declared arm that is not in the record.
-pub(super) const DECLARED: &str = "declared, not run yet";
+pub(super) const NOT_RUN_REASON: &str = "declared, not run yet";
 
 /// Version of a record's layout.
 pub const SCHEMA: u32 = 3;

@@ -67,7 +67,7 @@ pub struct Facts {
     /// Exact description of the place.
     pub at: String,
     /// True if it receives the analytic fair rates, which no router can measure.
-    pub told: bool,
+    pub knows_fair_rates: bool,
 }
 
 impl Facts {
@@ -75,7 +75,7 @@ impl Facts {
     pub fn of(control: &str, registry: &Registry) -> Option<Self> {
         let needs = registry.lookup(control).ok()?.all_needs();
         let at = needs.iter().fold(PlacementSet::NONE, |all, n| all.or(n.at));
-        let told = needs
+        let knows_fair_rates = needs
             .iter()
             .any(|n| n.events.has(EventKind::Allocations) || n.knowledge.has(Knowledge::FairRates));
         let words = if at.has(Placement::EveryNode) {
@@ -85,7 +85,7 @@ impl Facts {
         } else {
             at.to_string()
         };
-        Some(Facts { deployment: Deployment::of(at), at: words, told })
+        Some(Facts { deployment: Deployment::of(at), at: words, knows_fair_rates })
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn deployments_follow_from_needs() {
-        for (name, deployment, told) in [
+        for (name, deployment, knows_fair_rates) in [
             ("fifo", Deployment::Nowhere, false),
             ("pfrc", Deployment::Gateway, false),
             ("static-flow", Deployment::Gateway, true),
@@ -154,7 +154,11 @@ mod tests {
             ("lbm+multihop", Deployment::Everywhere, false),
         ] {
             let facts = Facts::of(name, &Registry::standard()).unwrap();
-            assert_eq!((facts.deployment, facts.told), (deployment, told), "{name}");
+            assert_eq!(
+                (facts.deployment, facts.knows_fair_rates),
+                (deployment, knows_fair_rates),
+                "{name}"
+            );
         }
         assert_eq!(Facts::of("telepathy", &Registry::standard()), None);
     }

@@ -69,7 +69,7 @@ pub fn section(r: &Record, entry: &Entry, pictures: &[(String, String)]) -> Stri
         let _ = write!(out, " (of {full} seeds that are declared)");
     }
     let _ = write!(out, ", fingerprint `{}`.", r.fingerprint);
-    if let Some(words) = emulated::told(&r.emulated) {
+    if let Some(words) = emulated::timekeeping(&r.emulated) {
         let _ = write!(out, " {words}.");
     }
     out + "\n\n</details>\n"

@@ -57,8 +57,8 @@ pub fn show(record: &Record, entry: &Entry) -> String {
         let word = c.outcome.words();
         let _ = writeln!(out, "{word}: {} ({}: {}{ours})", c.says, c.source, c.asked);
     }
-    if let Some(told) = emulated::told(&record.emulated) {
-        let _ = writeln!(out, "{told}.");
+    if let Some(timekeeping) = emulated::timekeeping(&record.emulated) {
+        let _ = writeln!(out, "{timekeeping}.");
     }
     for m in &record.missing {
         let _ = writeln!(out, "not run: {}: {}", m.arm, m.because);

@@ -1,6 +1,6 @@
 //! The rules of judgement for a number, an order and a statement of a paper.
 //!
-//! - A number that the paper prints *agrees* when the whole 95 % interval of ours lies within [`SAME`]
+//! - A number that the paper prints *agrees* when the whole 95 % interval of ours lies within [`EQUALITY_TOLERANCE`]
 //!   of it, *differs* when the whole interval lies outside, and is else *open*. Where the paper
 //!   prints an interval, the two are joined.
 //! - An order of rows is a statement of its own: each pair of rows is ordered as in the paper, the
@@ -19,7 +19,7 @@ use super::declare::{Experiment, Order};
 use super::paper::{Paper, Theirs};
 
 /// Relative tolerance within which two numbers are the same.
-pub const SAME: f64 = 0.1;
+pub const EQUALITY_TOLERANCE: f64 = 0.1;
 /// Fraction of another flow's rate below which a flow starves.
 pub const STARVED: f64 = 0.1;
 
@@ -121,7 +121,7 @@ fn number(cell: &Cell, theirs: Theirs) -> Verdict {
     let tolerance = match theirs.value {
         0.0 => 0.5 * 10f64.powi(-(theirs.digits as i32)),
         // A number such as 0.85 is not exact in binary.
-        value => SAME * value.abs() * (1.0 + 1e-9),
+        value => EQUALITY_TOLERANCE * value.abs() * (1.0 + 1e-9),
     };
     let off = (cell.value.mean - theirs.value).abs();
     match cell.value.ci95.map(|half| half.hypot(theirs.half.unwrap_or(0.0))) {
@@ -219,8 +219,8 @@ pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
     // The difference is within a tenth on either side, for any sign.
     let about = |b: &Bound| {
         let (low, high) = match b {
-            Bound::Number(n) if *n < 0.0 => (1.0 + SAME, 1.0 - SAME),
-            _ => (1.0 - SAME, 1.0 + SAME),
+            Bound::Number(n) if *n < 0.0 => (1.0 + EQUALITY_TOLERANCE, 1.0 - EQUALITY_TOLERANCE),
+            _ => (1.0 - EQUALITY_TOLERANCE, 1.0 + EQUALITY_TOLERANCE),
         };
         above(b, low).max(below(b, high))
     };

@@ -57,13 +57,13 @@ impl Default for Settings {
 }
 
 /// Range of the sweep, as fractions of the computed rate (§4.1.4).
-const RANGE: (f64, f64) = (0.5, 1.5);
+const SWEEP_RANGE: (f64, f64) = (0.5, 1.5);
 /// Extended range for a sweep without a fair-share point.
-const EXTENDED: (f64, f64) = (0.1, 4.0);
+const EXTENDED_SWEEP_RANGE: (f64, f64) = (0.1, 4.0);
 /// Fraction of its input below which a stream has lost.
-const DELIVERED: f64 = 0.95;
+const DELIVERED_FRACTION: f64 = 0.95;
 /// Number of successive rates at which a stream must lose.
-const SUCCESSIVE: usize = 4;
+const SUCCESSIVE_LOSSES: usize = 4;
 
 /// Predictions of one model for one topology, and the simulator's results.
 #[derive(Clone, Debug, Serialize)]
@@ -210,10 +210,10 @@ fn case(settings: &Settings, topology: u32, rts: bool) -> Result<Case, LabError>
         topology,
         rts,
         unit: domains.0 * settings.step,
-        first: (RANGE.0 / settings.step).round() as usize,
+        first: (SWEEP_RANGE.0 / settings.step).round() as usize,
         delivered: Vec::new(),
     };
-    sweep.up_to((RANGE.1 / settings.step).round() as usize)?;
+    sweep.up_to((SWEEP_RANGE.1 / settings.step).round() as usize)?;
     let streams = scenario.flows().len();
     let mut predict = |(computed_bps, constrained): (f64, Vec<usize>)| {
         let measured_bps = sweep.fair_share_point(&constrained)?;
@@ -309,8 +309,8 @@ impl Sweep<'_> {
 
     /// Returns the fair-share point of these flows, and extends the sweep as far as necessary.
     fn fair_share_point(&mut self, constrained: &[usize]) -> Result<Option<f64>, LabError> {
-        let most = (EXTENDED.1 / self.settings.step).round() as usize;
-        let least = (EXTENDED.0 / self.settings.step).round() as usize;
+        let most = (EXTENDED_SWEEP_RANGE.1 / self.settings.step).round() as usize;
+        let least = (EXTENDED_SWEEP_RANGE.0 / self.settings.step).round() as usize;
         loop {
             let end = self.first + self.delivered.len() - 1;
             match loss_point(&self.delivered, constrained) {
@@ -330,7 +330,9 @@ fn loss_point(delivered: &[Vec<f64>], flows: &[usize]) -> Option<usize> {
     let mut losses: Vec<usize> = flows
         .iter()
         .filter_map(|&f| {
-            delivered.windows(SUCCESSIVE).position(|w| w.iter().all(|at| at[f] < DELIVERED))
+            delivered
+                .windows(SUCCESSIVE_LOSSES)
+                .position(|w| w.iter().all(|at| at[f] < DELIVERED_FRACTION))
         })
         .collect();
     losses.sort_unstable();

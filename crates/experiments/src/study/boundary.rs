@@ -40,11 +40,11 @@ impl Default for Settings {
 }
 
 /// Fraction of its rate that a flow must deliver to count as served.
-pub const SERVED: f64 = 0.97;
+pub const SERVED_FRACTION: f64 = 0.97;
 /// Multiple of the boundary that must be delivered.
-pub const INSIDE: f64 = 0.95;
+pub const INSIDE_MULTIPLE: f64 = 0.95;
 /// Multiple of the boundary that must not be delivered.
-pub const OUTSIDE: f64 = 1.10;
+pub const OUTSIDE_MULTIPLE: f64 = 1.10;
 
 /// One mesh.
 #[derive(Clone, Debug, Serialize)]
@@ -57,9 +57,9 @@ pub struct Case {
     pub hops: Vec<u32>,
     /// Max-min rates on the model's boundary, bit/s of payload.
     pub rates_bps: Vec<f64>,
-    /// Smallest fraction delivered at [`INSIDE`] of them.
+    /// Smallest fraction delivered at [`INSIDE_MULTIPLE`] of them.
     pub inside: f64,
-    /// Smallest fraction delivered at [`OUTSIDE`] of them.
+    /// Smallest fraction delivered at [`OUTSIDE_MULTIPLE`] of them.
     pub outside: f64,
     /// True if the simulator confirms the boundary.
     pub confirmed: bool,
@@ -171,12 +171,12 @@ fn case(settings: &Settings, number: u32) -> Result<Case, LabError> {
         let least = record.flows.iter().zip(&offered).map(|(f, o)| f.goodput_bps / o);
         Ok(least.fold(f64::INFINITY, f64::min))
     };
-    let (inside, outside) = (served(INSIDE)?, served(OUTSIDE)?);
+    let (inside, outside) = (served(INSIDE_MULTIPLE)?, served(OUTSIDE_MULTIPLE)?);
     let simulated = if settings.bisect {
         let (mut low, mut high) = (0.5, 2.0);
         while high - low > 0.02 {
             let middle = 0.5 * (low + high);
-            if served(middle)? >= SERVED {
+            if served(middle)? >= SERVED_FRACTION {
                 low = middle;
             } else {
                 high = middle;
@@ -190,7 +190,7 @@ fn case(settings: &Settings, number: u32) -> Result<Case, LabError> {
         mesh: number,
         nodes: scenario.nodes().len(),
         hops: scenario.flows().iter().map(|f| f.wireless_hops).collect(),
-        confirmed: inside >= SERVED && outside < SERVED,
+        confirmed: inside >= SERVED_FRACTION && outside < SERVED_FRACTION,
         rates_bps: rates,
         inside,
         outside,

@@ -18,7 +18,7 @@ use fairmesh_lab::{Estimate, LabError, Pool};
 /// Time from a flood's start to the measurement of its effect, s.
 ///
 /// The flood has been detected by then.
-const SETTLED: u32 = 20;
+const DETECTION_WAIT_S: u32 = 20;
 /// Fraction of its optimum below which a home starves.
 const STARVED: f64 = 0.1;
 
@@ -135,7 +135,7 @@ pub struct Row {
 
 /// Returns one network with the traffic of one of its homes.
 fn text(settings: &Settings, (family, number): (Family, u32)) -> Result<(String, u32), LabError> {
-    let times = Times { duration_s: settings.end, warmup_s: settings.start + SETTLED };
+    let times = Times { duration_s: settings.end, warmup_s: settings.start + DETECTION_WAIT_S };
     let network = network(family, number, times)?;
     let scenario = network.scenario()?;
     // The home in the middle, with some homes before and some behind it.
@@ -248,10 +248,10 @@ fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64),
     };
     let (mut runs, mut longest, mut wrong) = (0, 0.0_f64, 0);
     for record in records {
-        let told = record.decisions.iter().filter(|d| d.code == "rtt.flood");
-        let told = told.map(|d| (d.reason.as_str(), d.time_s - f64::from(start)));
+        let detections = record.decisions.iter().filter(|d| d.code == "rtt.flood");
+        let detections = detections.map(|d| (d.reason.as_str(), d.time_s - f64::from(start)));
         let (right, others): (Vec<_>, Vec<_>) =
-            told.partition(|(reason, _)| names.iter().any(|n| reason.starts_with(n)));
+            detections.partition(|(reason, _)| names.iter().any(|n| reason.starts_with(n)));
         wrong += others.len() as u32;
         if let Some((_, after)) = right.first() {
             runs += 1;

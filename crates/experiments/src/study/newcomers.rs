@@ -17,19 +17,19 @@ use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::{Estimate, LabError, Pool, batch};
 
 /// Start of the flow, s.
-const COMES: u64 = 20;
+const FLOW_START_S: u64 = 20;
 /// End of the flow, s.
-const GOES: u64 = 60;
+const FLOW_END_S: u64 = 60;
 /// End of the run, s.
-const ENDS: u64 = 75;
+const RUN_END_S: u64 = 75;
 /// Start of the measured interval after a change, and its length, s.
-const WITHIN: f64 = 5.0;
+const MEASURED_INTERVAL_S: f64 = 5.0;
 /// Steady runs for the shares: duration, start of the measured interval (both s), and seeds.
-const STEADY: (u64, u64, u64) = (60, 30, 3);
+const STEADY_RUNS: (u64, u64, u64) = (60, 30, 3);
 /// Fraction of its share below which a newcomer is starved.
-const SILENT: f64 = 0.1;
+const STARVED_FRACTION: f64 = 0.1;
 /// Fraction of its share above which a newcomer counts as served.
-const HAS: f64 = 0.9;
+const SERVED_FRACTION: f64 = 0.9;
 
 /// A network and its late flow.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct Network {
     newcomer: usize,
 }
 
-const FOUR: [(&str, &str, usize); 4] = [
+const TOPOLOGIES: [(&str, &str, usize); 4] = [
     ("Stack", "links = [[1, 2], [2, 3], [4, 5], [5, 6], [7, 8], [8, 9], [2, 5], [5, 8]]", 1),
     (
         "Diamond",
@@ -69,7 +69,7 @@ const FOUR: [(&str, &str, usize); 4] = [
 /// # Errors
 /// Only because of an error in this module.
 pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
-    let four = FOUR.iter().map(|&(name, topology, newcomer)| {
+    let four = TOPOLOGIES.iter().map(|&(name, topology, newcomer)| {
         let flows = match name {
             "Chain-Cross" => "[[1, 7], [1, 2], [8, 9], [10, 11], [6, 7]]",
             _ => "[[1, 3], [4, 6], [7, 9]]",
@@ -101,12 +101,12 @@ pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
 
 impl Network {
     /// Returns the network with the newcomer between these times, s; all time is measured.
-    fn with(&self, comes: u64, goes: u64, ends: u64) -> Result<Scenario, LabError> {
+    fn with(&self, flow_start: u64, flow_end: u64, ends: u64) -> Result<Scenario, LabError> {
         let scenario = self.scenario.clone().with_times(Span::from_secs(ends), Span::ZERO)?;
         let visit = |i: usize, flow: &mut Flow| {
             if i == self.newcomer {
-                (flow.start, flow.start_jitter) = (Span::from_secs(comes), Span::ZERO);
-                flow.stop = Some(Span::from_secs(goes));
+                (flow.start, flow.start_jitter) = (Span::from_secs(flow_start), Span::ZERO);
+                flow.stop = Some(Span::from_secs(flow_end));
             }
         };
         Ok(scenario.map_flows(visit)?)
@@ -117,7 +117,7 @@ impl Network {
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Newcomer's goodput in the second five seconds after its start, as a fraction of its share.
-    pub heard: Vec<f64>,
+    pub early_share: Vec<f64>,
     /// Time from its start until its goodput first reaches 90 % of its share, s.
     ///
     /// The goodput is averaged over five seconds.
@@ -128,18 +128,18 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns the number of runs in which the newcomer got less than a tenth.
-    pub fn silenced(&self) -> usize {
-        self.heard.iter().filter(|h| **h < SILENT).count()
+    pub fn starved(&self) -> usize {
+        self.early_share.iter().filter(|h| **h < STARVED_FRACTION).count()
     }
 
     /// Returns the number of runs in which the newcomer had 90 % by then.
-    pub fn there(&self) -> usize {
-        self.heard.iter().filter(|h| **h >= HAS).count()
+    pub fn served(&self) -> usize {
+        self.early_share.iter().filter(|h| **h >= SERVED_FRACTION).count()
     }
 
     /// Returns the number of runs in which the others had 90 % of the freed goodput by then.
-    pub fn used(&self) -> usize {
-        self.freed.iter().filter(|f| **f >= HAS).count()
+    pub fn reused(&self) -> usize {
+        self.freed.iter().filter(|f| **f >= SERVED_FRACTION).count()
     }
 }
 
@@ -149,15 +149,15 @@ pub struct Row {
     /// Number of runs.
     pub runs: usize,
     /// Runs in which the newcomer got less than a tenth of its share in the second five seconds.
-    pub silenced: usize,
+    pub starved: usize,
     /// Fraction of the runs in which the newcomer then had nine tenths of its share.
-    pub there: f64,
+    pub served: f64,
     /// Fraction of the runs in which the others had nine tenths of the freed goodput.
     ///
     /// It is measured in the second five seconds after the newcomer left.
-    pub used: f64,
+    pub reused: f64,
     /// Fraction of its share that the newcomer then had, over runs.
-    pub heard: Estimate,
+    pub early_share: Estimate,
     /// Goodput of the others after the newcomer left, over theirs without it, over runs.
     pub freed: Estimate,
     /// Median time until the newcomer has nine tenths of its share, s.
@@ -186,21 +186,21 @@ impl Study {
         let of = networks.filter(|n| network.is_none_or(|one| one == *n));
         let mut all = Outcome::default();
         for outcome in of.map(|n| &self.outcomes[n][control]) {
-            all.heard.extend(&outcome.heard);
+            all.early_share.extend(&outcome.early_share);
             all.took_s.extend(&outcome.took_s);
             all.freed.extend(&outcome.freed);
         }
         all.took_s.sort_by(f64::total_cmp);
-        let runs = all.heard.len();
+        let runs = all.early_share.len();
         let part = |of: usize| of as f64 / runs as f64;
         Some(Row {
             runs,
-            silenced: all.silenced(),
-            there: part(all.there()),
-            used: part(all.used()),
-            heard: Estimate::of(&all.heard),
+            starved: all.starved(),
+            served: part(all.served()),
+            reused: part(all.reused()),
+            early_share: Estimate::of(&all.early_share),
             freed: Estimate::of(&all.freed),
-            took_s: all.took_s.get(runs / 2)?.min((GOES - COMES) as f64),
+            took_s: all.took_s.get(runs / 2)?.min((FLOW_END_S - FLOW_START_S) as f64),
         })
     }
 
@@ -209,10 +209,11 @@ impl Study {
         let mut out = "network,control,seed,heard,took_s,freed\n".to_owned();
         for (network, outcomes) in networks.iter().zip(&self.outcomes) {
             for (control, o) in self.controls.iter().zip(outcomes) {
-                for (run, heard) in o.heard.iter().enumerate() {
+                for (run, early_share) in o.early_share.iter().enumerate() {
                     let (took, freed, seed) = (o.took_s[run], o.freed[run], run + 1);
                     let name = &network.name;
-                    out += &format!("{name},{control},{seed},{heard:.3},{took:.0},{freed:.3}\n");
+                    out +=
+                        &format!("{name},{control},{seed},{early_share:.3},{took:.0},{freed:.3}\n");
                 }
             }
         }
@@ -239,15 +240,16 @@ pub fn run(
     registry: &Registry,
     pool: &Pool<'_>,
 ) -> Result<Study, LabError> {
-    let (lasts, counts, few) = STEADY;
+    let (lasts, counts, few) = STEADY_RUNS;
     let mut jobs = Vec::new();
     let mut names = Vec::new();
     for network in networks {
-        let late = with_controls(&network.with(COMES, GOES, ENDS)?, controls, registry)?;
+        let late =
+            with_controls(&network.with(FLOW_START_S, FLOW_END_S, RUN_END_S)?, controls, registry)?;
         let all = with_controls(&network.with(0, lasts, lasts)?, controls, registry)?;
         let none = {
-            let comes = network.with(lasts - 1, lasts, lasts)?;
-            let before = comes.prefix(Span::from_secs(lasts - 1), Span::ZERO)?;
+            let late = network.with(lasts - 1, lasts, lasts)?;
+            let before = late.prefix(Span::from_secs(lasts - 1), Span::ZERO)?;
             with_controls(&before, controls, registry)?
         };
         names = late.iter().map(|s| s.control().to_string()).collect();
@@ -299,15 +301,22 @@ fn outcome(
     };
     let share = mean(all, &|r| rate(r, newcomer, counts, f64::INFINITY)).max(1.0);
     let free = mean(none, &|r| others(r, counts, f64::INFINITY)).max(1.0);
-    let (comes, goes) = (COMES as f64, GOES as f64);
+    let (flow_start, flow_end) = (FLOW_START_S as f64, FLOW_END_S as f64);
     let mut out = Outcome::default();
     for r in late {
-        let start = comes;
-        out.heard.push(rate(r, newcomer, start + WITHIN, start + 2.0 * WITHIN) / share);
-        let has = |t: &u64| rate(r, newcomer, *t as f64, *t as f64 + WITHIN) >= HAS * share;
-        let first = (COMES..=GOES - WITHIN as u64).find(has);
-        out.took_s.push(first.map_or(f64::INFINITY, |t| t as f64 - comes));
-        out.freed.push(others(r, goes + WITHIN, goes + 2.0 * WITHIN) / free);
+        let start = flow_start;
+        out.early_share.push(
+            rate(r, newcomer, start + MEASURED_INTERVAL_S, start + 2.0 * MEASURED_INTERVAL_S)
+                / share,
+        );
+        let has = |t: &u64| {
+            rate(r, newcomer, *t as f64, *t as f64 + MEASURED_INTERVAL_S) >= SERVED_FRACTION * share
+        };
+        let first = (FLOW_START_S..=FLOW_END_S - MEASURED_INTERVAL_S as u64).find(has);
+        out.took_s.push(first.map_or(f64::INFINITY, |t| t as f64 - flow_start));
+        out.freed.push(
+            others(r, flow_end + MEASURED_INTERVAL_S, flow_end + 2.0 * MEASURED_INTERVAL_S) / free,
+        );
     }
     out
 }

@@ -16,19 +16,19 @@ use serde::Serialize;
 use fairmesh_lab::{LabError, Pool, batch};
 
 /// Fraction of its rate that a flow must deliver to count as served.
-const SERVED: f64 = 0.97;
+const SERVED_FRACTION: f64 = 0.97;
 /// Ratio of the two bounds at which bisection ends.
-const FINE: f64 = 1.02;
+const BISECTION_END_RATIO: f64 = 1.02;
 /// Data packets that each flow sends in a run.
-const PACKETS: f64 = 600.0;
+const PACKETS_PER_FLOW: f64 = 600.0;
 /// Minimum and maximum duration of a run, s.
-const DURATION: (f64, f64) = (60.0, 400.0);
+const RUN_DURATION_RANGE_S: (f64, f64) = (60.0, 400.0);
 /// First guess of the simulator's boundary if the model gives none, bit/s.
-const GUESS: f64 = 50e3;
+const FIRST_GUESS_BPS: f64 = 50e3;
 /// Minimum rate of the search, bit/s.
-const LEAST: f64 = 500.0;
+const MIN_RATE_BPS: f64 = 500.0;
 /// Payload of the packets sent back, bytes.
-const BACK: u32 = 20;
+const REPLY_PAYLOAD_BYTES: u32 = 20;
 
 /// Topology: positions of nodes, and flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -187,7 +187,8 @@ fn random(seed: u32) -> Layout {
 /// Returns the scenario with every flow at `rate`, bit/s of payload, as a file.
 fn text(place: Place, radio: Radio, rate: f64) -> String {
     let (topology, pairs, flows, answered) = place.layout();
-    let seconds = (PACKETS * 8.0 * f64::from(radio.size) / rate).clamp(DURATION.0, DURATION.1);
+    let seconds = (PACKETS_PER_FLOW * 8.0 * f64::from(radio.size) / rate)
+        .clamp(RUN_DURATION_RANGE_S.0, RUN_DURATION_RANGE_S.1);
     let reception = match radio.reception {
         "graph" => "profile = \"graph\"".to_owned(),
         rule => format!("reception = \"{rule}\""),
@@ -218,7 +219,7 @@ fn text(place: Place, radio: Radio, rate: f64) -> String {
         flow(at, from, to, radio.size);
     }
     for (at, &(from, to)) in flows.iter().enumerate().filter(|_| answered) {
-        flow(flows.len() + at, to, from, BACK);
+        flow(flows.len() + at, to, from, REPLY_PAYLOAD_BYTES);
     }
     text
 }
@@ -261,7 +262,7 @@ pub fn run(cases: &[(Place, Radio)], pool: &Pool<'_>) -> Result<Vec<Case>, LabEr
 }
 
 fn case(place: Place, radio: Radio) -> Result<Case, LabError> {
-    let (model, utilisation) = boundary(&scenario(place, radio, GUESS)?, radio)?;
+    let (model, utilisation) = boundary(&scenario(place, radio, FIRST_GUESS_BPS)?, radio)?;
     let served = |rate: f64| -> Result<bool, LabError> {
         let record = batch::once(&scenario(place, radio, rate)?, 1, None)?;
         let data = |f: &&fairmesh_engine::record::FlowRecord| f.packets_sent > 0;
@@ -269,12 +270,12 @@ fn case(place: Place, radio: Radio) -> Result<Case, LabError> {
         let size = |name: &str| {
             let (_, _, flows, _) = place.layout();
             let back = name.trim_start_matches('f').parse().is_ok_and(|n: usize| n >= flows.len());
-            f64::from(if back { BACK } else { radio.size }) / f64::from(radio.size)
+            f64::from(if back { REPLY_PAYLOAD_BYTES } else { radio.size }) / f64::from(radio.size)
         };
         let part = flows.map(|f| f.goodput_bps / (rate * size(&f.name)).round().max(1.0));
-        Ok(part.fold(f64::INFINITY, f64::min) >= SERVED)
+        Ok(part.fold(f64::INFINITY, f64::min) >= SERVED_FRACTION)
     };
-    let start = model.unwrap_or(GUESS).max(LEAST);
+    let start = model.unwrap_or(FIRST_GUESS_BPS).max(MIN_RATE_BPS);
     let (mut low, mut high) = (start, start);
     if served(start)? {
         while {
@@ -286,12 +287,12 @@ fn case(place: Place, radio: Radio) -> Result<Case, LabError> {
     } else {
         while {
             low /= 1.4;
-            low > LEAST && !served(low)?
+            low > MIN_RATE_BPS && !served(low)?
         } {
             high = low;
         }
     }
-    while high / low > FINE {
+    while high / low > BISECTION_END_RATIO {
         let middle = (low * high).sqrt();
         if served(middle)? {
             low = middle;
@@ -321,7 +322,7 @@ fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, 
         in_range: &model.senses,
         links: &model.links,
         flows: &flows,
-        settings: Settings { retries, loss: 1.0 - SERVED, ..Settings::default() },
+        settings: Settings { retries, loss: 1.0 - SERVED_FRACTION, ..Settings::default() },
     })
     .map_err(|e| LabError::run(scenario.name(), e))?;
     let reach = region.reach(&vec![0.0; flows.len()], &direction);
@@ -403,7 +404,7 @@ mod tests {
             let ratio = case.ratio().unwrap();
             assert!((0.87..1.2).contains(&ratio), "{} {:?}: {ratio}", case.radio, case.place);
         }
-        let said = &found[right.len()].model;
-        assert!(matches!(said, Err(NoState::Outside(_))), "{said:?}");
+        let refusal = &found[right.len()].model;
+        assert!(matches!(refusal, Err(NoState::Outside(_))), "{refusal:?}");
     }
 }

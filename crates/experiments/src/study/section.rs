@@ -12,17 +12,17 @@ use fairmesh_lab::Pool;
 use fairmesh_lab::batch;
 
 /// Fraction of its rate that a flow must deliver to count as served.
-pub const SERVED: f64 = 0.95;
+pub const SERVED_FRACTION: f64 = 0.95;
 /// Accuracy of the simulator's boundary, bit/s.
-const FINE: f64 = 5e3;
+const BOUNDARY_TOLERANCE_BPS: f64 = 5e3;
 /// Bytes of IP and UDP headers.
-const HEADERS: u32 = 28;
+const UDP_HEADER_BYTES: u32 = 28;
 /// Bytes of an acknowledgement of TCP with its IP header.
-const ACK: u32 = 40;
+const TCP_ACK_BYTES: u32 = 40;
 /// Bytes of IP and TCP headers of a segment.
-const SEGMENT: u32 = 40;
+const TCP_HEADER_BYTES: u32 = 40;
 /// Payload to which rates refer, bytes.
-const PAYLOAD: u32 = 512;
+const PAYLOAD_BYTES: u32 = 512;
 
 /// One point of the boundary.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub fn run(
         let reach = region(&scenario)?.reach(&split(rate, 0.0), &split(0.0, 1.0));
         let model = reach.map_err(|e| LabError::run(scenario.name(), e))?;
         let (mut low, mut high) = (0.0, 1.5e6);
-        while high - low > FINE {
+        while high - low > BOUNDARY_TOLERANCE_BPS {
             let middle = 0.5 * (low + high);
             match served(draft, &split(rate, middle), seed)? {
                 true => low = middle,
@@ -93,12 +93,15 @@ fn served(draft: &Draft, rates: &[f64], seed: u64) -> Result<bool, LabError> {
     let mut offered = Vec::new();
     let mut flows = Vec::new();
     for (flow, rate) in draft.flow.iter().zip(rates).filter(|(_, rate)| **rate > 0.0) {
-        let packets = rate / f64::from(8 * PAYLOAD);
+        let packets = rate / f64::from(8 * PAYLOAD_BYTES);
         let mut back = flow.clone();
         (back.from, back.to) = (flow.to.clone(), flow.from.clone());
         back.path = flow.path.as_ref().map(|p| p.iter().rev().cloned().collect());
         back.name = None;
-        for (one, bytes) in [(flow.clone(), PAYLOAD + SEGMENT - HEADERS), (back, ACK - HEADERS)] {
+        for (one, bytes) in [
+            (flow.clone(), PAYLOAD_BYTES + TCP_HEADER_BYTES - UDP_HEADER_BYTES),
+            (back, TCP_ACK_BYTES - UDP_HEADER_BYTES),
+        ] {
             let rate = packets * f64::from(8 * bytes);
             offered.push(rate);
             flows.push(FlowDraft {
@@ -114,7 +117,7 @@ fn served(draft: &Draft, rates: &[f64], seed: u64) -> Result<bool, LabError> {
     }
     draft.flow = flows;
     let record = batch::once(&draft.build()?, seed, None)?;
-    Ok(record.flows.iter().zip(&offered).all(|(f, o)| f.goodput_bps >= SERVED * o))
+    Ok(record.flows.iter().zip(&offered).all(|(f, o)| f.goodput_bps >= SERVED_FRACTION * o))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::reproduce::kind::Kind;
 use crate::reproduce::registry::{Deployment, Facts};
 
 /// Jain's index above which the cost of a control is described.
-const FAIR: f64 = 0.9;
+const FAIR_JAIN_INDEX: f64 = 0.9;
 /// Fraction of a fair rate below which a flow starves, which makes a sum high.
 const STARVED: f64 = 0.1;
 
@@ -58,26 +58,35 @@ pub(super) fn of(view: &View<'_>, family: &str) -> String {
     if let Some(fifo) = rows.iter().find(|r| r.name == "fifo") {
         let _ = writeln!(out, "- Without control: {}.", numbers(fifo));
     }
-    let of = |told: bool| -> Vec<&Row> {
-        rows.iter().copied().filter(|r| r.facts.told == told && r.name != "fifo").collect()
+    let of = |with_fair_rates: bool| -> Vec<&Row> {
+        rows.iter()
+            .copied()
+            .filter(|r| r.facts.knows_fair_rates == with_fair_rates && r.name != "fifo")
+            .collect()
     };
-    let (told, untold) = (of(true), of(false));
-    if let Some(best) = fairest(&untold) {
+    let (with_fair_rates, without_fair_rates) = (of(true), of(false));
+    if let Some(best) = fairest(&without_fair_rates) {
         let _ = writeln!(out, "- Fairest without knowledge of the fair rates: {best}.");
     }
-    if let Some(best) = fairest(&told) {
+    if let Some(best) = fairest(&with_fair_rates) {
         let _ = writeln!(out, "- Fairest with the fair rates as input: {best}.");
     }
     let _ = writeln!(out, "- Fastest: {}.", fastest(&rows));
     let _ = writeln!(out, "- Cheapest: {}.", cheapest(&rows));
     for deployment in Deployment::ALL.into_iter().skip(1) {
-        let mine: Vec<&Row> =
-            untold.iter().copied().filter(|r| r.facts.deployment == deployment).collect();
+        let mine: Vec<&Row> = without_fair_rates
+            .iter()
+            .copied()
+            .filter(|r| r.facts.deployment == deployment)
+            .collect();
         let line = match fairest(&mine) {
             Some(best) => best,
             None => {
-                let mine: Vec<&Row> =
-                    told.iter().copied().filter(|r| r.facts.deployment == deployment).collect();
+                let mine: Vec<&Row> = with_fair_rates
+                    .iter()
+                    .copied()
+                    .filter(|r| r.facts.deployment == deployment)
+                    .collect();
                 match fairest(&mine) {
                     Some(best) => format!(
                         "{best} (with the fair rates as input; no other control runs there)"
@@ -86,12 +95,12 @@ pub(super) fn of(view: &View<'_>, family: &str) -> String {
                 }
             }
         };
-        let _ = writeln!(out, "- With changes at {}: {line}.", whose(deployment));
+        let _ = writeln!(out, "- With changes at {}: {line}.", deployment_phrase(deployment));
     }
     out.trim_end().to_owned()
 }
 
-fn whose(d: Deployment) -> &'static str {
+fn deployment_phrase(d: Deployment) -> &'static str {
     match d {
         Deployment::Nowhere => "nothing",
         Deployment::Gateway => "only the gateway or access point",
@@ -156,11 +165,11 @@ fn fastest(rows: &[&Row]) -> String {
             numbers(first)
         );
     }
-    let fair: Vec<&Row> = rows.iter().copied().filter(|r| r.jain.mean >= FAIR).collect();
+    let fair: Vec<&Row> = rows.iter().copied().filter(|r| r.jain.mean >= FAIR_JAIN_INDEX).collect();
     if let Some(best) = fair.iter().copied().max_by(by) {
         let _ = write!(
             text,
-            ". Of those with a Jain index of {FAIR} or more: {}",
+            ". Of those with a Jain index of {FAIR_JAIN_INDEX} or more: {}",
             with_level(best, &fair, u)
         );
     }
@@ -169,7 +178,7 @@ fn fastest(rows: &[&Row]) -> String {
 
 /// Describes the cost of fairness in airtime.
 fn cheapest(rows: &[&Row]) -> String {
-    let fair: Vec<&Row> = rows.iter().copied().filter(|r| r.jain.mean >= FAIR).collect();
+    let fair: Vec<&Row> = rows.iter().copied().filter(|r| r.jain.mean >= FAIR_JAIN_INDEX).collect();
     let air = |r: &Row| r.airtime_ms.mean;
     // Bytes may fit into a symbol that is sent anyway.
     let silent = |r: &Row| r.bytes_per_s.mean == 0.0;
@@ -177,12 +186,12 @@ fn cheapest(rows: &[&Row]) -> String {
         let free: Vec<&Row> =
             rows.iter().copied().filter(|r| silent(r) && r.name != "fifo").collect();
         return format!(
-            "no control reaches a Jain index of {FAIR}; without any signalling: {}",
+            "no control reaches a Jain index of {FAIR_JAIN_INDEX}; without any signalling: {}",
             names(&free)
         );
     }
     let (free, paid): (Vec<&Row>, Vec<&Row>) = fair.iter().copied().partition(|r| silent(r));
-    let mut text = format!("of those with a Jain index of {FAIR} or more ");
+    let mut text = format!("of those with a Jain index of {FAIR_JAIN_INDEX} or more ");
     if free.is_empty() {
         text += "all signal";
     } else {

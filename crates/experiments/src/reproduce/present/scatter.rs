@@ -17,10 +17,10 @@ const WIDTH: u32 = 1000;
 const PANEL: u32 = 470;
 const LEGEND: u32 = 92;
 /// Size of names; the drawing library renders it as 11 px.
-const NAME: i32 = 14;
+const NAME_SIZE: i32 = 14;
 /// Width of a character and height of a line of names, px.
-const CHARACTER: f64 = 6.6;
-const LINE: f64 = 12.0;
+const CHARACTER_WIDTH_PX: f64 = 6.6;
+const LINE_HEIGHT_PX: f64 = 12.0;
 
 fn colour(d: Deployment) -> RGBColor {
     match d {
@@ -180,7 +180,7 @@ fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> 
     order.sort_by(|a, b| b.radius.total_cmp(&a.radius).then(a.row.name.cmp(&b.row.name)));
     for p in &order {
         let (c, r) = (colour(p.row.facts.deployment), p.radius as i32);
-        if p.row.facts.told {
+        if p.row.facts.knows_fair_rates {
             chart.draw_series([Circle::new(p.at, r, WHITE.filled())])?;
             chart.draw_series([Circle::new(p.at, r, c.stroke_width(2))])?;
         } else {
@@ -212,7 +212,7 @@ fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> 
     for (p, (spot, mark)) in points.iter().zip(labels(&names, &marks, frame).iter().zip(&marks)) {
         let c = colour(p.row.facts.deployment);
         let style =
-            ("sans-serif", NAME).into_font().color(&c).pos(Pos::new(HPos::Left, VPos::Center));
+            ("sans-serif", NAME_SIZE).into_font().color(&c).pos(Pos::new(HPos::Left, VPos::Center));
         let here = |x: f64, y: f64| (x as i32 - ox, y as i32 - oy);
         if spot.far {
             let end = spot.nearest(mark.0, mark.1);
@@ -272,7 +272,7 @@ fn labels(names: &[&str], marks: &[(f64, f64, f64)], frame: Box2) -> Vec<Spot> {
         .collect();
     let mut spots = Vec::new();
     for (name, &(x, y, r)) in names.iter().zip(marks) {
-        let size = (CHARACTER * name.chars().count() as f64 + 2.0, LINE);
+        let size = (CHARACTER_WIDTH_PX * name.chars().count() as f64 + 2.0, LINE_HEIGHT_PX);
         let free = |b: &Box2| b.inside(&frame) && !taken.iter().any(|t| t.meets(b));
         let spot = candidates(x, y, r, size).find(|s| free(&s.at));
         // Without free space: beside the mark, with an overlap.

@@ -11,15 +11,15 @@ use super::view::View;
 const STARVED: f64 = 0.1;
 
 /// Left edge of the squares, px.
-const LEFT: usize = 190;
+const SQUARES_LEFT_PX: usize = 190;
 /// Width and height of a square, px.
-const CELL: (usize, usize) = (76, 26);
+const SQUARE_SIZE_PX: (usize, usize) = (76, 26);
 /// Height of a section's heading, px.
-const HEADING: usize = 34;
+const HEADING_HEIGHT_PX: usize = 34;
 /// Height of the head of the picture, px.
-const HEAD: usize = 150;
+const HEAD_HEIGHT_PX: usize = 150;
 /// Fraction of the mean above which a flow counts as well served.
-const HALF: f64 = 0.5;
+const WELL_SERVED_FRACTION: f64 = 0.5;
 
 fn hex(c: RGBColor) -> String {
     format!("#{:02x}{:02x}{:02x}", c.0, c.1, c.2)
@@ -29,7 +29,7 @@ fn hex(c: RGBColor) -> String {
 fn colour(worst: f64) -> RGBColor {
     if worst < STARVED {
         SERIES[5]
-    } else if worst < HALF {
+    } else if worst < WELL_SERVED_FRACTION {
         SERIES[1]
     } else {
         SERIES[2]
@@ -51,8 +51,11 @@ pub(super) fn svg(view: &View<'_>) -> String {
             sections.push(&arm.section);
         }
     }
-    let rows = experiment.arms.len() * (CELL.1 + 2) + sections.len() * HEADING;
-    let (width, height) = (LEFT + r.topologies.len() * (CELL.0 + 2) + 20, HEAD + rows + 10);
+    let rows = experiment.arms.len() * (SQUARE_SIZE_PX.1 + 2) + sections.len() * HEADING_HEIGHT_PX;
+    let (width, height) = (
+        SQUARES_LEFT_PX + r.topologies.len() * (SQUARE_SIZE_PX.0 + 2) + 20,
+        HEAD_HEIGHT_PX + rows + 10,
+    );
     let ink = hex(TEXT_COLOUR);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
@@ -74,7 +77,10 @@ pub(super) fn svg(view: &View<'_>) -> String {
         x += 60 + 7 * words.chars().count();
     }
     for (t, topology) in r.topologies.iter().enumerate() {
-        let (x, y) = (LEFT + t * (CELL.0 + 2) + CELL.0 / 2, HEAD - 12);
+        let (x, y) = (
+            SQUARES_LEFT_PX + t * (SQUARE_SIZE_PX.0 + 2) + SQUARE_SIZE_PX.0 / 2,
+            HEAD_HEIGHT_PX - 12,
+        );
         // Two words are placed below each other.
         let words: Vec<&str> = topology.label.splitn(2, ' ').collect();
         for (i, word) in words.iter().enumerate() {
@@ -87,23 +93,23 @@ pub(super) fn svg(view: &View<'_>) -> String {
             );
         }
     }
-    let mut y = HEAD;
+    let mut y = HEAD_HEIGHT_PX;
     for section in sections {
         let _ = writeln!(
             out,
             "<text x=\"16\" y=\"{}\" font-weight=\"bold\">{}</text>",
-            y + HEADING - 10,
+            y + HEADING_HEIGHT_PX - 10,
             safe(section)
         );
-        y += HEADING;
+        y += HEADING_HEIGHT_PX;
         for arm in experiment.arms.iter().filter(|a| a.section == section) {
             let _ = writeln!(out, "<text x=\"16\" y=\"{}\">{}</text>", y + 18, safe(&arm.label));
             for (t, topology) in r.topologies.iter().enumerate() {
-                let x = LEFT + t * (CELL.0 + 2);
+                let x = SQUARES_LEFT_PX + t * (SQUARE_SIZE_PX.0 + 2);
                 let worst = view.value(&arm.label, &topology.label, measure);
                 square(&mut out, x, y, worst.map(|w| w.mean));
             }
-            y += CELL.1 + 2;
+            y += SQUARE_SIZE_PX.1 + 2;
         }
     }
     out += "</svg>\n";
@@ -122,9 +128,9 @@ fn square(out: &mut String, x: usize, y: usize, worst: Option<f64>) {
     let _ = writeln!(
         out,
         "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"{words}\">{text}</text>",
-        CELL.0,
-        CELL.1,
-        x + CELL.0 / 2,
+        SQUARE_SIZE_PX.0,
+        SQUARE_SIZE_PX.1,
+        x + SQUARE_SIZE_PX.0 / 2,
         y + 18
     );
 }

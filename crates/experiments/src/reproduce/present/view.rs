@@ -194,7 +194,7 @@ impl<'a> View<'a> {
             };
             let _ = write!(out, "| {}{part} |", self.named(arm));
             if facts && let Some(f) = Facts::of(&arm.label, self.registry()) {
-                let input = if f.told { "fair rates" } else { "nothing" };
+                let input = if f.knows_fair_rates { "fair rates" } else { "nothing" };
                 let _ = write!(out, " {} | {input} |", f.at);
             }
             for m in &experiment.measures {

@@ -19,7 +19,7 @@ pub(super) fn mesh_families(
     pool: &Pool<'_>,
 ) -> Result<Found, LabError> {
     let times = times_of(plan)?;
-    let all = meshes::REPORTED * Kind::ALL.len() as u32;
+    let all = meshes::REPORTED_MESHES * Kind::ALL.len() as u32;
     let most = plan.extent.networks(&plan.entry.experiment).unwrap_or(all);
     let nets = meshes::meshes(0, most, times)?;
     let settings = settings_of(plan)?;
@@ -46,7 +46,7 @@ pub(super) fn mesh_families(
 }
 
 /// Number of the first random mesh of newcomers; no mechanism was tuned on these meshes.
-const FIRST: u32 = 0;
+const FIRST_MESH: u32 = 0;
 
 /// Measures arriving and departing flows under controls at every node.
 ///
@@ -54,7 +54,7 @@ const FIRST: u32 = 0;
 /// random meshes; the number of networks is that of the meshes. Setting: `controls`.
 pub(super) fn mesh_newcomers(plan: &Plan, pool: &Pool<'_>) -> Result<Found, LabError> {
     let random = plan.extent.networks(&plan.entry.experiment).unwrap_or(0);
-    let networks = newcomers::networks(FIRST, random)?;
+    let networks = newcomers::networks(FIRST_MESH, random)?;
     let study = newcomers::run(
         &networks,
         &words(plan, "controls")?,
@@ -69,11 +69,11 @@ pub(super) fn mesh_newcomers(plan: &Plan, pool: &Pool<'_>) -> Result<Found, LabE
         let name = network.map_or("all", |n| networks[n].name.as_str());
         let label = format!("{name}, {}", study.controls[control]);
         let values = [
-            Estimate::counted(row.silenced as f64),
-            Estimate::counted(row.there),
-            row.heard,
+            Estimate::counted(row.starved as f64),
+            Estimate::counted(row.served),
+            row.early_share,
             Estimate::counted(row.took_s),
-            Estimate::counted(row.used),
+            Estimate::counted(row.reused),
             row.freed,
         ];
         cells.extend(row_of(plan, &label, &values)?);

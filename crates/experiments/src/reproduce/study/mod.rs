@@ -18,7 +18,7 @@ use super::plan::Plan;
 use super::record::Record;
 
 /// The studies, by name.
-pub const KNOWN: [&str; 8] = [
+pub const STUDIES: [&str; 8] = [
     "model-accuracy",
     "region-section",
     "neighbourhood-limits",
@@ -66,7 +66,7 @@ pub fn record(
         "mesh-families" => meshes::mesh_families(plan, cache, pool).map(Some),
         "mesh-newcomers" => meshes::mesh_newcomers(plan, pool).map(Some),
         _ => {
-            let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
+            let problem = format!("there is no study \"{name}\"; expected {}", STUDIES.join(", "));
             Err(LabError::run(&plan.entry.id, problem))
         }
     }

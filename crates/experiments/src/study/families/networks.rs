@@ -66,7 +66,7 @@ impl Family {
             Family::Lossy => 15,
             Family::Chains | Family::Floods => 8,
             Family::Trees => 6,
-            Family::Grids => GRIDS.len() as u32,
+            Family::Grids => GRID_SENDERS.len() as u32,
             Family::Evenings => 10,
             Family::Gateways => 24,
         }
@@ -127,18 +127,18 @@ const RADIOS: [Radio; 7] = [
 ];
 
 /// Nodes, and the side of their square, m: about six neighbours each.
-const SIZES: [(u32, u32); 7] =
+const NODES_AND_SIDE_M: [(u32, u32); 7] =
     [(12, 600), (16, 700), (20, 800), (24, 900), (30, 1000), (36, 1100), (40, 1200)];
 
 /// Side of a grid and the nodes that send: Jamshaid 2010 §7.6.
-const GRIDS: [(u32, &[u32]); 4] = [
+const GRID_SENDERS: [(u32, &[u32]); 4] = [
     (3, &[1, 4, 5, 7, 8]),
     (4, &[1, 2, 3, 4, 5, 7, 9, 12]),
     (5, &[2, 4, 6, 7, 9, 10, 12, 17, 18, 19, 20, 24]),
     (6, &[3, 4, 6, 8, 10, 11, 12, 14, 15, 17, 19, 24, 25, 28, 29, 31, 32, 33]),
 ];
 
-const WAYS: [&str; 3] = ["up", "down", "both"];
+const FLOW_DIRECTIONS: [&str; 3] = ["up", "down", "both"];
 /// Maximum loss ratio of lossy links.
 const MOST_LOST: f64 = 0.15;
 
@@ -157,7 +157,7 @@ pub fn network(family: Family, number: u32, times: Times) -> Result<Network, Lab
             times.duration_s, times.warmup_s, radio.0, radio.1
         )
     };
-    let way = WAYS[number as usize % 3];
+    let way = FLOW_DIRECTIONS[number as usize % 3];
     let (about, text) = match family {
         Family::Random | Family::Lossy | Family::Evenings | Family::Floods | Family::Gateways => {
             scattered(family, number, head)?
@@ -182,7 +182,7 @@ pub fn network(family: Family, number: u32, times: Times) -> Result<Network, Lab
             (about, text)
         }
         Family::Grids => {
-            let (side, homes) = GRIDS[number as usize % GRIDS.len()];
+            let (side, homes) = GRID_SENDERS[number as usize % GRID_SENDERS.len()];
             let layout = format!("grid = {{ rows = {side}, columns = {side} }}");
             let about = format!("{side}×{side}, 1 Mbit/s, {way}");
             (about, simple(head(&RADIOS[0]), &layout, "0", way, &format!("{homes:?}")))
@@ -214,17 +214,17 @@ fn scattered(
 ) -> Result<(String, String), LabError> {
     let mut chance = Stream::new(u64::from(number), &format!("families/{}", family.name()));
     let mut radio = &RADIOS[number as usize % RADIOS.len()];
-    let mut sizes = &SIZES[..];
+    let mut sizes = &NODES_AND_SIDE_M[..];
     if family == Family::Evenings {
         // Rates of present household radios; web pages of an hour need more than 1 Mbit/s.
         radio = &RADIOS[[1, 2, 3, 5][number as usize % 4]];
-        sizes = &SIZES[1..5];
+        sizes = &NODES_AND_SIDE_M[1..5];
     }
     if family == Family::Gateways {
-        sizes = &SIZES[..5];
+        sizes = &NODES_AND_SIDE_M[..5];
     }
     let (nodes, side) = sizes[chance.below(sizes.len() as u32) as usize];
-    let way = if number.is_multiple_of(9) { "both" } else { WAYS[number as usize % 3] };
+    let way = if number.is_multiple_of(9) { "both" } else { FLOW_DIRECTIONS[number as usize % 3] };
     let mut text = head(radio);
     // Positions of nodes, and the pairs that decode each other; the seed differs between families.
     let seed = 1000 * (1 + family as u32) + number;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 
-pub use networks::{Kind, Mesh, REPORTED, TUNING, mesh, meshes};
+pub use networks::{FIRST_TUNING_MESH, Kind, Mesh, REPORTED_MESHES, mesh, meshes};
 
 use super::Settings;
 use super::against::{Compared, Optima, Over, over_runs};
@@ -95,13 +95,13 @@ pub fn run(
 
 fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize) -> Outcome {
     let best = optimum.rates_bps();
-    let (mut delay, mut heard) = (0.0, 0u32);
+    let (mut delay, mut delivering) = (0.0, 0u32);
     let mut signalling = 0.0;
     for record in records {
         for flow in &record.flows {
             if flow.packets_delivered > 0 {
                 delay += flow.delay_s.mean;
-                heard += 1;
+                delivering += 1;
             }
         }
         signalling += record.totals.signalling.bytes_per_s / records.len() as f64;
@@ -115,7 +115,7 @@ fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize
         mesh,
         worst: over_runs(records, worst),
         sum: over_runs(records, |rates| optimum.sum_over(rates)),
-        delay_s: delay / f64::from(heard.max(1)),
+        delay_s: delay / f64::from(delivering.max(1)),
         signalling,
     }
 }

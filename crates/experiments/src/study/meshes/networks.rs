@@ -58,10 +58,10 @@ impl Kind {
 
 /// Number of reported meshes of each kind: numbers 0 to 8.
 ///
-/// Numbers from [`TUNING`] on are for the development of a mechanism.
-pub const REPORTED: u32 = 9;
+/// Numbers from [`FIRST_TUNING_MESH`] on are for the development of a mechanism.
+pub const REPORTED_MESHES: u32 = 9;
 /// First number of the meshes that are never reported.
-pub const TUNING: u32 = 100;
+pub const FIRST_TUNING_MESH: u32 = 100;
 
 /// One mesh.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,9 +87,9 @@ impl Mesh {
 }
 
 /// Nodes, and the side of their square, m: about six neighbours each.
-const SIZES: [(u32, u32); 4] = [(16, 700), (20, 800), (24, 900), (30, 1000)];
+const NODES_AND_SIDE_M: [(u32, u32); 4] = [(16, 700), (20, 800), (24, 900), (30, 1000)];
 /// Minimum and maximum number of flows.
-const FLOWS: (u32, u32) = (6, 20);
+const FLOW_COUNT_RANGE: (u32, u32) = (6, 20);
 
 /// Returns a mesh of a kind, by its number.
 ///
@@ -109,8 +109,8 @@ pub fn mesh(kind: Kind, number: u32, times: Times) -> Result<Mesh, LabError> {
     };
     let rts = kind != Kind::NoRts;
     let sense = if kind == Kind::Wide { 550 } else { 250 };
-    let (nodes, side) = SIZES[chance.below(SIZES.len() as u32) as usize];
-    let flows = FLOWS.0 + chance.below(FLOWS.1 - FLOWS.0 + 1);
+    let (nodes, side) = NODES_AND_SIDE_M[chance.below(NODES_AND_SIDE_M.len() as u32) as usize];
+    let flows = FLOW_COUNT_RANGE.0 + chance.below(FLOW_COUNT_RANGE.1 - FLOW_COUNT_RANGE.0 + 1);
     // Positions of nodes, and the pairs that decode each other; the seed differs between kinds.
     let seed = 100_000 + 1000 * kind as u32 + number;
     let mut text = format!(
