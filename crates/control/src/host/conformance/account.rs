@@ -221,12 +221,12 @@ impl Account {
 
 /// A message in transit.
 #[derive(Clone, Debug)]
-struct Said {
+struct Transit {
     from: NodeId,
     body: Vec<u8>,
     /// For a message outside the air: its receivers and the time of sending.
-    told: Option<(Reach, Time)>,
-    heard: bool,
+    outside: Option<(Reach, Time)>,
+    received: bool,
 }
 
 /// All nodes.
@@ -234,9 +234,9 @@ struct Said {
 pub(super) struct Accounts {
     nodes: BTreeMap<NodeId, Account>,
     paces: BTreeMap<FlowId, (Option<Span>, bool)>,
-    said: Vec<Said>,
+    in_transit: Vec<Transit>,
     sent: u64,
-    told: u64,
+    sent_outside: u64,
     /// True if the setting was refused at some node.
     pub refused: bool,
     /// Plans in the order of building.
@@ -283,8 +283,10 @@ impl Accounts {
     fn overhear(&mut self, node: NodeId, now: Time, what: &What) {
         match what {
             What::Message(from, body) => {
-                for said in self.said.iter_mut().filter(|s| s.from == *from && s.body == *body) {
-                    said.heard |= match said.told {
+                for message in
+                    self.in_transit.iter_mut().filter(|s| s.from == *from && s.body == *body)
+                {
+                    message.received |= match message.outside {
                         None => true,
                         Some((Reach::Node(to), at)) => at == now && node == to,
                         Some((Reach::Within(_), at)) => at == now,
@@ -309,23 +311,23 @@ impl Accounts {
         let now = self.at(node).now;
         match *action {
             Action::Send { .. } | Action::Route { .. } => self.sent += 1,
-            Action::Tell { .. } => self.told += 1,
+            Action::Tell { .. } => self.sent_outside += 1,
             Action::Pace { flow, interval, window } => {
                 self.paces.insert(flow, (interval, window));
             }
             _ => {}
         }
-        let told = match *action {
+        let outside = match *action {
             // The suite's meshes have one gateway, so these messages have no receiver.
             Action::Tell { reach: Reach::Gateways, .. } => None,
             Action::Tell { reach, .. } => Some(Some((reach, now))),
             Action::Send { .. } | Action::Route { .. } => Some(None),
             _ => None,
         };
-        if let Some(told) = told
-            && self.said.len() < 10_000
+        if let Some(outside) = outside
+            && self.in_transit.len() < 10_000
         {
-            self.said.push(Said { from: node, body, told, heard: false });
+            self.in_transit.push(Transit { from: node, body, outside, received: false });
         }
         self.at(node).did(action);
     }
@@ -347,8 +349,8 @@ impl Accounts {
             }
         }
         let messages = host.messages();
-        if messages != (self.sent, self.told) {
-            let wanted = (self.sent, self.told);
+        if messages != (self.sent, self.sent_outside) {
+            let wanted = (self.sent, self.sent_outside);
             return Err(format!("messages in the air and outside: {messages:?}, sent {wanted:?}"));
         }
         Ok(())
@@ -357,10 +359,10 @@ impl Accounts {
     /// Returns the first message without a receiver.
     ///
     /// In the air delivery is uncertain; outside it is certain.
-    pub fn unheard(&self, in_the_air: bool) -> Option<String> {
-        let unheard = |s: &&Said| !s.heard && (in_the_air || s.told.is_some());
-        let said = self.said.iter().find(unheard)?;
-        Some(format!("no node received {:?} of node {}", said.body, said.from.0))
+    pub fn undelivered(&self, in_the_air: bool) -> Option<String> {
+        let undelivered = |s: &&Transit| !s.received && (in_the_air || s.outside.is_some());
+        let message = self.in_transit.iter().find(undelivered)?;
+        Some(format!("no node received {:?} of node {}", message.body, message.from.0))
     }
 
     /// True if a received packet has this value in the field.

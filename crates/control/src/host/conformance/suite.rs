@@ -205,8 +205,8 @@ fn try_one<S: Subject>(mut host: S, mechanism: &Mechanism) -> Result<Started, St
         accounts.take(spy::notes(), host.lateness())?;
         accounts.compare(&host, now)?;
     }
-    if let Some(unheard) = accounts.unheard(false) {
-        return Err(unheard);
+    if let Some(undelivered) = accounts.undelivered(false) {
+        return Err(undelivered);
     }
     for breach in ["deadline", "rate", "ability", "class"] {
         let code = format!("contract.{breach}");
@@ -251,8 +251,8 @@ fn run_trial<S: Subject>(mut host: S, trial: Trial) -> Result<(), String> {
     }
     if let Trial::Packets = trial {
         let has = |ability| offers.abilities.has(ability);
-        if let Some(unheard) = accounts.unheard(true) {
-            return Err(unheard);
+        if let Some(undelivered) = accounts.undelivered(true) {
+            return Err(undelivered);
         }
         let arrives = [
             (Ability::Mark, accounts.marked),

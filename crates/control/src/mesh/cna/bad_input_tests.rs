@@ -10,7 +10,7 @@ use super::message;
 use super::tests::{Map, Mesh};
 use crate::{Channel, Event, Header, Heard, Link, Message};
 
-use super::{MIN_FLOW_SHARE, believable};
+use super::{MIN_FLOW_SHARE, plausible};
 
 fn overhear(mesh: &mut Mesh, from: u32, to: u32, words: [u32; 2]) {
     let header = Header([words[0], words[1], 0, 0, 0, 0, 0, 0]);
@@ -64,7 +64,7 @@ fn a_fragment_tells_the_weight_of_its_link() {
 fn ends_of_a_link_may_count_differently_within_bounds() {
     let counts: [(f64, f64); 3] = [(0.0, 8.0), (1.0, 10.0), (6.0, 20.0)];
     for (own, most) in counts {
-        assert!(believable(most, own) && !believable(most + 1.0, own), "{own}");
+        assert!(plausible(most, own) && !plausible(most + 1.0, own), "{own}");
     }
 }
 
@@ -156,13 +156,14 @@ fn without_topology_messages_limits_are_lower_and_it_is_said() {
         mesh.run(6.0);
         mesh
     };
-    let (told, untold) = (run(|_| false), run(|n| n == 5));
+    let (told, unreported) = (run(|_| false), run(|n| n == 5));
     // Flows that both ends count may be counted twice, as far as one of them knows.
     let sum = |mesh: &Mesh| mesh.shares.values().sum::<f64>();
     assert!(
-        sum(&untold) <= 1.02 * sum(&told) && untold.shares.values().all(|s| *s >= MIN_FLOW_SHARE)
+        sum(&unreported) <= 1.02 * sum(&told)
+            && unreported.shares.values().all(|s| *s >= MIN_FLOW_SHARE)
     );
-    assert!(count(&untold, 4, "cna.no-topology") > 0);
+    assert!(count(&unreported, 4, "cna.no-topology") > 0);
     assert_eq!(count(&told, 4, "cna.no-topology"), 0);
 }
 

@@ -64,7 +64,7 @@ pub(super) struct TwoHop {
 
 /// Contents of a header.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Said {
+pub(super) enum Values {
     OneHop(OneHop),
     TwoHop(TwoHop),
     /// Weight of its link, from a fragment.
@@ -165,10 +165,10 @@ impl TwoHop {
     }
 }
 
-fn unpack(bits: u64) -> Result<Said, Malformed> {
+fn unpack(bits: u64) -> Result<Values, Malformed> {
     let value = |i: u32| (bits >> (BITS * (6 - i))) as u32 & MAX_CODE;
-    let said = match bits >> 35 {
-        ONE_HOP => Said::OneHop(OneHop {
+    let values = match bits >> 35 {
+        ONE_HOP => Values::OneHop(OneHop {
             weight: uncount(value(0)),
             largest: uncount(value(1)),
             used: unlinear(value(2)),
@@ -177,7 +177,7 @@ fn unpack(bits: u64) -> Result<Said, Malformed> {
             available: unlinear(value(5)),
             scaling: unlinear(value(6)),
         }),
-        TWO_HOP => Said::TwoHop(TwoHop {
+        TWO_HOP => Values::TwoHop(TwoHop {
             weight: uncount(value(0)),
             largest: uncount(value(1)),
             reusable: unquadratic(value(2), RA2),
@@ -186,14 +186,14 @@ fn unpack(bits: u64) -> Result<Said, Malformed> {
         }),
         _ => return Err(Malformed),
     };
-    match said {
+    match values {
         // A packet crosses a link that has at least its own flow, and no neighbourhood weighs less
         // than a link in it.
-        Said::OneHop(o) if o.weight < 1.0 || o.largest < o.weight => Err(Malformed),
-        Said::OneHop(o) if o.scaling == 0.0 => Err(Malformed),
-        Said::TwoHop(t) if t.largest < t.weight || t.scaling == 0.0 => Err(Malformed),
-        Said::TwoHop(_) if bits & 0x3ff != 0 => Err(Malformed),
-        said => Ok(said),
+        Values::OneHop(o) if o.weight < 1.0 || o.largest < o.weight => Err(Malformed),
+        Values::OneHop(o) if o.scaling == 0.0 => Err(Malformed),
+        Values::TwoHop(t) if t.largest < t.weight || t.scaling == 0.0 => Err(Malformed),
+        Values::TwoHop(_) if bits & 0x3ff != 0 => Err(Malformed),
+        values => Ok(values),
     }
 }
 
@@ -222,9 +222,9 @@ pub(super) fn fragment(weight: f64) -> u32 {
 
 /// Reads a header; `None` if it carries nothing.
 ///
-/// `speaks` is true if the sender is known to use the protocol, so that the type of service of its
+/// `participates` is true if the sender is known to use the protocol, so that the type of service of its
 /// fragments counts.
-pub(super) fn read(header: &Header, speaks: bool) -> Result<Option<Said>, Malformed> {
+pub(super) fn read(header: &Header, participates: bool) -> Result<Option<Values>, Malformed> {
     let [word, tos, ..] = header.0;
     if word & RESERVED != 0 {
         let id = u64::from(word >> 16);
@@ -232,12 +232,12 @@ pub(super) fn read(header: &Header, speaks: bool) -> Result<Option<Said>, Malfor
         return unpack(bits).map(Some);
     }
     let fragment = word & (MORE | OFFSET) != 0;
-    if !fragment || !speaks {
+    if !fragment || !participates {
         return Ok(None);
     }
     let (kind, weight) = (u64::from(tos >> 6 & 3), uncount(tos & MAX_CODE));
     let good = kind == FRAGMENT && tos & 0x20 == 0 && weight >= 1.0;
-    if good { Ok(Some(Said::Weight(weight))) } else { Err(Malformed) }
+    if good { Ok(Some(Values::Weight(weight))) } else { Err(Malformed) }
 }
 
 /// Encodes both sets of values for the control packet of a one-way link.
@@ -252,7 +252,7 @@ pub(super) fn to_bytes(one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 10] {
 pub(super) fn from_bytes(bytes: &[u8; 10]) -> Result<(OneHop, TwoHop), Malformed> {
     let bits = |b: &[u8]| b.iter().fold(0u64, |bits, b| bits << 8 | u64::from(*b));
     match (unpack(bits(&bytes[..5]))?, unpack(bits(&bytes[5..]))?) {
-        (Said::OneHop(one), Said::TwoHop(two)) => Ok((one, two)),
+        (Values::OneHop(one), Values::TwoHop(two)) => Ok((one, two)),
         _ => Err(Malformed),
     }
 }
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(word & RESERVED, RESERVED);
         // "Don't fragment" and "more fragments" stay as they are.
         assert_eq!((word & 0x6000, tos & !0xff), (0, 0));
-        let Ok(Some(Said::OneHop(read))) = read(&header([word, tos]), false) else { panic!() };
+        let Ok(Some(Values::OneHop(read))) = read(&header([word, tos]), false) else { panic!() };
         assert_eq!((read.weight, read.largest, read.used), (2.0, 12.0, 1.0));
         assert!((read.airtime - 1.0 / 6.0).abs() < 0.1 / 6.0, "{}", read.airtime);
     }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn fragments_carry_a_weight_in_their_type_of_service() {
         let words = [7 << 16 | MORE | 185, fragment(3.0)];
-        assert_eq!(read(&header(words), true), Ok(Some(Said::Weight(3.0))));
+        assert_eq!(read(&header(words), true), Ok(Some(Values::Weight(3.0))));
         assert_eq!(read(&header(words), false), Ok(None), "ordinary fragments say nothing");
         assert_eq!(read(&header([words[0], 0x2e << 2]), true), Err(Malformed), "a code point");
         // An ordinary packet with an identification.
@@ -319,9 +319,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_read_within_bounds(word: u32, tos: u32, speaks: bool) {
-            match read(&header([word, tos]), speaks) {
-                Ok(Some(Said::OneHop(o))) => {
+        fn whatever_comes_is_read_within_bounds(word: u32, tos: u32, participates: bool) {
+            match read(&header([word, tos]), participates) {
+                Ok(Some(Values::OneHop(o))) => {
                     prop_assert!((1.0..=256.0).contains(&o.weight) && o.largest >= o.weight);
                     for share in [o.used, o.available, o.scaling, o.airtime] {
                         prop_assert!((0.0..=1.0).contains(&share));
@@ -329,14 +329,14 @@ mod tests {
                     prop_assert!((0.0..=RA).contains(&o.reusable) && o.scaling > 0.0);
                     // Values that were read give the same bits again.
                     let again = read(&header(one_hop(&o, 0.5)), true);
-                    prop_assert_eq!(again, Ok(Some(Said::OneHop(o))));
+                    prop_assert_eq!(again, Ok(Some(Values::OneHop(o))));
                 }
-                Ok(Some(Said::TwoHop(t))) => {
+                Ok(Some(Values::TwoHop(t))) => {
                     prop_assert!(t.largest >= t.weight && t.largest <= 256.0);
                     prop_assert!((0.0..=V).contains(&t.airtime) && (0.0..=RA2).contains(&t.reusable));
-                    prop_assert_eq!(read(&header(two_hop(&t, 0.5)), true), Ok(Some(Said::TwoHop(t))));
+                    prop_assert_eq!(read(&header(two_hop(&t, 0.5)), true), Ok(Some(Values::TwoHop(t))));
                 }
-                Ok(Some(Said::Weight(w))) => prop_assert!((1.0..=256.0).contains(&w)),
+                Ok(Some(Values::Weight(w))) => prop_assert!((1.0..=256.0).contains(&w)),
                 Ok(None) | Err(Malformed) => {}
             }
         }

@@ -74,7 +74,7 @@ pub(super) struct Meter {
     /// Time at which a new flow was last seen.
     pub newcomer: Option<Time>,
     /// True if the new flow was not reported yet.
-    pub untold: bool,
+    pub unreported: bool,
     /// Time at which a packet was last discarded, if none has been delivered since.
     pub failed: Option<Time>,
     /// Moving average over packets of the discarded fraction.
@@ -106,7 +106,7 @@ impl Meter {
             ratio: 1.0,
             last_sent: None,
             newcomer: None,
-            untold: false,
+            unreported: false,
             failed: None,
             lost: 0.0,
             claimed: None,
@@ -212,10 +212,10 @@ impl ForeignEnergy {
         let sample = (|| {
             let active = ran(c.active, last.active)?;
             let (busy, own) = (ran(c.busy, last.busy)?, ran(c.transmit, last.transmit)?);
-            let heard = ran(c.receive, last.receive)?;
+            let receiving = ran(c.receive, last.receive)?;
             let possible = active > 0.0 && busy <= active * 1.1 + 30e6;
             // A frame in flight may be counted on one side only, in either direction.
-            possible.then(|| ((busy - own - heard) / active).clamp(-1.0, 1.0))
+            possible.then(|| ((busy - own - receiving) / active).clamp(-1.0, 1.0))
         })();
         match sample {
             Some(s) => {

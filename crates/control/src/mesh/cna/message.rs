@@ -15,9 +15,9 @@ pub(super) enum Content {
     Neighbours(Vec<NodeId>),
     /// Values that packets to `to` would carry.
     ///
-    /// `unheard` is true if there are such packets and they are not delivered; otherwise the
+    /// `undelivered` is true if there are such packets and they are not delivered; otherwise the
     /// sender has none, but receives from there.
-    Link { to: NodeId, unheard: bool, one: OneHop, two: TwoHop },
+    Link { to: NodeId, undelivered: bool, one: OneHop, two: TwoHop },
 }
 
 /// Encodes an id in two bytes; a mesh of more nodes has no such neighbour.
@@ -33,8 +33,14 @@ pub(super) fn topology(neighbours: impl Iterator<Item = NodeId>) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn link(to: NodeId, unheard: bool, one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 13] {
-    let mut bytes = [if unheard { UNDELIVERED } else { ONE_WAY }; 13];
+pub(super) fn link(
+    to: NodeId,
+    undelivered: bool,
+    one: &OneHop,
+    two: &TwoHop,
+    dither: f64,
+) -> [u8; 13] {
+    let mut bytes = [if undelivered { UNDELIVERED } else { ONE_WAY }; 13];
     bytes[1..3].copy_from_slice(&id(to));
     bytes[3..].copy_from_slice(&codec::to_bytes(one, two, dither));
     bytes
@@ -49,7 +55,7 @@ pub(super) fn read(body: &[u8]) -> Result<Content, Malformed> {
         [kind @ (ONE_WAY | UNDELIVERED), a, b, values @ ..] => {
             let values: &[u8; 10] = values.try_into().map_err(|_| Malformed)?;
             let (one, two) = codec::from_bytes(values)?;
-            Ok(Content::Link { to: node(&[*a, *b]), unheard: *kind == UNDELIVERED, one, two })
+            Ok(Content::Link { to: node(&[*a, *b]), undelivered: *kind == UNDELIVERED, one, two })
         }
         _ => Err(Malformed),
     }
@@ -69,9 +75,9 @@ mod tests {
         let one =
             OneHop { weight: 1.0, largest: 4.0, used: 1.0, scaling: 1.0, ..OneHop::default() };
         let two = TwoHop { weight: 4.0, largest: 8.0, scaling: 1.0, ..TwoHop::default() };
-        for unheard in [false, true] {
-            let bytes = link(NodeId(8), unheard, &one, &two, 0.5);
-            assert_eq!(read(&bytes), Ok(Content::Link { to: NodeId(8), unheard, one, two }));
+        for undelivered in [false, true] {
+            let bytes = link(NodeId(8), undelivered, &one, &two, 0.5);
+            assert_eq!(read(&bytes), Ok(Content::Link { to: NodeId(8), undelivered, one, two }));
             assert_eq!(read(&bytes[..12]), Err(Malformed));
         }
         assert_eq!(read(&[]), Err(Malformed));

@@ -20,7 +20,7 @@ mod tests;
 
 use fairmesh_units::{Bytes, FlowId, NodeId, Span, Stream, Time};
 
-use self::codec::Said;
+use self::codec::Values;
 use self::links::{ForeignEnergy, Meter};
 use self::neighbourhood::Neighbourhood;
 use self::signalling::Signalling;
@@ -83,9 +83,9 @@ const MIN_REMAINING_AIRTIME: f64 = 0.1;
 /// Minimum share of a link per flow, whatever neighbours claim.
 const MIN_FLOW_SHARE: f64 = 0.002;
 
-/// True if a link's other end may count `told` flows on it where this end counts `own`.
-fn believable(told: f64, own: f64) -> bool {
-    told <= 2.0 * own + MAX_ONE_SIDED_FLOWS
+/// True if a link's other end may count `reported` flows on it where this end counts `own`.
+fn plausible(reported: f64, own: f64) -> bool {
+    reported <= 2.0 * own + MAX_ONE_SIDED_FLOWS
 }
 
 fn needs() -> Vec<Needs> {
@@ -214,7 +214,7 @@ struct Cna {
 }
 
 impl Cna {
-    fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
+    fn anomaly(&mut self, what: Anomaly, node: NodeId, actions: &mut Actions) {
         let anomaly = &mut self.anomalies[what as usize];
         if !anomaly.again() {
             return;
@@ -240,7 +240,7 @@ impl Cna {
                 "neighbour {} has not told its neighbours, {} so far: its neighbourhood is taken as apart",
             ),
         };
-        actions.because(Reason::new(code, sentence, &[Value::Node(who), count]));
+        actions.because(Reason::new(code, sentence, &[Value::Node(node), count]));
     }
 
     /// Schedules an early update after a change.
@@ -249,36 +249,36 @@ impl Cna {
         self.due = Some(self.due.map_or(at, |d| d.min(at)));
     }
 
-    fn take_header(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
-        let (from, to) = (heard.link.from, heard.link.to);
-        let speaks = self.neighbourhood.neighbour_mut(from).is_some_and(|f| f.one.is_some());
-        match codec::read(&heard.header, speaks) {
+    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
+        let (from, to) = (frame.link.from, frame.link.to);
+        let participates = self.neighbourhood.neighbour_mut(from).is_some_and(|f| f.one.is_some());
+        match codec::read(&frame.header, participates) {
             Ok(None) => {}
-            Ok(Some(said)) if self.contradicts(from, to, &said) => {
+            Ok(Some(values)) if self.contradicts(from, to, &values) => {
                 self.anomaly(Anomaly::Contradiction, from, actions);
             }
-            Ok(Some(said)) => self.learn(now, from, to, said),
+            Ok(Some(values)) => self.learn(now, from, to, values),
             Err(codec::Malformed) => self.anomaly(Anomaly::Header, from, actions),
         }
     }
 
     /// True if a neighbour reports far more flows on a link to here than have passed.
-    fn contradicts(&self, from: NodeId, to: NodeId, said: &Said) -> bool {
-        let Said::OneHop(one) = said else { return false };
+    fn contradicts(&self, from: NodeId, to: NodeId, values: &Values) -> bool {
+        let Values::OneHop(one) = values else { return false };
         let own =
             self.neighbourhood.own.iter().find(|o| o.to == from && to == self.neighbourhood.node);
-        own.is_some_and(|o| !believable(one.weight, o.weight()))
+        own.is_some_and(|o| !plausible(one.weight, o.weight()))
     }
 
-    fn learn(&mut self, now: Time, from: NodeId, to: NodeId, said: Said) {
-        let changed = match said {
-            Said::OneHop(one) => self.neighbourhood.hear_one(now, from, to, one),
-            Said::TwoHop(two) => self.neighbourhood.hear_two(now, from, two),
-            Said::Weight(weight) => {
+    fn learn(&mut self, now: Time, from: NodeId, to: NodeId, values: Values) {
+        let changed = match values {
+            Values::OneHop(one) => self.neighbourhood.take_one_hop(now, from, to, one),
+            Values::TwoHop(two) => self.neighbourhood.take_two_hop(now, from, two),
+            Values::Weight(weight) => {
                 match self.neighbourhood.neighbour_mut(from).and_then(|f| f.one) {
                     Some((_, one)) => {
                         let one = codec::OneHop { weight, largest: one.largest.max(weight), ..one };
-                        self.neighbourhood.hear_one(now, from, to, one)
+                        self.neighbourhood.take_one_hop(now, from, to, one)
                     }
                     None => false,
                 }
@@ -295,7 +295,7 @@ impl Cna {
         let flows = if out { &mut m.out } else { &mut m.back };
         if flows.saw(now, what.0, what.1) {
             m.newcomer = Some(now);
-            m.untold = true;
+            m.unreported = true;
             self.count(now);
             self.soon(now);
         }
@@ -353,10 +353,10 @@ impl Cna {
             m.average(passed, self.gain);
             if own.out > 0.0 {
                 // A link with undelivered packets needs all of its airtime.
-                let unheard = self.tolerant && (m.failed.is_some() || m.loses());
+                let undelivered = self.tolerant && (m.failed.is_some() || m.loses());
                 let entitled = own.most() * self.budget;
                 own.used = match self.tolerant {
-                    _ if unheard => 1.0,
+                    _ if undelivered => 1.0,
                     true => m.part_or_held(entitled),
                     false => m.part(entitled),
                 };

@@ -27,7 +27,7 @@ pub(super) struct OverheardLink {
     pub weight: f64,
     pub reusable: f64,
     pub airtime: f64,
-    pub heard: Time,
+    pub received: Time,
 }
 
 /// One of the node's own links.
@@ -179,40 +179,40 @@ impl Neighbourhood {
     /// Handles one-hop values that neighbour `k` sent to `l`.
     ///
     /// Returns true if a count has changed.
-    pub fn hear_one(&mut self, now: Time, k: NodeId, l: NodeId, said: OneHop) -> bool {
+    pub fn take_one_hop(&mut self, now: Time, k: NodeId, l: NodeId, values: OneHop) -> bool {
         let Some(far) = self.neighbour_mut(k) else { return false };
-        let before = far.one.replace((now, said));
-        let mut changed = before.is_none_or(|(_, b)| b.largest != said.largest);
+        let before = far.one.replace((now, values));
+        let mut changed = before.is_none_or(|(_, b)| b.largest != values.largest);
         if l == self.node {
             if let Some(own) = self.own.iter_mut().find(|o| o.to == k) {
-                own.used_back = said.used;
+                own.used_back = values.used;
             }
         } else {
-            let heard = OverheardLink {
+            let link = OverheardLink {
                 ends: (k.min(l), k.max(l)),
-                weight: said.weight,
-                reusable: said.reusable,
-                airtime: said.airtime,
-                heard: now,
+                weight: values.weight,
+                reusable: values.reusable,
+                airtime: values.airtime,
+                received: now,
             };
-            match self.known.iter_mut().find(|x| x.ends == heard.ends) {
+            match self.known.iter_mut().find(|x| x.ends == link.ends) {
                 Some(x) => {
-                    let moved = x.weight != heard.weight || changed;
+                    let moved = x.weight != link.weight || changed;
                     changed = moved;
                     // After a change the old averages are invalid.
                     *x = if moved {
-                        heard
+                        link
                     } else {
                         OverheardLink {
-                            reusable: mix(x.reusable, heard.reusable),
-                            airtime: mix(x.airtime, heard.airtime),
-                            ..heard
+                            reusable: mix(x.reusable, link.reusable),
+                            airtime: mix(x.airtime, link.airtime),
+                            ..link
                         }
                     };
                 }
                 None => {
                     changed = true;
-                    self.known.push(heard);
+                    self.known.push(link);
                 }
             }
         }
@@ -220,17 +220,17 @@ impl Neighbourhood {
     }
 
     /// Handles two-hop values of neighbour `k`; returns true if a count has changed.
-    pub fn hear_two(&mut self, now: Time, k: NodeId, said: TwoHop) -> bool {
+    pub fn take_two_hop(&mut self, now: Time, k: NodeId, values: TwoHop) -> bool {
         let Some(far) = self.neighbour_mut(k) else { return false };
         let moved =
-            far.two.is_none_or(|(_, t)| (t.weight, t.largest) != (said.weight, said.largest));
+            far.two.is_none_or(|(_, t)| (t.weight, t.largest) != (values.weight, values.largest));
         let kept = match far.two {
             Some((_, t)) if !moved => TwoHop {
-                reusable: mix(t.reusable, said.reusable),
-                airtime: mix(t.airtime, said.airtime),
-                ..said
+                reusable: mix(t.reusable, values.reusable),
+                airtime: mix(t.airtime, values.airtime),
+                ..values
             },
-            _ => said,
+            _ => values,
         };
         far.two = Some((now, kept));
         moved
@@ -239,7 +239,7 @@ impl Neighbourhood {
     /// Removes values received before `since`; returns true if there were any.
     pub fn forget(&mut self, since: Time) -> bool {
         let before = self.known.len();
-        self.known.retain(|k| k.heard >= since);
+        self.known.retain(|k| k.received >= since);
         let mut gone = self.known.len() < before;
         for far in &mut self.far {
             if far.one.is_some_and(|(at, _)| at < since) {
@@ -269,10 +269,11 @@ impl Neighbourhood {
     /// Without the topology message of `j` only links at either end of i↔j are known to be common, since these lie
     /// within two hops of both.
     fn common(&self, j: NodeId) -> ([f64; 3], bool) {
-        let told = self.far(j).and_then(|f| f.neighbours.as_ref());
-        let near =
-            |n: NodeId| n == j || n == self.node || told.is_some_and(|around| around.contains(&n));
-        (self.sum(|(a, b)| near(a) || near(b)), told.is_some())
+        let reported = self.far(j).and_then(|f| f.neighbours.as_ref());
+        let near = |n: NodeId| {
+            n == j || n == self.node || reported.is_some_and(|around| around.contains(&n))
+        };
+        (self.sum(|(a, b)| near(a) || near(b)), reported.is_some())
     }
 
     /// Returns a neighbourhood quantity by Table 2: own + theirs − common.
@@ -304,8 +305,8 @@ impl Neighbourhood {
             }
         }
         self.two.weight = own[0];
-        let told = |f: &NeighbourState| f.one.map_or(0.0, |(_, o)| o.largest);
-        self.two.largest = self.far.iter().map(told).fold(self.largest, f64::max);
+        let reported = |f: &NeighbourState| f.one.map_or(0.0, |(_, o)| o.largest);
+        self.two.largest = self.far.iter().map(reported).fold(self.largest, f64::max);
         for i in 0..self.own.len() {
             let o = self.own[i];
             let theirs = self.far(o.to).and_then(|f| f.two).map_or(0.0, |(_, t)| t.largest);
@@ -347,8 +348,8 @@ impl Neighbourhood {
                 self.scaling = self.scaling.min((available / all).max(0.0));
             }
         }
-        let told = |f: &NeighbourState| f.one.map_or(1.0, |(_, o)| o.scaling);
-        self.two.scaling = self.far.iter().map(told).fold(self.scaling, f64::min);
+        let reported = |f: &NeighbourState| f.one.map_or(1.0, |(_, o)| o.scaling);
+        self.two.scaling = self.far.iter().map(reported).fold(self.scaling, f64::min);
         for i in 0..self.own.len() {
             let to = self.own[i].to;
             let theirs = self.far(to).and_then(|f| f.two).map_or(1.0, |(_, t)| t.scaling);

@@ -144,8 +144,8 @@ fn tell(
     let (one, two) = (from.one(&own), from.two());
     for n in neighbours(links, hop.from) {
         if let Some(hears) = neighbourhoods.get_mut(&n) {
-            hears.hear_one(Time::ZERO, NodeId(hop.from), NodeId(hop.to), one);
-            hears.hear_two(Time::ZERO, NodeId(hop.from), two);
+            hears.take_one_hop(Time::ZERO, NodeId(hop.from), NodeId(hop.to), one);
+            hears.take_two_hop(Time::ZERO, NodeId(hop.from), two);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
-use super::codec::{self, Said};
+use super::codec::{self, Values};
 use super::links::Meter;
 use super::message::{self, Content};
 use super::{Anomaly, Cna, MIN_FLOW_SHARE, TICK, UPDATE_DELAY, neighbourhood};
@@ -100,7 +100,7 @@ impl Cna {
         let full = self.neighbourhood.two.airtime > FULL_AIRTIME;
         let dither = self.stream.unit();
         for (m, own) in self.meters.iter_mut().zip(&self.neighbourhood.own) {
-            if !core::mem::take(&mut m.untold) || !full || own.weight() == 0.0 {
+            if !core::mem::take(&mut m.unreported) || !full || own.weight() == 0.0 {
                 continue;
             }
             for far in self.neighbourhood.far.iter().filter(|f| f.id != m.to && f.one.is_some()) {
@@ -151,14 +151,14 @@ impl Cna {
         let dither = self.stream.unit();
         let full = self.neighbourhood.two.airtime > FULL_AIRTIME;
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {
-            let unheard = m.failed.is_some() && own.out > 0.0;
+            let undelivered = m.failed.is_some() && own.out > 0.0;
             // The same holds for a node that reports such a neighbour, and in full air for a newcomer: its
             // first packets may reach no other node.
             let newcomer =
                 self.tolerant && full && m.newcomer.is_some_and(|at| now - at < NEW_FLOW_TIME);
             let pause = if newcomer || m.claimed.is_some() { TICK } else { v.one_way };
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
-            let (code, sentence) = if unheard && due {
+            let (code, sentence) = if undelivered && due {
                 v.last_undelivered = Some(now);
                 ("cna.unheard", "packets to node {} do not get through: sent as a message")
             } else if (newcomer || own.back > 0.0) && ago(v.last_one_way) && ago(m.last_sent) {
@@ -223,9 +223,9 @@ impl Cna {
                     self.hold_still(now, Some(from), actions);
                 }
             }
-            Ok(Content::Link { to, unheard, one, two }) => {
+            Ok(Content::Link { to, undelivered, one, two }) => {
                 if self.tolerant
-                    && unheard
+                    && undelivered
                     && to == self.neighbourhood.node
                     && let Some(m) = self.meters.iter_mut().find(|m| m.to == from)
                 {
@@ -234,8 +234,8 @@ impl Cna {
                     m.claimed = Some((now, one.weight.min(MAX_CLAIMED_FLOWS)));
                     self.soon(now);
                 }
-                self.learn(now, from, to, Said::OneHop(one));
-                self.learn(now, from, to, Said::TwoHop(two));
+                self.learn(now, from, to, Values::OneHop(one));
+                self.learn(now, from, to, Values::TwoHop(two));
             }
             Err(codec::Malformed) => self.anomaly(Anomaly::Message, from, actions),
         }
@@ -251,9 +251,9 @@ fn send_link(
     dither: f64,
     actions: &mut Actions,
 ) {
-    let unheard = m.failed.is_some() && own.out > 0.0;
+    let undelivered = m.failed.is_some() && own.out > 0.0;
     actions.send(
         to,
-        &message::link(m.to, unheard, &neighbourhood.one(own), &neighbourhood.two(), dither),
+        &message::link(m.to, undelivered, &neighbourhood.one(own), &neighbourhood.two(), dither),
     );
 }

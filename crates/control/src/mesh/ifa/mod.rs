@@ -250,7 +250,7 @@ impl Ifa {
         actions.send(None, &report.encode());
     }
 
-    fn hear(&mut self, now: Time, body: &[u8]) -> bool {
+    fn take_report(&mut self, now: Time, body: &[u8]) -> bool {
         let Some(report) = DemandReport::decode(body) else { return false };
         for d in &report.demands {
             // The node itself has the best information about flows that start here.
@@ -287,7 +287,7 @@ impl Control for Ifa {
                     f.fair = ip_fair(&f.here, self.efficiency);
                 }
             }
-            Event::Message(m) if self.hear(now, m.body) => self.apply(actions),
+            Event::Message(m) if self.take_report(now, m.body) => self.apply(actions),
             Event::Deadline if now >= self.due => {
                 // Not with each rate: an allocation is complete only when all of its rates have
                 // arrived.

@@ -61,16 +61,17 @@ impl Air {
     }
 
     /// Compares the sensed airtime with the airtime that this node and those in its range report.
-    pub fn compare(&mut self, told: f64) {
+    pub fn compare(&mut self, reported: f64) {
         if self.busy < MIN_BUSY {
             self.wide = false;
         } else if !self.wide {
-            self.wide = told < UNREPORTED_ENTER * self.busy;
+            self.wide = reported < UNREPORTED_ENTER * self.busy;
         } else {
             // A node that uses nearly all of the air explains it by its own exchanges, and blocks nodes out
             // of its range.
             let others = self.busy - self.own;
-            self.wide = others < MIN_OTHERS_AIRTIME || told - self.own < UNREPORTED_EXIT * others;
+            self.wide =
+                others < MIN_OTHERS_AIRTIME || reported - self.own < UNREPORTED_EXIT * others;
         }
     }
 }
@@ -118,17 +119,17 @@ mod tests {
 
     #[test]
     fn who_senses_much_more_than_it_hears_of_is_disturbed_from_afar() {
-        let wide = |busy: u64, told: f64| {
+        let wide = |busy: u64, reported: f64| {
             let mut air = after(100, 0, 1, busy);
-            air.compare(told);
+            air.compare(reported);
             air.wide
         };
         assert!(wide(500, 0.39) && !wide(500, 0.41));
         assert!(!wide(190, 0.0), "in little traffic nothing is to be seen");
         // The exchange ends later than it begins.
         let mut air = after(100, 0, 1, 500);
-        let seen = [0.41, 0.39, 0.44, 0.46, 0.44].map(|told| {
-            air.compare(told);
+        let seen = [0.41, 0.39, 0.44, 0.46, 0.44].map(|reported| {
+            air.compare(reported);
             air.wide
         });
         assert_eq!(seen, [false, true, true, false, false]);

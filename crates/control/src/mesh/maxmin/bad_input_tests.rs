@@ -3,7 +3,7 @@
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 use proptest::prelude::*;
 
-use super::codec::{self, Circles, Told};
+use super::codec::{self, Circles, Values};
 use super::level::{Level, Rule};
 use super::message;
 use super::tests::{Mesh, about, sent};
@@ -38,7 +38,7 @@ fn settled() -> Mesh {
 fn strangers_and_nonsense_are_named_and_change_nothing() {
     let mut mesh = settled();
     let before = mesh.limit(1);
-    let least = codec::word(Told::Levels(Circles([1, 1, 1])));
+    let least = codec::word(Values::Levels(Circles([1, 1, 1])));
     for _ in 0..9 {
         // Node 9 is not a neighbour of node 4; node 5 sends impossible values.
         overhear(&mut mesh, 4, 9, 8, [1, least]);
@@ -64,7 +64,7 @@ fn strangers_and_nonsense_are_named_and_change_nothing() {
 fn a_liars_level_is_bounded_and_forgotten() {
     let mut mesh = settled();
     let before = mesh.limit(1);
-    let least = codec::word(Told::Levels(Circles([1, 1, 1])));
+    let least = codec::word(Values::Levels(Circles([1, 1, 1])));
     for _ in 0..40 {
         overhear(&mut mesh, 4, 5, 6, [1, least]);
         mesh.run(0.05);
@@ -74,7 +74,7 @@ fn a_liars_level_is_bounded_and_forgotten() {
     mesh.run(10.0);
     assert!(mesh.limit(1) > 0.8 * before, "{} of {before}", mesh.limit(1));
     // The opposite false value: capacity for every flow.
-    let most = codec::word(Told::Levels(Circles([255, 255, 255])));
+    let most = codec::word(Values::Levels(Circles([255, 255, 255])));
     for _ in 0..40 {
         overhear(&mut mesh, 4, 5, 6, [255, most]);
         mesh.run(0.05);
@@ -124,7 +124,7 @@ fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
     mesh.active[1] = false;
     mesh.carries = |_| 1.5e6;
     mesh.run(30.0);
-    let word = codec::word(Told::Levels(Circles::default()));
+    let word = codec::word(Values::Levels(Circles::default()));
     let mut limits = vec![mesh.limit(0)];
     for _ in 0..3 {
         mesh.tell(4, sent(5, 1, false, 40, false));
@@ -243,7 +243,7 @@ proptest! {
                 level = Level::new(2e5, (2e3, 5e6));
             }
             prop_assert!((2e3..=5e6).contains(&level.rate()));
-            prop_assert!((2e3..=5e6).contains(&level.told(&RULE)));
+            prop_assert!((2e3..=5e6).contains(&level.reported(&RULE)));
         }
     }
 }

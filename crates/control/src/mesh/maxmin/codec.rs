@@ -47,7 +47,7 @@ pub(super) struct Circles(pub [u8; 3]);
 
 /// Contents of a header or a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Told {
+pub(super) enum Values {
     /// The lowest level of each circle: it can only fall from one to the next.
     Levels(Circles),
     /// The fastest flow of each circle: it can only rise.
@@ -72,11 +72,11 @@ pub(super) struct Far {
 pub(super) struct Malformed;
 
 /// Returns the word of slot 1.
-pub(super) fn word(told: Told) -> u32 {
-    let (kind, Circles([a, b, c])) = match told {
-        Told::Levels(circles) => (0, circles),
-        Told::Rates(circles) => (RATES_FLAG, circles),
-        Told::Far(far) => (FAR_FLAG, Circles([far.air, far.level, far.rate])),
+pub(super) fn word(values: Values) -> u32 {
+    let (kind, Circles([a, b, c])) = match values {
+        Values::Levels(circles) => (0, circles),
+        Values::Rates(circles) => (RATES_FLAG, circles),
+        Values::Far(far) => (FAR_FLAG, Circles([far.air, far.level, far.rate])),
     };
     PRESENT_FLAG | kind | u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c)
 }
@@ -87,7 +87,7 @@ pub(super) fn least(a: u8, b: u8) -> u8 {
 }
 
 /// Reads slot 1; `None` if nothing is carried.
-pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
+pub(super) fn read(word: u32) -> Result<Option<Values>, Malformed> {
     if word == 0 {
         return Ok(None);
     }
@@ -99,13 +99,13 @@ pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
     }
     if word & FAR_FLAG != 0 {
         let far = Far { air: a, level: b, rate: c };
-        return if word & RATES_FLAG == 0 { Ok(Some(Told::Far(far))) } else { Err(Malformed) };
+        return if word & RATES_FLAG == 0 { Ok(Some(Values::Far(far))) } else { Err(Malformed) };
     }
     if word & RATES_FLAG != 0 {
-        return if a <= b && b <= c { Ok(Some(Told::Rates(circles))) } else { Err(Malformed) };
+        return if a <= b && b <= c { Ok(Some(Values::Rates(circles))) } else { Err(Malformed) };
     }
     let falls = least(a, b) == b && least(b, c) == c;
-    if falls { Ok(Some(Told::Levels(circles))) } else { Err(Malformed) }
+    if falls { Ok(Some(Values::Levels(circles))) } else { Err(Malformed) }
 }
 
 /// Returns the lowest level on a packet's path so far.
@@ -123,9 +123,12 @@ mod tests {
     fn a_code_is_a_rate_rounded_down_by_less_than_a_step() {
         assert_eq!((rate(0), rate(1)), (None, Some(MIN_RATE)));
         for bps in [2e3, 30e3, 250e3, 269_123.0, 5e6, 100e6] {
-            let told = rate(code(bps)).unwrap();
-            assert!(told <= bps * (1.0 + 1e-6) && told * CODE_RATIO > bps, "{bps}: {told}");
-            assert_eq!(code(told), code(bps), "what was told is told on unchanged");
+            let decoded = rate(code(bps)).unwrap();
+            assert!(
+                decoded <= bps * (1.0 + 1e-6) && decoded * CODE_RATIO > bps,
+                "{bps}: {decoded}"
+            );
+            assert_eq!(code(decoded), code(bps), "a decoded rate has the same code");
         }
         assert!(rate(MAX_CODE).unwrap() > 140e6);
         // No other value is valid.
@@ -137,8 +140,8 @@ mod tests {
 
     #[test]
     fn what_no_circle_can_be_is_malformed() {
-        let levels = |c| word(Told::Levels(Circles(c)));
-        let rates = |c| word(Told::Rates(Circles(c)));
+        let levels = |c| word(Values::Levels(Circles(c)));
+        let rates = |c| word(Values::Rates(Circles(c)));
         for fine in [levels([0, 0, 9]), levels([9, 9, 3]), rates([0, 4, 4]), levels([0, 0, 0])] {
             assert!(read(fine).is_ok(), "{fine:x}");
         }
@@ -155,8 +158,8 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_read_is_written_again(bits: u32) {
-            if let Ok(Some(told)) = read(bits) {
-                prop_assert_eq!(read(word(told)), Ok(Some(told)));
+            if let Ok(Some(values)) = read(bits) {
+                prop_assert_eq!(read(word(values)), Ok(Some(values)));
             }
         }
     }

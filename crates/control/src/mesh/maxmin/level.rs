@@ -112,7 +112,7 @@ impl Level {
     }
 
     /// Returns the reported level: below the level while too many packets wait.
-    pub fn told(&self, rule: &Rule) -> f64 {
+    pub fn reported(&self, rule: &Rule) -> f64 {
         (self.rate / (1.0 + rule.damping * self.push)).max(self.bounds.0)
     }
 

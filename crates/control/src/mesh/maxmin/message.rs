@@ -2,7 +2,7 @@
 
 use fairmesh_units::{FlowId, NodeId};
 
-use super::codec::{self, Circles, Far, Malformed, Told};
+use super::codec::{self, Circles, Far, Malformed, Values};
 
 const CIRCLES: u8 = 1;
 const PATH_LEVEL: u8 = 2;
@@ -13,8 +13,8 @@ const UNDELIVERED: u8 = 3;
 pub(super) enum Content {
     /// All values of a header.
     ///
-    /// A node sets `unheard` if its packets to that node are not delivered.
-    Circles { levels: Circles, rates: Circles, far: Far, unheard: Option<NodeId> },
+    /// A node sets `undelivered` if its packets to that node are not delivered.
+    Circles { levels: Circles, rates: Circles, far: Far, undelivered: Option<NodeId> },
     /// Code of the lowest level from here on, for a flow without acknowledgements.
     Way { flow: FlowId, level: u8 },
 }
@@ -29,7 +29,7 @@ pub(super) fn circles(levels: Circles, rates: Circles, far: Far) -> [u8; 10] {
 /// Encodes circles and a node in twelve bytes.
 ///
 /// Ids are two bytes; a mesh of more nodes has no such neighbour.
-pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> [u8; 12] {
+pub(super) fn undelivered_body(levels: Circles, rates: Circles, far: Far, to: NodeId) -> [u8; 12] {
     let mut body = [UNDELIVERED; 12];
     body[1..10].copy_from_slice(&circles(levels, rates, far)[1..]);
     body[10..].copy_from_slice(&u16::try_from(to.0).unwrap_or(u16::MAX).to_be_bytes());
@@ -44,9 +44,9 @@ pub(super) fn way(flow: FlowId, level: u8) -> [u8; 6] {
 
 pub(super) fn read(body: &[u8]) -> Result<Content, Malformed> {
     match *body {
-        [CIRCLES, ref values @ ..] if values.len() == 9 => told(values, None),
+        [CIRCLES, ref values @ ..] if values.len() == 9 => read_values(values, None),
         [UNDELIVERED, ref values @ .., a, b] if values.len() == 9 => {
-            told(values, Some(NodeId(u16::from_be_bytes([a, b]).into())))
+            read_values(values, Some(NodeId(u16::from_be_bytes([a, b]).into())))
         }
         [PATH_LEVEL, a, b, c, d, level] if level > 0 => {
             Ok(Content::Way { flow: FlowId(u32::from_be_bytes([a, b, c, d])), level })
@@ -55,13 +55,13 @@ pub(super) fn read(body: &[u8]) -> Result<Content, Malformed> {
     }
 }
 
-fn told(values: &[u8], unheard: Option<NodeId>) -> Result<Content, Malformed> {
+fn read_values(values: &[u8], undelivered: Option<NodeId>) -> Result<Content, Malformed> {
     let &[a, b, c, d, e, f, air, level, rate] = values else { return Err(Malformed) };
     let (levels, rates) = (Circles([a, b, c]), Circles([d, e, f]));
     // As strict as with headers.
-    codec::read(codec::word(Told::Levels(levels)))?;
-    codec::read(codec::word(Told::Rates(rates)))?;
-    Ok(Content::Circles { levels, rates, far: Far { air, level, rate }, unheard })
+    codec::read(codec::word(Values::Levels(levels)))?;
+    codec::read(codec::word(Values::Rates(rates)))?;
+    Ok(Content::Circles { levels, rates, far: Far { air, level, rate }, undelivered })
 }
 
 #[cfg(test)]
@@ -74,10 +74,10 @@ mod tests {
         let (levels, rates) = (Circles([0, 9, 3]), Circles([1, 2, 2]));
         let far = Far { air: 7, level: 3, rate: 9 };
         let body = circles(levels, rates, far);
-        assert_eq!(read(&body), Ok(Content::Circles { levels, rates, far, unheard: None }));
+        assert_eq!(read(&body), Ok(Content::Circles { levels, rates, far, undelivered: None }));
         let to = Some(NodeId(700));
-        let body12 = unheard(levels, rates, far, NodeId(700));
-        assert_eq!(read(&body12), Ok(Content::Circles { levels, rates, far, unheard: to }));
+        let body12 = undelivered_body(levels, rates, far, NodeId(700));
+        assert_eq!(read(&body12), Ok(Content::Circles { levels, rates, far, undelivered: to }));
         assert_eq!(read(&body12[..11]), Err(Malformed));
         assert_eq!(read(&body[..9]), Err(Malformed));
         assert_eq!(read(&circles(Circles([3, 9, 9]), rates, far)), Err(Malformed));

@@ -4,7 +4,7 @@ use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 
 use super::air::Air;
 use super::anomaly::Anomaly;
-use super::codec::{self, Circles, Far, Told};
+use super::codec::{self, Circles, Far, Values};
 use super::level::{Backlog, Level, Rule};
 use super::outsiders::Outsiders;
 use super::region::Region;
@@ -28,7 +28,7 @@ pub(super) struct Out {
     /// Time since which nothing has been delivered.
     pub failing: Option<Time>,
     /// True if packets of its receiver are received.
-    heard: bool,
+    received: bool,
 }
 
 impl Out {
@@ -42,7 +42,7 @@ impl Out {
     /// A neighbour that is received meanwhile is present, and packets to it collide: this is assumed for five timeouts
     /// of TCP.
     pub fn gone(&self, now: Time) -> bool {
-        let long = if self.heard { RECEIVED_UNREACHABLE_TIMEOUT } else { UNREACHABLE_TIMEOUT };
+        let long = if self.received { RECEIVED_UNREACHABLE_TIMEOUT } else { UNREACHABLE_TIMEOUT };
         self.failing.is_some_and(|at| now.since(at) >= long)
     }
 
@@ -81,7 +81,7 @@ pub(super) struct Node {
     /// Time at which it last sent a message.
     pub(super) spoke: Time,
     /// Node that last reported that its packets do not get here, and the time of the report.
-    pub(super) cried: Option<(Time, NodeId)>,
+    pub(super) undelivered_from: Option<(Time, NodeId)>,
     /// Time at which a message about this was last sent to the neighbours.
     pub(super) passed_on: Time,
     /// Kind of values in the next packet.
@@ -120,7 +120,7 @@ impl Node {
             patience: options.patience,
             region: Region::new(ids(), options.hold),
             out: ids()
-                .map(|to| Out { to, packets: 0.0, failed: 0.0, failing: None, heard: false })
+                .map(|to| Out { to, packets: 0.0, failed: 0.0, failing: None, received: false })
                 .collect(),
             flows: Vec::new(),
             start: rates.0,
@@ -132,7 +132,7 @@ impl Node {
             through: Time::ZERO,
             moved: Time::ZERO,
             spoke: Time::ZERO,
-            cried: None,
+            undelivered_from: None,
             passed_on: Time::ZERO,
             turn: 0,
             levels: Circles::default(),
@@ -170,50 +170,54 @@ impl Node {
         self.flows.iter_mut().find(|f| f.flow() == id)
     }
 
-    pub(super) fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
+    pub(super) fn anomaly(&mut self, what: Anomaly, node: NodeId, actions: &mut Actions) {
         let count = &mut self.anomalies[what as usize];
         *count += 1;
         // Reported the first, second, fourth, … time.
         if count.is_power_of_two() {
             let (code, sentence) = what.words();
-            actions.because(Reason::new(code, sentence, &[Value::Node(who), Value::Count(*count)]));
+            actions.because(Reason::new(
+                code,
+                sentence,
+                &[Value::Node(node), Value::Count(*count)],
+            ));
         }
     }
 
-    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
-        let from = heard.link.from;
-        let word = heard.header.0[usize::from(codec::CIRCLES_SLOT)];
+    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
+        let from = frame.link.from;
+        let word = frame.header.0[usize::from(codec::CIRCLES_SLOT)];
         match codec::read(word) {
             // It has met no node that takes part, so no node limits it.
             Ok(None) => self.outsiders.packet(false),
             Ok(Some(_)) if self.region.find(from).is_none() => {
                 self.anomaly(Anomaly::Stranger, from, actions);
             }
-            Ok(Some(told)) => {
+            Ok(Some(values)) => {
                 self.outsiders.packet(true);
-                self.region.hear(now, from, told);
+                self.region.take_values(now, from, values);
             }
             Err(codec::Malformed) => self.anomaly(Anomaly::Header, from, actions),
         }
     }
 
-    fn received(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+    fn received(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
         self.busy = Some(now);
-        if let Some(n) = self.region.find(heard.link.from) {
+        if let Some(n) = self.region.find(frame.link.from) {
             n.came = Some(now);
         }
-        let way = codec::way(&heard.header);
+        let way = codec::way(&frame.header);
         if way.is_err() {
-            self.anomaly(Anomaly::Header, heard.link.from, actions);
+            self.anomaly(Anomaly::Header, frame.link.from, actions);
         }
-        let Some(flow) = self.flow(heard.flow) else { return };
-        if heard.ack {
+        let Some(flow) = self.flow(frame.flow) else { return };
+        if frame.ack {
             flow.answered = Some(now);
             if let Ok(Some(level)) = way {
                 flow.way = Some((now, level));
             }
         } else {
-            flow.from = Some(heard.link.from);
+            flow.from = Some(frame.link.from);
             flow.seen = Some(now);
             if let Ok(Some(level)) = way {
                 flow.before = Some((now, level));
@@ -261,16 +265,16 @@ impl Node {
 
     /// Sets the bits of the next packets.
     fn write(&mut self, actions: &mut Actions) {
-        let told = match self.turn {
-            0 => Told::Levels(self.levels),
-            1 => Told::Rates(self.rates),
-            _ => Told::Far(self.far),
+        let values = match self.turn {
+            0 => Values::Levels(self.levels),
+            1 => Values::Rates(self.rates),
+            _ => Values::Far(self.far),
         };
         let way = match self.around {
             0 => u32::from(u8::MAX),
             least => u32::from(least),
         };
-        let words = [way, codec::word(told)];
+        let words = [way, codec::word(values)];
         let before = core::mem::replace(&mut self.written, words);
         if before == words {
             return;
@@ -312,7 +316,7 @@ impl Node {
             self.anomaly(Anomaly::Outsiders, self.id, actions);
         }
         for out in &mut self.out {
-            out.heard = self.region.find(out.to).is_some_and(|n| n.speaks());
+            out.received = self.region.find(out.to).is_some_and(|n| n.has_sent());
             out.fade(fade);
             out.failing = out.failing.filter(|at| now.since(*at) < RETURN_TIME);
         }
@@ -327,8 +331,8 @@ impl Node {
         let dead = self.out.iter().find(|o| gone(o)).map(|o| o.to);
         if dead != self.dead {
             self.dead = dead;
-            if let Some(who) = dead {
-                self.anomaly(Anomaly::Dead, who, actions);
+            if let Some(node) = dead {
+                self.anomaly(Anomaly::Dead, node, actions);
             }
         }
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
@@ -355,8 +359,8 @@ impl Node {
                 self.anomaly(Anomaly::Level, self.id, actions);
             }
         }
-        let told = self.level.as_ref().map_or(0, |l| codec::code(l.told(&self.rule)));
-        self.levels = self.region.levels(told);
+        let level = self.level.as_ref().map_or(0, |l| codec::code(l.reported(&self.rule)));
+        self.levels = self.region.levels(level);
         let air = (255.0 * self.air.own()).clamp(0.0, 255.0) as u8;
         self.far = self.region.far(air, self.levels.0[2], self.rates.0[2]);
         let farthest = self.region.farthest(self.far);
@@ -416,10 +420,10 @@ impl Control for Node {
             Event::Channel(c) => self.channel(now, c, actions),
             Event::Sent(s) => self.sent(now, s, actions),
             Event::Received(h) => {
-                self.hear(now, h, actions);
+                self.take_header(now, h, actions);
                 self.received(now, h, actions);
             }
-            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Overheard(h) => self.take_header(now, h, actions),
             Event::Message(m) => self.message(now, m, actions),
             Event::FlowSeen(here) => {
                 self.meet(here);

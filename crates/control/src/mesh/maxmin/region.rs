@@ -2,7 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
-use super::codec::{Circles, Far, Told, least};
+use super::codec::{Circles, Far, Values, least};
 
 /// A neighbour, as far as it has reported.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Neighbour {
 
 impl Neighbour {
     /// True if it was received within the hold time.
-    pub fn speaks(&self) -> bool {
+    pub fn has_sent(&self) -> bool {
         self.levels.is_some()
     }
 }
@@ -42,12 +42,12 @@ impl Region {
         self.neighbours.iter_mut().find(|n| n.id == id)
     }
 
-    pub fn hear(&mut self, now: Time, from: NodeId, told: Told) {
+    pub fn take_values(&mut self, now: Time, from: NodeId, reported: Values) {
         let Some(n) = self.find(from) else { return };
-        match told {
-            Told::Levels(c) => n.levels = Some((now, c)),
-            Told::Rates(c) => n.rates = Some((now, c)),
-            Told::Far(f) => n.far = Some((now, f)),
+        match reported {
+            Values::Levels(c) => n.levels = Some((now, c)),
+            Values::Rates(c) => n.rates = Some((now, c)),
+            Values::Far(f) => n.far = Some((now, f)),
         }
     }
 
@@ -106,11 +106,11 @@ impl Region {
         join: fn(u8, u8) -> u8,
         of: impl Fn(&Neighbour) -> Option<(Time, Circles)>,
     ) -> Circles {
-        let told = |n: &Neighbour| of(n).map_or([0; 3], |t| t.1.0);
+        let reported = |n: &Neighbour| of(n).map_or([0; 3], |t| t.1.0);
         let senders = self.neighbours.iter().filter(|n| n.came.is_some());
-        let into = senders.fold(own, |v, n| join(v, told(n)[0]));
+        let into = senders.fold(own, |v, n| join(v, reported(n)[0]));
         let around =
-            self.neighbours.iter().fold(into, |v, n| join(v, join(told(n)[0], told(n)[1])));
+            self.neighbours.iter().fold(into, |v, n| join(v, join(reported(n)[0], reported(n)[1])));
         Circles([own, into, around])
     }
 }

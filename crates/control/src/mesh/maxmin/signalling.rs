@@ -6,7 +6,7 @@
 use fairmesh_units::{Span, Time};
 
 use super::anomaly::Anomaly;
-use super::codec::{self, Told};
+use super::codec::{self, Values};
 use super::message::{self, Content};
 use super::node::{Node, Out};
 use super::region::Neighbour;
@@ -33,16 +33,16 @@ impl Node {
         // A node without traffic for long does not count as unheard.
         let waited = self.backlog.since().map(|began| now.since(began.max(self.through)));
         let waits = waited.is_some_and(|w| w >= UNDELIVERED_INTERVAL);
-        let unheard = failing.is_some() || waits;
+        let undelivered = failing.is_some() || waits;
         let hears = |n: &Neighbour| since(n.came) < IDLE_TIMEOUT;
         let says = |n: &Neighbour| since(n.went) < IDLE_TIMEOUT;
         let neighbours = &self.region.neighbours;
         let one_way = neighbours.iter().any(hears) && !neighbours.iter().any(says);
         // Between nodes that disturb each other out of range there may be no sender.
-        let relays = self.air.wide && neighbours.iter().any(Neighbour::speaks);
+        let relays = self.air.wide && neighbours.iter().any(Neighbour::has_sent);
         let relays = relays && !neighbours.iter().any(says);
         let why = match () {
-            () if unheard && quiet >= pause => (
+            () if undelivered && quiet >= pause => (
                 "mesh-maxmin.unheard",
                 "packets of node {} do not get through: it sends their content as a message",
             ),
@@ -62,7 +62,7 @@ impl Node {
             match failing {
                 // This message is sent with retries.
                 Some(to) => {
-                    let body = message::unheard(self.levels, self.rates, self.far, to);
+                    let body = message::undelivered_body(self.levels, self.rates, self.far, to);
                     actions.send(Some(to), &body);
                 }
                 None => actions.send(None, &message::circles(self.levels, self.rates, self.far)),
@@ -70,12 +70,12 @@ impl Node {
         }
         // Nodes that collide with a node with undelivered packets are notified one by one, with retries: they
         // send all the time, and may receive no broadcast.
-        if let Some((_, who)) = self.cried.filter(|c| since(Some(c.0)) < self.hold)
+        if let Some((_, node)) = self.undelivered_from.filter(|c| since(Some(c.0)) < self.hold)
             && now.since(self.passed_on) >= FAILURE_REPORT_INTERVAL
         {
             self.passed_on = now;
-            for n in self.region.neighbours.iter().filter(|n| n.id != who && n.speaks()) {
-                let values = [Value::Node(n.id), Value::Node(who)];
+            for n in self.region.neighbours.iter().filter(|n| n.id != node && n.has_sent()) {
+                let values = [Value::Node(n.id), Value::Node(node)];
                 let sentence = "node {} is notified that packets of node {} do not arrive";
                 actions.because(Reason::new("mesh-maxmin.cried", sentence, &values));
                 let body = message::circles(self.levels, self.rates, self.far);
@@ -108,17 +108,17 @@ impl Node {
             return self.anomaly(Anomaly::Stranger, m.from, actions);
         }
         match message::read(m.body) {
-            Ok(Content::Circles { levels, rates, far, unheard }) => {
-                self.region.hear(now, m.from, Told::Far(far));
-                self.region.hear(now, m.from, Told::Levels(levels));
-                self.region.hear(now, m.from, Told::Rates(rates));
-                if unheard == Some(self.id)
+            Ok(Content::Circles { levels, rates, far, undelivered }) => {
+                self.region.take_values(now, m.from, Values::Far(far));
+                self.region.take_values(now, m.from, Values::Levels(levels));
+                self.region.take_values(now, m.from, Values::Rates(rates));
+                if undelivered == Some(self.id)
                     && let Some(n) = self.region.find(m.from)
                 {
                     // Counts as an arrival: the nodes around must be notified of the flow.
                     n.came = Some(now);
                     self.busy = Some(now);
-                    self.cried = Some((now, m.from));
+                    self.undelivered_from = Some((now, m.from));
                 }
             }
             Ok(Content::Way { flow, level }) => {
