@@ -71,6 +71,9 @@ def main() -> None:
         for file in files:
             text = file.read_text(encoding="utf-8", errors="replace").strip()
             texts.setdefault(" ".join(text.split()), (text, []))[1].append(f"{package['name']} {package['version']}")
+    if "fairmesh-agent" in packages:
+        page = (ROOT / "crates/agent/assets/page.html").read_text(encoding="utf-8")
+        print("\n" + "-" * 72 + "\nThe page of the gateway daemon contains:\n" + page.split("<!-- This page contains:")[1].split("-->")[0].rstrip())
     for text, names in texts.values():
         print("\n" + "-" * 72 + "\n" + ", ".join(names) + "\n\n" + text)
 

@@ -3,29 +3,29 @@
 
     bill.py BOM SOURCE
 
-Prints the bill without the path of the copy of the source in which it was made. If the package contains fairmesh-report,
-the npm packages of the explorer's bundle are added, from the lock file of SOURCE.
+Prints the bill without the path of the copy of the source in which it was made. The npm packages that are bundled into
+the pages of its crates are added: those that the pages name, with the checksums of the lock file of SOURCE.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 from pathlib import Path
 
-EXPLORER = "crates/report/explorer"
+# Crate: the page that it embeds, which ends with names, versions and licences of its npm packages.
+PAGES = {"fairmesh-report": "crates/report/assets/explorer.html", "fairmesh-agent": "crates/agent/assets/page.html"}
+LINE = re.compile(r"^(\S+) (\d\S*) \(([^)]+)\)$", re.MULTILINE)
 
 
-def bundled(source: Path) -> list[dict]:
-    """Components for the npm packages that are not for development only."""
-    lock = json.loads((source / EXPLORER / "package-lock.json").read_text(encoding="utf-8"))
+def bundled(source: Path, page: str) -> list[dict]:
+    """Components for the npm packages that a page contains."""
+    lock = json.loads((source / "ui/package-lock.json").read_text(encoding="utf-8"))["packages"]
     components = []
-    for path, package in sorted(lock["packages"].items()):
-        if not path or package.get("dev"):
-            continue
-        name, version = path.removeprefix("node_modules/"), package["version"]
-        algorithm, digest = package["integrity"].split("-", 1)
+    for name, version, licence in LINE.findall((source / page).read_text(encoding="utf-8")):
+        algorithm, digest = lock[f"node_modules/{name}"]["integrity"].split("-", 1)
         components.append({
             "type": "library",
             "bom-ref": f"pkg:npm/{name}@{version}",
@@ -33,7 +33,7 @@ def bundled(source: Path) -> list[dict]:
             "version": version,
             "scope": "required",
             "hashes": [{"alg": algorithm.upper().replace("SHA", "SHA-"), "content": base64.b64decode(digest).hex()}],
-            "licenses": [{"expression": package["license"]}],
+            "licenses": [{"expression": licence}],
             "purl": f"pkg:npm/{name}@{version}",
         })
     return components
@@ -44,14 +44,17 @@ def main() -> None:
     file, source = Path(sys.argv[1]), Path(sys.argv[2])
     text = file.read_text(encoding="utf-8").replace(f"path+file://{source}/", f"path+file:///{source.name}/")
     bom = json.loads(text)
-    report = next((c["bom-ref"] for c in bom["components"] if c["name"] == "fairmesh-report"), None)
-    if report:
-        packages = bundled(source)
-        bom["components"] += packages
+    crates = {c["name"]: c["bom-ref"] for c in [bom["metadata"]["component"], *bom["components"]]}
+    known = set()
+    for crate in sorted(PAGES.keys() & crates.keys()):
+        packages = bundled(source, PAGES[crate])
         for dependency in bom["dependencies"]:
-            if dependency["ref"] == report:
-                dependency["dependsOn"] += [p["bom-ref"] for p in packages]
-        bom["dependencies"] += [{"ref": p["bom-ref"], "dependsOn": []} for p in packages]
+            if dependency["ref"] == crates[crate]:
+                dependency.setdefault("dependsOn", []).extend(p["bom-ref"] for p in packages)
+        new = sorted((p for p in packages if p["bom-ref"] not in known), key=lambda p: p["name"])
+        known |= {p["bom-ref"] for p in new}
+        bom["components"] += new
+        bom["dependencies"] += [{"ref": p["bom-ref"], "dependsOn": []} for p in new]
     json.dump(bom, sys.stdout, indent=2, ensure_ascii=False)
     print()
 

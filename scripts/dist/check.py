@@ -22,6 +22,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from bill import LINE, PAGES
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
 # ELF machine numbers of wheels.
@@ -82,11 +84,12 @@ def bill(file: Path, package: str, version: str) -> None:
     listed = {(c["name"], c["version"]) for c in [root, *bom["components"]]}
     for name, number in sorted(linked(package) - listed):
         problems.append(f"{file.name}: has no component {name} {number}")
-    # The explorer's page is in fairmesh-report; its bundle names each npm package with version and licence.
-    if any(c["name"] == "fairmesh-report" for c in bom["components"]):
-        page = (ROOT / "crates/report/explorer/dist/explorer.html").read_text(encoding="utf-8")
-        for name, number in re.findall(r"^(\S+) (\d\S*) \([^)]+\)$", page, re.MULTILINE):
-            expect((name, number) in listed, f"{file.name}: has no component {name} {number}")
+    for crate, page in PAGES.items():
+        if any(name == crate for name, _ in listed):
+            bundled = LINE.findall((ROOT / page).read_text(encoding="utf-8"))
+            expect(bundled, f"{page}: names no npm package")
+            for name, number, _ in bundled:
+                expect((name, number) in listed, f"{file.name}: has no component {name} {number}")
     for component in bom["components"]:
         expect(component.get("licenses"), f"{file.name}: {component['name']}: has no licence")
 
