@@ -42,14 +42,14 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
 }
 
 /// Minimum number of packets of a flow for a meaningful result.
-const FEWEST: f64 = 200.0;
+const MIN_PACKETS: f64 = 200.0;
 /// Length of a full-size segment, bytes.
-const SEGMENT: f64 = 1460.0;
+const SEGMENT_BYTES: f64 = 1460.0;
 /// Maximum number of flows that are named.
-const LISTED: usize = 5;
+const MAX_NAMED_FLOWS: usize = 5;
 
 /// Longest duration that [`long_enough`] returns.
-const LONGEST: Span = Span::from_secs(3600);
+const MAX_DURATION: Span = Span::from_secs(3600);
 /// Step of durations that [`long_enough`] returns, s.
 const STEP_S: f64 = 10.0;
 
@@ -60,10 +60,10 @@ const STEP_S: f64 = 10.0;
 pub fn long_enough(scenario: &Scenario) -> Option<Span> {
     let fair = fairmesh_engine::fair_rates(scenario).ok()?;
     let slowest = fair.rates_bps.iter().copied().filter(|r| *r > 0.0).min_by(f64::total_cmp)?;
-    let measured = FEWEST * 8.0 * SEGMENT / slowest;
+    let measured = MIN_PACKETS * 8.0 * SEGMENT_BYTES / slowest;
     let seconds = scenario.warmup().as_secs_f64() + measured;
     let rounded = (seconds / STEP_S).ceil() * STEP_S;
-    let duration = Span::from_secs_f64(rounded.min(LONGEST.as_secs_f64()));
+    let duration = Span::from_secs_f64(rounded.min(MAX_DURATION.as_secs_f64()));
     (duration > scenario.duration()).then_some(duration)
 }
 
@@ -77,21 +77,21 @@ pub fn few_packets(scenario: &Scenario) -> Option<String> {
     // A scenario that cannot be analysed is reported when it is run.
     let fair = fairmesh_engine::fair_rates(scenario).ok()?;
     let measured = scenario.duration().saturating_sub(scenario.warmup()).as_secs_f64();
-    let packets = |bps: f64| bps * measured / (8.0 * SEGMENT);
+    let packets = |bps: f64| bps * measured / (8.0 * SEGMENT_BYTES);
     let mut few: Vec<(&str, f64)> = scenario
         .flows()
         .iter()
         .zip(&fair.rates_bps)
         .map(|(f, &bps)| (f.name.as_str(), packets(bps)))
-        .filter(|f| f.1 < FEWEST)
+        .filter(|f| f.1 < MIN_PACKETS)
         .collect();
     few.sort_by(|a, b| a.1.total_cmp(&b.1));
     let shown: Vec<String> =
-        few.iter().take(LISTED).map(|(name, n)| format!("{name} ({n:.0})")).collect();
-    let more = if few.len() > LISTED { ", …" } else { "" };
+        few.iter().take(MAX_NAMED_FLOWS).map(|(name, n)| format!("{name} ({n:.0})")).collect();
+    let more = if few.len() > MAX_NAMED_FLOWS { ", …" } else { "" };
     (!few.is_empty()).then(|| {
         format!(
-            "{} of {} flows have fewer than {FEWEST} packets in {measured:.0} s at their fair rate, so that chance decides which \
+            "{} of {} flows have fewer than {MIN_PACKETS} packets in {measured:.0} s at their fair rate, so that chance decides which \
              of them starve: {}{more}; use a longer duration, or fewer flows",
             few.len(),
             scenario.flows().len(),

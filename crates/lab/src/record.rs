@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::files::folder::MARK;
+use crate::files::folder::RESULTS_FILE;
 use crate::layout::{GENERATOR, SCHEMA};
 use crate::{FileProblem, LabError};
 
@@ -36,7 +36,7 @@ pub fn read_results(path: &Path) -> Result<Vec<Vec<RunRecord>>, LabError> {
         seeds: usize,
         runs: Vec<RunRecord>,
     }
-    let path = if path.is_dir() { &path.join(MARK) } else { path };
+    let path = if path.is_dir() { &path.join(RESULTS_FILE) } else { path };
     let Runs { seeds, runs } = parse(path, open(path)?)?;
     let n = runs.len();
     if seeds == 0 || n == 0 || n % seeds != 0 {
@@ -116,7 +116,7 @@ mod tests {
         let comparison = Comparison::of(&records);
         let file = ResultFile::new(&comparison, "fairmesh compare x", &records);
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(MARK), serde_json::to_vec(&file).unwrap()).unwrap();
+        fs::write(dir.path().join(RESULTS_FILE), serde_json::to_vec(&file).unwrap()).unwrap();
         let back = read_results(dir.path()).unwrap();
         assert_eq!(back.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
         let again = Comparison::of(&back);

@@ -300,11 +300,12 @@ pub struct MovingLimits {
 }
 
 /// Relative change of a flow's mean limit between quarters above which it counts as moving.
-const MOVES: f64 = 0.2;
+const MOVING_LIMIT_CHANGE: f64 = 0.2;
 
 fn moving_limits(records: &[RunRecord]) -> Option<MovingLimits> {
     let moved = |i: usize| {
-        let drifts = records.iter().filter_map(|r| limit_drift(r, i)).filter(|d| *d > MOVES);
+        let drifts =
+            records.iter().filter_map(|r| limit_drift(r, i)).filter(|d| *d > MOVING_LIMIT_CHANGE);
         drifts.reduce(f64::max)
     };
     let all: Vec<f64> = (0..records[0].flows.len()).filter_map(moved).collect();

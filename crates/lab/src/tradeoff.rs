@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::estimate::{Estimate, mean};
 
 /// Maximum number of sharers that count as the slowest.
-const SLOWEST: usize = 10;
+const MAX_SLOWEST_SHARERS: usize = 10;
 
 /// Effects of a control relative to the baseline, seed by seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,7 +39,7 @@ pub fn tradeoffs(records: &[Vec<RunRecord>]) -> Vec<Option<Tradeoff>> {
 
 fn tradeoff(base: &[RunRecord], runs: &[RunRecord]) -> Tradeoff {
     let sharers = base[0].sharers().0.len();
-    let slowest = sharers.div_ceil(3).min(SLOWEST);
+    let slowest = sharers.div_ceil(3).min(MAX_SLOWEST_SHARERS);
     let least = |runs: &[RunRecord]| {
         let of = |r: &RunRecord| {
             let mut goodputs = r.sharers().0;
@@ -79,7 +79,7 @@ impl Tradeoff {
     /// An example is "the slowest 10 get 4.1 times as much; the sum falls by 38 %; median delay
     /// +110 ms". A change within its 95 % interval counts as none; a single seed has no interval.
     pub fn sentence(&self, sharers: &str) -> String {
-        let who = match self.slowest {
+        let subject = match self.slowest {
             1 => format!("the slowest {sharers} gets"),
             n => format!("the slowest {n} {sharers}s get"),
         };
@@ -87,13 +87,13 @@ impl Tradeoff {
         let separate = now.above(before) || before.above(now);
         let ratio = now.mean / before.mean;
         let gain = if !separate {
-            format!("{who} no measurably different rate")
+            format!("{subject} no measurably different rate")
         } else if before.mean < 1e3 || ratio >= 100.0 {
-            format!("{who} {:.0} kbit/s ({:.1} before)", now.mean / 1e3, before.mean / 1e3)
+            format!("{subject} {:.0} kbit/s ({:.1} before)", now.mean / 1e3, before.mean / 1e3)
         } else if ratio >= 1.0 {
-            format!("{who} {ratio:.1} times as much")
+            format!("{subject} {ratio:.1} times as much")
         } else {
-            format!("{who} {:.0} % less", (1.0 - ratio) * 100.0)
+            format!("{subject} {:.0} % less", (1.0 - ratio) * 100.0)
         };
         let sum = &self.sum_change;
         let percent = sum.mean * 100.0;

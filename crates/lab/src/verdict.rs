@@ -13,9 +13,9 @@ pub const STARVED: f64 = 0.1;
 /// Attempts of a link per run below which its losses explain nothing.
 const FEWEST_ATTEMPTS: f64 = 20.0;
 /// Fraction of a link's unanswered attempts above which its losses explain starvation.
-const LOSSY: f64 = 0.1;
+const LOSSY_LINK_FRACTION: f64 = 0.1;
 /// Fraction of undelivered frames above which a station that overlapped them is named.
-const NAMED: f64 = 0.2;
+const NAMED_OVERLAP_FRACTION: f64 = 0.2;
 
 /// A flow or subscriber below [`STARVED`] of its due rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,7 +66,7 @@ pub struct Overlap {
 impl LossyHop {
     /// Returns the station that overlapped the most frames, if it overlapped a large fraction.
     pub fn main_overlap(&self) -> Option<&Overlap> {
-        self.overlapped_by.first().filter(|o| o.share >= NAMED)
+        self.overlapped_by.first().filter(|o| o.share >= NAMED_OVERLAP_FRACTION)
     }
 }
 
@@ -121,7 +121,7 @@ impl Links {
                 }
             }
         }
-        worst.filter(|l| part(l) >= LOSSY).map(|l| self.hop(l))
+        worst.filter(|l| part(l) >= LOSSY_LINK_FRACTION).map(|l| self.hop(l))
     }
 
     /// Returns all links over which anything was sent, by the names of their ends.

@@ -6,7 +6,7 @@ use fairmesh_capacity::region::{NoState, RegionError};
 use fairmesh_engine::EngineError;
 
 /// Models that are applicable if this one is not.
-const REMAIN: &str = "collision domains and cliques remain";
+const OTHER_MODELS: &str = "collision domains and cliques remain";
 
 /// Reason for the rejection of a scenario by an analytic model.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum AnalysisError {
     #[error(transparent)]
     Region(#[from] RegionError),
     /// The achievable rate region has no state at some rates.
-    #[error("no achievable rate region: {0}; {REMAIN}")]
+    #[error("no achievable rate region: {0}; {OTHER_MODELS}")]
     NoState(#[from] NoState),
     /// GAP's model needs a gateway.
     #[error("names no gateway; expected topology.gateway for GAP's model")]

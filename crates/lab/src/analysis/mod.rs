@@ -420,12 +420,12 @@ mod tests {
             budget: Budget::default(),
         };
         let mut analysis = network.analyse().unwrap();
-        let told = |a: &Analysis| summary(&scenario, a, "domains", Hears::Decode, false);
-        let all = told(&analysis);
+        let summarized = |a: &Analysis| summary(&scenario, a, "domains", Hears::Decode, false);
+        let all = summarized(&analysis);
         let whole = serde_json::to_value(&all).unwrap();
         assert!(whole.get("unsolved").is_none(), "not written where nothing is missed");
         analysis.collision.solved[0] = Err(ConvexError::Unsolved(2.5e-6));
-        let rest = told(&analysis);
+        let rest = summarized(&analysis);
         let json = serde_json::to_value(&rest).unwrap();
         let problem = "the solver came no closer to the optimum than 2.5e-6";
         let expected = serde_json::json!([{ "criterion": "proportional", "problem": problem }]);

@@ -13,11 +13,11 @@ use crate::summary::flow_label;
 use crate::{LabError, SettingProblem};
 
 /// Number of steps of the section.
-const STEPS: usize = 24;
+const SECTION_STEPS: usize = 24;
 /// Busy share of a link's sender above which the link counts as congested.
 ///
 /// §4.1 marks links with nearly fully used queues.
-const CONGESTED: f64 = 0.9;
+const CONGESTED_BUSY_SHARE: f64 = 0.9;
 
 /// Results of the model. Rates in bit/s of application data.
 #[derive(Clone, Debug, Serialize)]
@@ -153,7 +153,7 @@ impl RegionReport {
                 attempts: l.attempts,
                 service_s: l.service,
                 utilization: busy(h.from),
-                congested: busy(h.from) >= CONGESTED * settings.utilisation,
+                congested: busy(h.from) >= CONGESTED_BUSY_SHARE * settings.utilisation,
             })
             .collect();
         if group.is_empty() {
@@ -168,7 +168,7 @@ impl RegionReport {
         let section_bps = if others.is_empty() {
             Vec::new()
         } else {
-            region.section(&others, &group, STEPS).map_err(unknown)?.points
+            region.section(&others, &group, SECTION_STEPS).map_err(unknown)?.points
         };
         let t = scenario.mac().phy.timing();
         let r = scenario.mac().phy.response(scenario.mac().rate);

@@ -69,14 +69,14 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) 
 ///
 /// It has BA Control, Block Ack Starting Sequence Control and the bitmap, with the frame's length.
 fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
-    let Some(said) = frame.block_ack else { return };
+    let Some(ack) = frame.block_ack else { return };
     let long = frame.mpdu_bytes > 32;
     // TID_INFO (§9.3.1.8.2).
     let control = COMPRESSED | u16::from(frame.priority) << 12;
     out.extend_from_slice(&control.to_le_bytes());
     let fragment = if long { BITMAP_256 } else { 0 };
-    out.extend_from_slice(&(said.first << 4 | fragment).to_le_bytes());
-    for word in &said.bitmap[..if long { 4 } else { 1 }] {
+    out.extend_from_slice(&(ack.first << 4 | fragment).to_le_bytes());
+    for word in &ack.bitmap[..if long { 4 } else { 1 }] {
         out.extend_from_slice(&word.to_le_bytes());
     }
 }

@@ -242,12 +242,12 @@ fn an_mpdu_names_its_aggregate_and_a_block_ack_has_its_bitmap() {
     // QoS Control, then LLC.
     assert_eq!(d[56..60], [0, 0, 0xaa, 0xaa]);
     assert_eq!(p[0].orig_len, 32 + 1536);
-    let said = &p[1].data[24..];
-    assert_eq!((said.len(), said[0]), (32, 0x94));
-    assert_eq!(said[16..28], [4, 0, 7 << 4, 0, 0b101, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(crc32fast::hash(said), 0x2144_df1c);
-    let said = &p[2].data[24..];
-    assert_eq!((said.len(), said[18]), (56, 7 << 4 | 4));
+    let body = &p[1].data[24..];
+    assert_eq!((body.len(), body[0]), (32, 0x94));
+    assert_eq!(body[16..28], [4, 0, 7 << 4, 0, 0b101, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(crc32fast::hash(body), 0x2144_df1c);
+    let body = &p[2].data[24..];
+    assert_eq!((body.len(), body[18]), (56, 7 << 4 | 4));
 }
 
 #[test]

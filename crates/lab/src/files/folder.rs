@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use crate::{FileProblem, LabError};
 
 /// File that marks a folder as a result of fairmesh.
-pub const MARK: &str = "results.json";
+pub const RESULTS_FILE: &str = "results.json";
 
 /// Unfinished files and folders to remove on interrupt.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -178,7 +178,7 @@ fn is_ours(folder: &Path) -> Result<bool, LabError> {
     if entries.next().is_none() {
         return Ok(true);
     }
-    let Ok(text) = fs::read_to_string(folder.join(MARK)) else { return Ok(false) };
+    let Ok(text) = fs::read_to_string(folder.join(RESULTS_FILE)) else { return Ok(false) };
     let mark = serde_json::from_str::<serde_json::Value>(&text).ok();
     let generator = mark.as_ref().and_then(|v| v["generator"].as_str());
     Ok(generator.is_some_and(|g| g.starts_with("fairmesh ")))
@@ -264,10 +264,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("a/b/result");
         let f = ResultFolder::claim(&target).unwrap();
-        f.write(MARK, OURS).unwrap();
+        f.write(RESULTS_FILE, OURS).unwrap();
         assert!(!target.exists());
         f.finish().unwrap();
-        assert!(target.join(MARK).exists());
+        assert!(target.join(RESULTS_FILE).exists());
         assert_eq!(fs::read_dir(dir.path().join("a/b")).unwrap().count(), 1);
     }
 
@@ -284,12 +284,12 @@ mod tests {
         let target = dir.path().join("result");
         for round in ["one", "two"] {
             let f = ResultFolder::claim(&target).unwrap();
-            f.write(MARK, OURS).unwrap();
+            f.write(RESULTS_FILE, OURS).unwrap();
             f.write(round, b"").unwrap();
             f.finish().unwrap();
         }
         assert!(target.join("two").exists() && !target.join("one").exists());
-        fs::write(target.join(MARK), "{}").unwrap();
+        fs::write(target.join(RESULTS_FILE), "{}").unwrap();
         let e = ResultFolder::claim(&target).unwrap_err();
         assert!(e.to_string().contains("not a result of fairmesh"), "{e}");
         assert!(target.join("two").exists());

@@ -14,7 +14,7 @@ use crate::frame::{Frame, Values, nodes};
 use crate::layout::GENERATOR;
 
 /// Cost of a wire in the metric `etx_ffeth`, as OLSR prices a cable.
-const WIRE: f64 = 0.1;
+const WIRE_COST: f64 = 0.1;
 
 /// Returns the graph of a scenario.
 ///
@@ -70,7 +70,7 @@ pub fn graph(scenario: &Scenario, run: Option<&RunRecord>) -> Result<Value, LabE
     links.extend(scenario.wires().iter().map(|w| {
         let properties =
             json!({ "wireless": false, "rate_bps": w.rate.0, "delay_s": w.delay.as_secs_f64() });
-        json!({ "source": name(w.a), "target": name(w.b), "cost": WIRE, "properties": properties })
+        json!({ "source": name(w.a), "target": name(w.b), "cost": WIRE_COST, "properties": properties })
     }));
     let mut properties = Map::from_iter([("generator".to_owned(), json!(GENERATOR))]);
     if let Some(r) = run {

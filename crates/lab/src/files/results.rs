@@ -2,7 +2,7 @@
 
 use fairmesh_engine::record::RunRecord;
 
-use super::folder::{MARK, ResultFolder};
+use super::folder::{RESULTS_FILE, ResultFolder};
 use super::parquet;
 use crate::comparison::{Comparison, ResultFile};
 use crate::frame;
@@ -22,8 +22,8 @@ pub fn fill(
     command: &str,
 ) -> Result<(), LabError> {
     let json = serde_json::to_vec_pretty(&ResultFile::new(comparison, command, records))
-        .map_err(|e| LabError::at(MARK, FileProblem::Encode(e.into())))?;
-    folder.write(MARK, &json)?;
+        .map_err(|e| LabError::at(RESULTS_FILE, FileProblem::Encode(e.into())))?;
+    folder.write(RESULTS_FILE, &json)?;
     for (name, table) in
         [("flows.parquet", frame::flows(records)), ("series.parquet", frame::series(records))]
     {

@@ -23,10 +23,10 @@ use crate::optimum::Optimum;
 use crate::{FileProblem, LabError};
 
 /// Name of the column with the records.
-const RECORD: &str = "record";
+const RECORD_COLUMN: &str = "record";
 /// Key of the file's metadata with the [`Head`].
-const HEAD: &str = "fairmesh";
-const EXPECTED: &str = "a file of `Results.to_parquet`";
+const METADATA_KEY: &str = "fairmesh";
+const EXPECTED_FILE: &str = "a file of `Results.to_parquet`";
 
 /// Runs with their notes.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,9 @@ fn table(records: &[Vec<RunRecord>]) -> Result<Frame, serde_json::Error> {
         texts.extend(std::iter::repeat_n(String::new(), record.flows.len().saturating_sub(1)));
     }
     let mut frame = frame::flows(records);
-    frame.columns.push(frame::Column { name: RECORD.to_owned(), values: Values::Text(texts) });
+    frame
+        .columns
+        .push(frame::Column { name: RECORD_COLUMN.to_owned(), values: Values::Text(texts) });
     Ok(frame)
 }
 
@@ -73,7 +75,7 @@ pub fn encode(runs: &Runs) -> Encoded<Vec<u8>> {
         optimum: runs.optimum.clone(),
     };
     let frame = table(&runs.records).map_err(json)?;
-    let head = KeyValue::new(HEAD.to_owned(), serde_json::to_string(&head).map_err(json)?);
+    let head = KeyValue::new(METADATA_KEY.to_owned(), serde_json::to_string(&head).map_err(json)?);
     let mut writer = Writer::with_metadata(Vec::new(), &frame, vec![head])?;
     writer.write(&frame)?;
     writer.finish()
@@ -89,22 +91,22 @@ pub fn read(path: &Path) -> Result<Runs, LabError> {
     let at = |problem| LabError::at(path, problem);
     let file = File::open(path).map_err(|error| {
         at(match error.kind() {
-            std::io::ErrorKind::NotFound => FileProblem::Missing { expected: EXPECTED },
-            _ => FileProblem::Unreadable { error, expected: EXPECTED },
+            std::io::ErrorKind::NotFound => FileProblem::Missing { expected: EXPECTED_FILE },
+            _ => FileProblem::Unreadable { error, expected: EXPECTED_FILE },
         })
     })?;
-    let damaged = |e: ParquetError| LabError::file(path, format!("{e}; expected {EXPECTED}"));
+    let damaged = |e: ParquetError| LabError::file(path, format!("{e}; expected {EXPECTED_FILE}"));
     let reader = SerializedFileReader::new(file).map_err(damaged)?;
     let meta = reader.metadata().file_metadata();
     check_columns(&reader).map_err(at)?;
-    let head = meta.key_value_metadata().into_iter().flatten().find(|k| k.key == HEAD);
+    let head = meta.key_value_metadata().into_iter().flatten().find(|k| k.key == METADATA_KEY);
     let head: Head = match head.and_then(|k| k.value.as_deref()) {
         Some(text) => serde_json::from_str(text)
-            .map_err(|error| at(FileProblem::Value { key: HEAD.to_owned(), error }))?,
+            .map_err(|error| at(FileProblem::Value { key: METADATA_KEY.to_owned(), error }))?,
         None => {
             return Err(LabError::file(
                 path,
-                format!("has no metadata `{HEAD}`; expected {EXPECTED}"),
+                format!("has no metadata `{METADATA_KEY}`; expected {EXPECTED_FILE}"),
             ));
         }
     };
@@ -115,14 +117,14 @@ pub fn read(path: &Path) -> Result<Runs, LabError> {
     let mut records: Vec<Vec<RunRecord>> = Vec::new();
     for text in texts(&reader).map_err(damaged)?.iter().filter(|t| !t.is_empty()) {
         let record: RunRecord = serde_json::from_str(text)
-            .map_err(|error| at(FileProblem::Value { key: RECORD.to_owned(), error }))?;
+            .map_err(|error| at(FileProblem::Value { key: RECORD_COLUMN.to_owned(), error }))?;
         match records.last_mut() {
             Some(same) if same[0].control == record.control => same.push(record),
             _ => records.push(vec![record]),
         }
     }
     if records.is_empty() {
-        return Err(LabError::file(path, format!("has no runs; expected {EXPECTED}")));
+        return Err(LabError::file(path, format!("has no runs; expected {EXPECTED_FILE}")));
     }
     let mut notes = head.notes;
     if head.revision != Revision::current().as_str() {
@@ -148,7 +150,7 @@ fn check_columns(reader: &SerializedFileReader<File>) -> Result<(), FileProblem>
             Values::Int(_) => Physical::INT64,
             Values::Float(_) | Values::Maybe(_) => Physical::DOUBLE,
         };
-        let expected = format!("{kind}, as in {EXPECTED}");
+        let expected = format!("{kind}, as in {EXPECTED_FILE}");
         match found.iter().position(|c| c.0 == column.name) {
             None => return Err(problem(&column.name, "no such column".into(), expected)),
             Some(at) if found[at].1 != kind => {
@@ -163,7 +165,7 @@ fn check_columns(reader: &SerializedFileReader<File>) -> Result<(), FileProblem>
     }
     match found.get(wanted.columns.len()) {
         Some((name, kind)) => {
-            Err(problem(name, kind.to_string(), format!("no such column in {EXPECTED}")))
+            Err(problem(name, kind.to_string(), format!("no such column in {EXPECTED_FILE}")))
         }
         None => Ok(()),
     }
@@ -177,7 +179,7 @@ fn texts(reader: &SerializedFileReader<File>) -> Encoded<Vec<String>> {
         let ColumnReader::ByteArrayColumnReader(mut column) =
             group.get_column_reader(group.num_columns() - 1)?
         else {
-            return Err(ParquetError::General(format!("{RECORD} is not text")));
+            return Err(ParquetError::General(format!("{RECORD_COLUMN} is not text")));
         };
         let mut values = Vec::new();
         let rows = group.metadata().num_rows().max(0) as usize;

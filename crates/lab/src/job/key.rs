@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 /// Version of the layout of stored records; raised when older records become unreadable.
-const RECORDS: u32 = 2;
+const RECORD_VERSION: u32 = 2;
 
 /// Identity of the program's results: programs of the same revision give the same records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Revision(String);
 impl Revision {
     /// Returns the revision of this program: the engine's, and the layout of its records.
     pub fn current() -> Self {
-        Revision(format!("{}.{RECORDS}", fairmesh_engine::REVISION))
+        Revision(format!("{}.{RECORD_VERSION}", fairmesh_engine::REVISION))
     }
 
     /// Returns another revision, for tests and for tools that read stores of other programs.

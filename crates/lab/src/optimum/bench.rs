@@ -17,10 +17,10 @@ use super::steady::Steady;
 
 /// Packets of the slowest flow that determine the length of a measurement.
 ///
-/// The length is at most `LONGER` times the shortest one.
-const PACKETS: f64 = 800.0;
+/// The length is at most `MAX_LENGTH_FACTOR` times the shortest one.
+const MEASURED_PACKETS: f64 = 800.0;
 /// Upper bound of that length, in multiples of the shortest measurement.
-const LONGER: f64 = 10.0;
+const MAX_LENGTH_FACTOR: f64 = 10.0;
 /// Minimum packets of the slowest flow in a measurement, up to the longest measurement.
 const LEAST_PACKETS: f64 = 120.0;
 /// Minimum measured time of the longer runs of the check, s.
@@ -34,12 +34,12 @@ const START_S: (f64, f64) = (3.0, 40.0);
 ///
 /// Sources with exactly equal rates would stay in phase for a whole run, and collide never or
 /// always.
-const DITHER: f64 = 0.01;
+const RATE_DITHER: f64 = 0.01;
 
 /// Fraction of its target below which more room does not help a flow.
-pub(super) const HOPELESS: f64 = 0.5;
+pub(super) const HOPELESS_TARGET_FRACTION: f64 = 0.5;
 /// Fraction of the measured time after which a glance ends if a flow is far below its target.
-const GLANCE: f64 = 1.0 / 3.0;
+const PREVIEW_FRACTION: f64 = 1.0 / 3.0;
 
 /// Rates of all flows of a stretch, bit/s of application data.
 pub(super) type Rates = Vec<f64>;
@@ -127,7 +127,9 @@ impl<'a> Bench<'a> {
     /// Returns the measured time of a run in which flows are to receive `targets`, s.
     pub fn measured(&self, targets: &[f64], longer: f64) -> f64 {
         let (least, most) = self.times_s;
-        let usual = self.lasting(targets, PACKETS).clamp(least, (LONGER * least).min(most));
+        let usual = self
+            .lasting(targets, MEASURED_PACKETS)
+            .clamp(least, (MAX_LENGTH_FACTOR * least).min(most));
         let measured = longer * usual.max(self.lasting(targets, LEAST_PACKETS).min(most));
         if longer > 1.0 { measured.max(CHECK_S.min(most)) } else { measured }
     }
@@ -176,9 +178,9 @@ impl<'a> Bench<'a> {
 
     /// Runs once under each of several limits, with the length for the last of `targets`.
     ///
-    /// A run ends after a part of its time if a flow has less than [`HOPELESS`] of its target
+    /// A run ends after a part of its time if a flow has less than [`HOPELESS_TARGET_FRACTION`] of its target
     /// there.
-    pub fn glance(
+    pub fn preview(
         &self,
         limits: &[Rates],
         targets: &[Rates],
@@ -189,7 +191,7 @@ impl<'a> Bench<'a> {
             return Err(Halt::Spent);
         }
         let scenario = self.lasting_until(start, end)?;
-        let early = Time::ZERO + Span::from_secs_f64(start + GLANCE * (end - start));
+        let early = Time::ZERO + Span::from_secs_f64(start + PREVIEW_FRACTION * (end - start));
         let jobs: Vec<(&Rates, &Rates)> = limits.iter().zip(targets).collect();
         let done: Result<Vec<Received>, OptimumError> = jobs
             .par_iter()
@@ -197,7 +199,7 @@ impl<'a> Bench<'a> {
             .map(|(limits, targets)| {
                 let mut run = Limited::new(&scenario, limits, seed, &self.meter.cancel)?;
                 let so_far = run.rates_at(early);
-                let short = |(got, target): (&f64, &f64)| *got < HOPELESS * target;
+                let short = |(got, target): (&f64, &f64)| *got < HOPELESS_TARGET_FRACTION * target;
                 if self.meter.cancel.is_cancelled() {
                     return Err(EngineError::Cancelled.into());
                 }
@@ -279,7 +281,7 @@ impl Limited {
 /// Limits a flow to about `at`, bit/s; returns the fraction of `at` that was applied.
 fn limit(flow: &mut Flow, at: f64, seed: u64) -> f64 {
     let off = 2.0 * Stream::new(seed, &format!("optimum/{}", flow.name)).unit() - 1.0;
-    let asked = (at * (1.0 + DITHER * off)).round().max(1.0) as u64;
+    let asked = (at * (1.0 + RATE_DITHER * off)).round().max(1.0) as u64;
     let cap = |rate: &mut BitRate| {
         // An application with a lower demand keeps it.
         let demand = rate.0;

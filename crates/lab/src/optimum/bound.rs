@@ -8,7 +8,7 @@ use fairmesh_units::NodeId;
 /// Ratio of a node's capacity to the computed capacity of a lone sender.
 ///
 /// Several senders share idle slots.
-const MARGIN: f64 = 1.3;
+const CAPACITY_MARGIN: f64 = 1.3;
 
 /// Time that a bit of each flow uses at each node and wire.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl Bound {
             // Rising flows have no present usage: their rate is the whole level.
             let used: f64 = uses.iter().filter(|u| each[u.0] == 0.0).map(|u| u.1 * now[u.0]).sum();
             let slope: f64 = uses.iter().map(|u| u.1 * each[u.0]).sum();
-            if slope > 0.0 { (MARGIN - used).max(0.0) / slope } else { f64::INFINITY }
+            if slope > 0.0 { (CAPACITY_MARGIN - used).max(0.0) / slope } else { f64::INFINITY }
         };
         let top = self.uses.iter().map(full).fold(f64::INFINITY, f64::min);
         if top.is_finite() { top } else { 1e6 }

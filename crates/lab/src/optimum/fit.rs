@@ -1,6 +1,6 @@
 //! Test of targets: they fit if every flow receives its own when the sources are limited.
 
-use super::bench::{Bench, HOPELESS, Rates, Received};
+use super::bench::{Bench, HOPELESS_TARGET_FRACTION, Rates, Received};
 use super::meter::Halt;
 use super::settings::Settings;
 
@@ -10,19 +10,19 @@ const MOST_ROOM: f64 = 4.0;
 /// Exponent of the growth of room with the missing fraction.
 ///
 /// It is above 1 because additional datagrams are lost as well.
-const HASTE: f64 = 1.5;
+const ROOM_GROWTH_EXPONENT: f64 = 1.5;
 /// Maximum number of corrections of room.
-const CORRECTIONS: usize = 6;
+const MAX_CORRECTIONS: usize = 6;
 /// Minimum relative reduction of the worst shortfall for another correction.
-const LEARNS: f64 = 0.15;
+const MIN_SHORTFALL_REDUCTION: f64 = 0.15;
 /// Excess over its target above which a flow's room is reduced, as a fraction of the target.
-const OVER: f64 = 0.03;
+const TRIMMED_EXCESS: f64 = 0.03;
 /// Maximum number of reductions of room.
-const TRIMS: usize = 2;
+const MAX_TRIMS: usize = 2;
 /// Number of seeds that are tried first.
-pub(super) const FIRST: usize = 2;
+pub(super) const FIRST_SEEDS: usize = 2;
 /// Worst shortfall up to which the other seeds are tried, in tolerances.
-const NEAR: f64 = 3.0;
+const PROMISING_SHORTFALL: f64 = 3.0;
 
 /// Targets that fit.
 #[derive(Clone, Debug)]
@@ -62,9 +62,9 @@ impl<'a> Trials<'a> {
     /// Returns the rates received with the first seed under each of several targets.
     ///
     /// The lowest target is the last. Runs end early if a flow is far below its target.
-    pub fn glance(&self, targets: &[Rates]) -> Result<Vec<Received>, Halt> {
+    pub fn preview(&self, targets: &[Rates]) -> Result<Vec<Received>, Halt> {
         let all: Vec<Rates> = targets.iter().map(|t| limits(t, &self.room)).collect();
-        self.bench.glance(&all, targets, self.settings.search[0])
+        self.bench.preview(&all, targets, self.settings.search[0])
     }
 
     /// Returns the fraction of its target that each flow with a target receives.
@@ -104,17 +104,17 @@ impl<'a> Trials<'a> {
         seeds: &[u64],
         longer: f64,
     ) -> Result<Result<Fit, Vec<usize>>, Halt> {
-        let (first, others) = seeds.split_at(FIRST.min(seeds.len()));
+        let (first, others) = seeds.split_at(FIRST_SEEDS.min(seeds.len()));
         let tolerance = self.settings.tolerance;
         let mut room = self.room.clone();
         let mut before = 0.0;
         let mut hurt = Vec::new();
-        for _ in 0..CORRECTIONS {
+        for _ in 0..MAX_CORRECTIONS {
             let limits = limits(targets, &room);
             let measure = |seeds| self.bench.measure(&[&limits], targets, seeds, longer);
             let mut received = measure(first)?.remove(0);
             let mut part = self.worst(targets, &received, longer);
-            if part >= 1.0 - NEAR * tolerance && !others.is_empty() {
+            if part >= 1.0 - PROMISING_SHORTFALL * tolerance && !others.is_empty() {
                 received = received.and(measure(others)?.remove(0));
                 part = self.worst(targets, &received, longer);
             }
@@ -125,8 +125,8 @@ impl<'a> Trials<'a> {
             hurt = self.short(targets, &received, longer);
             let was = room.clone();
             self.correct(&mut room, targets, &received.mean);
-            let idle = part < before + LEARNS * (1.0 - before) || room == was;
-            if part < HOPELESS || idle {
+            let idle = part < before + MIN_SHORTFALL_REDUCTION * (1.0 - before) || room == was;
+            if part < HOPELESS_TARGET_FRACTION || idle {
                 break;
             }
             before = part;
@@ -138,11 +138,12 @@ impl<'a> Trials<'a> {
     ///
     /// Other flows miss the excess of these flows.
     fn trim(&self, mut fit: Fit, seeds: &[u64], longer: f64) -> Result<Fit, Halt> {
-        for _ in 0..TRIMS {
+        for _ in 0..MAX_TRIMS {
             let mut less = fit.room.clone();
             let room = &fit.room;
-            let over =
-                |m: usize| room[m] > 1.0 && fit.received.mean[m] > (1.0 + OVER) * fit.targets[m];
+            let over = |m: usize| {
+                room[m] > 1.0 && fit.received.mean[m] > (1.0 + TRIMMED_EXCESS) * fit.targets[m]
+            };
             for m in (0..room.len()).filter(|&m| over(m)) {
                 less[m] = (room[m] * fit.targets[m] / fit.received.mean[m]).max(1.0);
             }
@@ -200,7 +201,7 @@ fn corrected(room: f64, target: f64, got: f64) -> f64 {
         return room;
     }
     let missing = target / got;
-    let factor = if missing > 1.0 { missing.powf(HASTE) } else { missing };
+    let factor = if missing > 1.0 { missing.powf(ROOM_GROWTH_EXPONENT) } else { missing };
     (room * factor).clamp(1.0, MOST_ROOM)
 }
 

@@ -17,7 +17,7 @@ use crate::job::{JobKey, ScenarioHash};
 use crate::store::{Store, StoreError, Stored};
 
 /// Version of the search; to be raised when its results in the same simulator change.
-const SEARCH: u32 = 5;
+const SEARCH_VERSION: u32 = 5;
 
 /// An optimum and its origin.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ pub fn find_in(
 /// Returns the hash of the network and its flows, the groups, the settings and the search.
 /// Name, description, control and subscribers of the scenario have no effect; the groups define the sharing.
 fn key(store: &Store, scenario: &Scenario, groups: &[Group], settings: &Settings) -> JobKey {
-    let text = format!("search = {SEARCH}\ngroups = {groups:?}\nsettings = {settings:?}\n");
+    let text = format!("search = {SEARCH_VERSION}\ngroups = {groups:?}\nsettings = {settings:?}\n");
     JobKey::of(store.revision(), "optimum", &ScenarioHash::of_network(scenario), &text)
 }
 

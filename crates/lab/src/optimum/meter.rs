@@ -9,7 +9,7 @@ use super::error::OptimumError;
 use super::settings::{Progress, Settings};
 
 /// Fraction of the effort reserved for measuring the result when the rest is spent.
-const RESERVE: f64 = 0.2;
+const MEASUREMENT_RESERVE: f64 = 0.2;
 
 /// Reason for an incomplete phase of a search.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl<'a> Meter<'a> {
     pub fn share(&self, parts: usize) -> u64 {
         let (_, events) = self.spent();
         let part = self.most_events.saturating_sub(events) / parts.max(1) as u64;
-        self.allow(events + ((1.0 - RESERVE) * part as f64) as u64);
+        self.allow(events + ((1.0 - MEASUREMENT_RESERVE) * part as f64) as u64);
         events + part
     }
 

@@ -96,7 +96,8 @@ pub fn receive(
         let bench = bench::Bench::new(steady, &optimum.settings, &meter);
         let limits: Vec<f64> = stretch.flows.iter().map(|f| limits(stretch, f)).collect();
         let targets: Vec<f64> = stretch.flows.iter().map(|f| f.optimum_bps).collect();
-        let received = match bench.measure(&[&limits], &targets, seeds, search::LONGER) {
+        let received = match bench.measure(&[&limits], &targets, seeds, search::CHECK_LENGTH_FACTOR)
+        {
             Ok(mut received) => received.remove(0),
             Err(meter::Halt::Failed(e)) => return Err(e),
             Err(meter::Halt::Spent) => unreachable!("no budget was given"),

@@ -8,63 +8,65 @@ use std::collections::BTreeMap;
 use super::bench::{Bench, Rates, Received};
 use super::bound::Bound;
 use super::error::OptimumError;
-use super::fit::{FIRST, Fit, Trials, limits};
+use super::fit::{FIRST_SEEDS, Fit, Trials, limits};
 use super::groups::{Groups, Stop};
 use super::meter::Halt;
-use super::rise::{EASY, Risen, floor, rise};
+use super::rise::{LEARNING_LEVELS, Risen, floor, rise};
 use super::settings::{Group, Settings};
 
 /// Relative raise of a flow in a test for a rise: minimum and maximum.
 ///
 /// If n flows share a bottleneck, a raise of one of them loads it by only an n-th of the raise.
-const RAISE: (f64, f64) = (0.2, 1.0);
-/// Addition to the raise per growing flow, up to the maximum of `RAISE`.
+const RAISE_RANGE: (f64, f64) = (0.2, 1.0);
+/// Addition to the raise per growing flow, up to the maximum of `RAISE_RANGE`.
 const RAISE_EACH: f64 = 0.05;
 /// Ratio of the losses of other flows to the gain of a raise above which the raise fails.
-const PRICE: f64 = 1.0 / 3.0;
+const MAX_LOSS_TO_GAIN: f64 = 1.0 / 3.0;
 /// That ratio for the second half of a raise of twice the size.
 const MARGINAL_PRICE: f64 = 0.5;
 /// Fraction of its intended gain below which a raise fails.
-const GAIN: f64 = 0.5;
+const MIN_GAIN_FRACTION: f64 = 0.5;
 /// Score of the first runs above which a raise fails; 1 is the limit.
-const HELD: f64 = 1.5;
-/// Score up to which a raise succeeds after `SURE` seeds.
-const FREE: f64 = 0.5;
-/// Number of seeds after which a score up to `FREE` decides.
-const SURE: usize = 3;
+const FAILING_SCORE: f64 = 1.5;
+/// Score up to which a raise succeeds after `EARLY_SUCCESS_SEEDS` seeds.
+const EARLY_SUCCESS_SCORE: f64 = 0.5;
+/// Number of seeds after which a score up to `EARLY_SUCCESS_SCORE` decides.
+const EARLY_SUCCESS_SEEDS: usize = 3;
 /// Relative difference below which two levels count as the same tested level.
-const SAME: f64 = 0.03;
+const SAME_LEVEL_TOLERANCE: f64 = 0.03;
 /// Fraction of its target at the lowest level below which a flow counts as receiving nothing.
-const RECEIVED: f64 = 0.5;
+const STARVED_TARGET_FRACTION: f64 = 0.5;
 /// Factor between the lengths of runs of the check and of the search.
-pub(super) const LONGER: f64 = 2.0;
+pub(super) const CHECK_LENGTH_FACTOR: f64 = 2.0;
 /// Relative reduction of a flow that the check finds short, and of all with as high a rate.
-const LOWER: f64 = 0.02;
+const REDUCTION: f64 = 0.02;
 /// Maximum number of reductions.
-const LOWERINGS: usize = 15;
+const MAX_REDUCTIONS: usize = 15;
 /// Fraction of the check's seeds that is enough before the last check.
-const EARLY: f64 = 0.5;
+const EARLY_CHECK_FRACTION: f64 = 0.5;
 /// Relative raise at the end for flows that cannot rise by twice as much.
-const LAST: f64 = 0.25;
+const LAST_RAISE: f64 = 0.25;
 /// Maximum number of last raises of each flow.
-const LASTS: usize = 4;
-/// Minimum gain of a last raise; lower than `GAIN` because losses limit a flow gradually.
+const MAX_LAST_RAISES: usize = 4;
+/// Minimum gain of a last raise.
+///
+/// It is lower than `MIN_GAIN_FRACTION` because losses limit a flow gradually.
 const LAST_GAIN: f64 = 0.4;
 /// Packet rate below which a stream has idle times that ten runs may miss, 1/s.
 ///
 /// They are retransmission timeouts that double up to a minute. Such streams are judged by a
 /// multiple of the check's runs.
-const SLOW: f64 = 10.0;
+const SLOW_STREAM_PPS: f64 = 10.0;
 /// Number of runs of such a stream, in multiples of the check's seeds.
-const JUDGED: u64 = 5;
+const SLOW_STREAM_RUNS: u64 = 5;
 /// Offset of the seeds of these runs, so that no other run uses them.
-const OTHERS: u64 = 1_000_000;
+const SLOW_STREAM_SEED_OFFSET: u64 = 1_000_000;
 /// Divisor of the remaining budget for tests of individual flows.
-const ASKING: usize = 2;
+const FLOW_TEST_BUDGET_DIVISOR: usize = 2;
 /// Relative difference below which levels count as equal.
 ///
 /// A flow within it has no higher rate.
-const LEVEL: f64 = 0.05;
+const EQUAL_LEVEL_TOLERANCE: f64 = 0.05;
 
 /// Results, by flow of the stretch.
 #[derive(Clone, Debug)]
@@ -153,7 +155,7 @@ impl<'a> Search<'a> {
 
     fn search(&mut self) -> Result<(), Halt> {
         self.fill()?;
-        self.check(EARLY)?;
+        self.check(EARLY_CHECK_FRACTION)?;
         self.polish()
     }
 
@@ -192,7 +194,8 @@ impl<'a> Search<'a> {
         let targets = self.groups.targets(0.0);
         let (bench, seeds) = (self.trials.bench, &self.trials.settings.check);
         let affords = |longer| bench.meter.affords(bench.lasts(&targets, longer).1);
-        let longer = if affords(LONGER) < seeds.len() { 1.0 } else { LONGER };
+        let longer =
+            if affords(CHECK_LENGTH_FACTOR) < seeds.len() { 1.0 } else { CHECK_LENGTH_FACTOR };
         let runs = affords(longer).clamp(1, seeds.len());
         // At least one run: there is no other result.
         bench.meter.allow(u64::MAX);
@@ -223,17 +226,19 @@ impl<'a> Search<'a> {
         let flows = &self.trials.bench.steady.flows;
         let slow = |&m: &usize| {
             let packets = found.targets[m] / (8.0 * flows[m].payload);
-            !flows[m].datagrams && packets > 0.0 && packets < SLOW
+            !flows[m].datagrams && packets > 0.0 && packets < SLOW_STREAM_PPS
         };
         let slow: Vec<usize> = (0..flows.len()).filter(slow).collect();
         if slow.is_empty() {
             return Ok(());
         }
         let (tolerance, check) = (self.trials.settings.tolerance, &self.trials.settings.check);
-        let seeds: Vec<u64> =
-            (1..=JUDGED).flat_map(|k| check.iter().map(move |s| s + k * OTHERS)).collect();
+        let seeds: Vec<u64> = (1..=SLOW_STREAM_RUNS)
+            .flat_map(|k| check.iter().map(move |s| s + k * SLOW_STREAM_SEED_OFFSET))
+            .collect();
         let bench = self.trials.bench;
-        let more = bench.measure(&[&found.limits], &found.targets, &seeds, LONGER)?.remove(0);
+        let more =
+            bench.measure(&[&found.limits], &found.targets, &seeds, CHECK_LENGTH_FACTOR)?.remove(0);
         for m in slow {
             // The seeds of the check have selected the target; the seeds here have not.
             let sure = more.mean[m] - more.error(m);
@@ -255,7 +260,11 @@ impl<'a> Search<'a> {
         let lowest = floor(&self.trials, &self.groups);
         let open = self.groups.open();
         let mut best = vec![0.0f64; open.len()];
-        for level in EASY.map(|part| top * part).into_iter().filter(|l| *l > lowest).chain([lowest])
+        for level in LEARNING_LEVELS
+            .map(|part| top * part)
+            .into_iter()
+            .filter(|l| *l > lowest)
+            .chain([lowest])
         {
             let targets = self.groups.targets(level);
             let all = &self.trials.settings.search;
@@ -267,7 +276,7 @@ impl<'a> Search<'a> {
         }
         let worst = best.iter().copied().fold(f64::INFINITY, f64::min);
         for (m, part) in open.into_iter().zip(best) {
-            if part < RECEIVED || part == worst {
+            if part < STARVED_TARGET_FRACTION || part == worst {
                 self.groups.fix(m, 0.0, Stop::Nothing);
             }
         }
@@ -285,7 +294,8 @@ impl<'a> Search<'a> {
         let open = self.groups.open();
         let asking = 2 * self.trials.settings.search.len();
         let bench = self.trials.bench;
-        let room = bench.meter.affords(bench.lasts(&at.targets, 1.0).1) / (ASKING * asking);
+        let room = bench.meter.affords(bench.lasts(&at.targets, 1.0).1)
+            / (FLOW_TEST_BUDGET_DIVISOR * asking);
         let open = if room < open.len() { self.fix_unasked(at, open, room) } else { open };
         // The others may lose a little of their rates here.
         let have = |(got, target): (&f64, &f64)| got.min(*target);
@@ -318,7 +328,7 @@ impl<'a> Search<'a> {
     /// Returns the scores of `flows` measured at nearly this level; `None` if there are none.
     fn scored_at(&self, flows: &[usize]) -> Option<Vec<f64>> {
         let (level, scores) = &self.scored;
-        let same = self.risen.level <= *level * (1.0 + SAME);
+        let same = self.risen.level <= *level * (1.0 + SAME_LEVEL_TOLERANCE);
         let known = |m: &usize| scores.get(m).copied();
         if same { flows.iter().map(known).collect() } else { None }
     }
@@ -360,15 +370,17 @@ impl<'a> Search<'a> {
         owed: &[f64],
         part: f64,
     ) -> Result<(Vec<f64>, Vec<Received>), Halt> {
-        let part = part.clamp(RAISE.0, RAISE.1);
+        let part = part.clamp(RAISE_RANGE.0, RAISE_RANGE.1);
         let tolerance = self.trials.settings.tolerance;
-        let alone = |_: usize, raise: &Raise| raise.score(GAIN, tolerance);
-        let (first, received) = self.raised(flows, at, owed, part, FREE, &alone)?;
-        let mut scores: Vec<f64> = first.iter().map(|r| r.score(GAIN, tolerance)).collect();
+        let alone = |_: usize, raise: &Raise| raise.score(MIN_GAIN_FRACTION, tolerance);
+        let (first, received) = self.raised(flows, at, owed, part, EARLY_SUCCESS_SCORE, &alone)?;
+        let mut scores: Vec<f64> =
+            first.iter().map(|r| r.score(MIN_GAIN_FRACTION, tolerance)).collect();
         let able: Vec<usize> = (0..flows.len()).filter(|&i| scores[i] < 1.0).collect();
         let again: Vec<usize> = able.iter().map(|&i| flows[i]).collect();
         let further = |i: usize, raise: &Raise| raise.beyond(&first[able[i]]);
-        let (second, _) = self.raised(&again, at, owed, 2.0 * part, FREE, &further)?;
+        let (second, _) =
+            self.raised(&again, at, owed, 2.0 * part, EARLY_SUCCESS_SCORE, &further)?;
         for (&i, far) in able.iter().zip(&second) {
             scores[i] = scores[i].max(far.beyond(&first[i]));
         }
@@ -402,7 +414,7 @@ impl<'a> Search<'a> {
         let raise = |i: usize, got: &Received| {
             let m = flows[i];
             // For max-min only the losses of flows that have no more matter.
-            let no_more = |other: usize| levels[other] <= (1.0 + LEVEL) * levels[m];
+            let no_more = |other: usize| levels[other] <= (1.0 + EQUAL_LEVEL_TOLERANCE) * levels[m];
             Raise::of(m, at, owed, asked[i][m], got, no_more)
         };
         let best = |i: usize, got: &Received| {
@@ -417,7 +429,7 @@ impl<'a> Search<'a> {
         let mut raises: Vec<Option<Raise>> = vec![None; flows.len()];
         let mut made = 0;
         while made < seeds.len() && raises.iter().any(Option::is_none) {
-            let upto = if made == 0 { FIRST.min(seeds.len()) } else { made + 1 };
+            let upto = if made == 0 { FIRST_SEEDS.min(seeds.len()) } else { made + 1 };
             let open: Vec<usize> = (0..flows.len()).filter(|&i| raises[i].is_none()).collect();
             let targets: Vec<Rates> = open.iter().map(|&i| asked[i].clone()).collect();
             let more = self.trials.receive(&targets, &at.targets, &seeds[made..upto])?;
@@ -428,7 +440,10 @@ impl<'a> Search<'a> {
                 let now = score(i, &so_far);
                 raises[i] = if score(i, &best) >= 1.0 {
                     Some(best)
-                } else if now >= HELD || (now <= free && made >= SURE) || made == seeds.len() {
+                } else if now >= FAILING_SCORE
+                    || (now <= free && made >= EARLY_SUCCESS_SEEDS)
+                    || made == seeds.len()
+                {
                     Some(so_far)
                 } else {
                     None
@@ -446,21 +461,21 @@ impl<'a> Search<'a> {
         let runs = ((part * all.len() as f64).ceil() as usize).clamp(1, all.len());
         let seeds = &all[..runs];
         let mut last = None;
-        for _ in 0..=LOWERINGS {
+        for _ in 0..=MAX_REDUCTIONS {
             let targets = self.groups.targets(0.0);
-            match self.trials.fits(&targets, seeds, LONGER)? {
+            match self.trials.fits(&targets, seeds, CHECK_LENGTH_FACTOR)? {
                 Ok(fit) => {
                     self.trials.room = fit.room;
                     let limits = limits(&targets, &self.trials.room);
                     self.keep(targets, limits, fit.received);
                     return Ok(());
                 }
-                Err(short) => self.groups.lower(short[0], LOWER),
+                Err(short) => self.groups.lower(short[0], REDUCTION),
             }
             last = Some(targets);
         }
         // Nothing holds here, so the received rates are the only result.
-        self.received(last.unwrap_or_default(), runs, LONGER)
+        self.received(last.unwrap_or_default(), runs, CHECK_LENGTH_FACTOR)
     }
 
     /// Raises single flows that can still gain alone while all others keep their owed rates.
@@ -470,7 +485,7 @@ impl<'a> Search<'a> {
         let Some(found) = &self.checked else { return Ok(()) };
         let mut now = found.targets.clone();
         let mut asked = self.stopped_by_air();
-        for _ in 0..LASTS {
+        for _ in 0..MAX_LAST_RAISES {
             let levels = self.groups.levels(&now);
             asked.sort_by(|&a, &b| levels[a].total_cmp(&levels[b]).then(a.cmp(&b)));
             let mut at = self.at(&now)?;
@@ -482,7 +497,7 @@ impl<'a> Search<'a> {
                 let (still, got) = self.gainers(&[m], &at)?;
                 if !still.is_empty() {
                     // Use the received rate, which is lower if its losses limit the flow.
-                    let rate = got[0].mean[m].min(now[m] * (1.0 + LAST));
+                    let rate = got[0].mean[m].min(now[m] * (1.0 + LAST_RAISE));
                     self.groups.fix(m, rate, Stop::Air);
                     now = self.groups.targets(0.0);
                     risen.push(m);
@@ -501,7 +516,7 @@ impl<'a> Search<'a> {
     fn gainers(&self, flows: &[usize], at: &Fit) -> Result<(Vec<usize>, Vec<Received>), Halt> {
         let tolerance = self.trials.settings.tolerance;
         let gain = |_: usize, raise: &Raise| raise.score(LAST_GAIN, tolerance);
-        let (raises, received) = self.raised(flows, at, &at.targets, LAST, 0.0, &gain)?;
+        let (raises, received) = self.raised(flows, at, &at.targets, LAST_RAISE, 0.0, &gain)?;
         let gains = flows.iter().zip(raises).filter(|(_, r)| r.score(LAST_GAIN, tolerance) < 1.0);
         Ok((gains.map(|(&m, _)| m).collect(), received))
     }
@@ -570,13 +585,13 @@ impl Raise {
             return f64::INFINITY;
         }
         let price = (self.lost - self.noise).max(0.0) / self.gain;
-        (price / PRICE).max(enough * self.asked / self.gain).max(self.worst / tolerance)
+        (price / MAX_LOSS_TO_GAIN).max(enough * self.asked / self.gain).max(self.worst / tolerance)
     }
 
     /// Returns the score of the part of this raise beyond a smaller one; 0 if it adds nothing.
     fn beyond(&self, smaller: &Raise) -> f64 {
         let gain = self.gain - smaller.gain;
-        if gain < GAIN * (self.asked - smaller.asked) || gain <= 0.0 {
+        if gain < MIN_GAIN_FRACTION * (self.asked - smaller.asked) || gain <= 0.0 {
             return 0.0;
         }
         (self.lost - smaller.lost - self.noise).max(0.0) / gain / MARGINAL_PRICE

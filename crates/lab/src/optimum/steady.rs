@@ -43,7 +43,7 @@ pub(super) struct SteadyFlow {
 }
 
 /// Maximum delay of flow starts, so that flows do not start in step.
-const JITTER: Span = Span::from_secs(1);
+const MAX_START_DELAY: Span = Span::from_secs(1);
 
 /// Returns the stretches of the measured time, each once, with their shares of it.
 ///
@@ -118,7 +118,7 @@ fn lasting(flow: &Flow) -> Flow {
     Flow {
         traffic,
         start: Span::ZERO,
-        start_jitter: JITTER,
+        start_jitter: MAX_START_DELAY,
         stop: None,
         plan: None,
         guarantee: None,

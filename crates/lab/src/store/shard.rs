@@ -15,17 +15,17 @@ use crate::job::key::{JobKey, Revision};
 use crate::layout::GENERATOR;
 
 /// Version of the layout of shards.
-const LAYOUT: u32 = 1;
+const LAYOUT_VERSION: u32 = 1;
 /// Extension of shards. Other files of the folder are not touched.
 const EXTENSION: &str = "jsonl";
 const PREFIX: &str = "shard-";
 /// Longest line, bytes: no record is larger, and a damaged shard does not fill the memory.
-const LONGEST: usize = 256 << 20;
+const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// First line of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
-    /// [`LAYOUT`].
+    /// [`LAYOUT_VERSION`].
     pub store: u32,
     /// Revision of the program that wrote it.
     pub revision: String,
@@ -99,13 +99,13 @@ impl Reader {
             line.clear();
             let n = reader
                 .by_ref()
-                .take(LONGEST as u64 + 1)
+                .take(MAX_LINE_BYTES as u64 + 1)
                 .read_until(b'\n', &mut line)
                 .map_err(StoreError::io(&self.file, Operation::Read))?;
             let number = self.lines + 1;
             let damaged = |damage| StoreError::damaged(&self.file, number, damage);
-            if n > LONGEST {
-                return Err(damaged(Damage::Length { most: LONGEST }));
+            if n > MAX_LINE_BYTES {
+                return Err(damaged(Damage::Length { most: MAX_LINE_BYTES }));
             }
             if line.pop() != Some(b'\n') {
                 return Ok(n as u64);
@@ -113,9 +113,9 @@ impl Reader {
             if self.revision.is_none() {
                 let header: Header =
                     serde_json::from_slice(&line).map_err(|e| damaged(Damage::Header(e)))?;
-                if header.store != LAYOUT {
+                if header.store != LAYOUT_VERSION {
                     let found = header.store;
-                    return Err(damaged(Damage::HeaderLayout { found, expected: LAYOUT }));
+                    return Err(damaged(Damage::HeaderLayout { found, expected: LAYOUT_VERSION }));
                 }
                 self.revision = Some(header.revision);
             } else {
@@ -244,7 +244,7 @@ impl Writer {
     /// The file appears with a complete header.
     pub fn create(folder: &Path, revision: &Revision) -> Result<Self, StoreError> {
         let header = Header {
-            store: LAYOUT,
+            store: LAYOUT_VERSION,
             revision: revision.to_string(),
             generator: GENERATOR.to_owned(),
         };
@@ -289,11 +289,11 @@ impl Writer {
     ///
     /// After an error the shard must not be written again, because its last line may be incomplete.
     pub fn append(&mut self, mut line: Vec<u8>, sum: u32) -> Result<Span, StoreError> {
-        if line.len() >= LONGEST {
+        if line.len() >= MAX_LINE_BYTES {
             return Err(StoreError::damaged(
                 &self.path,
                 self.lines + 1,
-                Damage::Length { most: LONGEST },
+                Damage::Length { most: MAX_LINE_BYTES },
             ));
         }
         let length = line.len() as u32;

@@ -21,7 +21,7 @@ use crate::source::read;
 use crate::{Changes, LabError, Seeds, SettingProblem};
 
 /// Number of seeds before the first decision, by default.
-const LEAST: usize = 5;
+const DEFAULT_MIN_SEEDS: usize = 5;
 
 /// A plan file.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -481,7 +481,7 @@ impl Reader<'_> {
             let problem = Problem::value(draft.half_width.to_string(), expected);
             return Err(self.wrong(at.key("half_width"), problem));
         };
-        let least = draft.least.unwrap_or(LEAST);
+        let least = draft.least.unwrap_or(DEFAULT_MIN_SEEDS);
         if least < 2 {
             return Err(self.wrong(at.key("least"), Problem::range(least, "2 or more")));
         }

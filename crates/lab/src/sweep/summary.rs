@@ -20,13 +20,13 @@ use crate::store::Store;
 use crate::{BoxedError, Estimate, FileProblem, LabError, Pool};
 
 /// Rows of a summary that are kept in memory, for a terminal; the file has all.
-pub const LISTED: usize = 100;
+pub const MAX_ROWS_IN_MEMORY: usize = 100;
 /// Values of a key that a figure shows one by one; of more it shows their distribution.
 const MOST_VALUES: usize = 40;
 /// Lines of a figure.
 const MOST_LINES: usize = 8;
 /// Rows of the table of runs in memory.
-const GROUP: usize = 20_000;
+const ROWS_PER_BLOCK: usize = 20_000;
 
 /// Results of a sweep. Rates in bit/s.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct Summary {
     pub adaptive: bool,
     /// The varied keys.
     pub keys: Vec<String>,
-    /// The first [`LISTED`] entries, one per point and control.
+    /// The first [`MAX_ROWS_IN_MEMORY`] entries, one per point and control.
     pub results: Vec<Row>,
     /// Number of all entries.
     pub rows: usize,
@@ -153,7 +153,7 @@ impl Serialize for Results<'_> {
             for cell in cells {
                 out.rows.push(cell);
             }
-            if out.rows.len() >= GROUP {
+            if out.rows.len() >= ROWS_PER_BLOCK {
                 out.flush()?;
             }
             let row = Row::of(&keys, cells);
@@ -165,7 +165,7 @@ impl Serialize for Results<'_> {
                 drawing.add(&row);
             }
             out.count += 1;
-            if out.first.len() < LISTED {
+            if out.first.len() < MAX_ROWS_IN_MEMORY {
                 out.first.push(row);
             }
             Ok(())
