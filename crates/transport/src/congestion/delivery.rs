@@ -76,12 +76,12 @@ impl Delivery {
     pub(crate) fn on_ack(
         &mut self,
         now: Time,
-        news: &[Delivered],
+        delivered: &[Delivered],
         lost: u64,
     ) -> Option<RateSample> {
         let before = self.delivered;
         let mut latest: Option<&Delivered> = None;
-        for d in news {
+        for d in delivered {
             self.delivered += u64::from(d.len);
             self.delivered_at = now;
             // The segment sent last is the most recent sample.
@@ -129,8 +129,8 @@ mod tests {
             if t >= 10 {
                 let stamp = stamps[(t - 10) as usize];
                 let end = 1000 * (t - 9);
-                let news = [Delivered { end, len: 1000, stamp, resent: false }];
-                let sample = d.on_ack(ms(t), &news, 0).unwrap();
+                let delivered = [Delivered { end, len: 1000, stamp, resent: false }];
+                let sample = d.on_ack(ms(t), &delivered, 0).unwrap();
                 assert_eq!(sample.rtt, Some(Span::from_millis(10)));
                 if t >= 21 {
                     let rate = sample.rate.unwrap();
@@ -140,7 +140,7 @@ mod tests {
             stamps.push(d.stamp(ms(t), t == 0));
         }
         // The next ten ACKs arrive together, 10 ms late.
-        let news: Vec<Delivered> = (20..30)
+        let delivered: Vec<Delivered> = (20..30)
             .map(|t| Delivered {
                 end: 1000 * (t + 1),
                 len: 1000,
@@ -148,7 +148,7 @@ mod tests {
                 resent: false,
             })
             .collect();
-        let sample = d.on_ack(ms(40), &news, 0).unwrap();
+        let sample = d.on_ack(ms(40), &delivered, 0).unwrap();
         assert!(sample.rate.unwrap() <= 1.01e6, "{:?}", sample.rate);
         assert_eq!(sample.now, 10_000);
     }
@@ -159,8 +159,8 @@ mod tests {
         d.starved(0);
         let stamp = d.stamp(ms(0), true);
         assert!(stamp.app_limited);
-        let news = [Delivered { end: 1000, len: 1000, stamp, resent: true }];
-        let sample = d.on_ack(ms(5), &news, 0).unwrap();
+        let delivered = [Delivered { end: 1000, len: 1000, stamp, resent: true }];
+        let sample = d.on_ack(ms(5), &delivered, 0).unwrap();
         assert!(sample.app_limited && sample.rtt.is_none());
         assert!(!d.stamp(ms(6), true).app_limited);
         assert_eq!(d.on_ack(ms(7), &[], 0), None);

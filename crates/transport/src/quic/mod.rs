@@ -260,12 +260,13 @@ impl Connection {
             return received;
         }
         if let Some(ack) = &packet.ack {
-            let news = self.sender.on_ack(now, ack);
-            if let Some(largest) = news.seen {
+            let effects = self.sender.on_ack(now, ack);
+            if let Some(largest) = effects.seen {
                 self.arrivals.forget(largest);
             }
-            (received.acked, received.rtt, received.marks) = (news.acked, news.rtt, news.marks);
-            self.bytes_acked += news.acked;
+            (received.acked, received.rtt, received.marks) =
+                (effects.acked, effects.rtt, effects.marks);
+            self.bytes_acked += effects.acked;
         }
         if let Some(frame) = &packet.stream {
             self.ping_useful = true;

@@ -49,15 +49,15 @@ impl Sender {
     ///
     /// RFC 9002 Appendix A.7
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack) -> AckEffects {
-        let mut news = AckEffects::default();
+        let mut effects = AckEffects::default();
         let largest = ack.largest();
         if largest >= self.next {
-            return news; // RFC 9000 §13.1: never sent
+            return effects; // RFC 9000 §13.1: never sent
         }
         let limited = self.is_limited();
         let full = self.in_flight + self.window.mss > self.window.cwnd;
         let fresh = self.packet_of(largest).filter(|s| s.state != State::Acked).map(|s| s.time);
-        let newly = self.take_acked(ack, &mut news);
+        let newly = self.take_acked(ack, &mut effects);
         let advances = self.largest_acked.is_none_or(|l| largest > l);
         if advances {
             self.largest_acked = Some(largest);
@@ -67,29 +67,29 @@ impl Sender {
             let rtt = now - sent;
             self.rtt.sample(rtt, ack.delay.min(self.max_ack_delay()));
             self.first_rtt.get_or_insert(now);
-            news.rtt = Some(rtt);
+            effects.rtt = Some(rtt);
         }
         if advances {
-            news.marks = self.ecn.on_ack(newly.ect, ack.ecn);
-            self.counters.marks += news.marks;
+            effects.marks = self.ecn.on_ack(newly.ect, ack.ecn);
+            self.counters.marks += effects.marks;
         }
         if newly.eliciting {
             self.probe_count = 0;
         }
-        self.on_marks(now, fresh, &newly, news.marks);
+        self.on_marks(now, fresh, &newly, effects.marks);
         self.detect_lost(now);
         self.leave_recovery(&newly);
-        self.grow(now, &newly, limited, news.rtt);
-        self.notify_model(now, newly, limited, full, news.rtt);
+        self.grow(now, &newly, limited, effects.rtt);
+        self.notify_model(now, newly, limited, full, effects.rtt);
         self.retire(now);
-        news
+        effects
     }
 
     fn packet_of(&self, number: u64) -> Option<&Sent> {
         number.checked_sub(self.base).and_then(|i| self.sent.get(i as usize))
     }
 
-    fn take_acked(&mut self, ack: &Ack, news: &mut AckEffects) -> Newly {
+    fn take_acked(&mut self, ack: &Ack, effects: &mut AckEffects) -> Newly {
         let mut newly = Newly::default();
         for &(first, last) in &ack.ranges {
             for number in first.max(self.base)..=last {
@@ -100,9 +100,9 @@ impl Sender {
                 let lost = s.state == State::Lost;
                 s.state = State::Acked;
                 let s = *s;
-                news.seen = news.seen.max(s.acked);
+                effects.seen = effects.seen.max(s.acked);
                 if let Some(frame) = &s.stream {
-                    news.acked += self.stream.on_acked(frame);
+                    effects.acked += self.stream.on_acked(frame);
                 }
                 if !s.eliciting() {
                     continue;

@@ -36,8 +36,8 @@ impl Rack {
     }
 
     /// Processes delivered segments. RFC 8985 §6.2, steps 1 to 3
-    pub(super) fn update(&mut self, now: Time, news: &[Delivered]) {
-        for d in news {
+    pub(super) fn update(&mut self, now: Time, delivered: &[Delivered]) {
+        for d in delivered {
             let rtt = now.since(d.stamp.sent);
             if !d.resent {
                 self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));

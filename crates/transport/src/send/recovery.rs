@@ -17,15 +17,15 @@ impl Sender {
         }
         let limited = self.is_limited();
         let full = self.board.pipe() + self.window.mss > self.window.cwnd + self.inflation;
-        let mut news = false;
+        let mut newly_sacked = false;
         if self.sack && !seg.sack.is_empty() {
             let sack_effects = self.board.sack(seg.ack, &seg.sack);
-            news = sack_effects.any;
+            newly_sacked = sack_effects.any;
             // Not a sample for the timeout, which RFC 6298 takes from cumulative ACKs; but the only
             // round-trip measurement while a hole is repaired.
             self.sampled = sack_effects.sent.map(|sent| now - sent);
         }
-        if news && self.rack.is_none() {
+        if newly_sacked && self.rack.is_none() {
             self.board.find_lost(u64::from(self.mss));
         }
         let echo = self.ecn && seg.flags.has(Flags::ECE);
@@ -33,7 +33,7 @@ impl Sender {
         if seg.ack == self.una {
             // RFC 6675 §2; RFC 5681 §2 without SACK
             let duplicate =
-                if self.sack { news } else { seg.is_pure_ack() && self.una < self.next };
+                if self.sack { newly_sacked } else { seg.is_pure_ack() && self.una < self.next };
             if echo {
                 self.on_echo(now, flight);
             }
@@ -63,7 +63,7 @@ impl Sender {
         self.on_arrivals(now, seg, false);
         self.on_progress(now, acked, limited);
         if self.sack
-            && (news || self.rack.is_some() && self.board.any_missing())
+            && (newly_sacked || self.rack.is_some() && self.board.any_missing())
             && self.phase == Phase::Open
         {
             self.on_duplicate();
@@ -83,21 +83,22 @@ impl Sender {
 
     #[cold]
     fn take_arrivals(&mut self, now: Time, seg: &Segment, duplicate: bool) {
-        let news = self.board.take_news();
+        let delivered = self.board.take_delivered();
         let lost = self.board.lost();
-        self.rate = self.delivery.as_mut().and_then(|d| d.on_ack(now, &news, lost));
+        self.rate = self.delivery.as_mut().and_then(|d| d.on_ack(now, &delivered, lost));
         let recovering = self.phase != Phase::Open;
         let srtt = self.rto.srtt();
         if let Some(rack) = &mut self.rack {
-            rack.update(now, &news);
+            rack.update(now, &delivered);
             rack.detect(now, &mut self.board, recovering, srtt);
-            let plain = duplicate || (seg.is_pure_ack() && seg.sack.is_empty() && news.is_empty());
+            let plain =
+                duplicate || (seg.is_pure_ack() && seg.sack.is_empty() && delivered.is_empty());
             if rack.repaired(seg.ack, plain) && !recovering {
                 // RFC 8985 §7.4.2: the probe repaired a loss, which counts nevertheless.
                 self.respond();
             }
         }
-        self.board.give_back(news);
+        self.board.give_back(delivered);
     }
 
     /// Responds to a loss that is already repaired.

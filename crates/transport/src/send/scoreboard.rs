@@ -88,7 +88,7 @@ pub(super) struct Scoreboard {
     /// Stamp of each segment, if RACK or a rate measurement needs it.
     stamps: Option<VecDeque<Stamp>>,
     /// Segments delivered since the last call, in order of their report.
-    news: Vec<Delivered>,
+    delivered: Vec<Delivered>,
     /// Total bytes declared lost, and losses not yet reported.
     lost: u64,
     losses: Option<Vec<Loss>>,
@@ -142,14 +142,14 @@ impl Scoreboard {
     /// Returns the segments delivered since the last call.
     ///
     /// The caller passes them to [`Scoreboard::give_back`] afterwards.
-    pub(super) fn take_news(&mut self) -> Vec<Delivered> {
-        core::mem::take(&mut self.news)
+    pub(super) fn take_delivered(&mut self) -> Vec<Delivered> {
+        core::mem::take(&mut self.delivered)
     }
 
     /// Reuses the allocation of the taken list.
-    pub(super) fn give_back(&mut self, mut news: Vec<Delivered>) {
-        news.clear();
-        self.news = news;
+    pub(super) fn give_back(&mut self, mut delivered: Vec<Delivered>) {
+        delivered.clear();
+        self.delivered = delivered;
     }
 
     #[inline]
@@ -164,7 +164,7 @@ impl Scoreboard {
         let s = self.ring[i];
         if let Some(stamp) = self.stamps.as_ref().and_then(|all| all.get(i)) {
             let (end, len, resent) = (s.end(), s.len, s.is(RESENT | UNTIMED));
-            self.news.push(Delivered { end, len, stamp: *stamp, resent });
+            self.delivered.push(Delivered { end, len, stamp: *stamp, resent });
         }
     }
 
@@ -312,7 +312,7 @@ impl Scoreboard {
 
     /// Records selective acknowledgements (RFC 6675 §4, Update).
     pub(super) fn sack(&mut self, ack: u64, blocks: &SackBlocks) -> SackEffects {
-        let mut news = SackEffects::default();
+        let mut effects = SackEffects::default();
         for &(from, to) in blocks.as_slice() {
             let (from, to) = (ack + u64::from(from), ack + u64::from(to));
             let mut i = self.index(from);
@@ -324,15 +324,15 @@ impl Scoreboard {
                     self.missing -= u32::from(s.missing());
                     s.state |= SACKED;
                     self.sacked_to = self.sacked_to.max(s.end());
-                    news.any = true;
+                    effects.any = true;
                     if !s.is(UNTIMED) {
-                        news.sent = news.sent.max(Some(s.time));
+                        effects.sent = effects.sent.max(Some(s.time));
                     }
                 }
                 i += 1;
             }
         }
-        news
+        effects
     }
 
     /// Marks the segments that are lost by RFC 6675 §4 (IsLost).

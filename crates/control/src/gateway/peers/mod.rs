@@ -265,14 +265,19 @@ impl Peers {
                     .filter(|l| l.gateway == self.setting.node)
                     .map(|l| (l.flow, l.rate))
                     .collect();
-                self.obey(from, &own, actions);
+                self.apply_limits(from, &own, actions);
             }
             _ => {}
         }
     }
 
     /// Applies the leader's limits.
-    fn obey(&mut self, leader: NodeId, limits: &[(FlowId, BitRate)], actions: &mut Actions) {
+    fn apply_limits(
+        &mut self,
+        leader: NodeId,
+        limits: &[(FlowId, BitRate)],
+        actions: &mut Actions,
+    ) {
         let mut explained = false;
         for &(flow, rate) in limits {
             let Some(own) = self.own.get(&flow) else { continue };

@@ -337,7 +337,7 @@ impl Cna {
     /// Returns the share of the air that neighbours have to leave for an own link with losses.
     ///
     /// Senders out of each other's range need more room than their shares.
-    fn suffers(&self) -> f64 {
+    fn loss_headroom(&self) -> f64 {
         let active = self.meters.iter().zip(&self.neighbourhood.own).filter(|(_, o)| o.out > 0.0);
         let worst = active.map(|(m, _)| self.room * m.lost).fold(0.0, f64::max);
         if worst < MIN_LOSS_HEADROOM { 0.0 } else { worst.min(MAX_LOSS_HEADROOM) }
@@ -379,7 +379,7 @@ impl Cna {
         self.neighbourhood.forget(since);
         self.neighbourhood.available = self.foreign.available(self.floor);
         self.neighbourhood.available =
-            (self.neighbourhood.available - self.suffers()).max(MIN_REMAINING_AIRTIME);
+            (self.neighbourhood.available - self.loss_headroom()).max(MIN_REMAINING_AIRTIME);
         self.neighbourhood.work_out();
         self.limit(now, actions);
         for link in 0..self.meters.len() {

@@ -84,7 +84,7 @@ impl Cna {
         if now >= self.signalling.beacon {
             self.tell_topology(now, began, actions);
             if self.tolerant {
-                self.hold_still(now, None, actions);
+                self.send_in_quiet_period(now, None, actions);
             }
         }
         if self.tolerant {
@@ -176,7 +176,7 @@ impl Cna {
     ///
     /// `after` is the sender of the message before the pause; `None` for an own message. A link with
     /// undelivered packets there uses the moment.
-    fn hold_still(&mut self, now: Time, after: Option<NodeId>, actions: &mut Actions) {
+    fn send_in_quiet_period(&mut self, now: Time, after: Option<NodeId>, actions: &mut Actions) {
         let dither = self.stream.unit();
         for (m, own) in self.meters.iter().zip(&self.neighbourhood.own) {
             if after == Some(m.to) && m.failed.is_some() && own.out > 0.0 {
@@ -220,7 +220,7 @@ impl Cna {
                     self.soon(now);
                 }
                 if self.tolerant {
-                    self.hold_still(now, Some(from), actions);
+                    self.send_in_quiet_period(now, Some(from), actions);
                 }
             }
             Ok(Content::Link { to, undelivered, one, two }) => {

@@ -194,7 +194,7 @@ impl OwnLink {
     }
 
     /// Handles the length of the node's queue.
-    pub fn waits(&mut self, packets: u32) {
+    pub fn sample_queue(&mut self, packets: u32) {
         if self.next.is_some() {
             self.looks.all += 1;
             self.looks.waiting += u32::from(packets > TRANSIT_PACKETS);
@@ -202,7 +202,7 @@ impl OwnLink {
     }
 
     /// Records a received packet that is to be sent on it.
-    pub fn expects(&mut self, flow: FlowId, bytes: u32, now: Time) {
+    pub fn packet_received(&mut self, flow: FlowId, bytes: u32, now: Time) {
         self.came.count(now, bytes);
         // If the host reports transmissions, those count.
         if self.unreported() {
@@ -320,7 +320,7 @@ impl OwnLink {
     }
 
     /// Ends the epoch now, or after the minimum length.
-    pub fn hurry(&mut self, now: Time, shortest: Span) {
+    pub fn shorten_epoch(&mut self, now: Time, shortest: Span) {
         let soonest = self.since + shortest;
         self.next = self.next.map(|n| n.min(soonest.max(now)));
     }

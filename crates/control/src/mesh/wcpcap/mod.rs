@@ -266,7 +266,7 @@ impl WcpCap {
         }
         let route = self.routes.iter().find(|r| r.0 == frame.flow).map(|r| r.1);
         if let Some(own) = self.own.iter_mut().find(|o| Some(o.to) == route) {
-            own.expects(frame.flow, frame.bytes, now);
+            own.packet_received(frame.flow, frame.bytes, now);
         }
     }
 
@@ -411,7 +411,8 @@ impl WcpCap {
             return self.report(i, actions);
         }
         // Flows that wait for a newcomer continue to wait until its packets are delivered.
-        let young = now.since(own.born) < EQUAL_RATE_TIME || (!self.ideal && own.mute(now));
+        let young =
+            now.since(own.born) < EQUAL_RATE_TIME || (!self.ideal && own.never_delivered(now));
         // Links of one node often have the same neighbourhood. Their own rates do not matter here.
         let key: Vec<LinkReport> = around.iter().map(|n| LinkReport { limit: 0.0, ..*n }).collect();
         let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
@@ -518,7 +519,7 @@ impl Control for WcpCap {
             Event::Message(m) => self.message(now, m, actions),
             Event::Feedback(f) => self.feedback(f, actions),
             Event::Queue(q) if q.class == Class::All => {
-                self.own.iter_mut().for_each(|o| o.waits(q.packets));
+                self.own.iter_mut().for_each(|o| o.sample_queue(q.packets));
             }
             Event::FlowSeen(here) => {
                 self.meet(now, here);

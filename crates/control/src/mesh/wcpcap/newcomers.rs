@@ -77,7 +77,7 @@ impl OwnLink {
     }
 
     /// True if none of its packets has been delivered yet, and messages report this.
-    pub fn mute(&self, now: Time) -> bool {
+    pub fn never_delivered(&self, now: Time) -> bool {
         !self.delivered_before && self.undelivered(now)
     }
 
@@ -126,7 +126,7 @@ impl WcpCap {
         }
         let words = reports.iter().flat_map(LinkReport::words).flat_map(u32::to_be_bytes);
         let body: Vec<u8> = core::iter::once(flag).chain(words).collect();
-        self.schedule.next = now + MESSAGE_INTERVAL + self.lull();
+        self.schedule.next = now + MESSAGE_INTERVAL + self.random_delay();
         actions.because(Reason::new(
             "wcpcap.unheard",
             "node {} does not get through, or has received from one that does not: it is sent {} links",
@@ -161,13 +161,13 @@ impl WcpCap {
             }
         }
         if *flag == OWN_UNDELIVERED {
-            self.schedule.next = self.schedule.next.max(now + self.lull());
+            self.schedule.next = self.schedule.next.max(now + self.random_delay());
             self.schedule.echo = Some(now + FORWARDING_TIME);
             self.due = Some(self.due.map_or(self.schedule.next, |d| d.min(self.schedule.next)));
         }
     }
 
-    fn lull(&mut self) -> Span {
+    fn random_delay(&mut self) -> Span {
         Span::from_nanos(u64::from(self.stream.below(MESSAGE_INTERVAL.as_nanos() as u32)))
     }
 
@@ -200,7 +200,7 @@ impl WcpCap {
             }
         }
         for own in self.own.iter_mut().filter(|o| o.fewer) {
-            own.hurry(now, EPOCH_BOUNDS.0);
+            own.shorten_epoch(now, EPOCH_BOUNDS.0);
         }
     }
 
