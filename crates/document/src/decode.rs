@@ -24,7 +24,7 @@ pub const WORD_OR_KIND: &str = "word or table by kind";
 /// Without such a key it is the first variant. A word alone stands for a table without keys.
 pub const WORD_OR_KEY: &str = "word or table by key";
 /// Key that names the variant.
-const KIND: &str = "kind";
+const VARIANT_KEY: &str = "kind";
 
 /// An error that is passed up from a value to the file.
 #[derive(Debug)]
@@ -325,20 +325,23 @@ impl<'a, 'i> Choice<'a, 'i> {
                 .or(variants.first().copied())
                 .map(|variant| Choice { variant, content }));
         }
-        let Some(kind) = get(table, KIND) else {
-            return Err(Fault::new(Problem::MissingKey(KIND.to_owned())));
+        let Some(kind) = get(table, VARIANT_KEY) else {
+            return Err(Fault::new(Problem::MissingKey(VARIANT_KEY.to_owned())));
         };
         let found = match kind.get_ref() {
             DeValue::String(word) => match known(word) {
                 Some(variant) => {
-                    return Ok(Some(Choice { variant, content: Table::without(table, KIND) }));
+                    return Ok(Some(Choice {
+                        variant,
+                        content: Table::without(table, VARIANT_KEY),
+                    }));
                 }
                 None => format!("\"{word}\""),
             },
             other => other.type_str().to_owned(),
         };
         let problem = Problem::value(found, format!("one of {}", variants.join(", ")));
-        Err(Fault::new(problem).at(kind.span().start).under(Step::Key(KIND.to_owned())))
+        Err(Fault::new(problem).at(kind.span().start).under(Step::Key(VARIANT_KEY.to_owned())))
     }
 }
 

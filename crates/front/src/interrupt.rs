@@ -11,13 +11,13 @@ use signal_hook::iterator::Signals;
 pub const EXIT_CODE: u8 = 130;
 
 /// Set while a caller waits for the interrupt; true after it.
-static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Returns a flag that an interrupt sets from now on, instead of ending the process.
 ///
 /// A termination signal sets it too.
 pub fn awaited() -> &'static AtomicBool {
-    FLAG.get_or_init(|| {
+    INTERRUPTED.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
         // If the handler cannot be set, a termination signal ends the process, as it does elsewhere.
         let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&flag));
@@ -26,25 +26,25 @@ pub fn awaited() -> &'static AtomicBool {
 }
 
 /// Set while a batch with a store runs; true if it must stop.
-static STOP: OnceLock<AtomicBool> = OnceLock::new();
+static STOP_BATCH: OnceLock<AtomicBool> = OnceLock::new();
 
 /// Returns a flag that the first interrupt sets from now on, instead of ending the process.
 ///
 /// The batch then stops when its current runs are complete.
 pub fn stops_batches() -> &'static AtomicBool {
-    STOP.get_or_init(AtomicBool::default)
+    STOP_BATCH.get_or_init(AtomicBool::default)
 }
 
 /// Returns true if this interrupt is the first one while a batch can be stopped.
 ///
 /// It is called by the handler.
 pub fn stops_a_batch() -> bool {
-    STOP.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed))
+    STOP_BATCH.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed))
 }
 
 /// Returns true if a caller waits for the interrupt, and sets its flag; for the handler.
 pub fn is_awaited() -> bool {
-    let flag = FLAG.get();
+    let flag = INTERRUPTED.get();
     if let Some(flag) = flag {
         flag.store(true, Ordering::Relaxed);
     }

@@ -27,7 +27,7 @@ pub fn bar(total: usize, what: &'static str) -> ProgressBar {
 }
 
 /// Time between lines of a log.
-const LINE: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Progress of a batch: a bar on a terminal, otherwise a line per minute.
 #[derive(Default)]
@@ -54,9 +54,9 @@ impl ProgressReporter {
         if let Some(bar) = &self.bar {
             bar.inc(1);
         } else if let Some(elapsed) = self.started.map(|s| s.elapsed())
-            && elapsed > LINE * (self.lines + 1)
+            && elapsed > LOG_INTERVAL * (self.lines + 1)
         {
-            self.lines = (elapsed.as_secs() / LINE.as_secs()) as u32;
+            self.lines = (elapsed.as_secs() / LOG_INTERVAL.as_secs()) as u32;
             eprintln!("{}: {} of {}, {} min so far", p.what, self.done, p.total, self.lines);
         }
         if self.done == p.total {

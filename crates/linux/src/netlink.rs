@@ -29,7 +29,7 @@ const MAX_MESSAGES: usize = 100;
 /// Size of the receive buffer.
 ///
 /// The kernel fills dumps up to the size of earlier reads, at most 32 KiB.
-const RECEIVE: usize = 64 * 1024;
+const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 
 const NLM_F_REQUEST: u16 = libc::NLM_F_REQUEST as u16;
 const NLM_F_ACK: u16 = libc::NLM_F_ACK as u16;
@@ -115,7 +115,7 @@ impl Refusal {
 }
 
 /// Timeout of a reply of the kernel, s.
-const PATIENCE: i64 = 10;
+const REPLY_TIMEOUT_S: i64 = 10;
 
 /// A netlink socket, by default to routing and traffic control.
 #[derive(Debug)]
@@ -177,12 +177,12 @@ impl Netlink {
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
         // A reply that was dropped for lack of memory must not block its caller permanently.
-        let patience = TimeVal::seconds(PATIENCE);
+        let patience = TimeVal::seconds(REPLY_TIMEOUT_S);
         setsockopt(&socket, ReceiveTimeout, &patience).map_err(|e| failed()(io::Error::from(e)))?;
         for &group in groups {
             socket.add_membership(group).map_err(failed())?;
         }
-        let received = Vec::with_capacity(RECEIVE);
+        let received = Vec::with_capacity(RECEIVE_BUFFER_BYTES);
         Ok(Netlink { socket, sequence: 0, received, progress: Progress::default() })
     }
 

@@ -157,9 +157,9 @@ fn ip(args: &[&str], input: &str) -> io::Result<()> {
     if out.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&out.stderr);
-    let said = said.trim().replace('\n', "; ");
-    let line = said.rsplit_once("Command failed -:").and_then(|(_, n)| n.trim().parse().ok());
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    let stderr = stderr.trim().replace('\n', "; ");
+    let line = stderr.rsplit_once("Command failed -:").and_then(|(_, n)| n.trim().parse().ok());
     let what = line.and_then(|n: usize| input.lines().nth(n.saturating_sub(1))).unwrap_or("");
-    Err(io::Error::other(format!("ip {} {what}: {said}", args.join(" "))))
+    Err(io::Error::other(format!("ip {} {what}: {stderr}", args.join(" "))))
 }

@@ -15,9 +15,9 @@ use crate::tc::htb::{Class, Qdisc};
 use crate::tc::{Handle, Head, leaf};
 
 /// Index of the loopback interface in every namespace.
-const LOOPBACK: u32 = 1;
+const LOOPBACK_INDEX: u32 = 1;
 /// Packet size that holds any frame of the loopback interface, bytes.
-const FRAME: u32 = 1 << 17;
+const MAX_LOOPBACK_FRAME: u32 = 1 << 17;
 const CREATE: u16 = libc::NLM_F_CREATE as u16;
 
 /// Probes the features.
@@ -80,26 +80,26 @@ fn tried() -> Result<Tried, Error> {
         Ok(netlink.apply(&mut batch)?.is_empty())
     };
     tried.htb = works(libc::RTM_NEWQDISC, &|out| {
-        Head::new(LOOPBACK, root, Handle::ROOT).write(out);
+        Head::new(LOOPBACK_INDEX, root, Handle::ROOT).write(out);
         Qdisc { default: 1, r2q: 10, direct: 1 }.write(out);
     })?;
     if !tried.htb {
         return Ok(tried);
     }
     works(libc::RTM_NEWTCLASS, &|out| {
-        Head::new(LOOPBACK, class, root).write(out);
+        Head::new(LOOPBACK_INDEX, class, root).write(out);
         Class::limited(None, 1514, 0).write(out);
     })?;
     for (at, kind) in LeafKind::ALL.into_iter().enumerate() {
         // Each has a class of its own, so that none blocks another.
         let class = Handle::new(1, 16 + at as u16);
         works(libc::RTM_NEWTCLASS, &|out| {
-            Head::new(LOOPBACK, class, root).write(out);
+            Head::new(LOOPBACK_INDEX, class, root).write(out);
             Class::limited(None, 1514, 0).write(out);
         })?;
         let there = works(libc::RTM_NEWQDISC, &|out| {
-            Head::new(LOOPBACK, Handle::new(16 + at as u16, 0), class).write(out);
-            leaf::write(out, kind, 100, FRAME);
+            Head::new(LOOPBACK_INDEX, Handle::new(16 + at as u16, 0), class).write(out);
+            leaf::write(out, kind, 100, MAX_LOOPBACK_FRAME);
         })?;
         if there {
             tried.leaves.push(kind);
@@ -107,7 +107,7 @@ fn tried() -> Result<Tried, Error> {
     }
     let mut filter = |prio: u16, kind: Filter| {
         works(libc::RTM_NEWTFILTER, &|out| {
-            filter::write(out, LOOPBACK, root, prio, libc::ETH_P_ALL as u16, kind);
+            filter::write(out, LOOPBACK_INDEX, root, prio, libc::ETH_P_ALL as u16, kind);
         })
     };
     if filter(1, Filter::MarkFw)? {

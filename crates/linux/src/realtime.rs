@@ -57,7 +57,7 @@ pub fn fifo(priority: i32) -> bool {
 }
 
 /// Length of the busy loop that ends a wait, ns: waking up takes about as long.
-const SPIN: u64 = 60_000;
+const BUSY_WAIT_NS: u64 = 60_000;
 
 /// Waits for readable files and for instants.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub struct Waiter {
 }
 
 /// Token of the timer.
-const TIMER: u64 = u64::MAX;
+const TIMER_TOKEN: u64 = u64::MAX;
 
 impl Waiter {
     /// Returns a waiter without files.
@@ -82,7 +82,7 @@ impl Waiter {
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
         epoll.add(
             timer.as_fd(),
-            EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER),
+            EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER_TOKEN),
         )?;
         Ok(Waiter { epoll, timer, set_to: 0, events: vec![EpollEvent::empty(); 64] })
     }
@@ -113,8 +113,8 @@ impl Waiter {
     pub fn wait(&mut self, until: u64, ready: &mut Vec<u64>) -> io::Result<()> {
         loop {
             let left = until.saturating_sub(now());
-            let timeout = if left > SPIN {
-                let wake = until - SPIN;
+            let timeout = if left > BUSY_WAIT_NS {
+                let wake = until - BUSY_WAIT_NS;
                 if self.set_to != wake {
                     let at = Expiration::OneShot(TimeSpec::from(Duration::from_nanos(wake)));
                     self.timer.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
@@ -131,7 +131,7 @@ impl Waiter {
             };
             let tokens = self.events[..found].iter().map(EpollEvent::data);
             let before = ready.len();
-            ready.extend(tokens.filter(|t| *t != TIMER));
+            ready.extend(tokens.filter(|t| *t != TIMER_TOKEN));
             if ready.len() > before || now() >= until {
                 return Ok(());
             }

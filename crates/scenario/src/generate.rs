@@ -16,11 +16,11 @@ pub(crate) fn grid(rows: u32, columns: u32, spacing: Distance) -> Vec<Place> {
 }
 
 /// Maximum number of random placements.
-pub(crate) const ATTEMPTS: u32 = 1000;
+pub(crate) const MAX_PLACEMENTS: u32 = 1000;
 /// Maximum number of nodes placed in all attempts.
 ///
 /// A large, sparse network then fails early.
-const PLACED: u64 = 2_000_000;
+const MAX_PLACED_NODES: u64 = 2_000_000;
 
 /// Returns nodes uniformly over a rectangle.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn random(
     connected: Option<Distance>,
 ) -> Result<Vec<Place>, u32> {
     let mut rng = Stream::new(u64::from(seed), "scenario/random");
-    let attempts = ATTEMPTS.min((PLACED / u64::from(nodes.max(1))).max(1) as u32);
+    let attempts = MAX_PLACEMENTS.min((MAX_PLACED_NODES / u64::from(nodes.max(1))).max(1) as u32);
     for _ in 0..attempts {
         let places: Vec<Place> =
             (0..nodes).map(|_| (rng.uniform(0.0, width.0), rng.uniform(0.0, height.0))).collect();

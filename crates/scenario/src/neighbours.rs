@@ -16,11 +16,11 @@ pub(crate) struct Cells<'a> {
 }
 
 /// Slack on range comparisons, as in `fairmesh_wifi::propagation`.
-const SLACK: f64 = 1e-6;
+const RANGE_SLACK: f64 = 1e-6;
 
 impl<'a> Cells<'a> {
     pub fn new(places: &'a [Place], range: Distance) -> Self {
-        let range = range.0 + SLACK;
+        let range = range.0 + RANGE_SLACK;
         let mut cells = Cells { places, range, members: Vec::with_capacity(places.len()) };
         for i in 0..places.len() {
             let (column, row) = cells.cell(i);
@@ -78,7 +78,7 @@ mod tests {
                 cells.within(i, |j, _| found.push(j));
                 found.sort_unstable();
                 let expected: Vec<usize> = (0..places.len())
-                    .filter(|&j| j != i && distance(places[i], places[j]).0 <= range + SLACK)
+                    .filter(|&j| j != i && distance(places[i], places[j]).0 <= range + RANGE_SLACK)
                     .collect();
                 prop_assert_eq!(found, expected);
             }

@@ -89,8 +89,8 @@ impl Scenario {
         let wire = |w: &Wire| Some(Wire { a: new.node(w.a)?, b: new.node(w.b)?, ..*w });
         part.wires = self.wires.iter().filter_map(wire).collect();
         let interferer = |i: &Interferer| {
-            let heard = |&(n, power): &(NodeId, Power)| Some((new.node(n)?, power));
-            let heard_by: Vec<_> = i.heard_by.iter().filter_map(heard).collect();
+            let kept = |&(n, power): &(NodeId, Power)| Some((new.node(n)?, power));
+            let heard_by: Vec<_> = i.heard_by.iter().filter_map(kept).collect();
             (!heard_by.is_empty()).then(|| Interferer { heard_by, ..i.clone() })
         };
         part.interferers = self.interferers.iter().filter_map(interferer).collect();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use fairmesh_units::NodeId;
 
 /// Distance of an unreachable node.
-pub(crate) const FAR: u64 = u64::MAX;
+pub(crate) const UNREACHABLE: u64 = u64::MAX;
 
 /// Cost of a perfect link, or of a wire. Integer costs have equal sums in any order.
 pub(crate) const UNIT_COST: u64 = 1 << 20;
@@ -45,9 +45,9 @@ impl Graph {
         self.neighbours(a.0).binary_search_by_key(&b.0, |e| e.0).is_ok()
     }
 
-    /// Returns the distances of all nodes from one; [`FAR`] if there is no path.
+    /// Returns the distances of all nodes from one; [`UNREACHABLE`] if there is no path.
     pub fn distances(&self, from: u32) -> Vec<u64> {
-        let mut distance = vec![FAR; self.start.len() - 1];
+        let mut distance = vec![UNREACHABLE; self.start.len() - 1];
         distance[from as usize] = 0;
         let mut todo = BinaryHeap::from([Reverse((0u64, from))]);
         while let Some(Reverse((d, u))) = todo.pop() {
@@ -92,7 +92,7 @@ impl<'a> Router<'a> {
         let graph = self.graph;
         let distance = &*self.known.entry(hub.0).or_insert_with(|| graph.distances(hub.0));
         let other = if hub == to { from } else { to };
-        if distance[other.index()] == FAR {
+        if distance[other.index()] == UNREACHABLE {
             return None;
         }
         if hub == to {

@@ -22,21 +22,21 @@ use crate::workspace::Workspace;
 pub const SCENARIO: &str = include_str!("../assets/demo-live.toml");
 
 /// Redraw interval of the view on a terminal.
-const REDRAW: Span = Span::from_millis(500);
+const REDRAW_INTERVAL: Span = Span::from_millis(500);
 
 /// Interval of the view's lines elsewhere.
-const REPORT: Span = Span::from_secs(5);
+const LINE_INTERVAL: Span = Span::from_secs(5);
 
 /// Averaging window of the rates shown.
-const WINDOW: Span = Span::from_secs(3);
+const AVERAGING_WINDOW: Span = Span::from_secs(3);
 
 /// Columns of a bar.
-const BAR: usize = 40;
+const BAR_COLUMNS: usize = 40;
 
 /// Settling time after the start, and after the daemon was turned on.
 ///
 /// It is at most half of each phase.
-const SETTLE: Span = Span::from_secs(10);
+const SETTLING_TIME: Span = Span::from_secs(10);
 
 /// The daemon of a demonstration.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -143,7 +143,7 @@ impl View {
         let label = |f: &fairmesh_scenario::Flow| {
             format!("{} → {} ({} hops)", name(f.from), name(f.to), f.wireless_hops)
         };
-        let half = |of: Span| Span::from_nanos(of.as_nanos() / 2).min(SETTLE);
+        let half = |of: Span| Span::from_nanos(of.as_nanos() / 2).min(SETTLING_TIME);
         View {
             settle: (half(on), half(scenario.duration().saturating_sub(on))),
             labels: scenario.flows().iter().map(label).collect(),
@@ -173,13 +173,13 @@ impl View {
         }
         self.last = now.clone();
         self.recent.push_back(now);
-        while self.recent.len() > 1 && p.now - self.recent[0].0 > WINDOW {
+        while self.recent.len() > 1 && p.now - self.recent[0].0 > AVERAGING_WINDOW {
             self.recent.pop_front();
         }
         if p.now < self.next {
             return Ok(());
         }
-        self.next = p.now + if self.terminal { REDRAW } else { REPORT };
+        self.next = p.now + if self.terminal { REDRAW_INTERVAL } else { LINE_INTERVAL };
         let rates =
             rates(&self.recent[0], &self.last).unwrap_or_else(|| vec![0.0; self.labels.len()]);
         let controlled = past(self.on);
@@ -207,7 +207,7 @@ impl View {
         let most = rates.iter().copied().fold(1.0, f64::max);
         let width = self.labels.iter().map(|l| l.chars().count()).max().unwrap_or(0);
         for (label, rate) in self.labels.iter().zip(rates) {
-            let bar = "█".repeat((rate / most * BAR as f64).round() as usize);
+            let bar = "█".repeat((rate / most * BAR_COLUMNS as f64).round() as usize);
             let _ = writeln!(text, "  {label:width$}  {:>7.1} kbit/s  {bar}", rate * 1e-3);
         }
         text

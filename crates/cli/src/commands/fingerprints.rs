@@ -19,11 +19,11 @@ use crate::error::CliError;
 use crate::terminal;
 
 /// Maximum duration of the runs: long enough for every mechanism of a scenario to act.
-const LONGEST: Span = Span::from_secs(20);
+const MAX_DURATION: Span = Span::from_secs(20);
 /// Second control of each scenario.
 ///
 /// It limits rates, so that it exercises code that `fifo` does not.
-const SECOND: &str = "source";
+const SECOND_CONTROL: &str = "source";
 
 /// Compares fingerprints with the stored ones, or rewrites the stored ones.
 ///
@@ -39,14 +39,17 @@ pub fn run(
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let loaded = load(&path, &Changes::default(), registry)?;
         let scenario = loaded.scenario;
-        let end = scenario.duration().min(LONGEST);
+        let end = scenario.duration().min(MAX_DURATION);
         let tenth = Span::from_nanos(end.as_nanos() / 10);
         let half = Span::from_nanos(end.as_nanos().div_ceil(2));
         let warmup = if scenario.warmup() >= half { tenth } else { scenario.warmup() };
         let scenario = scenario.prefix(end, warmup).map_err(LabError::from)?;
         let own = scenario.control().to_string();
-        if own != SECOND {
-            jobs.push((format!("{stem}/{SECOND}"), with_control(&scenario, SECOND, registry)?));
+        if own != SECOND_CONTROL {
+            jobs.push((
+                format!("{stem}/{SECOND_CONTROL}"),
+                with_control(&scenario, SECOND_CONTROL, registry)?,
+            ));
         }
         jobs.push((format!("{stem}/{own}"), scenario));
     }

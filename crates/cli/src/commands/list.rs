@@ -13,7 +13,7 @@ use crate::commands::print_json;
 use crate::error::CliError;
 
 /// Number of columns if the terminal does not report its width.
-const WIDTH: u16 = 110;
+const DEFAULT_WIDTH: u16 = 110;
 
 /// Lists the controls, or describes one in full.
 ///
@@ -50,7 +50,7 @@ fn words<const N: usize>(header: [&str; N]) -> Table {
     let mut t = table::table(&[]);
     t.set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
     if t.width().is_none() {
-        t.set_width(WIDTH);
+        t.set_width(DEFAULT_WIDTH);
     }
     t
 }

@@ -36,8 +36,8 @@ pub fn run(
     }
     set_parameters(std::slice::from_mut(&mut loaded.scenario), &args.set.set)?;
     let scenario = &loaded.scenario;
-    let said = [scenario.warnings().to_vec(), notes(std::slice::from_ref(scenario))].concat();
-    warn(&said);
+    let warnings = [scenario.warnings().to_vec(), notes(std::slice::from_ref(scenario))].concat();
+    warn(&warnings);
     let only = match &args.pcap_at {
         None => None,
         Some(name) => Some(scenario.node(name).ok_or_else(|| {
@@ -78,7 +78,7 @@ pub fn run(
         }
     };
     if args.json {
-        print_json(out, &OneRun { timeline: shown, ..OneRun::of(&record, &said) })?;
+        print_json(out, &OneRun { timeline: shown, ..OneRun::of(&record, &warnings) })?;
     } else {
         out.write_all(text::run(&record).as_bytes())?;
         if let (Some(summary), Some(file)) = (&shown, &args.trace) {
@@ -96,7 +96,13 @@ pub fn run(
     }
     if let Some(folder) = folder {
         let records = [vec![record]];
-        results::write(folder, &loaded, &Comparison::of(&records).noted(said), &records, command)?;
+        results::write(
+            folder,
+            &loaded,
+            &Comparison::of(&records).noted(warnings),
+            &records,
+            command,
+        )?;
     }
     Ok(())
 }

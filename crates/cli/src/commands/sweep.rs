@@ -18,7 +18,7 @@ use crate::error::CliError;
 use crate::terminal::with_bars_and;
 
 /// Copy of the plan in the sweep's folder, for workers.
-const PLAN: &str = "plan.json";
+const PLAN_FILE: &str = "plan.json";
 
 /// Runs every combination that has not run yet, then summarises all.
 ///
@@ -97,7 +97,7 @@ fn plan(args: &SweepArgs, registry: &Registry) -> Result<Plan, CliError> {
 
 /// Distributes the missing runs through a Dask scheduler, with the Python package.
 fn distribute(sweep: &Sweep, scheduler: &str, folder: &Path) -> Result<(), CliError> {
-    let file = folder.join(PLAN);
+    let file = folder.join(PLAN_FILE);
     let json = serde_json::to_vec(sweep.plan()).map_err(|e| CliError::file(&file, e))?;
     write_file(&file, &json)?;
     let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());

@@ -24,7 +24,7 @@ pub(super) const QUIC: u16 = 443;
 /// Sampling interval of datagrams of other ports: one in this number passes, at random.
 ///
 /// That is enough to find the addresses in use. A power of two.
-const SAMPLED: u32 = 64;
+const SAMPLING_INTERVAL: u32 = 64;
 /// IPv6 extension headers (RFC 8200 §4, RFC 4302).
 ///
 /// They are hop-by-hop options, routing, fragment, authentication, destination options.
@@ -42,8 +42,8 @@ const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-const NO: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
-const YES: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: SNAP };
+const REJECT: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
+const ACCEPT: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: SNAP };
 
 fn load(code: u16, at: usize) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k: at as u32 }
@@ -65,13 +65,13 @@ type Program = Vec<libc::sock_filter>;
 fn ipv4(at: usize, udp: bool) -> Program {
     let fragment = libc::sock_filter { code: IF_ANY_BIT, jt: 1, jf: 0, k: 0x1fff };
     let mut out = vec![load(LOAD_BYTE, at + 9)];
-    out.extend(branch(TCP, &[load(LOAD_HALF, at + 6), fragment, YES, NO]));
+    out.extend(branch(TCP, &[load(LOAD_HALF, at + 6), fragment, ACCEPT, REJECT]));
     if udp {
         let ports = [load(LOAD_BEHIND, at), load(LOAD_BEHIND, at + 2)];
         let begin = [load(LOAD_HALF, at + 6), fragment_to(8), load(LOAD_LENGTH, at)];
         out.extend(branch(UDP, &[&begin[..], &datagram(ports)].concat()));
     }
-    out.push(NO);
+    out.push(REJECT);
     out
 }
 
@@ -84,7 +84,7 @@ fn ipv6(at: usize, udp: bool) -> Program {
     let kinds = [TCP].into_iter().chain(EXTENSIONS);
     let many = kinds.clone().count();
     out.extend(kinds.enumerate().map(|(i, kind)| when(kind, many - i)));
-    out.extend([NO, YES]);
+    out.extend([REJECT, ACCEPT]);
     out
 }
 
@@ -100,10 +100,10 @@ fn fragment_to(skip: u8) -> libc::sock_filter {
 /// Eight steps; the last one rejects the packet.
 fn datagram(ports: [libc::sock_filter; 2]) -> Program {
     let [from, to] = ports;
-    let others = libc::sock_filter { code: IF_ANY_BIT, jt: 1, jf: 0, k: SAMPLED - 1 };
+    let others = libc::sock_filter { code: IF_ANY_BIT, jt: 1, jf: 0, k: SAMPLING_INTERVAL - 1 };
     let random = libc::sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: RANDOM };
     let quic = u32::from(QUIC);
-    vec![from, when(quic, 4), to, when(quic, 2), random, others, YES, NO]
+    vec![from, when(quic, 4), to, when(quic, 2), random, others, ACCEPT, REJECT]
 }
 
 /// Decides by the type at offset `at` on the packet behind that type.
@@ -112,7 +112,7 @@ fn typed(at: usize, tags: usize, udp: bool) -> Program {
     let mut pppoe = vec![load(LOAD_HALF, session)];
     pppoe.extend(branch(u32::from(PPP_IPV4), &ipv4(session + 2, udp)));
     pppoe.extend(branch(u32::from(PPP_IPV6), &ipv6(session + 2, udp)));
-    pppoe.push(NO);
+    pppoe.push(REJECT);
     let mut out = vec![load(LOAD_HALF, at)];
     out.extend(branch(u32::from(IPV4), &ipv4(at + 2, udp)));
     out.extend(branch(u32::from(IPV6), &ipv6(at + 2, udp)));
@@ -123,7 +123,7 @@ fn typed(at: usize, tags: usize, udp: bool) -> Program {
         out.push(when(u32::from(TAGS[0]), 1));
         out.extend(branch(u32::from(TAGS[1]), &inner));
     }
-    out.push(NO);
+    out.push(REJECT);
     out
 }
 
@@ -143,7 +143,7 @@ pub(super) fn program(begins: FirstHeader, udp: bool) -> Program {
             let mut out = vec![load(LOAD_BYTE, 0), version];
             out.extend(branch(4, &ipv4(0, udp)));
             out.extend(branch(6, &ipv6(0, udp)));
-            out.push(NO);
+            out.push(REJECT);
             out
         }
     }

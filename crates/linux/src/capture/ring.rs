@@ -17,7 +17,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::SocketCounters;
 
 /// Bytes of a block: a whole number of pages wherever Linux has pages of at most 64 KB.
-const BLOCK: usize = 1 << 16;
+const BLOCK_BYTES: usize = 1 << 16;
 /// Timeout of a block that is not full, ms.
 const BLOCK_TIMEOUT_MS: u32 = 50;
 const LEAST_BLOCKS: usize = 2;
@@ -50,21 +50,21 @@ impl Ring {
     pub fn new(socket: &OwnedFd, bytes: usize, snap: u32) -> io::Result<Self> {
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(socket, libc::PACKET_VERSION, &version)?;
-        let blocks = (bytes / BLOCK).max(LEAST_BLOCKS);
+        let blocks = (bytes / BLOCK_BYTES).max(LEAST_BLOCKS);
         // Packets lie one after the other. The frame size only limits the captured bytes of one packet, including the
         // headers of the ring and the room before the packet (68 and 16 bytes).
         let frame = (snap as usize + 128).next_multiple_of(libc::TPACKET_ALIGNMENT);
         let request = libc::tpacket_req3 {
-            tp_block_size: BLOCK as u32,
+            tp_block_size: BLOCK_BYTES as u32,
             tp_block_nr: blocks as u32,
             tp_frame_size: frame as u32,
-            tp_frame_nr: (BLOCK / frame * blocks) as u32,
+            tp_frame_nr: (BLOCK_BYTES / frame * blocks) as u32,
             tp_retire_blk_tov: BLOCK_TIMEOUT_MS,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
         set(socket, libc::PACKET_RX_RING, &request)?;
-        let length = NonZeroUsize::new(blocks * BLOCK).ok_or(io::ErrorKind::InvalidInput)?;
+        let length = NonZeroUsize::new(blocks * BLOCK_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping of the ring just made, of its length.
         let memory = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
@@ -74,7 +74,7 @@ impl Ring {
     fn block_header(&self) -> NonNull<libc::tpacket_hdr_v1> {
         // SAFETY: `next` is below `blocks`, so both offsets are within the mapping; the header's union has one member.
         unsafe {
-            let block = self.memory.add(self.next * BLOCK).cast::<libc::tpacket_block_desc>();
+            let block = self.memory.add(self.next * BLOCK_BYTES).cast::<libc::tpacket_block_desc>();
             NonNull::from(&mut (*block.as_ptr()).hdr.bh1)
         }
     }
@@ -99,8 +99,8 @@ impl Ring {
         let header = self.block_header();
         // SAFETY: user space owns the block until its status changes, so the kernel does not write to it meanwhile.
         let (bytes, header) = unsafe {
-            let start = self.memory.add(self.next * BLOCK).as_ptr();
-            (core::slice::from_raw_parts(start, BLOCK), header.read())
+            let start = self.memory.add(self.next * BLOCK_BYTES).as_ptr();
+            (core::slice::from_raw_parts(start, BLOCK_BYTES), header.read())
         };
         let mut at = header.offset_to_first_pkt as usize;
         for _ in 0..header.num_pkts {
@@ -120,7 +120,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping that `new` made, with no borrows left.
-        let _ = unsafe { munmap(self.memory.cast(), self.blocks * BLOCK) };
+        let _ = unsafe { munmap(self.memory.cast(), self.blocks * BLOCK_BYTES) };
     }
 }
 

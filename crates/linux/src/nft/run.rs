@@ -16,7 +16,7 @@ use crate::command::{self, Output};
 use crate::error::Error;
 
 /// Time after which `nft` is killed; a table of 60,000 addresses takes one or two seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const NFT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest time that a repeated call waits.
 const REPEATED_WAIT: Duration = Duration::from_millis(50);
@@ -41,13 +41,13 @@ struct Pending {
 }
 
 thread_local! {
-    static LIMIT: Cell<Duration> = const { Cell::new(PATIENCE) };
+    static LIMIT: Cell<Duration> = const { Cell::new(NFT_TIMEOUT) };
     static PENDING: RefCell<Option<Pending>> = const { RefCell::new(None) };
 }
 
 /// Sets the longest time that calls of this thread wait for `nft`.
 pub fn limit_wait(limit: Duration) {
-    LIMIT.set(limit.min(PATIENCE));
+    LIMIT.set(limit.min(NFT_TIMEOUT));
 }
 
 /// Runs `nft`, or continues to wait for an earlier run of the same call.
@@ -93,7 +93,7 @@ fn start(arguments: &[&str], input: &str) -> Result<Pending, Error> {
     let (words, text) = (arguments.clone(), input.to_owned());
     let run = move || {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let _ = send.send(command::run("nft", &words, text.as_bytes(), PATIENCE));
+        let _ = send.send(command::run("nft", &words, text.as_bytes(), NFT_TIMEOUT));
     };
     std::thread::Builder::new().name("nft".into()).spawn(run).map_err(absent)?;
     Ok(Pending { arguments, input: input.to_owned(), since: Instant::now(), result })

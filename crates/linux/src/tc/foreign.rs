@@ -16,7 +16,7 @@ const TCA_SKBEDIT_FLAGS: u16 = 9;
 const TCA_BPF_FLAGS: u16 = 8;
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// `SKBEDIT_F_INHERITDSFIELD`: the priority becomes the packet's DSCP.
-const INHERITS: u64 = 0x20;
+const SKBEDIT_F_INHERITDSFIELD: u64 = 0x20;
 
 /// Properties of a filter that concern classes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -85,7 +85,9 @@ impl Filter {
 }
 
 fn inherits(flags: &[u8]) -> bool {
-    flags.first_chunk().is_some_and(|flags| u64::from_ne_bytes(*flags) & INHERITS != 0)
+    flags
+        .first_chunk()
+        .is_some_and(|flags| u64::from_ne_bytes(*flags) & SKBEDIT_F_INHERITDSFIELD != 0)
 }
 
 fn word(value: &[u8]) -> Option<u32> {
@@ -121,7 +123,7 @@ mod tests {
                 action(out, "skbedit", |out| {
                     put_u32(out, TCA_SKBEDIT_PRIORITY, 0x0fa1_0003);
                     put_u32(out, TCA_SKBEDIT_MARK, 7);
-                    put(out, TCA_SKBEDIT_FLAGS, &INHERITS.to_ne_bytes());
+                    put(out, TCA_SKBEDIT_FLAGS, &SKBEDIT_F_INHERITDSFIELD.to_ne_bytes());
                 });
                 action(out, "gact", |_| {});
             });

@@ -29,7 +29,7 @@ const TARGET_US: u32 = 20_000;
 /// CoDel's interval, µs: the usual 100 ms plus the longer target.
 const INTERVAL_US: u32 = 120_000;
 /// Queues of one subscriber. The kernel's 1024 would take 1 GB for 10,000 subscribers.
-const FLOWS: u32 = 64;
+const QUEUES_PER_SUBSCRIBER: u32 = 64;
 
 /// Rate at which no packet takes a nanosecond, bytes/s: a `tbf` with it never waits.
 const AT_ONCE: u64 = 1_000_000_000_000_000;
@@ -60,7 +60,7 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32, frame: u32) {
             }
             put(out, TCA_OPTIONS, &options);
         }
-        LeafKind::FqCodel => fq_codel(out, Some(FLOWS)),
+        LeafKind::FqCodel => fq_codel(out, Some(QUEUES_PER_SUBSCRIBER)),
         LeafKind::Cake => nest(out, TCA_OPTIONS, |out| {
             put_u64(out, TCA_CAKE_BASE_RATE64, 0);
             put_u32(out, TCA_CAKE_DIFFSERV_MODE, CAKE_DIFFSERV_BESTEFFORT);

@@ -9,7 +9,7 @@ use super::models::Model;
 use crate::draft::PhyName;
 
 /// Maximum number of names in a note.
-const LISTED: usize = 5;
+const MAX_LISTED_NAMES: usize = 5;
 
 /// Returns the band of most known models; 5 GHz on a tie, and 2.4 GHz without known models.
 pub(super) fn band(g: Option<Generation>, known: &[Option<&Model>]) -> Band {
@@ -61,9 +61,10 @@ pub(super) fn of_models(
         counts.sort_by_key(|&(name, n)| (std::cmp::Reverse(n), name));
         let all: usize = counts.iter().map(|c| c.1).sum();
         if all > 0 {
-            let shown = counts.iter().take(LISTED).map(|(name, n)| format!("{name} ({n})"));
+            let shown =
+                counts.iter().take(MAX_LISTED_NAMES).map(|(name, n)| format!("{name} ({n})"));
             let mut shown: Vec<String> = shown.collect();
-            if counts.len() > LISTED {
+            if counts.len() > MAX_LISTED_NAMES {
                 shown.push("…".to_owned());
             }
             let shown = shown.join(", ");

@@ -8,11 +8,11 @@ use super::json::number;
 use super::notes::Notes;
 
 /// Mean radius of the Earth, m.
-const EARTH: f64 = 6_371_008.8;
+const EARTH_RADIUS_M: f64 = 6_371_008.8;
 /// Maximum distance between the ends of a radio link, m: above the Wi-Fi record (382 km).
-const LONGEST: f64 = 400e3;
+const MAX_LINK_LENGTH_M: f64 = 400e3;
 /// Maximum number of nodes in a note.
-const LISTED: usize = 10;
+const MAX_LISTED_NODES: usize = 10;
 
 /// Degrees north and east.
 pub(super) type Degrees = (f64, f64);
@@ -102,7 +102,10 @@ impl Projection {
     }
 
     fn place(&self, (lat, lng): Degrees) -> [f64; 2] {
-        [EARTH * self.shrink * (lng - self.lng).to_radians(), EARTH * (lat - self.lat).to_radians()]
+        [
+            EARTH_RADIUS_M * self.shrink * (lng - self.lng).to_radians(),
+            EARTH_RADIUS_M * (lat - self.lat).to_radians(),
+        ]
     }
 
     fn far(&self, at: Degrees) -> f64 {
@@ -138,25 +141,25 @@ pub(super) fn places<'a>(
     for (a, b) in links {
         let (Some(at_a), Some(at_b)) = (kept[a], kept[b]) else { continue };
         let ([ax, ay], [bx, by]) = (middle.place(at_a), middle.place(at_b));
-        if libm::hypot(ax - bx, ay - by) > LONGEST {
+        if libm::hypot(ax - bx, ay - by) > MAX_LINK_LENGTH_M {
             misplaced.insert(if middle.far(at_a) > middle.far(at_b) { a } else { b });
         }
     }
     if !misplaced.is_empty() {
         let swapped = |i: &&usize| {
             let turned = kept[**i].map(|(lat, lng)| (lng, lat));
-            turned.is_some_and(|at| possible(&at) && middle.far(at) < LONGEST)
+            turned.is_some_and(|at| possible(&at) && middle.far(at) < MAX_LINK_LENGTH_M)
         };
         let hint = match misplaced.iter().filter(swapped).count() {
             0 => String::new(),
             n => format!("; {n} would be near with latitude and longitude swapped"),
         };
-        let shown: Vec<&str> = misplaced.iter().take(LISTED).map(|&i| name(i)).collect();
-        let more = if misplaced.len() > LISTED { ", …" } else { "" };
+        let shown: Vec<&str> = misplaced.iter().take(MAX_LISTED_NODES).map(|&i| name(i)).collect();
+        let more = if misplaced.len() > MAX_LISTED_NODES { ", …" } else { "" };
         notes.push(format!(
             "{} locations more than {} km from a neighbour's were ignored{hint}: {}{more}",
             misplaced.len(),
-            LONGEST / 1e3,
+            MAX_LINK_LENGTH_M / 1e3,
             shown.join(", ")
         ));
     }

@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for Cost {
             }
             fn visit_str<E: serde::de::Error>(self, cost: &str) -> std::result::Result<Cost, E> {
                 match is_infinite(cost) {
-                    true => Ok(Cost(BEYOND)),
+                    true => Ok(Cost(UNREACHABLE_COST)),
                     false => Err(E::invalid_type(serde::de::Unexpected::Str(cost), &self)),
                 }
             }
@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for Cost {
 }
 
 /// A cost above every protocol's infinity.
-const BEYOND: f64 = 1e300;
+const UNREACHABLE_COST: f64 = 1e300;
 
 /// Returns true for the names of an infinite cost in olsrd and others.
 fn is_infinite(text: &str) -> bool {

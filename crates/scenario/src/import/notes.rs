@@ -6,7 +6,7 @@ use fairmesh_document::one_line;
 use serde_json::Value;
 
 /// Maximum length of a value shown in a note, characters.
-const SHOWN: usize = 40;
+const MAX_VALUE_CHARS: usize = 40;
 
 /// One note per kind of value, with the number of values and the first of them.
 #[derive(Default, Debug)]
@@ -24,7 +24,7 @@ impl Notes {
     pub fn foreign(&mut self, key: &str, expected: &str, value: &Value, owner: &str) {
         self.add(format!("of `{key}` left out (expected {expected})"), || {
             let text = value.to_string();
-            let mut shown: String = text.chars().take(SHOWN).collect();
+            let mut shown: String = text.chars().take(MAX_VALUE_CHARS).collect();
             if shown.len() < text.len() {
                 shown.push('…');
             }

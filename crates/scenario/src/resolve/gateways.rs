@@ -8,7 +8,7 @@ use super::nodes::Nodes;
 use super::{Result, fail};
 use crate::draft::Draft;
 use crate::error::{KeyPath, Problem};
-use crate::routing::{FAR, Graph, Router};
+use crate::routing::{Graph, Router, UNREACHABLE};
 use crate::scenario::{Gateways, NodeKind, Wire};
 
 /// Graphs for routing.
@@ -148,7 +148,7 @@ fn assign(
     let far: Vec<Vec<u64>> = list.iter().map(|g| mesh.distances(g.0)).collect();
     let nearest = |n: usize| {
         let best = (0..list.len()).min_by_key(|&g| (far[g][n], g))?;
-        (far[best][n] != FAR).then_some(list[best])
+        (far[best][n] != UNREACHABLE).then_some(list[best])
     };
     let inside = |n: usize| !outside.contains(&NodeId(n as u32));
     let mut of: Vec<Option<NodeId>> =
@@ -170,7 +170,7 @@ fn assign(
             let what = format!("\"{}\" is a gateway itself", node.id);
             return fail(key, Problem::refused(what, "no `gateway` there"));
         }
-        if far[g][at.index()] == FAR {
+        if far[g][at.index()] == UNREACHABLE {
             let (from, to) = (node.id.to_string(), name.to_string());
             return fail(key, Problem::Unreachable { from, to });
         }

@@ -238,7 +238,7 @@ fn from_links(
         (FrameErrors::Snr(_), false) => Power::from_dbm(propagation::SENSITIVITY_DBM),
         _ => propagation::flat(decodes),
     };
-    let hear = |(&(from, to), pair): (&(NodeId, NodeId), &Pair)| Hearing {
+    let resolved = |(&(from, to), pair): (&(NodeId, NodeId), &Pair)| Hearing {
         from: from.0,
         to: to.0,
         power: pair.signal.unwrap_or_else(|| flat(pair.delivery.is_some())),
@@ -249,7 +249,7 @@ fn from_links(
         pair.delivery.map(|delivery| Link { from, to, rate: pair.rate, delivery })
     };
     Ok(Medium {
-        hearing: pairs.iter().map(hear).collect(),
+        hearing: pairs.iter().map(resolved).collect(),
         links: pairs.iter().filter_map(link).collect(),
         propagation: None,
         missed: Vec::new(),

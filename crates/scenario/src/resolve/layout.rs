@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fairmesh_units::Distance;
 
-use super::places::{FARTHEST, USUAL_DECODE, place};
+use super::places::{MAX_COORDINATE_M, USUAL_DECODE, place};
 use super::{MAX_NODES, Result, fail};
 use crate::draft::{Draft, LinkDraft, LinkEntry, NodeDraft, TopologyDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};
@@ -93,7 +93,7 @@ impl Layout {
             positive(r.nodes, "topology.random.nodes")?;
             let height = r.height.unwrap_or(r.width);
             for (key, extent) in [("width", r.width), ("height", height)] {
-                if extent.0 > FARTHEST {
+                if extent.0 > MAX_COORDINATE_M {
                     let key = KeyPath::from("topology.random").key(key);
                     return fail(key, Problem::range(extent, "at most 10000 km"));
                 }

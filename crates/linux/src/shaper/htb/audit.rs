@@ -17,13 +17,13 @@ use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
 /// Trees of groups that one call checks, each of up to [`ClassId::GROUP`] classes.
-const TREES: usize = 5;
+const TREES_PER_CALL: usize = 5;
 /// Packets between two calls that suffice to judge a classifier.
-const PACKETS: u64 = 100;
+const MIN_JUDGED_PACKETS: u64 = 100;
 /// Bytes between two calls that suffice to judge if traffic passes our root qdisc.
-const BYTES: u64 = 100_000;
+const MIN_JUDGED_BYTES: u64 = 100_000;
 /// Consecutive calls that must agree: counters of one instant are read one after the other.
-const AGREEING: u8 = 2;
+const AGREEING_CALLS: u8 = 2;
 
 /// Counters of one direction at the last call.
 ///
@@ -65,7 +65,7 @@ pub(super) fn audit(plane: &mut HtbShaper) -> Result<Vec<Deviation>, Error> {
     foreign::filters(plane, &mut found)?;
     if let Some(state) = &mut plane.state {
         let groups = state.groups.iter().map(|g| g.len()).max().unwrap_or(0);
-        state.watch.next = (state.watch.next + TREES) % groups.max(1);
+        state.watch.next = (state.watch.next + TREES_PER_CALL) % groups.max(1);
     }
     Ok(found)
 }
@@ -90,7 +90,7 @@ fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> 
     let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
     let port = &state.ports[d];
     let groups: Vec<u16> = state.groups[d].keys().copied().collect();
-    let some = groups.iter().cycle().skip(state.watch.next).take(TREES.min(groups.len()));
+    let some = groups.iter().cycle().skip(state.watch.next).take(TREES_PER_CALL.min(groups.len()));
     let groups: BTreeSet<u16> = some.copied().collect();
     let trees = std::iter::once(port.root()).chain(groups.iter().map(|g| Place::tree(*g)));
     let in_question = |minor: u16| port.place.group(minor).is_none_or(|g| groups.contains(&g));
@@ -172,26 +172,26 @@ fn effects(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Result<(), Erro
         };
         let classified = now.classified.saturating_sub(before.classified);
         let arrived = now.arrived.saturating_sub(before.arrived);
-        if classified >= PACKETS && arrived * 2 < classified {
+        if classified >= MIN_JUDGED_PACKETS && arrived * 2 < classified {
             now.misrouted = before.misrouted.saturating_add(1);
-        } else if classified < PACKETS {
+        } else if classified < MIN_JUDGED_PACKETS {
             // Too few to judge: the counters accumulate until there are enough.
             now.misrouted = before.misrouted;
             (now.classified, now.arrived) = (before.classified, before.arrived);
         }
         let sent = now.sent.saturating_sub(before.sent);
         let shaped = now.shaped.saturating_sub(before.shaped);
-        if sent >= BYTES && shaped * 2 < sent {
+        if sent >= MIN_JUDGED_BYTES && shaped * 2 < sent {
             now.bypassed = before.bypassed.saturating_add(1);
-        } else if sent < BYTES {
+        } else if sent < MIN_JUDGED_BYTES {
             now.bypassed = before.bypassed;
             (now.sent, now.shaped) = (before.sent, before.shaped);
         }
         state.watch.counted[d] = Some(now);
-        if now.bypassed >= AGREEING {
+        if now.bypassed >= AGREEING_CALLS {
             found.push(Deviation::Bypassed { direction, sent, shaped });
         }
-        if now.misrouted >= AGREEING {
+        if now.misrouted >= AGREEING_CALLS {
             let grouped = !state.groups[d].is_empty();
             let replaced_by = state.available.after(state.classifier[d], grouped);
             if let Some(next) = replaced_by {

@@ -20,7 +20,7 @@ use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
 /// Time for which packets in our classes may drain before the classes are removed.
-const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) fn install(plane: &mut HtbShaper, layout: &Layout) -> Result<Installed, Error> {
     layout.check()?;
@@ -256,7 +256,7 @@ fn drain(netlink: &mut Netlink, port: &Port) {
     let _ = lift_on(netlink, port);
     let root = Head::new(port.index, port.root(), Handle::NONE);
     let start = Instant::now();
-    while start.elapsed() < DRAIN {
+    while start.elapsed() < DRAIN_TIMEOUT {
         let waiting = |_, payload: &[u8]| Some(Dumped::read(payload)?.stats?.queued_packets);
         let what = "the root qdisc";
         match netlink.get(what, libc::RTM_GETQDISC, |out| root.write(out), waiting) {

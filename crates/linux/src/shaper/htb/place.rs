@@ -28,7 +28,7 @@ const TREES: [u16; (ClassId::MAX.0 / ClassId::GROUP) as usize] = {
     trees
 };
 /// Common upper four bits of these numbers.
-const BEGINS: u16 = 0xf000;
+const TREE_NUMBER_PREFIX: u16 = 0xf000;
 
 /// Placement of classes below a root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +96,7 @@ impl Place {
 
     /// Returns the class with the base of the filters that find groups as its minor number.
     pub fn base(self) -> Handle {
-        Handle::new(self.root.major(), BEGINS)
+        Handle::new(self.root.major(), TREE_NUMBER_PREFIX)
     }
 
     /// Returns the filter that finds a packet's group at the root.
@@ -139,7 +139,10 @@ mod tests {
     #[test]
     fn trees_are_found_fast() {
         assert!(
-            TREES.is_sorted() && TREES.iter().all(|t| *t > ClassId::MAX.0 && t & BEGINS == BEGINS)
+            TREES.is_sorted()
+                && TREES
+                    .iter()
+                    .all(|t| *t > ClassId::MAX.0 && t & TREE_NUMBER_PREFIX == TREE_NUMBER_PREFIX)
         );
         let own = [ids::UNMAPPED, ids::BYPASS, ids::PROBE, ids::AGGREGATE, ids::SPARE_LEAF];
         assert!(TREES.iter().all(|t| !own.contains(t) && file(*t) == ClassId::TREES));

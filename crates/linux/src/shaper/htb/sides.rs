@@ -10,9 +10,9 @@ use crate::shaper::Layout;
 /// Documentation address (RFC 5737): its route is the default route.
 const DEFAULT_ROUTE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Most subscribers that are tried.
-const SUBSCRIBERS: usize = 16;
+const MAX_TRIED_SUBSCRIBERS: usize = 16;
 /// Most addresses that are tried of each subscriber.
-const ADDRESSES: usize = 3;
+const MAX_TRIED_ADDRESSES: usize = 3;
 
 /// Refuses a layout with exchanged interfaces.
 ///
@@ -23,9 +23,9 @@ pub(super) fn check(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error>
     if route::towards(netlink, DEFAULT_ROUTE_ADDRESS)? != Some(mesh) {
         return Ok(());
     }
-    for subscriber in layout.subscribers.iter().take(SUBSCRIBERS) {
+    for subscriber in layout.subscribers.iter().take(MAX_TRIED_SUBSCRIBERS) {
         let Some(net) = subscriber.prefixes.first() else { continue };
-        for address in net.hosts().take(ADDRESSES) {
+        for address in net.hosts().take(MAX_TRIED_ADDRESSES) {
             if route::towards(netlink, address)? == Some(wired) {
                 return Err(Error::Swapped {
                     mesh: layout.mesh.name().to_owned(),

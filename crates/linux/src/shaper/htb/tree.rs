@@ -54,7 +54,7 @@ pub(super) struct Port {
 /// Maximum number of bytes that headers may add to a packet.
 ///
 /// These are Ethernet's, tags, and those that a driver puts before them.
-const HEADERS: u32 = 64;
+const MAX_HEADER_BYTES: u32 = 64;
 
 /// Returns a subscriber's class.
 ///
@@ -174,7 +174,7 @@ impl Port {
         let head = self.leaf_head(minor);
         batch.push(libc::RTM_NEWQDISC, CREATE | REPLACE, |out| {
             head.write(out);
-            leaf::write(out, kind, queue, self.mtu + HEADERS);
+            leaf::write(out, kind, queue, self.mtu + MAX_HEADER_BYTES);
         });
     }
 

@@ -14,7 +14,7 @@ use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
 /// Test frames per classifier.
-const PROBES: u32 = 3;
+const PROBES_PER_CLASSIFIER: u32 = 3;
 /// Longest wait for the test frames.
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -165,7 +165,7 @@ fn arrives(
     let class = port.trial(&mut batch, tree);
     let refused = netlink.apply(&mut batch)?;
     port.refused(refused, "adding a class")?;
-    let sent = packet::send(link, class, carrier, PROBES);
+    let sent = packet::send(link, class, carrier, PROBES_PER_CLASSIFIER);
     let head = Head::new(port.index, class, Handle::NONE);
     let start = Instant::now();
     let mut arrived = false;
@@ -176,7 +176,7 @@ fn arrives(
             |out| head.write(out),
             |_, payload| Some(Dumped::read(payload)?.stats?.packets),
         )?;
-        arrived = packets.is_some_and(|p| p >= u64::from(PROBES));
+        arrived = packets.is_some_and(|p| p >= u64::from(PROBES_PER_CLASSIFIER));
         if !arrived {
             thread::sleep(Duration::from_millis(5));
         }

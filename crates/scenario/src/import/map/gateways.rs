@@ -1,14 +1,14 @@
 //! Choice of a map's gateways, and of the nodes with flows.
 
 use super::names::Unresolved;
-use super::{LISTED, Map};
+use super::{MAX_LISTED_NAMES, Map};
 use crate::error::{Problem, ScenarioError};
 use crate::import::graph::component_sizes;
 use crate::import::{ImportOptions, Result};
 use crate::name::Name;
 
 /// Maximum number of candidates in an error.
-const CANDIDATES: usize = 4;
+const MAX_LISTED_CANDIDATES: usize = 4;
 
 impl Map {
     /// Returns the requested gateways, each once; by default the map's own.
@@ -58,7 +58,11 @@ impl Map {
         found.extend(others);
         let mut seen = vec![false; self.nodes.len()];
         found.retain(|&i| !around[i].is_empty() && !core::mem::replace(&mut seen[i], true));
-        found.iter().take(CANDIDATES).map(|&i| format!("\"{}\"", self.nodes[i].id)).collect()
+        found
+            .iter()
+            .take(MAX_LISTED_CANDIDATES)
+            .map(|&i| format!("\"{}\"", self.nodes[i].id))
+            .collect()
     }
 
     fn gateway(&mut self, around: &[Vec<usize>]) -> Result<usize> {
@@ -134,8 +138,8 @@ impl Map {
             .map(|i| self.nodes[i].id.as_str())
             .collect();
         if !lost.is_empty() {
-            let more = if lost.len() > LISTED { ", …" } else { "" };
-            let first = lost[..lost.len().min(LISTED)].join(", ");
+            let more = if lost.len() > MAX_LISTED_NAMES { ", …" } else { "" };
+            let first = lost[..lost.len().min(MAX_LISTED_NAMES)].join(", ");
             self.warnings.push(format!(
                 "{} of {} nodes cannot be reached from the gateway and get no flow: {first}{more}",
                 lost.len(),

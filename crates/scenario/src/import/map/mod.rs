@@ -23,11 +23,11 @@ use crate::name::Name;
 use names::{Names, Unresolved};
 
 /// Maximum number of names in a warning.
-const LISTED: usize = 10;
+const MAX_LISTED_NAMES: usize = 10;
 /// Delivery below which routing daemons drop a link.
 ///
 /// A map with such links is not a snapshot of routes.
-const IMPLAUSIBLE: f64 = 0.05;
+const MIN_ROUTED_DELIVERY: f64 = 0.05;
 
 /// A router of a map.
 pub(super) struct MapNode {
@@ -329,11 +329,11 @@ impl Map {
             alive
         });
         if !dead.is_empty() {
-            let more = if dead.len() > LISTED { ", …" } else { "" };
+            let more = if dead.len() > MAX_LISTED_NAMES { ", …" } else { "" };
             self.warnings.push(format!(
                 "{} links let nothing through in a direction (infinite cost or transmit quality 0) and were left out: {}{more}",
                 dead.len(),
-                dead[..dead.len().min(LISTED)].join(", ")
+                dead[..dead.len().min(MAX_LISTED_NAMES)].join(", ")
             ));
         }
     }
@@ -461,19 +461,20 @@ impl Map {
 
     /// Returns a warning about links that routing daemons would drop.
     fn implausible(&self, links: &[Directed]) -> Option<String> {
-        let mut bad: Vec<_> = links.iter().filter(|l| l.received.delivery < IMPLAUSIBLE).collect();
+        let mut bad: Vec<_> =
+            links.iter().filter(|l| l.received.delivery < MIN_ROUTED_DELIVERY).collect();
         bad.sort_by(|a, b| a.received.delivery.total_cmp(&b.received.delivery));
         let name = |i: usize| self.nodes[i].id.as_str();
         let show = |l: &&Directed| {
             format!("{} → {} ({:.1} %)", name(l.from), name(l.to), 100.0 * l.received.delivery)
         };
-        let shown: Vec<String> = bad.iter().take(LISTED).map(show).collect();
-        let more = if bad.len() > LISTED { ", …" } else { "" };
+        let shown: Vec<String> = bad.iter().take(MAX_LISTED_NAMES).map(show).collect();
+        let more = if bad.len() > MAX_LISTED_NAMES { ", …" } else { "" };
         (!bad.is_empty()).then(|| {
             format!(
                 "{} directed links deliver less than {} % of frames, which is implausible for links in use: {}{more}",
                 bad.len(),
-                100.0 * IMPLAUSIBLE,
+                100.0 * MIN_ROUTED_DELIVERY,
                 shown.join(", ")
             )
         })

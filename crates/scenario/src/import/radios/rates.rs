@@ -9,13 +9,13 @@ use fairmesh_units::{Decibel, Frequency, Power};
 use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 
 /// Guard interval of all radios, ns: the one that every radio supports.
-const GUARD: u32 = 800;
+const GUARD_INTERVAL_NS: u32 = 800;
 /// Traffic for which the rate of a link is chosen: full-size segments.
 const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
 /// A full-size frame, bytes.
-const FULL: u32 = 1536;
+const FULL_FRAME_BYTES: u32 = 1536;
 /// A routing daemon's probe with its headers, bytes.
-const PROBE: u32 = 100;
+const PROBE_BYTES: u32 = 100;
 /// Best delivery that a window of 64 probes can distinguish: half a probe lost.
 ///
 /// The window is batman-adv's (TQ_LOCAL_WINDOW_SIZE).
@@ -23,7 +23,7 @@ const BEST_KNOWN: f64 = 1.0 - 0.5 / 64.0;
 /// Noise figure of receivers, dB, as of `radio.errors.snr`.
 const NOISE_FIGURE: Decibel = Decibel(7.0);
 /// Maximum number of rates in a note.
-const LISTED: usize = 5;
+const MAX_LISTED_RATES: usize = 5;
 
 /// Data of a map about one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,8 +122,9 @@ impl ModernRates {
         let by: Vec<String> = by.iter().map(|(by, n)| format!("{n} by {}", by.words())).collect();
         let mut modes: Vec<_> = modes.into_iter().collect();
         modes.sort_by_key(|&(mode, n)| (std::cmp::Reverse(n), mode));
-        let rest: usize = modes.iter().skip(LISTED).map(|m| m.1).sum();
-        let mut named: Vec<String> = modes.iter().take(LISTED).map(|m| self.named(*m)).collect();
+        let rest: usize = modes.iter().skip(MAX_LISTED_RATES).map(|m| m.1).sum();
+        let mut named: Vec<String> =
+            modes.iter().take(MAX_LISTED_RATES).map(|m| self.named(*m)).collect();
         if rest > 0 {
             named.push(format!("others {rest}"));
         }
@@ -151,7 +152,7 @@ impl ModernRates {
         let mhz = u32::try_from(width.0 / 1_000_000).ok()?;
         let all = (1..=streams).flat_map(|s| (0..=g.highest_mcs()).map(move |mcs| (mcs, s)));
         let modes: Vec<Mode> =
-            all.filter_map(|(mcs, s)| Mode::new(g, mcs, s, mhz, GUARD).ok()).collect();
+            all.filter_map(|(mcs, s)| Mode::new(g, mcs, s, mhz, GUARD_INTERVAL_NS).ok()).collect();
         let phy = Phy::modern(Modern {
             generation: g,
             band,
@@ -165,12 +166,12 @@ impl ModernRates {
         let errors = SnrErrors::new(table.into(), Power::ZERO, Fading::None);
         let known = |&mode: &Mode| {
             let rate = phy.rate_of(mode)?;
-            let needs = half(&errors, FULL, rate);
+            let needs = half(&errors, FULL_FRAME_BYTES, rate);
             let carries = LinkModel::perfect(&phy, rate).capacity(&SEGMENTS);
             Some(Known { mode, rate, errors: errors.clone(), needs, carries })
         };
         let modes: Vec<Known> = modes.iter().filter_map(known).collect();
-        let probe = half(&errors, PROBE, phy.lowest_basic());
+        let probe = half(&errors, PROBE_BYTES, phy.lowest_basic());
         (!modes.is_empty()).then_some(ModernRates {
             phy,
             modes,
@@ -221,7 +222,8 @@ impl ModernRates {
 
     /// Returns the goodput at a signal, bit/s, by the simulator's own error table.
     fn at_signal(&self, m: &Known, dbm: f64) -> f64 {
-        let delivery = m.errors.with_signal(Power::from_dbm(dbm)).delivery(FULL, m.rate);
+        let delivery =
+            m.errors.with_signal(Power::from_dbm(dbm)).delivery(FULL_FRAME_BYTES, m.rate);
         LinkModel { delivery, ..LinkModel::perfect(&self.phy, m.rate) }.capacity(&SEGMENTS)
     }
 
