@@ -81,7 +81,7 @@ pub enum SocketPathError {
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
-    #[error("{}: {problem}; expected a key: {MAKE}", path.display())]
+    #[error("{}: {problem}; expected a key: {KEY_COMMAND}", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum KeyError {
         problem: io::Error,
     },
     /// The file is not a regular file.
-    #[error("{}: is not a regular file; expected a key: {MAKE}", .0.display())]
+    #[error("{}: is not a regular file; expected a key: {KEY_COMMAND}", .0.display())]
     NotAFile(PathBuf),
     /// Other users can read the file.
     #[error(
@@ -110,7 +110,8 @@ pub enum KeyError {
 }
 
 /// Command that creates a key.
-const MAKE: &str = "umask 077; fairmesh-gateway key > FILE, and copy the file to every gateway";
+const KEY_COMMAND: &str =
+    "umask 077; fairmesh-gateway key > FILE, and copy the file to every gateway";
 
 /// Reason why the exchange with other gateways is closed.
 #[derive(Debug, thiserror::Error)]

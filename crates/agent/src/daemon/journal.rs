@@ -52,11 +52,11 @@ fn is_zero(n: &u64) -> bool {
 }
 
 /// Events of one name in a burst.
-const BURST: u32 = 10;
+const EVENT_BURST: u32 = 10;
 /// Time after which one more event of a name is allowed.
-const REFILL: Span = Span::from_secs(6);
+const EVENT_REFILL_INTERVAL: Span = Span::from_secs(6);
 /// Events that `status` shows.
-const KEPT: usize = 64;
+const MAX_SHOWN_EVENTS: usize = 64;
 
 #[derive(Clone, Debug)]
 struct Count {
@@ -84,13 +84,14 @@ impl Journal {
         code: &'static str,
         text: impl FnOnce() -> String,
     ) {
-        let first = Count { total: 0, level, tokens: BURST, refilled: at, left_out: 0 };
+        let first = Count { total: 0, level, tokens: EVENT_BURST, refilled: at, left_out: 0 };
         let count = self.counts.entry(code).or_insert(first);
         count.total += 1;
         count.level = level;
-        let earned = (at.since(count.refilled) / REFILL).min(u64::from(BURST)) as u32;
+        let earned =
+            (at.since(count.refilled) / EVENT_REFILL_INTERVAL).min(u64::from(EVENT_BURST)) as u32;
         if earned > 0 {
-            count.tokens = (count.tokens + earned).min(BURST);
+            count.tokens = (count.tokens + earned).min(EVENT_BURST);
             count.refilled = at;
         }
         if count.tokens == 0 {
@@ -100,7 +101,7 @@ impl Journal {
         count.tokens -= 1;
         let left_out = core::mem::take(&mut count.left_out);
         let notice = Notice { at, code, level, text: text(), left_out };
-        if self.recent.len() == KEPT {
+        if self.recent.len() == MAX_SHOWN_EVENTS {
             self.recent.pop_front();
         }
         self.recent.push_back(notice.clone());

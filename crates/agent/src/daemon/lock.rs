@@ -21,7 +21,7 @@ use super::files::{self, Links};
 /// A child of a killed daemon has the daemon's locks until it executes another program.
 pub const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// Largest registration, bytes.
-const REGISTRATION: u64 = 16 * 1024;
+const MAX_REGISTRATION_BYTES: u64 = 16 * 1024;
 
 /// A locked file; the kernel releases the lock when the process ends.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ impl Registry {
 }
 
 fn read(path: &Path) -> Option<Owner> {
-    serde_json::from_str(&files::read_text(path, REGISTRATION, Links::Refuse).ok()?).ok()
+    serde_json::from_str(&files::read_text(path, MAX_REGISTRATION_BYTES, Links::Refuse).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::socket::{self, Call, Response};
 use super::store::{self, Store};
 
 /// Longest time between two heartbeats.
-pub const BEAT: Duration = Duration::from_secs(1);
+pub const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reason why a daemon cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -208,12 +208,12 @@ impl Heartbeat {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a function that sends a heartbeat once per [`BEAT`] however often it is called.
+    /// Returns a function that sends at most one heartbeat per [`MAX_HEARTBEAT_INTERVAL`].
     pub fn ticker(&self) -> impl FnMut() + Send + 'static {
         let heartbeat = self.clone();
         let mut last = Instant::now();
         move || {
-            if last.elapsed() < BEAT {
+            if last.elapsed() < MAX_HEARTBEAT_INTERVAL {
                 return;
             }
             last = Instant::now();
@@ -323,7 +323,8 @@ impl<S: Service> Runtime<S> {
     fn serve(&mut self, mail: &Mailbox<S::Input>) -> End<S> {
         loop {
             let next = self.turn();
-            let wait = Duration::from_nanos(next.since(self.at().now).as_nanos()).min(BEAT);
+            let wait = Duration::from_nanos(next.since(self.at().now).as_nanos())
+                .min(MAX_HEARTBEAT_INTERVAL);
             // All messages are handled before the next turn.
             let mut message = match mail.0.recv_timeout(wait) {
                 Ok(message) => Some(message),

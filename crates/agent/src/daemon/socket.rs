@@ -65,12 +65,12 @@ pub enum Response {
 /// Longest request, bytes.
 const MAX_REQUEST: usize = 64 * 1024;
 /// Longest time that either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Most simultaneous clients.
-const CLIENTS: usize = 32;
+const MAX_CLIENTS: usize = 32;
 /// Pause after a failed `accept`.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Interval and number of the checks that a closed client has gone.
 const CLOSE_CHECKS: (Duration, u32) = (Duration::from_millis(1), 1000);
 
@@ -137,14 +137,14 @@ fn accept(listener: &UnixListener, forward: &(impl Fn(Call) -> bool + Clone + Se
             Err(e) => {
                 // Probably out of files or memory, which is temporary.
                 if e.kind() != io::ErrorKind::Interrupted {
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(ACCEPT_RETRY_PAUSE);
                 }
                 continue;
             }
         };
         // An idle client makes room for a new one: `fairmesh gateway status` sends its request at
         // once. One for one: the request of a recent client may still be on its way.
-        let full = || Arc::strong_count(&clients) > CLIENTS;
+        let full = || Arc::strong_count(&clients) > MAX_CLIENTS;
         if full() && idle.close_oldest() {
             (0..CLOSE_CHECKS.1)
                 .take_while(|_| full())
@@ -194,8 +194,8 @@ fn request(mut stream: &UnixStream, patience: Duration) -> Option<String> {
 }
 
 fn serve_client(stream: &Arc<UnixStream>, idle: &IdleClients, forward: &impl Fn(Call) -> bool) {
-    let _ = stream.set_write_timeout(Some(PATIENCE));
-    let line = request(stream, PATIENCE);
+    let _ = stream.set_write_timeout(Some(PEER_TIMEOUT));
+    let line = request(stream, PEER_TIMEOUT);
     idle.remove(stream);
     let Some(line) = line else { return };
     let (send, receive) = mpsc::sync_channel(1);
@@ -203,7 +203,7 @@ fn serve_client(stream: &Arc<UnixStream>, idle: &IdleClients, forward: &impl Fn(
         return;
     }
     let late = |_| Response::Refused(Refusal::busy());
-    let response = receive.recv_timeout(PATIENCE).unwrap_or_else(late);
+    let response = receive.recv_timeout(PEER_TIMEOUT).unwrap_or_else(late);
     if let Ok(mut text) = serde_json::to_vec(&response) {
         text.push(b'\n');
         let _ = stream.as_ref().write_all(&text);
@@ -217,7 +217,7 @@ fn serve_client(stream: &Arc<UnixStream>, idle: &IdleClients, forward: &impl Fn(
 pub fn ask(path: &Path, request: &impl Serialize) -> Result<Value, AskError> {
     let exchange = || {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(2 * PATIENCE))?;
+        stream.set_read_timeout(Some(2 * PEER_TIMEOUT))?;
         let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
         line.push(b'\n');
         stream.write_all(&line)?;
@@ -251,7 +251,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = serve_here(folder.path());
         let idle: Vec<UnixStream> =
-            (0..10 * CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+            (0..10 * MAX_CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
         for _ in 0..20 {
             assert!(ask(&path, &"hello").is_ok());
         }
@@ -291,7 +291,7 @@ mod tests {
         dawdle.join().unwrap();
         let (mut there, here) = UnixStream::pair().unwrap();
         there.write_all(b"{\"command\":\"status\"}\nmore").unwrap();
-        let line = request(&here, PATIENCE).unwrap();
+        let line = request(&here, PEER_TIMEOUT).unwrap();
         assert_eq!(line, "{\"command\":\"status\"}");
     }
 
@@ -315,7 +315,7 @@ mod tests {
         // Enough for a client, but not for the daemon's end of it.
         setrlimit(Resource::RLIMIT_NOFILE, open, hard).unwrap();
         let waiting = UnixStream::connect(&path);
-        std::thread::sleep(3 * PAUSE);
+        std::thread::sleep(3 * ACCEPT_RETRY_PAUSE);
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
         drop(waiting);
         assert_eq!(ask(&path, &"hello").unwrap(), Value::Null);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::files::{self, Links};
 
 /// Largest state and configuration, bytes: 60,000 class numbers take 17 MB at most.
-const LARGEST: u64 = 32 << 20;
+const MAX_FILE_BYTES: u64 = 32 << 20;
 
 /// Folder of a service's state.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Store {
     /// # Errors
     /// A file that cannot be read or is not a regular file of bounded size.
     pub fn load(&mut self) -> io::Result<Option<String>> {
-        match files::read_text(&self.file(), LARGEST, Links::Refuse) {
+        match files::read_text(&self.file(), MAX_FILE_BYTES, Links::Refuse) {
             Ok(text) => {
                 self.last = Some(text.clone());
                 Ok(Some(text))
@@ -67,7 +67,7 @@ impl Store {
     /// # Errors
     /// As for [`Store::save`].
     pub fn save_good_config(&self, from: &Path) -> io::Result<()> {
-        let text = files::read_text(from, LARGEST, Links::Follow)?;
+        let text = files::read_text(from, MAX_FILE_BYTES, Links::Follow)?;
         let to = self.good_config();
         let same = self.read_good_config().is_ok_and(|old| old == text);
         if from == to || same { Ok(()) } else { write(&to, text.as_bytes()) }
@@ -78,7 +78,7 @@ impl Store {
     /// # Errors
     /// A file that does not exist, cannot be read or is not a regular file of bounded size.
     pub fn read_good_config(&self) -> io::Result<String> {
-        files::read_text(&self.good_config(), LARGEST, Links::Refuse)
+        files::read_text(&self.good_config(), MAX_FILE_BYTES, Links::Refuse)
     }
 }
 

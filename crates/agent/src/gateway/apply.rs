@@ -17,7 +17,7 @@ use crate::error::AgentError;
 use crate::json;
 
 /// Largest configuration that is rewritten, bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_CONFIGURATION_BYTES: u64 = 64 << 20;
 
 /// Sets the mode in the configuration, and has the daemon read it.
 ///
@@ -36,7 +36,7 @@ pub fn apply(
     let failed = |problem| AgentError::Unwritable { path: path.to_owned(), problem };
     // A link to a configuration stays a link.
     let file = std::fs::canonicalize(path).map_err(failed)?;
-    let old = files::read_text(&file, LARGEST, Links::Follow).map_err(failed)?;
+    let old = files::read_text(&file, MAX_CONFIGURATION_BYTES, Links::Follow).map_err(failed)?;
     let permissions = std::fs::metadata(&file).map_err(failed)?.permissions().mode() & 0o7777;
     let changed = config.mode != mode;
     let put =

@@ -50,9 +50,9 @@ struct DaemonData {
 }
 
 /// Longest time of a program of the system.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Factor from which a rate of `[[neighbour]]` counts as far above the one in use.
-const OVERSTATES: f64 = 2.0;
+const OVERSTATED_RATE_FACTOR: f64 = 2.0;
 /// Documentation address (RFC 5737): its route is the default route.
 const DEFAULT_ROUTE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Addresses of a subscriber's network that are tried.
@@ -226,14 +226,14 @@ fn stations(config: &Config) -> Option<Finding> {
 
 /// Compares configured rates with rates in use, bit/s.
 ///
-/// Returns `None` if they agree within a factor of [`OVERSTATES`], or if there is nothing to compare.
+/// Returns `None` if they agree within a factor of [`OVERSTATED_RATE_FACTOR`], or if there is nothing to compare.
 fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {
     let mean = |rates: &[u64]| {
         let inverse: f64 = rates.iter().map(|r| 1.0 / *r as f64).sum();
         (!rates.is_empty()).then(|| rates.len() as f64 / inverse)
     };
     let (named, sends) = (mean(named)?, mean(sends)?);
-    (named > OVERSTATES * sends).then(|| {
+    (named > OVERSTATED_RATE_FACTOR * sends).then(|| {
         format!(
             "the rates of [[neighbour]] (mean {}) are far above those at which the driver sends (mean {}): the \
              control shares more than the links carry; lower `rate`",
@@ -267,7 +267,7 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
 
 /// Checks for address translation on the mesh side, which hides subscribers.
 fn nat(config: &Config, found: &mut Vec<Finding>) {
-    let Ok(out) = command::run("nft", &["list", "ruleset"], &[], PATIENCE) else { return };
+    let Ok(out) = command::run("nft", &["list", "ruleset"], &[], PROGRAM_TIMEOUT) else { return };
     let rules = String::from_utf8_lossy(&out.stdout).into_owned();
     let mesh = config.layout.mesh.name();
     let translates =

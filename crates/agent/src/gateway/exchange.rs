@@ -28,7 +28,7 @@ const SECOND: Span = Span::from_secs(1);
 /// Interval of attempts to open the socket.
 const RETRY_INTERVAL: Span = Span::from_secs(5);
 /// Least time between two wake-ups of the loop.
-const PAUSE: Duration = Duration::from_millis(5);
+const MIN_WAKE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Reads the key that all gateways share.
 ///
@@ -244,14 +244,14 @@ fn watch(socket: &UdpSocket, read: &Receiver<()>, mut wake: impl FnMut() -> bool
     loop {
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         if !matches!(poll(&mut fds, PollTimeout::from(1000_u16)), Ok(n) if n > 0) {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(MIN_WAKE_INTERVAL);
             continue;
         }
         if !wake() {
             return;
         }
         let _ = read.recv_timeout(Duration::from_secs(1));
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(MIN_WAKE_INTERVAL);
     }
 }
 
@@ -328,8 +328,11 @@ mod tests {
         let (_folder, mut socket, _other) = two();
         let taken = UdpSocket::bind(socket.config.listen).unwrap();
         let at = |s| Time::ZERO + Span::from_secs(s);
-        let said = socket.open(at(0), || true).expect("the port is taken");
-        assert!(said.contains("expected an address of this machine and a free port"), "{said}");
+        let problem = socket.open(at(0), || true).expect("the port is taken");
+        assert!(
+            problem.contains("expected an address of this machine and a free port"),
+            "{problem}"
+        );
         assert_eq!(socket.open(at(1), || true), None, "not tried");
         assert_eq!(socket.open(at(6), || true), None, "reported before");
         assert!(socket.problem.is_some());

@@ -14,11 +14,11 @@ use crate::gateway::signs::SharedReader;
 /// Size of the kernel's ring for waiting headers, bytes.
 ///
 /// It holds some 6000 headers, 60 ms at 100,000 a second.
-const RING: usize = 1 << 20;
+const RING_BYTES: usize = 1 << 20;
 /// Most headers read within a second; the kernel drops and counts the rest.
 const MAX_READ: usize = 500_000;
 /// Longest wait for headers; also the time that the thread takes to end.
-const WAIT: Duration = Duration::from_millis(250);
+const MAX_WAIT: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
 /// Interval of attempts to open the capture.
 const RETRY_INTERVAL: Span = Span::from_secs(30);
@@ -120,7 +120,8 @@ impl HeaderThread {
         reader: &SharedReader,
         reads: Wanted,
     ) -> Result<Running, Error> {
-        let capture = Capture::open(&link::named(interface)?, RING, reads == Wanted::TcpAndUdp)?;
+        let capture =
+            Capture::open(&link::named(interface)?, RING_BYTES, reads == Wanted::TcpAndUdp)?;
         let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let work = Work {
             capture,
@@ -188,7 +189,7 @@ impl Work {
                 std::thread::sleep(SECOND.saturating_sub(second.0.elapsed()));
                 continue;
             }
-            if !self.capture.wait(WAIT)? {
+            if !self.capture.wait(MAX_WAIT)? {
                 continue;
             }
             let now = self.now();

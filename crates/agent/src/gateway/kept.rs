@@ -74,7 +74,7 @@ pub struct SavedState {
 impl SavedState {
     /// Returns the state as the text of its file.
     pub fn text(&self) -> String {
-        let kept = SavedState { version: VERSION, ..self.clone() };
+        let kept = SavedState { version: STATE_VERSION, ..self.clone() };
         // Plain data with text as keys can always be serialized.
         serde_json::to_string_pretty(&kept).unwrap_or_default()
     }
@@ -93,8 +93,11 @@ impl SavedState {
     /// It is invalid, or of another version.
     pub fn read(text: &str) -> Result<SavedState, io::Error> {
         let mut kept: SavedState = serde_json::from_str(text).map_err(io::Error::from)?;
-        if kept.version != VERSION {
-            return Err(io::Error::other(format!("version {} is not {VERSION}", kept.version)));
+        if kept.version != STATE_VERSION {
+            return Err(io::Error::other(format!(
+                "version {} is not {STATE_VERSION}",
+                kept.version
+            )));
         }
         // A layout that could not be installed was not installed.
         kept.layout = kept.layout.filter(|l| l.check().is_ok());
@@ -113,7 +116,7 @@ pub struct SavedRate {
     pub at: u64,
 }
 
-const VERSION: u32 = 1;
+const STATE_VERSION: u32 = 1;
 
 /// Reads the configuration, or the last valid one if that fails and `fall_back` is set.
 ///

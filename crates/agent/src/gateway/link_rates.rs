@@ -15,7 +15,7 @@ const RETRY_INTERVAL: Span = Span::from_secs(300);
 /// Management frames have basic rates.
 const MIN_PACKETS: u32 = 20;
 /// Number of last rates of which the median counts.
-const SAMPLES: usize = 9;
+const MEDIAN_SAMPLES: usize = 9;
 
 /// Opens the radio of an interface.
 pub type OpenRadio = Box<dyn FnMut(&str) -> Result<Box<dyn Radio>, Error>>;
@@ -85,7 +85,7 @@ impl LinkRates {
             let before = link.packets.replace(packets);
             if rate.0 > 0 && before.is_some_and(|b| packets.wrapping_sub(b) >= MIN_PACKETS) {
                 link.rates.push(rate);
-                let old = link.rates.len().saturating_sub(SAMPLES);
+                let old = link.rates.len().saturating_sub(MEDIAN_SAMPLES);
                 link.rates.drain(..old);
             }
         }
@@ -93,7 +93,7 @@ impl LinkRates {
             let link = self.links.iter().find(|l| n.mac == Some(l.mac))?;
             let mut rates = link.rates.clone();
             rates.sort_unstable();
-            (rates.len() > SAMPLES / 2).then(|| rates[rates.len() / 2])
+            (rates.len() > MEDIAN_SAMPLES / 2).then(|| rates[rates.len() / 2])
         };
         Some(neighbours.iter().map(median).collect())
     }

@@ -17,7 +17,7 @@ use crate::gateway::headers::Change;
 use crate::gateway::signs::{Reader, SharedReader};
 
 /// Longest wait for a reply or the next probe; also the time that the thread takes to end.
-const WAIT: Duration = Duration::from_millis(250);
+const MAX_WAIT: Duration = Duration::from_millis(250);
 /// Interval of attempts to open the socket.
 const RETRY_INTERVAL: Span = Span::from_secs(30);
 
@@ -150,7 +150,7 @@ impl Work {
             self.send()?;
             let (now, next) = (self.now(), self.reader().next_probe());
             let until = Duration::from_nanos(next.as_nanos().saturating_sub(now.as_nanos()));
-            if self.echo.wait(until.clamp(Duration::from_millis(1), WAIT))? {
+            if self.echo.wait(until.clamp(Duration::from_millis(1), MAX_WAIT))? {
                 self.receive()?;
             }
         }

@@ -20,7 +20,7 @@ use crate::gateway::history::HistorySettings;
 use crate::gateway::offers::SITE;
 
 /// Longest time that a full queue delays a packet at its limit.
-const DELAY: Span = Span::from_millis(100);
+const MAX_QUEUE_DELAY: Span = Span::from_millis(100);
 /// Most subscribers: class numbers are 16 bits and some are reserved.
 pub(super) const MAX_SUBSCRIBERS: usize = 60_000;
 /// Largest accepted rate.
@@ -218,7 +218,7 @@ fn layout(draft: &Draft) -> Result<Layout> {
             fail(KeyPath::from("shaping.handle"), Problem::range(handle, "256 to 32767"))
         })?;
     }
-    let delay = shaping.delay.unwrap_or(DELAY);
+    let delay = shaping.delay.unwrap_or(MAX_QUEUE_DELAY);
     if delay != Span::ZERO && !(Span::from_millis(10)..=Span::from_secs(10)).contains(&delay) {
         let expected = "10 ms to 10 s, or 0 s for queues of one length";
         return fail(KeyPath::from("shaping.delay"), Problem::range(delay, expected));

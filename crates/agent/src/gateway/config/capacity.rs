@@ -8,7 +8,7 @@ use fairmesh_phy::{Phy, Preamble};
 use fairmesh_units::{BitRate, Span};
 
 /// Full IP packet, bytes.
-const PACKET: u32 = 1500;
+const PACKET_BYTES: u32 = 1500;
 
 /// Returns the capacity of a lone link without RTS/CTS.
 ///
@@ -18,7 +18,7 @@ pub(crate) fn of_rate(rate: BitRate) -> BitRate {
     let dsss = rate.0 < 6_000_000 || rate.0 == 11_000_000;
     let phy = if dsss { Phy::dot11b(Preamble::Long) } else { Phy::dot11a() };
     let below = phy.rates().rfind(|&r| phy.bit_rate(r) <= rate).unwrap_or(phy.lowest());
-    let psdu = PACKET + LLC_SNAP + DATA_OVERHEAD;
+    let psdu = PACKET_BYTES + LLC_SNAP + DATA_OVERHEAD;
     let frame = match phy.rate(rate) {
         Some(exact) => phy.airtime(exact, psdu),
         // The table does not have the rate: its preamble, then the bits.
@@ -30,5 +30,5 @@ pub(crate) fn of_rate(rate: BitRate) -> BitRate {
     // The mean of a first backoff is half the smallest window.
     let backoff = Span::from_nanos(u64::from(phy.timing().cw_min) * phy.slot().as_nanos() / 2);
     let cycle = phy.difs() + backoff + frame + phy.sifs() + phy.response(below).ack;
-    BitRate((f64::from(PACKET * 8) / cycle.as_secs_f64()) as u64)
+    BitRate((f64::from(PACKET_BYTES * 8) / cycle.as_secs_f64()) as u64)
 }

@@ -44,7 +44,7 @@ pub(crate) fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(
 }
 
 /// Form of an [`Endpoint`] as text.
-const ENDPOINT: &str =
+const ENDPOINT_FORM: &str =
     "a socket address such as \"127.0.0.1:33123\", or the absolute path of a Unix socket";
 
 impl FromStr for Endpoint {
@@ -54,7 +54,7 @@ impl FromStr for Endpoint {
         if text.starts_with('/') {
             return Ok(Endpoint::Unix(text.into()));
         }
-        text.parse().map(Endpoint::Tcp).map_err(|_| format!("expected {ENDPOINT}"))
+        text.parse().map(Endpoint::Tcp).map_err(|_| format!("expected {ENDPOINT_FORM}"))
     }
 }
 
@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for Endpoint {
         impl de::Visitor<'_> for Visitor {
             type Value = Endpoint;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(ENDPOINT)
+                f.write_str(ENDPOINT_FORM)
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Endpoint, E> {
                 text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))

@@ -10,7 +10,7 @@ use fairmesh_linux::ClassId;
 use crate::gateway::config::Subscriber;
 
 /// Numbers that are kept for absent subscribers.
-const SPARE: usize = 2048;
+const RESERVED_NUMBERS: usize = 2048;
 
 /// Assignment of class numbers to present and former names.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +84,7 @@ impl ClassIds {
     ///
     /// Names that come and go, for example forged ones, must fill neither memory nor disk.
     pub fn is_crowded(&self, present: usize) -> bool {
-        self.by_name.len() > 2 * present + SPARE
+        self.by_name.len() > 2 * present + RESERVED_NUMBERS
     }
 
     /// Removes the numbers of all but these subscribers.

@@ -250,9 +250,9 @@ impl Governor {
 /// Largest mean packet of pure acknowledgements, bytes.
 ///
 /// 40 to 72 bytes in IPv4, and 20 more in IPv6 (RFC 9293 §3.1, RFC 2018 §3, RFC 7323 §3.2).
-const ACKNOWLEDGEMENT: u64 = 100;
+const MAX_ACK_BYTES: u64 = 100;
 /// Smallest mean packet of a transfer that is acknowledged, bytes.
-const DATA: u64 = 300;
+const MIN_DATA_BYTES: u64 = 300;
 
 /// Updates the counters that the control sees: all traffic but pure acknowledgements.
 ///
@@ -265,8 +265,8 @@ fn show(member: &mut Member) {
     });
     for d in 0..2 {
         let ([bytes, packets], [data, segments]) = (moved[d], moved[1 - d]);
-        let answers =
-            bytes < packets.saturating_mul(ACKNOWLEDGEMENT) && data > segments.saturating_mul(DATA);
+        let answers = bytes < packets.saturating_mul(MAX_ACK_BYTES)
+            && data > segments.saturating_mul(MIN_DATA_BYTES);
         let state = &mut member.directions[d];
         let shown = state.shown.get_or_insert([0, 0]);
         if !answers {

@@ -4,7 +4,8 @@ use fairmesh_linux::{ClassId, Direction, RateChange, Slot};
 use fairmesh_units::{BitRate, Time};
 
 use super::{
-    Change, Governor, LEAST_PART, Limiter, Member, PACKET, Suspension, Why, direction_name, rates,
+    Change, Governor, LEAST_PART, Limiter, Member, PACKET_BYTES, Suspension, Why, direction_name,
+    rates,
 };
 use crate::gateway::config::Mode;
 use crate::gateway::journal::Level;
@@ -158,6 +159,7 @@ pub(super) fn split(whole: Option<BitRate>, down: f64) -> [Option<BitRate>; 2] {
 
 /// Converts a limit of IP bytes to one of frames for full packets, rounded up.
 pub(super) fn frames(ip: BitRate, header: u64) -> BitRate {
-    let scaled = (u128::from(ip.0) * u128::from(PACKET + header)).div_ceil(u128::from(PACKET));
+    let scaled =
+        (u128::from(ip.0) * u128::from(PACKET_BYTES + header)).div_ceil(u128::from(PACKET_BYTES));
     BitRate(u64::try_from(scaled).unwrap_or(u64::MAX))
 }

@@ -39,9 +39,9 @@ use plausibility::Plausibility;
 /// IP bytes of the packet for which limits are converted from IP bytes to frames.
 ///
 /// Smaller packets get a little less.
-const PACKET: u64 = 1500;
-/// Application data in a packet of `PACKET` bytes (TCP over IPv4 with timestamps).
-const PAYLOAD: u32 = 1448;
+const PACKET_BYTES: u64 = 1500;
+/// Application data in a packet of `PACKET_BYTES` bytes (TCP over IPv4 with timestamps).
+const PAYLOAD_BYTES: u32 = 1448;
 
 /// Factor by which a measured rate of a link has to differ from the one in use.
 const LINK_CHANGE: f64 = 1.25;
@@ -646,7 +646,7 @@ impl Governor {
         let slot = Slot { class: member.class, direction: Direction::BOTH[d] };
         let plan = &member.subscriber.plan;
         let rates = rates(plan, d);
-        FlowHere::new(flow(slot), Place::Forwarder, PAYLOAD, PACKET as u32)
+        FlowHere::new(flow(slot), Place::Forwarder, PAYLOAD_BYTES, PACKET_BYTES as u32)
             .with_weight(plan.weight)
             .with_fair(rates.fair)
             .with_guarantee(rates.guarantee)

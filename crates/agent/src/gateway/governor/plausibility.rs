@@ -24,7 +24,7 @@ pub enum Sanity {
 /// has yet to create.
 const SLACK: u64 = 256 * 1024;
 /// Largest plausible rate of an interface, bytes/s: 1 Tbit/s.
-const FASTEST: u64 = 125_000_000_000;
+const MAX_RATE_BYTES_PER_S: u64 = 125_000_000_000;
 /// Bytes sent for subscribers from which a direction without a byte counts as stuck.
 const STUCK_BYTES: u64 = 64 * 1024;
 
@@ -63,7 +63,7 @@ impl Plausibility {
             };
             side.sent = new.zip(side.last).and_then(differ);
             side.last = new;
-            let fastest = (elapsed.as_secs_f64() * FASTEST as f64) as u64;
+            let fastest = (elapsed.as_secs_f64() * MAX_RATE_BYTES_PER_S as f64) as u64;
             let sent = side.sent.map_or(u64::MAX, |(sent, _)| sent.saturating_add(sent / 4));
             side.credible = sent.min(fastest).saturating_add(SLACK);
             (side.moved, side.based, side.good, side.bad) = (0, 0, 0, 0);

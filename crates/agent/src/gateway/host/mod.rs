@@ -22,16 +22,16 @@ const FIRST_WAIT: Span = Span::from_secs(1);
 /// Longest wait before a failed operation is repeated.
 const LONGEST_WAIT: Span = Span::from_secs(30);
 /// Least time between two changes of the classes.
-const RELAYOUT: Span = Span::from_secs(1);
+const MIN_LAYOUT_INTERVAL: Span = Span::from_secs(1);
 /// Losses of an interface within a minute after which it is left alone.
-const FLAPS: usize = 5;
+const MAX_FLAPS: usize = 5;
 const MINUTE: Span = Span::from_secs(60);
 /// Time for which such an interface is left alone.
 const FLAP_PAUSE: Span = Span::from_secs(10);
 /// Interval of the renewals of limits, which expire after 10 s.
-const RENEW: Span = Span::from_secs(2);
+const RENEWAL_INTERVAL: Span = Span::from_secs(2);
 /// Consecutive renewals that may fail.
-const RENEWALS: u8 = 3;
+const MAX_FAILED_RENEWALS: u8 = 3;
 /// Consecutive good samples after which limits are set again.
 const GOOD_SAMPLES: u8 = 2;
 
@@ -124,7 +124,7 @@ impl<P: Shaper> Host<P> {
             deviations: Vec::new(),
             pending: None,
             relaid: None,
-            relayout_wait: RELAYOUT,
+            relayout_wait: MIN_LAYOUT_INTERVAL,
             losses: Vec::new(),
             down: BTreeSet::new(),
             lifted: None,
@@ -203,7 +203,7 @@ impl<P: Shaper> Host<P> {
         self.now = self.now.max(now);
         let now = self.now;
         self.governor.tick(now);
-        if !matches!(self.phase, Phase::Absent { .. }) && now >= self.renewed + RENEW {
+        if !matches!(self.phase, Phase::Absent { .. }) && now >= self.renewed + RENEWAL_INTERVAL {
             self.renew(now);
         }
         if let Phase::Absent { retry, wait } = self.phase
@@ -232,7 +232,7 @@ impl<P: Shaper> Host<P> {
             _ if self.governor.layout_changed() => next = next.min(self.relayout_due()),
             _ => {}
         }
-        next.min(self.renewed + RENEW)
+        next.min(self.renewed + RENEWAL_INTERVAL)
     }
 
     fn install(&mut self, now: Time, wait: Span) {
@@ -300,7 +300,7 @@ impl<P: Shaper> Host<P> {
             Err(e) => {
                 self.note(Level::Warning, "renew.failed", || e.to_string());
                 self.failed_renewals = self.failed_renewals.saturating_add(1);
-                if self.failed_renewals >= RENEWALS && self.phase == Phase::Running {
+                if self.failed_renewals >= MAX_FAILED_RENEWALS && self.phase == Phase::Running {
                     self.release(now, "renew.failed");
                 }
             }
@@ -345,11 +345,11 @@ impl<P: Shaper> Host<P> {
     fn loss(&mut self, now: Time, wait: Span) -> Span {
         self.losses.retain(|t| now.since(*t) < MINUTE);
         self.losses.push(now);
-        if self.losses.len() < FLAPS {
+        if self.losses.len() < MAX_FLAPS {
             return wait;
         }
         self.note(Level::Error, "interface.flapping", || {
-            format!("lost {FLAPS} times within a minute; next attempt in {FLAP_PAUSE}")
+            format!("lost {MAX_FLAPS} times within a minute; next attempt in {FLAP_PAUSE}")
         });
         FLAP_PAUSE
     }
@@ -367,7 +367,7 @@ impl<P: Shaper> Host<P> {
         match self.plane.relayout(&layout) {
             Ok(relaid) => {
                 self.pending = None;
-                self.relayout_wait = RELAYOUT;
+                self.relayout_wait = MIN_LAYOUT_INTERVAL;
                 self.governor.laid_out();
                 self.reader().settle(&layout);
                 let fairmesh_linux::Relaid { added, removed, changed } = relaid;
@@ -380,7 +380,7 @@ impl<P: Shaper> Host<P> {
             }
             Err(e) if e.is_interface_lost() => self.lost(now, &e),
             Err(e) if e.is_busy() => {
-                self.relayout_wait = RELAYOUT;
+                self.relayout_wait = MIN_LAYOUT_INTERVAL;
                 self.wait_for(&e);
             }
             Err(e) => {
@@ -577,7 +577,7 @@ impl<P: Shaper> Host<P> {
             self.down.remove(name);
             self.note(Level::Info, "interface.up", || format!("{name} is up"));
             if let Phase::Absent { retry, .. } = &mut self.phase
-                && self.losses.len() < FLAPS
+                && self.losses.len() < MAX_FLAPS
             {
                 *retry = (*retry).min(now);
             }

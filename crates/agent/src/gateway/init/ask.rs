@@ -14,11 +14,11 @@ use crate::gateway::directory::{self, Sources};
 use crate::gateway::sources::{SourceError, SourceReport};
 
 /// Default addresses of babeld's local interface (`babeld -G 33123`).
-const BABEL: [&str; 2] = ["[::1]:33123", "127.0.0.1:33123"];
+const BABEL_ADDRESSES: [&str; 2] = ["[::1]:33123", "127.0.0.1:33123"];
 /// Unix sockets of babeld's local interface (`babeld -G /run/babeld.sock`) in packages.
 const BABEL_SOCKETS: [&str; 3] = ["/run/babeld.sock", "/run/babel.sock", "/run/babeld/babeld.sock"];
 /// Default addresses of olsrd's jsoninfo.
-const OLSR: [&str; 2] = ["127.0.0.1:9090", "[::1]:9090"];
+const OLSR_ADDRESSES: [&str; 2] = ["127.0.0.1:9090", "[::1]:9090"];
 
 /// Kind of a source of homes.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
@@ -99,7 +99,9 @@ pub(super) fn daemons(options: &InitOptions, links: &[Link]) -> Vec<Candidate> {
         None => {
             let sockets = BABEL_SOCKETS.into_iter().filter(|path| Path::new(path).exists());
             let sockets = sockets.map(|path| Endpoint::Unix(PathBuf::from(path)));
-            for endpoint in BABEL.into_iter().filter_map(|a| a.parse().ok()).chain(sockets) {
+            for endpoint in
+                BABEL_ADDRESSES.into_iter().filter_map(|a| a.parse().ok()).chain(sockets)
+            {
                 add(SourceKind::Babel, false, None, babel(endpoint));
             }
         }
@@ -108,7 +110,7 @@ pub(super) fn daemons(options: &InitOptions, links: &[Link]) -> Vec<Candidate> {
     match options.olsr {
         Some(address) => add(SourceKind::Olsr, true, None, olsr(address)),
         None => {
-            for address in OLSR.into_iter().filter_map(|a| a.parse::<SocketAddr>().ok()) {
+            for address in OLSR_ADDRESSES.into_iter().filter_map(|a| a.parse::<SocketAddr>().ok()) {
                 add(SourceKind::Olsr, false, None, olsr(address));
             }
         }

@@ -29,7 +29,7 @@ use crate::error::AgentError;
 use crate::json;
 
 /// File mode of the configuration: it has no secrets, and `status` of other users reads it.
-const MODE: u32 = 0o644;
+const FILE_MODE: u32 = 0o644;
 
 /// Options of `init`; a given value is not searched for.
 #[derive(Clone, Default, Debug)]
@@ -204,7 +204,7 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), AgentError> {
     // Without --force a file that has appeared meanwhile stays: it is created here, or nothing is written.
     let create = || -> io::Result<()> {
         let mut file =
-            std::fs::File::options().write(true).create_new(true).mode(MODE).open(path)?;
+            std::fs::File::options().write(true).create_new(true).mode(FILE_MODE).open(path)?;
         let filled = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         if filled.is_err() {
             let _ = std::fs::remove_file(path);
@@ -216,7 +216,7 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), AgentError> {
             let what = "is not a regular file; expected one, or a free path";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        store::replace(path, text.as_bytes(), MODE, true)
+        store::replace(path, text.as_bytes(), FILE_MODE, true)
     };
     let written = if force { over() } else { create() };
     written.map_err(|problem| match problem.kind() {

@@ -9,13 +9,13 @@ use super::{Home, Station, Survey};
 use crate::gateway::config::{Endpoint, is_shown};
 
 /// Most homes that the configuration lists as comments.
-const LISTED: usize = 200;
+const MAX_LISTED_HOMES: usize = 200;
 /// Most addresses of a home in that list.
-const ADDRESSES: usize = 16;
+const MAX_LISTED_ADDRESSES: usize = 16;
 /// Longest line of text from outside, characters.
-const LONGEST: usize = 400;
+const MAX_LINE_CHARS: usize = 400;
 /// Rates that a configuration accepts.
-const RATES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000_000;
+const VALID_RATES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
 /// Returns a text as a TOML basic string.
 ///
@@ -27,8 +27,8 @@ fn quoted(text: &str) -> String {
 /// Returns untrusted text on one line, safe in a comment and on a terminal.
 fn line(text: &str) -> String {
     let shown = |c: char| if is_shown(c) { c } else { '\u{fffd}' };
-    let mut out: String = text.chars().take(LONGEST).map(shown).collect();
-    if text.chars().nth(LONGEST).is_some() {
+    let mut out: String = text.chars().take(MAX_LINE_CHARS).map(shown).collect();
+    if text.chars().nth(MAX_LINE_CHARS).is_some() {
         out.push('…');
     }
     out
@@ -36,13 +36,13 @@ fn line(text: &str) -> String {
 
 /// Returns a neighbour's nominal rate, if a configuration accepts it.
 pub(super) fn rate(n: &Station) -> Option<BitRate> {
-    n.rate.filter(|r| RATES.contains(&r.0))
+    n.rate.filter(|r| VALID_RATES.contains(&r.0))
 }
 
 /// Returns the rate control's expected throughput, if it is possible at the nominal rate.
 fn expected(n: &Station) -> Option<BitRate> {
     let most = rate(n)?.0;
-    n.expected.filter(|r| RATES.contains(&r.0) && r.0 <= most)
+    n.expected.filter(|r| VALID_RATES.contains(&r.0) && r.0 <= most)
 }
 
 /// Returns a rate in whole kbit/s, rounded down.
@@ -177,16 +177,16 @@ fn homes(homes: &[Home], put: &mut impl FnMut(&str)) {
         "# Homes at the time of the survey; the daemon follows the source. To set a home's name or plan, remove",
     );
     put("# the comment signs of a home and change them.");
-    for home in homes.iter().take(LISTED) {
+    for home in homes.iter().take(MAX_LISTED_HOMES) {
         put("#");
         put("#[[subscriber]]");
         put(&format!("#name = {}", quoted(&home.name)));
         if !home.prefixes.is_empty() {
-            let few = home.prefixes.iter().take(ADDRESSES).cloned();
+            let few = home.prefixes.iter().take(MAX_LISTED_ADDRESSES).cloned();
             put(&format!("#prefixes = [{}]", list(few)));
         }
         if !home.macs.is_empty() {
-            let few = home.macs.iter().take(ADDRESSES).map(ToString::to_string);
+            let few = home.macs.iter().take(MAX_LISTED_ADDRESSES).map(ToString::to_string);
             put(&format!("#macs = [{}]", list(few)));
         }
         if let Some(hops) = home.hops {
@@ -194,8 +194,8 @@ fn homes(homes: &[Home], put: &mut impl FnMut(&str)) {
         }
         put("#plan = \"home\"");
     }
-    if homes.len() > LISTED {
-        put(&format!("# {} more homes: fairmesh-gateway status", homes.len() - LISTED));
+    if homes.len() > MAX_LISTED_HOMES {
+        put(&format!("# {} more homes: fairmesh-gateway status", homes.len() - MAX_LISTED_HOMES));
     }
 }
 

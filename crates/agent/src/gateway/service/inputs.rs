@@ -5,7 +5,7 @@ use std::time::Duration;
 use fairmesh_linux::link::{LinkEvent, LinkEvents};
 
 use super::Wanted;
-use crate::daemon::runtime::{BEAT, Inbox};
+use crate::daemon::runtime::{Inbox, MAX_HEARTBEAT_INTERVAL};
 use crate::gateway::directory;
 use crate::gateway::sources::Discovery;
 
@@ -50,7 +50,7 @@ pub(in crate::gateway) fn discovery(what: Wanted, inbox: Inbox<Input>) {
         loop {
             let wanted = what.lock().map(|w| w.clone()).unwrap_or_default();
             let Some(mut sources) = wanted else {
-                std::thread::sleep(BEAT);
+                std::thread::sleep(MAX_HEARTBEAT_INTERVAL);
                 continue;
             };
             let found = directory::ask(&mut sources);

@@ -20,7 +20,7 @@ pub(super) struct Progress {
 }
 
 /// Lines that end a part: the greeting's and the dump's.
-const PARTS: usize = 2;
+const DUMP_PARTS: usize = 2;
 
 impl Progress {
     /// True if the response is complete. `bytes` is all of it so far.
@@ -34,7 +34,7 @@ impl Progress {
                 "no" | "bad" => self.refusal = Some(super::excerpt(line)),
                 _ => {}
             }
-            if self.ended == PARTS || self.refusal.is_some() {
+            if self.ended == DUMP_PARTS || self.refusal.is_some() {
                 return true;
             }
         }

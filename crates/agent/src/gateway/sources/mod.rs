@@ -77,13 +77,13 @@ pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Reading, SourceErro
 }
 
 /// Longest excerpt of untrusted text in an event.
-const EXCERPT: usize = 80;
+const MAX_EXCERPT_CHARS: usize = 80;
 
 /// Returns the beginning of an untrusted text, on one line and safe for a terminal.
 pub(crate) fn excerpt(text: &str) -> String {
-    let shown = text.trim().chars().take(EXCERPT).filter(|c| is_shown(*c));
+    let shown = text.trim().chars().take(MAX_EXCERPT_CHARS).filter(|c| is_shown(*c));
     let mut out = shown.collect::<String>().trim().to_owned();
-    if text.trim().chars().nth(EXCERPT).is_some() {
+    if text.trim().chars().nth(MAX_EXCERPT_CHARS).is_some() {
         out.push('…');
     }
     out

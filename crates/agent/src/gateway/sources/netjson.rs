@@ -9,13 +9,13 @@ use super::{Nodes, Omission, Reading, SourceError};
 use crate::gateway::config::prefix;
 
 /// Largest nesting depth of collections.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Collects the graphs of a file: itself, or those of a NetworkCollection.
 fn graphs<'a>(value: &'a Value, depth: usize, out: &mut Vec<&'a Value>) {
     match value.get("type").and_then(Value::as_str) {
         Some("NetworkGraph") => out.push(value),
-        Some("NetworkCollection") if depth < DEPTH => {
+        Some("NetworkCollection") if depth < MAX_DEPTH => {
             let members = value.get("collection").and_then(Value::as_array);
             members.into_iter().flatten().for_each(|m| graphs(m, depth + 1, out));
         }

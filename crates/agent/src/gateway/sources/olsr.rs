@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Nodes, Omission, Reading, SourceError};
 
 /// Cost of a broken route (ROUTE_COST_BROKEN of olsrd).
-const BROKEN: u64 = 0xffff_ffff;
+const BROKEN_ROUTE_COST: u64 = 0xffff_ffff;
 
 fn body(text: &str) -> &str {
     match text.find(['{', '[']) {
@@ -86,7 +86,11 @@ pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Reading, Source
         if net.prefix_len() != net.max_prefix_len() {
             continue;
         }
-        if entry.get("rtpMetricCost").and_then(Value::as_u64).is_some_and(|c| c >= BROKEN) {
+        if entry
+            .get("rtpMetricCost")
+            .and_then(Value::as_u64)
+            .is_some_and(|c| c >= BROKEN_ROUTE_COST)
+        {
             out.omit(Omission::Unreachable);
             continue;
         }
