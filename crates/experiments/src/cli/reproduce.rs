@@ -12,7 +12,7 @@ use crate::reproduce::plan::{Added, Extent, Plan, Runs};
 use crate::reproduce::record::Record;
 use crate::reproduce::tally::Tally;
 use crate::reproduce::{chart, csv, html, kept, page, papers, present, study, text};
-use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
+use fairmesh_lab::files::folder::{RESULTS_FILE, ResultFolder, write_file};
 use fairmesh_lab::{LabError, StoreError};
 use fairmesh_report::table;
 use serde::Serialize;
@@ -115,7 +115,7 @@ fn reproduce(
                 let name = path.rsplit('/').next().unwrap_or(&path);
                 folder.write(name, text.as_bytes())?;
             }
-            folder.write(MARK, &pretty(&record)?)?;
+            folder.write(RESULTS_FILE, &pretty(&record)?)?;
             folder.finish()?;
         }
         let partial = args.missing || !args.control.is_empty();
