@@ -48,7 +48,7 @@ fn options() {
         &refused(d, &["run", "chain.toml", "--pcap", "x", "--pcap-at", "nobody"]),
         &["--pcap-at", "nobody"],
     );
-    contains(&refused(d, &["run", "chain.toml", "--gateway", "1"]), &["--gateway", "no map"]);
+    contains(&refused(d, &["run", "chain.toml", "--gateway", "1"]), &["--gateway", "not a map"]);
     contains(&refused(d, &["run"]), &["SCENARIO"]);
     contains(&refused(d, &[]), &["expected a command: run, "]);
     contains(&refused(d, &["fly"]), &["fly"]);

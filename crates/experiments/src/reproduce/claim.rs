@@ -257,7 +257,7 @@ mod tests {
         assert!(of("0.8").is_ok() && of("1").is_ok());
         assert!(of("0.85").unwrap_err().contains("0.85"));
         assert!(with("above = 3\n").unwrap_err().contains("quote"));
-        assert!(with("quote = \"q\"\n").unwrap_err().contains("says nothing"));
+        assert!(with("quote = \"q\"\n").unwrap_err().contains("states nothing"));
         assert!(with("quote = \"over 425\"\nabove = 425\n").is_ok());
         assert!(with("quote = \"over 425\"\nabove = 424\n").is_err());
         let load = |about: f64| {
