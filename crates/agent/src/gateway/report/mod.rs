@@ -1,4 +1,4 @@
-//! Reports of `status` and `why` as data; [`text`] has them as text.
+//! Reports of `status` and `why` as data; `text` has them as text.
 
 mod text;
 
