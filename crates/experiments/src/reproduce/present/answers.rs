@@ -103,8 +103,8 @@ pub(super) fn of(view: &View<'_>, family: &str) -> String {
 fn deployment_phrase(d: Deployment) -> &'static str {
     match d {
         Deployment::Nowhere => "nothing",
-        Deployment::Gateway => "only the gateway or access point",
-        Deployment::Neighbours => "the gateway's neighbours as well",
+        Deployment::Gateway => "the gateway or access point only",
+        Deployment::Neighbours => "the gateway and its neighbours",
         Deployment::Sources => "the senders",
         Deployment::Everywhere => "every node",
     }
