@@ -32,3 +32,4 @@ pub mod service;
 pub mod signs;
 pub mod sources;
 pub mod start;
+mod verdict;

@@ -8,8 +8,8 @@ mod coarse;
 mod reading;
 mod recorder;
 mod ring;
+mod segment;
 mod summary;
-mod verdict;
 mod writer;
 
 use std::io;
@@ -22,7 +22,6 @@ pub use reading::{Damage, Reading};
 pub use recorder::{Recorded, Recorder};
 pub use ring::Ring;
 pub use summary::{Bottleneck, CongestedHour, PlanReport, StarvedHome, Summary};
-pub use verdict::STARVED;
 pub use writer::{HistoryReport, HistoryWriter};
 
 /// Settings of the history.

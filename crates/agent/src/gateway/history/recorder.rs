@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::{Span, Time};
 
-use super::verdict::{Carried, Demand, carried_level};
 use super::{DirectionUse, HomeUse, LimitedBy, MeshUse, Period, Stamp, Usage, is_most};
 use crate::daemon::service::Moment;
 use crate::gateway::config::Mode;
 use crate::gateway::governor::{DirectionState, Governor, Limiter, Member, rates};
+use crate::gateway::verdict::{Carried, Demand, carried_level};
 
 /// Least length of a period; a sample may be a little early.
 const MINUTE: Span = Span::from_millis(59_500);

@@ -12,35 +12,13 @@ use std::path::{Path, PathBuf};
 use nix::libc::O_NOFOLLOW;
 
 use super::block::{MAGIC, Words};
-use super::reading::{Block, Segment};
+use super::segment::{Block, HOURS, MINUTES, Segment, segments};
 use super::{Coarse, HistorySettings, Period, Reading};
 
-/// Names of the segments with minutes and with hours.
-pub(super) const MINUTES: &str = "minutes";
-pub(super) const HOURS: &str = "hours";
 /// Segments of a full tier: one is deleted as a whole.
 const SEGMENTS: u64 = 8;
 /// Part of the size that hours have: one of this many.
 const HOURS_PART: u64 = 2;
-
-/// Returns the segments of a tier in the order of writing: number and path.
-pub(super) fn segments(folder: &Path, tier: &str) -> io::Result<Vec<(u64, PathBuf)>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(e),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let number = path.file_name().and_then(|n| n.to_str()).and_then(|name| {
-            name.strip_prefix(tier)?.strip_prefix('-')?.strip_suffix(".fmh")?.parse().ok()
-        });
-        found.extend(number.map(|n| (n, path)));
-    }
-    found.sort_unstable();
-    Ok(found)
-}
 
 /// A segment on disk.
 struct Stored {

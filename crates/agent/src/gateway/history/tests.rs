@@ -52,7 +52,7 @@ fn all(folder: &Path) -> (Vec<Period>, Damage) {
 }
 
 fn files(folder: &Path, tier: &str) -> Vec<PathBuf> {
-    ring::segments(folder, tier).unwrap().into_iter().map(|s| s.1).collect()
+    segment::segments(folder, tier).unwrap().into_iter().map(|s| s.1).collect()
 }
 
 const WALL: u64 = 1_800_000_000;
@@ -124,7 +124,7 @@ fn ten_thousand_homes_stay_within_the_bound() {
     assert!(damage.is_none() && periods.iter().all(|p| p.homes.len() == 10_000));
     println!("{} periods, {} bytes", periods.len(), ring.bytes());
     assert_eq!(periods.last().unwrap().stamp.last, 39);
-    assert!(files(folder.path(), ring::HOURS).len() == 1, "the hour that ended");
+    assert!(files(folder.path(), segment::HOURS).len() == 1, "the hour that ended");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_crash_costs_the_last_record_and_is_reported() {
         ring.store(minute(1, 60 * i, WALL + 60 * i, 3)).unwrap();
     }
     drop(ring);
-    let file = &files(at, ring::MINUTES)[0];
+    let file = &files(at, segment::MINUTES)[0];
     let whole = fs::read(file).unwrap();
     fs::write(file, &whole[..whole.len() - 7]).unwrap();
     let (periods, damage) = all(at);
@@ -161,7 +161,7 @@ fn a_damaged_record_is_skipped_and_counted() {
     for (i, homes) in [(1_u64, 2), (2, 5), (3, 5)] {
         ring.store(minute(1, 60 * i, WALL + 60 * i, homes)).unwrap();
     }
-    let file = &files(at, ring::MINUTES)[0];
+    let file = &files(at, segment::MINUTES)[0];
     let mut bytes = fs::read(file).unwrap();
     let place = bytes.windows(6).position(|w| w == b"home 3").unwrap();
     bytes[place] ^= 1;
@@ -173,7 +173,7 @@ fn a_damaged_record_is_skipped_and_counted() {
     drop(ring);
     let mut ring = Ring::open(&settings(at, 1 << 20)).unwrap();
     ring.store(minute(2, 60, WALL + 600, 5)).unwrap();
-    assert_eq!(files(at, ring::MINUTES).len(), 2);
+    assert_eq!(files(at, segment::MINUTES).len(), 2);
     assert_eq!(all(at).0.last().unwrap().homes.len(), 5);
 }
 
@@ -282,7 +282,7 @@ proptest! {
                 Step::Restart | Step::Crash(_) => {
                     drop(ring);
                     if let Step::Crash(cut) = step
-                        && let Some(file) = files(at, ring::MINUTES).last()
+                        && let Some(file) = files(at, segment::MINUTES).last()
                     {
                         let bytes = fs::read(file).unwrap();
                         let left = bytes.len().saturating_sub(usize::from(cut)).max(8);

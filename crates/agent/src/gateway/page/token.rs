@@ -25,7 +25,7 @@ pub enum TokenError {
     #[error("this page only shows; set page.token_file to allow overrides")]
     None,
     /// The file cannot be used.
-    #[error("{}: {problem}", path.display())]
+    #[error("page.token_file: {}: {problem}; expected a file that the daemon can read", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum TokenError {
     },
     /// Other users can read the file.
     #[error(
-        "{}: is readable by other users (mode {mode:04o}); run `chmod 0600 {}`",
+        "page.token_file: {}: is readable by other users (mode {mode:04o}); run `chmod 0600 {}`",
         path.display(),
         path.display()
     )]
@@ -46,7 +46,7 @@ pub enum TokenError {
         mode: u32,
     },
     /// The file has no token.
-    #[error("{}: no token; expected one line of at least {LEAST} characters", .0.display())]
+    #[error("page.token_file: {}: no token; expected one line of at least {LEAST} characters", .0.display())]
     Empty(PathBuf),
     /// The token is wrong.
     #[error("not the token of this gateway")]

@@ -2,17 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fairmesh_control::water_filling::{Claim, level};
-
 use crate::gateway::config::UNMAPPED;
 use crate::gateway::report::{DirectionReport, Status, SubscriberReport};
+use crate::gateway::verdict::{Carried, Demand, STARVED, carried_level};
 
 /// Samples by which the demand of a home is judged.
 const WINDOW: usize = 6;
 /// Least samples for a judgement.
 const LEAST: usize = 3;
-/// Fraction of its share below which a home with demand starves.
-pub const STARVES: f64 = 0.1;
 /// Fractions of its share below which a home with demand is `low`, and `short`.
 const LOW: f64 = 0.5;
 const SHORT: f64 = 0.8;
@@ -56,17 +53,6 @@ pub struct Judged {
     pub asks: bool,
 }
 
-/// Demand at one sample.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Demand {
-    /// It carries what it asks for.
-    Met,
-    /// Traffic without readable TCP: it may ask for more.
-    Possible,
-    /// Unacknowledged data, or packets in the gateway's queue.
-    Unmet,
-}
-
 #[derive(Clone, Default, Debug)]
 struct Home {
     /// Demand at the last samples, down and up.
@@ -88,10 +74,10 @@ pub struct Tracker {
 fn asks(d: &DirectionReport) -> Demand {
     let awaited = d.signs.as_ref().and_then(|s| s.awaited_bytes);
     match awaited {
-        _ if d.backlog_bytes > 0 => Demand::Unmet,
+        _ if d.backlog_bytes > 0 => Demand::Confirmed,
         Some(0) => Demand::Met,
-        Some(_) => Demand::Unmet,
-        None if d.rate_bits_per_second.is_some_and(|r| r >= IDLE) => Demand::Possible,
+        Some(_) => Demand::Confirmed,
+        None if d.rate_bits_per_second.is_some_and(|r| r >= IDLE) => Demand::Continuous,
         None => Demand::Met,
     }
 }
@@ -161,19 +147,14 @@ impl Tracker {
     }
 
     /// Returns the max-min level of the carried traffic of a direction, bit/s per weight.
-    ///
-    /// Homes without unmet demand keep their rates; the rest is shared by weight up to the ceilings.
     fn level(&self, status: &Status, d: usize) -> Option<f64> {
-        let open: Vec<(f64, Claim)> = homes(status)
-            .filter(|s| self.demands(&s.name, d, Demand::Possible))
-            .filter_map(|s| {
-                let w = s.directions.get(d)?;
-                Some((w.rate_bits_per_second? as f64, claim(s.weight, w)))
-            })
-            .collect();
-        let total = open.iter().map(|(rate, _)| rate).sum();
-        let level = level(total, open.iter().map(|(_, claim)| *claim));
-        (level.is_finite() && level > 0.0).then_some(level)
+        let open = homes(status).filter(|s| self.demands(&s.name, d, Demand::Continuous));
+        let open = open.filter_map(|s| {
+            let w = s.directions.get(d)?;
+            w.rate_bits_per_second?;
+            Some(carried(s.weight, w, Demand::Continuous))
+        });
+        carried_level(&open.collect::<Vec<_>>())
     }
 
     /// Judges every home in both directions, in the order of [`homes`].
@@ -182,8 +163,8 @@ impl Tracker {
         let one = |s: &SubscriberReport, d: usize| {
             let idle = Judged { state: State::Idle, share: None, asks: false };
             let Some(w) = s.directions.get(d) else { return idle };
-            let share = levels[d].map(|l| claim(s.weight, w).at(l));
-            let asks = self.demands(&s.name, d, Demand::Unmet);
+            let share = levels[d].map(|l| carried(s.weight, w, Demand::Met).due(l));
+            let asks = self.demands(&s.name, d, Demand::Confirmed);
             let state = match (w.limited_by.as_str(), w.meant_bits_per_second) {
                 ("override", Some(limit)) if limit <= PAUSE => State::Paused,
                 ("override", None) => State::Boosted,
@@ -195,19 +176,20 @@ impl Tracker {
     }
 }
 
-fn claim(weight: f64, w: &DirectionReport) -> Claim {
-    let most = match w.limited_by.as_str() {
+fn carried(weight: f64, w: &DirectionReport, demand: Demand) -> Carried {
+    let ceiling = match w.limited_by.as_str() {
         "override" => w.meant_bits_per_second,
         _ => w.ceiling_bits_per_second,
     };
-    Claim { weight, least: 0.0, most: most.map_or(f64::INFINITY, |r| r as f64) }
+    let rate = w.rate_bits_per_second.unwrap_or(0) as f64;
+    Carried { rate, weight, ceiling: ceiling.map(|r| r as f64), demand }
 }
 
 /// Returns the state of a rate against the share of a home with demand.
 fn state(rate: Option<u64>, share: Option<f64>) -> State {
     let Some(rate) = rate else { return State::Idle };
     match share.filter(|s| *s > 0.0).map(|share| rate as f64 / share) {
-        Some(part) if part < STARVES => State::Starving,
+        Some(part) if part < STARVED => State::Starving,
         Some(part) if part < LOW => State::Low,
         Some(part) if part < SHORT => State::Short,
         None if rate < IDLE => State::Idle,

@@ -8,10 +8,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Reading, STARVED, Usage, is_most};
+use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Reading, Usage, is_most};
 use crate::gateway::config::UNMAPPED;
 use crate::gateway::governor::direction_name;
 use crate::gateway::report::SCHEMA;
+use crate::gateway::verdict::STARVED;
 
 /// Seconds of an hour.
 const HOUR: u64 = 3600;

@@ -1,4 +1,4 @@
-//! Verdict on a minute: the level of the carried traffic, and the homes that starve.
+//! Starvation: the level of the carried traffic, and the homes far below it. History and page use it.
 
 use fairmesh_control::water_filling::{Claim, level};
 
@@ -6,7 +6,7 @@ use fairmesh_control::water_filling::{Claim, level};
 pub const STARVED: f64 = 0.1;
 
 /// Sign of unmet demand.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) enum Demand {
     /// None: it carries what it asks for.
     #[default]
@@ -17,7 +17,7 @@ pub(super) enum Demand {
     Confirmed,
 }
 
-/// One home in one direction in a minute.
+/// One home in one direction in a period.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried {
     /// Rate, bit/s.
