@@ -1,4 +1,6 @@
-//! Starvation: the level of the carried traffic, and the homes far below it. History and page use it.
+//! Starvation: the level of the carried traffic, and the homes far below it.
+//!
+//! History and page use it.
 
 use fairmesh_control::water_filling::{Claim, level};
 
