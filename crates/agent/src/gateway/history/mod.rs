@@ -185,7 +185,7 @@ pub struct Usage {
     pub active: u32,
     /// Time at the intended limit of the control.
     pub held: u32,
-    /// Time with demand and less than [`STARVED`] of the due rate.
+    /// Time with demand and less than a tenth of the due rate.
     pub starved: u32,
     /// Part of it in which headers or a queue show the demand; otherwise continuous traffic does.
     pub confirmed: u32,
