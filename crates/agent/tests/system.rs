@@ -161,11 +161,11 @@ fn the_packaged_unit_under_systemd() {
     let file = "/etc/fairmesh/gateway.toml";
     fs::write(file, config("apply", "fifo", "down = \"1 Mbit/s\"")).unwrap();
     fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
-    let said = || fs::read_to_string("/out/unit.log").unwrap_or_default();
+    let unit_log = || fs::read_to_string("/out/unit.log").unwrap_or_default();
     let systemd = Systemd::start(&path);
     let took = within(60, "the unit", || systemd.show("ActiveState") == "active");
     println!("active after {took:.1} s");
-    within(10, &said(), || systemd.running());
+    within(10, &unit_log(), || systemd.running());
     let streams = vec![path.stream(1, 4.0)];
     let free = || rates(&streams, Duration::from_secs(1))[0] > 2.5e6;
     within(10, "limits", || !free());
@@ -193,18 +193,22 @@ fn the_packaged_unit_under_systemd() {
     within(10, "limits again", || !free());
     let cleans = "systemctl is-active fairmesh-gateway-reset";
     within(30, "the cleanup", || systemd.sh(cleans).1.starts_with("inactive"));
-    assert!(said().contains("the daemon is running"), "{}", said());
-    assert!(systemd.running(), "its folders have gone\n{}", said());
+    assert!(unit_log().contains("the daemon is running"), "{}", unit_log());
+    assert!(systemd.running(), "its folders have gone\n{}", unit_log());
     let passes = sent(&path);
     println!("root queues: {passed:?} packets before, {passes:?} after");
     let same = |(now, then): (&u64, &u64)| now >= then;
-    assert!(passes.len() == 2 && passes.iter().zip(&passed).all(same), "an exchange\n{}", said());
+    assert!(
+        passes.len() == 2 && passes.iter().zip(&passed).all(same),
+        "an exchange\n{}",
+        unit_log()
+    );
     // After repeated crashes it is not restarted, and all of its objects are removed.
     let mut kills = 0;
     while systemd.show("ActiveState") != "failed" {
         let _ = systemd.sh(kill);
         kills += 1;
-        assert!(kills < 60, "never given up\n{}", said());
+        assert!(kills < 60, "never given up\n{}", unit_log());
         within(20, "an end or a start", || {
             let state = systemd.show("ActiveState");
             state == "active" || state == "failed"
@@ -212,18 +216,18 @@ fn the_packaged_unit_under_systemd() {
     }
     let took = within(20, "clean-up", || path.ours().is_empty());
     println!("{kills} more kills: started no more, and clean {took:.1} s later");
-    assert!(free(), "nothing of ours, and limits\n{}", said());
+    assert!(free(), "nothing of ours, and limits\n{}", unit_log());
     assert!(systemd.sh("systemctl reset-failed fairmesh-gateway").0);
     let (started, text) = systemd.sh("systemctl start fairmesh-gateway");
-    assert!(started, "{text}\n{}", said());
+    assert!(started, "{text}\n{}", unit_log());
     within(20, "limits after all", || !free());
     let (stopped, text) = systemd.sh("systemctl stop fairmesh-gateway");
     assert!(stopped, "{text}");
-    assert!(free(), "stopped, and limits stay\n{}", said());
+    assert!(free(), "stopped, and limits stay\n{}", unit_log());
     let (reset, text) = systemd.sh("fairmesh-gateway reset");
     assert!(reset, "{text}");
     assert_eq!(path.ours(), "");
-    let log = said();
+    let log = unit_log();
     for wrong in ["denied", "not permitted", "unwritable"] {
         assert!(!log.contains(wrong), "{log}");
     }

@@ -174,8 +174,8 @@ fn parameters_are_set_and_varied() {
     ] {
         let out = run(d, &["run", "chain.toml", "--control", "source", "--set", set]);
         assert_eq!(out.status.code(), Some(2), "{set}");
-        let told = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(told.trim_end(), format!("fairmesh: {problem}"));
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(message.trim_end(), format!("fairmesh: {problem}"));
     }
 }
 

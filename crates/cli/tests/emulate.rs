@@ -88,11 +88,11 @@ fn mistakes_are_one_line_and_build_nothing() {
         (&["demo"], "--live"),
     ] {
         let out = run(dir.path(), args);
-        let said = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{args:?}: {said}");
-        let needs_root = said.contains("needs root") && !as_root;
-        assert!(said.contains(says) || needs_root, "{args:?}: {said}");
+        let message = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+        let needs_root = message.contains("needs root") && !as_root;
+        assert!(message.contains(says) || needs_root, "{args:?}: {message}");
     }
 }
 
@@ -105,10 +105,10 @@ fn a_result_folder_like_that_of_run_with_both_side_by_side() {
     let args = ["emulate", "pair.toml", "--beside", "--out", "r"];
     let out =
         run(dir.path(), &[&args[..], &["--exec", "1", "echo $((6 * 7)) from a node"]].concat());
-    let said = String::from_utf8(out.stderr).unwrap();
+    let message = String::from_utf8(out.stderr).unwrap();
     // An invalid run (exit code 1) has results too.
-    assert!(matches!(out.status.code(), Some(0 | 1)), "{said}");
-    assert!(said.contains("42 from a node"), "{said}");
+    assert!(matches!(out.status.code(), Some(0 | 1)), "{message}");
+    assert!(message.contains("42 from a node"), "{message}");
     let files = names(&dir.path().join("r"));
     let expected =
         ["flows.parquet", "report.html", "results.json", "scenario.toml", "series.parquet"];
@@ -151,8 +151,8 @@ fn signals_and_crashes_leave_nothing() {
         std::thread::sleep(Duration::from_millis(500));
         signal(&child, end);
         let out = child.wait_with_output().unwrap();
-        let said = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(130), "{end}: {said}");
+        let message = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(130), "{end}: {message}");
         assert_eq!(namespaces(pid), Vec::<String>::new(), "{end}");
     }
     // After a crash the namespaces remain, and are found and removed later together with the

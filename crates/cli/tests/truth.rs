@@ -51,15 +51,15 @@ fn emulate(dir: &Path, name: &str, more: &[&str]) -> serde_json::Value {
         let file = format!("{name}.toml");
         let out =
             run(dir, &[&["emulate", file.as_str(), "--json", "--out", name][..], more].concat());
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(matches!(out.status.code(), Some(0 | 1)), "{said}");
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(matches!(out.status.code(), Some(0 | 1)), "{message}");
         if out.status.success() {
             let json = std::fs::read(dir.join(name).join("results.json")).unwrap();
             return serde_json::from_slice(&json).unwrap();
         }
         // Only stalls make a run invalid here.
-        assert!(said.contains("the radio stood still"), "{said}");
-        println!("{said}");
+        assert!(message.contains("the radio stood still"), "{message}");
+        println!("{message}");
     }
     panic!("this machine stood still in six emulations");
 }
@@ -101,8 +101,8 @@ fn the_daemon_makes_a_starving_mesh_fair() {
     assert!(fifo < 0.8 && pfrc > 0.93, "downloads: Jain {fifo} without, {pfrc} with");
     assert!(best > worst, "the worst home got {worst} without, {best} bit/s with");
     // The results include the daemon's decisions and their inputs.
-    let told = std::fs::read_to_string(dir.path().join("truth/gateway-pfrc.jsonl")).unwrap();
-    assert!(told.contains("pfrc."), "{told}");
+    let decisions = std::fs::read_to_string(dir.path().join("truth/gateway-pfrc.jsonl")).unwrap();
+    assert!(decisions.contains("pfrc."), "{decisions}");
     assert!(dir.path().join("truth/gateway-pfrc.toml").exists());
     let decisions = results["runs"][1]["decisions"].as_array().unwrap();
     assert!(decisions.iter().any(|d| d["code"].as_str().unwrap().starts_with("pfrc.")));
@@ -178,9 +178,9 @@ fn what_the_daemon_cannot_run_is_refused_before_anything_is_built() {
         (&["bare.toml", "--control", "pfrc"], "0 wires"),
     ] {
         let out = run(dir.path(), &[&["emulate"], args].concat());
-        let said = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{args:?}: {said}");
-        assert!(said.contains(says), "{args:?}: {said}");
+        let message = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+        assert!(message.contains(says), "{args:?}: {message}");
     }
 }

@@ -125,8 +125,8 @@ impl Host {
     fn header(&mut self) -> Header {
         Header(std::array::from_fn(|_| self.rng.bits() as u32 >> self.rng.below(32)))
     }
-    fn heard(&mut self, to: NodeId) -> Heard {
-        Heard {
+    fn heard(&mut self, to: NodeId) -> ReceivedFrame {
+        ReceivedFrame {
             link: Link { from: self.node(), to },
             flow: self.flow(),
             ack: self.rng.chance(0.5),
@@ -288,7 +288,7 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
                 prop_assert!(can(Ability::Pace) && interval != Some(Span::ZERO));
                 None
             }
-            Action::Tell { reach, len, .. } => {
+            Action::HandOver { reach, len, .. } => {
                 let over_the_wire = reach == Reach::Gateways;
                 let ability = [Ability::IdealExchange, Ability::Peers][usize::from(over_the_wire)];
                 prop_assert!(can(ability));
@@ -368,8 +368,8 @@ fn run(name: &str, site: Site, seed: u64, steps: u32) -> Result<String, TestCase
         let event = host.event(&mut body);
         let before = actions.iter().count();
         control.on(host.now, &event, &mut actions);
-        let told = |a: &&Action| matches!(a, Action::Tell { .. });
-        let answers = actions.iter().skip(before).find(told);
+        let handed_over = |a: &&Action| matches!(a, Action::HandOver { .. });
+        let answers = actions.iter().skip(before).find(handed_over);
         prop_assert!(
             answers.is_none() || !matches!(event, Event::Message(_)),
             "{name} answers a message at the instant it came"

@@ -27,7 +27,7 @@ fn buffers_carry_several_messages_and_forget_them() {
     a.send(Some(NodeId(3)), b"second");
     let bodies: Vec<&[u8]> = a.iter().map(|x| a.body(x)).collect();
     assert_eq!(bodies, [b"first".as_slice(), b"", b"second"]);
-    a.tell(Reach::Within(2), b"third");
+    a.hand_over(Reach::Within(2), b"third");
     assert_eq!(a.body(a.iter().last().unwrap()), b"third");
     let old = *a.iter().last().unwrap();
     a.clear();

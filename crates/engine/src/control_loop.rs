@@ -68,7 +68,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             for flow in (0..rates.len() as u32).map(FlowId).filter(|f| node.shares.names(*f)) {
                 let rate = node.shares.sum(flow, |f| rates.get(f).copied()).unwrap_or(0.0);
                 let rate = BitRate(rate as u64);
-                driver.hear(now, &Event::Allocation(Allocation { flow, rate }));
+                driver.deliver(now, &Event::Allocation(Allocation { flow, rate }));
             }
             driver.act(now, &mut node);
             self.rearm_control(c);
@@ -107,7 +107,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
                 }
                 Note::FlowGone(f) => Event::FlowGone(f),
             };
-            self.controls[c].driver.hear(now, &event);
+            self.controls[c].driver.deliver(now, &event);
             let (driver, mut node) = self.control(c);
             driver.act(now, &mut node);
             self.rearm_control(c);
@@ -211,8 +211,10 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 }
             }
             Action::AckBits { bits } => self.net.listeners.set_ack_bits(node, bits),
-            Action::Tell { reach: Reach::Gateways, .. } => self.net.send_behind(now, node, body),
-            Action::Tell { reach, .. } => self.net.listeners.hand_over(node, reach, body),
+            Action::HandOver { reach: Reach::Gateways, .. } => {
+                self.net.send_behind(now, node, body)
+            }
+            Action::HandOver { reach, .. } => self.net.listeners.hand_over(node, reach, body),
             Action::Route { to, .. } => {
                 let nodes = self.net.way(self.scenario.links(), node, to);
                 let hops = core::iter::once(node).chain(nodes.iter().copied()).zip(&nodes);
@@ -252,7 +254,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 time_s: now.as_secs_f64(),
                 node: self.scenario.nodes()[self.node.index()].name.clone(),
                 code: reason.code.into(),
-                reason: reason.told(|value| self.name(value)),
+                reason: reason.with_names(|value| self.name(value)),
                 flow: about.and_then(|f| self.shares.name(self.scenario, f)),
                 rate_bps: rate,
             });

@@ -93,8 +93,8 @@ fn arms_of_reproductions_are_emulated() {
     };
     let missing = |record: &serde_json::Value, arm: &str| -> Option<String> {
         let all = record["missing"].as_array().unwrap();
-        let told = all.iter().find(|m| m["arm"] == arm)?;
-        Some(told["because"].as_str().unwrap().to_owned())
+        let measured = all.iter().find(|m| m["arm"] == arm)?;
+        Some(measured["because"].as_str().unwrap().to_owned())
     };
     let quick = reproduce(&[]);
     assert!(missing(&quick, "emulated").unwrap().contains("--full"), "{quick}");

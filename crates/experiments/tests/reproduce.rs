@@ -224,10 +224,10 @@ fn the_pages_are_what_the_records_give() {
         let args = ["reproduce", "page", "--check", "--from", &from, "--out", &made];
         let out = run(dir.path(), &args);
         assert_eq!(out.status.code(), Some(1), "{file}");
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(
-            said.contains("`fairmesh-experiments reproduce page`") && said.contains(file),
-            "{said}"
+            message.contains("`fairmesh-experiments reproduce page`") && message.contains(file),
+            "{message}"
         );
         if before.is_empty() { fs::remove_file(&path) } else { fs::write(&path, before) }.unwrap();
     };

@@ -375,7 +375,7 @@ fn the_same_on_any_number_of_threads() {
         };
         let groups = Group::each(&mesh);
         let found = pool.install(|| find(&mesh, &groups, &settings(), &count)).unwrap();
-        assert_eq!(runs.into_inner(), found.runs, "every run is told");
+        assert_eq!(runs.into_inner(), found.runs, "every run is counted");
         found
     };
     assert_eq!(on(1), on(3));

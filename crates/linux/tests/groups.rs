@@ -393,12 +393,12 @@ fn a_tree_without_groups_is_created_again_once() {
         g.another();
         let layout = g.layout.clone();
         let installed = g.call(move |p| p.install(&layout).unwrap());
-        let said = |side: &str| {
+        let logged = |side: &str| {
             let note = format!("{side}: created again");
             installed.notes.iter().any(|n| n.starts_with(&note))
         };
         assert!(
-            installed.adopted && said("mesh0") == created_again && !said("wan0"),
+            installed.adopted && logged("mesh0") == created_again && !logged("wan0"),
             "{installed:?}"
         );
     }

@@ -57,12 +57,12 @@ impl Drop for Radios {
 }
 
 /// Returns the text after a key of `iw`'s output, up to the end of the line.
-fn said<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|l| l.trim().strip_prefix(key)).map(str::trim)
 }
 
 fn number<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
-    said(text, key)?.split_whitespace().next()?.parse().ok()
+    value_of(text, key)?.split_whitespace().next()?.parse().ok()
 }
 
 /// Saves a message as a fixture.
@@ -140,7 +140,7 @@ fn stations_and_channels_equal_iws_output() {
     };
     assert_eq!(station.tx_rate, Some(rate("tx bitrate:")));
     assert_eq!(station.rx_rate, Some(rate("rx bitrate:")));
-    if let Some(expected) = said(&text, "expected throughput:") {
+    if let Some(expected) = value_of(&text, "expected throughput:") {
         // The kernel reports kbit/s; a Mbit/s of `iw` has 1024 of them, without leading zeros after
         // the point.
         let kbit = station.expected_throughput.unwrap().0 / 1000;

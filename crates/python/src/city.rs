@@ -161,8 +161,8 @@ impl City {
 
     fn results(&self, record: RunRecord) -> Results {
         let records = vec![vec![record]];
-        let said = [self.city.scenario().warnings().to_vec(), self.city.report()].concat();
-        let comparison = Comparison::of(&records).noted(said);
+        let remarks = [self.city.scenario().warnings().to_vec(), self.city.report()].concat();
+        let comparison = Comparison::of(&records).noted(remarks);
         Results::new(records, comparison, None)
     }
 }

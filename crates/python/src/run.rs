@@ -48,10 +48,10 @@ pub(crate) fn run(
     let options = Measures { sample, ..Measures::default() }.options(seed);
     let store = open(py, store)?;
     let session = Session { guard: &guard, threads: Some(1), store: store.as_ref(), progress };
-    let said = [world.warnings().to_vec(), notes(std::slice::from_ref(&world))].concat();
+    let remarks = [world.warnings().to_vec(), notes(std::slice::from_ref(&world))].concat();
     let record = session.perform(py, |pool| pool.measured(&world, &options))?;
     let records = vec![vec![record]];
-    let comparison = Comparison::of(&records).noted(said);
+    let comparison = Comparison::of(&records).noted(remarks);
     Ok(Results::new(records, comparison, None))
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn compare(
     let mut batch = Batch::new(world, &controls, &registry, seeds.bounds()).or_raise(py)?;
     set_parameters(&mut batch.scenarios, &assignments(options)?).or_raise(py)?;
     batch.sample = quantity(py, "sample", sample)?;
-    let said = [world.warnings().to_vec(), notes(&batch.scenarios)].concat();
+    let remarks = [world.warnings().to_vec(), notes(&batch.scenarios)].concat();
     let store = open(py, store)?;
     let session = Session { guard: &guard, threads, store: store.as_ref(), progress };
     let (records, best) = session.perform(py, |pool| {
@@ -86,7 +86,7 @@ pub(crate) fn compare(
         let best = optimum.then(|| search(pool, world, Per::usual(world))).transpose()?;
         Ok((batch.run(pool)?, best))
     })?;
-    let comparison = Comparison::of(&records).noted(said);
+    let comparison = Comparison::of(&records).noted(remarks);
     Ok(Results::new(records, comparison, best.map(|b| b.optimum)))
 }
 

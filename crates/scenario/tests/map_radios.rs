@@ -50,7 +50,7 @@ fn rates(s: &Scenario, a: u32, b: u32) -> [(u8, u8); 2] {
     [mode(s, a, b), mode(s, b, a)].map(|m| (m.mcs(), m.streams()))
 }
 
-fn said(s: &Scenario, what: &str) {
+fn assert_states(s: &Scenario, what: &str) {
     assert!(s.warnings().iter().any(|w| w.contains(what)), "{what}: {:#?}", s.warnings());
 }
 
@@ -66,9 +66,9 @@ fn a_map_without_radio_data_is_802_11n_of_two_streams() {
     let (best, bad) = (mode(&s, 0, 1), mode(&s, 1, 2));
     assert_eq!((best.mcs(), best.streams()), (4, 2));
     assert!(bad.mcs() <= 1, "{bad:?}");
-    said(&s, "radios: 802.11n, 20 MHz wide, on channel 6, with the queues of mac80211");
-    said(&s, "3 of 3 nodes name no model and count as 802.11n with 2 streams");
-    said(&s, "rates of 4 directed links: 4 by delivery probability; MCS ");
+    assert_states(&s, "radios: 802.11n, 20 MHz wide, on channel 6, with the queues of mac80211");
+    assert_states(&s, "3 of 3 nodes name no model and count as 802.11n with 2 streams");
+    assert_states(&s, "rates of 4 directed links: 4 by delivery probability; MCS ");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn models_determine_the_radios() {
     assert_eq!((m.generation, m.band), (Generation::Vht, Band::Ghz5));
     assert_eq!([mode(&s, 0, 1), mode(&s, 1, 2)].map(|m| (m.mcs(), m.streams())), [(9, 2), (7, 2)]);
     assert_eq!(mode(&s, 0, 1).width_mhz(), 80);
-    said(
+    assert_states(
         &s,
         "1 of 4 nodes have a model that is not known and count as 802.11ac with 2 streams: Frobnicator 9 (1)",
     );
@@ -96,7 +96,7 @@ fn models_determine_the_radios() {
     let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
     assert_eq!(rates(&s, 0, 1), [(7, 1), (7, 1)], "one stream at one end");
-    said(
+    assert_states(
         &s,
         "1 of 3 nodes have no radio at 2.4 GHz and count as 802.11n with 2 streams all the same: TP-Link CPE510 v1 (1)",
     );
@@ -117,14 +117,14 @@ fn signals_choose_rates_and_losses() {
     assert!(matches!(s.errors(), FrameErrors::Snr(_)));
     let dbm = s.signal_of(s.link(NodeId(1), NodeId(2)).unwrap()).as_dbm();
     assert!((dbm + 76.0).abs() < 1e-6, "{dbm}");
-    said(&s, "by signal");
-    said(&s, "what is lost follows from signal and noise");
+    assert_states(&s, "by signal");
+    assert_states(&s, "what is lost follows from signal and noise");
     // One link without a signal: losses are those of the map, and known signals still determine
     // rates.
     let s = import(&netjson(ETX, &["", "", ""], &[links[1], "\"cost\": 1"]), &options());
     assert!(matches!(s.errors(), FrameErrors::None));
     assert_eq!(mode(&s, 0, 1).mcs(), chosen[1]);
-    said(&s, "2 by signal, 2 by delivery probability");
+    assert_states(&s, "2 by signal, 2 by delivery probability");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn batman_v_costs_are_throughputs() {
     assert!((100.0..=120.0).contains(&chosen[0]), "{chosen:?}");
     assert!((20.0..=30.0).contains(&chosen[1]), "{chosen:?}");
     assert_eq!(chosen[2], 6.5);
-    said(&s, "6 by throughput");
+    assert_states(&s, "6 by throughput");
 }
 
 #[test]
@@ -171,10 +171,10 @@ fn channels_of_the_map() {
     let s = import(&text, &options());
     let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Vht, Band::Ghz5));
-    said(&s, "radios: 802.11ac, 80 MHz wide, on channel 44");
-    said(&s, "radio \"channel1\": 802.11n, 20 MHz wide, on channel 1");
-    said(&s, "1 of 5 links are on other channels than 44: they share its air here");
-    said(&s, "2 channels, each a radio of the nodes that have links there: 44, 1");
+    assert_states(&s, "radios: 802.11ac, 80 MHz wide, on channel 44");
+    assert_states(&s, "radio \"channel1\": 802.11n, 20 MHz wide, on channel 1");
+    assert_states(&s, "1 of 5 links are on other channels than 44: they share its air here");
+    assert_states(&s, "2 channels, each a radio of the nodes that have links there: 44, 1");
     assert_eq!(s.nodes().len(), 7, "only the node between has two radios");
     let further = &s.further()[0];
     let m = s.mac_of(NodeId(6)).phy.as_modern().unwrap();
@@ -186,7 +186,7 @@ fn channels_of_the_map() {
     let s = import(&text, &ImportOptions { channel: Some(1), ..options() });
     assert_eq!(s.mac().phy.as_modern().unwrap().band, Band::Ghz2);
     assert_eq!((s.nodes().len(), s.further().len()), (6, 0));
-    said(&s, "4 of 5 links are on other channels than 1: they share its air here");
+    assert_states(&s, "4 of 5 links are on other channels than 1: they share its air here");
 }
 
 #[test]
@@ -202,13 +202,13 @@ fn frequencies_and_nodes_name_channels_too() {
         {"source": "c", "target": "d", "cost": 0.9},
         {"source": "d", "target": "e", "cost": 1}]}"#;
     let s = import(text, &ImportOptions { gateways: vec!["a".into()], ..options() });
-    said(&s, "radios: 802.11ac, 80 MHz wide, on channel 36");
-    said(&s, "radio \"channel149\": 802.11ac, 80 MHz wide, on channel 149");
-    said(
+    assert_states(&s, "radios: 802.11ac, 80 MHz wide, on channel 36");
+    assert_states(&s, "radio \"channel149\": 802.11ac, 80 MHz wide, on channel 149");
+    assert_states(
         &s,
         "3 links name no channel: they are on the one that their ends' other entries name, else on 36",
     );
-    said(&s, "1 links are between nodes that name no common channel");
+    assert_states(&s, "1 links are between nodes that name no common channel");
     // b has both; c the second for b, and the first for d, which has no matching channel.
     let names: Vec<String> = s.nodes().iter().map(|n| n.name.to_string()).collect();
     assert_eq!(names[5..], ["b/channel149", "c/channel149"]);
@@ -280,7 +280,7 @@ fn options_go_before_the_map() {
 #[test]
 fn implausible_links_are_named() {
     let s = import(&netjson(TQ, &["", "", ""], &["\"cost\": 1", "\"cost\": 0.01"]), &options());
-    said(
+    assert_states(
         &s,
         "2 directed links deliver less than 5 % of frames, which is implausible for links in use: r1 → r2 (1.0 %)",
     );

@@ -61,14 +61,14 @@ impl Middle {
     fn repeat(&self, to: &str) -> usize {
         let to: SocketAddr = to.parse().unwrap();
         let kept = self.kept.lock().unwrap().clone();
-        let mut said = 0;
+        let mut sent = 0;
         for (to, bytes) in kept.iter().filter(|k| k.0 == to) {
             // Slowly, so that they are examined and not dropped as a flood.
             std::thread::sleep(Duration::from_millis(3));
             self.socket.send_to(bytes, to).unwrap();
-            said += 1;
+            sent += 1;
         }
-        said
+        sent
     }
 }
 
@@ -131,7 +131,7 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
 
     // Homes of both send more than the mesh carries: the limits of one are decided at the other.
     let streams = [first.stream(1, 6.0), second.stream(1, 6.0), second.stream(2, 6.0)];
-    let limited = |s: &Value| s["events"].to_string().contains("rtt.peer-told");
+    let limited = |s: &Value| s["events"].to_string().contains("rtt.peer-limit");
     b.wait("a limit by the first", limited);
     let (code, why, _) = b.command(&["why", "sub 1"]);
     assert!(code == 0 && why.contains("governed by gateway 1"), "{why}");

@@ -53,10 +53,10 @@ fn deaths_and_floods_in_counted_seconds() {
         "tc qdisc del dev wan root",
     ] {
         let events = || b.json(&["status"]).unwrap()["events"].to_string();
-        let said = events();
+        let before = events();
         path.gateway.sh(harm);
-        let took = within(3, harm, || events() != said);
-        println!("{harm}: said after {took:.1} s");
+        let took = within(3, harm, || events() != before);
+        println!("{harm}: reported after {took:.1} s");
         within(30, "limits again", || {
             b.json(&["status"]).is_some_and(|s| s["phase"] == "running") && !free()
         });

@@ -55,7 +55,7 @@ impl Header {
     }
 }
 
-/// Receivers of a message outside the air ([`Action::Tell`]).
+/// Receivers of a message outside the air ([`Action::HandOver`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// One node, at any number of hops.
@@ -157,7 +157,7 @@ pub enum Action {
     ///
     /// To other gateways it travels over the wire, as a datagram. To other nodes it arrives at once, without airtime
     /// and without loss: an ideal that no router has, the "central repository" of Rangwala 2008 §4.1.
-    Tell {
+    HandOver {
         /// Receivers; the sender itself is never one of them.
         reach: Reach,
         /// Offset of its first byte.
@@ -229,8 +229,8 @@ action_kinds! {
     Send = "send a message",
     /// [`Action::Route`].
     Route = "send a message over several hops",
-    /// [`Action::Tell`].
-    Tell = "hand a message over outside the air",
+    /// [`Action::HandOver`].
+    HandOver = "hand a message over outside the air",
     /// [`Action::AckBits`].
     AckBits = "set bits of acknowledgements",
     /// [`Action::Pace`].
@@ -276,12 +276,12 @@ impl Actions {
 
     /// Returns the bytes of a message in this buffer; empty for other actions.
     ///
-    /// Messages are [`Action::Send`], [`Action::Route`] and [`Action::Tell`].
+    /// Messages are [`Action::Send`], [`Action::Route`] and [`Action::HandOver`].
     pub fn body(&self, action: &Action) -> &[u8] {
         match *action {
             Action::Send { start, len, .. }
             | Action::Route { start, len, .. }
-            | Action::Tell { start, len, .. } => {
+            | Action::HandOver { start, len, .. } => {
                 let start = start as usize;
                 self.bodies.get(start..start + len as usize).unwrap_or(&[])
             }
@@ -373,10 +373,10 @@ impl Actions {
         self.list.push(Action::Route { to, start, len });
     }
 
-    /// [`Action::Tell`] with these bytes.
-    pub fn tell(&mut self, reach: Reach, body: &[u8]) {
+    /// [`Action::HandOver`] with these bytes.
+    pub fn hand_over(&mut self, reach: Reach, body: &[u8]) {
         let (start, len) = self.keep(body);
-        self.list.push(Action::Tell { reach, start, len });
+        self.list.push(Action::HandOver { reach, start, len });
     }
 
     /// Appends an action of another buffer; its bytes, if any, are not copied.

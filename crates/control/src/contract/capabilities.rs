@@ -149,7 +149,7 @@ kinds! {
         Send = "send control messages",
         /// Control messages over several hops ([`crate::Action::Route`]).
         Route = "send control messages over several hops",
-        /// Messages outside the air ([`crate::Action::Tell`]).
+        /// Messages outside the air ([`crate::Action::HandOver`]).
         IdealExchange = "exchange outside the air",
         /// Messages to other gateways over the wire ([`crate::Reach::Gateways`]).
         Peers = "exchange messages with other gateways over the wire",

@@ -24,12 +24,12 @@ pub enum Event<'a> {
     /// Transmit status of a frame, as a driver reports it.
     Sent(Sent),
     /// A data packet for this node was received, to keep or to forward.
-    Received(Heard),
+    Received(ReceivedFrame),
     /// A data packet for another node was overheard.
-    Overheard(Heard),
+    Overheard(ReceivedFrame),
     /// A message of another node has arrived.
     ///
-    /// The sender used [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`].
+    /// The sender used [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::HandOver`].
     Message(Message<'a>),
     /// Another node has restarted.
     ///
@@ -279,7 +279,7 @@ pub struct Sent {
 
 /// A data packet in the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
+pub struct ReceivedFrame {
     /// Hop on which the packet was sent.
     pub link: Link,
     /// Its flow; for an acknowledgement, the flow that it acknowledges.

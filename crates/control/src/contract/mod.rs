@@ -24,8 +24,8 @@ pub use capabilities::{
 };
 pub use definition::{Build, Definition, Instance, NeedsOf, Runs};
 pub use event::{
-    Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, PathSigns,
-    QueueLength, RoundTrip, RoundTripSample, RoundTripSource, Sent, Station,
+    Allocation, Channel, Counters, Event, Feedback, FlowCounters, Message, PathSigns, QueueLength,
+    ReceivedFrame, RoundTrip, RoundTripSample, RoundTripSource, Sent, Station,
 };
 pub use fairness::Fairness;
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};

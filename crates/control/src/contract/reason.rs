@@ -77,16 +77,16 @@ impl Reason {
     /// Formats the sentence with a host's names for values.
     ///
     /// A value without a name is printed as a number.
-    pub fn told(&self, name: impl Fn(&Value) -> Option<String>) -> String {
+    pub fn with_names(&self, name: impl Fn(&Value) -> Option<String>) -> String {
         let mut out = String::new();
-        let _ = self.tell(&mut out, |value, out| match name(value) {
+        let _ = self.write_sentence(&mut out, |value, out| match name(value) {
             Some(name) => out.write_str(&name),
             None => write!(out, "{value}"),
         });
         out
     }
 
-    fn tell<W: fmt::Write>(
+    fn write_sentence<W: fmt::Write>(
         &self,
         out: &mut W,
         value: impl Fn(&Value, &mut W) -> fmt::Result,
@@ -104,7 +104,7 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tell(f, |value, f| value.fmt(f))
+        self.write_sentence(f, |value, f| value.fmt(f))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
                 .to_string(),
             "node 2 0.500"
         );
-        let named = reason.told(|v| matches!(v, Value::Flow(_)).then(|| "farm up".into()));
+        let named = reason.with_names(|v| matches!(v, Value::Flow(_)).then(|| "farm up".into()));
         assert_eq!(named, "flow farm up: 26 % of 3 at 1.5");
     }
 }

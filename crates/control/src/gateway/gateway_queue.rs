@@ -17,7 +17,7 @@ options! {
         variants {}
         parameters {
             /// §6.3.2: a queue of 50 packets.
-            queue: u32 = 50.0, 1.0..=1000.0, "packets", "hard limit";
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "largest queue";
         }
     }
 }
@@ -30,7 +30,7 @@ options! {
         }
         parameters {
             /// §6.3.2: a queue of 50 packets.
-            queue: u32 = 50.0, 1.0..=1000.0, "packets", "hard limit";
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "largest queue";
         }
     }
 }

@@ -23,7 +23,7 @@ options! {
             /// §6.3.3: 25 packets where flows share a buffer, 5 where each flow has its own.
             queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
             /// §7.3: the mesh shares a given aggregate.
-            limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of all flows together, instead of the fair rates; 0: the fair rates";
+            limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP rate of all flows together; 0: the sum of their fair rates";
         }
     }
 }

@@ -22,7 +22,7 @@ options! {
             /// §6.3.3, Fig. 6.6: 5 packets each.
             queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
             /// §6.4.2, Fig. 6.9b and d: the mesh carries a given limit.
-            limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of each flow, instead of its fair rate; 0: its fair rate";
+            limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP rate of each flow; 0: its fair rate";
         }
     }
 }

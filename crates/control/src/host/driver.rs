@@ -218,15 +218,15 @@ impl Driver {
     ///
     /// Its actions wait for [`Driver::act`], which must follow at the same instant, after this or after more events.
     #[inline]
-    pub fn hear(&mut self, now: Time, event: &Event<'_>) {
+    pub fn deliver(&mut self, now: Time, event: &Event<'_>) {
         self.now = self.now.max(now);
         self.control.on(self.now, event, &mut self.actions);
         self.rearm(false);
     }
 
-    /// Calls [`Driver::hear`] and [`Driver::act`].
-    pub fn tell(&mut self, now: Time, event: &Event<'_>, node: &mut impl Node) {
-        self.hear(now, event);
+    /// Calls [`Driver::deliver`] and [`Driver::act`].
+    pub fn deliver_and_act(&mut self, now: Time, event: &Event<'_>, node: &mut impl Node) {
+        self.deliver(now, event);
         self.act(now, node);
     }
 
@@ -288,7 +288,7 @@ impl Driver {
                 Action::Annotate { .. }
                 | Action::Send { .. }
                 | Action::Route { .. }
-                | Action::Tell { .. } => open = None,
+                | Action::HandOver { .. } => open = None,
                 _ => {
                     if let Some(reason) = open.take() {
                         decided(now, reason, node);
@@ -337,8 +337,8 @@ impl Driver {
             Action::Annotate { .. } => self.able(Ability::Annotate)?,
             Action::Send { .. } => self.able(Ability::Send)?,
             Action::Route { .. } => self.able(Ability::Route)?,
-            Action::Tell { reach: Reach::Gateways, .. } => self.able(Ability::Peers)?,
-            Action::Tell { .. } => self.able(Ability::IdealExchange)?,
+            Action::HandOver { reach: Reach::Gateways, .. } => self.able(Ability::Peers)?,
+            Action::HandOver { .. } => self.able(Ability::IdealExchange)?,
             Action::AckBits { .. } => self.able(Ability::AckBits)?,
             Action::Pace { .. } => self.able(Ability::Pace)?,
         }

@@ -76,7 +76,7 @@ impl Node for Notes {
         let what = match *action {
             Action::SetRate { class, rate } => format!("rate {class} {:?}", rate.map(|r| r.0)),
             Action::Remove { class } => format!("remove {class}"),
-            Action::Send { .. } | Action::Tell { .. } => {
+            Action::Send { .. } | Action::HandOver { .. } => {
                 format!("{} {body:?}", action.kind().name())
             }
             _ => action.kind().name().to_owned(),
@@ -139,7 +139,7 @@ fn actions_have_the_reason_before_them_and_each_decision_is_kept_once() {
         a.set_rate(FLOW, BitRate(2));
         a.lift_limit(FLOW);
         because(a, "nothing");
-        because(a, "told");
+        because(a, "given");
         a.send(None, &[7, 8]);
         a.set_rate(FLOW, BitRate(3));
         because(a, "last");
@@ -147,7 +147,7 @@ fn actions_have_the_reason_before_them_and_each_decision_is_kept_once() {
     let mut d = driver(script, needs(&[], &[Ability::Send]));
     let mut notes = Notes::default();
     d.begin(Time::ZERO, &mut notes);
-    d.tell(Time::ZERO, &Event::Deadline, &mut notes);
+    d.deliver_and_act(Time::ZERO, &Event::Deadline, &mut notes);
     assert_eq!(
         notes.0,
         [
@@ -157,8 +157,8 @@ fn actions_have_the_reason_before_them_and_each_decision_is_kept_once() {
             "rate flow 1 Some(2) (first)",
             "rate flow 1 None (first)",
             "because nothing",
-            "send a message [7, 8] (told)",
-            "rate flow 1 Some(3) (told)",
+            "send a message [7, 8] (given)",
+            "rate flow 1 Some(3) (given)",
             "because last",
             "settled",
         ]
@@ -180,7 +180,7 @@ fn classes_are_built_when_first_named_and_once() {
     let mut notes = Notes::default();
     d.begin(Time::ZERO, &mut notes);
     for _ in 0..7 {
-        d.tell(Time::ZERO, &Event::Deadline, &mut notes);
+        d.deliver_and_act(Time::ZERO, &Event::Deadline, &mut notes);
     }
     notes.0.retain(|n| n != "settled");
     assert_eq!(
@@ -210,7 +210,7 @@ fn what_is_not_declared_or_stops_a_class_does_not_happen() {
     let mut notes = Notes::default();
     d.begin(Time::ZERO, &mut notes);
     for _ in 0..4 {
-        d.tell(Time::ZERO, &Event::Deadline, &mut notes);
+        d.deliver_and_act(Time::ZERO, &Event::Deadline, &mut notes);
     }
     notes.0.retain(|n| n != "settled");
     assert_eq!(
@@ -244,7 +244,7 @@ fn a_hurried_mechanism_is_contained() {
     assert_eq!(notes.0, ["because contract.deadline", "settled"]);
     // An event in between moves its deadline to now, and no earlier.
     let late = end + Span::from_secs(1);
-    d.tell(late, &Event::FlowGone(FlowId(0)), &mut notes);
+    d.deliver_and_act(late, &Event::FlowGone(FlowId(0)), &mut notes);
     assert_eq!(d.due(), late);
 }
 
@@ -264,7 +264,7 @@ fn time_never_runs_backwards_for_a_mechanism() {
     let instance = Instance { control: Box::new(Watch(Time::ZERO)), plan: Plan::none() };
     let mut d = Driver::of(instance, needs(&[], &[]));
     for s in [3, 1, 4] {
-        d.hear(Time::ZERO + Span::from_secs(s), &Event::FlowGone(FlowId(0)));
+        d.deliver(Time::ZERO + Span::from_secs(s), &Event::FlowGone(FlowId(0)));
     }
 }
 
@@ -417,7 +417,7 @@ proptest! {
         let mut node = Trusting::default();
         d.begin(Time::ZERO, &mut node);
         for _ in 0..n {
-            d.tell(Time::ZERO, &Event::FlowGone(FlowId(0)), &mut node);
+            d.deliver_and_act(Time::ZERO, &Event::FlowGone(FlowId(0)), &mut node);
         }
         prop_assert_eq!(node.limits, expected.limits);
         prop_assert_eq!((node.bits, node.reasons), (expected.bits, expected.reasons));

@@ -30,7 +30,7 @@ options! {
         parameters {
             min: f64 = 0.5, 0.0..=1.0, "", "busy part of the channel without drops";
             max: f64 = 1.0, 0.01..=2.0, "", "busy part at which the largest probability is reached";
-            max_p: f64 = 0.1, 0.001..=1.0, "", "probability there";
+            max_p: f64 = 0.1, 0.001..=1.0, "", "largest probability";
             weight: f64 = 0.2, 0.001..=1.0, "", "weight of a new sample in the average";
             period: Span = 0.1, 0.01..=10.0, "s", "time between samples";
         }

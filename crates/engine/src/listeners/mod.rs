@@ -13,7 +13,7 @@ mod messages;
 use std::collections::VecDeque;
 
 use fairmesh_control::{
-    Class, EventKind, EventSet, Feedback, Header, Heard, Link, Marking, Merge, QueueLength,
+    Class, EventKind, EventSet, Feedback, Header, Link, Marking, Merge, QueueLength, ReceivedFrame,
     RoundTrip, Sent, Station,
 };
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
@@ -33,8 +33,8 @@ pub(crate) use messages::{BUS, MESSAGE_HEADERS, Signalling};
 pub(crate) enum Note {
     Queue(QueueLength),
     Sent(Sent),
-    Received(Heard),
-    Overheard(Heard),
+    Received(ReceivedFrame),
+    Overheard(ReceivedFrame),
     /// A message's bytes in [`Listeners::bodies`].
     Message {
         from: NodeId,
@@ -71,10 +71,10 @@ pub(crate) struct InService {
 }
 
 impl InService {
-    fn received_frame(&self, from: NodeId) -> Option<Heard> {
+    fn received_frame(&self, from: NodeId) -> Option<ReceivedFrame> {
         let (flow, to) = (self.flow?, self.to?);
         let link = Link { from, to };
-        Some(Heard { link, flow, ack: self.ack, bytes: self.bytes, header: self.header })
+        Some(ReceivedFrame { link, flow, ack: self.ack, bytes: self.bytes, header: self.header })
     }
 }
 

@@ -33,9 +33,9 @@ fn with(
     needs: Needs,
     at: u32,
     begin: impl Fn(&mut Actions) + 'static,
-    hear: impl FnMut(NodeId, &Event<'_>) + 'static,
+    on_event: impl FnMut(NodeId, &Event<'_>) + 'static,
 ) -> RunRecord {
-    planned(toml, needs, |_| Plan::none(), at, begin, hear)
+    planned(toml, needs, |_| Plan::none(), at, begin, on_event)
 }
 
 fn planned(
@@ -44,7 +44,7 @@ fn planned(
     plan: fn(&Setting) -> Plan,
     at: u32,
     begin: impl Fn(&mut Actions) + 'static,
-    mut hear: impl FnMut(NodeId, &Event<'_>) + 'static,
+    mut on_event: impl FnMut(NodeId, &Event<'_>) + 'static,
 ) -> RunRecord {
     let mut begun = false;
     let act = move |node: NodeId, _: Time, e: &Event<'_>, a: &mut Actions| {
@@ -53,7 +53,7 @@ fn planned(
             a.because(Reason::new("probe.begin", "begin", &[]));
             begin(a);
         }
-        hear(node, e);
+        on_event(node, e);
     };
     let every = Some(Span::from_secs(100));
     probe(&scenario(toml), Probe { needs, plan, every, act: Box::new(act) })

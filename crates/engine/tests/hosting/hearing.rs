@@ -90,7 +90,7 @@ fn data_is_received_once_and_overheard_by_others() {
         assert!(h.link.from.0.abs_diff(node.0) == 1, "{node:?} is out of range of {h:?}");
     }
     let count = |n: u32, flow: u32, ack: bool, received: bool| {
-        let is = |(node, h, r): &&(NodeId, Heard, bool)| {
+        let is = |(node, h, r): &&(NodeId, ReceivedFrame, bool)| {
             (node.0, h.flow.0, h.ack, *r) == (n, flow, ack, received)
         };
         events.iter().filter(is).count() as u64

@@ -185,8 +185,8 @@ transport = "udp"
     let kept = log.clone();
     let act = move |node: NodeId, now: Time, e: &Event<'_>, a: &mut Actions| match e {
         Event::Deadline if node == NodeId(0) => {
-            a.because(Reason::new("probe.tell", "time", &[]));
-            a.tell(reach, &now.as_nanos().to_le_bytes());
+            a.because(Reason::new("probe.hand-over", "time", &[]));
+            a.hand_over(reach, &now.as_nanos().to_le_bytes());
         }
         Event::Message(m) => {
             let sent = u64::from_le_bytes(m.body.try_into().unwrap());

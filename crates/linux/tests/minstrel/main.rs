@@ -30,7 +30,7 @@ pub fn keep(name: &str, text: &str) {
 }
 
 /// Prints a line, also to the user's file.
-fn say(text: &str) {
+fn print_line(text: &str) {
     println!("{text}");
     let log = std::fs::OpenOptions::new().create(true).append(true).open("/out/minstrel.txt");
     writeln!(log.unwrap(), "{text}").unwrap();
@@ -111,10 +111,10 @@ fn our_choices_equal_the_kernels() {
         drop(radios);
         let text: String = kernel.iter().map(compare::line).collect();
         keep(&format!("attempts-{number}.txt"), &text);
-        say(&format!("== {}", case.name));
+        print_line(&format!("== {}", case.name));
         // By our rules the kernel's attempts lead to the kernel's choices.
         let same = compare::replay(&kernel, case.kind);
-        say(&format!("replayed: {same:?}; it expects {} kbit/s", expects.0 / 1000));
+        print_line(&format!("replayed: {same:?}; it expects {} kbit/s", expects.0 / 1000));
         let mut check = |good: bool, what: String| {
             if !good {
                 wrong.push(format!("{}: {what}", case.name));
@@ -129,12 +129,16 @@ fn our_choices_equal_the_kernels() {
         for phase in 0..case.phases.len() as u32 {
             let k = Frames::of(&kernel, phase);
             let ours: Vec<Frames> = ours.iter().map(|run| Frames::of(run, phase)).collect();
-            say(&format!("phase {phase}\n kernel {k}\n ours   {}, and {} more", ours[0], RUNS - 1));
+            print_line(&format!(
+                "phase {phase}\n kernel {k}\n ours   {}, and {} more",
+                ours[0],
+                RUNS - 1
+            ));
             let mut compared = |what: &str, of: &dyn Fn(&Frames) -> f64, floor: f64| {
                 let all = Spread::of(ours.iter().map(of));
                 let (theirs, what) =
                     (of(&k), format!("phase {phase}: {what}: {:.4}, ours {all}", of(&k)));
-                say(&format!(" {what}"));
+                print_line(&format!(" {what}"));
                 check((theirs - all.mean).abs() < 5.0 * all.deviation + floor, what);
             };
             let goodput = k.goodput(case.kind);

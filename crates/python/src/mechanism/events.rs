@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fairmesh_lab::control::units::{BitRate, Span};
-use fairmesh_lab::control::{Class, Event, Header, Heard};
+use fairmesh_lab::control::{Class, Event, Header, ReceivedFrame};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple};
@@ -57,7 +57,7 @@ impl Events {
         let s = |span: Span| span.as_secs_f64();
         let bps = |rate: BitRate| rate.0 as f64;
         let header = |h: &Header| PyTuple::new(py, h.0);
-        let heard = |class: &Py<PyAny>, h: &Heard| {
+        let heard = |class: &Py<PyAny>, h: &ReceivedFrame| {
             let values = (h.link.from.0, h.link.to.0, h.flow.0, h.ack, h.bytes, header(&h.header)?);
             class.bind(py).call1(values)
         };

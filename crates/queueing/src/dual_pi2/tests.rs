@@ -183,12 +183,16 @@ fn an_idle_link_resets_the_probability() {
 
 #[test]
 fn impossible_settings_are_refused() {
-    let said = |spec| DisciplineSpec::DualPi2(spec).build().map(|_| ()).unwrap_err().to_string();
+    let message = |spec| DisciplineSpec::DualPi2(spec).build().map(|_| ()).unwrap_err().to_string();
     let base = DualPi2Spec::default();
-    assert_eq!(said(DualPi2Spec { target: Span::ZERO, ..base }), "target must not be zero");
-    assert_eq!(said(DualPi2Spec { limit: Limit::Packets(0), ..base }), "buffer must not be zero");
-    assert!(
-        said(DualPi2Spec { classic_share: 0.0, ..base }).starts_with("classic_share must lie in")
+    assert_eq!(message(DualPi2Spec { target: Span::ZERO, ..base }), "target must not be zero");
+    assert_eq!(
+        message(DualPi2Spec { limit: Limit::Packets(0), ..base }),
+        "buffer must not be zero"
     );
-    assert!(said(DualPi2Spec { coupling: f64::NAN, ..base }).contains("coupling"));
+    assert!(
+        message(DualPi2Spec { classic_share: 0.0, ..base })
+            .starts_with("classic_share must lie in")
+    );
+    assert!(message(DualPi2Spec { coupling: f64::NAN, ..base }).contains("coupling"));
 }

@@ -63,19 +63,19 @@ fn values_beyond_an_overridden_duration_are_named_with_their_line() {
         format!("late.toml:{line}: {key}: {at} is out of range; expected a ")
     };
     let without = |key: &str| FILE.replace(key, "\"0 s\"");
-    let said = at_duration(FILE, Span::from_secs(1));
-    assert!(said.starts_with(&late(9, "flow[0].start", "5 s")), "{said}");
+    let message = at_duration(FILE, Span::from_secs(1));
+    assert!(message.starts_with(&late(9, "flow[0].start", "5 s")), "{message}");
     assert!(
-        said.ends_with("before the end of the run, 1 s (`duration` is given by --duration)"),
-        "{said}"
+        message.ends_with("before the end of the run, 1 s (`duration` is given by --duration)"),
+        "{message}"
     );
-    let said = at_duration(&without("\"5 s\""), Span::from_secs(1));
-    assert!(said.starts_with(&late(27, "interferer[0].start", "4 s")), "{said}");
-    let said = at_duration(FILE, Span::from_millis(6_500));
-    assert!(said.starts_with(&late(16, "rate_change[0].at", "7 s")), "{said}");
-    let said = at_duration(&without("\"7 s\""), Span::from_millis(5_500));
-    assert!(said.starts_with(&late(21, "route_change[0].at", "6 s")), "{said}");
-    assert!(said.ends_with("(`duration` is given by --duration)"), "{said}");
+    let message = at_duration(&without("\"5 s\""), Span::from_secs(1));
+    assert!(message.starts_with(&late(27, "interferer[0].start", "4 s")), "{message}");
+    let message = at_duration(FILE, Span::from_millis(6_500));
+    assert!(message.starts_with(&late(16, "rate_change[0].at", "7 s")), "{message}");
+    let message = at_duration(&without("\"7 s\""), Span::from_millis(5_500));
+    assert!(message.starts_with(&late(21, "route_change[0].at", "6 s")), "{message}");
+    assert!(message.ends_with("(`duration` is given by --duration)"), "{message}");
     // The same value in the file is refused at the same key, without an override.
     let file = FILE.replace("\"10 s\"", "\"6500 ms\"");
     let same = draft_from_toml("late.toml", &file).unwrap().build().unwrap_err().to_string();
@@ -107,10 +107,10 @@ fn a_wrong_override_is_named_with_its_key() {
         ("flow.1.traffic.rate", "fast", "late.toml: flow[1].traffic.rate: "),
         ("duration", "5 parsecs", "late.toml: duration: "),
     ] {
-        let said = edit(key, value);
-        assert!(said.contains(expected), "{key}={value}: {said}");
-        assert!(said.ends_with("is given by --vary)"), "{key}={value}: {said}");
-        assert_eq!(said.lines().count(), 1);
+        let message = edit(key, value);
+        assert!(message.contains(expected), "{key}={value}: {message}");
+        assert!(message.ends_with("is given by --vary)"), "{key}={value}: {message}");
+        assert_eq!(message.lines().count(), 1);
     }
 }
 

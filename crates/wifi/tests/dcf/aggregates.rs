@@ -44,8 +44,8 @@ fn queued_packets_share_a_frame_and_a_block_ack() {
     // 32 bytes at 24 Mbit/s: 20 + 3 × 4 µs.
     assert_eq!(response.end - response.start, Span::from_micros(32));
     assert_eq!(frame.nav, Span::from_micros(16 + 32));
-    let said = response.block_ack.unwrap();
-    assert_eq!((said.first, said.bitmap[0]), (1, 0b11111));
+    let acknowledged = response.block_ack.unwrap();
+    assert_eq!((acknowledged.first, acknowledged.bitmap[0]), (1, 0b11111));
     assert_eq!(w.arrivals(), [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4)]);
     assert_eq!(w.outcomes(0), [Outcome::Sent; 5]);
     // Medium time of the frame and its response, divided among the MPDUs.
@@ -81,8 +81,8 @@ fn lost_mpdus_precede_new_ones_and_are_passed_up_in_order() {
     w.run(us(20_000));
     let frames = data(&w, 0);
     assert_eq!(numbers(frames[0]), [1, 2, 3, 4]);
-    let said = w.frames(1).next().unwrap().block_ack.unwrap();
-    assert_eq!((said.first, said.bitmap[0]), (1, 0b1101));
+    let acknowledged = w.frames(1).next().unwrap().block_ack.unwrap();
+    assert_eq!((acknowledged.first, acknowledged.bitmap[0]), (1, 0b1101));
     // The window of four begins with the missing MPDU.
     assert_eq!(numbers(frames[1]), [2, 5]);
     assert_eq!(frames[1].mpdus.iter().map(|m| m.retry).collect::<Vec<_>>(), [true, false]);

@@ -355,7 +355,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("state = \"/var/lib/fairmesh\"", "state = \"var\"", "paths.state", "absolute"),
         ("socket = \"/run/fairmesh/gateway.sock\"", "socket = 7", "paths.socket", "path"),
     ];
-    for (from, to, key, says) in cases {
+    for (from, to, key, expected) in cases {
         assert!(GOOD.contains(from), "{from}");
         let text = GOOD.replacen(from, to, 1);
         let line = 1 + GOOD[..GOOD.find(from).unwrap()].matches('\n').count();
@@ -365,7 +365,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         };
         assert!(e.starts_with("gateway.toml:") && !e.contains('\n'), "{to}: {e}");
         assert!(e.contains(&format!(" {key}: ")), "{to}: expected key {key}: {e}");
-        assert!(e.contains(says), "{to}: expected \"{says}\": {e}");
+        assert!(e.contains(expected), "{to}: expected \"{expected}\": {e}");
         assert!(e.contains("expected"), "{to}: {e}");
         // An invalid value is reported with its own line; a value that conflicts with others, with
         // theirs.

@@ -145,7 +145,7 @@ impl Governor {
         }
         self.drive(&Why::Reload, |driver, node| {
             for &(flow, rate) in flows {
-                driver.hear(now, &Event::Allocation(Allocation { flow, rate }));
+                driver.deliver(now, &Event::Allocation(Allocation { flow, rate }));
             }
             driver.act(now, node);
         });
@@ -189,7 +189,7 @@ impl Governor {
 
     /// Passes an event to the control and carries out its actions.
     pub(super) fn handle_event(&mut self, now: Time, event: &Event<'_>) {
-        self.drive(&Why::Start, |driver, node| driver.tell(now, event, node));
+        self.drive(&Why::Start, |driver, node| driver.deliver_and_act(now, event, node));
     }
 
     /// True if this gateway exchanges messages with the others.
@@ -393,7 +393,7 @@ impl Node for Gateway<'_> {
                 self.governor.plan(class, false);
                 self.governor.set(class, None, &why);
             }
-            Action::Tell { reach: Reach::Gateways, .. } => {
+            Action::HandOver { reach: Reach::Gateways, .. } => {
                 if self.governor.exchanges() && self.governor.outbox.len() < MAX_OUTBOX {
                     self.governor.outbox.push(body.to_vec());
                 }
@@ -405,7 +405,7 @@ impl Node for Gateway<'_> {
             | Action::Annotate { .. }
             | Action::Send { .. }
             | Action::Route { .. }
-            | Action::Tell { .. }
+            | Action::HandOver { .. }
             | Action::AckBits { .. }
             | Action::Pace { .. }
             | Action::Because(_) => {}
@@ -427,7 +427,7 @@ fn note(journal: &mut Journal, members: &[Member], now: Time, reason: &Reason) {
 }
 
 fn sentence(members: &[Member], reason: &Reason) -> String {
-    reason.told(|value| match value {
+    reason.with_names(|value| match value {
         Value::Flow(f) | Value::Class(Class::Flow(f)) => Some(name(members, *f)),
         _ => None,
     })

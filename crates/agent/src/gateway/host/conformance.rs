@@ -256,5 +256,5 @@ fn a_gateway_that_loses_one_action_is_caught() {
     }
     assert!(caught.contains(&Mutation::Reason(1)));
     let caught = mutants(Gateway::with_peers).unwrap();
-    assert!(caught.contains(&Mutation::Action(ActionKind::Tell, 1)));
+    assert!(caught.contains(&Mutation::Action(ActionKind::HandOver, 1)));
 }

@@ -57,7 +57,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn says(&self, status: &Report, sampled: f64, events: Value) {
+    fn publish(&self, status: &Report, sampled: f64, events: Value) {
         *self.answer.lock().unwrap() =
             json!({ "status": status, "events": events, "sampled": sampled });
     }
@@ -128,7 +128,7 @@ fn content(response: &str) -> Value {
 
 fn started(homes: Vec<SubscriberReport>) -> (Daemon, Page, Instant) {
     let daemon = Daemon::default();
-    daemon.says(&status(homes), 10.0, json!([]));
+    daemon.publish(&status(homes), 10.0, json!([]));
     let page = Page::new(settings(None), daemon.caller());
     (daemon, page, Instant::now())
 }
@@ -183,7 +183,7 @@ fn streams_send_the_whole_once_and_then_the_changes() {
     assert!(page.event(Some(1)).is_none());
     // One home changes, one goes, and there is an event.
     let events = json!([{ "at": 3.0, "code": "override.set", "level": "info", "text": "x" }]);
-    daemon.says(&status(vec![home("a", 7_000)]), 20.0, events);
+    daemon.publish(&status(vec![home("a", 7_000)]), 20.0, events);
     ask(&mut page, now + LIVE, &get("/api/state"));
     let change = text(page.event(Some(1))).unwrap();
     let data: Value = serde_json::from_str(change.lines().last().unwrap_or_default().trim())
@@ -236,7 +236,7 @@ fn overrides_need_the_token_of_the_file() {
     std::fs::write(&file, TOKEN).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let daemon = Daemon::default();
-    daemon.says(&status(vec![home("a", 1)]), 10.0, json!([]));
+    daemon.publish(&status(vec![home("a", 1)]), 10.0, json!([]));
     let now = Instant::now();
     let mut shows = Page::new(settings(None), daemon.caller());
     assert!(ask(&mut shows, now, &post(TOKEN, "", BODY)).contains(" 403 "));

@@ -163,7 +163,7 @@ fn serve_for_a_browser() {
         let until = std::time::Instant::now() + Duration::from_millis(500);
         while let Some(left) = until.checked_duration_since(std::time::Instant::now()) {
             if let Ok(message) = take.recv_timeout(left) {
-                b.say(message);
+                b.send(message);
             }
         }
         pass(&mut b, &mut talks, round);

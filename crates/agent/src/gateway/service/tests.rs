@@ -161,7 +161,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn say(&mut self, message: Message<Input>) {
+    pub(super) fn send(&mut self, message: Message<Input>) {
         self.daemon.take(message);
     }
 
@@ -205,7 +205,7 @@ impl Bench {
 
     fn ask(&mut self, request: Request) -> Response {
         let (give, take) = mpsc::sync_channel(1);
-        self.say(Message::Call((serde_json::to_string(&request).unwrap(), give)));
+        self.send(Message::Call((serde_json::to_string(&request).unwrap(), give)));
         take.recv().unwrap()
     }
 }
@@ -258,7 +258,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
         1 => {
             for look in 0..6 {
                 let from = (quarter * 6 + look) * 100;
-                b.say(found((0..100).map(|n| 1000 + from + n)));
+                b.send(found((0..100).map(|n| 1000 + from + n)));
                 b.pass(Span::from_secs(10));
             }
         }
@@ -276,16 +276,16 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
             b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
         }
         4 => {
-            b.say(Message::Signal(signal_hook::consts::SIGHUP));
+            b.send(Message::Signal(signal_hook::consts::SIGHUP));
             for _ in 0..100 {
                 let (give, take) = mpsc::sync_channel(1);
-                b.say(Message::Scrape(give));
+                b.send(Message::Scrape(give));
                 assert!(take.recv().unwrap().contains("fairmesh_gateway_phase"));
                 assert!(matches!(b.ask(Request::Status), Response::Ok(_)));
             }
         }
         _ => {
-            b.say(Message::Input(Input::Found(Discovery {
+            b.send(Message::Input(Input::Found(Discovery {
                 found: Vec::new(),
                 failed: vec![FailedSource { name: "babel".into(), problem: SourceError::Timeout }],
                 ..Discovery::default()
@@ -579,7 +579,7 @@ fn state_is_written_seldom() {
     let mut writes = 0;
     let mut last = std::fs::read(&file).unwrap();
     for i in 0..360 {
-        b.say(found((0..10).map(|n| 1000 + i + n)));
+        b.send(found((0..10).map(|n| 1000 + i + n)));
         b.pass(Span::from_millis(10_003));
         // A calendar with small corrections.
         b.wall.set(b.wall.get() + u64::from(i % 3 == 0));
@@ -608,7 +608,7 @@ fn sources_are_in_status_and_metrics() {
         plan: Default::default(),
         hops: None,
     };
-    b.say(Message::Input(Input::Found(Discovery {
+    b.send(Message::Input(Input::Found(Discovery {
         found: (1..=45).map(home).collect(),
         failed: Vec::new(),
         sources: vec![source],
@@ -619,7 +619,7 @@ fn sources_are_in_status_and_metrics() {
     // `discover.most` is 40.
     assert_eq!(status["left_out"]["full"], 5);
     let (give, take) = mpsc::sync_channel(1);
-    b.say(Message::Scrape(give));
+    b.send(Message::Scrape(give));
     let page = take.recv().unwrap();
     for line in [
         "fairmesh_gateway_source_nodes{source=\"babel \\\"x\\\"\"} 47",

@@ -49,16 +49,16 @@ options! {
         parameters {
             /// An epoch shorter than a second is shorter than a round trip through a mesh of slow links.
             epoch: Span = 10.0, 1.0..=600.0, "s", "time between decisions";
-            gamma: f64 = 0.9, 0.05..=1.0, "", "part of the fastest flow's rate that is equal";
-            theta: f64 = 0.95, 0.05..=1.0, "", "part of a flow's own highest rate that is equal";
+            gamma: f64 = 0.9, 0.05..=1.0, "", "least part of the fastest flow's rate that counts as equal to it";
+            theta: f64 = 0.95, 0.05..=1.0, "", "least part of a flow's own highest rate that counts as equal to it";
             alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
             beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
-            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs without a packet after which a flow has ended";
-            step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
+            idle: u32 = 2.0, 1.0..=100.0, "epochs", "epochs without a packet after which a flow has ended";
+            step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, relative";
             /// §7.5.2: W₁/3.
-            reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
+            reuse: f64 = 3.0, 1.0..=30.0, "", "divisor of the slowest link's capacity for the lower bound";
             /// A collision domain of a chain has five links (§4.1.2).
-            deepest: f64 = 5.0, 1.0..=30.0, "", "+relearn: the same instead of `reuse`";
+            deepest: f64 = 5.0, 1.0..=30.0, "", "+relearn: divisor instead of `reuse`";
             queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
         }
     }

@@ -3,10 +3,10 @@
 /// Stable codes of reasons.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Codes {
-    pub says: &'static str,
+    pub shares: &'static str,
     pub joined: &'static str,
     pub silent: &'static str,
-    pub told: &'static str,
+    pub limit: &'static str,
     pub follows: &'static str,
     pub leads: &'static str,
     pub refused: &'static str,
@@ -16,10 +16,10 @@ pub(crate) struct Codes {
 macro_rules! codes {
     ($mechanism:literal) => {
         &$crate::gateway::peers::Codes {
-            says: concat!($mechanism, ".peer-says"),
+            shares: concat!($mechanism, ".peer-shares"),
             joined: concat!($mechanism, ".peer-joined"),
             silent: concat!($mechanism, ".peer-silent"),
-            told: concat!($mechanism, ".peer-told"),
+            limit: concat!($mechanism, ".peer-limit"),
             follows: concat!($mechanism, ".peer-follows"),
             leads: concat!($mechanism, ".peer-leads"),
             refused: concat!($mechanism, ".peer-refused"),

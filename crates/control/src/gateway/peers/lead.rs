@@ -92,7 +92,7 @@ impl Leader {
         }
     }
 
-    pub fn hear(&mut self, now: Time, event: &Event<'_>) -> Actions {
+    pub fn deliver(&mut self, now: Time, event: &Event<'_>) -> Actions {
         let mut decided = Actions::new();
         if let Some(control) = &mut self.control {
             control.on(now, event, &mut decided);

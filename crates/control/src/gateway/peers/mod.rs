@@ -211,7 +211,7 @@ impl Peers {
     /// Passes an event to the mechanism, if it runs here.
     fn give(&mut self, event: &Event<'_>, actions: &mut Actions) {
         let Role::Lead(leader) = &mut self.role else { return };
-        let decided = leader.hear(self.now, event);
+        let decided = leader.deliver(self.now, event);
         self.pass_on(&decided, actions);
     }
 
@@ -229,12 +229,12 @@ impl Peers {
             version,
         };
         let text = "shares its measurements with the other gateways";
-        actions.because(Reason::new(self.codes.says, text, &[]));
+        actions.because(Reason::new(self.codes.shares, text, &[]));
         self.sequence =
-            PeerMessage::pack(heading, content, |body| actions.tell(Reach::Gateways, body));
+            PeerMessage::pack(heading, content, |body| actions.hand_over(Reach::Gateways, body));
     }
 
-    fn hear(&mut self, from: NodeId, body: &[u8], actions: &mut Actions) {
+    fn receive(&mut self, from: NodeId, body: &[u8], actions: &mut Actions) {
         let Some(PeerMessage { heading, content }) = PeerMessage::decode(body) else { return };
         if heading.from != from || !self.roster.accept(self.now, &heading) {
             return;
@@ -288,7 +288,7 @@ impl Peers {
             if !core::mem::replace(&mut explained, true) {
                 let values = [Value::Node(leader), Value::Flow(flow), Value::Rate(wanted)];
                 let text = "gateway {} governs: flow {} {}";
-                actions.because(Reason::new(self.codes.told, text, &values));
+                actions.because(Reason::new(self.codes.limit, text, &values));
             }
             self.limit(flow, rate, actions);
         }
@@ -422,7 +422,7 @@ impl Control for Peers {
                     actions.remove(Class::Flow(*flow));
                 }
             }
-            Event::Message(m) => return self.hear(m.from, m.body, actions),
+            Event::Message(m) => return self.receive(m.from, m.body, actions),
             Event::Restarted(gateway) => return self.restarted(*gateway, actions),
             Event::Deadline => return self.deadline(actions),
             _ => {}

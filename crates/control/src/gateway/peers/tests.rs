@@ -142,7 +142,7 @@ impl World {
                     assert!(b.limits.contains_key(f), "{f:?} is not a flow of {:?}", b.node);
                     b.limits.insert(*f, rate.0);
                 }
-                Action::Tell { reach: Reach::Gateways, .. } => {
+                Action::HandOver { reach: Reach::Gateways, .. } => {
                     self.messages += 1;
                     let body = done.body(action);
                     for to in (0..boxes).filter(|to| *to != n) {
@@ -292,14 +292,14 @@ fn a_liar_takes_no_more_than_nine_tenths() {
     let floor = 900_000 / 12 / 2 / 10;
     let low = |gateway| FlowLimit { gateway: NodeId(gateway), flow: FlowId(1), rate: BitRate(1) };
     let content = Content::Limits(vec![low(5), low(7), FlowLimit { flow: FlowId(77), ..low(5) }]);
-    let told = |n| body(heading(1, 1, n), &content);
+    let report = |n| body(heading(1, 1, n), &content);
     let at = Time::ZERO + Span::from_secs(1);
-    let first = told(1);
+    let first = report(1);
     let done = actions(&mut i, at, Event::Message(Message { from: NodeId(1), body: &first }));
     let limits = crate::testing::limits_of(&done);
     assert_eq!(limits, [(Class::Flow(FlowId(1)), floor)], "flows that it has not are nobody's");
     // Messages in another gateway's name, and replayed ones, are rejected.
-    for (from, body) in [(2, told(2)), (1, first), (1, body(heading(1, 9, 3), &content))] {
+    for (from, body) in [(2, report(2)), (1, first), (1, body(heading(1, 9, 3), &content))] {
         let done = actions(&mut i, at, Event::Message(Message { from: NodeId(from), body: &body }));
         assert_eq!(crate::testing::limits_of(&done), [], "{from}");
     }

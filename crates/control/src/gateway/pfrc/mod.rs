@@ -60,15 +60,15 @@ options! {
         parameters {
             /// An epoch shorter than a second is shorter than a round trip through slow links.
             epoch: Span = 10.0, 1.0..=600.0, "s", "time between decisions";
-            gamma: f64 = 0.7, 0.05..=1.0, "", "part of its allocation that a flow must get";
+            gamma: f64 = 0.7, 0.05..=1.0, "", "least part of its allocation that a flow must receive";
             alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
             beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
-            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs without a packet after which a flow has ended";
-            step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
-            reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
-            deepest: f64 = 6.0, 1.0..=30.0, "", "+relaxed: the same where that is more than the mesh carries";
+            idle: u32 = 2.0, 1.0..=100.0, "epochs", "epochs without a packet after which a flow has ended";
+            step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, relative";
+            reuse: f64 = 3.0, 1.0..=30.0, "", "divisor of the slowest link's capacity for the lower bound";
+            deepest: f64 = 6.0, 1.0..=30.0, "", "+relaxed: divisor where that bound is more than the mesh carries";
             queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
-            headroom: f64 = 0.5, 0.05..=4.0, "", "+constrained: room above what a flow uses, part";
+            headroom: f64 = 0.5, 0.05..=4.0, "", "+constrained: room above the rate that a flow uses, relative";
         }
     }
 }

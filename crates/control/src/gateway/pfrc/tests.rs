@@ -361,9 +361,9 @@ fn bursts_counts_the_time_between_readings_whatever_it_is() {
     for epoch in [1.0, 10.0, 2.5, 1.9] {
         let starves = |part: u64| {
             let mut b = Bench::with("pfrc+bursts", gateway(&[0, 1, 2]), &[("epoch", epoch)]);
-            let said =
+            let given =
                 (0..40).map(|_| b.look(&[b.limits[0], b.limits[1], part * b.limits[2] / 100]));
-            said.collect::<Vec<_>>().iter().any(|reasons| reasons.starts_with("flow 2 at"))
+            given.collect::<Vec<_>>().iter().any(|reasons| reasons.starts_with("flow 2 at"))
         };
         assert!(starves(50) && !starves(100), "{epoch}");
     }

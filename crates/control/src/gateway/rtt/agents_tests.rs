@@ -103,7 +103,7 @@ impl Gateway {
         }
     }
 
-    fn says(&self, what: &str) -> bool {
+    fn has_reason(&self, what: &str) -> bool {
         self.reasons.iter().any(|r| r.contains(what))
     }
 
@@ -126,13 +126,13 @@ fn a_limit_at_the_source_is_lifted_once_the_flood_is_over_and_not_before() {
     g.run(5, keeps);
     assert!(g.sent.is_empty());
     g.run(30, floods);
-    assert!(g.says("flow 0 is a flood") && !g.sent.is_empty(), "{:?}", g.reasons);
+    assert!(g.has_reason("flow 0 is a flood") && !g.sent.is_empty(), "{:?}", g.reasons);
     let always = |g: &Gateway| g.sent.iter().all(|t| t.0 == NodeId(10) && t.1.is_some());
     assert!(always(&g), "{:?}", g.sent);
     g.run(20, keeps);
-    assert!(g.says("node 10, keeps its limit") && always(&g), "{:?} {:?}", g.reasons, g.sent);
+    assert!(g.has_reason("node 10, keeps its limit") && always(&g), "{:?} {:?}", g.reasons, g.sent);
     g.run(40, |id, limit| if id == 0 { 0.0 } else { limit });
-    assert!(g.says("flow 0 is not a flood any more"), "{:?}", g.reasons);
+    assert!(g.has_reason("flow 0 is not a flood any more"), "{:?}", g.reasons);
     let lifted: Vec<usize> = (0..g.sent.len()).filter(|&i| g.sent[i].1.is_none()).collect();
     assert_eq!(lifted, [g.sent.len() - 1], "the last message: {:?}", g.sent);
 }
@@ -141,8 +141,12 @@ fn a_limit_at_the_source_is_lifted_once_the_flood_is_over_and_not_before() {
 fn a_flood_without_a_limit_at_its_source_costs_its_own_home() {
     let mut g = homes("rtt+agents", &[10, 10, 11]);
     g.run(40, floods);
-    assert!(g.says("flow 0 is a flood") && g.says("no agent responds there"), "{:?}", g.reasons);
-    assert!(g.says("flow 1 has a quarter") && !g.says("flow 2 has"), "{:?}", g.reasons);
+    assert!(
+        g.has_reason("flow 0 is a flood") && g.has_reason("no agent responds there"),
+        "{:?}",
+        g.reasons
+    );
+    assert!(g.has_reason("flow 1 has a quarter") && !g.has_reason("flow 2 has"), "{:?}", g.reasons);
     assert!(g.limit(1) < 0.3 * g.limit(2), "{:?}", g.limits);
     // Once its source keeps the limit its home has its share.
     g.run(20, keeps);
@@ -155,14 +159,14 @@ fn a_flood_lowers_the_level_only_while_its_source_is_limited() {
     let mut g = homes("rtt+agents", &[10, 11, 12]);
     g.run(15, keeps);
     g.run(10, floods);
-    assert!(g.says("flow 0 is a flood"), "{:?}", g.reasons);
+    assert!(g.has_reason("flow 0 is a flood"), "{:?}", g.reasons);
     let before = g.limit(2);
     g.delay = full;
     g.run(30, floods);
     assert!(g.limit(2) >= before, "{before} {:?}", g.limits);
     // With a limit at its source it is a home like others, and the path is as full as before.
     g.run(40, keeps);
-    assert!(g.says("node 10, keeps its limit"), "{:?}", g.reasons);
+    assert!(g.has_reason("node 10, keeps its limit"), "{:?}", g.reasons);
     assert!(g.limit(2) < 0.9 * before, "{before} {:?}", g.limits);
 }
 

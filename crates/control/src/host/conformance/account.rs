@@ -129,7 +129,7 @@ impl Account {
             Action::Annotate { .. }
             | Action::Send { .. }
             | Action::Route { .. }
-            | Action::Tell { .. } => self.open = None,
+            | Action::HandOver { .. } => self.open = None,
             _ => self.decide(None),
         }
         match *action {
@@ -257,7 +257,7 @@ impl Accounts {
                     self.plans.push(plan);
                 }
                 Note::Refused => self.refused = true,
-                Note::Heard { node, now, what } => {
+                Note::ReceivedFrame { node, now, what } => {
                     self.overhear(node, now, &what);
                     let heard = self.at(node).heard(now, &what, lateness);
                     heard.map_err(|e| format!("node {}: {e}", node.0))?;
@@ -311,7 +311,7 @@ impl Accounts {
         let now = self.at(node).now;
         match *action {
             Action::Send { .. } | Action::Route { .. } => self.sent += 1,
-            Action::Tell { .. } => self.sent_outside += 1,
+            Action::HandOver { .. } => self.sent_outside += 1,
             Action::Pace { flow, interval, window } => {
                 self.paces.insert(flow, (interval, window));
             }
@@ -319,8 +319,8 @@ impl Accounts {
         }
         let outside = match *action {
             // The suite's meshes have one gateway, so these messages have no receiver.
-            Action::Tell { reach: Reach::Gateways, .. } => None,
-            Action::Tell { reach, .. } => Some(Some((reach, now))),
+            Action::HandOver { reach: Reach::Gateways, .. } => None,
+            Action::HandOver { reach, .. } => Some(Some((reach, now))),
             Action::Send { .. } | Action::Route { .. } => Some(None),
             _ => None,
         };

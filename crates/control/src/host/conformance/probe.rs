@@ -203,10 +203,10 @@ fn packets(
             Ability::Send => turns.extend([Turn::Send(None), Turn::Send(neighbour)]),
             Ability::Route => turns.extend(far.map(Turn::Route)),
             Ability::IdealExchange => {
-                turns.extend([Turn::Tell(Reach::Within(1)), Turn::Tell(Reach::Within(9))]);
-                turns.extend(neighbour.map(|n| Turn::Tell(Reach::Node(n))));
+                turns.extend([Turn::HandOver(Reach::Within(1)), Turn::HandOver(Reach::Within(9))]);
+                turns.extend(neighbour.map(|n| Turn::HandOver(Reach::Node(n))));
             }
-            Ability::Peers => turns.push(Turn::Tell(Reach::Gateways)),
+            Ability::Peers => turns.push(Turn::HandOver(Reach::Gateways)),
             Ability::AckBits => turns.push(Turn::AckBits),
             Ability::Pace => turns
                 .extend(own.into_iter().flat_map(|f| {
@@ -233,7 +233,7 @@ enum Turn {
     Annotate(Class),
     Send(Option<NodeId>),
     Route(NodeId),
-    Tell(Reach),
+    HandOver(Reach),
     AckBits,
     Pace(FlowId, Option<Span>),
 }
@@ -267,7 +267,7 @@ impl Control for Probe {
             Turn::Annotate(class) => actions.annotate(class, FIELD.0, Merge::Set, FIELD.1),
             Turn::Send(to) => actions.send(to, &[b'p', left]),
             Turn::Route(to) => actions.route(to, &[b'r', left]),
-            Turn::Tell(reach) => actions.tell(reach, &[b't', left]),
+            Turn::HandOver(reach) => actions.hand_over(reach, &[b't', left]),
             Turn::AckBits => actions.ack_bits(BITS),
             Turn::Pace(flow, Some(interval)) => actions.pace(flow, interval),
             Turn::Pace(flow, None) => actions.unpace(flow),

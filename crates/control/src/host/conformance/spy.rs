@@ -17,7 +17,7 @@ pub(super) enum Note {
     /// It refused its setting.
     Refused,
     /// It received an event.
-    Heard { node: NodeId, now: Time, what: What },
+    ReceivedFrame { node: NodeId, now: Time, what: What },
     /// It took an action.
     Did { node: NodeId, action: Action, body: Vec<u8> },
     /// It requested its next deadline for this time.
@@ -99,7 +99,7 @@ struct Spy {
 impl Control for Spy {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         let (node, before) = (self.node, actions.iter().count());
-        note(Note::Heard { node, now, what: What::of(event) });
+        note(Note::ReceivedFrame { node, now, what: What::of(event) });
         self.control.on(now, event, actions);
         for action in actions.iter().skip(before) {
             note(Note::Did { node, action: *action, body: actions.body(action).to_vec() });

@@ -134,8 +134,8 @@ fn offered(kind: ActionKind, offers: &crate::Offers) -> bool {
         ActionKind::Annotate => Ability::Annotate,
         ActionKind::Send => Ability::Send,
         ActionKind::Route => Ability::Route,
-        ActionKind::Tell if offers.abilities.has(Ability::Peers) => Ability::Peers,
-        ActionKind::Tell => Ability::IdealExchange,
+        ActionKind::HandOver if offers.abilities.has(Ability::Peers) => Ability::Peers,
+        ActionKind::HandOver => Ability::IdealExchange,
         ActionKind::AckBits => Ability::AckBits,
         ActionKind::Pace => Ability::Pace,
     };

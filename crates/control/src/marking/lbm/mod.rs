@@ -39,15 +39,15 @@ options! {
             alpha: f64 = 1.0, 0.0..=100.0, "", "slope of the marking probability";
             /// Not shorter than any round trip through a wireless network with a queue: §2.2.1.
             t_avg: f64 = 0.5, 0.05..=60.0, "s", "averaging time; a few round trips";
-            delay_min: f64 = 0.010, 0.0..=10.0, "s", "smallest delay wanted";
-            delay_max: f64 = 0.015, 0.0..=10.0, "s", "largest delay wanted";
+            delay_min: f64 = 0.010, 0.0..=10.0, "s", "lower bound of the target delay";
+            delay_max: f64 = 0.015, 0.0..=10.0, "s", "upper bound of the target delay";
             step: f64 = 0.01, 0.001..=0.5, "", "step of rho0";
-            integral: f64 = 2.0, 0.0..=100.0, "1/s²", "+pi: fall of rho0 in a second, per second of delay too much";
-            proportional: f64 = 5.0, 0.0..=100.0, "1/s", "+pi: fall of rho0 at once, per second of delay too much";
+            integral: f64 = 2.0, 0.0..=100.0, "1/s²", "+pi: fall of rho0 per second, per second of excess delay";
+            proportional: f64 = 5.0, 0.0..=100.0, "1/s", "+pi: immediate fall of rho0, per second of excess delay";
             rho0_min: f64 = -0.2, -1.0..=1.0, "", "rho0 falls no lower";
             memory: f64 = 10.0, 1.0..=1000.0, "", "averaging times over which the delay is averaged";
             /// MAC header and FCS 28, LLC 8, RTS 20, CTS 14, ACK 14.
-            overhead: f64 = 84.0, 0.0..=1000.0, "bytes", "on the air per packet beyond its own";
+            overhead: f64 = 84.0, 0.0..=1000.0, "bytes", "bytes on the air per packet beyond its size";
         }
     }
 }

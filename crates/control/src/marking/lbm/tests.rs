@@ -2,8 +2,8 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 use crate::testing::{actions, lookup, start_with};
 use crate::{
-    Action, Actions, Class, Event, Header, Heard, Instance, Link, Message, Neighbour, QueueLength,
-    Setting, Site, Station,
+    Action, Actions, Class, Event, Header, Instance, Link, Message, Neighbour, QueueLength,
+    ReceivedFrame, Setting, Site, Station,
 };
 
 /// A neighbour on a channel of 10 Mbit/s; a full packet takes 2 ms.
@@ -228,18 +228,20 @@ fn marks_fall_by_chance_unless_they_are_to_fall_evenly() {
         [("lbm", false), ("lbm+even", true), ("lbm+pi+even", true), ("lbm+pi", false)]
     {
         let mut i = start(name, &[1], &[("rho0", 0.0), ("memory", 1.0)]);
-        let mut told = Vec::new();
+        let mut marks = Vec::new();
         for n in 1..=3 {
             for k in 1..=10 {
                 let now = Time::ZERO + Span::from_millis(500 * (n - 1) + 50 * k);
                 actions(&mut i, now, station(1, (bytes(n, 5.0), 250 * n), (0, 0)));
-                told.extend(actions(&mut i, now, Event::Deadline).iter().filter_map(|a| match a {
-                    Action::Mark { how, .. } => Some(how.even),
-                    _ => None,
-                }));
+                marks.extend(actions(&mut i, now, Event::Deadline).iter().filter_map(
+                    |a| match a {
+                        Action::Mark { how, .. } => Some(how.even),
+                        _ => None,
+                    },
+                ));
             }
         }
-        assert!(!told.is_empty() && told.iter().all(|t| *t == even), "{name}: {told:?}");
+        assert!(!marks.is_empty() && marks.iter().all(|t| *t == even), "{name}: {marks:?}");
     }
 }
 
@@ -300,7 +302,7 @@ fn line(n: u32, transfers: &[(u32, u32, f64)]) -> Vec<f64> {
                 // Acknowledgements keep both directions active.
                 let event = station(j, (so_far(mbit(i, j)), k), (so_far(mbit(j, i)), k));
                 node.control.on(now, &event, &mut done);
-                let heard = Heard {
+                let heard = ReceivedFrame {
                     link: Link { from: NodeId(j), to: NodeId(99) },
                     flow: FlowId(0),
                     ack: true,
@@ -359,7 +361,7 @@ fn who_has_nothing_to_send_says_it_in_a_broadcast() {
         &[("rho0", 0.0)],
     )
     .unwrap();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for n in 1..=3 {
         // 4 Mbit/s arrive from node 1, nothing is sent.
         let rx = station(1, (0, 0), (bytes(n, 4.0), n));
@@ -368,19 +370,19 @@ fn who_has_nothing_to_send_says_it_in_a_broadcast() {
             actions(&mut sink, now, rx);
             let done = actions(&mut sink, now, Event::Deadline);
             for a in done.iter().filter(|a| matches!(a, Action::Send { to: None, .. })) {
-                said.push(done.body(a).to_vec());
+                messages.push(done.body(a).to_vec());
             }
         }
     }
-    assert_eq!(said.len(), 2, "once per averaging time, from the second on");
+    assert_eq!(messages.len(), 2, "once per averaging time, from the second on");
     for junk in [&[][..], &[0x4c], &[0x4c, 1, 1, 1], &[1, 2, 3]] {
         let now = Time::ZERO + Span::from_millis(10);
         actions(&mut sender, now, Event::Message(Message { from: NodeId(0), body: junk }));
     }
     let now = Time::ZERO + Span::from_millis(20);
-    actions(&mut sender, now, Event::Message(Message { from: NodeId(0), body: &said[1] }));
+    actions(&mut sender, now, Event::Message(Message { from: NodeId(0), body: &messages[1] }));
     // A message of a node that is not a neighbour is ignored.
-    actions(&mut sender, now, Event::Message(Message { from: NodeId(9), body: &said[1] }));
+    actions(&mut sender, now, Event::Message(Message { from: NodeId(9), body: &messages[1] }));
     let p = average(&mut sender, 1, &[]).unwrap();
     assert!((p - 0.4).abs() < 1e-3, "{p}");
     assert_eq!(average(&mut sender, 2, &[]), None);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::codec::{self, OneHop, TwoHop};
 use super::message;
 use super::tests::{Map, Mesh};
-use crate::{Channel, Event, Header, Heard, Link, Message};
+use crate::{Channel, Event, Header, Link, Message, ReceivedFrame};
 
 use super::{MIN_FLOW_SHARE, plausible};
 
@@ -16,9 +16,9 @@ fn overhear(mesh: &mut Mesh, from: u32, to: u32, words: [u32; 2]) {
     let header = Header([words[0], words[1], 0, 0, 0, 0, 0, 0]);
     // An acknowledgement of the flow from 1: no new flow.
     let (link, flow) = (Link { from: NodeId(from), to: NodeId(to) }, FlowId(0));
-    let heard = Heard { link, flow, ack: true, bytes: 40, header };
+    let heard = ReceivedFrame { link, flow, ack: true, bytes: 40, header };
     for n in mesh.map.neighbours(from) {
-        mesh.tell(n, if n == to { Event::Received(heard) } else { Event::Overheard(heard) });
+        mesh.deliver(n, if n == to { Event::Received(heard) } else { Event::Overheard(heard) });
     }
 }
 
@@ -130,7 +130,7 @@ fn messages_without_end_silence_nobody() {
     mesh.run(4.0);
     let (mut silent, mut all) = (0, 0);
     for _ in 0..250 {
-        mesh.tell(5, Event::Message(Message { from: NodeId(4), body: b"\x01\x01\x00\x05" }));
+        mesh.deliver(5, Event::Message(Message { from: NodeId(4), body: b"\x01\x01\x00\x05" }));
         mesh.run(0.02);
         all += 1;
         silent += usize::from(mesh.share(5, 6) <= MIN_FLOW_SHARE);
@@ -140,7 +140,7 @@ fn messages_without_end_silence_nobody() {
     let one = OneHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..OneHop::default() };
     let two = TwoHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..TwoHop::default() };
     let body = message::link(NodeId(5), true, &one, &two, 0.5);
-    mesh.tell(5, Event::Message(Message { from: NodeId(4), body: &body }));
+    mesh.deliver(5, Event::Message(Message { from: NodeId(4), body: &body }));
     mesh.run(1.0);
     assert!(mesh.share(5, 6) >= MIN_FLOW_SHARE, "{:?}", mesh.shares);
     mesh.run(15.0);
@@ -156,15 +156,15 @@ fn without_topology_messages_limits_are_lower_and_it_is_said() {
         mesh.run(6.0);
         mesh
     };
-    let (told, unreported) = (run(|_| false), run(|n| n == 5));
+    let (reported, unreported) = (run(|_| false), run(|n| n == 5));
     // Flows that both ends count may be counted twice, as far as one of them knows.
     let sum = |mesh: &Mesh| mesh.shares.values().sum::<f64>();
     assert!(
-        sum(&unreported) <= 1.02 * sum(&told)
+        sum(&unreported) <= 1.02 * sum(&reported)
             && unreported.shares.values().all(|s| *s >= MIN_FLOW_SHARE)
     );
     assert!(count(&unreported, 4, "cna.no-topology") > 0);
-    assert_eq!(count(&told, 4, "cna.no-topology"), 0);
+    assert_eq!(count(&reported, 4, "cna.no-topology"), 0);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn messages_that_make_no_sense_are_named() {
     let mut mesh = Mesh::new(Map::stack(), &[]);
     mesh.run(1.5);
     for body in [&b"\x01\x09"[..], b"\x02\x00\x01short", b"", b"\x07"] {
-        mesh.tell(5, Event::Message(Message { from: NodeId(4), body }));
+        mesh.deliver(5, Event::Message(Message { from: NodeId(4), body }));
     }
     assert_eq!(count(&mesh, 5, "cna.bad-message"), 3, "the first, second and fourth");
 }
@@ -215,7 +215,7 @@ proptest! {
         for (word, tos, link) in words {
             let (a, b) = mesh.map.links[link];
             overhear(&mut mesh, a, b, [word | 0x8000, tos]);
-            mesh.tell(b, Event::Message(Message { from: NodeId(a), body: &body }));
+            mesh.deliver(b, Event::Message(Message { from: NodeId(a), body: &body }));
             mesh.run(0.04);
             for (link, share) in &mesh.shares {
                 prop_assert!((MIN_FLOW_SHARE..=1.0).contains(share), "{link:?}: {share}");

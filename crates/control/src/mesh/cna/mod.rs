@@ -27,8 +27,8 @@ use self::signalling::Signalling;
 use crate::options;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Setting, Share, Value,
+    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, ReceivedFrame, Refusal, Setting, Share, Value,
 };
 
 options! {
@@ -40,16 +40,16 @@ options! {
             overlap: Origin::ours("Jang 2010"), "shares out 1.1 of the air: links around another one that do not meet overlap";
         }
         parameters {
-            window: Span = 2.0, 0.1..=60.0, "s", "a flow counts this long after its last packet";
+            window: Span = 2.0, 0.1..=60.0, "s", "time after its last packet during which a flow counts";
             gain: f64 = 0.1, 0.01..=1.0, "", "weight of each 100 ms in the averages of use and interference";
             topology: Span = 20.0, 0.5..=3600.0, "s", "time between topology messages";
             one_way as "one-way": Span = 0.5, 0.05..=60.0, "s", "time between control packets of a one-way link";
-            budget: f64 = 1.0, 0.1..=2.0, "", "airtime to share out in a neighbourhood; above 1 counts on what overlaps";
+            budget: f64 = 1.0, 0.1..=2.0, "", "airtime to distribute in a neighbourhood; above 1 if transmissions overlap";
             backoff: f64 = 0.0, 0.0..=1.0, "", "+pass-on: part of a packet's mean initial backoff that counts";
-            pass: f64 = 0.97, 0.0..=0.99, "", "+pass-on: part of the airtime that a link was given and does not use that it passes on";
-            room: f64 = 12.0, 0.0..=100.0, "", "+pass-on: air that neighbours leave a link that loses packets, per part of them lost";
+            pass: f64 = 0.97, 0.0..=0.99, "", "+pass-on: part of a link's unused airtime that it passes on";
+            room: f64 = 12.0, 0.0..=100.0, "", "+pass-on: airtime that neighbours leave to a link with losses, per lost part";
             reserve: f64 = 0.01, 0.0..=0.5, "", "airtime kept free for broadcasts";
-            floor: f64 = 0.1, 0.0..=1.0, "", "+tolerant: foreign energy up to this share is put down to lost frames";
+            floor: f64 = 0.1, 0.0..=1.0, "", "+tolerant: largest share of foreign energy that is attributed to lost frames";
             queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow before each link";
             burst: u64 = 0.0, 0.0..=1e6, "bytes", "depth of each bucket at the link's rate; 0: the largest packet";
         }
@@ -237,7 +237,7 @@ impl Cna {
             ),
             Anomaly::NoTopology => (
                 "cna.no-topology",
-                "neighbour {} has not told its neighbours, {} so far: its neighbourhood is taken as apart",
+                "neighbour {} has not reported its neighbours, {} so far: its neighbourhood counts as separate",
             ),
         };
         actions.because(Reason::new(code, sentence, &[Value::Node(node), count]));
@@ -249,7 +249,7 @@ impl Cna {
         self.due = Some(self.due.map_or(at, |d| d.min(at)));
     }
 
-    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
+    fn take_header(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
         let (from, to) = (frame.link.from, frame.link.to);
         let participates = self.neighbourhood.neighbour_mut(from).is_some_and(|f| f.one.is_some());
         match codec::read(&frame.header, participates) {

@@ -122,7 +122,7 @@ pub(super) fn neighbourhoods(
     for _ in 0..ROUNDS {
         neighbourhoods.values_mut().for_each(Neighbourhood::work_out);
         for hop in hops {
-            tell(&mut neighbourhoods, links, hop, used);
+            deliver(&mut neighbourhoods, links, hop, used);
         }
     }
     neighbourhoods.values_mut().for_each(Neighbourhood::work_out);
@@ -130,7 +130,7 @@ pub(super) fn neighbourhoods(
 }
 
 /// Passes a packet; the nodes in range receive its values.
-fn tell(
+fn deliver(
     neighbourhoods: &mut BTreeMap<u32, Neighbourhood>,
     links: &[(u32, u32)],
     hop: &Hop,

@@ -8,8 +8,8 @@ use super::links::Meter;
 use super::neighbourhood::Neighbourhood;
 use super::settled::{self, Hop};
 use crate::{
-    Action, Actions, Channel, Class, Event, Header, Heard, Instance, Link, Message, Neighbour,
-    Sent, Setting, Site,
+    Action, Actions, Channel, Class, Event, Header, Instance, Link, Message, Neighbour,
+    ReceivedFrame, Sent, Setting, Site,
 };
 
 /// Pairs of nodes in range, and the traffic between nodes.
@@ -238,7 +238,7 @@ impl Mesh {
         }
     }
 
-    pub fn tell(&mut self, node: u32, event: Event<'_>) {
+    pub fn deliver(&mut self, node: u32, event: Event<'_>) {
         let mut actions = Actions::new();
         let instance = self.nodes.get_mut(&node).unwrap();
         instance.control.on(self.now, &event, &mut actions);
@@ -265,7 +265,7 @@ impl Mesh {
                 if to.is_some_and(|to| to.0 != n) {
                     continue;
                 }
-                self.tell(n, Event::Message(Message { from: NodeId(node), body: &body }));
+                self.deliver(n, Event::Message(Message { from: NodeId(node), body: &body }));
             }
         }
     }
@@ -276,8 +276,8 @@ impl Mesh {
                 let active = self.now.since(Time::ZERO);
                 let busy = Span::from_secs_f64(active.as_secs_f64() * (self.foreign)(n));
                 let channel = Channel { active, busy, receive: Span::ZERO, transmit: Span::ZERO };
-                self.tell(n, Event::Channel((self.broken)(n, self.now).unwrap_or(channel)));
-                self.tell(n, Event::Deadline);
+                self.deliver(n, Event::Channel((self.broken)(n, self.now).unwrap_or(channel)));
+                self.deliver(n, Event::Deadline);
             }
         }
     }
@@ -285,10 +285,10 @@ impl Mesh {
     fn packet(&mut self, (from, to, flow, ack): (u32, u32, u32, bool)) {
         let (link, flow) = (Link { from: NodeId(from), to: NodeId(to) }, FlowId(flow));
         let header = self.fields.get(&(from, to)).copied().unwrap_or_default();
-        let heard = Heard { link, flow, ack, bytes: 1500, header };
+        let heard = ReceivedFrame { link, flow, ack, bytes: 1500, header };
         for n in self.map.neighbours(from) {
             let event = if n == to { Event::Received(heard) } else { Event::Overheard(heard) };
-            self.tell(n, event);
+            self.deliver(n, event);
         }
         // All flows of the link together use its share.
         let flows = self.map.packets.iter().filter(|p| (p.0, p.1) == (from, to)).count() as f64;
@@ -306,7 +306,7 @@ impl Mesh {
             delivered: true,
             ack_bits: None,
         };
-        self.tell(from, Event::Sent(sent));
+        self.deliver(from, Event::Sent(sent));
     }
 
     /// Every flow sends a packet on each hop every 20 ms.
@@ -426,7 +426,7 @@ fn as_published_a_flow_that_does_not_get_through_makes_no_room() {
     let mut mesh = Mesh::under("cna", Map::stack(), &[]);
     mesh.map.packets.retain(|p| p.2 != 1);
     mesh.run(4.0);
-    mesh.tell(4, given_up());
+    mesh.deliver(4, given_up());
     mesh.run(1.5);
     assert!(
         !mesh.reasons.iter().any(|r| ["cna.unheard", "cna.newcomer", "cna.still"].contains(&r.1))
@@ -518,8 +518,8 @@ fn one_way_links_are_told_by_a_message() {
     about(mesh.share(5, 6), FREE / 3.0, 0.031);
     about(mesh.share(8, 7), FREE / 3.0, 0.031);
     // Ten times in the first second, then twice a second, in addition to topology messages.
-    let told = mesh.reasons.iter().filter(|r| r.1 == "cna.one-way").count();
-    assert!((17..=22).contains(&told), "{told}");
+    let count = mesh.reasons.iter().filter(|r| r.1 == "cna.one-way").count();
+    assert!((17..=22).contains(&count), "{count}");
 }
 
 /// The first packet of flow 1 from node 4, discarded by the MAC.
@@ -546,7 +546,7 @@ fn a_flow_that_does_not_get_through_makes_room_for_itself() {
     mesh.run(4.0);
     about(mesh.share(1, 2), FREE / 4.0, 0.031);
     // Node 4 has discarded the first packet of its flow, and TCP waits.
-    mesh.tell(4, given_up());
+    mesh.deliver(4, given_up());
     mesh.run(1.5);
     assert!(mesh.reasons.contains(&(4, "cna.unheard")));
     // Eight links of the outer flows and 4→5.

@@ -46,9 +46,9 @@ options! {
             weight: f64 = 0.25, 0.01..=1.0, "", "weight of a new sample in the averages";
             efficiency: f64 = EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
             saturation: f64 = 0.9, 0.1..=1.0, "", "busy part of a saturated gateway's time";
-            guarantee: f64 = 0.0, 0.0..=1e6, "kbit/s", "of IP to each neighbour; 0: its fair rate";
+            guarantee: f64 = 0.0, 0.0..=1e6, "kbit/s", "IP rate guaranteed to each neighbour; 0: its fair rate";
             queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of local traffic";
-            noise: f64 = 0.0, 0.0..=0.9, "", "largest relative error put on each estimate";
+            noise: f64 = 0.0, 0.0..=0.9, "", "largest relative error added to each estimate";
         }
     }
 }

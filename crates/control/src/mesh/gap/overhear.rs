@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::{FlowId, NodeId, Span, Time};
 
-use crate::{FlowHere, Heard, Sent};
+use crate::{FlowHere, ReceivedFrame, Sent};
 
 /// Maximum number of flows that are remembered.
 ///
@@ -109,28 +109,28 @@ impl Overhear {
     }
 
     /// Handles a packet for this node.
-    pub fn received(&mut self, heard: &Heard) {
-        if !heard.ack && Some(heard.link.from) == self.gateway {
-            self.weighed += u64::from(heard.bytes) * self.cost(heard.flow);
+    pub fn received(&mut self, frame: &ReceivedFrame) {
+        if !frame.ack && Some(frame.link.from) == self.gateway {
+            self.weighed += u64::from(frame.bytes) * self.cost(frame.flow);
         }
     }
 
     /// Handles a packet for another node.
-    pub fn overheard(&mut self, now: Time, heard: &Heard) {
+    pub fn overheard(&mut self, now: Time, frame: &ReceivedFrame) {
         let Some(gateway) = self.gateway else { return };
-        let (from, to) = (heard.link.from == gateway, heard.link.to == gateway);
+        let (from, to) = (frame.link.from == gateway, frame.link.to == gateway);
         if !from && !to {
-            if let Some(k) = self.known(heard.flow) {
+            if let Some(k) = self.known(frame.flow) {
                 k.far = true;
-                if !heard.ack {
+                if !frame.ack {
                     k.beyond = Some(now);
                 }
             }
             return;
         }
-        let Some(k) = self.known(heard.flow) else { return };
-        if !heard.ack {
-            k.data += u64::from(heard.bytes);
+        let Some(k) = self.known(frame.flow) else { return };
+        if !frame.ack {
+            k.data += u64::from(frame.bytes);
         } else if from {
             k.acks += 1;
         }
@@ -178,10 +178,10 @@ mod tests {
 
     const GATEWAY: NodeId = NodeId(0);
 
-    fn heard(from: u32, to: u32, flow: u32, ack: bool) -> Heard {
+    fn frame(from: u32, to: u32, flow: u32, ack: bool) -> ReceivedFrame {
         let link = Link { from: NodeId(from), to: NodeId(to) };
         let bytes = if ack { 40 } else { 1000 };
-        Heard { link, flow: FlowId(flow), ack, bytes, header: Header::default() }
+        ReceivedFrame { link, flow: FlowId(flow), ack, bytes, header: Header::default() }
     }
 
     fn at(ms: u64) -> Time {
@@ -230,38 +230,38 @@ mod tests {
         assert_eq!(after(|o| o.sent(&sent(0, 1, true))), 0.2, "forwarded from a second hop");
         assert_eq!(after(|o| o.sent(&sent(0, 0, false))), 0.0, "the gateway got nothing");
         assert_eq!(after(|o| o.sent(&sent(5, 0, true))), 0.0, "not for the gateway");
-        assert_eq!(after(|o| o.received(&heard(0, 1, 1, false))), 0.2, "a download");
-        assert_eq!(after(|o| o.overheard(at(5), &heard(2, 0, 7, false))), 0.1);
+        assert_eq!(after(|o| o.received(&frame(0, 1, 1, false))), 0.2, "a download");
+        assert_eq!(after(|o| o.overheard(at(5), &frame(2, 0, 7, false))), 0.1);
     }
 
     #[test]
     fn flows_heard_beyond_the_gateways_hop_are_far() {
         let far = after(|o| {
             // Node 2 forwards an acknowledgement to node 3: the flow comes from there.
-            o.overheard(at(1), &heard(2, 3, 7, true));
-            o.overheard(at(2), &heard(2, 0, 7, false));
+            o.overheard(at(1), &frame(2, 3, 7, true));
+            o.overheard(at(2), &frame(2, 0, 7, false));
         });
         assert_eq!(far, 0.2);
         let mut o = node();
-        o.overheard(at(1), &heard(2, 3, 7, true));
-        o.overheard(at(2), &heard(2, 0, 7, false));
+        o.overheard(at(1), &frame(2, 3, 7, true));
+        o.overheard(at(2), &frame(2, 0, 7, false));
         o.take(at(1000));
         assert_eq!(o.utilization(0.5), 0.6, "its far hop was not sensed");
-        o.overheard(at(1001), &heard(3, 2, 7, false));
-        o.overheard(at(1002), &heard(2, 0, 7, false));
+        o.overheard(at(1001), &frame(3, 2, 7, false));
+        o.overheard(at(1002), &frame(2, 0, 7, false));
         o.take(at(2000));
         assert_eq!(o.utilization(0.5), 0.5, "now it was");
     }
 
     #[test]
     fn acknowledgements_stand_for_data_that_cannot_be_heard() {
-        assert_eq!(after(|o| o.overheard(at(1), &heard(0, 2, 7, true))), 0.1);
+        assert_eq!(after(|o| o.overheard(at(1), &frame(0, 2, 7, true))), 0.1);
         let both = after(|o| {
-            o.overheard(at(1), &heard(2, 0, 7, false));
-            o.overheard(at(2), &heard(0, 2, 7, true));
+            o.overheard(at(1), &frame(2, 0, 7, false));
+            o.overheard(at(2), &frame(0, 2, 7, true));
         });
         assert_eq!(both, 0.1, "counted once");
-        let own = after(|o| o.overheard(at(1), &heard(2, 0, 7, true)));
+        let own = after(|o| o.overheard(at(1), &frame(2, 0, 7, true)));
         assert_eq!(own, 0.0, "towards the gateway it acknowledges what the gateway has sent");
     }
 
@@ -269,7 +269,7 @@ mod tests {
     fn invented_flows_fill_no_memory() {
         let mut o = node();
         for f in 0..5000 {
-            o.overheard(at(1), &heard(2, 3, 100 + f, false));
+            o.overheard(at(1), &frame(2, 3, 100 + f, false));
         }
         assert_eq!(o.known.len(), MAX_FLOWS);
     }

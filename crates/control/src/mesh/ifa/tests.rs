@@ -147,7 +147,7 @@ fn first_broadcasts_are_spread_over_a_period() {
 fn more_flows_than_a_message_holds_are_told_in_turns() {
     let flows = 2 * MAX_DEMANDS as u32 + 3;
     let mut node = node(1, (1..=flows).map(|f| here(f, Place::Source, 1, 100_000)).collect());
-    let (mut told, mut messages) = (std::collections::BTreeSet::new(), 0);
+    let (mut reported, mut messages) = (std::collections::BTreeSet::new(), 0);
     while messages < 5 {
         let now = node.control.next_deadline().unwrap();
         let mut actions = Actions::new();
@@ -161,9 +161,9 @@ fn more_flows_than_a_message_holds_are_told_in_turns() {
         node.control.on(now, &Event::Deadline, &mut actions);
         for action in actions.iter().filter(|a| matches!(a, Action::Send { .. })) {
             let report = DemandReport::decode(actions.body(action)).unwrap();
-            told.extend(report.demands.iter().map(|d| d.flow.0));
+            reported.extend(report.demands.iter().map(|d| d.flow.0));
             messages += usize::from(!report.demands.is_empty());
         }
     }
-    assert_eq!(told, (1..=flows).collect(), "all within five messages");
+    assert_eq!(reported, (1..=flows).collect(), "all within five messages");
 }

@@ -7,7 +7,7 @@ use super::codec::{self, Circles, Values};
 use super::level::{Level, Rule};
 use super::message;
 use super::tests::{Mesh, about, sent};
-use crate::{Channel, Event, Header, Heard, Link, Message};
+use crate::{Channel, Event, Header, Link, Message, ReceivedFrame};
 
 const RULE: Rule = Rule {
     backlog: 2.0,
@@ -23,8 +23,8 @@ const RULE: Rule = Rule {
 fn overhear(mesh: &mut Mesh, at: u32, from: u32, to: u32, words: [u32; 2]) {
     let header = Header([words[0], words[1], 0, 0, 0, 0, 0, 0]);
     let link = Link { from: NodeId(from), to: NodeId(to) };
-    let heard = Heard { link, flow: FlowId(9), ack: true, bytes: 40, header };
-    mesh.tell(at, if at == to { Event::Received(heard) } else { Event::Overheard(heard) });
+    let heard = ReceivedFrame { link, flow: FlowId(9), ack: true, bytes: 40, header };
+    mesh.deliver(at, if at == to { Event::Received(heard) } else { Event::Overheard(heard) });
 }
 
 fn settled() -> Mesh {
@@ -43,8 +43,8 @@ fn strangers_and_nonsense_are_named_and_change_nothing() {
         // Node 9 is not a neighbour of node 4; node 5 sends impossible values.
         overhear(&mut mesh, 4, 9, 8, [1, least]);
         overhear(&mut mesh, 4, 5, 6, [0, 1]);
-        mesh.tell(4, Event::Message(Message { from: NodeId(5), body: b"\x01\x02" }));
-        mesh.tell(
+        mesh.deliver(4, Event::Message(Message { from: NodeId(5), body: b"\x01\x02" }));
+        mesh.deliver(
             4,
             Event::Message(Message { from: NodeId(9), body: &message::way(FlowId(1), 1) }),
         );
@@ -52,7 +52,7 @@ fn strangers_and_nonsense_are_named_and_change_nothing() {
     mesh.run(0.3);
     // Reported the first, second, fourth and eighth time; unknown nodes sent eighteen times.
     for (code, times) in [("bad-header", 4), ("bad-message", 4), ("stranger", 5)] {
-        assert_eq!(mesh.said(4, &format!("mesh-maxmin.{code}")), times, "{code}");
+        assert_eq!(mesh.reason_count(4, &format!("mesh-maxmin.{code}")), times, "{code}");
     }
     about(mesh.limit(1), before, 0.15);
 }
@@ -94,25 +94,25 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
     // Node 6 is gone; node 5 keeps sending to it, once a second.
     mesh.gone = Some(6);
     for _ in 0..9 {
-        mesh.tell(5, sent(6, 1, false, 1000, false));
+        mesh.deliver(5, sent(6, 1, false, 1000, false));
         mesh.run(1.0);
     }
-    assert_eq!(mesh.said(5, "mesh-maxmin.vanished"), 1);
+    assert_eq!(mesh.reason_count(5, "mesh-maxmin.vanished"), 1);
     for _ in 0..10 {
-        mesh.tell(5, sent(6, 1, false, 1000, false));
+        mesh.deliver(5, sent(6, 1, false, 1000, false));
         mesh.run(1.0);
     }
     assert!(mesh.limit(0) > 0.85 * before, "{} of {before}", mesh.limit(0));
     // The node is back, and gone again.
     mesh.gone = None;
-    mesh.tell(5, sent(6, 1, false, 1000, true));
+    mesh.deliver(5, sent(6, 1, false, 1000, true));
     mesh.run(0.2);
     mesh.gone = Some(6);
     for _ in 0..10 {
-        mesh.tell(5, sent(6, 1, false, 1000, false));
+        mesh.deliver(5, sent(6, 1, false, 1000, false));
         mesh.run(1.0);
     }
-    assert_eq!(mesh.said(5, "mesh-maxmin.vanished"), 2);
+    assert_eq!(mesh.reason_count(5, "mesh-maxmin.vanished"), 2);
 }
 
 /// Nothing is delivered to a neighbour that is received all the time: its packets collide.
@@ -127,22 +127,22 @@ fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
     let word = codec::word(Values::Levels(Circles::default()));
     let mut limits = vec![mesh.limit(0)];
     for _ in 0..3 {
-        mesh.tell(4, sent(5, 1, false, 40, false));
+        mesh.deliver(4, sent(5, 1, false, 40, false));
         for _ in 0..5 {
             overhear(&mut mesh, 4, 5, 8, [255, word]);
             mesh.run(1.0);
         }
         limits.push(mesh.limit(0));
     }
-    assert_eq!(mesh.said(4, "mesh-maxmin.vanished"), 0);
+    assert_eq!(mesh.reason_count(4, "mesh-maxmin.vanished"), 0);
     assert!(limits.windows(2).all(|w| w[1] < 0.95 * w[0]), "{limits:?}");
     // Not permanently: a link may work one way only.
     for _ in 0..20 {
-        mesh.tell(4, sent(5, 1, false, 40, false));
+        mesh.deliver(4, sent(5, 1, false, 40, false));
         overhear(&mut mesh, 4, 5, 8, [255, word]);
         mesh.run(1.0);
     }
-    assert_eq!(mesh.said(4, "mesh-maxmin.vanished"), 1);
+    assert_eq!(mesh.reason_count(4, "mesh-maxmin.vanished"), 1);
     mesh.run(60.0);
     assert!(mesh.limit(0) > 0.8 * limits[0], "{} of {limits:?}", mesh.limit(0));
 }
@@ -157,7 +157,7 @@ fn a_counter_that_sticks_is_taken_for_empty() {
     // Node 3 has nothing to send.
     mesh.stuck = Some(3);
     mesh.run(10.0);
-    assert!(mesh.said(3, "mesh-maxmin.stuck") > 0);
+    assert!(mesh.reason_count(3, "mesh-maxmin.stuck") > 0);
     about(mesh.limit(0), before, 0.25);
 }
 
@@ -177,9 +177,9 @@ fn channel_counters_that_jump_or_stand_still_are_named() {
         // Just before a deadline.
         mesh.run(0.1);
         mesh.now += ms(95);
-        mesh.tell(4, channel(active, busy));
+        mesh.deliver(4, channel(active, busy));
     }
-    assert!(mesh.said(4, "mesh-maxmin.bad-counters") >= 1);
+    assert!(mesh.reason_count(4, "mesh-maxmin.bad-counters") >= 1);
 }
 
 #[test]
@@ -214,7 +214,7 @@ proptest! {
             for n in mesh.neighbours(a) {
                 overhear(&mut mesh, n, a, b, [way % 300, circles | 1 << 31]);
             }
-            mesh.tell(b, Event::Message(Message { from: NodeId(a), body: &body }));
+            mesh.deliver(b, Event::Message(Message { from: NodeId(a), body: &body }));
             mesh.run(0.05);
             for limit in mesh.limits.values() {
                 prop_assert!((codec::MIN_RATE..=5e6).contains(limit), "{limit}");

@@ -40,20 +40,20 @@ options! {
     pub(crate) struct Options {
         variants {}
         parameters {
-            backlog: f64 = 2.0, 0.2..=50.0, "packets", "what may wait at a radio on average, the packet in service included";
-            rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth of a level while nothing waits";
-            fall: f64 = 0.06, 0.001..=5.0, "1/s", "fall of a level while twice as much waits as may";
-            damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node tells less at once while twice as much waits as may";
-            headroom: f64 = 0.5, 0.01..=10.0, "", "how far above the fastest flow around it a level may be, as a part";
-            loss: f64 = 15.0, 0.0..=200.0, "", "how much a part of packets given up by the MAC counts like packets that wait";
-            aside: f64 = 1.7, 1.0..=20.0, "", "pressure that a node bears whose flows a lower level around it holds";
-            brisk: f64 = 3.0, 1.0..=20.0, "", "how much faster its level moves then";
-            hold: Span = 3.0, 0.5..=60.0, "s", "what was told is forgotten after this long";
-            burst: f64 = 2.0, 1.0..=1000.0, "packets", "what a flow may catch up with after a pause";
-            lack: f64 = 4.0, 0.0..=100.0, "packets", "what a flow that lacks everything since a packet of it was given up counts like";
+            backlog: f64 = 2.0, 0.2..=50.0, "packets", "target mean queue of a radio, with the packet in service";
+            rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth rate of a level while the queue is empty";
+            fall: f64 = 0.06, 0.001..=5.0, "1/s", "fall rate of a level while the queue is twice its target";
+            damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node reports a lower level at once while its queue is twice the target";
+            headroom: f64 = 0.5, 0.01..=10.0, "", "largest excess of a level over the fastest flow in range, relative to that flow";
+            loss: f64 = 15.0, 0.0..=200.0, "", "queue length that counts as much as a loss of all packets by the MAC";
+            aside: f64 = 1.7, 1.0..=20.0, "", "pressure up to which a node keeps its level while a lower level in range limits its flows";
+            brisk: f64 = 3.0, 1.0..=20.0, "", "factor of the rates of change of its level then";
+            hold: Span = 3.0, 0.5..=60.0, "s", "lifetime of received values";
+            burst: f64 = 2.0, 1.0..=1000.0, "packets", "burst of a flow after a pause";
+            lack: f64 = 4.0, 0.0..=100.0, "packets", "queue length that counts as much as a flow without a delivery since the MAC gave up one of its packets";
             queue: u32 = 6.0, 2.0..=1000.0, "packets", "buffer of each flow where it enters the mesh";
-            marks: f64 = 1.0, 0.0..=1000.0, "packets", "more of a flow wait than these: some are marked, if the flow can be told so";
-            patience: Span = 0.1, 0.001..=60.0, "s", "what will wait for so long beyond these is marked for certain, what will wait less in proportion";
+            marks: f64 = 1.0, 0.0..=1000.0, "packets", "queue of a flow above which packets are marked, if it supports ECN";
+            patience: Span = 0.1, 0.001..=60.0, "s", "queueing time beyond `marks` at which each packet is marked; proportionally fewer below";
         }
     }
 }

@@ -14,7 +14,8 @@ use super::{
     SMOOTHING_PACKETS, STUCK_COUNTER_TIMEOUT, TICK, UNREACHABLE_TIMEOUT,
 };
 use crate::{
-    Actions, Channel, Class, Control, Event, FlowHere, Heard, Merge, Reason, Sent, Setting, Value,
+    Actions, Channel, Class, Control, Event, FlowHere, Merge, Reason, ReceivedFrame, Sent, Setting,
+    Value,
 };
 
 /// A link out of the node.
@@ -184,7 +185,7 @@ impl Node {
         }
     }
 
-    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
+    fn take_header(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
         let from = frame.link.from;
         let word = frame.header.0[usize::from(codec::CIRCLES_SLOT)];
         match codec::read(word) {
@@ -201,7 +202,7 @@ impl Node {
         }
     }
 
-    fn received(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
+    fn received(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
         self.busy = Some(now);
         if let Some(n) = self.region.find(frame.link.from) {
             n.came = Some(now);

@@ -6,8 +6,8 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 use crate::testing::start_with;
 use crate::{
-    Action, Actions, Class, Counters, Event, FlowHere, Header, Heard, Instance, Link, Merge,
-    Message, Neighbour, Place, QueueLength, Sent, Setting, Site,
+    Action, Actions, Class, Counters, Event, FlowHere, Header, Instance, Link, Merge, Message,
+    Neighbour, Place, QueueLength, ReceivedFrame, Sent, Setting, Site,
 };
 
 /// Links of the tests, and paths of the flows.
@@ -101,7 +101,7 @@ impl Mesh {
         self.links.iter().filter_map(other).collect()
     }
 
-    pub fn tell(&mut self, n: u32, event: Event<'_>) {
+    pub fn deliver(&mut self, n: u32, event: Event<'_>) {
         let mut actions = Actions::new();
         let Some(node) = self.nodes.get_mut(&n).filter(|_| self.gone != Some(n)) else { return };
         node.control.on(self.now, &event, &mut actions);
@@ -122,7 +122,7 @@ impl Mesh {
                     let hears = to.map_or_else(|| self.neighbours(n), |t| vec![t.0]);
                     for k in hears {
                         let from = NodeId(n);
-                        self.tell(k, Event::Message(Message { from, body: &body }));
+                        self.deliver(k, Event::Message(Message { from, body: &body }));
                     }
                 }
                 _ => {}
@@ -140,14 +140,17 @@ impl Mesh {
             header.write(0, Merge::Min, if own.0[0] == 0 { 255 } else { own.0[0] });
             header.write(1, Merge::Set, own.0[1]);
             let bytes = if ack { 40 } else { PACKET };
-            self.tell(a, sent(b, flow, ack, bytes, delivered));
+            self.deliver(a, sent(b, flow, ack, bytes, delivered));
             if !delivered {
                 return;
             }
             let link = Link { from: NodeId(a), to: NodeId(b) };
-            let heard = Heard { link, flow: FlowId(flow), ack, bytes, header };
+            let heard = ReceivedFrame { link, flow: FlowId(flow), ack, bytes, header };
             for k in self.neighbours(a) {
-                self.tell(k, if k == b { Event::Received(heard) } else { Event::Overheard(heard) });
+                self.deliver(
+                    k,
+                    if k == b { Event::Received(heard) } else { Event::Overheard(heard) },
+                );
             }
         }
     }
@@ -173,7 +176,7 @@ impl Mesh {
                 let over = self.load(n) > (self.carries)(n) || self.stuck == Some(n);
                 let packets = if over { self.waits } else { 0 };
                 let length = QueueLength { class: Class::All, packets, bytes: 0 };
-                self.tell(n, Event::Queue(length));
+                self.deliver(n, Event::Queue(length));
             }
             for (f, owed) in owed.iter_mut().enumerate() {
                 let limit = self.limits.get(&(f as u32)).copied().unwrap_or(0.0).min(5e6);
@@ -192,10 +195,10 @@ impl Mesh {
                 if self.nodes[&n].control.next_deadline().is_some_and(|d| d <= self.now) {
                     for f in 0..self.paths.len() {
                         if self.paths[f][0] == n {
-                            self.tell(n, counters(f as u32, u32::from(self.active[f])));
+                            self.deliver(n, counters(f as u32, u32::from(self.active[f])));
                         }
                     }
-                    self.tell(n, Event::Deadline);
+                    self.deliver(n, Event::Deadline);
                 }
             }
         }
@@ -205,7 +208,7 @@ impl Mesh {
         self.limits[&flow]
     }
 
-    pub fn said(&self, node: u32, code: &str) -> usize {
+    pub fn reason_count(&self, node: u32, code: &str) -> usize {
         self.reasons.iter().filter(|r| **r == (node, code)).count()
     }
 }
@@ -311,13 +314,13 @@ fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
     // Its first packet is the only one that waits.
     (mesh.stuck, mesh.waits) = (Some(4), 1);
     for _ in 0..6 {
-        mesh.tell(4, sent(5, 1, false, 40, false));
+        mesh.deliver(4, sent(5, 1, false, 40, false));
         mesh.run(1.0);
     }
-    assert!(mesh.said(4, "mesh-maxmin.unheard") > 0);
+    assert!(mesh.reason_count(4, "mesh-maxmin.unheard") > 0);
     // Node 5 sends this to its other neighbours, once a second, until the hold time after the last report.
-    let told = mesh.said(5, "mesh-maxmin.cried");
-    assert!((1..=3 * 7).contains(&told), "{told}");
+    let count = mesh.reason_count(5, "mesh-maxmin.cried");
+    assert!((1..=3 * 7).contains(&count), "{count}");
     assert!(mesh.limit(0) < 0.8 * before, "{} of {before}", mesh.limit(0));
 }
 
@@ -332,13 +335,13 @@ fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
         mesh.stuck = Some(1);
         mesh.run(0.05);
         mesh.stuck = None;
-        mesh.tell(1, sent(2, 0, false, PACKET, true));
+        mesh.deliver(1, sent(2, 0, false, PACKET, true));
         mesh.run(0.95);
     }
-    assert_eq!(mesh.said(1, "mesh-maxmin.unheard"), 0);
+    assert_eq!(mesh.reason_count(1, "mesh-maxmin.unheard"), 0);
     mesh.stuck = Some(1);
     mesh.run(0.5);
-    assert!(mesh.said(1, "mesh-maxmin.unheard") > 0);
+    assert!(mesh.reason_count(1, "mesh-maxmin.unheard") > 0);
 }
 
 /// Flows of datagrams, without acknowledgements.
@@ -351,7 +354,10 @@ fn flows_without_acknowledgements_are_told_by_messages() {
     mesh.acks = false;
     mesh.carries = |n| if n == 7 { 300e3 } else { 1e9 };
     mesh.run(60.0);
-    assert!(mesh.said(7, "mesh-maxmin.one-way") > 0 && mesh.said(6, "mesh-maxmin.way") > 0);
+    assert!(
+        mesh.reason_count(7, "mesh-maxmin.one-way") > 0
+            && mesh.reason_count(6, "mesh-maxmin.way") > 0
+    );
     // Levels oscillate around the capacity: messages come twice a second.
     let mut mean = 0.0;
     for _ in 0..200 {

@@ -102,18 +102,18 @@ mod tests {
         let mut at_1 = IdealExchange::new(node(1), &[node(2)], &[link(1, 2), link(2, 3)]);
         let mut congested = OwnLink::new(node(3));
         congested.queue = 5.0;
-        let told = IdealExchange::body(&[congested, OwnLink::new(node(2))], 4.0);
-        assert_eq!(told.len(), 2 * ENTRY_BYTES);
+        let body = IdealExchange::body(&[congested, OwnLink::new(node(2))], 4.0);
+        assert_eq!(body.len(), 2 * ENTRY_BYTES);
         assert!(!at_1.take_message(Time::ZERO, node(8), &IdealExchange::body(&[], 4.0)));
         let quiet = LinkState::default();
         assert!(
-            at_1.take_message(Time::ZERO, node(2), &told),
+            at_1.take_message(Time::ZERO, node(2), &body),
             "that link is congested, which is new"
         );
         assert!(at_1.shared(node(2), quiet).congested());
-        assert!(!at_1.take_message(Time::ZERO, node(2), &told), "nothing new");
+        assert!(!at_1.take_message(Time::ZERO, node(2), &body), "nothing new");
         let mut far = IdealExchange::new(node(8), &[node(9)], &[link(8, 9)]);
-        far.take_message(Time::ZERO, node(2), &told);
+        far.take_message(Time::ZERO, node(2), &body);
         assert!(!far.shared(node(9), quiet).congested());
     }
 }

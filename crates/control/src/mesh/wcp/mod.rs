@@ -28,8 +28,8 @@ use self::relay::Relay;
 use crate::options;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
-    EventSet, Feedback, FlowHere, Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit,
-    Message, Needs, Neighbour, Origin, Place, Placement, PlacementSet, Plan, Point, Reason,
+    EventSet, Feedback, FlowHere, Header, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message,
+    Needs, Neighbour, Origin, Place, Placement, PlacementSet, Plan, Point, Reason, ReceivedFrame,
     Refusal, Setting, Value,
 };
 
@@ -50,10 +50,10 @@ options! {
             alpha: f64 = 0.1, 0.001..=100.0, "packets/s", "additive increase per interval";
             threshold: f64 = 4.0, 0.1..=1e3, "packets", "average queue above which a link is congested";
             weight: f64 = 0.02, 0.0001..=1.0, "", "weight of a change in the average queue";
-            deaf: f64 = 1.0, 0.1..=100.0, "", "shared instantaneous round trips from a halving to the next; +two-trips and +three-trips multiply it";
+            deaf: f64 = 1.0, 0.1..=100.0, "", "least time between two halvings, in shared instantaneous round trips; +two-trips and +three-trips multiply it";
             start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
-            least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
-            hold: Span = 1.0, 0.05..=60.0, "s", "what is not heard again is forgotten after";
+            least: f64 = 1.0, 0.05..=1e4, "packets/s", "least rate of a flow";
+            hold: Span = 1.0, 0.05..=60.0, "s", "lifetime of received state";
             queue: u32 = 64.0, 1.0..=1000.0, "packets", "buffer of each link";
         }
     }
@@ -212,7 +212,7 @@ impl Wcp {
     }
 
     /// Handles a packet's values of its transmitter's surroundings.
-    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
+    fn take_header(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
         if self.ideal.is_some() {
             return;
         }
@@ -233,7 +233,7 @@ impl Wcp {
     }
 
     /// Handles a packet's values of its flow.
-    fn received(&mut self, now: Time, frame: &Heard) {
+    fn received(&mut self, now: Time, frame: &ReceivedFrame) {
         let route = self.routes.iter().find(|r| r.0 == frame.flow).map(|r| r.1);
         if let Some(next) = route
             && !frame.ack
@@ -272,8 +272,8 @@ impl Wcp {
             let spacing = rate.space(self.corrected);
             if spacing.as_secs_f64() > rate.spacing.as_secs_f64() * (1.0 + MIN_CHANGE) {
                 actions.because(Reason::new(
-                    "wcp.told",
-                    "flow {}: a router on its way has less for it",
+                    "wcp.router-rate",
+                    "flow {}: a router on its path has a lower rate",
                     &[Value::Flow(feedback.flow)],
                 ));
                 rate.spacing = spacing;

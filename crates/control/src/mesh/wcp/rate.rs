@@ -119,15 +119,15 @@ mod tests {
     #[test]
     fn a_round_trip_that_is_not_known_changes_no_average() {
         let mut rate = Rate::new(FlowId(0), 1460, Aimd::new(10.0, 1.0, 100.0, false));
-        let said = |r: &Rate| (r.word().average, r.word().instant);
+        let coded = |r: &Rate| (r.word().average, r.word().instant);
         rate.measure(Span::ZERO, 1460, 0);
-        assert_eq!(said(&rate), (0, 0), "not known");
+        assert_eq!(coded(&rate), (0, 0), "not known");
         rate.measure(Span::from_millis(80), 1460, 0);
-        assert_eq!(said(&rate), (80, 80), "the first is the average");
+        assert_eq!(coded(&rate), (80, 80), "the first is the average");
         rate.measure(Span::ZERO, 1460, 0);
-        assert_eq!(said(&rate), (80, 80));
+        assert_eq!(coded(&rate), (80, 80));
         rate.measure(Span::from_millis(160), 1460, 0);
-        assert_eq!(said(&rate), (90, 160), "an eighth");
+        assert_eq!(coded(&rate), (90, 160), "an eighth");
         // A measurement without packets gives no information on losses either.
         rate.measure(Span::from_millis(80), 0, 0);
         assert_eq!(rate.loss, 0.0);

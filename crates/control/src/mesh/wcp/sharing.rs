@@ -18,8 +18,8 @@ impl Wcp {
         {
             return;
         }
-        actions.because(Reason::new("wcp.tell", "all neighbours are notified at once", &[]));
-        actions.tell(
+        actions.because(Reason::new("wcp.notify", "all neighbours are notified at once", &[]));
+        actions.hand_over(
             Reach::Within(MAX_HOPS),
             &IdealExchange::body(&self.neighbourhood.own, self.threshold),
         );
@@ -35,7 +35,7 @@ impl Wcp {
             let shared = self.shared(link, around);
             self.write(link, shared, actions);
             if self.ideal.is_none() && (self.share_bits || self.share_rtts) {
-                self.say(link, into, around, actions);
+                self.annotate_state(link, into, around, actions);
             }
             if self.in_network {
                 self.regulate(now, link, shared, actions);
@@ -95,7 +95,13 @@ impl Wcp {
     }
 
     /// Sets the values in packets on a link for the nodes that overhear them.
-    fn say(&mut self, link: usize, into: LinkState, around: LinkState, actions: &mut Actions) {
+    fn annotate_state(
+        &mut self,
+        link: usize,
+        into: LinkState,
+        around: LinkState,
+        actions: &mut Actions,
+    ) {
         let state = self.neighbourhood.own[link].state(self.threshold);
         let own = &mut self.neighbourhood.own[link];
         let words = [state, into, around].map(LinkState::encode);

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::testing::{actions, flow, lookup, start, start_with};
 use crate::{
-    Action, Class, Event, Feedback, Header, Heard, Instance, Link, Neighbour, Place, QueueLength,
-    Setting, Site,
+    Action, Class, Event, Feedback, Header, Instance, Link, Neighbour, Place, QueueLength,
+    ReceivedFrame, Setting, Site,
 };
 
 const K: f64 = 4.0;
@@ -35,7 +35,7 @@ fn hears(links: &[(u32, u32)], a: u32, b: u32) -> bool {
 /// Returns the links with nodes that learn of congestion on i→j.
 ///
 /// Every node has then sent a packet on every link three times, and all nodes in range overhear all packets.
-fn told(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
+fn reported(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
     let nodes = || 1..=9u32;
     let neighbours = |n: u32| nodes().filter(move |m| hears(links, n, *m)).map(NodeId);
     let mut books: Vec<Neighbourhood> = nodes()
@@ -49,12 +49,12 @@ fn told(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
         for from in nodes() {
             let neighbourhood = &books[from as usize - 1];
             let (into, around) = (neighbourhood.inward(), neighbourhood.around(K));
-            let said: Vec<(NodeId, LinkState)> =
+            let stated: Vec<(NodeId, LinkState)> =
                 neighbourhood.own.iter().map(|o| (o.to, o.state(K))).collect();
             for to in nodes().filter(|n| hears(links, from, *n)) {
                 let far = books[to as usize - 1].far.iter_mut();
                 let far = far.into_iter().find(|f| f.node == NodeId(from)).unwrap();
-                for (end, own) in &said {
+                for (end, own) in &stated {
                     far.take_report(Time::ZERO, *end, *own, into, around);
                 }
             }
@@ -90,14 +90,14 @@ fn congestion_reaches_exactly_the_links_of_the_neighbourhood() {
     for links in [&STACK[..], &DIAMOND[..]] {
         for &(a, b) in links {
             for (i, j) in [(a, b), (b, a)] {
-                assert_eq!(told(links, i, j), neighbourhood(links, i, j), "{i}→{j}");
+                assert_eq!(reported(links, i, j), neighbourhood(links, i, j), "{i}→{j}");
             }
         }
     }
     // Statements of §4.1.
-    assert_eq!(told(&STACK, 4, 5).len(), 16, "every link");
-    assert!(!told(&STACK, 1, 2).contains(&(7, 8)));
-    let region = told(&DIAMOND, 1, 2);
+    assert_eq!(reported(&STACK, 4, 5).len(), 16, "every link");
+    assert!(!reported(&STACK, 1, 2).contains(&(7, 8)));
+    let region = reported(&DIAMOND, 1, 2);
     assert!((1..=6).all(|n| region.iter().any(|l| l.0 == n)));
     assert!(region.iter().all(|l| l.0 <= 6 || l.1 <= 6));
 }
@@ -246,13 +246,13 @@ fn spacings(i: &mut Instance, now: Time, event: Event<'_>) -> Vec<Span> {
     actions(i, now, event).iter().filter_map(pace).collect()
 }
 
-fn heard(from: u32, to: u32, words: &[(u8, LinkState)]) -> Heard {
+fn received(from: u32, to: u32, words: &[(u8, LinkState)]) -> ReceivedFrame {
     let mut header = Header::default();
     for (slot, word) in words {
         header.0[usize::from(*slot)] = word.encode();
     }
     let link = Link { from: NodeId(from), to: NodeId(to) };
-    Heard { link, flow: FlowId(1), ack: false, bytes: 572, header }
+    ReceivedFrame { link, flow: FlowId(1), ack: false, bytes: 572, header }
 }
 
 const LINK: Class = Class::Link(NodeId(2));
@@ -265,10 +265,10 @@ fn packets_are_marked_and_carry_the_longest_round_trips() {
     // Node 0's link is congested; the state around node 2 concerns only the link to it. This is
     // reported at once, round trips with the next tick.
     let mut written =
-        fields_after(&mut i, at(5), Event::Received(heard(0, 1, &[(LINK_FIELD, far)])));
+        fields_after(&mut i, at(5), Event::Received(received(0, 1, &[(LINK_FIELD, far)])));
     assert!(written.contains(&(LINK, CONGESTION_FIELD, 1)), "{written:?}");
     let longer = LinkState { average: 500, instant: 200, rate: 0 };
-    actions(&mut i, at(6), Event::Overheard(heard(2, 3, &[(NEIGHBOURHOOD_FIELD, longer)])));
+    actions(&mut i, at(6), Event::Overheard(received(2, 3, &[(NEIGHBOURHOOD_FIELD, longer)])));
     written.extend(fields(&mut i, at(20)));
     for expected in
         [(LINK, CONGESTION_FIELD, 1), (LINK, AVERAGE_FIELD, 500), (LINK, INSTANT_FIELD, 300)]
@@ -359,7 +359,7 @@ fn no_source_sends_more_than_its_link_carries() {
 fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
     let mut i = start("wcp", setting());
     assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
-    let told = |marked: u32, instant: u32| {
+    let reported = |marked: u32, instant: u32| {
         let mut header = Header::default();
         header.0[usize::from(CONGESTION_FIELD)] = marked;
         header.0[usize::from(INSTANT_FIELD)] = instant;
@@ -373,35 +373,35 @@ fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
             header,
         })
     };
-    assert_eq!(spacings(&mut i, at(10), told(0, 400)), []);
-    assert_eq!(spacings(&mut i, at(11), told(1, 400)), [Span::from_millis(200)]);
-    assert_eq!(spacings(&mut i, at(410), told(1, 50)), [], "t_md is 400 ms");
-    assert_eq!(spacings(&mut i, at(411), told(1, 50)), [Span::from_millis(400)]);
+    assert_eq!(spacings(&mut i, at(10), reported(0, 400)), []);
+    assert_eq!(spacings(&mut i, at(11), reported(1, 400)), [Span::from_millis(200)]);
+    assert_eq!(spacings(&mut i, at(410), reported(1, 50)), [], "t_md is 400 ms");
+    assert_eq!(spacings(&mut i, at(411), reported(1, 50)), [Span::from_millis(400)]);
     // §3.1: once the shared instantaneous round trip. Variants of this project: twice, and three
     // times.
     for (name, ends) in [("wcp", 411), ("wcp+two-trips", 811), ("wcp+three-trips", 1211)] {
         let mut i = start(name, setting());
         actions(&mut i, at(0), Event::Deadline);
-        assert_eq!(spacings(&mut i, at(11), told(1, 400)).len(), 1);
-        assert_eq!(spacings(&mut i, at(ends - 1), told(1, 400)).len(), 0);
-        assert_eq!(spacings(&mut i, at(ends), told(1, 400)).len(), 1);
+        assert_eq!(spacings(&mut i, at(11), reported(1, 400)).len(), 1);
+        assert_eq!(spacings(&mut i, at(ends - 1), reported(1, 400)).len(), 0);
+        assert_eq!(spacings(&mut i, at(ends), reported(1, 400)).len(), 1);
     }
     // Without shared round trips it uses its own 30 ms.
     let mut own = start("wcp+own-rtt", setting());
     actions(&mut own, at(0), Event::Deadline);
-    assert_eq!(spacings(&mut own, at(11), told(1, 400)).len(), 1);
-    assert_eq!(spacings(&mut own, at(40), told(1, 400)).len(), 0);
-    assert_eq!(spacings(&mut own, at(41), told(1, 400)).len(), 1);
+    assert_eq!(spacings(&mut own, at(11), reported(1, 400)).len(), 1);
+    assert_eq!(spacings(&mut own, at(40), reported(1, 400)).len(), 0);
+    assert_eq!(spacings(&mut own, at(41), reported(1, 400)).len(), 1);
 }
 
 #[test]
 fn an_acknowledgement_marked_on_its_way_back_is_a_notification() {
     let back = |flow: u32, ack: bool, marked: u32| {
-        let mut heard = heard(2, 1, &[]);
-        (heard.flow, heard.ack) = (FlowId(flow), ack);
-        heard.header.0[usize::from(CONGESTION_FIELD)] = marked;
-        heard.header.0[usize::from(INSTANT_FIELD)] = 100;
-        Event::Received(heard)
+        let mut received = received(2, 1, &[]);
+        (received.flow, received.ack) = (FlowId(flow), ack);
+        received.header.0[usize::from(CONGESTION_FIELD)] = marked;
+        received.header.0[usize::from(INSTANT_FIELD)] = 100;
+        Event::Received(received)
     };
     let mut i = start("wcp", setting());
     actions(&mut i, at(0), Event::Deadline);
@@ -422,7 +422,7 @@ fn alone_a_link_marks_only_for_itself() {
     let mut i = start_with("wcp+alone", setting(), &[("weight", 1.0)]).unwrap();
     fields(&mut i, at(0));
     let far = LinkState { average: 120, instant: 300, rate: 40 };
-    actions(&mut i, at(5), Event::Received(heard(0, 1, &[(LINK_FIELD, far)])));
+    actions(&mut i, at(5), Event::Received(received(0, 1, &[(LINK_FIELD, far)])));
     assert!(!fields(&mut i, at(20)).contains(&(LINK, CONGESTION_FIELD, 1)));
     let queue = QueueLength { class: LINK, packets: 5, bytes: 2860 };
     let written = fields_after(&mut i, at(25), Event::Queue(queue));
@@ -435,11 +435,11 @@ fn in_the_network_routers_halve_rates_and_spare_slower_flows() {
     let word = |packets: f64| LinkState { average: 20, instant: 200, rate: rate_code(packets) };
     // A flow from node 0 at 80 or 20 packets/s, and 40 on the congested link: the router's own rate
     // starts at 10. Flow 0 of node 1 is at 10 and spared.
-    for (rate, said) in [(80.0, 5.0), (20.0, 10.0)] {
+    for (rate, stated) in [(80.0, 5.0), (20.0, 10.0)] {
         let mut i = start("wcp+in-network", setting());
         spacings(&mut i, at(0), Event::Deadline);
         let event =
-            Event::Received(heard(0, 1, &[(FLOW_FIELD, word(rate)), (LINK_FIELD, word(40.0))]));
+            Event::Received(received(0, 1, &[(FLOW_FIELD, word(rate)), (LINK_FIELD, word(40.0))]));
         let mut rates = Vec::new();
         for action in actions(&mut i, at(5), event).iter() {
             match *action {
@@ -450,7 +450,7 @@ fn in_the_network_routers_halve_rates_and_spare_slower_flows() {
                 _ => {}
             }
         }
-        assert_eq!(rates, [(Class::Flow(FlowId(1)), said)]);
+        assert_eq!(rates, [(Class::Flow(FlowId(1)), stated)]);
     }
 }
 
@@ -458,7 +458,7 @@ fn in_the_network_routers_halve_rates_and_spare_slower_flows() {
 fn in_the_network_a_source_goes_by_the_slowest_router() {
     let mut i = start("wcp+in-network", setting());
     assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
-    let told = |rate: u32, marked: u32| {
+    let reported = |rate: u32, marked: u32| {
         let mut header = Header::default();
         header.0[usize::from(RATE_FIELD)] = rate;
         header.0[usize::from(CONGESTION_FIELD)] = marked;
@@ -472,9 +472,9 @@ fn in_the_network_a_source_goes_by_the_slowest_router() {
             header,
         })
     };
-    assert_eq!(spacings(&mut i, at(10), told(16 * 5, 0)), [Span::from_millis(200)]);
+    assert_eq!(spacings(&mut i, at(10), reported(16 * 5, 0)), [Span::from_millis(200)]);
     // Its limit is not above its own rate, and the bit has no effect here.
-    assert_eq!(spacings(&mut i, at(20), told(0xffff_ffff, 1)), []);
+    assert_eq!(spacings(&mut i, at(20), reported(0xffff_ffff, 1)), []);
     assert_eq!(spacings(&mut i, at(20), Event::Deadline), [Span::from_millis(100)]);
     // Its own link is congested: it does not wait for a round trip.
     for n in 0..100 {
@@ -499,7 +499,7 @@ fn outside_the_air_exactly_the_neighbourhood_counts() {
         .collect();
     let neighbours = [NodeId(1), NodeId(3), NodeId(5)];
     let congested = LinkState { average: 10, instant: 10, rate: 1 };
-    let told = |from: u32, to: u32| {
+    let reported = |from: u32, to: u32| {
         let mut ideal = IdealExchange::new(NodeId(2), &neighbours, &known);
         let body: Vec<u8> = [to, congested.encode()].iter().flat_map(|n| n.to_le_bytes()).collect();
         assert!(ideal.take_message(at(0), NodeId(from), &body), "news");
@@ -507,10 +507,10 @@ fn outside_the_air_exactly_the_neighbourhood_counts() {
         ideal.take_message(at(1), NodeId(from), &body[..5]);
         [3, 5].map(|to| ideal.shared(NodeId(to), LinkState::default()).congested())
     };
-    assert_eq!(told(4, 5), [true, true]);
-    assert_eq!(told(8, 9), [false, true], "8 is a neighbour of 5");
-    assert_eq!(told(7, 8), [false, true], "so is the end of 7→8");
-    assert_eq!(told(8, 5), [true, true], "5 is a neighbour of 2");
+    assert_eq!(reported(4, 5), [true, true]);
+    assert_eq!(reported(8, 9), [false, true], "8 is a neighbour of 5");
+    assert_eq!(reported(7, 8), [false, true], "so is the end of 7→8");
+    assert_eq!(reported(8, 5), [true, true], "5 is a neighbour of 2");
 }
 
 #[test]

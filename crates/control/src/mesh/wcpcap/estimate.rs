@@ -289,8 +289,8 @@ mod tests {
         let chain = [report(1, 2, 1), report(2, 3, 1), report(2, 1, 1)];
         assert_eq!(passes_on(&chain), [None, Some(0), None]);
         // Any order of the reports.
-        let told = [report(3, 4, 1), report(2, 3, 1), report(1, 2, 1)];
-        assert_eq!(passes_on(&told), [Some(1), Some(2), None]);
+        let reports = [report(3, 4, 1), report(2, 3, 1), report(1, 2, 1)];
+        assert_eq!(passes_on(&reports), [Some(1), Some(2), None]);
         let ring = [report(1, 2, 1), report(2, 3, 1), report(3, 1, 1)];
         assert_eq!(passes_on(&ring), [None, Some(0), Some(1)], "nobody is first");
     }

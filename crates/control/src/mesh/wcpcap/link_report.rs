@@ -295,10 +295,10 @@ mod tests {
 
     #[test]
     fn what_sources_say_comes_back() {
-        let said = FlowReport { trip: 0.083, rate: 265_000.0 };
-        let back = FlowReport::read(said.word());
-        assert!((back.trip / said.trip - 1.0).abs() < 0.05, "{back:?}");
-        assert!((back.rate / said.rate - 1.0).abs() < 0.003, "{back:?}");
+        let written = FlowReport { trip: 0.083, rate: 265_000.0 };
+        let back = FlowReport::read(written.word());
+        assert!((back.trip / written.trip - 1.0).abs() < 0.05, "{back:?}");
+        assert!((back.rate / written.rate - 1.0).abs() < 0.003, "{back:?}");
         assert_eq!(FlowReport::read(0), FlowReport::default());
     }
 

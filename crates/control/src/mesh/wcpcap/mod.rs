@@ -31,8 +31,9 @@ use self::newcomers::ReportSchedule;
 use crate::options;
 use crate::{
     Ability, AbilitySet, Actions, Class, Control, Definition, Event, EventKind, EventSet, Feedback,
-    FlowHere, Heard, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, NoAnswer,
-    Origin, Place, Placement, PlacementSet, Plan, Reach, Reason, Refusal, Sent, Setting, Value,
+    FlowHere, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, NoAnswer,
+    Origin, Place, Placement, PlacementSet, Plan, Reach, Reason, ReceivedFrame, Refusal, Sent,
+    Setting, Value,
 };
 
 options! {
@@ -45,13 +46,13 @@ options! {
         }
         parameters {
             u: f64 = 0.7, 0.05..=1.0, "", "U: the largest share of time that a queue may be busy";
-            short: f64 = 0.9, 0.0..=1.0, "", "+yielding: part of what its flows may send below which R of a busy link falls";
+            short: f64 = 0.9, 0.0..=1.0, "", "+yielding: part of the allowed rate of its flows below which R of a busy link falls";
             k: f64 = 10.0, 1.0..=1000.0, "", "epoch in shared round trips";
             rho: f64 = 0.1, 0.001..=1.0, "", "part of the headroom by which rates rise per epoch";
             opening_part as "opening": f64 = 0.5, 0.001..=1.0, "", "+opening: the same from a link's first epoch until there is hardly any headroom";
             start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
-            least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
-            hold: Span = 3.0, 0.1..=60.0, "s", "what is not told or used again is forgotten after";
+            least: f64 = 1.0, 0.05..=1e4, "packets/s", "least rate of a flow";
+            hold: Span = 3.0, 0.1..=60.0, "s", "lifetime of state that is neither renewed nor used";
         }
     }
 }
@@ -246,7 +247,7 @@ impl WcpCap {
         }
     }
 
-    fn take_header(&mut self, now: Time, frame: &Heard, actions: &mut Actions) {
+    fn take_header(&mut self, now: Time, frame: &ReceivedFrame, actions: &mut Actions) {
         let at = usize::from(REPORT_FIELD);
         let words = core::array::from_fn(|i| frame.header.0[at + i]);
         if !self.ideal
@@ -256,7 +257,7 @@ impl WcpCap {
         }
     }
 
-    fn received(&mut self, now: Time, frame: &Heard) {
+    fn received(&mut self, now: Time, frame: &ReceivedFrame) {
         if frame.ack {
             return;
         }
@@ -284,12 +285,12 @@ impl WcpCap {
         own.sent(now, flow, sent.ack, sent.bytes);
         own.packet_outcome(now, sent.delivered);
         if !self.ideal {
-            self.say(actions);
+            self.send_state(actions);
         }
     }
 
     /// Sets the next packet's report: one of own links or one of others', with equal probability.
-    fn say(&mut self, actions: &mut Actions) {
+    fn send_state(&mut self, actions: &mut Actions) {
         let measured: Vec<LinkReport> = self.own.iter().filter_map(|o| o.measured).collect();
         let own = draw(&mut self.stream, measured.len()).map(|at| measured[at]);
         let passed =
@@ -476,7 +477,7 @@ impl WcpCap {
         {
             let node = Value::Node(self.node);
             actions.because(Reason::new("wcpcap.news", "of a link of node {}", &[node]));
-            actions.tell(Reach::Within(MAX_HOPS), &report.plain());
+            actions.hand_over(Reach::Within(MAX_HOPS), &report.plain());
         }
     }
 

@@ -14,9 +14,9 @@ use super::neighbourhood::{Rejected, Reports, Topology};
 use super::{FLOW_FIELD, HEADER_BYTES, LIMIT_FIELD, REPORT_FIELD, newcomers};
 use crate::testing::{actions, flow, start_with};
 use crate::{
-    Action, Actions, Class, Event, Feedback, FlowHere, FrameLoad, FrameStream, Header, Heard,
-    Instance, Link, LinkModel, LinkRates, LoadedLink, Message, Neighbour, NoAnswer, Place,
-    QueueLength, Sent, Setting, Site,
+    Action, Actions, Class, Event, Feedback, FlowHere, FrameLoad, FrameStream, Header, Instance,
+    Link, LinkModel, LinkRates, LoadedLink, Message, Neighbour, NoAnswer, Place, QueueLength,
+    ReceivedFrame, Sent, Setting, Site,
 };
 
 /// Undirected links of the Stack (Fig. 1).
@@ -109,9 +109,10 @@ fn news_of_every_link_reach_exactly_those_that_need_them() {
                 own.retain(|l| l.from.0 == n);
                 let mine = report(own[round % own.len()], f64::from(n) * 1e4, 1);
                 let passed = reports[at].pass(round % reports[at].passed().max(1));
-                let told: Vec<LinkReport> = [Some(mine), passed].into_iter().flatten().collect();
+                let reported: Vec<LinkReport> =
+                    [Some(mine), passed].into_iter().flatten().collect();
                 for (to, &m) in nodes.iter().enumerate() {
-                    for t in told.iter().filter(|_| hears(n, m)) {
+                    for t in reported.iter().filter(|_| hears(n, m)) {
                         assert_eq!(reports[to].take(Time::ZERO, Some(NodeId(n)), *t), Ok(()));
                     }
                 }
@@ -126,7 +127,7 @@ fn news_of_every_link_reach_exactly_those_that_need_them() {
                 known.extend(directed(links).iter().filter(|l| l.from.0 == i));
                 known.sort();
                 assert_eq!(known, neighbourhood(links, i, *j), "{i}→{j}");
-                assert!(right, "what is told of a link is its transmitter's");
+                assert!(right, "what is reported of a link is its transmitter's");
             }
         }
     }
@@ -135,12 +136,15 @@ fn news_of_every_link_reach_exactly_those_that_need_them() {
 #[test]
 fn old_news_are_forgotten_and_go_in_no_circles() {
     let mut reports = Reports::new(Topology::new(NodeId(5), directed(STACK).into_iter()));
-    let told = report(link(1, 2), 1e5, 1);
-    assert_eq!(reports.take(Time::ZERO, Some(NodeId(2)), told), Ok(()));
-    assert_eq!(reports.pass(0), Some(told));
+    let reported = report(link(1, 2), 1e5, 1);
+    assert_eq!(reports.take(Time::ZERO, Some(NodeId(2)), reported), Ok(()));
+    assert_eq!(reports.pass(0), Some(reported));
     // 8 is no nearer to 1 than this node: it only repeats reports of this node.
-    assert_eq!(reports.take(Time::ZERO, Some(NodeId(8)), LinkReport { data: 9e5, ..told }), Ok(()));
-    assert_eq!(reports.pass(0), Some(told));
+    assert_eq!(
+        reports.take(Time::ZERO, Some(NodeId(8)), LinkReport { data: 9e5, ..reported }),
+        Ok(())
+    );
+    assert_eq!(reports.pass(0), Some(reported));
     assert_eq!(
         reports.take(Time::ZERO, Some(NodeId(2)), report(link(1, 9), 1e5, 1)),
         Err(Rejected::Unknown)
@@ -149,7 +153,7 @@ fn old_news_are_forgotten_and_go_in_no_circles() {
     assert_eq!(reports.pass(0), None);
     // A node three hops away needs no forwarding: no node beyond has this node in the middle.
     let mut end = Reports::new(Topology::new(NodeId(4), directed(STACK).into_iter()));
-    end.take(Time::ZERO, Some(NodeId(5)), told).unwrap();
+    end.take(Time::ZERO, Some(NodeId(5)), reported).unwrap();
     assert_eq!(end.pass(0), None);
 }
 
@@ -291,12 +295,12 @@ fn sent(flow: u32, to: u32) -> Event<'static> {
     })
 }
 
-fn heard(flow: u32, on: Link, words: [u32; 3]) -> Event<'static> {
+fn received(flow: u32, on: Link, words: [u32; 3]) -> Event<'static> {
     let mut header = Header::default();
     header.0[usize::from(REPORT_FIELD)..][..3].copy_from_slice(&words);
     let (flow, ack, bytes) = (FlowId(flow), false, 500);
-    let heard = Heard { link: on, flow, ack, bytes, header };
-    if on.to == NodeId(2) { Event::Received(heard) } else { Event::Overheard(heard) }
+    let received = ReceivedFrame { link: on, flow, ack, bytes, header };
+    if on.to == NodeId(2) { Event::Received(received) } else { Event::Overheard(received) }
 }
 
 fn feedback(limit: u32) -> Event<'static> {
@@ -344,13 +348,13 @@ fn paces(actions: &Actions) -> Vec<f64> {
 fn links_share_what_there_is_out_among_all_flows_around() {
     // 100 packets of 500 bytes per second each: 400 kbit/s on 2→3 and on 5→6, one flow each.
     let mut i = node("wcpcap", &[("rho", 1.0), ("u", 1.0)]);
-    let other = heard(7, link(5, 6), report(link(5, 6), 400e3, 1).words());
+    let other = received(7, link(5, 6), report(link(5, 6), 400e3, 1).words());
     let all = live(&mut i, 0, 3000, &[sent(0, 3), other]);
     // 800 + 2δ = 1000 kbit/s.
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 500e3).abs() < 12e3, "{last}");
     // Three more flows there: 400 + 300 + 4δ = 1000, from the rate of the fastest flow.
-    let more = heard(7, link(5, 6), report(link(5, 6), 300e3, 3).words());
+    let more = received(7, link(5, 6), report(link(5, 6), 300e3, 3).words());
     let all = live(&mut i, 3000, 9000, &[sent(0, 3), more]);
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 475e3).abs() < 12e3, "{last}");
@@ -379,11 +383,11 @@ fn rates_fall_at_once_and_rise_by_parts() {
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 460e3).abs() < 10e3, "{last}");
     // One flow around that has far more than R is not yet where R has it: R stays.
-    let ahead = heard(7, link(5, 6), report(link(5, 6), 800e3, 1).words());
+    let ahead = received(7, link(5, 6), report(link(5, 6), 800e3, 1).words());
     let all = live(&mut i, 3000, 3200, &[sent(0, 3), ahead]);
     assert!(written(&all, 3).iter().all(|r| (r - 460e3).abs() < 15e3), "{:?}", written(&all, 3));
     // 1.1 Mbit/s in all, none above R, is 0.1 too many for three flows.
-    let crowd = heard(7, link(5, 6), report(link(5, 6), 700e3, 2).words());
+    let crowd = received(7, link(5, 6), report(link(5, 6), 700e3, 2).words());
     let all = live(&mut i, 3200, 3700, &[sent(0, 3), crowd]);
     let first = written(&all, 3)[0];
     assert!((first - 375e3).abs() < 15e3, "{first}");
@@ -393,7 +397,7 @@ fn rates_fall_at_once_and_rise_by_parts() {
 #[test]
 fn a_link_that_came_into_use_begins_where_all_are_alike() {
     let mut i = node("wcpcap", &[("u", 1.0)]);
-    let ahead = heard(7, link(5, 6), report(link(5, 6), 900e3, 1).words());
+    let ahead = received(7, link(5, 6), report(link(5, 6), 900e3, 1).words());
     let all = live(&mut i, 0, 2400, &[sent(0, 3), ahead]);
     let rates = written(&all, 3);
     assert!(!rates.is_empty() && rates.iter().all(|r| (r - 500e3).abs() < 10e3), "{rates:?}");
@@ -405,8 +409,8 @@ fn sources_send_at_the_rate_fed_back() {
     let all = live(&mut i, 0, 1, &[]);
     assert_eq!(paces(&all).len(), 1, "{all:?}");
     assert!((paces(&all)[0] - 10.0).abs() < 0.1);
-    let told = actions(&mut i, at(5), feedback(limit_code(200e3)));
-    assert!((paces(&told)[0] - 50.0).abs() < 0.5, "{told:?}");
+    let reported = actions(&mut i, at(5), feedback(limit_code(200e3)));
+    assert!((paces(&reported)[0] - 50.0).abs() < 0.5, "{reported:?}");
     // A repetition changes nothing.
     assert!(paces(&actions(&mut i, at(6), feedback(limit_code(200e3)))).is_empty());
 }
@@ -416,7 +420,7 @@ fn sources_send_at_the_rate_fed_back() {
 fn the_least_rate_around_counts() {
     let mut i = node("wcpcap", &[]);
     let tight = LinkReport { limit: 50e3, ..report(link(5, 6), 100e3, 1) };
-    let all = live(&mut i, 0, 2000, &[sent(0, 3), heard(7, link(5, 6), tight.words())]);
+    let all = live(&mut i, 0, 2000, &[sent(0, 3), received(7, link(5, 6), tight.words())]);
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 50e3).abs() < 1e3, "{last}");
     // Without further reports it no longer counts.
@@ -431,24 +435,24 @@ fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through()
     };
     // Another link has 550 kbit/s for its flow, this one 400; the model sees room. The source of
     // the flow may send 600, or the 400 that it gets.
-    let other = heard(7, link(5, 6), report(link(5, 6), 550e3, 1).words());
+    let other = received(7, link(5, 6), report(link(5, 6), 550e3, 1).words());
     let asks = |rate| {
         let mut header = Header::default();
         header.0[usize::from(FLOW_FIELD)] = FlowReport { trip: 0.02, rate }.word();
         let (flow, ack, bytes) = (FlowId(0), false, 500);
-        Event::Received(Heard { link: link(1, 2), flow, ack, bytes, header })
+        Event::Received(ReceivedFrame { link: link(1, 2), flow, ack, bytes, header })
     };
     let after = |waiting, rate, control| {
         let mut i = node(control, &[("u", 0.99)]);
         let all = live(&mut i, 0, 6000, &[asks(rate), sent(0, 3), other, waits(waiting)]);
         (*written(&all, 3).last().unwrap(), named(&all, "wcpcap.backlog"))
     };
-    let (free, said) = after(2, 600e3, "wcpcap+yielding");
-    assert!(free > 520e3 && said == 0, "{free}");
-    let (bound, said) = after(40, 600e3, "wcpcap+yielding");
-    assert!((350e3..385e3).contains(&bound) && said > 0, "{bound}");
-    let (held, said) = after(40, 400e3, "wcpcap+yielding");
-    assert!((480e3..510e3).contains(&held) && said > 0, "{held}");
+    let (free, reports) = after(2, 600e3, "wcpcap+yielding");
+    assert!(free > 520e3 && reports == 0, "{free}");
+    let (bound, reports) = after(40, 600e3, "wcpcap+yielding");
+    assert!((350e3..385e3).contains(&bound) && reports > 0, "{bound}");
+    let (held, reports) = after(40, 400e3, "wcpcap+yielding");
+    assert!((480e3..510e3).contains(&held) && reports > 0, "{held}");
     let (asked, _) = after(40, 600e3, "wcpcap");
     assert!(asked > 480e3, "{asked}: published, R goes by the model alone");
 }
@@ -466,11 +470,11 @@ fn news_that_cannot_be_true_change_nothing_and_are_named() {
     let mut lied = node("wcpcap", &[]);
     let calm = live(&mut honest, 0, 3000, &[sent(0, 3)]);
     let absurd =
-        heard(7, link(5, 6), LinkReport { data: 90e6, ..report(link(5, 6), 1.0, 1) }.words());
-    let nowhere = heard(7, link(5, 6), report(link(7, 9), 400e3, 1).words());
-    let noise = heard(7, link(5, 6), [u32::MAX; 3]);
+        received(7, link(5, 6), LinkReport { data: 90e6, ..report(link(5, 6), 1.0, 1) }.words());
+    let nowhere = received(7, link(5, 6), report(link(7, 9), 400e3, 1).words());
+    let noise = received(7, link(5, 6), [u32::MAX; 3]);
     // A link of this node: its own data are better.
-    let mine = heard(7, link(5, 6), report(link(2, 3), 1.0, 31).words());
+    let mine = received(7, link(5, 6), report(link(2, 3), 1.0, 31).words());
     let all = live(&mut lied, 0, 3000, &[sent(0, 3), absurd, nowhere, noise, mine]);
     assert_eq!(written(&calm, 3), written(&all, 3));
     assert!(named(&all, "wcpcap.absurd") > 0 && named(&all, "wcpcap.unknown") > 0);
@@ -481,20 +485,20 @@ fn news_that_cannot_be_true_change_nothing_and_are_named() {
 #[test]
 fn a_liar_cannot_starve_or_flood() {
     // 9 Mbit/s on a neighbour's link, or a rate of next to nothing: never below a packet a second.
-    let greedy = heard(7, link(5, 6), report(link(5, 6), 9e6, 31).words());
+    let greedy = received(7, link(5, 6), report(link(5, 6), 9e6, 31).words());
     let mean = LinkReport { limit: 1e3, ..report(link(5, 6), 1e3, 1) };
-    for lie in [greedy, heard(7, link(5, 6), mean.words())] {
+    for lie in [greedy, received(7, link(5, 6), mean.words())] {
         let mut i = node("wcpcap", &[]);
         let all = live(&mut i, 0, 5000, &[sent(0, 3), sent(1, 5), lie]);
         let last = *written(&all, 3).last().unwrap();
-        let told = actions(&mut i, at(6000), feedback(limit_code(last)));
-        assert!(paces(&told)[0] >= 0.99, "{last} {told:?}");
+        let reported = actions(&mut i, at(6000), feedback(limit_code(last)));
+        assert!(paces(&reported)[0] >= 0.99, "{last} {reported:?}");
     }
     // And never more than the link carries, for any feedback.
     let mut i = node("wcpcap", &[]);
     live(&mut i, 0, 10, &[]);
-    let told = actions(&mut i, at(10), feedback(u32::MAX));
-    assert!(paces(&told)[0] <= 1001.0, "{told:?}");
+    let reported = actions(&mut i, at(10), feedback(u32::MAX));
+    assert!(paces(&reported)[0] <= 1001.0, "{reported:?}");
 }
 
 #[test]
@@ -503,8 +507,8 @@ fn feedback_that_stops_leaves_the_rate_and_is_named() {
     live(&mut i, 0, 10, &[]);
     assert_eq!(named(&actions(&mut i, at(10), feedback(0)), "wcpcap.unset"), 0, "nothing yet");
     actions(&mut i, at(11), feedback(limit_code(200e3)));
-    let told = actions(&mut i, at(12), feedback(0));
-    assert_eq!((paces(&told).len(), named(&told, "wcpcap.unset")), (0, 1));
+    let reported = actions(&mut i, at(12), feedback(0));
+    assert_eq!((paces(&reported).len(), named(&reported, "wcpcap.unset")), (0, 1));
 }
 
 #[test]
@@ -512,7 +516,7 @@ fn without_transmit_status_what_comes_in_counts() {
     let mut i = node("wcpcap", &[]);
     // A single frame is reported, and then none, while data keeps coming.
     live(&mut i, 0, 11, &[sent(0, 3)]);
-    let comes = heard(0, link(1, 2), [0; 3]);
+    let comes = received(0, link(1, 2), [0; 3]);
     let all = live(&mut i, 11, 6000, &[comes]);
     assert!(named(&all, "wcpcap.silent") > 0);
     let last = *written(&all, 3).last().unwrap();
@@ -522,14 +526,14 @@ fn without_transmit_status_what_comes_in_counts() {
 #[test]
 fn outside_the_air_anything_may_arrive() {
     let mut i = node("wcpcap+ideal", &[("u", 1.0), ("rho", 1.0)]);
-    let told = report(link(5, 6), 400e3, 1).plain();
-    let other = Event::Message(Message { from: NodeId(5), body: &told });
+    let reported = report(link(5, 6), 400e3, 1).plain();
+    let other = Event::Message(Message { from: NodeId(5), body: &reported });
     let junk = Event::Message(Message { from: NodeId(5), body: b"junk" });
     let all = live(&mut i, 0, 3000, &[sent(0, 3), other, junk]);
     assert!((*written(&all, 3).last().unwrap() - 500e3).abs() < 12e3);
     assert!(named(&all, "wcpcap.absurd") > 0);
-    let tells = all.iter().filter(|a| matches!(a, Action::Tell { .. })).count();
-    assert!(tells > 3, "its own link is told every epoch");
+    let tells = all.iter().filter(|a| matches!(a, Action::HandOver { .. })).count();
+    assert!(tells > 3, "its own link is reported every epoch");
     let worded = |a: &&Action| matches!(a, Action::Annotate { slot: REPORT_FIELD, .. });
     assert_eq!(all.iter().filter(worded).count(), 0, "nothing of it is in packets");
 }
@@ -560,7 +564,7 @@ fn a_host_without_a_model_is_refused_by_name() {
 // ---- newcomers and leavers
 
 /// Returns the messages that a node sends in this time, ms: receiver and body.
-fn told(i: &mut Instance, from: u64, until: u64) -> Vec<(Option<NodeId>, Vec<u8>)> {
+fn reported(i: &mut Instance, from: u64, until: u64) -> Vec<(Option<NodeId>, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some(due) = i.control.next_deadline().filter(|d| *d <= at(until)) {
         let done = actions(i, due.max(at(from)), Event::Deadline);
@@ -587,12 +591,12 @@ fn lost(flow: u32, to: u32) -> Event<'static> {
 fn who_does_not_get_through_says_so_by_messages() {
     let mut i = node("wcpcap", &[]);
     // A new flow is reported for its first second at most.
-    let first = told(&mut i, 0, 3000);
+    let first = reported(&mut i, 0, 3000);
     assert!((8..=17).contains(&first.len()), "{}", first.len());
     actions(&mut i, at(3001), sent(1, 5));
-    assert!(told(&mut i, 3001, 4000).is_empty(), "it gets through");
+    assert!(reported(&mut i, 3001, 4000).is_empty(), "it gets through");
     actions(&mut i, at(4001), lost(1, 5));
-    let cries = told(&mut i, 4001, 12000);
+    let cries = reported(&mut i, 4001, 12000);
     // Five seconds of messages, and a report that the flow has left.
     let (cries, gone) = cries.split_at(cries.iter().position(|c| c.0.is_none()).unwrap());
     assert!((40..=84).contains(&cries.len()), "{}", cries.len());
@@ -603,9 +607,9 @@ fn who_does_not_get_through_says_so_by_messages() {
     }
     assert!((3..=9).contains(&gone.len()), "{}", gone.len());
     actions(&mut i, at(13000), lost(1, 5));
-    assert!(!told(&mut i, 13000, 13500).is_empty());
+    assert!(!reported(&mut i, 13000, 13500).is_empty());
     actions(&mut i, at(13501), sent(1, 5));
-    assert!(told(&mut i, 13501, 14000).is_empty());
+    assert!(reported(&mut i, 13501, 14000).is_empty());
 }
 
 /// A node that receives such a report forwards it for half a second.
@@ -614,25 +618,25 @@ fn who_does_not_get_through_says_so_by_messages() {
 #[test]
 fn who_hears_of_it_tells_on() {
     let mut i = node("wcpcap", &[]);
-    told(&mut i, 0, 3000);
+    reported(&mut i, 0, 3000);
     let words = report(link(5, 4), 1e3, 1).words();
     let reports: Vec<u8> = words.iter().flat_map(|w| w.to_be_bytes()).collect();
     let message = |flag: u8| [&[flag][..], &reports].concat();
     let from = NodeId(5);
     actions(&mut i, at(7000), Event::Message(Message { from, body: &message(1) }));
-    let echo = told(&mut i, 7000, 9000);
+    let echo = reported(&mut i, 7000, 9000);
     assert!((4..=9).contains(&echo.len()), "{}", echo.len());
     for (to, body) in echo {
         assert!(to.is_none() && body[0] == 0 && body[1..].chunks(12).any(|r| r == &reports[..]));
     }
     actions(&mut i, at(9000), Event::Message(Message { from, body: &message(0) }));
-    assert!(told(&mut i, 9000, 10000).is_empty());
+    assert!(reported(&mut i, 9000, 10000).is_empty());
     for (n, garbage) in [&[][..], &[2], &[1, 0], &[0; 1 + 12 * 7]].into_iter().enumerate() {
         let done = actions(&mut i, at(10000), Event::Message(Message { from, body: garbage }));
-        let said = usize::from((n + 1).is_power_of_two());
-        assert_eq!(named(&done, "wcpcap.absurd"), said, "{garbage:?}");
+        let reports = usize::from((n + 1).is_power_of_two());
+        assert_eq!(named(&done, "wcpcap.absurd"), reports, "{garbage:?}");
     }
-    assert!(told(&mut i, 10000, 11000).is_empty());
+    assert!(reported(&mut i, 10000, 11000).is_empty());
 }
 
 /// Flows with undelivered packets count as if they had the rate of the fastest flow around.
@@ -651,7 +655,7 @@ fn room_is_made_for_who_is_not_heard() {
 fn who_leaves_is_told() {
     let gone = |cry: bool| {
         let mut i = node("wcpcap", &[]);
-        told(&mut i, 0, 2000);
+        reported(&mut i, 0, 2000);
         actions(&mut i, at(2000), sent(1, 5));
         if cry {
             let words = report(link(5, 4), 1e3, 1).words();
@@ -659,11 +663,11 @@ fn who_leaves_is_told() {
                 [0].into_iter().chain(words.iter().flat_map(|w| w.to_be_bytes())).collect();
             actions(&mut i, at(2100), Event::Message(Message { from: NodeId(5), body: &body }));
         }
-        told(&mut i, 2100, 4200)
+        reported(&mut i, 2100, 4200)
     };
-    let said = gone(false);
-    assert!((3..=9).contains(&said.len()), "{}", said.len());
-    for (to, body) in said {
+    let reports = gone(false);
+    assert!((3..=9).contains(&reports.len()), "{}", reports.len());
+    for (to, body) in reports {
         let report = LinkReport::read(core::array::from_fn(|w| {
             body[1 + 4 * w..5 + 4 * w].iter().fold(0, |all: u32, b| all << 8 | u32::from(*b))
         }));

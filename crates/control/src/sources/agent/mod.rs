@@ -37,7 +37,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn hear(&mut self, now: Time, order: Order, actions: &mut Actions) {
+    fn receive(&mut self, now: Time, order: Order, actions: &mut Actions) {
         // Comparison of numbers that wrap.
         let newer = |last: u32| order.number.wrapping_sub(last) as i32 > 0;
         if !self.number.is_none_or(newer) {
@@ -70,7 +70,7 @@ impl Control for Agent {
         match event {
             Event::Message(m) => {
                 if let Some(order) = Order::decode(m.body) {
-                    self.hear(now, order, actions);
+                    self.receive(now, order, actions);
                 }
             }
             Event::Deadline if self.limit.is_some_and(|(_, until)| now >= until) => {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     /// Returns the agent's actions after this message.
-    fn hear(agent: &mut dyn Control, now: Time, body: &[u8]) -> Vec<Action> {
+    fn receive(agent: &mut dyn Control, now: Time, body: &[u8]) -> Vec<Action> {
         let mut actions = Actions::silent();
         let from = NodeId(0);
         agent.on(now, &Event::Message(Message { from, body }), &mut actions);
@@ -121,8 +121,8 @@ mod tests {
     fn a_limit_holds_as_long_as_it_is_renewed() {
         let mut agent = build().control;
         assert_eq!(agent.next_deadline(), None);
-        assert_eq!(hear(&mut *agent, s(1), &order(1, 50_000)), limit(50_000));
-        assert_eq!(hear(&mut *agent, s(9), &order(2, 50_000)), []);
+        assert_eq!(receive(&mut *agent, s(1), &order(1, 50_000)), limit(50_000));
+        assert_eq!(receive(&mut *agent, s(9), &order(2, 50_000)), []);
         assert_eq!(agent.next_deadline(), Some(s(24)));
         let mut actions = Actions::silent();
         agent.on(s(23), &Event::Deadline, &mut actions);
@@ -131,19 +131,19 @@ mod tests {
         assert_eq!(actions.iter().copied().collect::<Vec<_>>(), LIFTED);
         assert_eq!(agent.next_deadline(), None);
         // A restarted gateway starts at 1 again.
-        assert_eq!(hear(&mut *agent, s(30), &order(1, 40_000)), limit(40_000));
+        assert_eq!(receive(&mut *agent, s(30), &order(1, 40_000)), limit(40_000));
     }
 
     #[test]
     fn old_and_foreign_messages_change_nothing() {
         let mut agent = build().control;
-        assert_eq!(hear(&mut *agent, s(1), &order(u32::MAX, 50_000)), limit(50_000));
-        assert_eq!(hear(&mut *agent, s(2), &order(u32::MAX - 1, 9000)), []);
-        assert_eq!(hear(&mut *agent, s(2), &order(u32::MAX, 9000)), []);
-        assert_eq!(hear(&mut *agent, s(2), b"fm"), []);
+        assert_eq!(receive(&mut *agent, s(1), &order(u32::MAX, 50_000)), limit(50_000));
+        assert_eq!(receive(&mut *agent, s(2), &order(u32::MAX - 1, 9000)), []);
+        assert_eq!(receive(&mut *agent, s(2), &order(u32::MAX, 9000)), []);
+        assert_eq!(receive(&mut *agent, s(2), b"fm"), []);
         // The number has wrapped.
-        assert_eq!(hear(&mut *agent, s(3), &order(0, 60_000)), limit(60_000));
-        assert_eq!(hear(&mut *agent, s(4), &order(1, 0)), LIFTED);
-        assert_eq!(hear(&mut *agent, s(5), &order(2, 0)), []);
+        assert_eq!(receive(&mut *agent, s(3), &order(0, 60_000)), limit(60_000));
+        assert_eq!(receive(&mut *agent, s(4), &order(1, 0)), LIFTED);
+        assert_eq!(receive(&mut *agent, s(5), &order(2, 0)), []);
     }
 }

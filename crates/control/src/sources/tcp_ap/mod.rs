@@ -27,7 +27,7 @@ options! {
     pub(crate) struct Options {
         variants {}
         parameters {
-            reuse: u32 = 4.0, 1.0..=20.0, "hops", "after so many hops a packet no longer disturbs its successor";
+            reuse: u32 = 4.0, 1.0..=20.0, "hops", "hops after which a packet no longer interferes with the next";
             first: Span = 0.05, 0.0001..=1.0, "s", "spacing before the first round trip is known";
             queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of each flow before the gateway's pacing";
         }

@@ -69,7 +69,7 @@ fn the_worst_homes_of_a_week_are_those_that_starved() {
     assert!(week.text().contains("data packets alone"), "counters do not prove demand");
 
     std::fs::write(&file, observe.replace("\"observe\"", "\"apply\"")).unwrap();
-    b.say(Message::Signal(signal_hook::consts::SIGHUP));
+    b.send(Message::Signal(signal_hook::consts::SIGHUP));
     pass_days(&mut b, 1);
     let day = Summary::read(&history, applied + 120, b.wall.get()).unwrap();
     println!("{}", day.text());
