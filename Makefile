@@ -24,7 +24,7 @@ DEB_ARCH_mipsel = mipsel
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
+.PHONY: demo build build-experiments build-pages manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
 	test-language test-lint test-minimum test-dependencies test-example test-kernel test-python test-ui test-dist dist wheel site test-site tested check bench bench-ns3 validate-ns2 clean
 
 demo:
@@ -107,10 +107,14 @@ test-dist: test-packages test-python test-dependencies $(if $(filter tested,$(MA
 	+@$(MAKE) --no-print-directory manual
 	+CARGO="$(CARGO)" scripts/dist.sh test
 
-site:
+# Programs that generate pages of the site from records and code (docs/generated.md).
+build-pages: build-experiments
+	+@$(CARGO) build --release --quiet -p fairmesh-control --example parameters
+
+site: build-pages
 	@scripts/site.sh
 
-test-site:
+test-site: build-pages
 	@scripts/setup.sh test
 	@scripts/site.sh check
 

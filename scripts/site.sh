@@ -2,7 +2,7 @@
 # Builds docs/ as a site in target/site, with MkDocs in a virtual environment of its own.
 #   site.sh         the site
 #   site.sh check   also checks it (scripts/site/check.py) and the words of the pages (scripts/site/words.py)
-# PYTHON: the interpreter (python3), 3.11 or later.
+# PYTHON: the interpreter (python3), 3.11 or later. PROGRAMS: folder of the programs that generate pages (target/release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -27,10 +27,22 @@ if ! cmp -s "$requirements" "$venv/installed.txt"; then
     cp "$requirements" "$venv/installed.txt"
 fi
 
+# Pages from records and code (docs/generated.md), seconds.
+programs=${PROGRAMS:-$target/release}
+for program in fairmesh-experiments examples/parameters; do
+    [ -x "$programs/$program" ] || { echo "site: $programs/$program: no such program; run make site, which builds it" >&2; exit 1; }
+done
+export FAIRMESH_PAGES=$target/pages
+rm -rf "$FAIRMESH_PAGES"
+mkdir -p "$FAIRMESH_PAGES/controls"
+"$programs/fairmesh-experiments" reproduce page --from reproductions --out "$FAIRMESH_PAGES/reproductions.md" > /dev/null
+"$programs/examples/parameters" > "$FAIRMESH_PAGES/controls/parameters.md"
+"$python" validation/chain/page.py "$FAIRMESH_PAGES"
+
 # A warning about a link, an anchor or the navigation ends the build. --quiet would hide warnings from --strict.
 NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/mkdocs" build --strict --clean --site-dir "$target/site"
 if [ "${1:-}" = check ]; then
-    PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/check.py "$target/site"
+    PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/check.py "$target/site" "$FAIRMESH_PAGES"
     PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" scripts/site/words.py
 else
     echo "site: $target/site/index.html"

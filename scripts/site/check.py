@@ -1,6 +1,6 @@
 """Checks the built site: search, clicks, foreign hosts, Markdown, words, glossary.
 
-    check.py SITE
+    check.py SITE PAGES   PAGES: the folder of generated pages
 
 Prints one line for each problem and exits with 1 if there is any.
 """
@@ -19,6 +19,14 @@ DOCS = ROOT / "docs"
 GLOSSARY = "start/glossary.html"
 CLICKS = 3
 WORDS = 1200
+# Tasks of a reader: the page that answers, and commands or words that must be on it.
+TASKS = {
+    "install and see starvation": ("start/simulate.html", ["make demo", "starves"]),
+    "run a map of your own": ("scenarios/maps.html", ["fairmesh compare map.netjson"]),
+    "put a gateway into observe mode": ("start/gateway.html", ["fairmesh-gateway init", 'mode = "observe"']),
+    "write a mechanism": ("control.html", ["Adding one", "registry.add"]),
+    'find the meaning of "of fair"': (GLOSSARY, ["of fair"]),
+}
 # Attributes by which a browser loads a resource without a click.
 LOADED = {"src", "srcset", "poster", "data"}
 LOADED_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload", "manifest"}
@@ -33,6 +41,7 @@ class Page(HTMLParser):
         self.article = 0
         self.paragraph = None
         self.links, self.resources, self.anchors, self.paragraphs, self.tags = [], [], set(), [], set()
+        self.text = ""
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -59,6 +68,8 @@ class Page(HTMLParser):
             self.paragraph = None
 
     def handle_data(self, data):
+        if self.article:
+            self.text += data
         if self.paragraph is not None:
             self.paragraph += data
 
@@ -95,6 +106,18 @@ def check_clicks(pages):
         if found.get(page, CLICKS + 1) > CLICKS:
             reached = f"{found[page]} clicks" if page in found else "no link"
             yield f"{source(page)}: {reached} from docs/README.md; expected at most {CLICKS} clicks"
+
+
+def check_tasks(pages):
+    """Each task is at most three clicks away, and its page has the commands for it."""
+    found = clicks(pages)
+    for task, (page, contents) in TASKS.items():
+        number = found.get(page)
+        if number is None or number > CLICKS:
+            yield f"{source(page)}: {task}: {number or 'no'} clicks; expected at most {CLICKS}"
+        for content in contents:
+            if page in pages and content not in pages[page].text:
+                yield f"{source(page)}: {task}: {content!r} is missing"
 
 
 def check_links(pages, site):
@@ -142,7 +165,7 @@ def terms():
     return re.findall(r"^- \*\*(.+?)\*\*:", text, re.MULTILINE)
 
 
-def check_search(site):
+def check_search(site, generated):
     index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
     glossary = " ".join(d["text"] for d in index["docs"] if d["location"].startswith(GLOSSARY))
     glossary = re.sub(r"<[^>]+>", "", glossary).replace("&amp;", "&")
@@ -153,11 +176,14 @@ def check_search(site):
         if term not in glossary:
             yield f"docs/start/glossary.md: {term}: not in the search index"
     found = {d["location"].partition("#")[0] for d in index["docs"]}
-    for page in sorted(DOCS.rglob("*.md")):
-        name = page.relative_to(DOCS).with_suffix(".html")
+    for page in sorted([*DOCS.rglob("*.md"), *generated.rglob("*.md")]):
+        path = page.relative_to(generated if page.is_relative_to(generated) else DOCS)
+        name = path.with_suffix(".html")
         name = str(name.with_name("index.html") if name.name == "README.html" else name)
-        if (site / name).is_file() and name not in found:
-            yield f"docs/{page.relative_to(DOCS)}: not in the search index"
+        if not (site / name).is_file():
+            yield f"{page}: not in the site"
+        elif name not in found:
+            yield f"{page}: not in the search index"
 
 
 def check_glossary(pages):
@@ -180,7 +206,7 @@ def check_words():
     accepted = budgets()
     for page in sorted(DOCS.rglob("*.md")):
         name = page.relative_to(DOCS).as_posix()
-        if name.startswith(("notes/", "reproductions/details/")):
+        if name.startswith("notes/"):
             continue
         words = len(re.findall(r"[A-Za-z]+", page.read_text(encoding="utf-8")))
         exception = accepted.pop(name, None)
@@ -195,7 +221,7 @@ def check_words():
         yield f"scripts/site/budgets.toml: {name}: no such page"
 
 
-def main(site):
+def main(site, generated):
     pages = {
         page.relative_to(site).as_posix(): Page(page.read_text(encoding="utf-8"))
         for page in sorted(site.rglob("*.html"))
@@ -203,10 +229,11 @@ def main(site):
     }
     problems = [
         *check_clicks(pages),
+        *check_tasks(pages),
         *check_links(pages, site),
         *check_hosts(pages, site),
         *check_markdown(pages),
-        *check_search(site),
+        *check_search(site, generated),
         *check_glossary(pages),
         *check_words(),
     ]
@@ -221,4 +248,4 @@ def main(site):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -4,7 +4,7 @@
     words.py --pages   also words of each page, longest first
 
 A word is "a", or a run of at least two letters, outside of code, of formulas in blocks, of targets of links, of
-comments and of places that a generator fills. Left out: generated pages, dated notes, decisions, and the changelog.
+comments and of places that a generator fills. Left out: dated notes, decisions, and the changelog.
 """
 
 import re
@@ -14,11 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TOTAL = 35_000
-# Beside pages that begin with a comment "Made by": the page of parameters, which a test compares with its generator.
-GENERATED = {"docs/controls/parameters.md"}
 # Texts of generated pages.
 TEMPLATES = ["validation/chain/page.md"]
-LEFT_OUT = ("docs/notes/", "docs/decisions/", "docs/reproductions/")
+LEFT_OUT = ("docs/notes/", "docs/decisions/")
 
 
 def prose(text):
@@ -39,9 +37,8 @@ def pages():
     names += sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md"))
     for name in names:
         text = (ROOT / name).read_text(encoding="utf-8")
-        if name.startswith(LEFT_OUT) or name in GENERATED or text.startswith("<!-- Made by"):
-            continue
-        yield name, count(text)
+        if not name.startswith(LEFT_OUT):
+            yield name, count(text)
 
 
 def main(arguments):

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Generates docs/ns2-and-ns3.md and its pictures from stored rows.
+"""Generates the page ns2-and-ns3.md and its pictures from stored rows.
+
+    page.py FOLDER   writes ns2-and-ns3.md and img/*.svg into the folder; `make site` does so for the site
 
 Sources: reproductions/records/chain-rules.json (our radio, with and without each rule of ns-2),
-validation/ns2/reference.json and validation/ns3/reference.json. `--check` compares instead of writing.
+validation/ns2/reference.json and validation/ns3/reference.json.
 """
 
 import json
@@ -12,8 +14,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/ns2-and-ns3.md"
-IMAGES = ROOT / "docs/img"
 RULES = [
     "relay-backoff", "idle-backoff", "window", "deferral", "capture-nav",
     "pairwise", "collision", "own-frame", "carrier-sense", "timeout",
@@ -177,21 +177,21 @@ def page(found):
     return made + re.sub(r"\{\{(.*?)\}\}", fill, template)
 
 
-def main():
+def main(arguments):
+    if len(arguments) != 1:
+        sys.exit("page.py: expected a folder to write into")
+    folder = Path(arguments[0])
     found = sources()
     files = {
-        PAGE: page(found),
-        IMAGES / "ns2-and-ns3.svg": simulators(found),
-        IMAGES / "ns2-rules.svg": rules(found),
+        "ns2-and-ns3.md": page(found),
+        "img/ns2-and-ns3.svg": simulators(found),
+        "img/ns2-rules.svg": rules(found),
     }
-    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
-    if "--check" in sys.argv[1:]:
-        if stale:
-            sys.exit("".join(f"{p.relative_to(ROOT)}: is out of date; run validation/chain/page.py\n" for p in stale).strip())
-        return
-    for path in stale:
-        path.write_text(files[path])
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

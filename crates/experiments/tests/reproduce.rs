@@ -3,8 +3,9 @@
 #[path = "../../cli/tests/common/mod.rs"]
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use common::{fairmesh, folder, names, ok, run, shards, workspace};
@@ -207,34 +208,70 @@ fn a_kept_record_comes_out_again() {
     assert_eq!(json(&ok(dir.path(), &args)).remove(0), kept);
 }
 
-/// All pages are equal byte for byte: overview, a page per paper, pictures.
+/// The pages are built from the records: overview, a page and details per paper, comparisons.
+///
+/// They are equal from the folder and from the embedded experiments, and their links lead to pages
+/// and pictures.
 #[test]
 fn the_pages_are_what_the_records_give() {
     let dir = folder();
     let from = reproductions();
-    let page = workspace().join("docs/reproductions.md");
-    let page = page.to_string_lossy();
-    ok(dir.path(), &["reproduce", "page", "--check", "--from", &from, "--out", &page]);
-    let made = dir.path().join("page.md").to_string_lossy().into_owned();
-    ok(dir.path(), &["reproduce", "page", "--from", &from, "--out", &made]);
-    let wrong = |file: &str, change: &dyn Fn(String) -> String| {
-        let path = dir.path().join(file);
-        let before = fs::read_to_string(&path).unwrap_or_default();
-        fs::write(&path, change(before.clone())).unwrap();
-        let args = ["reproduce", "page", "--check", "--from", &from, "--out", &made];
-        let out = run(dir.path(), &args);
-        assert_eq!(out.status.code(), Some(1), "{file}");
-        let message = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(
-            message.contains("`fairmesh-experiments reproduce page`") && message.contains(file),
-            "{message}"
-        );
-        if before.is_empty() { fs::remove_file(&path) } else { fs::write(&path, before) }.unwrap();
+    let all = |name: &str, args: &[&str]| {
+        let file = dir.path().join(name).join("reproductions.md").to_string_lossy().into_owned();
+        ok(dir.path(), &[&["reproduce", "page", "--out", &file], args].concat());
+        texts(&dir.path().join(name))
     };
-    wrong("page.md", &|t| t.replacen("Jamshaid", "Jamshaad", 1));
-    wrong("page/jang-2010.md", &|t| t + " ");
-    wrong("page/figures/jamshaid-figure-3.4.svg", &|t| t.replacen("svg", "svp", 1));
-    wrong("page/stale.md", &|_| "left behind".to_owned());
+    let made = all("pages", &["--from", &from]);
+    assert_eq!(made, all("embedded", &[]));
+    let (mut links, mut pictures) = (0, 0);
+    for (name, text) in made.iter().filter(|(name, _)| name.ends_with(".md")) {
+        assert!(text.starts_with("<!-- Made by "), "{name}");
+        for target in text.split("](").skip(1).filter_map(|t| t.split([')', '#']).next()) {
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let path = normal(&Path::new(name).parent().unwrap().join(target));
+            // Pages of both kinds are in one folder of the site.
+            let written = workspace().join("docs").join(&path);
+            assert!(made.contains_key(&path) || written.is_file(), "{name}: {target}");
+            links += usize::from(!target.ends_with(".svg"));
+            pictures += usize::from(target.ends_with(".svg"));
+        }
+    }
+    assert!(links > 10 && pictures > 10, "{links} links, {pictures} pictures");
+    for name in ["controls/side-by-side.md", "today.md", "reproductions/details/others.md"] {
+        assert!(made.contains_key(name), "{name}");
+    }
+}
+
+/// Texts of the files below a folder, by path.
+fn texts(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+                found.insert(name, fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Path without `..`.
+fn normal(path: &Path) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for part in path.components() {
+        match part.as_os_str().to_string_lossy() {
+            up if up == ".." => drop(parts.pop()),
+            part => parts.push(part.into_owned()),
+        }
+    }
+    parts.join("/")
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn keys(schema: &Value, found: &mut BTreeSet<String>) {
             if let Some(Value::Object(properties)) = o.get("properties") {
                 found.extend(properties.keys().cloned());
             }
-            // The parameters of controls have a separate page (controls/parameters.md).
+            // The parameters of controls have a generated page.
             o.iter()
                 .filter(|(key, _)| *key != "oneOf" || !is_control(o))
                 .for_each(|(_, v)| keys(v, found));

@@ -14,16 +14,12 @@ pub fn root() -> PathBuf {
 }
 
 /// Returns every page: those at the top and all below `docs`.
-///
-/// Details of reproductions are left out, because they are generated.
 pub fn pages() -> Vec<PathBuf> {
     fn below(folder: &Path, pages: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                if !path.ends_with("reproductions/details") {
-                    below(&path, pages);
-                }
+                below(&path, pages);
             } else if path.extension().is_some_and(|e| e == "md") {
                 pages.push(path);
             }

@@ -1,4 +1,4 @@
-//! Generator of docs/controls/parameters.md: all mechanisms, their variants and parameters.
+//! Generator of the page of parameters: all mechanisms, their variants and parameters.
 
 use core::fmt::Write;
 
@@ -8,14 +8,12 @@ use super::registry::Registry;
 
 /// Returns a registry's mechanisms with origins, variants and parameters, in Markdown.
 ///
-/// The page in the repository is this text of [`Registry::standard`]; a test compares them.
+/// `make site` builds the page from [`Registry::standard`].
 pub fn reference(registry: &Registry) -> String {
     let mut page = String::from(
         "# Variants and parameters\n\n\
-         What may be chosen of each mechanism, as it is declared in the code. Written by \
-         `cargo run -p fairmesh-control --example parameters > docs/controls/parameters.md`; a test \
-         compares.\n\n\
-         Variants hang on with a plus (`pfrc+bursts`), parameters are keys of `[control]` in a scenario \
+         The variants and parameters of each mechanism, as declared in the code.\n\n\
+         A variant follows its mechanism after a plus (`pfrc+bursts`). Parameters are keys of `[control]` in a scenario \
          or a gateway's configuration, or `--set epoch=5` for one run. *Ours*: not published, or not \
          as it is here; `*` marks such controls in tables of results.\n",
     );

@@ -87,8 +87,8 @@ pub struct ValidateArgs {
                         fairmesh-experiments reproduce side-by-side --full --map maps/freifunk-leipzig.netjson --control cna --record")]
 pub struct ReproduceArgs {
     /// Experiments (a short form such as fig-3.2 is enough if one paper has it), all, list; page,
-    /// which generates docs/reproductions.md and all other pages from the stored records; or judge,
-    /// which judges these again by the current declarations
+    /// which generates the pages of the stored records; or judge, which judges these again by the
+    /// current declarations
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
     /// Use the paper's number of seeds, and every topology
@@ -112,14 +112,11 @@ pub struct ReproduceArgs {
     /// Store the records: reproductions/records/ID.json
     #[arg(long)]
     pub record: bool,
-    /// With page: compare instead of writing
-    #[arg(long)]
-    pub check: bool,
     /// Folder of experiments; ./reproductions by default, or the embedded ones
     #[arg(long, value_name = "FOLDER")]
     pub from: Option<PathBuf>,
     /// Folder for results, one folder per experiment; results/reproduce by default, none with
-    /// --json. With page: the file
+    /// --json. With page: the overview, results/pages/reproductions.md by default
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     #[command(flatten)]

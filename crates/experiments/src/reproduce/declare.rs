@@ -83,7 +83,7 @@ pub struct Experiment {
     /// Named settings that arms refer to.
     #[serde(default, rename = "preset")]
     pub presets: BTreeMap<String, Table>,
-    /// Path of a separate page, relative to the project's folder.
+    /// Path of a separate page from the folder of the pages.
     ///
     /// The page is generated from the record and `page.md`.
     #[serde(default)]

@@ -6,7 +6,7 @@ use super::catalogue::{Catalogue, Entry, RECORDS};
 use super::record::Record;
 use super::tally::Tally;
 
-/// Folder of the details below that of the screens; it is built and not stored.
+/// Folder of the details below that of the screens.
 pub const DETAILS: &str = "details";
 
 /// One experiment with its record, if there is one.

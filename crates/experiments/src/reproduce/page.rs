@@ -1,8 +1,8 @@
 //! The pages of the stored records.
 //!
 //! They are generated only from the records, the declarations and the notes: an overview, a screen
-//! per paper with its main figures, and details of every experiment. The overview and the screens
-//! are stored in the project; the details are built on request.
+//! per paper with its main figures, details of every experiment, and the pages of experiments that
+//! declare one. `make site` builds them into the site; none is stored in the project.
 
 use std::fmt::Write as _;
 
@@ -43,8 +43,6 @@ pub struct Made {
     pub path: String,
     /// Text.
     pub text: String,
-    /// True if the file is stored in the project; details are not.
-    pub kept: bool,
 }
 
 /// Returns every page and picture.
@@ -69,7 +67,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
         shared.filter(|k| listed(k) == paper.map(|p| &p.name)).collect()
     };
     let text = overview(name, &known, &|p| of(Some(p)));
-    let mut made = vec![Made { path: format!("{name}.md"), text, kept: true }];
+    let mut made = vec![Made { path: format!("{name}.md"), text }];
     for p in &known {
         let part = of(Some(p));
         let mut figures = Vec::new();
@@ -82,11 +80,11 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
                 );
                 return Err(LabError::file(catalogue.shown("papers.toml"), problem));
             };
-            let folder = Folder { path: format!("{name}/"), kept: true };
+            let folder = Folder { path: format!("{name}/"), main: true };
             figures.extend(pictures(catalogue, &k.entry, record, &folder, &mut made)?);
         }
         let text = GENERATED_HEADER.to_owned() + &screen(name, p, &part, &figures);
-        made.push(Made { path: format!("{name}/{}.md", p.page), text, kept: true });
+        made.push(Made { path: format!("{name}/{}.md", p.page), text });
         let head = format!(
             "# {}: details\n\n[The answers](../{}.md), [the rule](../../{name}.md).\n",
             p.name, p.page
@@ -101,8 +99,7 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
     for k in &all {
         let Some(record) = &k.record else { continue };
         let files = present::files(&k.entry, record).map_err(|e| LabError::run(&k.entry.id, e))?;
-        let path = |path: String| path.strip_prefix("docs/").unwrap_or(&path).to_owned();
-        made.extend(files.into_iter().map(|(p, text)| Made { path: path(p), text, kept: true }));
+        made.extend(files.into_iter().map(|(path, text)| Made { path, text }));
     }
     Ok(made)
 }
@@ -117,7 +114,7 @@ fn details(
     made: &mut Vec<Made>,
 ) -> Result<(), LabError> {
     let mut text = GENERATED_HEADER.to_owned() + &head;
-    let folder = Folder { path: format!("{name}/{DETAILS}/"), kept: false };
+    let folder = Folder { path: format!("{name}/{DETAILS}/"), main: false };
     for k in part {
         let Some(record) = &k.record else { continue };
         let drawn = match record.id.contains("figure") {
@@ -126,15 +123,15 @@ fn details(
         };
         text += &section(record, &k.entry, &drawn);
     }
-    made.push(Made { path: format!("{name}/{DETAILS}/{file}.md"), text, kept: false });
+    made.push(Made { path: format!("{name}/{DETAILS}/{file}.md"), text });
     Ok(())
 }
 
 /// A folder of pages and pictures.
 struct Folder {
     path: String,
-    /// True if its files are stored in the project.
-    kept: bool,
+    /// True if its pictures show the main curves only.
+    main: bool,
 }
 
 /// Draws the charts of a record into a folder; returns their paths and titles.
@@ -145,7 +142,7 @@ fn pictures(
     folder: &Folder,
     made: &mut Vec<Made>,
 ) -> Result<Vec<(String, String)>, LabError> {
-    let mut panels = chart::of_record(entry, record, folder.kept);
+    let mut panels = chart::of_record(entry, record, folder.main);
     let marks = entry.experiment.chart.iter().flat_map(|c| &c.marks);
     for mark in marks {
         let (Some(panel), Some(of)) = (panels.first_mut(), kept(catalogue, &mark.of)?) else {
@@ -169,7 +166,7 @@ fn pictures(
         let number = if i == 0 { String::new() } else { format!("-{}", i + 1) };
         let path = format!("{FIGURES}/{}{number}.svg", record.id);
         let text = panel.svg().map_err(|e| LabError::run(&record.id, e))?;
-        made.push(Made { path: format!("{}{path}", folder.path), text, kept: folder.kept });
+        made.push(Made { path: format!("{}{path}", folder.path), text });
         let place = record.place.split(',').next().unwrap_or_default();
         paths.push((path, format!("{place}: {}", record.title)));
     }
@@ -220,8 +217,8 @@ fn overview<'a>(name: &str, known: &[Known], of: &dyn Fn(&Known) -> Vec<&'a Kept
     }
     let _ = write!(
         out,
-        "\nTables, second tables, pictures, cells of sentences and notes of every experiment: `fairmesh-experiments reproduce page` builds them in\n\
-         `docs/{name}/{DETAILS}`, measurements of our own in `{UNLISTED_PAGE}.md` there.\n"
+        "\nThe page of a paper links to its details: tables, second tables, pictures, cells of sentences and notes of every experiment.\n\
+         [Other measurements]({name}/{DETAILS}/{UNLISTED_PAGE}.md) are our own.\n"
     );
     out
 }

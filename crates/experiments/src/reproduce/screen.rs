@@ -74,8 +74,7 @@ pub(super) fn screen(
     }
     let _ = write!(
         out,
-        "\nTables, second tables, cells of sentences, readings and causes: `fairmesh-experiments reproduce page` builds them in\n\
-         `docs/{name}/{DETAILS}/{}.md`.\n",
+        "\n[Details]({DETAILS}/{}.md): tables, second tables, cells of sentences, readings and causes.\n",
         p.page
     );
     out

@@ -39,7 +39,7 @@ enum Element {
     Value(String, String, String),
 }
 
-/// A file of a page: its path from the project's folder, and its text.
+/// A file of a page: its path from the folder of the pages, and its text.
 pub type File = (String, String);
 
 /// Returns the page and the picture of an experiment; none if it declares no page.
@@ -51,9 +51,9 @@ pub fn files(entry: &Entry, record: &Record) -> Result<Vec<File>, String> {
     let name = format!("{}/{TEMPLATE}", entry.id);
     let template = entry.from.file(&name).map_err(|e| e.to_string())?;
     let template = template.ok_or_else(|| format!("{name}: there is no such file"))?;
-    let picture = format!("docs/img/{}.svg", entry.id);
+    let picture = format!("img/{}.svg", entry.id);
     let view = View::of(entry, record);
-    let up = "../".repeat(path.matches('/').count() - 1);
+    let up = "../".repeat(path.matches('/').count());
     let text = fill(&template, &view, &format!("{up}img/{}.svg", entry.id))
         .map_err(|e| format!("{name}: {e}"))?;
     let made = format!(
