@@ -29,7 +29,7 @@ fi
 
 # Pages from records and code (docs/generated.md), seconds.
 programs=${PROGRAMS:-$target/release}
-for program in fairmesh-experiments examples/parameters; do
+for program in fairmesh fairmesh-experiments examples/parameters; do
     [ -x "$programs/$program" ] || { echo "site: $programs/$program: no such program; run make site, which builds it" >&2; exit 1; }
 done
 export FAIRMESH_PAGES=$target/pages
@@ -38,6 +38,10 @@ mkdir -p "$FAIRMESH_PAGES/controls"
 "$programs/fairmesh-experiments" reproduce page --from reproductions --out "$FAIRMESH_PAGES/reproductions.md" > /dev/null
 "$programs/examples/parameters" > "$FAIRMESH_PAGES/controls/parameters.md"
 "$python" validation/chain/page.py "$FAIRMESH_PAGES"
+
+if [ "${1:-}" = check ]; then
+    "$python" scripts/site/starvation.py "$programs/fairmesh" --check
+fi
 
 # A warning about a link, an anchor or the navigation ends the build. --quiet would hide warnings from --strict.
 NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/mkdocs" build --strict --clean --site-dir "$target/site"
