@@ -199,6 +199,7 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         let text = key.map(|_| format!("gateway {} of {}", others.number, others.peers.len() + 1));
         lines.push(CheckLine::of("other gateways", text));
     }
+    lines.extend(preflight::subscribers(&config));
     kernel(&config, &layout, &mut lines);
     lines.extend(preflight::kernel(&config, &layout));
     lines.extend(preflight::files(&config));

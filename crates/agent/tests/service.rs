@@ -145,7 +145,6 @@ fn daemon(folder: &Path, port: u16) -> i32 {
         metrics: Some(SocketAddr::from(([127, 0, 0, 1], port))),
         servers: Vec::new(),
         store,
-        config: folder.join("none"),
         guard: Some(arguments.to_vec()),
         json: false,
         heartbeat: Heartbeat::default(),

@@ -236,8 +236,6 @@ pub struct Setup {
     pub servers: Vec<Server>,
     /// State that survives a restart.
     pub store: Store,
-    /// Configuration file, stored as the last one that worked.
-    pub config: PathBuf,
     /// Arguments of the second process; `None`: no guard.
     pub guard: Option<Vec<String>>,
     /// True if events are printed as JSON objects.
@@ -381,7 +379,7 @@ impl<S: Service> Runtime<S> {
         for effect in self.service.effects() {
             let result = match &effect {
                 Effect::Save(text) => self.setup.store.save(text),
-                Effect::KeepConfiguration => self.setup.store.save_good_config(&self.setup.config),
+                Effect::KeepConfiguration(text) => self.setup.store.save_good_config(text),
                 Effect::Publish { file, text } => store::publish(file, text),
             };
             let at = self.at();

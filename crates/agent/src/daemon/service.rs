@@ -25,8 +25,8 @@ pub struct Moment {
 pub enum Effect {
     /// Replaces the stored state.
     Save(String),
-    /// Stores the configuration in force as the last one that worked.
-    KeepConfiguration,
+    /// Stores the text of the configuration in force as the last one that worked.
+    KeepConfiguration(String),
     /// Replaces a file for other readers.
     Publish {
         /// Path.

@@ -66,11 +66,9 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::save`].
-    pub fn save_good_config(&self, from: &Path) -> io::Result<()> {
-        let text = files::read_text(from, MAX_FILE_BYTES, Links::Follow)?;
-        let to = self.good_config();
+    pub fn save_good_config(&self, text: &str) -> io::Result<()> {
         let same = self.read_good_config().is_ok_and(|old| old == text);
-        if from == to || same { Ok(()) } else { write(&to, text.as_bytes()) }
+        if same { Ok(()) } else { write(&self.good_config(), text.as_bytes()) }
     }
 
     /// Reads the last configuration that worked.

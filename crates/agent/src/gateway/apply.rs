@@ -44,7 +44,7 @@ pub fn apply(
     if changed {
         let name = mode.name();
         let refused = |problem| AgentError::Mode { file: path.to_owned(), mode: name, problem };
-        put(&with_mode(&old, &config, mode).map_err(refused)?)?;
+        put(&with_mode(path, &old, &config, mode).map_err(refused)?)?;
     }
     let running = match request::ask(&config.socket, &Request::Reload) {
         Ok(_) => true,
@@ -75,7 +75,7 @@ pub fn apply(
 ///
 /// # Errors
 /// A text in which the mode cannot be replaced without changing something else.
-fn with_mode(text: &str, old: &Config, mode: Mode) -> Result<String, String> {
+fn with_mode(path: &Path, text: &str, old: &Config, mode: Mode) -> Result<String, String> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
@@ -92,7 +92,7 @@ fn with_mode(text: &str, old: &Config, mode: Mode) -> Result<String, String> {
         None => lines.insert(0, format!("mode = {new}\n")),
     }
     let written = format!("{mark}{}", lines.concat());
-    let mut read = Config::parse("it", &written).map_err(|e| e.to_string())?;
+    let mut read = Config::parse(&path.to_string_lossy(), &written).map_err(|e| e.to_string())?;
     if read.mode != mode {
         return Err("the value is not on the line of its key".to_owned());
     }
@@ -112,7 +112,7 @@ mod tests {
 
     fn changed(head: &str, mode: Mode) -> Result<String, String> {
         let text = format!("{head}{REST}");
-        with_mode(&text, &Config::parse("x", &text).unwrap(), mode)
+        with_mode(Path::new("x"), &text, &Config::parse("x", &text).unwrap(), mode)
     }
 
     #[test]

@@ -158,7 +158,7 @@ pub fn load_config(
 pub fn last_good_config(store: &Store) -> Result<Config, FallbackProblem> {
     let text = store.read_good_config()?;
     let file = store.good_config().display().to_string();
-    Ok(Config::parse(&file, &text).map_err(Box::new)?)
+    Ok(Config::parse_stored(&file, &text).map_err(Box::new)?)
 }
 
 #[cfg(test)]

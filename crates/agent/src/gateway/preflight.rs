@@ -78,6 +78,16 @@ pub fn socket(path: &Path) -> Result<(), SocketPathError> {
     }
 }
 
+/// Reports the files with subscribers, and their entries that are not used.
+pub fn subscribers(config: &Config) -> Vec<CheckLine> {
+    let mut lines = Vec::new();
+    for file in &config.files {
+        lines.push(CheckLine::of("subscribers", Ok(file.summary())));
+        lines.extend(file.left_out().map(|text| CheckLine::warning("left out", Err(text))));
+    }
+    lines
+}
+
 /// Checks the folders and files of the daemon.
 pub fn files(config: &Config) -> Vec<CheckLine> {
     if !nix::unistd::geteuid().is_root() {

@@ -93,7 +93,6 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         metrics: config.metrics,
         servers: config.page.clone().map(page::server).into_iter().collect(),
         store,
-        config: options.config.clone(),
         guard: (!options.no_guard).then_some(arguments),
         json: options.json,
         heartbeat,

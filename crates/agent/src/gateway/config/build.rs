@@ -10,10 +10,12 @@ use fairmesh_linux::{Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, M
 use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
+use super::libreqos::{Circuit, Tables};
+use super::merge::Merged;
 use super::refuse::{Result, fail, refused};
 use super::{
-    Config, Discover, Endpoint, Neighbour, PageSettings, Plan, Rates, ReadHeaders, Subscriber,
-    capacity, peers,
+    Config, Discover, Endpoint, FileReport, Neighbour, PageSettings, Plan, Rates, ReadHeaders,
+    SourceText, Subscriber, Unused, capacity, peers,
 };
 use crate::gateway::config::is_plain;
 use crate::gateway::history::HistorySettings;
@@ -24,20 +26,21 @@ const MAX_QUEUE_DELAY: Span = Span::from_millis(100);
 /// Most subscribers: class numbers are 16 bits and some are reserved.
 pub(super) const MAX_SUBSCRIBERS: usize = 60_000;
 /// Largest accepted rate.
-const MAX_RATE: BitRate = BitRate(1_000_000_000_000);
+pub(super) const MAX_RATE: BitRate = BitRate(1_000_000_000_000);
 /// Smallest accepted rate: HTB can still time a full frame within a minute or two.
-const MIN_RATE: BitRate = BitRate(1_000);
+pub(super) const MIN_RATE: BitRate = BitRate(1_000);
 
-pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
+pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Result<Config> {
+    let draft = &merged.draft;
     let layout = layout(draft)?;
     let queues_by_control = queues_by_control(draft)?;
     let mechanism = mechanism(&draft.control, registry)?;
     let neighbours = neighbours(&draft.neighbour)?;
     let plans = Plans::read(&draft.plan)?;
-    let subscribers = subscribers(draft, &plans)?;
+    let (subscribers, files) = subscribers(merged, &plans, tables)?;
     let discover = draft.discover.as_ref().map(|d| discover(d, &plans)).transpose()?;
     if subscribers.is_empty() && discover.is_none() {
-        let expected = "[[subscriber]] entries or a [discover] table";
+        let expected = "[[subscriber]] entries, include, [libreqos] or [discover]";
         return refused(KeyPath::root(), "there is no subscriber", expected);
     }
     let subscribers = with_unmapped(draft, subscribers, discover.as_ref())?;
@@ -68,6 +71,8 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
         mechanism,
         neighbours,
         subscribers,
+        files,
+        source: SourceText::default(),
         discover,
         peers,
         signs: match draft.signs.read {
@@ -318,7 +323,10 @@ fn knowledge(
             "a [[neighbour]] with name and rate or capacity for every direct neighbour in the mesh",
         );
     }
-    let of = |i: usize| KeyPath::from("subscriber").index(i);
+    let of = |i: usize| match i < draft.subscriber.len() {
+        true => KeyPath::from("subscriber").index(i),
+        false => KeyPath::from("libreqos"),
+    };
     let fair = |p: &Plan| p.down.fair.is_some() && p.up.fair.is_some();
     if needs.knowledge.has(Knowledge::FairRates) || needs.events.has(EventKind::Allocations) {
         let expected = "fair_down and fair_up, here or in its plan";
@@ -332,7 +340,8 @@ fn knowledge(
         }
     }
     if needs.knowledge.has(Knowledge::Hops)
-        && let Some(i) = draft.subscriber.iter().position(|s| s.hops.is_none())
+        && let Some(i) =
+            subscribers.iter().position(|s| s.hops.is_none() && s.name != super::UNMAPPED)
     {
         let what = format!("{mechanism} needs the hops of \"{}\"", subscribers[i].name);
         return refused(of(i), what, "hops = number of wireless hops from the gateway");
@@ -384,15 +393,17 @@ fn limit(rate: BitRate, key: impl FnOnce() -> KeyPath) -> Result<()> {
 
 /// Checks a name: readable text of one line.
 fn name(given: &str, key: KeyPath) -> Result<String> {
+    valid_name(given).ok_or_else(|| {
+        let what = format!("\"{given}\" is not a valid name");
+        Located::at(key, Problem::refused(what, "1 to 64 printable characters"))
+    })
+}
+
+/// Returns a name without space around it, if it is a valid one.
+pub(super) fn valid_name(given: &str) -> Option<String> {
     let name = given.trim();
-    if name.chars().count() > 64 || !is_plain(name) || name == super::UNMAPPED {
-        let what = Problem::refused(
-            format!("\"{given}\" is not a valid name"),
-            "1 to 64 printable characters",
-        );
-        return fail(key, what);
-    }
-    Ok(name.to_owned())
+    let valid = name.chars().count() <= 64 && is_plain(name) && name != super::UNMAPPED;
+    valid.then(|| name.to_owned())
 }
 
 /// Plans by name; a subscriber without a plan has the default.
@@ -473,7 +484,12 @@ fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
     Ok(Plan { weight, down, up })
 }
 
-fn subscribers(draft: &Draft, plans: &Plans) -> Result<Vec<Subscriber>> {
+fn subscribers(
+    merged: &Merged,
+    plans: &Plans,
+    tables: &Tables,
+) -> Result<(Vec<Subscriber>, Vec<FileReport>)> {
+    let draft = &merged.draft;
     if draft.subscriber.len() > MAX_SUBSCRIBERS {
         let n = draft.subscriber.len();
         let problem = Problem::range(format!("{n} subscribers"), format!("{MAX_SUBSCRIBERS}"));
@@ -506,29 +522,107 @@ fn subscribers(draft: &Draft, plans: &Plans) -> Result<Vec<Subscriber>> {
             name,
             hops,
         };
-        taken.take(&subscriber, &key)?;
+        taken.take(&subscriber, i, &key, merged)?;
         built.push(subscriber);
     }
-    Ok(built)
+    let mut files = merged.reports.clone();
+    if let (Some(circuits), Some(d)) = (&tables.circuits, &draft.libreqos) {
+        let base = plans.find(d.plan.as_deref(), || KeyPath::from("libreqos.plan"))?;
+        let mut report = FileReport {
+            file: tables.file.clone(),
+            ignored: "minimum rates, MAC, sqm",
+            unused: circuits.unused.clone(),
+            ..FileReport::default()
+        };
+        for circuit in &circuits.circuits {
+            match taken.circuit(circuit, base, merged, &mut report) {
+                Ok(subscriber) => built.push(subscriber),
+                Err(text) => report.unused.push(Unused { line: circuit.line, text }),
+            }
+        }
+        report.subscribers = built.len() - draft.subscriber.len();
+        report.unused.sort_by_key(|u| u.line);
+        files.push(report);
+        if built.len() > MAX_SUBSCRIBERS {
+            let problem = Problem::range(built.len(), format!("at most {MAX_SUBSCRIBERS}"));
+            return fail(KeyPath::from("libreqos.devices"), problem);
+        }
+    }
+    Ok((built, files))
 }
 
-/// Names and addresses that are taken, with their subscribers.
+/// Owner of a name or an address.
+#[derive(Clone, Copy)]
+enum Owner {
+    /// A `[[subscriber]]`, by its position.
+    Listed(usize),
+    /// A circuit, by the line of its row.
+    Circuit(u64),
+}
+
+/// Names and addresses that are taken, with their owners.
 #[derive(Default)]
 struct Taken {
-    names: BTreeMap<String, ()>,
-    prefixes: BTreeMap<IpNet, String>,
+    names: BTreeMap<String, Owner>,
+    prefixes: BTreeMap<IpNet, (String, Owner)>,
     macs: BTreeMap<MacAddr, String>,
 }
 
 impl Taken {
-    fn take(&mut self, s: &Subscriber, key: &KeyPath) -> Result<()> {
-        if self.names.insert(s.name.clone(), ()).is_some() {
-            let what = format!("the name \"{}\" is used twice", s.name);
+    /// Takes name and addresses of a circuit, which gets those that are free.
+    ///
+    /// # Errors
+    /// The reason why nothing of it is used.
+    fn circuit(
+        &mut self,
+        circuit: &Circuit,
+        mut plan: Plan,
+        merged: &Merged,
+        report: &mut FileReport,
+    ) -> core::result::Result<Subscriber, String> {
+        let place = |owner: Owner| match owner {
+            Owner::Listed(i) => merged.place(&KeyPath::from("subscriber").index(i)),
+            Owner::Circuit(line) => format!("line {line}"),
+        };
+        let name = circuit.name.clone();
+        if let Some(owner) = self.names.get(&name) {
+            return Err(format!("the name \"{name}\" is used in {} already", place(*owner)));
+        }
+        let mut prefixes = Vec::new();
+        for (prefix, line) in &circuit.prefixes {
+            if let Some((first, owner)) = self.prefixes.get(prefix) {
+                let place = place(*owner);
+                let text = format!("{prefix} belongs to \"{first}\" in {place} already");
+                report.unused.push(Unused { line: *line, text });
+                continue;
+            }
+            self.prefixes.insert(*prefix, (name.clone(), Owner::Circuit(*line)));
+            prefixes.push(*prefix);
+        }
+        if prefixes.is_empty() {
+            return Err(format!("no address of \"{name}\" is left"));
+        }
+        self.names.insert(name.clone(), Owner::Circuit(circuit.line));
+        for (rates, ceiling) in [&mut plan.down, &mut plan.up].into_iter().zip(circuit.ceilings) {
+            rates.ceiling = ceiling.or(rates.ceiling);
+            rates.guarantee = rates.guarantee.map(|g| rates.ceiling.map_or(g, |c| c.min(g)));
+        }
+        Ok(Subscriber { name, prefixes, macs: Vec::new(), plan, hops: None })
+    }
+
+    fn take(&mut self, s: &Subscriber, index: usize, key: &KeyPath, merged: &Merged) -> Result<()> {
+        let place = |owner: Owner| match owner {
+            Owner::Listed(i) => merged.place(&KeyPath::from("subscriber").index(i).key("name")),
+            Owner::Circuit(line) => format!("line {line}"),
+        };
+        let owner = Owner::Listed(index);
+        if let Some(first) = self.names.insert(s.name.clone(), owner) {
+            let what = format!("the name \"{}\" is used in {} already", s.name, place(first));
             return refused(key.clone().key("name"), what, "each name once");
         }
         for (i, prefix) in s.prefixes.iter().enumerate() {
-            if let Some(first) = self.prefixes.insert(*prefix, s.name.clone()) {
-                let what = format!("{prefix} belongs to \"{first}\" already");
+            if let Some((first, at)) = self.prefixes.insert(*prefix, (s.name.clone(), owner)) {
+                let what = format!("{prefix} belongs to \"{first}\" in {} already", place(at));
                 let at = key.clone().key("prefixes").index(i);
                 return refused(at, what, "every address to have one subscriber");
             }

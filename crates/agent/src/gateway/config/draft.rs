@@ -21,6 +21,8 @@ pub(crate) struct Draft {
     pub mesh: Option<Side>,
     pub wired: Option<Side>,
     pub unmapped: Option<String>,
+    pub include: Option<PathBuf>,
+    pub libreqos: Option<LibreQos>,
     pub shaping: Shaping,
     pub control: Control,
     pub neighbour: Vec<Neighbour>,
@@ -33,6 +35,25 @@ pub(crate) struct Draft {
     pub history: History,
     pub page: Option<Page>,
     pub paths: Paths,
+}
+
+/// A file of the folder `include`.
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Fragment {
+    pub plan: BTreeMap<String, Plan>,
+    pub subscriber: Vec<Subscriber>,
+}
+
+/// LibreQoS's files.
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LibreQos {
+    pub devices: PathBuf,
+    #[serde(default)]
+    pub network: Option<PathBuf>,
+    #[serde(default)]
+    pub plan: Option<String>,
 }
 
 /// Mode of the daemon: observing only, or setting limits.

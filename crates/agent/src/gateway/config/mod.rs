@@ -3,6 +3,9 @@
 mod build;
 mod capacity;
 mod draft;
+mod files;
+mod libreqos;
+mod merge;
 mod peers;
 mod refuse;
 mod text;
@@ -11,15 +14,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use fairmesh_control::{Mechanism, Registry};
-use fairmesh_document::{Document, KeyPath, Located, Problem};
+use fairmesh_document::{KeyPath, Located, Problem, excerpt};
 use fairmesh_linux::{IpNet, Layout, LeafChoice, LeafKind, MacAddr};
 use fairmesh_units::{BitRate, Span};
 
 use crate::gateway::history::HistorySettings;
 
+use files::Files;
+use libreqos::Tables;
+use merge::Merged;
+
 pub use crate::daemon::endpoint::Endpoint;
 pub(crate) use capacity::of_rate as capacity_of;
 pub use draft::{Mode, OnExit};
+pub use libreqos::Unused;
 pub(crate) use text::{is_plain, is_shown, prefix};
 
 /// Name of the subscriber of unmapped traffic.
@@ -40,6 +48,8 @@ pub const PAGE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9743);
 /// Largest configuration file, bytes: 10,000 subscribers take about 1 MB.
 const MAX_BYTES: u64 = 64 << 20;
+/// Most entries of a file that are listed as left out.
+const LISTED_UNUSED: usize = 20;
 
 /// Condition for reading TCP headers (`signs.read`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -85,6 +95,10 @@ pub struct Config {
     pub neighbours: Vec<Neighbour>,
     /// Subscribers of the mesh.
     pub subscribers: Vec<Subscriber>,
+    /// Reports of the files with subscribers, beside the main one.
+    pub files: Vec<FileReport>,
+    /// Text of all files.
+    pub source: SourceText,
     /// Sources of further subscribers.
     pub discover: Option<Discover>,
     /// The other gateways of the mesh.
@@ -131,6 +145,55 @@ impl Config {
             layout.burst = layout.burst.max(burst);
         }
         layout
+    }
+}
+
+/// Text of all files of a configuration, from which it can be read again.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct SourceText(pub String);
+
+impl core::fmt::Debug for SourceText {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("SourceText(…)")
+    }
+}
+
+/// Report of one file with subscribers.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct FileReport {
+    /// Path.
+    pub file: String,
+    /// Subscribers that were read.
+    pub subscribers: usize,
+    /// Kinds of values that are never used.
+    pub ignored: &'static str,
+    /// Rows and addresses that are not used.
+    pub unused: Vec<Unused>,
+}
+
+impl FileReport {
+    /// Returns the report of a file without subscribers.
+    fn of(file: String) -> FileReport {
+        FileReport { file, ..FileReport::default() }
+    }
+
+    /// Returns the result in words.
+    pub fn summary(&self) -> String {
+        let n = self.subscribers;
+        let plural = if n == 1 { "" } else { "s" };
+        let ignored = match self.ignored {
+            "" => String::new(),
+            ignored => format!("; not used: {ignored}"),
+        };
+        format!("{}: {n} subscriber{plural}{ignored}", self.file)
+    }
+
+    /// Iterates over the parts that are not used, `file:line: reason`; at most `LISTED_UNUSED`.
+    pub fn left_out(&self) -> impl Iterator<Item = String> {
+        let listed = self.unused.iter().take(LISTED_UNUSED);
+        let lines = listed.map(|u| format!("{}:{}: {}", self.file, u.line, excerpt(&u.text)));
+        let rest = self.unused.len().saturating_sub(LISTED_UNUSED);
+        lines.chain((rest > 0).then(|| format!("{}: {rest} more entries left out", self.file)))
     }
 }
 
@@ -316,7 +379,7 @@ impl Config {
         Config::parse(&file, &text)
     }
 
-    /// Checks a configuration's text with the shipped mechanisms; `file` is for messages.
+    /// Checks a text with the shipped mechanisms; other files are beside `file`.
     ///
     /// # Errors
     /// The first problem.
@@ -324,19 +387,39 @@ impl Config {
         Config::parse_with(file, text, &Registry::standard())
     }
 
-    /// Checks a configuration's text with this registry's mechanisms; `file` is for messages.
+    /// Checks a text with this registry's mechanisms; other files are beside `file`.
     ///
     /// # Errors
     /// The first problem.
     pub fn parse_with(file: &str, text: &str, registry: &Registry) -> Result<Config, ConfigError> {
-        let refuse = |at: Located| ConfigError { file: file.to_owned(), at };
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let document = Document::parse(text).map_err(refuse)?;
-        let draft: draft::Draft = document.decode().map_err(refuse)?;
-        build::build(&draft, registry).map_err(|mut at| {
-            at.line = document.line(&at.key);
-            refuse(at)
-        })
+        Config::read(file, text, registry, &Files::beside(Path::new(file)))
+    }
+
+    /// Checks the text of [`SourceText`], which contains all files.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn parse_stored(file: &str, text: &str) -> Result<Config, ConfigError> {
+        Config::read(file, text, &Registry::standard(), &Files::stored(text))
+    }
+
+    fn read(
+        file: &str,
+        text: &str,
+        registry: &Registry,
+        files: &Files,
+    ) -> Result<Config, ConfigError> {
+        let body = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut merged = Merged::read(file, body, files)?;
+        let tables = Tables::read(&merged, files).map_err(|at| merged.refused(at))?;
+        let mut config =
+            build::build(&merged, &tables, registry).map_err(|at| merged.refused(at))?;
+        merged.others.extend(tables.texts);
+        config.source = match files {
+            Files::Stored(_) => SourceText(text.to_owned()),
+            Files::Disk(_) => SourceText(files::bundle(text, &merged.others)),
+        };
+        Ok(config)
     }
 }
 

@@ -286,7 +286,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ),
         ("fair_up = \"1 Mbit/s\"", "fair_up = \"1 bit/s\"", "plan.basic.fair_up", "out of range"),
         ("name = \"alice\"", "name = \" \"", "subscriber[0].name", "not a valid name"),
-        ("name = \"bob\"", "name = \" alice\"", "subscriber[1].name", "used twice"),
+        ("name = \"bob\"", "name = \" alice\"", "subscriber[1].name", "is used in gateway.toml:"),
         ("name = \"bob\"", "", "subscriber[1]", "`name` is missing"),
         ("\"10.1.0.0/24\"", "\"10.1.0.1/24\"", "subscriber[0].prefixes[0]", "10.1.0.0/24"),
         ("\"10.1.0.0/24\"", "\"10.1.0\"", "subscriber[0].prefixes[0]", "a prefix such as"),
@@ -461,4 +461,137 @@ fn the_objective_is_a_name_or_a_number() {
     refused("fairness = {}", "alpha");
     refused("fairness = { alpha = 0.1 }", "expected 0.5 to 100");
     refused("alpha_fairness = 2\nfairness = \"max-min\"", "both set");
+}
+
+/// Files beside a configuration, and the configuration itself.
+fn folder(main: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("gateway.d")).unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let file = folder.path().join("gateway.toml");
+    std::fs::write(&file, main).unwrap();
+    (folder, file)
+}
+
+const SIDES: &str = "mesh = { interface = \"bat0\" }\nwired = { interface = \"eth0\" }\n\
+    control = { use = \"fifo\" }\n";
+const SHAPED: &str = "\u{feff}Circuit ID;Circuit Name;Device ID;Device Name;Parent Node;MAC;IPv4;IPv6;\
+    Download Min Mbps;Upload Min Mbps;Download Max Mbps;Upload Max Mbps;Comment\r\n\
+    1;farm;1;d;AP_1;;10.3.0.1;;1;1;20,5;2;\r\n\
+    2;mill;2;d;AP_1;;10.1.0.1;fdd7::/56;1;1;20;2;\r\n\
+    3;roof;3;d;AP_1;;10.3.0.3;;1;1;20;2;\r\n\
+    4;yard;4;d;AP_1;;10.3.0.1;;1;1;20;2;\r\n";
+const NETWORK: &str = "{\"AP_1\": {\"downloadBandwidthMbps\": 10, \"type\": \"AP\"}}";
+
+#[test]
+fn subscribers_come_from_fragments_and_libreqos() {
+    let main = format!(
+        "include = \"gateway.d\"\n{SIDES}[libreqos]\ndevices = \"s.csv\"\nnetwork = \"n.json\"\n\
+         plan = \"slow\"\n"
+    );
+    let (_folder, file) = folder(
+        &main,
+        &[
+            ("gateway.d/10-plans.toml", "[plan.slow]\nweight = 2\nup = \"1 Mbit/s\"\n"),
+            (
+                "gateway.d/20-roof.toml",
+                "\u{feff}[[subscriber]]\r\nname = \"roof\"\r\nprefixes = [\"10.1.0.1\"]\r\nplan = \"slow\"\r\n",
+            ),
+            ("gateway.d/.30.toml", "broken"),
+            ("gateway.d/30.toml.bak", "broken"),
+            ("s.csv", SHAPED),
+            ("n.json", NETWORK),
+        ],
+    );
+    let config = Config::load(&file).unwrap();
+    let text = |s: &Subscriber| {
+        let nets: Vec<_> = s.prefixes.iter().map(ToString::to_string).collect();
+        let rate = |r: Rates| r.ceiling.map_or(0, |c| c.0 / 1000);
+        format!("{} {} {} {}", s.name, nets.join(" "), rate(s.plan.down), rate(s.plan.up))
+    };
+    let texts: Vec<_> = config.subscribers.iter().map(text).collect();
+    let expected = [
+        "roof 10.1.0.1/32 0 1000",
+        "farm 10.3.0.1/32 10000 2000",
+        "mill fdd7::/56 10000 2000",
+        "(unmapped)  0 0",
+    ];
+    assert_eq!(texts, expected);
+    assert_eq!(config.subscribers[1].plan.weight, 2.0, "of the plan");
+    let report = config.files.last().unwrap();
+    assert!(report.summary().ends_with("s.csv: 2 subscribers; not used: minimum rates, MAC, sqm"));
+    let left_out: Vec<_> = report.left_out().collect();
+    for (line, of, both) in [
+        (3, "10.1.0.1/32 belongs to \"roof\" in", "20-roof.toml:1"),
+        (4, "the name \"roof\" is used in", "20-roof.toml:1"),
+        (5, "10.3.0.1/32 belongs to \"farm\" in", "line 2"),
+    ] {
+        let at = format!("s.csv:{line}: ");
+        let found = |l: &String| l.contains(&at) && l.contains(of) && l.contains(both);
+        assert!(left_out.iter().any(found), "{line}: {left_out:?}");
+    }
+    // One text has all files, for the last configuration that worked.
+    let stored = Config::parse_stored("last-good", &config.source.0).unwrap();
+    assert_eq!(stored.subscribers, config.subscribers);
+    assert_eq!(stored.source, config.source);
+}
+
+/// A conflict between files names the place of both entries.
+#[test]
+fn conflicts_of_files_name_both_places() {
+    let main = format!(
+        "include = \"gateway.d\"\n{SIDES}[plan.a]\n[[subscriber]]\nname = \"x\"\nprefixes = [\"10.0.0.1\"]\n"
+    );
+    let line = |fragment: &str| {
+        let (_folder, file) = folder(&main, &[("gateway.d/a.toml", fragment)]);
+        Config::load(&file).unwrap_err().to_string()
+    };
+    for (fragment, at, other) in [
+        (
+            "\n[[subscriber]]\nname = \"x\"\nprefixes = [\"10.0.0.2\"]",
+            "a.toml:3: ",
+            "gateway.toml:7",
+        ),
+        ("[[subscriber]]\nname = \"y\"\nprefixes = [\"10.0.0.1\"]", "a.toml:3: ", "gateway.toml:7"),
+        ("\n\n[plan.a]", "a.toml:3: ", "gateway.toml:5"),
+        ("mode = \"apply\"", "a.toml:1: mode: unknown key; expected one of plan, subscriber", ""),
+        (
+            "[[subscriber]]\nname = \"y\"\nprefixes = [\"x\"]",
+            "a.toml:3: subscriber[0].prefixes[0]: ",
+            "",
+        ),
+        (
+            "[[subscriber]]\nname = \"y\"\nplan = \"b\"\nprefixes = []",
+            "a.toml:3: subscriber[0].plan: ",
+            "",
+        ),
+    ] {
+        let line = line(fragment);
+        assert!(line.contains(at) && line.contains(other), "{fragment}: {line}");
+    }
+}
+
+#[test]
+fn files_that_are_not_there_are_refused_with_their_key() {
+    for (key, text, at) in [
+        ("", "include = \"none\"", "gateway.toml:1: include: "),
+        ("[libreqos]", "devices = \"none.csv\"", "gateway.toml:5: libreqos.devices: "),
+        ("[libreqos]", "devices = \"gateway.toml\"", "gateway.toml:5: libreqos.devices: "),
+        (
+            "[libreqos]",
+            "devices = \"s.csv\"\nnetwork = \"s.csv\"",
+            "gateway.toml:6: libreqos.network: ",
+        ),
+    ] {
+        let main = if key.is_empty() {
+            format!("{text}\n{SIDES}")
+        } else {
+            format!("{SIDES}{key}\n{text}\n")
+        };
+        let (_folder, file) = folder(&main, &[("s.csv", SHAPED)]);
+        let line = Config::load(&file).unwrap_err().to_string();
+        assert!(line.contains(at) && line.contains("; expected "), "{text}: {line}");
+    }
 }

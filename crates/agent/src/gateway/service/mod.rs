@@ -20,7 +20,7 @@ pub use self::history::History;
 pub use self::inputs::Input;
 pub(super) use self::inputs::{discovery, links};
 use self::persistence::SAVE_INTERVAL;
-use super::config::{Config, ConfigError, OnExit};
+use super::config::{Config, ConfigError, FileReport, OnExit};
 use super::directory::Sources;
 use super::exchange::PeerSocket;
 use super::headers::HeaderThread;
@@ -119,8 +119,17 @@ impl<P: Shaper> Gateway<P> {
         self.host.governor.defer_initial_limits(at.now);
         self.restore(kept);
         self.save();
-        self.effects.push(Effect::KeepConfiguration);
+        self.keep_configuration();
         self.offer_discovery();
+    }
+
+    /// Stores the configuration, and reports the entries of its files that are not used.
+    fn keep_configuration(&mut self) {
+        let text = core::mem::take(&mut self.config.source).0;
+        self.effects.push(Effect::KeepConfiguration(text));
+        for line in self.config.files.iter().flat_map(FileReport::left_out).collect::<Vec<_>>() {
+            self.note(Level::Warning, "subscriber.unused", || line);
+        }
     }
 
     fn now(&self) -> Time {
@@ -241,12 +250,12 @@ impl<P: Shaper> Service for Gateway<P> {
     fn performed(&mut self, at: Moment, effect: &Effect, result: io::Result<()>) {
         self.at = at;
         let failed = match effect {
-            Effect::Save(_) | Effect::KeepConfiguration => &mut self.save_failed,
+            Effect::Save(_) | Effect::KeepConfiguration(_) => &mut self.save_failed,
             Effect::Publish { .. } => &mut self.publish_failed,
         };
         let Err(e) = result else {
             // A stored configuration does not prove that the state can be stored.
-            *failed &= matches!(effect, Effect::KeepConfiguration);
+            *failed &= matches!(effect, Effect::KeepConfiguration(_));
             return;
         };
         // Once per problem, not once per attempt.
@@ -257,7 +266,7 @@ impl<P: Shaper> Service for Gateway<P> {
             Effect::Publish { file, .. } => {
                 ("metrics.unwritable", format!("{}: {e}", file.display()))
             }
-            Effect::Save(_) | Effect::KeepConfiguration => {
+            Effect::Save(_) | Effect::KeepConfiguration(_) => {
                 let folder = self.config.state.display();
                 (
                     "state.unwritable",

@@ -5,7 +5,6 @@ use fairmesh_units::{BitRate, Span};
 use serde_json::json;
 
 use super::Gateway;
-use crate::daemon::service::Effect;
 use crate::daemon::socket::Response;
 use crate::error::RequestError;
 use crate::gateway::governor::Override;
@@ -163,7 +162,7 @@ impl<P: Shaper> Gateway<P> {
         })?;
         self.config = config;
         self.offer_discovery();
-        self.effects.push(Effect::KeepConfiguration);
+        self.keep_configuration();
         Ok(())
     }
 }

@@ -119,7 +119,6 @@ impl Bench {
             metrics: None,
             servers: Vec::new(),
             store,
-            config: file,
             guard: None,
             json: false,
             heartbeat: Heartbeat::default(),
