@@ -10,26 +10,26 @@ use fairmesh_units::{Span, Time};
 
 use crate::stalls::Stalls;
 
-/// Polling interval of a thread that waits for radio time during a stall, ns.
+/// Polling interval of a thread that waits for radio time during a stall, in ns.
 const POLL_INTERVAL: u64 = 200_000;
 
 /// Radio time, readable from every thread.
 #[derive(Debug)]
 pub struct RadioClock {
-    /// Reading of the monotonic clock at time zero, ns.
+    /// Reading of the monotonic clock at time zero, in ns.
     epoch: u64,
-    /// Total time of all stalls, ns.
+    /// Total time of all stalls, in ns.
     stalled: AtomicU64,
-    /// Latest radio time that the engine has allowed, ns.
+    /// Latest radio time that the engine has allowed, in ns.
     horizon: AtomicU64,
-    /// Latest radio time that a thread has read, ns.
+    /// Latest radio time that a thread has read, in ns.
     latest: AtomicU64,
     /// Number of long stalls.
     long: AtomicU64,
 }
 
 impl RadioClock {
-    /// Creates a clock; `epoch` is the reading of the monotonic clock at time zero, ns.
+    /// Creates a clock; `epoch` is the reading of the monotonic clock at time zero, in ns.
     pub fn new(epoch: u64) -> Self {
         let zero = || AtomicU64::new(0);
         RadioClock { epoch, stalled: zero(), horizon: zero(), latest: zero(), long: zero() }

@@ -170,7 +170,7 @@ impl Network {
     /// Returns the number of frames that the kernel dropped because of a full queue.
     ///
     /// # Errors
-    /// If the interface no longer exists.
+    /// Returns an error if the interface no longer exists.
     pub fn queue_drops(&self, interface: usize) -> io::Result<u64> {
         let i = &self.plan.interfaces[interface];
         tap::send_drops(&self.namespaces[i.node.index()], &i.name)
@@ -205,7 +205,7 @@ fn lock(path: &PathBuf) -> io::Result<Flock<File>> {
 /// Those of running emulations are left alone.
 ///
 /// # Errors
-/// If one cannot be removed.
+/// Returns an error if one cannot be removed.
 pub fn clean() -> Result<Vec<String>, EmulatorError> {
     let mut removed = Vec::new();
     for name in netns::list(PREFIX) {

@@ -42,7 +42,7 @@ pub struct InterfacePlan {
     pub mac: Mac,
     /// Medium that it connects to.
     pub side: Side,
-    /// Length of the kernel's queue, packets.
+    /// Length of the kernel's queue, in packets.
     pub queue: u32,
     /// Packets that the engine takes ahead of the one in the MAC, as a driver does.
     ///

@@ -25,7 +25,7 @@ use crate::traffic::{FlowOutcome, Job, Meter};
 const ENGINE_PRIORITY: i32 = 50;
 const TRAFFIC_PRIORITY: i32 = 10;
 
-/// Time from the end of the preparations to time zero, ns.
+/// Time from the end of the preparations to time zero, in ns.
 ///
 /// The traffic's threads wake up in this time.
 const STARTUP_DELAY: u64 = 200_000_000;

@@ -33,7 +33,7 @@ const RETRY_DELAY: Span = Span::from_millis(500);
 pub struct Meter {
     /// Application bytes delivered in the whole run.
     pub delivered: AtomicU64,
-    /// Congestion window at the origin, bytes.
+    /// Congestion window at the origin, in bytes.
     pub cwnd: AtomicU64,
 }
 
@@ -430,7 +430,7 @@ fn stamp(datagram: &mut [u8], number: u64, at: Time) {
     }
 }
 
-/// Returns the sending time, ns.
+/// Returns the sending time, in ns.
 fn stamped(datagram: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(datagram.get(8..16)?.try_into().ok()?))
 }

@@ -54,7 +54,7 @@ pub fn is_awaited() -> bool {
 /// Calls `on_interrupt` at each interrupt, on a separate thread.
 ///
 /// # Errors
-/// If the handler cannot be registered or the thread cannot be started.
+/// Returns an error if the handler cannot be registered or the thread cannot be started.
 pub fn handle(on_interrupt: impl Fn() + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT])?;
     let handler = move || signals.forever().for_each(|_| on_interrupt());

@@ -60,7 +60,7 @@ impl Pool<'_> {
     /// Runs a scenario once, or takes the run from the store.
     ///
     /// # Errors
-    /// If the engine rejects the scenario, or a store cannot be used.
+    /// Returns an error if the engine rejects the scenario, or a store cannot be used.
     pub fn once(&self, scenario: &Scenario, seed: u64) -> Result<RunRecord, LabError> {
         self.measured(scenario, &RunOptions { seed, ..RunOptions::default() })
     }
@@ -69,7 +69,7 @@ impl Pool<'_> {
     /// A new run is in the store when this returns.
     ///
     /// # Errors
-    /// If the engine rejects the scenario, or a store cannot be used.
+    /// Returns an error if the engine rejects the scenario, or a store cannot be used.
     pub fn measured(
         &self,
         scenario: &Scenario,
@@ -210,7 +210,7 @@ impl Batch {
     /// Builds a batch of these controls, or of the scenario's own if there are none.
     ///
     /// # Errors
-    /// If a control does not exist or is named twice, or there are no seeds.
+    /// Returns an error if a control does not exist or is named twice, or there are no seeds.
     pub fn new(
         scenario: &Scenario,
         controls: &[impl AsRef<str>],
@@ -227,7 +227,7 @@ impl Batch {
     /// Runs the whole batch: one list per control, one record per seed.
     ///
     /// # Errors
-    /// If the engine rejects a scenario, or a capture cannot be written.
+    /// Returns an error if the engine rejects a scenario, or a capture cannot be written.
     pub fn run(&self, pool: &Pool<'_>) -> Result<Vec<Vec<RunRecord>>, LabError> {
         let first = *self.seeds.start();
         let jobs: Vec<(&Scenario, u64)> = self
@@ -308,7 +308,7 @@ pub fn all<J: Sync, T: Send>(
 /// Runs a scenario once.
 ///
 /// # Errors
-/// If the engine rejects the scenario.
+/// Returns an error if the engine rejects the scenario.
 pub fn once(scenario: &Scenario, seed: u64, sample: Option<Span>) -> Result<RunRecord, LabError> {
     measured(scenario, &RunOptions { seed, sample, ..RunOptions::default() })
 }
@@ -316,7 +316,7 @@ pub fn once(scenario: &Scenario, seed: u64, sample: Option<Span>) -> Result<RunR
 /// Runs a scenario once with the requested measures.
 ///
 /// # Errors
-/// If the engine rejects the scenario.
+/// Returns an error if the engine rejects the scenario.
 pub fn measured(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, LabError> {
     run(scenario, options).map_err(|e| refused(scenario, e))
 }

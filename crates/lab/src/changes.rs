@@ -137,7 +137,7 @@ pub fn set_times(
 /// Parameter values of the scenario's own control apply to that control only.
 ///
 /// # Errors
-/// If there is no such control.
+/// Returns an error if there is no such control.
 pub fn with_control(
     scenario: &Scenario,
     name: &str,
@@ -151,7 +151,7 @@ pub fn with_control(
 /// Returns one scenario per requested control; the scenario's own control if none is named.
 ///
 /// # Errors
-/// If a control does not exist, or is named twice.
+/// Returns an error if a control does not exist, or is named twice.
 pub fn with_controls(
     scenario: &Scenario,
     names: &[impl AsRef<str>],
@@ -223,7 +223,7 @@ impl fmt::Display for Assignment {
 /// They name it, or name no control and it has the parameter.
 ///
 /// # Errors
-/// If there is no such control.
+/// Returns an error if there is no such control.
 pub fn assignments_of(
     name: &str,
     set: &[Assignment],

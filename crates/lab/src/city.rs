@@ -62,7 +62,7 @@ impl City {
     /// Runs an island, or takes its run from the store.
     ///
     /// # Errors
-    /// If the engine rejects the scenario, or a store cannot be used.
+    /// Returns an error if the engine rejects the scenario, or a store cannot be used.
     pub fn run_island(&self, island: usize, pool: &Pool<'_>) -> Result<RunRecord, LabError> {
         pool.measured(&self.part(island), &self.options)
     }

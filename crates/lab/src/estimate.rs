@@ -85,7 +85,7 @@ pub mod pair {
     /// Serialises an estimate.
     ///
     /// # Errors
-    /// If the format rejects it.
+    /// Returns an error if the format rejects it.
     pub fn serialize<S: Serializer>(e: &Estimate, to: S) -> Result<S::Ok, S::Error> {
         (e.mean, e.ci95).serialize(to)
     }
@@ -93,7 +93,7 @@ pub mod pair {
     /// Deserialises an estimate.
     ///
     /// # Errors
-    /// If it is not a pair.
+    /// Returns an error if it is not a pair.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Estimate, D::Error> {
         let (mean, ci95) = Deserialize::deserialize(from)?;
         Ok(Estimate { mean, ci95 })
@@ -106,7 +106,7 @@ pub mod pair {
         /// Serialises an optional estimate.
         ///
         /// # Errors
-        /// If the format rejects it.
+        /// Returns an error if the format rejects it.
         pub fn serialize<S: Serializer>(e: &Option<Estimate>, to: S) -> Result<S::Ok, S::Error> {
             e.map(|e| (e.mean, e.ci95)).serialize(to)
         }
@@ -114,7 +114,7 @@ pub mod pair {
         /// Deserialises an optional estimate.
         ///
         /// # Errors
-        /// If it is not a pair.
+        /// Returns an error if it is not a pair.
         pub fn deserialize<'de, D: Deserializer<'de>>(
             from: D,
         ) -> Result<Option<Estimate>, D::Error> {

@@ -43,14 +43,14 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
 
 /// Minimum number of packets of a flow for a meaningful result.
 const MIN_PACKETS: f64 = 200.0;
-/// Length of a full-size segment, bytes.
+/// Length of a full-size segment, in bytes.
 const SEGMENT_BYTES: f64 = 1460.0;
 /// Maximum number of flows that are named.
 const MAX_NAMED_FLOWS: usize = 5;
 
 /// Longest duration that [`long_enough`] returns.
 const MAX_DURATION: Span = Span::from_secs(3600);
-/// Step of durations that [`long_enough`] returns, s.
+/// Step of durations that [`long_enough`] returns, in s.
 const STEP_S: f64 = 10.0;
 
 /// Returns a longer duration in which every flow has 200 full-size packets at its fair rate.

@@ -28,7 +28,7 @@ impl Seeds {
     /// Returns the seeds 1 to `number`.
     ///
     /// # Errors
-    /// If there are none or more than [`MAX_SEEDS`].
+    /// Returns an error if there are none or more than [`MAX_SEEDS`].
     pub fn first(number: u64) -> Result<Self, SeedsError> {
         Self::range(1..=number).map_err(|_| SeedsError { found: number.to_string() })
     }
@@ -36,7 +36,7 @@ impl Seeds {
     /// Returns consecutive seeds.
     ///
     /// # Errors
-    /// If there are none or more than [`MAX_SEEDS`].
+    /// Returns an error if there are none or more than [`MAX_SEEDS`].
     pub fn range(seeds: RangeInclusive<u64>) -> Result<Self, SeedsError> {
         let wrong = seeds.is_empty() || seeds.end() - seeds.start() >= MAX_SEEDS;
         match wrong {

@@ -24,7 +24,7 @@ pub struct Loaded {
 /// Reads a scenario and applies its changes.
 ///
 /// # Errors
-/// If the file or the changes are invalid.
+/// Returns an error if the file or the changes are invalid.
 pub fn load(path: &Path, changes: &Changes, registry: &Registry) -> Result<Loaded, LabError> {
     let bytes = read(path)?;
     let scenario = build(path, &bytes, changes, registry)?;
@@ -37,7 +37,7 @@ pub fn load(path: &Path, changes: &Changes, registry: &Registry) -> Result<Loade
 /// that states it.
 ///
 /// # Errors
-/// If the file or the changes are invalid.
+/// Returns an error if the file or the changes are invalid.
 pub fn load_long_enough(
     path: &Path,
     changes: &Changes,
@@ -68,7 +68,7 @@ pub fn load_long_enough(
 /// `registry` has the mechanisms that it may name.
 ///
 /// # Errors
-/// If the content or the changes are invalid.
+/// Returns an error if the content or the changes are invalid.
 pub fn build(
     path: &Path,
     bytes: &[u8],
@@ -87,7 +87,7 @@ pub fn build(
 /// Reads a scenario and applies its changes without resolving it: as a file would have it.
 ///
 /// # Errors
-/// If the content or a single value is invalid.
+/// Returns an error if the content or a single value is invalid.
 pub fn draft_of(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Draft, LabError> {
     Ok(changed(path, bytes, changes)?.0)
 }
@@ -161,7 +161,7 @@ fn check_map_options(path: &Path, changes: &Changes, format: Format) -> Result<(
 /// Reads a file up to the size limit of scenarios.
 ///
 /// # Errors
-/// If it does not exist, is not a file, is too large or is not readable.
+/// Returns an error if it does not exist, is not a file, is too large or is not readable.
 pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     let expected = "a scenario file";
     let unreadable = |error: std::io::Error| match error.kind() {

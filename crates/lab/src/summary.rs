@@ -32,7 +32,7 @@ pub struct FlowSummary {
     pub hops: u32,
     /// Weight.
     pub weight: f64,
-    /// Goodput, bit/s.
+    /// Goodput, in bit/s.
     pub goodput_bps: Estimate,
     /// Max-min rate, bit/s; `None` if the runs were given no fair rates.
     pub fair_bps: Option<f64>,
@@ -53,7 +53,7 @@ pub struct FlowSummary {
     /// Max-min rate that the simulator carries, bit/s, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimum_bps: Option<f64>,
-    /// One-way delay, s.
+    /// One-way delay, in s.
     pub delay_s: DelaySummary,
     /// Losses per run, by cause: data, acknowledgements and requests, warm-up included.
     pub drops: DropsSummary,
@@ -81,11 +81,11 @@ pub struct SubscriberSummary {
     pub flows: Vec<usize>,
     /// Weight.
     pub weight: f64,
-    /// Goodput in both directions, bit/s.
+    /// Goodput in both directions, in bit/s.
     pub goodput_bps: Estimate,
-    /// Goodput into the mesh, bit/s.
+    /// Goodput into the mesh, in bit/s.
     pub goodput_down_bps: Estimate,
-    /// Goodput out of the mesh, bit/s.
+    /// Goodput out of the mesh, in bit/s.
     pub goodput_up_bps: Estimate,
     /// Max-min rate, bit/s; `None` if the runs were given no fair rates.
     pub fair_bps: Option<f64>,
@@ -124,7 +124,7 @@ pub struct ControlSummary {
     /// Jain's index of goodput over optimum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain_optimum: Option<Estimate>,
-    /// Sum of the goodputs, bit/s.
+    /// Sum of the goodputs, in bit/s.
     pub sum_goodput_bps: Estimate,
     /// Bytes of the control's messages and header fields in the air, per second.
     pub signalling_bytes_per_s: Estimate,

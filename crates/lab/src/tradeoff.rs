@@ -15,7 +15,7 @@ pub struct Tradeoff {
     pub baseline: String,
     /// Number of the slowest subscribers or flows: a third of all, at most ten.
     pub slowest: usize,
-    /// Mean goodput of the slowest under the control, bit/s.
+    /// Mean goodput of the slowest under the control, in bit/s.
     pub slowest_bps: Estimate,
     /// Mean goodput of the slowest under the baseline, bit/s. They may be different ones.
     pub slowest_baseline_bps: Estimate,
@@ -64,7 +64,7 @@ fn tradeoff(base: &[RunRecord], runs: &[RunRecord]) -> Tradeoff {
     }
 }
 
-/// Returns the median of the mean delays of the flows that delivered data, s.
+/// Returns the median of the mean delays of the flows that delivered data, in s.
 fn median_delay(r: &RunRecord) -> Option<f64> {
     let measured = r.flows.iter().filter(|f| f.packets_delivered > 0 && f.delay_s.mean > 0.0);
     let mut delays: Vec<f64> = measured.map(|f| f.delay_s.mean).collect();

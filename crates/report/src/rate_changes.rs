@@ -16,11 +16,11 @@ const SETTLED_TOLERANCE: f64 = 0.25;
 struct Phase {
     from: f64,
     to: f64,
-    /// Mean goodput of every flow over the second half, bit/s.
+    /// Mean goodput of every flow over the second half, in bit/s.
     goodput: Vec<f64>,
     /// Sum of the limits, mean over the second half, bit/s.
     limits: Option<f64>,
-    /// Time until the limits were near that value and stayed so, s.
+    /// Time until the limits were near that value and stayed so, in s.
     followed: Option<f64>,
 }
 

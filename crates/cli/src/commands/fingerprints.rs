@@ -97,7 +97,7 @@ fn kept(path: &Path) -> Result<BTreeMap<String, String>, CliError> {
 /// Returns the scenario files of a folder, sorted by name.
 ///
 /// # Errors
-/// If the folder cannot be read or has none.
+/// Returns an error if the folder cannot be read or has none.
 pub fn scenario_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let expected = "expected a folder of scenarios";
     let entries = fs::read_dir(folder)

@@ -16,7 +16,7 @@ pub struct Run {
     pub transmissions: u64,
     /// MPDUs in them, if there are A-MPDUs.
     pub mpdus: Option<u64>,
-    /// User CPU of the simulation loop, s.
+    /// User CPU of the simulation loop, in s.
     pub user_s: f64,
 }
 

@@ -139,7 +139,7 @@ pub fn in_child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Cost, 
     serde_json::from_slice(&output.stdout).map_err(|e| LabError::run(row, e))
 }
 
-/// Returns the simulated time after which a row has cost about `cpu` seconds, s.
+/// Returns the simulated time after which a row has cost about `cpu` seconds, in s.
 ///
 /// It is at least `own`, because short runs would measure the warm-up of the cache.
 ///

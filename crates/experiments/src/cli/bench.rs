@@ -38,7 +38,7 @@ pub fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
 /// Performs one measurement in this process and prints it as JSON.
 ///
 /// # Errors
-/// If there is no such row.
+/// Returns an error if there is no such row.
 pub fn row(args: &BenchRowArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = row::scenario(&args.reference, &args.row, args.seconds)?;
     print_json(out, &row::measure(&args.row, &scenario)?)

@@ -262,7 +262,7 @@ pub struct MapUse {
 pub struct Phase {
     /// Its name.
     pub label: String,
-    /// Start, s.
+    /// Start, in s.
     pub from: f64,
     /// End, s.
     pub to: f64,

@@ -28,7 +28,7 @@ impl Runs {
     /// `run` runs a scenario once, with a seed and an interval of the curves.
     ///
     /// # Errors
-    /// The first error of `run`.
+    /// Returns the first error of `run`.
     pub fn emulate<E>(
         &mut self,
         plans: &[Plan],

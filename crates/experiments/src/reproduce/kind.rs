@@ -106,7 +106,7 @@ pub enum Kind {
     ///
     /// It is the mean over the measured time, as reported by LBM's decisions in whole per cent.
     MarkingThreshold,
-    /// Time from the start of a phase until the goodput of one-hop flows settles, s.
+    /// Time from the start of a phase until the goodput of one-hop flows settles, in s.
     ///
     /// The sum of their goodputs first comes within a tenth of its average in the phase's second
     /// half (Mancuso 2010 §VI.C).

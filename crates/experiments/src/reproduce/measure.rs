@@ -21,9 +21,9 @@ pub struct Reading {
     pub(super) ends: Vec<String>,
     /// Bytes of a full segment, per flow; 0 for UDP.
     segment: Vec<f64>,
-    /// Per phase: interval and the flows' fair rates in it, bit/s.
+    /// Per phase: interval and the flows' fair rates in it, in bit/s.
     pub(super) phases: Vec<(f64, f64, Vec<f64>)>,
-    /// Rates of a capacity model in place of the goodputs, bit/s.
+    /// Rates of a capacity model in place of the goodputs, in bit/s.
     pub(super) model: Option<Vec<f64>>,
     /// Rate to which each flow's application is limited, bit/s; infinite without a limit.
     demand: Vec<f64>,
@@ -343,7 +343,7 @@ fn acknowledged(f: &FlowRecord) -> Option<DelayRecord> {
     f.acknowledged_delay_s.filter(|_| f.packets_delivered > 0)
 }
 
-/// Returns mean and standard deviation of a delay over all delivered packets, ms.
+/// Returns mean and standard deviation of a delay over all delivered packets, in ms.
 ///
 /// They are NaN without a packet, or if the delay of a flow was not measured.
 fn pooled(run: &RunRecord, delay: impl Fn(&FlowRecord) -> Option<DelayRecord>) -> (f64, f64) {

@@ -80,9 +80,9 @@ pub struct Emulated {
 pub struct Stalled {
     /// Number of stalls.
     pub number: u64,
-    /// Total length, s.
+    /// Total length, in s.
     pub sum_s: f64,
-    /// Longest stall, s.
+    /// Longest stall, in s.
     pub longest_s: f64,
     /// Stalls during which a retransmission timer of the kernel fired.
     pub felt: u64,
@@ -124,9 +124,9 @@ pub struct Network {
     pub nodes: usize,
     /// Number of flows.
     pub flows: usize,
-    /// Simulated time, s.
+    /// Simulated time, in s.
     pub duration_s: f64,
-    /// Start of the measured interval, s.
+    /// Start of the measured interval, in s.
     pub warmup_s: f64,
 }
 

@@ -270,7 +270,7 @@ struct Sweep<'a> {
     settings: &'a Settings,
     topology: u32,
     rts: bool,
-    /// Distance between rates, bit/s.
+    /// Distance between rates, in bit/s.
     unit: f64,
     /// The first rate, in units.
     first: usize,

@@ -138,7 +138,7 @@ pub(super) fn hashed(records: &[RunRecord]) -> u64 {
     records.iter().map(of).fold(0, |all, one| (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Returns the mean goodput of each flow over the runs, bit/s.
+/// Returns the mean goodput of each flow over the runs, in bit/s.
 pub(super) fn goodput_bps(records: &[RunRecord]) -> Vec<f64> {
     let flows = records.first().map_or(0, |r| r.flows.len());
     let mut mean = vec![0.0; flows];
@@ -150,7 +150,7 @@ pub(super) fn goodput_bps(records: &[RunRecord]) -> Vec<f64> {
     mean
 }
 
-/// Returns a statistic of all flows' goodputs, bit/s.
+/// Returns a statistic of all flows' goodputs, in bit/s.
 ///
 /// Its mean is that of the flows' means over the runs, because the optimum is a mean too. Its
 /// interval is over its values in the runs.

@@ -15,7 +15,7 @@ use super::families::{Family, Times, network};
 use fairmesh_lab::Store;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-/// Time from a flood's start to the measurement of its effect, s.
+/// Time from a flood's start to the measurement of its effect, in s.
 ///
 /// The flood has been detected by then.
 const DETECTION_WAIT_S: u32 = 20;
@@ -27,7 +27,7 @@ const STARVED: f64 = 0.1;
 pub enum Flood {
     /// A backlogged TCP flow, for comparison.
     Tcp,
-    /// Datagrams at a constant rate, kbit/s.
+    /// Datagrams at a constant rate, in kbit/s.
     Rate(u32),
     /// Datagrams at this multiple of its share.
     Times(u32),
@@ -74,7 +74,7 @@ pub struct Settings {
     pub floods: Vec<Flood>,
     /// Start of the flood, s; runs end at `end`.
     pub start: u32,
-    /// End of runs, s.
+    /// End of runs, in s.
     pub end: u32,
 }
 

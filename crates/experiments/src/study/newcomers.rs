@@ -16,11 +16,11 @@ use super::meshes::{Kind, mesh};
 use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::{Estimate, LabError, Pool, batch};
 
-/// Start of the flow, s.
+/// Start of the flow, in s.
 const FLOW_START_S: u64 = 20;
-/// End of the flow, s.
+/// End of the flow, in s.
 const FLOW_END_S: u64 = 60;
-/// End of the run, s.
+/// End of the run, in s.
 const RUN_END_S: u64 = 75;
 /// Start of the measured interval after a change, and its length, s.
 const MEASURED_INTERVAL_S: f64 = 5.0;
@@ -118,7 +118,7 @@ impl Network {
 pub struct Outcome {
     /// Newcomer's goodput in the second five seconds after its start, as a fraction of its share.
     pub early_share: Vec<f64>,
-    /// Time from its start until its goodput first reaches 90 % of its share, s.
+    /// Time from its start until its goodput first reaches 90 % of its share, in s.
     ///
     /// The goodput is averaged over five seconds.
     pub took_s: Vec<f64>,
@@ -160,7 +160,7 @@ pub struct Row {
     pub early_share: Estimate,
     /// Goodput of the others after the newcomer left, over theirs without it, over runs.
     pub freed: Estimate,
-    /// Median time until the newcomer has nine tenths of its share, s.
+    /// Median time until the newcomer has nine tenths of its share, in s.
     ///
     /// It is the whole stay in runs in which the newcomer never has them.
     pub took_s: f64,
@@ -221,7 +221,7 @@ impl Study {
     }
 }
 
-/// Returns the mean rate of a flow between two times, bit/s.
+/// Returns the mean rate of a flow between two times, in bit/s.
 fn rate(record: &RunRecord, flow: usize, from: f64, to: f64) -> f64 {
     let times = record.series.time_s.iter().zip(&record.series.goodput_bps[flow]);
     let within: Vec<f64> =

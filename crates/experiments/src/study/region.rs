@@ -21,13 +21,13 @@ const SERVED_FRACTION: f64 = 0.97;
 const BISECTION_END_RATIO: f64 = 1.02;
 /// Data packets that each flow sends in a run.
 const PACKETS_PER_FLOW: f64 = 600.0;
-/// Minimum and maximum duration of a run, s.
+/// Minimum and maximum duration of a run, in s.
 const RUN_DURATION_RANGE_S: (f64, f64) = (60.0, 400.0);
-/// First guess of the simulator's boundary if the model gives none, bit/s.
+/// First guess of the simulator's boundary if the model gives none, in bit/s.
 const FIRST_GUESS_BPS: f64 = 50e3;
-/// Minimum rate of the search, bit/s.
+/// Minimum rate of the search, in bit/s.
 const MIN_RATE_BPS: f64 = 500.0;
-/// Payload of the packets sent back, bytes.
+/// Payload of the packets sent back, in bytes.
 const REPLY_PAYLOAD_BYTES: u32 = 20;
 
 /// Topology: positions of nodes, and flows.
@@ -56,7 +56,7 @@ pub struct Radio {
     pub phy: &'static str,
     /// Data rate, Mbit/s; `mixed`: 1, 2, 5.5 and 11 for the links in turn.
     pub rate: &'static str,
-    /// Payload of data packets, bytes.
+    /// Payload of data packets, in bytes.
     pub size: u32,
     /// True with RTS/CTS.
     pub rts: bool,
@@ -242,7 +242,7 @@ pub struct Case {
     ///
     /// If it is below 1, attempts accumulate before a queue is full.
     pub utilisation: f64,
-    /// The simulator's boundary, bit/s.
+    /// The simulator's boundary, in bit/s.
     pub simulated: f64,
 }
 

@@ -13,7 +13,7 @@ use fairmesh_lab::batch;
 
 /// Fraction of its rate that a flow must deliver to count as served.
 pub const SERVED_FRACTION: f64 = 0.95;
-/// Accuracy of the simulator's boundary, bit/s.
+/// Accuracy of the simulator's boundary, in bit/s.
 const BOUNDARY_TOLERANCE_BPS: f64 = 5e3;
 /// Bytes of IP and UDP headers.
 const UDP_HEADER_BYTES: u32 = 28;
@@ -21,7 +21,7 @@ const UDP_HEADER_BYTES: u32 = 28;
 const TCP_ACK_BYTES: u32 = 40;
 /// Bytes of IP and TCP headers of a segment.
 const TCP_HEADER_BYTES: u32 = 40;
-/// Payload to which rates refer, bytes.
+/// Payload to which rates refer, in bytes.
 const PAYLOAD_BYTES: u32 = 512;
 
 /// One point of the boundary.

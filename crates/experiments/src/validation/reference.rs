@@ -57,23 +57,23 @@ pub struct Options {
     pub rules: Simulator,
     /// `ns2`, `sinr`, `nocap` or `stock`.
     pub reception: String,
-    /// Data rate, Mbit/s.
+    /// Data rate, in Mbit/s.
     pub data_mbps: u64,
     /// RTS/CTS before every unicast frame.
     pub rts: bool,
-    /// Interface queue, packets.
+    /// Interface queue, in packets.
     pub queue_packets: u32,
-    /// Decode range, m.
+    /// Decode range, in m.
     pub decode_range_m: f64,
-    /// Sensing range, m.
+    /// Sensing range, in m.
     pub sense_range_m: f64,
-    /// Capture margin, dB.
+    /// Capture margin, in dB.
     pub capture_db: f64,
-    /// UDP payload, bytes.
+    /// UDP payload, in bytes.
     pub udp_payload_bytes: u64,
     /// Spread s of UDP gaps, which are multiplied by U(1 − s, 1 + s).
     pub udp_gap_spread: f64,
-    /// TCP segment, bytes.
+    /// TCP segment, in bytes.
     pub tcp_mss_bytes: u64,
     /// Selective acknowledgements.
     pub tcp_sack: bool,
@@ -83,7 +83,7 @@ pub struct Options {
     pub tcp_initial_window: u32,
     /// Largest number of outstanding segments; 0: no limit.
     pub tcp_window_limit: u32,
-    /// Smallest retransmission timeout, s.
+    /// Smallest retransmission timeout, in s.
     pub tcp_min_rto_s: f64,
     /// False for TCP as shipped with ns-3.37.
     pub tcp_repaired: bool,
@@ -103,7 +103,7 @@ pub struct Today {
     pub mcs: u8,
     /// Spatial streams.
     pub streams: u8,
-    /// Guard interval, ns.
+    /// Guard interval, in ns.
     pub guard_ns: u64,
     /// Longest A-MPDU; 0: none.
     pub ampdu_bytes: u64,
@@ -138,9 +138,9 @@ pub struct Row {
     pub not_run: Option<String>,
     /// Seeds that were run.
     pub seeds: Vec<u64>,
-    /// Goodput per flow, bit/s.
+    /// Goodput per flow, in bit/s.
     pub flows: Vec<FlowRow>,
-    /// Sum of the goodputs, bit/s.
+    /// Sum of the goodputs, in bit/s.
     pub sum_bps: Estimate,
 }
 
@@ -153,7 +153,7 @@ pub struct FlowRow {
     pub source: u32,
     /// Destination node.
     pub destination: u32,
-    /// Goodput, bit/s.
+    /// Goodput, in bit/s.
     #[serde(flatten)]
     pub goodput: Estimate,
 }

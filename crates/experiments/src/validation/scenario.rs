@@ -31,7 +31,7 @@ pub struct FlowLine {
 /// A scenario file of the reference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Text {
-    /// Positions, m.
+    /// Positions, in m.
     pub nodes: Vec<[f64; 2]>,
     /// Links; if there are any, they replace geometry.
     pub links: Vec<(u32, u32)>,
@@ -48,7 +48,7 @@ impl Text {
     /// udp A B RATE`. `path A … B` applies to the flow before it; comments begin with `#`.
     ///
     /// # Errors
-    /// The number of the first invalid line, counted from 1.
+    /// Returns the number of the first invalid line, counted from 1.
     pub fn parse(text: &str) -> Result<Self, usize> {
         let mut out = Text::default();
         for (i, line) in text.lines().enumerate() {

@@ -62,7 +62,7 @@ pub struct Outcome {
     /// The comparison.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Bianchi's goodput with finite retries, bit/s.
+    /// Bianchi's goodput with finite retries, in bit/s.
     pub bianchi_bps: Option<f64>,
     /// True if ours is within the promised share of it.
     pub bianchi_agrees: Option<bool>,

@@ -47,11 +47,11 @@ const STARVED: f64 = 0.1;
 pub struct Line {
     /// Flow as `source→destination`, or `sum`.
     pub what: String,
-    /// The reference's mean, bit/s.
+    /// The reference's mean, in bit/s.
     pub reference_bps: f64,
     /// Half of its 95 % interval.
     pub reference_half_width: f64,
-    /// Our mean, bit/s.
+    /// Our mean, in bit/s.
     pub ours_bps: f64,
     /// Half of its 95 % interval.
     pub ours_half_width: f64,

@@ -32,9 +32,9 @@ pub struct GapReport {
     pub increase_bps_per_s: f64,
     /// β, per second.
     pub decrease_per_s: f64,
-    /// Time from the guarantee to the threshold when all multi-hop load ends, s.
+    /// Time from the guarantee to the threshold when all multi-hop load ends, in s.
     pub rise_s: f64,
-    /// Time from the threshold to the guarantee when multi-hop nodes are backlogged, s.
+    /// Time from the threshold to the guarantee when multi-hop nodes are backlogged, in s.
     pub decay_s: f64,
     /// The load cases.
     pub cases: Vec<Case>,

@@ -80,13 +80,13 @@ pub struct LinkReport {
     pub from: String,
     /// Receiver.
     pub to: String,
-    /// Frames that arrive at its queue, 1/s.
+    /// Frames that arrive at its queue, in 1/s.
     pub arrivals: f64,
     /// Probability that an attempt gets no CTS, or collides.
     pub refused: f64,
     /// Attempts per frame.
     pub attempts: f64,
-    /// Expected service time, s.
+    /// Expected service time, in s.
     pub service_s: f64,
     /// Σ λ E\[S\] of its sender's queue.
     pub utilization: f64,
@@ -99,7 +99,7 @@ impl RegionReport {
     /// Without names, the flow that crosses the most congested queue is compared with all others.
     ///
     /// # Errors
-    /// If the model rejects the scenario, or a name is not a flow.
+    /// Returns an error if the model rejects the scenario, or a name is not a flow.
     pub fn of(scenario: &Scenario, first: &[String], settings: Settings) -> Result<Self, LabError> {
         super::one_phy(scenario)?;
         super::best_effort(scenario)?;

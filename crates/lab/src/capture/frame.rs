@@ -8,7 +8,7 @@ use super::network::{self, Ports};
 /// BSSID of the only network: locally administered, and not a node's address.
 const BSSID: [u8; 6] = [0x02, 0xfa, 0x1e, 0x4e, 0x54, 0x00];
 const BROADCAST: [u8; 6] = [0xff; 6];
-/// MAC header of an ad-hoc data frame and FCS, bytes.
+/// MAC header of an ad-hoc data frame and FCS, in bytes.
 const DATA_OVERHEAD: u32 = 24 + 4;
 /// The QoS Control field, for best effort (IEEE 802.11-2020 §9.2.4.5).
 const QOS_CONTROL: [u8; 2] = [0, 0];

@@ -55,7 +55,7 @@ impl<W: Write> Capture<W> {
     /// them.
     ///
     /// # Errors
-    /// If the file header cannot be written.
+    /// Returns an error if the file header cannot be written.
     pub fn new(out: W, ports: Vec<Ports>, only: Option<NodeId>) -> io::Result<Self> {
         let header = PcapHeader {
             // Room for any frame: some readers reject a frame that was longer than this before it was
@@ -80,7 +80,7 @@ impl<W: Write> Capture<W> {
     /// Ends the capture.
     ///
     /// # Errors
-    /// The first error while writing, since an observer cannot stop a run.
+    /// Returns the first error while writing, since an observer cannot stop a run.
     pub fn finish(self) -> io::Result<W> {
         match self.failure {
             Some(problem) => Err(io::Error::other(problem)),

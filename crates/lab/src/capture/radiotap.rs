@@ -3,9 +3,9 @@
 use fairmesh_engine::observe::AirFrame;
 use fairmesh_units::Span;
 
-/// Length of the header of a lone frame, bytes.
+/// Length of the header of a lone frame, in bytes.
 pub const LENGTH: usize = 24;
-/// Length of the A-MPDU status field, bytes.
+/// Length of the A-MPDU status field, in bytes.
 const AMPDU_LENGTH: usize = 8;
 /// Present: A-MPDU status.
 const AMPDU: u32 = 1 << 20;

@@ -116,7 +116,7 @@ impl ResultFolder {
     /// Claims `target`, before any simulation: a new folder, an empty one, or an earlier result.
     ///
     /// # Errors
-    /// If it cannot be written, or holds other content than a result of fairmesh.
+    /// Returns an error if it cannot be written, or holds other content than a result of fairmesh.
     pub fn claim(target: &Path) -> Result<Self, LabError> {
         if target.exists() {
             if !target.is_dir() {
@@ -141,7 +141,7 @@ impl ResultFolder {
     /// Writes one file.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), LabError> {
         let path = self.0.temporary.join(name);
         fs::write(&path, content).map_err(|e| cannot_write(&self.0.target.join(name), e))
@@ -150,7 +150,7 @@ impl ResultFolder {
     /// Moves the folder to its place, replacing an earlier result.
     ///
     /// # Errors
-    /// If it cannot be renamed; an earlier result is then still there.
+    /// Returns an error if it cannot be renamed; an earlier result is then still there.
     pub fn finish(mut self) -> Result<(), LabError> {
         let p = &mut self.0;
         let old = p.temporary.with_extension("old");
@@ -192,7 +192,7 @@ impl PendingFile {
     /// Creates the file as [`create`](Self::create), in a folder that must exist already.
     ///
     /// # Errors
-    /// If the folder does not exist, or the file cannot be created.
+    /// Returns an error if the folder does not exist, or the file cannot be created.
     pub fn beside(target: &Path) -> Result<(Self, fs::File), LabError> {
         if let Some(parent) = target.parent().filter(|p| !p.as_os_str().is_empty()) {
             existing(parent)?;
@@ -203,7 +203,7 @@ impl PendingFile {
     /// Creates the file and the folders above it under its temporary name, before any simulation.
     ///
     /// # Errors
-    /// If it cannot be created, or `target` is a folder.
+    /// Returns an error if it cannot be created, or `target` is a folder.
     pub fn create(target: &Path) -> Result<(Self, fs::File), LabError> {
         if target.is_dir() {
             return Err(LabError::at(
@@ -220,7 +220,7 @@ impl PendingFile {
     /// Moves the file to its place.
     ///
     /// # Errors
-    /// If it cannot be renamed.
+    /// Returns an error if it cannot be renamed.
     pub fn finish(mut self) -> Result<(), LabError> {
         fs::rename(&self.0.temporary, &self.0.target)
             .map_err(|e| cannot_write(&self.0.target, e))?;
@@ -232,7 +232,7 @@ impl PendingFile {
 /// Rejects a folder that does not exist.
 ///
 /// # Errors
-/// If it does not exist, or is a file.
+/// Returns an error if it does not exist, or is a file.
 pub fn existing(folder: &Path) -> Result<(), LabError> {
     match (folder.is_dir(), folder.exists()) {
         (true, _) => Ok(()),
@@ -246,7 +246,7 @@ pub fn existing(folder: &Path) -> Result<(), LabError> {
 /// Replaces the file `target` by `content` in one step.
 ///
 /// # Errors
-/// If it cannot be written; the earlier content is then unchanged.
+/// Returns an error if it cannot be written; the earlier content is then unchanged.
 pub fn write_file(target: &Path, content: &[u8]) -> Result<(), LabError> {
     let (pending, mut file) = PendingFile::create(target)?;
     file.write_all(content).and_then(|()| file.sync_all()).map_err(|e| cannot_write(target, e))?;

@@ -23,7 +23,7 @@ const WIRE_COST: f64 = 0.1;
 /// beside `tq`, `signal`, `channel` and `is_gateway`, which maps have, too.
 ///
 /// # Errors
-/// If the run is one of another scenario: its nodes differ.
+/// Returns an error if the run is one of another scenario: its nodes differ.
 pub fn graph(scenario: &Scenario, run: Option<&RunRecord>) -> Result<Value, LabError> {
     let devices = || {
         let own = |(_, n): &(usize, &fairmesh_scenario::Node)| n.of.is_none();

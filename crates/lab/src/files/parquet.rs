@@ -48,7 +48,7 @@ impl<W: std::io::Write + Send> Writer<W> {
     /// Begins a file of tables with the columns of `first`, without its rows.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn new(out: W, first: &Frame) -> Result<Self> {
         Self::with_metadata(out, first, Vec::new())
     }
@@ -56,7 +56,7 @@ impl<W: std::io::Write + Send> Writer<W> {
     /// Begins a file with metadata of its own.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn with_metadata(out: W, first: &Frame, metadata: Vec<KeyValue>) -> Result<Self> {
         let fields = first.columns.iter().map(field).collect::<Result<_>>()?;
         let schema = Arc::new(Type::group_type_builder("table").with_fields(fields).build()?);
@@ -84,7 +84,7 @@ impl<W: std::io::Write + Send> Writer<W> {
     /// Writes the end of the file and returns the writer below.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn finish(self) -> Result<W> {
         self.0.into_inner()
     }
@@ -93,7 +93,7 @@ impl<W: std::io::Write + Send> Writer<W> {
 /// Encodes a table as one Parquet file with one row group.
 ///
 /// # Errors
-/// If the columns differ in length.
+/// Returns an error if the columns differ in length.
 pub fn encode(frame: &Frame) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new(), frame)?;
     writer.write(frame)?;

@@ -13,7 +13,7 @@ use crate::{FileProblem, LabError};
 /// `command` is recorded as the command that produced it.
 ///
 /// # Errors
-/// If a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn fill(
     folder: &ResultFolder,
     loaded: &Loaded,

@@ -64,7 +64,7 @@ fn table(records: &[Vec<RunRecord>]) -> Result<Frame, serde_json::Error> {
 /// Encodes runs as one Parquet file. Each run has a flow or more.
 ///
 /// # Errors
-/// If a value cannot be encoded.
+/// Returns an error if a value cannot be encoded.
 pub fn encode(runs: &Runs) -> Encoded<Vec<u8>> {
     let json = |e: serde_json::Error| ParquetError::External(e.into());
     let head = Head {
@@ -86,7 +86,7 @@ pub fn encode(runs: &Runs) -> Encoded<Vec<u8>> {
 /// Runs of another revision of fairmesh are read, and a note names the revision.
 ///
 /// # Errors
-/// If the file cannot be read, or has other columns.
+/// Returns an error if the file cannot be read, or has other columns.
 pub fn read(path: &Path) -> Result<Runs, LabError> {
     let at = |problem| LabError::at(path, problem);
     let file = File::open(path).map_err(|error| {

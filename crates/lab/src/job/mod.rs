@@ -52,7 +52,7 @@ impl Source {
     /// Builds the source from a file's content.
     ///
     /// # Errors
-    /// If the content is not a scenario in any format.
+    /// Returns an error if the content is not a scenario in any format.
     pub fn new(file: &Path, content: &[u8]) -> Result<Self, LabError> {
         let file = file.to_string_lossy().into_owned();
         match format_of(content) {
@@ -114,7 +114,7 @@ impl Job {
     /// `registry` has the mechanisms that they may name.
     ///
     /// # Errors
-    /// If the text, the changes or the control are invalid.
+    /// Returns an error if the text, the changes or the control are invalid.
     pub fn resolve(&self, registry: &Registry) -> Result<Resolved, LabError> {
         let Job { source: Source { file, text, .. }, changes, control, seed, measures } = self;
         let mut scenario = source::build(Path::new(file), text.as_bytes(), changes, registry)?;

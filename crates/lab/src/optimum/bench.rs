@@ -23,11 +23,11 @@ const MEASURED_PACKETS: f64 = 800.0;
 const MAX_LENGTH_FACTOR: f64 = 10.0;
 /// Minimum packets of the slowest flow in a measurement, up to the longest measurement.
 const LEAST_PACKETS: f64 = 120.0;
-/// Minimum measured time of the longer runs of the check, s.
+/// Minimum measured time of the longer runs of the check, in s.
 const CHECK_S: f64 = 45.0;
 /// Packets of the slowest flow in the start-up.
 const START_PACKETS: f64 = 20.0;
-/// Minimum and maximum start-up, s.
+/// Minimum and maximum start-up, in s.
 const START_S: (f64, f64) = (3.0, 40.0);
 
 /// Maximum relative variation of a flow's limit from run to run.
@@ -110,7 +110,7 @@ impl<'a> Bench<'a> {
         Bench { steady, times_s: settings.times_s, meter, made: Mutex::default() }
     }
 
-    /// Returns the time in which the slowest flow with a target receives `packets` packets, s.
+    /// Returns the time in which the slowest flow with a target receives `packets` packets, in s.
     fn lasting(&self, targets: &[f64], packets: f64) -> f64 {
         let flows = targets.iter().zip(&self.steady.flows).filter(|(t, _)| **t > 0.0);
         flows.map(|(t, f)| packets * 8.0 * f.payload / t).fold(0.0, f64::max)
@@ -251,7 +251,7 @@ impl Limited {
         Ok(Limited { simulation, parts })
     }
 
-    /// Returns the rate that each flow received from the start-up until an instant, bit/s.
+    /// Returns the rate that each flow received from the start-up until an instant, in bit/s.
     ///
     /// Rates are scaled to the requested limit.
     fn rates_at(&mut self, until: Time) -> Rates {

@@ -56,7 +56,7 @@ impl Bound {
         if top.is_finite() { top } else { 1e6 }
     }
 
-    /// Returns the time that a bit of a flow uses at all nodes and wires together, s.
+    /// Returns the time that a bit of a flow uses at all nodes and wires together, in s.
     pub fn cost(&self, flow: usize) -> f64 {
         self.uses.iter().flatten().filter(|u| u.0 == flow).map(|u| u.1).sum()
     }

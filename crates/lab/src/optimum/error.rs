@@ -45,9 +45,9 @@ pub enum OptimumError {
     /// Times of measurements out of their range.
     #[error("times_s: {least} to {most} s; expected from 1 s, rising, to 100000 s")]
     Times {
-        /// Shortest measurement, s.
+        /// Shortest measurement, in s.
         least: f64,
-        /// Longest measurement, s.
+        /// Longest measurement, in s.
         most: f64,
     },
     /// The store of optima cannot be used.

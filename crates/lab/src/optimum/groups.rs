@@ -33,7 +33,7 @@ struct Members {
     weight: f64,
     /// Rate of the group at any level, bit/s: its guarantee, or its present rate.
     minimum: f64,
-    /// Guaranteed rate, bit/s.
+    /// Guaranteed rate, in bit/s.
     promised: f64,
     /// Indices of flows of the stretch.
     flows: Vec<usize>,
@@ -129,7 +129,7 @@ impl Groups {
         self.fixed[flow] = Some(Fixed { rate, why });
     }
 
-    /// Returns the rate by weight of each flow's group, bit/s.
+    /// Returns the rate by weight of each flow's group, in bit/s.
     pub fn levels(&self, rates: &[f64]) -> Vec<f64> {
         let mut out = vec![0.0; rates.len()];
         for group in &self.groups {

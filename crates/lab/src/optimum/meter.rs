@@ -32,7 +32,7 @@ impl<E: Into<OptimumError>> From<E> for Halt {
 pub(super) struct Meter<'a> {
     runs: AtomicU64,
     events: AtomicU64,
-    /// Simulated time so far, ms.
+    /// Simulated time so far, in ms.
     simulated: AtomicU64,
     /// Number of events after which nothing more is started.
     limit: AtomicU64,

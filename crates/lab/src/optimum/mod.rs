@@ -50,7 +50,7 @@ pub fn unobserved(_: Progress) -> ControlFlow<()> {
 /// rayon pool in which it is called. Its result does not depend on the number of threads.
 ///
 /// # Errors
-/// If groups or settings are invalid, or the engine rejects the scenario.
+/// Returns an error if groups or settings are invalid, or the engine rejects the scenario.
 pub fn find(
     scenario: &Scenario,
     groups: &[Group],
@@ -82,7 +82,7 @@ pub fn find(
 /// Flows are those of the scenario. Rates are means over `seeds`.
 ///
 /// # Errors
-/// If the engine rejects the scenario.
+/// Returns an error if the engine rejects the scenario.
 pub fn receive(
     scenario: &Scenario,
     optimum: &Optimum,

@@ -46,7 +46,7 @@ pub struct FlowOptimum {
     pub name: String,
     /// Its max-min rate, bit/s of application data averaged over the measured time.
     pub optimum_bps: f64,
-    /// Measured demand of an application of pages and files while it is present, bit/s.
+    /// Measured demand of an application of pages and files while it is present, in bit/s.
     /// Absent if the traffic specifies it.
     #[serde(default)]
     pub demand_bps: Option<f64>,

@@ -17,7 +17,7 @@ use crate::{LabError, Store};
 /// `threads` is the number of threads; `None` for all cores.
 ///
 /// # Errors
-/// If the engine rejects the scenario, or a store cannot be read.
+/// Returns an error if the engine rejects the scenario, or a store cannot be read.
 pub fn optimum_of(
     scenario: &Scenario,
     per: Per,

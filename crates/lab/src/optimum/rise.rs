@@ -17,7 +17,7 @@ const TRIED_SHORTFALL: f64 = 5.0;
 pub(super) const LEVEL_RESOLUTION: f64 = 0.01;
 /// Largest relative reduction of a level that does not fit with all seeds.
 const MOST_DOWN: f64 = 0.16;
-/// Time without a packet after which a flow counts as receiving nothing, s.
+/// Time without a packet after which a flow counts as receiving nothing, in s.
 const SILENCE_S: f64 = 10.0;
 /// Fractions of the first estimate at which room is learned.
 ///

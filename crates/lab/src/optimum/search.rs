@@ -52,7 +52,7 @@ const MAX_LAST_RAISES: usize = 4;
 ///
 /// It is lower than `MIN_GAIN_FRACTION` because losses limit a flow gradually.
 const LAST_GAIN: f64 = 0.4;
-/// Packet rate below which a stream has idle times that ten runs may miss, 1/s.
+/// Packet rate below which a stream has idle times that ten runs may miss, in 1/s.
 ///
 /// They are retransmission timeouts that double up to a minute. Such streams are judged by a
 /// multiple of the check's runs.
@@ -541,7 +541,7 @@ impl<'a> Search<'a> {
 /// Result of raising one flow.
 #[derive(Clone, Copy, Debug)]
 struct Raise {
-    /// Intended and actual gain, bit/s.
+    /// Intended and actual gain, in bit/s.
     asked: f64,
     gain: f64,
     /// Joint loss of the flows that have no more, and its standard error.

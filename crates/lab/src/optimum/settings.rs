@@ -96,7 +96,7 @@ pub struct Settings {
     pub check: Vec<u64>,
     /// Fraction of its target that a flow may miss, over the seeds.
     pub tolerance: f64,
-    /// Minimum and maximum measured time of a run in the search, s.
+    /// Minimum and maximum measured time of a run in the search, in s.
     pub times_s: (f64, f64),
     /// Maximum number of simulation events before a search ends early.
     ///

@@ -240,7 +240,7 @@ impl Store {
     /// Reads what other writers have added since the store was opened or last refreshed.
     ///
     /// # Errors
-    /// If a shard cannot be read or is damaged, or two records of one key differ.
+    /// Returns an error if a shard cannot be read or is damaged, or two records of one key differ.
     pub fn refresh(&self) -> Result<(), StoreError> {
         let paths = shard::shards_of(&self.folder)?;
         let mut inner = self.lock();

@@ -48,9 +48,9 @@ struct Line<'a> {
 /// A record's place in its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Offset of its line, bytes.
+    /// Offset of its line, in bytes.
     pub offset: u64,
-    /// Length of its line without the line end, bytes.
+    /// Length of its line without the line end, in bytes.
     pub length: u32,
     /// Its line, counted from 1.
     pub line: u64,

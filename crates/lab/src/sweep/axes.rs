@@ -45,7 +45,7 @@ impl Axis {
     /// Builds the axis of one key.
     ///
     /// # Errors
-    /// If a value is given twice.
+    /// Returns an error if a value is given twice.
     pub fn of(key: &str, values: Vec<String>) -> Result<Self, AxisError> {
         for (i, v) in values.iter().enumerate() {
             if values[..i].contains(v) {
@@ -59,7 +59,7 @@ impl Axis {
     /// Reads `KEY=V1,V2,…`.
     ///
     /// # Errors
-    /// If the text does not have this form, or has a value twice.
+    /// Returns an error if the text does not have this form, or has a value twice.
     pub fn parse(text: &str) -> Result<Self, AxisError> {
         let form = || AxisError::Form { found: text.to_owned() };
         let (key, values) = text.split_once('=').ok_or_else(form)?;
@@ -107,7 +107,7 @@ impl Grid {
     /// Builds the grid of some axes; without any it has one point.
     ///
     /// # Errors
-    /// If it has more than [`MAX_POINTS`].
+    /// Returns an error if it has more than [`MAX_POINTS`].
     pub fn new(axes: Vec<Axis>) -> Result<Self, AxisError> {
         let found = axes.iter().map(|a| a.rows.len() as u128).product();
         if found > u128::from(MAX_POINTS) {

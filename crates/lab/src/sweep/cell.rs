@@ -13,7 +13,7 @@ pub struct Cell {
     pub ours: bool,
     /// Seed.
     pub seed: u64,
-    /// Goodput per flow, bit/s.
+    /// Goodput per flow, in bit/s.
     pub goodput_bps: Vec<f64>,
     /// Fair rate per flow, bit/s; `None` if the run was given none.
     pub fair_bps: Option<Vec<f64>>,

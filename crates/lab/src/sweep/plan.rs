@@ -76,7 +76,7 @@ impl Plan {
     /// Varies a key of `KEY=V1,V2,…` beside those that vary already.
     ///
     /// # Errors
-    /// If the text does not have this form.
+    /// Returns an error if the text does not have this form.
     pub fn vary(&mut self, text: &str) -> Result<(), LabError> {
         self.axes.push(Axis::parse(text).map_err(|e| LabError::wrong("vary", e))?);
         Ok(())

@@ -220,7 +220,7 @@ impl Sweep {
     /// Opens the store of a sweep's folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// If the folder has other content, or the store cannot be used.
+    /// Returns an error if the folder has other content, or the store cannot be used.
     pub fn open(folder: &Path, others: OtherRevisions) -> Result<Store, LabError> {
         claim(folder)?;
         Ok(Store::open(&folder.join(STORE), others)?)
@@ -321,7 +321,7 @@ impl Sweep {
     /// With a rule for the number of seeds there may be more when these are there.
     ///
     /// # Errors
-    /// If the store cannot be read, or runs lack the measure of the rule.
+    /// Returns an error if the store cannot be read, or runs lack the measure of the rule.
     pub fn missing(&self, store: &Store) -> Result<Vec<usize>, LabError> {
         let seeds = self.plan.seeds.count();
         let mut missing = Vec::new();

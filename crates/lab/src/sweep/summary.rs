@@ -210,7 +210,7 @@ impl Sweep {
     /// Returns the table of the stored runs: one row per run and flow, one column per varied key.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn frame(&self, store: &Store) -> Result<Frame, LabError> {
         let mut rows = Rows::new(self.keys());
         self.each(store, |cells| {

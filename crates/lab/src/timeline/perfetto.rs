@@ -18,7 +18,7 @@ pub struct Trace {
 /// A track's descriptor, or an event.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
-    /// Instant of the event, ns.
+    /// Instant of the event, in ns.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
     /// Writer of the packet; 1 here.

@@ -112,7 +112,7 @@ struct Station {
 /// States of all stations in the window.
 pub(super) struct States {
     stations: Vec<Station>,
-    /// By flow: congestion window, bytes.
+    /// By flow: congestion window, in bytes.
     windows: Vec<Values>,
 }
 

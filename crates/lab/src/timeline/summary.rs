@@ -12,9 +12,9 @@ use super::{Window, name};
 /// Attempts of all links that sent in a window.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TimelineSummary {
-    /// Start of the window, s.
+    /// Start of the window, in s.
     pub from_s: f64,
-    /// End of the window, s.
+    /// End of the window, in s.
     pub until_s: f64,
     /// Links, those with most overlapped frames first.
     pub links: Vec<LinkAttempts>,

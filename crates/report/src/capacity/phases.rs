@@ -19,9 +19,9 @@ const SIZE: (u32, u32) = (1000, 800);
 const LEGEND_HEIGHT: u32 = 40;
 /// End of the backlog axis, as the time in which the whole gateway transmits the backlog, s.
 const LONGEST_DRAIN_S: f64 = 0.6;
-/// Duration of paths, s.
+/// Duration of paths, in s.
 const PATH_DURATION_S: f64 = 20.0;
-/// Integration step of paths, s.
+/// Integration step of paths, in s.
 const INTEGRATION_STEP_S: f64 = 0.01;
 
 type Failure = Box<dyn std::error::Error>;

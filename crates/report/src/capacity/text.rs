@@ -104,7 +104,7 @@ pub(super) struct BottleneckSummary {
     pub description: String,
     /// Number of flows that it limits.
     pub limited: usize,
-    /// Their smallest rate, bit/s.
+    /// Their smallest rate, in bit/s.
     pub rate_bps: f64,
     /// Names of its links.
     pub links: String,

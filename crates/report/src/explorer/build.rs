@@ -27,7 +27,7 @@ const MOST_OVERLAPS: usize = 5;
 const MOST_DECISIONS: usize = 400;
 /// Relative change of a rate above which another decision about the same sharer is shown.
 const SHOWN_RATE_CHANGE: f64 = 0.1;
-/// Time after which another decision about the same sharer is shown in any case, s.
+/// Time after which another decision about the same sharer is shown in any case, in s.
 const PAUSE_S: f64 = 15.0;
 /// Size of curves above which further ones are left out, characters.
 const MOST_CURVES: usize = 110_000;

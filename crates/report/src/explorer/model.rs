@@ -22,9 +22,9 @@ pub struct Model {
     pub generator: String,
     /// Command line that created the page.
     pub command: String,
-    /// Simulated time, s.
+    /// Simulated time, in s.
     pub duration_s: f64,
-    /// Start of the measured interval, s.
+    /// Start of the measured interval, in s.
     pub warmup_s: f64,
     /// Seeds, in the order of all lists by seed.
     pub seeds: Vec<u64>,
@@ -190,10 +190,10 @@ pub struct Sharer {
     pub home: usize,
     /// Nodes on the path of each of its flows.
     pub paths: Vec<Vec<usize>>,
-    /// Max-min rate, kbit/s.
+    /// Max-min rate, in kbit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair: Option<f64>,
-    /// Max-min rate that the simulator carries, kbit/s.
+    /// Max-min rate that the simulator carries, in kbit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimum: Option<f64>,
     /// True if its application pauses, or is limited to less than its fair rate.
@@ -219,9 +219,9 @@ pub struct Control {
     pub starving: usize,
     /// Smallest share of a sharer's reference.
     pub worst: Option<f64>,
-    /// Sum of the goodputs, kbit/s.
+    /// Sum of the goodputs, in kbit/s.
     pub sum: Mean,
-    /// Median over the flows of their mean delay, ms.
+    /// Median over the flows of their mean delay, in ms.
     pub delay: Option<f64>,
     /// Measures over the sharers.
     pub measures: Vec<Measure>,
@@ -259,11 +259,11 @@ pub struct Measure {
 /// One sharer under one control.
 #[derive(Clone, Debug, Serialize)]
 pub struct SharerResult {
-    /// Goodput, kbit/s.
+    /// Goodput, in kbit/s.
     pub goodput: Mean,
-    /// Goodput of each seed, kbit/s.
+    /// Goodput of each seed, in kbit/s.
     pub seeds: Vec<f64>,
-    /// Rate against which it is judged, kbit/s.
+    /// Rate against which it is judged, in kbit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<f64>,
     /// Goodput over that rate.
@@ -272,7 +272,7 @@ pub struct SharerResult {
     /// True if that is below the threshold of starvation.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub starves: bool,
-    /// Goodput of each flow of a subscriber, kbit/s.
+    /// Goodput of each flow of a subscriber, in kbit/s.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<f64>,
     /// Delay, ms: mean and 95th percentile.
@@ -301,7 +301,7 @@ pub struct NodeResult {
     pub tx: f64,
     /// Fraction of time with foreign energy on the medium.
     pub busy: f64,
-    /// Mean length of the interface queue, packets.
+    /// Mean length of the interface queue, in packets.
     pub queue: f64,
 }
 
@@ -361,7 +361,7 @@ pub struct Decisions {
 /// One decision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decision {
-    /// Instant, s.
+    /// Instant, in s.
     #[serde(rename = "t")]
     pub time_s: f64,
     /// Node.
@@ -376,10 +376,10 @@ pub struct Decision {
     /// The sharer that it concerns; absent if it concerns several.
     #[serde(rename = "i", skip_serializing_if = "Option::is_none")]
     pub sharer: Option<usize>,
-    /// Its rate, kbit/s.
+    /// Its rate, in kbit/s.
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Rate of the previous decision about the same sharer with the same code, kbit/s.
+    /// Rate of the previous decision about the same sharer with the same code, in kbit/s.
     #[serde(rename = "p", skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
 }
@@ -387,9 +387,9 @@ pub struct Decision {
 /// Instants of samples.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sampling {
-    /// First instant, s.
+    /// First instant, in s.
     pub first_s: f64,
-    /// Distance, s.
+    /// Distance, in s.
     pub every_s: f64,
     /// Number.
     pub number: usize,
@@ -398,7 +398,7 @@ pub struct Sampling {
 /// Curves of one run, encoded by [`super::codec`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Curves {
-    /// Goodput by sharer, kbit/s.
+    /// Goodput by sharer, in kbit/s.
     pub goodput: Vec<String>,
     /// Limit by sharer, kbit/s; an empty text without a limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -413,7 +413,7 @@ fn losses(starving: &[Starving], noun: Noun) -> Text {
     ))]
 }
 
-/// Returns the median over the flows of their mean delay, ms.
+/// Returns the median over the flows of their mean delay, in ms.
 ///
 /// It is averaged over the runs that have one.
 pub fn median_delay(records: &[RunRecord]) -> Option<f64> {

@@ -96,7 +96,7 @@ impl Network {
     }
 }
 
-/// Simulated time of each run and start of its measured interval, s.
+/// Simulated time of each run and start of its measured interval, in s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Times {
     /// End.

@@ -28,7 +28,7 @@ pub struct Outcome {
     pub worst: Estimate,
     /// Sum of all goodputs over that of all optima.
     pub sum: Estimate,
-    /// Mean of the mean delays of flows that delivered anything, s.
+    /// Mean of the mean delays of flows that delivered anything, in s.
     pub delay_s: f64,
     /// Signalling of all nodes together, bytes per second.
     pub signalling: f64,
@@ -60,7 +60,7 @@ pub struct Row {
     pub worst: Over,
     /// Sum over that of the optimum.
     pub sum: Over,
-    /// Mean delay, s.
+    /// Mean delay, in s.
     pub delay_s: Estimate,
     /// Signalling, bytes per second.
     pub signalling: Estimate,
