@@ -18,6 +18,7 @@ use crate::mechanism::{self, Guard};
 use crate::results::Results;
 use crate::scenario::Scenario;
 use crate::session::Session;
+use crate::sweep::{record_text, same_revision};
 use crate::values::{assignments, quantity};
 
 /// The islands of a scenario, and the runs of them that are complete.
@@ -106,7 +107,7 @@ impl City {
         py.detach(stored).or_raise(py)
     }
 
-    /// The scenario and its settings as JSON, for `run_island` of another process.
+    /// The scenario and its settings as JSON, for `run_islands` of another process.
     fn job(&self, py: Python<'_>) -> PyResult<String> {
         serde_json::to_string(&self.job).map_err(|e| setting(py, "job", e))
     }
@@ -170,15 +171,15 @@ impl City {
 /// The city that a worker resolved last: all its islands are of one job.
 static LAST: Mutex<Option<(String, Arc<city::City>)>> = Mutex::new(None);
 
-/// Runs one island of a job of a program of this revision; returns its record. For workers.
+/// Runs some islands of a job and returns their records. For workers of the same revision.
 #[pyfunction]
-pub(crate) fn run_island(
+pub(crate) fn run_islands(
     py: Python<'_>,
     job: &str,
-    island: usize,
+    islands: Vec<usize>,
     revision: &str,
-) -> PyResult<String> {
-    crate::sweep::same_revision(py, revision)?;
+) -> PyResult<Vec<String>> {
+    same_revision(py, revision)?;
     let guard = Arc::<Guard>::default();
     let session = Session { guard: &guard, threads: Some(1), store: None, progress: None };
     let registry = mechanism::registry(&guard);
@@ -193,10 +194,12 @@ pub(crate) fn run_island(
         Ok::<_, LabError>(city)
     };
     let city = py.detach(resolve).or_raise(py)?;
-    if island >= city.len() {
+    if let Some(island) = islands.iter().find(|&&i| i >= city.len()) {
         let problem = format!("found {island}; expected below {}", city.len());
-        return Err(setting(py, "island", problem));
+        return Err(setting(py, "islands", problem));
     }
-    let record = session.perform(py, |pool| city.run_island(island, pool))?;
-    serde_json::to_string(&record).map_err(|e| setting(py, "record", e))
+    session.perform(py, |pool| {
+        let run = |&island: &usize| record_text(&city.run_island(island, pool)?);
+        islands.iter().map(run).collect()
+    })
 }

@@ -24,7 +24,7 @@ mod module {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::city::{City, run_island};
+    use crate::city::{City, run_islands};
     #[pymodule_export]
     use crate::frame::{Frame, measures};
     #[pymodule_export]
@@ -36,7 +36,7 @@ mod module {
     #[pymodule_export]
     use crate::scenario::Scenario;
     #[pymodule_export]
-    use crate::sweep::{Sweep, run_job};
+    use crate::sweep::{Sweep, run_jobs};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -187,19 +187,28 @@ fn axis(key: &str, values: &Bound<'_, PyAny>) -> PyResult<Axis> {
     }
 }
 
-/// Makes a run of a sweep of a program of this revision; returns its record. For workers.
+/// Makes runs of a sweep and returns their records. For workers of the same revision.
+///
+/// All on one thread, which keeps its memory from run to run.
 #[pyfunction]
-pub(crate) fn run_job(py: Python<'_>, job: &str, revision: &str) -> PyResult<String> {
+pub(crate) fn run_jobs(py: Python<'_>, jobs: Vec<String>, revision: &str) -> PyResult<Vec<String>> {
     same_revision(py, revision)?;
-    let job: Job = serde_json::from_str(job).map_err(|e| setting(py, "job", e))?;
     let guard = Arc::<Guard>::default();
     let registry = mechanism::registry(&guard);
     let session = Session { guard: &guard, threads: Some(1), store: None, progress: None };
-    let record = session.perform(py, |pool| {
-        let resolved = job.resolve(&registry)?;
-        pool.measured(&resolved.scenario, &resolved.options)
-    })?;
-    serde_json::to_string(&record).map_err(|e| setting(py, "record", e))
+    session.perform(py, |pool| {
+        let run = |job: &String| {
+            let job: Job = serde_json::from_str(job).map_err(|e| LabError::setting("job", e))?;
+            let resolved = job.resolve(&registry)?;
+            record_text(&pool.measured(&resolved.scenario, &resolved.options)?)
+        };
+        jobs.iter().map(run).collect()
+    })
+}
+
+/// Writes the record of a run as JSON.
+pub(crate) fn record_text(record: &RunRecord) -> Result<String, LabError> {
+    serde_json::to_string(record).map_err(|e| LabError::setting("record", e))
 }
 
 /// Rejects work of a program of another revision.

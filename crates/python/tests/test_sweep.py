@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dask_jobqueue.local import LocalCluster as JobCluster
 from distributed import Client, LocalCluster
 
 import fairmesh
@@ -170,6 +171,18 @@ def test_a_worker_that_joins_late_gets_runs(tmp_path: Path) -> None:
             ran[worker] = state
         assert len(ran) == 2 and all(ran.values()), ran
     assert there.to_dicts() == fairmesh.sweep(mesh, {"radio.rts": [False, True]}, seeds=12).to_dicts()
+
+
+def test_jobs_of_a_queueing_system_make_the_runs(mesh: Scenario, tmp_path: Path) -> None:
+    """As on Slurm, with dask-jobqueue's stand-in, which starts a process for each job."""
+    with JobCluster(
+        cores=1, processes=1, memory="1GB", log_directory=str(tmp_path / "log"),
+        scheduler_options={"host": "127.0.0.1", "dashboard_address": ":0"},
+    ) as cluster, Client(cluster) as client:  # fmt: skip
+        cluster.scale(jobs=2)
+        client.wait_for_workers(2)
+        there = fairmesh.sweep(mesh, VARY, seeds=4, client=client, folder=tmp_path / "store")
+    assert there.to_dicts() == fairmesh.sweep(mesh, VARY, seeds=4).to_dicts()
 
 
 def fill(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fairmesh import _fairmesh
@@ -50,8 +50,8 @@ def run(
                 return city.run(threads=threads, progress=report)
             job = city.job()
 
-            def call(island: int) -> tuple[object, ...]:
-                return _fairmesh.run_island, job, island, _fairmesh.__revision__
+            def call(islands: Sequence[int]) -> tuple[object, ...]:
+                return _fairmesh.run_islands, job, list(islands), _fairmesh.__revision__
 
             spread(client, f"island-{id(city)}", city.missing(), call, city.put, report)
             return city.merged()

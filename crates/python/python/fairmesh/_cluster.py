@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from itertools import islice
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from fairmesh._progress import Report
@@ -11,47 +12,66 @@ from fairmesh._progress import Report
 if TYPE_CHECKING:
     from distributed import Client
 
-# Jobs in the cluster per thread: enough that no worker waits, few enough that memory stays flat.
+# Tasks in the cluster per thread: enough that no worker waits, few enough that memory stays flat.
 AHEAD = 3
+
+# Duration of a task. Shorter runs share a task: the scheduler takes some ms for each.
+TASK_SECONDS = 1.0
 
 
 def spread(
     client: Client,
     name: str,
     items: Sequence[int],
-    call: Callable[[int], tuple[Any, ...]],
+    call: Callable[[Sequence[int]], tuple[Any, ...]],
     put: Callable[[int, str], None],
     report: Report | None,
 ) -> None:
-    """Calls a function of each item on a worker, and `put` with each result as it arrives.
+    """Calls a function for all items on workers, and `put` with each result as it arrives.
 
-    call: function and arguments for an item.
+    call: a function that returns a list of results, and its arguments, for some of the items.
     """
     from distributed import as_completed
 
-    waiting_items = iter(items)
-    done = 0
-
-    def submit(item: int) -> Any:
-        function, *arguments = call(item)
-        # A key of its own: Dask would otherwise take equal jobs of earlier calls, failed ones too.
-        future: Any = client.submit(function, *arguments, key=f"fairmesh-{name}-{item}", pure=False)
-        future.fairmesh_item = item
-        return future
+    begun = done = 0
+    seconds = 0.0
 
     def slots() -> int:
         threads: int = sum(client.nthreads().values())
         return AHEAD * max(1, threads)
 
-    futures: Any = as_completed([submit(i) for i in islice(waiting_items, slots())])
+    def size() -> int:
+        """Runs in the next task: those of a second, but the last ones are divided among all workers."""
+        fill = int(TASK_SECONDS * done / seconds) if seconds else 1
+        return max(1, min(fill, ceil((len(items) - begun) / slots())))
+
+    def submit() -> Any:
+        nonlocal begun
+        places = items[begun : begun + size()]
+        begun += len(places)
+        # A key of its own: Dask would otherwise take equal jobs of earlier calls, failed ones too.
+        future: Any = client.submit(timed, *call(places), key=f"fairmesh-{name}-{places[0]}", pure=False)
+        future.fairmesh_places = places
+        return future
+
+    futures: Any = as_completed([submit() for _ in range(min(slots(), len(items)))])
     try:
         for future in futures:
-            put(future.fairmesh_item, future.result())
-            done += 1
-            if report is not None:
-                report(done, len(items))
+            results, took = future.result()
+            seconds += took
+            for place, result in zip(future.fairmesh_places, results, strict=True):
+                put(place, result)
+                done += 1
+                if report is not None:
+                    report(done, len(items))
             # A worker that joined late gets its share.
-            for item in islice(waiting_items, max(1, slots() - futures.count())):
-                futures.add(submit(item))
+            while begun < len(items) and futures.count() < slots():
+                futures.add(submit())
     finally:
         client.cancel(list(futures.futures))
+
+
+def timed(function: Callable[..., list[str]], *arguments: Any) -> tuple[list[str], float]:
+    """Calls a function; returns its results and its duration in seconds. For workers."""
+    start = time.perf_counter()
+    return function(*arguments), time.perf_counter() - start

@@ -1,7 +1,7 @@
 """Types of the compiled module."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from typing_extensions import Self
@@ -23,8 +23,8 @@ __all__ = [
     "region",
     "register",
     "run",
-    "run_island",
-    "run_job",
+    "run_islands",
+    "run_jobs",
 ]
 
 __version__: str
@@ -317,7 +317,7 @@ class City:
     def missing(self) -> list[int]:
         """Numbers of the islands without a run in the store, the largest first."""
     def job(self) -> str:
-        """The scenario and its settings as JSON, for `run_island` of another process."""
+        """The scenario and its settings as JSON, for `run_islands` of another process."""
     def put(self, island: int, record: str) -> None:
         """Adds the record of an island, as JSON."""
     def run(self, *, threads: int | None, progress: object | None) -> Results:
@@ -325,11 +325,11 @@ class City:
     def merged(self) -> Results:
         """Results of the whole, when the record of each island was added."""
 
-def run_island(job: str, island: int, revision: str) -> str:
-    """Runs one island of a job of a program of this revision; returns its record. For workers."""
+def run_islands(job: str, islands: Sequence[int], revision: str) -> list[str]:
+    """Runs some islands of a job and returns their records. For workers of the same revision."""
 
-def run_job(job: str, revision: str) -> str:
-    """Makes a run of a sweep of a program of this revision; returns its record. For workers."""
+def run_jobs(jobs: Sequence[str], revision: str) -> list[str]:
+    """Makes runs of a sweep and returns their records. For workers of the same revision."""
 
 def run(
     scenario: Scenario,

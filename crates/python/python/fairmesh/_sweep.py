@@ -104,8 +104,8 @@ def fill_on_cluster(plan: _fairmesh.Sweep, client: Client, report: Report | None
     """Lets the workers of a cluster make the missing runs, each stored as it arrives."""
     plan.check()
 
-    def call(index: int) -> tuple[Any, ...]:
-        return _fairmesh.run_job, plan.job(index), _fairmesh.__revision__
+    def call(places: Sequence[int]) -> tuple[Any, ...]:
+        return _fairmesh.run_jobs, [plan.job(p) for p in places], _fairmesh.__revision__
 
     while places := plan.missing():
         spread(client, f"sweep-{id(plan)}", places, call, plan.put, report)
