@@ -534,7 +534,7 @@ fn questions_that_make_no_sense() {
         ),
         (
             Settings { times_s: (5.0, 2.0), ..s },
-            "times_s: 5 to 2 s; expected from 1 s, rising, to 100000 s",
+            "times_s: 5 to 2 s; expected increasing times from 1 to 100000 s",
         ),
     ] {
         assert_eq!(refused(&all, &wrong), words);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_faster_and_other_runs_are_told() {
+    fn slower_faster_and_other_runs_are_reported() {
         let kept = Count { simulated_s: 1.0, transmissions: 10, delivered: 5, instructions: 1000 };
         let with = |instructions| Count { instructions, ..kept };
         assert_eq!(compare(Some(&kept), &with(1024)), None);

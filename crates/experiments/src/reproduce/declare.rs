@@ -614,10 +614,10 @@ impl Experiment {
             return Ok(());
         }
         if self.arms.is_empty() {
-            return Err("arm: there is none; expected at least one [[arm]]".to_owned());
+            return Err("arm: is missing; expected at least one [[arm]]".to_owned());
         }
         if self.measures.is_empty() {
-            return Err("measure: there is none; expected at least one [[measure]]".to_owned());
+            return Err("measure: is missing; expected at least one [[measure]]".to_owned());
         }
         for (what, labels) in [
             ("arm", self.arms.iter().map(|a| &a.label).collect::<Vec<_>>()),

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_of_all_runs_is_told() {
+    fn the_worst_of_all_runs_is_reported() {
         assert_eq!(timekeeping(&[]), None);
         let arm =
             |runs, repeated| Emulated { arm: "TCP".into(), point: String::new(), runs, repeated };

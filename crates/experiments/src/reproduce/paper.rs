@@ -130,7 +130,7 @@ impl Paper {
         for name in self.quotes.keys().chain(self.repeats.keys()).chain(self.intervals.keys()) {
             if !self.rows.contains_key(name) {
                 return Err(format!(
-                    "rows.\"{name}\": is missing; expected the row that is spoken of"
+                    "rows.\"{name}\": is missing; expected a row, since its numbers are quoted"
                 ));
             }
         }

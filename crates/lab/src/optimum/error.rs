@@ -43,7 +43,7 @@ pub enum OptimumError {
     #[error("tolerance: {0}; expected between 0 and 0.5")]
     Tolerance(f64),
     /// Times of measurements out of their range.
-    #[error("times_s: {least} to {most} s; expected from 1 s, rising, to 100000 s")]
+    #[error("times_s: {least} to {most} s; expected increasing times from 1 to 100000 s")]
     Times {
         /// Shortest measurement, in s.
         least: f64,

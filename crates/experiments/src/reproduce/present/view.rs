@@ -181,7 +181,7 @@ impl<'a> View<'a> {
         }
         let mut head = vec![t.first.as_str()];
         if facts {
-            head.extend(["deployed at", "told"]);
+            head.extend(["deployed at", "given"]);
         }
         head.extend(experiment.measures.iter().map(|m| m.label.as_str()));
         let mut out = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
