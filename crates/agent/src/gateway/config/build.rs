@@ -13,9 +13,10 @@ use super::draft::{self, Draft};
 use super::libreqos::{Circuit, Tables};
 use super::merge::Merged;
 use super::refuse::{Result, fail, refused};
+use super::schedule::DAY_NAMES;
 use super::{
     Config, Discover, Endpoint, FileReport, Neighbour, PageSettings, Plan, Rates, ReadHeaders,
-    SourceText, Subscriber, Unused, capacity, peers,
+    Schedule, SourceText, Subscriber, Unused, Window, Zone, capacity, peers,
 };
 use crate::gateway::config::is_plain;
 use crate::gateway::history::HistorySettings;
@@ -36,8 +37,16 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
     let queues_by_control = queues_by_control(draft)?;
     let mechanism = mechanism(&draft.control, registry)?;
     let neighbours = neighbours(&draft.neighbour)?;
-    let plans = Plans::read(&draft.plan)?;
-    let (subscribers, files) = subscribers(merged, &plans, tables)?;
+    let mut schedules = Vec::new();
+    let zone = match &draft.time_zone {
+        None => Zone::of_machine(),
+        Some(name) => Zone::named(name).or_else(|e| {
+            let expected = "a name such as \"Europe/Berlin\", or a POSIX string such as \"CET-1CEST,M3.5.0,M10.5.0/3\"";
+            refused(KeyPath::from("time_zone"), e, expected)
+        })?,
+    };
+    let plans = Plans::read(&draft.plan, &mut schedules)?;
+    let (subscribers, files) = subscribers(merged, &plans, tables, &mut schedules)?;
     let discover = draft.discover.as_ref().map(|d| discover(d, &plans)).transpose()?;
     if subscribers.is_empty() && discover.is_none() {
         let expected = "[[subscriber]] entries, include, [libreqos] or [discover]";
@@ -72,6 +81,8 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
         neighbours,
         subscribers,
         files,
+        schedules,
+        zone,
         source: SourceText::default(),
         discover,
         peers,
@@ -150,6 +161,8 @@ fn with_unmapped(
         weight: 1.0,
         down: Rates { ceiling, guarantee: None, fair: least(|p| p.down.fair) },
         up: Rates { ceiling, guarantee: None, fair: least(|p| p.up.fair) },
+        regular: [ceiling; 2],
+        schedule: None,
     };
     let hops = subscribers.iter().map(|s| s.hops).max().flatten();
     let name = super::UNMAPPED.to_owned();
@@ -418,7 +431,10 @@ struct Given {
 }
 
 impl Plans {
-    fn read(drafts: &BTreeMap<String, draft::Plan>) -> Result<Plans> {
+    fn read(
+        drafts: &BTreeMap<String, draft::Plan>,
+        schedules: &mut Vec<Schedule>,
+    ) -> Result<Plans> {
         let mut plans = BTreeMap::new();
         for (name, d) in drafts {
             let key = KeyPath::from("plan").key(name);
@@ -428,7 +444,8 @@ impl Plans {
                 down: rates(d.down, d.guarantee_down, d.fair_down),
                 up: rates(d.up, d.guarantee_up, d.fair_up),
             };
-            plans.insert(name.clone(), plan(&given, Plan::default(), &key)?);
+            let built = plan(&given, Plan::default(), &key)?;
+            plans.insert(name.clone(), scheduled(built, &d.during, key, schedules)?);
         }
         Ok(Plans(plans))
     }
@@ -481,13 +498,65 @@ fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
     };
     let down = side(given.down, base.down, "down", "down")?;
     let up = side(given.up, base.up, "up", "up")?;
-    Ok(Plan { weight, down, up })
+    let regular = [down.ceiling, up.ceiling];
+    Ok(Plan { weight, down, up, schedule: base.schedule, regular })
+}
+
+/// Returns a plan with a schedule of its own, if it has one.
+fn scheduled(
+    plan: Plan,
+    drafts: &[draft::During],
+    key: KeyPath,
+    schedules: &mut Vec<Schedule>,
+) -> Result<Plan> {
+    if drafts.is_empty() {
+        return Ok(plan);
+    }
+    let mut windows = Vec::with_capacity(drafts.len());
+    for (i, d) in drafts.iter().enumerate() {
+        let at = |word: &str| key.clone().key("during").index(i).key(word);
+        let time = |text: &str, word: &str| {
+            let digits = text.len() == 5 && text.as_bytes()[2] == b':';
+            let time = text.parse::<jiff::civil::Time>().ok().filter(|_| digits);
+            time.map_or_else(
+                || refused(at(word), format!("\"{text}\""), "a time such as \"18:00\""),
+                Ok,
+            )
+        };
+        let mut days = [d.days.is_none(); 7];
+        for (j, name) in d.days.iter().flatten().enumerate() {
+            match DAY_NAMES.iter().position(|day| *day == name.to_lowercase()) {
+                Some(day) => days[day] = true,
+                None => {
+                    let known = DAY_NAMES.join(", ");
+                    return refused(at("days").index(j), format!("\"{name}\""), known);
+                }
+            }
+        }
+        if d.down.or(d.up).is_none() {
+            return refused(key.key("during").index(i), "no rate", "down, up or both");
+        }
+        for (rate, floor, word) in
+            [(d.down, plan.down.guarantee, "down"), (d.up, plan.up.guarantee, "up")]
+        {
+            let Some(rate) = rate else { continue };
+            limit(rate, || at(word))?;
+            if floor.is_some_and(|floor| rate < floor) {
+                return refused(at(word), format!("{rate} is below the guarantee"), "at least it");
+            }
+        }
+        let (from, to) = (time(&d.from, "from")?, time(&d.to, "to")?);
+        windows.push(Window { days, from, to, ceilings: [d.down, d.up] });
+    }
+    schedules.push(Schedule { name: key.to_string(), windows });
+    Ok(Plan { schedule: Some(schedules.len() - 1), ..plan })
 }
 
 fn subscribers(
     merged: &Merged,
     plans: &Plans,
     tables: &Tables,
+    schedules: &mut Vec<Schedule>,
 ) -> Result<(Vec<Subscriber>, Vec<FileReport>)> {
     let draft = &merged.draft;
     if draft.subscriber.len() > MAX_SUBSCRIBERS {
@@ -516,7 +585,7 @@ fn subscribers(
             return refused(key, format!("\"{name}\" has no address"), "prefixes or macs");
         }
         let subscriber = Subscriber {
-            plan: plan(&given, base, &key)?,
+            plan: scheduled(plan(&given, base, &key)?, &d.during, key.clone(), schedules)?,
             prefixes: d.prefixes.iter().map(|p| p.0).collect(),
             macs: d.macs.clone(),
             name,
@@ -607,6 +676,7 @@ impl Taken {
             rates.ceiling = ceiling.or(rates.ceiling);
             rates.guarantee = rates.guarantee.map(|g| rates.ceiling.map_or(g, |c| c.min(g)));
         }
+        plan.regular = [plan.down.ceiling, plan.up.ceiling];
         Ok(Subscriber { name, prefixes, macs: Vec::new(), plan, hops: None })
     }
 

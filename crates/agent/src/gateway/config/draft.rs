@@ -22,6 +22,7 @@ pub(crate) struct Draft {
     pub wired: Option<Side>,
     pub unmapped: Option<String>,
     pub include: Option<PathBuf>,
+    pub time_zone: Option<String>,
     pub libreqos: Option<LibreQos>,
     pub shaping: Shaping,
     pub control: Control,
@@ -202,6 +203,21 @@ pub(crate) struct Plan {
     pub fair_down: Option<BitRate>,
     #[serde(deserialize_with = "text::deserialize")]
     pub fair_up: Option<BitRate>,
+    pub during: Vec<During>,
+}
+
+/// A time with other ceilings.
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct During {
+    #[serde(default)]
+    pub days: Option<Vec<String>>,
+    pub from: String,
+    pub to: String,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub down: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub up: Option<BitRate>,
 }
 
 #[derive(Clone, Deserialize, Debug)]
@@ -214,6 +230,8 @@ pub(crate) struct Subscriber {
     pub macs: Vec<MacAddr>,
     #[serde(default)]
     pub plan: Option<String>,
+    #[serde(default)]
+    pub during: Vec<During>,
     #[serde(default)]
     pub hops: Option<i64>,
     #[serde(default)]

@@ -8,6 +8,7 @@ mod libreqos;
 mod merge;
 mod peers;
 mod refuse;
+mod schedule;
 mod text;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ pub use crate::daemon::endpoint::Endpoint;
 pub(crate) use capacity::of_rate as capacity_of;
 pub use draft::{Mode, OnExit};
 pub use libreqos::Unused;
+pub use schedule::{Schedule, Window, Zone};
 pub(crate) use text::{is_plain, is_shown, prefix};
 
 /// Name of the subscriber of unmapped traffic.
@@ -97,6 +99,10 @@ pub struct Config {
     pub subscribers: Vec<Subscriber>,
     /// Reports of the files with subscribers, beside the main one.
     pub files: Vec<FileReport>,
+    /// Schedules of plans and subscribers.
+    pub schedules: Vec<Schedule>,
+    /// Time zone of the schedules.
+    pub zone: Zone,
     /// Text of all files.
     pub source: SourceText,
     /// Sources of further subscribers.
@@ -230,11 +236,25 @@ pub struct Plan {
     pub down: Rates,
     /// Upstream.
     pub up: Rates,
+    /// Position of its schedule in [`Config::schedules`].
+    pub schedule: Option<usize>,
+    /// Ceilings outside of the schedule's windows, downstream and upstream.
+    pub regular: [Option<BitRate>; 2],
+}
+
+impl Plan {
+    /// Returns the plan in a window of its schedule, or outside of all.
+    pub fn during(mut self, window: Option<&Window>) -> Plan {
+        let ceiling = |d: usize| window.and_then(|w| w.ceilings[d]).or(self.regular[d]);
+        (self.down.ceiling, self.up.ceiling) = (ceiling(0), ceiling(1));
+        self
+    }
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Plan { weight: 1.0, down: Rates::default(), up: Rates::default() }
+        let (down, up) = (Rates::default(), Rates::default());
+        Plan { weight: 1.0, down, up, schedule: None, regular: [None; 2] }
     }
 }
 

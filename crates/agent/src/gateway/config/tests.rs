@@ -595,3 +595,39 @@ fn files_that_are_not_there_are_refused_with_their_key() {
         assert!(line.contains(at) && line.contains("; expected "), "{text}: {line}");
     }
 }
+
+#[test]
+fn a_schedule_that_cannot_be_is_refused_with_its_key() {
+    let text = |zone: &str, during: &str| {
+        format!(
+            "time_zone = \"{zone}\"\n{SIDES}[plan.a]\nguarantee_down = \"1 Mbit/s\"\n[[plan.a.during]]\n{during}\n\
+             [[subscriber]]\nname = \"x\"\nplan = \"a\"\nprefixes = [\"10.0.0.1\"]\n"
+        )
+    };
+    let times = "from = \"18:00\"\nto = \"06:00\"\n";
+    assert!(Config::parse("t", &text("UTC0", &format!("{times}up = \"1 Mbit/s\""))).is_ok());
+    for (zone, during, at) in [
+        ("Mars/Olympus", format!("{times}up = \"1 Mbit/s\""), "t:1: time_zone: "),
+        ("UTC0", times.to_owned(), "t:7: plan.a.during[0]: no rate"),
+        ("UTC0", format!("{times}down = \"1 kbit/s\""), "t:10: plan.a.during[0].down: "),
+        ("UTC0", format!("{times}up = \"0 bit/s\""), "t:10: plan.a.during[0].up: "),
+        (
+            "UTC0",
+            format!("days = [\"mon\", \"Montag\"]\n{times}up = \"1 Mbit/s\""),
+            "t:8: plan.a.during[0].days[1]: ",
+        ),
+        (
+            "UTC0",
+            "from = \"24:00\"\nto = \"06:00\"\nup = \"1 Mbit/s\"".to_owned(),
+            "t:8: plan.a.during[0].from: ",
+        ),
+        (
+            "UTC0",
+            "from = \"12:00\"\nto = \"6\"\nup = \"1 Mbit/s\"".to_owned(),
+            "t:9: plan.a.during[0].to: ",
+        ),
+    ] {
+        let line = Config::parse("t", &text(zone, &during)).unwrap_err().to_string();
+        assert!(line.contains(at) && line.contains("; expected "), "{during}: {line}");
+    }
+}

@@ -168,6 +168,8 @@ pub enum Why {
     Reload,
     /// Measured rates of the links.
     Links,
+    /// Begin or end of a schedule's window.
+    Schedule,
 }
 
 impl Why {
@@ -179,6 +181,7 @@ impl Why {
             Why::Override(code) | Why::Safety(code) => code,
             Why::Reload => "reload",
             Why::Links => "links",
+            Why::Schedule => "schedule",
         }
     }
 }

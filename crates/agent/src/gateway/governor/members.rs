@@ -65,7 +65,8 @@ impl Governor {
     }
 
     /// Adds a subscriber, or applies its changes.
-    fn enter(&mut self, now: Time, subscriber: Subscriber, seen: Option<Time>) {
+    fn enter(&mut self, now: Time, mut subscriber: Subscriber, seen: Option<Time>) {
+        subscriber.plan = self.calendar.plan(subscriber.plan);
         if let Some(i) = self.place(&subscriber.name) {
             let m = &mut self.members[i];
             m.seen = seen;
@@ -109,7 +110,7 @@ impl Governor {
     }
 
     /// Reports flows and their fair rates to the control.
-    fn seen(&mut self, now: Time, flows: &[FlowHere]) {
+    pub(super) fn seen(&mut self, now: Time, flows: &[FlowHere]) {
         for here in flows {
             self.handle_event(now, &Event::FlowSeen(*here));
         }

@@ -10,6 +10,7 @@ mod direction;
 mod limits;
 mod members;
 mod plausibility;
+mod schedules;
 mod signs;
 mod turns;
 
@@ -32,9 +33,11 @@ use crate::gateway::sources::{Omissions, SourceReport};
 pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
 pub use plausibility::Sanity;
+pub use schedules::ScheduleReport;
 
 use direction::MeterResult;
 use plausibility::Plausibility;
+use schedules::Calendar;
 
 /// IP bytes of the packet for which limits are converted from IP bytes to frames.
 ///
@@ -146,6 +149,8 @@ pub struct Governor {
     /// Time of the last change of the links' measured rates.
     links_since: Option<Time>,
     discover: Option<Discover>,
+    /// Schedules, with their active windows.
+    pub(crate) calendar: Calendar,
     base: Layout,
     sample_every: Span,
     class_ids: ClassIds,
@@ -198,6 +203,7 @@ impl Governor {
             links: config.neighbours.clone(),
             links_since: None,
             discover: config.discover.clone(),
+            calendar: Calendar::new(config),
             base: Governor::trial(config)?,
             sample_every: config.sample,
             class_ids,
@@ -265,6 +271,7 @@ impl Governor {
             self.links_since = None;
         }
         self.discover.clone_from(&config.discover);
+        self.calendar.reload(config);
         self.base = base;
         self.sample_every = config.sample;
         self.settle(config.subscribers.clone(), now);

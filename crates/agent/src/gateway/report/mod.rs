@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gateway::config::{Mode, Neighbour};
 use crate::gateway::governor::{
-    Change, Governor, Limiter, Member, Suspension, Why, direction_name, rates,
+    Change, Governor, Limiter, Member, ScheduleReport, Suspension, Why, direction_name, rates,
 };
 use crate::gateway::history::HistoryReport;
 use crate::gateway::host::{Host, Phase};
@@ -101,6 +101,9 @@ pub struct SubscriberReport {
     /// Progress of the control's search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelReport>,
+    /// Schedule of its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleReport>,
     /// Downstream and upstream.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionReport>,
@@ -184,6 +187,9 @@ pub struct Status {
     /// Sources of subscribers at their last query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceReport>,
+    /// Schedules of plans and subscribers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<ScheduleReport>,
     /// Discovered homes that were left out after merging the sources.
     #[serde(default, skip_serializing_if = "Omissions::is_empty")]
     pub left_out: Omissions,
@@ -250,6 +256,7 @@ fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
         Why::Override(_) => "end of the override".to_owned(),
         Why::Safety(code) => format!("because of {code}"),
         Why::Reload => "changed configuration".to_owned(),
+        Why::Schedule => "schedule of the plan".to_owned(),
         Why::Links => "changed rates of the links".to_owned(),
     };
     ChangeReport {
@@ -307,6 +314,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
         governed: None,
         bound: None,
         level: None,
+        schedule: None,
         directions: vec![direction_report(0), direction_report(1)],
     }
 }
@@ -374,6 +382,7 @@ pub fn status<P: Shaper>(host: &Host<P>, now: Time, beside: Beside) -> Status {
         history,
         interfaces_down: host.down().map(str::to_owned).collect(),
         sources: governor.sources.clone(),
+        schedules: governor.calendar.reports(),
         left_out: governor.left_out.clone(),
         neighbours: BoundReport::of(governor),
         level: LevelReport::of(governor, now),

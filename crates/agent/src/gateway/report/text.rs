@@ -125,6 +125,7 @@ pub fn status_text(s: &Status) -> String {
     if !s.left_out.is_empty() {
         line(format!("homes left out: {}", s.left_out));
     }
+    s.schedules.iter().for_each(|schedule| line(schedule.text()));
     if let Some(bound) = &s.neighbours {
         line(bound.text());
     }
@@ -280,6 +281,9 @@ pub fn why_text(s: &SubscriberReport) -> String {
     if let Some(governed) = &s.governed {
         let _ = writeln!(out, "governed {governed}");
     }
+    if let Some(schedule) = &s.schedule {
+        let _ = writeln!(out, "{}", schedule.text());
+    }
     if let Some(level) = &s.level {
         let _ = writeln!(out, "{}", level.text());
     }
@@ -380,6 +384,7 @@ mod tests {
             governed: None,
             bound: None,
             level: None,
+            schedule: None,
             directions: vec![down, up],
         };
         let history = HistoryReport {
@@ -412,6 +417,7 @@ mod tests {
                 failed: Some("no response within 5 s".into()),
                 ..SourceReport::default()
             }],
+            schedules: Vec::new(),
             left_out: Omissions::default(),
             level: None,
             neighbours: Some(BoundReport {

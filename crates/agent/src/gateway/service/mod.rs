@@ -116,6 +116,7 @@ impl<P: Shaper> Gateway<P> {
     /// Applies the state of an earlier run; the first effects store it.
     pub fn begin(&mut self, at: Moment, kept: &SavedState) {
         self.at = at;
+        self.host.governor.keep_time(at.now, at.wall);
         self.host.governor.defer_initial_limits(at.now);
         self.restore(kept);
         self.save();
@@ -176,6 +177,7 @@ impl<P: Shaper> Service for Gateway<P> {
 
     fn turn(&mut self, at: Moment) -> Time {
         self.at = at;
+        self.host.governor.keep_time(at.now, at.wall);
         self.receive_from_peers();
         let next = self.host.poll(at.now);
         self.record();

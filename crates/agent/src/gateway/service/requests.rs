@@ -36,6 +36,9 @@ impl<P: Shaper> Gateway<P> {
                 Ok(m) => {
                     let mut subscriber = report::subscriber(&self.host.governor, now, m);
                     subscriber.governed = self.peers_report().map(|others| others.governed());
+                    let schedule = m.subscriber.plan.schedule;
+                    subscriber.schedule =
+                        schedule.and_then(|i| self.host.governor.calendar.report(i));
                     subscriber.level = report::LevelReport::of(&self.host.governor, now);
                     subscriber.bound = report::BoundReport::of(&self.host.governor);
                     value(serde_json::to_value(subscriber))
