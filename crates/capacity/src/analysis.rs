@@ -100,7 +100,7 @@ pub struct Rates {
     pub limits: Vec<Limit>,
     /// Used fraction of each domain's air.
     pub load: Vec<f64>,
-    /// Σ rate, bit/s.
+    /// Σ rate, in bit/s.
     pub aggregate: f64,
     /// Effective network utilisation, Σ rate × hops, bit/s (Jamshaid 2010 §2.1.5).
     pub utilisation: f64,
@@ -132,7 +132,7 @@ impl ModelRates {
     /// Returns the rates under a criterion.
     ///
     /// # Errors
-    /// If the solver failed.
+    /// Returns an error if the solver failed.
     pub fn by(&self, criterion: Criterion) -> Result<&Rates, ConvexError> {
         let [proportional, aggregate, utilisation] = &self.solved;
         let solved = match criterion {
@@ -180,7 +180,7 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
     /// error: the other results are present.
     ///
     /// # Errors
-    /// If the network or a flow is invalid, or the minima do not fit.
+    /// Returns an error if the network or a flow is invalid, or the minima do not fit.
     pub fn analyse(&self) -> Result<Analysis, FairError> {
         let contention = Contention::new(self.in_range)?;
         let directory = Directory::new(self.phy, self.access, self.links)?;

@@ -56,7 +56,7 @@ impl ConflictGraph {
     /// of five, cliques allow 1/2 each, but a schedule only 2/5.
     ///
     /// # Errors
-    /// If the budget is not sufficient.
+    /// Returns an error if the budget is not sufficient.
     pub fn cliques(&self, budget: Budget) -> Result<Domains, TooManyCliques> {
         let mut cliques = Search::new(self, budget)?.run()?;
         cliques.sort_unstable();

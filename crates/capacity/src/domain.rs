@@ -50,7 +50,7 @@ impl Contention {
     /// Each node is in range of itself.
     ///
     /// # Errors
-    /// If a list names a node beyond the last one.
+    /// Returns an error if a list names a node beyond the last one.
     pub fn new<L: AsRef<[NodeId]>>(in_range: &[L]) -> Result<Self, UnknownNode> {
         let mut sets: Vec<Vec<NodeId>> =
             (0..in_range.len() as u32).map(|i| vec![NodeId(i)]).collect();
@@ -70,7 +70,7 @@ impl Contention {
     /// Builds the relation from pairs in range of each other, among nodes `0..nodes`.
     ///
     /// # Errors
-    /// If a pair names a node beyond the last one.
+    /// Returns an error if a pair names a node beyond the last one.
     pub fn from_pairs(nodes: usize, pairs: &[(NodeId, NodeId)]) -> Result<Self, UnknownNode> {
         let mut in_range = vec![Vec::new(); nodes];
         for &(a, b) in pairs {
@@ -109,7 +109,7 @@ impl Domains {
     /// Domain i is link i and all links that contend with it.
     ///
     /// # Errors
-    /// If a link ends at a node that `contention` does not contain.
+    /// Returns an error if a link ends at a node that `contention` does not contain.
     pub fn collision(contention: &Contention, links: &[Link]) -> Result<Self, UnknownNode> {
         let nodes = contention.in_range.len();
         let mut incident: Vec<Vec<u32>> = vec![Vec::new(); nodes];

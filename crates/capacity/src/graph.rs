@@ -81,7 +81,7 @@ impl ConflictGraph {
     /// Builds the graph of undirected links, which exclude each other if they contend.
     ///
     /// # Errors
-    /// If a link ends at a node that `contention` does not contain.
+    /// Returns an error if a link ends at a node that `contention` does not contain.
     pub fn of_links(contention: &Contention, links: &[Link]) -> Result<Self, UnknownNode> {
         let domains = Domains::collision(contention, links)?;
         let near = (0..links.len()).map(|i| domains.links(i).to_vec()).collect();
@@ -91,7 +91,7 @@ impl ConflictGraph {
     /// Builds the graph of directed transmissions under a rule.
     ///
     /// # Errors
-    /// If a transmission ends at a node that `contention` does not contain.
+    /// Returns an error if a transmission ends at a node that `contention` does not contain.
     pub fn of_hops(
         contention: &Contention,
         hops: &[Hop],

@@ -179,7 +179,7 @@ impl<'t> Document<'t> {
     /// Decodes the whole document.
     ///
     /// # Errors
-    /// The first invalid value, key or type, in file order.
+    /// Returns the first invalid value, key or type, in file order.
     pub fn decode<T: de::DeserializeOwned>(&self) -> Result<T, Located> {
         let table = Table::new(self.root.get_ref());
         T::deserialize(de::value::MapAccessDeserializer::new(table))

@@ -35,7 +35,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     /// Builds a control's plan and arms its first deadline.
     ///
     /// # Errors
-    /// If a queue cannot be built.
+    /// Returns an error if a queue cannot be built.
     pub(crate) fn begin_control(&mut self, c: usize) -> Result<(), EngineError> {
         let (driver, mut node) = self.control(c);
         driver.begin(Time::ZERO, &mut node);

@@ -17,9 +17,9 @@ use crate::model::CapacityModel;
 /// changes with them.
 #[derive(Clone, Debug)]
 pub struct FairRates {
-    /// Per flow: application goodput averaged over the measured interval, bit/s.
+    /// Per flow: application goodput averaged over the measured interval, in bit/s.
     pub rates_bps: Vec<f64>,
-    /// Σ rate × wireless hops of these rates, bit/s.
+    /// Σ rate × wireless hops of these rates, in bit/s.
     pub utilization: f64,
     /// Bottleneck link of each flow while all flows are present.
     ///

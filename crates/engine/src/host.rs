@@ -309,7 +309,7 @@ impl<'a> Controls<'a> {
 /// Starts a control at each participating node, and the gateways' own control at gateways.
 ///
 /// # Errors
-/// If a control needs a capability that the simulator lacks, or rejects a setting.
+/// Returns an error if a control needs a capability that the simulator lacks, or rejects a setting.
 pub(crate) fn start(
     scenario: &Scenario,
     controls: Controls<'_>,

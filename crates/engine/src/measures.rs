@@ -32,7 +32,7 @@ fn normalized(rates: &[f64], fair: &[f64]) -> Vec<f64> {
     rates.iter().zip(fair).filter(|(_, f)| **f > 0.0).map(|(r, f)| r / f).collect()
 }
 
-/// Returns the effective network utilisation Σ rate × hops (Jamshaid 2010 §2.1.5), bit/s.
+/// Returns the effective network utilisation Σ rate × hops (Jamshaid 2010 §2.1.5), in bit/s.
 pub fn utilization(rates: &[f64], hops: &[u32]) -> f64 {
     rates.iter().zip(hops).map(|(r, &h)| r * f64::from(h)).sum()
 }
@@ -46,7 +46,7 @@ pub struct Delays {
     squares: f64,
 }
 
-/// Resolution of recorded delays, ns.
+/// Resolution of recorded delays, in ns.
 const RESOLUTION: u64 = 1_000;
 
 impl Default for Delays {
@@ -67,7 +67,7 @@ impl Delays {
         }
     }
 
-    /// Adds a delay, ns.
+    /// Adds a delay, in ns.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.count += 1;
@@ -83,7 +83,7 @@ impl Delays {
         self.count
     }
 
-    /// Returns the summary of the distribution, s.
+    /// Returns the summary of the distribution, in s.
     pub fn summary(&self) -> DelayRecord {
         if self.count == 0 {
             return DelayRecord::default();

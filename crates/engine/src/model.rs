@@ -15,7 +15,7 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::MacConfig;
 
-/// Length of a full-sized IP packet, bytes.
+/// Length of a full-sized IP packet, in bytes.
 ///
 /// Used where one packet size represents a flow's data.
 const FULL_PACKET: u32 = 1500;

@@ -51,7 +51,7 @@ pub struct AirFrame {
     pub rate: BitRate,
     /// Centre frequency of the primary channel, MHz, if the scenario gives it.
     pub channel_mhz: Option<u16>,
-    /// MPDU length with header and FCS, bytes.
+    /// MPDU length with header and FCS, in bytes.
     pub mpdu_bytes: u32,
     /// Duration/ID field, µs (IEEE 802.11-2020 §9.2.4.2).
     pub duration_us: u16,
@@ -84,7 +84,7 @@ pub struct AirPacket {
     pub source: NodeId,
     /// Final node.
     pub destination: NodeId,
-    /// Length of the IP datagram, bytes.
+    /// Length of the IP datagram, in bytes.
     pub ip_bytes: u32,
     /// True if it carries congestion experienced (RFC 3168).
     pub ce: bool,

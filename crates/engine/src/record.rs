@@ -18,9 +18,9 @@ pub struct RunRecord {
     pub seed: u64,
     /// Hash of all events: equal for equal scenario and seed on any machine.
     pub fingerprint: String,
-    /// Simulated time, s.
+    /// Simulated time, in s.
     pub duration_s: f64,
-    /// Start of the measured interval, s.
+    /// Start of the measured interval, in s.
     pub warmup_s: f64,
     /// One entry per flow, in scenario order.
     pub flows: Vec<FlowRecord>,
@@ -94,7 +94,7 @@ pub struct EmulationRecord {
     pub problems: Vec<String>,
     /// Lateness of events, by radio time.
     pub lateness_s: LatenessRecord,
-    /// Lateness at which radio time stops, s.
+    /// Lateness at which radio time stops, in s.
     pub bound_s: f64,
     /// Stalls of radio time.
     pub stalls: StallRecord,
@@ -104,7 +104,7 @@ pub struct EmulationRecord {
     pub interfaces: Vec<InterfaceRecord>,
 }
 
-/// Distribution of the lateness of events, s.
+/// Distribution of the lateness of events, in s.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct LatenessRecord {
     /// Number of events counted.
@@ -128,15 +128,15 @@ pub struct LatenessRecord {
 pub struct StallRecord {
     /// Number of stalls.
     pub number: u64,
-    /// Total duration, s.
+    /// Total duration, in s.
     pub sum_s: f64,
-    /// Longest stall, s.
+    /// Longest stall, in s.
     pub longest_s: f64,
     /// Fraction of the run's real time.
     pub share: f64,
     /// Stalls long enough for a spurious retransmission timeout in the kernel.
     pub long: u64,
-    /// Duration from which a stall counts as long, s.
+    /// Duration from which a stall counts as long, in s.
     pub long_from_s: f64,
     /// Long stalls near which a timer fired.
     ///
@@ -180,7 +180,7 @@ pub struct FlowRecord {
     pub hops: u32,
     /// Names of the nodes on its path at the start, both ends included.
     pub path: Vec<String>,
-    /// Application bytes delivered in order per second, bit/s.
+    /// Application bytes delivered in order per second, in bit/s.
     pub goodput_bps: f64,
     /// Max-min rate, bit/s of application data; `None` if the run was given no fair rates.
     pub fair_bps: Option<f64>,
@@ -219,7 +219,7 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Returns the rate against which the flow's goodput is judged, bit/s.
+    /// Returns the rate against which the flow's goodput is judged, in bit/s.
     ///
     /// It is the fair rate during the fraction of the time in which its application had data to transfer. The
     /// fair rate itself never exceeds the rate of a CBR or rate-limited application, or the flow's plan.
@@ -284,9 +284,9 @@ pub struct SubscriberRecord {
     pub weight: f64,
     /// Application bytes delivered in order per second, in both directions, bit/s.
     pub goodput_bps: f64,
-    /// Those into the mesh, bit/s.
+    /// Those into the mesh, in bit/s.
     pub goodput_down_bps: f64,
-    /// Those out of the mesh, bit/s.
+    /// Those out of the mesh, in bit/s.
     pub goodput_up_bps: f64,
     /// Max-min rate, in both directions, bit/s of application data.
     ///
@@ -331,7 +331,7 @@ pub struct TcpRecord {
     pub retransmits: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Mean congestion window while sampled, bytes.
+    /// Mean congestion window while sampled, in bytes.
     pub mean_cwnd_bytes: f64,
 }
 
@@ -382,9 +382,9 @@ impl QuicRecord {
 pub struct TransferRecord {
     /// Number completed.
     pub completed: u64,
-    /// Mean completion time, s.
+    /// Mean completion time, in s.
     pub mean_s: f64,
-    /// 95th percentile of the completion time, s.
+    /// 95th percentile of the completion time, in s.
     pub p95_s: f64,
 }
 
@@ -403,7 +403,7 @@ pub struct NodeRecord {
     pub airtime_idle: f64,
     /// MAC counters.
     pub mac: MacCounters,
-    /// Mean length of the interface queue, packets.
+    /// Mean length of the interface queue, in packets.
     pub mean_queue: f64,
 }
 
@@ -506,13 +506,13 @@ fn is_zero(n: &u64) -> bool {
 /// Curves sampled at a fixed interval.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
-    /// Sampling instants, s.
+    /// Sampling instants, in s.
     pub time_s: Vec<f64>,
-    /// Per flow: goodput since the previous sample, bit/s.
+    /// Per flow: goodput since the previous sample, in bit/s.
     pub goodput_bps: Vec<Vec<f64>>,
     /// Per flow: congestion window, bytes (empty for UDP).
     pub cwnd_bytes: Vec<Vec<f64>>,
-    /// Per node: length of the interface queue, packets.
+    /// Per node: length of the interface queue, in packets.
     pub queue_packets: Vec<Vec<f64>>,
     /// Per flow: rate set by the control, bit/s, by a limit or by the spacing of segments.
     ///
@@ -549,7 +549,7 @@ pub struct LinkSeries {
 /// One decision of a control.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecisionRecord {
-    /// Instant, s.
+    /// Instant, in s.
     pub time_s: f64,
     /// Name of the node.
     pub node: String,

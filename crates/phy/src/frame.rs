@@ -1,6 +1,6 @@
 //! Sizes of frames, bytes: headers, control frames, A-MSDU and A-MPDU subframes.
 
-/// Size of a unicast data frame's MAC header and FCS, bytes.
+/// Size of a unicast data frame's MAC header and FCS, in bytes.
 ///
 /// The header has three addresses, no QoS and no HT control.
 pub const DATA_OVERHEAD: u32 = 28;

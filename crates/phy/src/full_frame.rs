@@ -14,7 +14,7 @@ pub struct FullFrame {
     pub packets: u32,
     /// Number of MPDUs that contain them.
     pub mpdus: u32,
-    /// Length of the PSDU, bytes.
+    /// Length of the PSDU, in bytes.
     pub psdu: u32,
 }
 

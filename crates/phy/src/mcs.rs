@@ -46,7 +46,7 @@ impl Generation {
         }
     }
 
-    /// Returns the length of the longest A-MPDU, bytes.
+    /// Returns the length of the longest A-MPDU, in bytes.
     ///
     /// It is 2^16 − 1, 2^20 − 1 (IEEE 802.11-2020 Tables 9-184 and 9-272) and 6 500 631 (IEEE 802.11ax-2021 §27.2.2,
     /// the longest PSDU).
@@ -58,7 +58,7 @@ impl Generation {
         }
     }
 
-    /// Returns the length of the longest A-MSDU, bytes.
+    /// Returns the length of the longest A-MSDU, in bytes.
     ///
     /// It is 7935 (IEEE 802.11-2020 §9.4.2.55.2), or the longest MPDU of 11 454 less its header and FCS (§9.4.2.157.2,
     /// Table 9-34).
@@ -192,7 +192,7 @@ impl Mode {
     /// Returns a mode of one generation. In 802.11n, MCS 8 to 15 are MCS 0 to 7 with two streams.
     ///
     /// # Errors
-    /// If the generation lacks a value; see [`ModeError`].
+    /// Returns an error if the generation lacks a value; see [`ModeError`].
     pub fn new(
         generation: Generation,
         mcs: u8,
@@ -251,7 +251,7 @@ impl Mode {
     pub const fn width_mhz(self) -> u32 {
         self.width_mhz
     }
-    /// Returns the guard interval, ns.
+    /// Returns the guard interval, in ns.
     pub const fn guard_ns(self) -> u32 {
         self.guard_ns
     }

@@ -59,7 +59,7 @@ pub struct Modern {
 }
 
 impl Modern {
-    /// Returns the length of the longest MPDU that carries an A-MSDU, bytes.
+    /// Returns the length of the longest MPDU that carries an A-MSDU, in bytes.
     pub const fn longest_mpdu_with_amsdu(&self) -> u32 {
         match self.generation {
             Generation::Ht if self.ampdu > 0 => LONGEST_MPDU_IN_HT_AMPDU,
@@ -187,7 +187,7 @@ impl Phy {
         self.modern.as_ref()
     }
 
-    /// Returns the length of a BlockAck, bytes.
+    /// Returns the length of a BlockAck, in bytes.
     pub fn block_ack_bytes(&self) -> u32 {
         let long = self.modern.as_ref().is_some_and(|m| m.window > 64);
         if long { BLOCK_ACK_256 } else { BLOCK_ACK }
@@ -283,7 +283,7 @@ impl Phy {
     /// Returns the same PHY with exactly these basic rates.
     ///
     /// # Errors
-    /// If the set is empty or names a rate the PHY does not have.
+    /// Returns an error if the set is empty or names a rate the PHY does not have.
     pub fn with_basic_rates(mut self, basic: &[BitRate]) -> Result<Self, PhyError> {
         if basic.is_empty() {
             return Err(PhyError::NoBasicRate);
@@ -301,7 +301,7 @@ impl Phy {
     /// Returns the same PHY with these retry limits (attempts, the first included).
     ///
     /// # Errors
-    /// If either is zero.
+    /// Returns an error if either is zero.
     pub fn with_retry_limits(mut self, short: u32, long: u32) -> Result<Self, PhyError> {
         if short == 0 || long == 0 {
             return Err(PhyError::ZeroRetryLimit);
@@ -314,7 +314,7 @@ impl Phy {
     /// Returns the same PHY with this contention window range.
     ///
     /// # Errors
-    /// If a bound is not 2^k − 1 with 1 ≤ k ≤ 16, or they are in the wrong order.
+    /// Returns an error if a bound is not 2^k − 1 with 1 ≤ k ≤ 16, or they are in the wrong order.
     pub fn with_contention_window(mut self, cw_min: u32, cw_max: u32) -> Result<Self, PhyError> {
         let fits = |w: u32| w > 0 && w < 1 << 16 && (w + 1).is_power_of_two();
         if !fits(cw_min) || !fits(cw_max) || cw_min > cw_max {

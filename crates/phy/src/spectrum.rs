@@ -85,7 +85,7 @@ impl Occupied {
         (0..steps).map(density).sum::<f64>() / FINE
     }
 
-    /// Returns the attenuation at a receiver on `other` relative to one on this channel, dB.
+    /// Returns the attenuation at a receiver on `other` relative to one on this channel, in dB.
     ///
     /// `None` if no power reaches it.
     pub fn leak(&self, other: &Occupied) -> Option<f64> {

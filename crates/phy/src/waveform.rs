@@ -28,11 +28,11 @@ pub enum Waveform {
         bits_per_symbol: u32,
         /// Tail bits, six per encoder.
         tail_bits: u32,
-        /// One symbol with its guard interval, ns.
+        /// One symbol with its guard interval, in ns.
         symbol_ns: u32,
-        /// Unit that the payload duration is a multiple of, ns.
+        /// Unit that the payload duration is a multiple of, in ns.
         unit_ns: u32,
-        /// Length of the preamble and header before the payload, ns.
+        /// Length of the preamble and header before the payload, in ns.
         preamble_ns: u32,
         /// Part of the preamble up to the end of HT-SIG or SIG-A, required for any reception, ns.
         header_ns: u32,

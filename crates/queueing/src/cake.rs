@@ -15,7 +15,7 @@ use crate::{Backlog, DropCause, Item, Late, Queue, Verdict};
 const NIL: u32 = u32::MAX;
 /// Number of queues in a set of the hash.
 const WAYS: u32 = 8;
-/// Length of an Ethernet frame without its checksum, bytes.
+/// Length of an Ethernet frame without its checksum, in bytes.
 ///
 /// Times and quantum are adjusted to it.
 const MTU: u32 = 1514;

@@ -85,7 +85,7 @@ impl Fred {
         }
     }
 
-    /// Returns the average queue, packets.
+    /// Returns the average queue, in packets.
     pub fn average(&self) -> f64 {
         self.average.value
     }

@@ -195,7 +195,7 @@ impl DisciplineSpec {
     /// Builds the discipline, empty and with full buckets.
     ///
     /// # Errors
-    /// The first field found to be invalid.
+    /// Returns the first field found to be invalid.
     pub fn build(&self) -> Result<Discipline, SpecError> {
         Ok(match self {
             DisciplineSpec::DropTail(l) => {

@@ -95,7 +95,7 @@ impl Default for StationsSpec {
     }
 }
 
-/// Airtime assumed for a packet while its station's rate is unknown, ns.
+/// Airtime assumed for a packet while its station's rate is unknown, in ns.
 ///
 /// The smallest amount that counts, as in Linux.
 const DEFAULT_AIRTIME: u64 = 4_000;
@@ -114,20 +114,20 @@ struct Station {
     /// Its oldest packet, dequeued for a frame without room for it.
     head: Option<Item>,
     list: List,
-    /// Remaining airtime of its turn, ns.
+    /// Remaining airtime of its turn, in ns.
     deficit: i64,
-    /// Airtime gained per turn, ns.
+    /// Airtime gained per turn, in ns.
     gain: i64,
     /// Data in the card.
     pending: Backlog,
-    /// Recent airtime per byte, ns.
+    /// Recent airtime per byte, in ns.
     cost: f64,
     /// Total airtime of its frames.
     used: Span,
 }
 
 impl Station {
-    /// Returns the airtime of its data in the card, ns.
+    /// Returns the airtime of its data in the card, in ns.
     fn pending_ns(&self) -> u64 {
         let known = self.pending.bytes as f64 * self.cost;
         (known as u64).max(u64::from(self.pending.packets) * DEFAULT_AIRTIME)

@@ -76,7 +76,7 @@ impl Draft {
     /// Returns the draft as a TOML table, without absent values and defaults of optional keys.
     ///
     /// # Errors
-    /// If a value has no form in TOML.
+    /// Returns an error if a value has no form in TOML.
     pub fn table(&self) -> Result<Table, ScenarioError> {
         let broken = |e: toml::ser::Error| {
             ScenarioError::at(KeyPath::root(), Problem::Syntax(e.to_string()))

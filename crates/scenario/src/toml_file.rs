@@ -11,7 +11,7 @@ use crate::origin::Origin;
 /// `file_name` is for messages, and names the scenario if the file does not.
 ///
 /// # Errors
-/// The first invalid value, with file, line and key.
+/// Returns the first invalid value, with file, line and key.
 pub fn draft_from_toml(file_name: &str, text: &str) -> Result<Draft, ScenarioError> {
     let origin = Origin::text(file_name, text);
     let read = || {

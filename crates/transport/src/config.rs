@@ -59,7 +59,7 @@ pub enum Dialect {
 pub struct TcpConfig {
     /// Congestion controller.
     pub congestion: Congestion,
-    /// Largest payload of a segment, bytes.
+    /// Largest payload of a segment, in bytes.
     pub mss: u32,
     /// True to use selective acknowledgements (RFC 2018) and recovery from them (RFC 6675).
     pub sack: bool,

@@ -7,7 +7,7 @@ use fairmesh_units::{Span, Time};
 pub struct Datagram {
     /// Position in its stream, from 0.
     pub seq: u64,
-    /// Payload, bytes.
+    /// Payload, in bytes.
     pub len: u32,
     /// Instant at which the application sent it.
     pub sent: Time,
@@ -59,7 +59,7 @@ impl DatagramSink {
     pub const fn received(&self) -> u64 {
         self.received
     }
-    /// Returns the payload received, bytes.
+    /// Returns the payload received, in bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::BitOr;
 
-/// IPv4 and TCP headers without options, bytes.
+/// IPv4 and TCP headers without options, in bytes.
 const HEADERS: u32 = 40;
 
 /// Header bits of a segment, and the ECT bit of the IP header around it.
@@ -115,7 +115,7 @@ pub struct Segment {
     pub seq: u64,
     /// Next byte expected from the other side, if `flags` has ACK.
     pub ack: u64,
-    /// Payload, bytes.
+    /// Payload, in bytes.
     pub len: u32,
     /// Header bits.
     pub flags: Flags,
@@ -129,7 +129,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Returns the size of the IPv4 datagram, bytes.
+    /// Returns the size of the IPv4 datagram, in bytes.
     ///
     /// It has 40 of headers, the payload, and 4 + 8n for n SACK blocks (kind, length and two bytes of
     /// padding; RFC 2018 §3).

@@ -20,7 +20,7 @@ pub struct Tournament {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Player {
-    /// Deadline, ns.
+    /// Deadline, in ns.
     at: u64,
     slot: u32,
 }

@@ -12,7 +12,7 @@ use crate::reorder::{Reorder, SEQUENCE_MASK};
 /// State that 802.11n, ac or ax adds to the medium.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregates {
-    /// Longest A-MPDU, bytes.
+    /// Longest A-MPDU, in bytes.
     pub longest: u32,
     /// TXOP limit; zero: one frame.
     pub txop: Span,

@@ -20,7 +20,7 @@ use crate::reorder::SEQUENCE_MASK;
 use crate::station::NEVER;
 use crate::upper::Upper;
 
-/// Initial part of a preamble in which an overlap that ends is harmless, ns.
+/// Initial part of a preamble in which an overlap that ends is harmless, in ns.
 ///
 /// The receiver still searches for the frame.
 const SEARCH: u64 = 4_000;

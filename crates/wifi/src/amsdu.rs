@@ -28,7 +28,7 @@ pub(crate) struct Msdu {
 pub(crate) struct Bundles {
     /// Longest A-MSDU, bytes; zero if there are none.
     pub longest: u32,
-    /// Longest MPDU that holds one, bytes.
+    /// Longest MPDU that holds one, in bytes.
     pub mpdu: u32,
     /// Per link (and category), by the low bits of the MPDU's number; allocated on first use.
     rest: Vec<Vec<Vec<Msdu>>>,

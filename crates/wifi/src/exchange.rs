@@ -16,7 +16,7 @@ use crate::packet::{Outgoing, SendReport};
 use crate::station::{NEVER, NO_STATION, Phase, Response, next_slot};
 use crate::upper::Upper;
 
-/// Time from the end of a reception to the timeout that it deferred, ns.
+/// Time from the end of a reception to the timeout that it deferred, in ns.
 const AFTER_RECEPTION: u64 = 400;
 
 impl Air {

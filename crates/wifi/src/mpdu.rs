@@ -12,7 +12,7 @@ pub(crate) struct Mpdu {
     pub packet: Outgoing,
     /// Instant at which the MAC took it.
     pub since: u64,
-    /// Medium time of its finished attempts, ns.
+    /// Medium time of its finished attempts, in ns.
     pub airtime: u64,
     /// Length with header and FCS.
     pub bytes: u32,

@@ -15,21 +15,21 @@ const SPEED_OF_LIGHT: f64 = 299_792_458.0;
 const TRANSMIT_WATTS: f64 = 0.281_838_15;
 /// Carrier wavelength of ns-2's radio, m: 914 MHz with light at 3e8 m/s, as ns-2 computes it.
 const WAVELENGTH: f64 = 3e8 / 914e6;
-/// Height of both antennas above ground, m.
+/// Height of both antennas above ground, in m.
 const ANTENNA_HEIGHT: f64 = 1.5;
 /// Minimum distance between antennas, m: the models diverge at zero.
 const MIN_DISTANCE: f64 = 1.0;
 /// Slack on range comparisons, m, so that nodes placed exactly at the range are within it.
 const RANGE_SLACK: f64 = 1e-6;
 
-/// Power of every decodable frame with flat levels, dBm.
+/// Power of every decodable frame with flat levels, in dBm.
 pub const FLAT_DECODE_DBM: f64 = -60.0;
-/// Power of every frame that is sensed but not decoded with flat levels, dBm.
+/// Power of every frame that is sensed but not decoded with flat levels, in dBm.
 ///
 /// It is less than the usual 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
 pub const FLAT_SENSE_DBM: f64 = -65.0;
 
-/// Power above which frames are detected, dBm.
+/// Power above which frames are detected, in dBm.
 ///
 /// It is the sensitivity at the lowest rate, and the level at which carrier sense must detect a
 /// frame, for 20 MHz (IEEE 802.11-2020 §17.3.10.2, §17.3.10.6).
@@ -49,7 +49,7 @@ pub enum Law {
 /// Log-distance path loss (Rappaport §4.9.1): free space for the first metre.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LogDistance {
-    /// Transmit power with antenna gains, dBm.
+    /// Transmit power with antenna gains, in dBm.
     pub power_dbm: f64,
     /// Path loss exponent: 2 in free space, 3 to 4 among houses.
     pub exponent: f64,
@@ -58,7 +58,7 @@ pub struct LogDistance {
 }
 
 impl LogDistance {
-    /// Returns the power received at a distance, dBm.
+    /// Returns the power received at a distance, in dBm.
     pub fn dbm(&self, distance: Distance) -> f64 {
         let d = distance.0.max(MIN_DISTANCE);
         self.power_dbm - self.first_metre() - 10.0 * self.exponent * libm::log10(d)
@@ -70,7 +70,7 @@ impl LogDistance {
         Distance(libm::pow(10.0, (loss / (10.0 * self.exponent)).max(0.0)))
     }
 
-    /// Returns the free-space loss over a metre, dB.
+    /// Returns the free-space loss over a metre, in dB.
     fn first_metre(&self) -> f64 {
         20.0 * libm::log10(4.0 * core::f64::consts::PI * self.carrier / SPEED_OF_LIGHT)
     }

@@ -97,7 +97,7 @@ pub(crate) struct Station {
     pub nav_at: u64,
     /// Station that set the NAV by its exchange.
     pub nav_of: u32,
-    /// Time from the end of the busy medium to the start of the countdown, ns.
+    /// Time from the end of the busy medium to the start of the countdown, in ns.
     ///
     /// It is DIFS, or the AIFS of the active category.
     pub aifs: u32,
@@ -118,7 +118,7 @@ pub(crate) struct Station {
     /// Receiver of the response, and the neighbour entry of the frame that it responds to.
     pub response_to: u32,
     pub response_rate: u8,
-    /// Duration field that the response will carry, ns.
+    /// Duration field that the response will carry, in ns.
     pub response_nav: u64,
     pub rts_failures: u32,
     pub short_retries: u32,

@@ -113,7 +113,7 @@ impl Air {
         }
     }
 
-    /// Returns the time from the end of a frame until its response counts as missing, ns.
+    /// Returns the time from the end of a frame until its response counts as missing, in ns.
     #[inline]
     fn response_timeout<U: Upper>(&self, f: &Transmission) -> u64 {
         if U::NS2 && self.rules.timeout {

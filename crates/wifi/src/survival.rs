@@ -7,7 +7,7 @@ use crate::air::Air;
 use crate::frame::{FrameKind, Transmission};
 use crate::loss::{FrameErrors, PartOutcome, SnrErrors, Survival};
 
-/// Length of the legacy training fields, ns.
+/// Length of the legacy training fields, in ns.
 ///
 /// The receiver searches for the frame in them, and nothing is decoded.
 const TRAINING: u64 = 16_000;

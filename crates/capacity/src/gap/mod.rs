@@ -294,14 +294,14 @@ impl Gap {
         }
     }
 
-    /// Returns t_rise (§VI.C), s.
+    /// Returns t_rise (§VI.C), in s.
     ///
     /// It is the time from the guarantee to the threshold once all multi-hop load has ended.
     pub fn rise_time(&self) -> f64 {
         (self.threshold() - self.guarantee) / self.increase
     }
 
-    /// Returns t_decay (§VI.C), s.
+    /// Returns t_decay (§VI.C), in s.
     ///
     /// It is the time from the threshold to the guarantee once multi-hop nodes are backlogged. Infinite
     /// without a guarantee, which an exponential only approaches.

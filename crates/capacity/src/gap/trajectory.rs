@@ -36,9 +36,9 @@ pub struct Sample {
 pub struct Slope {
     /// Ṙ_S of (10), bit/s per second.
     pub limit: f64,
-    /// q̇_c of (8), bit/s.
+    /// q̇_c of (8), in bit/s.
     pub waiting: f64,
-    /// q̇_M of (9), bit/s.
+    /// q̇_M of (9), in bit/s.
     pub backlog: f64,
 }
 

@@ -13,7 +13,7 @@ pub struct Point {
 /// The boundary between two groups of flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Section {
-    /// Rates of a flow of the first group and of the second, bit/s.
+    /// Rates of a flow of the first group and of the second, in bit/s.
     ///
     /// From the first group alone to the second alone.
     pub points: Vec<(f64, f64)>,
@@ -32,7 +32,7 @@ impl Region {
     /// 0 if `base` itself is not achievable.
     ///
     /// # Errors
-    /// If the state of a queried point is unknown: then the boundary is unknown.
+    /// Returns an error if the state of a queried point is unknown: then the boundary is unknown.
     pub fn reach(&mut self, base: &[f64], direction: &[f64]) -> Result<f64, NoState> {
         let at =
             |k: f64| -> Vec<f64> { base.iter().zip(direction).map(|(b, d)| b + k * d).collect() };

@@ -236,13 +236,13 @@ fn data_collisions(
     late
 }
 
-/// Returns the mean backoff before an attempt that is not the first, s.
+/// Returns the mean backoff before an attempt that is not the first, in s.
 fn retry(link: &Link) -> f64 {
     let s = &link.service;
     (s.backoff - s.first) / (s.attempts - 1.0).max(1e-3)
 }
 
-/// Returns the time from the start of one attempt to that of the next, s.
+/// Returns the time from the start of one attempt to that of the next, in s.
 fn apart(link: &Link) -> f64 {
     retry(link) + link.times.refused
 }
@@ -266,7 +266,7 @@ impl AttemptTiming {
         AttemptTiming { rate, has: (rate * apart).min(room).max(1e-9) }
     }
 
-    /// Returns the probability of an attempt within a time, s.
+    /// Returns the probability of an attempt within a time, in s.
     fn within(self, seconds: f64) -> f64 {
         let some = self.rate * seconds.max(0.0) / self.has.max(1e-9);
         self.has * (1.0 - libm::exp(-some))

@@ -371,7 +371,7 @@ impl Solver {
         (all, load)
     }
 
-    /// Returns E\[S\] of a link, s.
+    /// Returns E\[S\] of a link, in s.
     pub(super) fn service_time(&self, h: usize, f: &FixedPoint) -> f64 {
         f.links[h].sending + f.links[h].service.backoff
     }

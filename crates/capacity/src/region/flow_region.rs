@@ -104,7 +104,7 @@ impl Region {
     /// Returns true if every queue is stable and losses stay below the limit.
     ///
     /// # Errors
-    /// If the state of these rates is unknown.
+    /// Returns an error if the state of these rates is unknown.
     pub fn achievable(&mut self, rates: &[f64]) -> Result<bool, NoState> {
         Ok(self.decide(None, rates)?.is_some())
     }

@@ -88,7 +88,7 @@ impl LinkRegion {
     /// Returns true if Σ λ E\[S\] ≤ U at every node.
     ///
     /// # Errors
-    /// If the state of these loads is unknown.
+    /// Returns an error if the state of these loads is unknown.
     pub fn achievable(&mut self, loads: &[Load]) -> Result<bool, NoState> {
         Ok(self.decide(None, loads)?.is_some())
     }
@@ -126,7 +126,7 @@ impl LinkRegion {
     /// it is achievable.
     ///
     /// # Errors
-    /// If the state of queried loads is unknown.
+    /// Returns an error if the state of queried loads is unknown.
     pub fn reach(
         &mut self,
         base: &[Load],
@@ -160,7 +160,7 @@ impl LinkRegion {
         self.solver.model.network.settings
     }
 
-    /// Returns the PHY's fastest rate, bit/s.
+    /// Returns the PHY's fastest rate, in bit/s.
     pub(super) fn fastest(&self) -> f64 {
         let phy = &self.solver.model.network.phy;
         phy.bit_rate(phy.highest()).0 as f64

@@ -21,7 +21,7 @@ pub(super) struct Collisions {
     ///
     /// Both are lost, and both retry.
     pub met: f64,
-    /// Distance of the starts of two opening frames below which they collide, s.
+    /// Distance of the starts of two opening frames below which they collide, in s.
     pub window: f64,
     /// Exchanges per idle second that the sender detects and that also free the receiver.
     pub resets: f64,

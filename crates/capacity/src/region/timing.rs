@@ -6,14 +6,14 @@ use fairmesh_units::Span;
 use crate::fair::LinkSpec;
 use crate::link::Access;
 
-/// PHY durations that every round needs, s.
+/// PHY durations that every round needs, in s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spans {
     pub slot: f64,
     pub sifs: f64,
     pub difs: f64,
     pub eifs: f64,
-    /// The window of a first retry, slots.
+    /// The window of a first retry, in slots.
     pub second: f64,
 }
 
@@ -30,7 +30,7 @@ impl Spans {
     }
 }
 
-/// Durations at one link, s.
+/// Durations at one link, in s.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     /// Mean data frame.

@@ -76,7 +76,7 @@ pub struct Stream {
 /// Load of a stream.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Load {
-    /// Frames that arrive at the sender's queue, 1/s.
+    /// Frames that arrive at the sender's queue, in 1/s.
     pub frames: f64,
     /// Mean PSDU of a data frame in bytes, MAC header and FCS included.
     pub psdu: u32,
@@ -85,7 +85,7 @@ pub struct Load {
 /// A link under the given rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkState {
-    /// Frames that arrive at its queue, 1/s.
+    /// Frames that arrive at its queue, in 1/s.
     pub arrivals: f64,
     /// Share of attempts that get no CTS, or that collide without RTS/CTS.
     pub refused: f64,
@@ -93,7 +93,7 @@ pub struct LinkState {
     pub lost: f64,
     /// Attempts per frame.
     pub attempts: f64,
-    /// E\[S\]: time from the head of the queue to completion, s.
+    /// E\[S\]: time from the head of the queue to completion, in s.
     pub service: f64,
     /// Probability that a frame is dropped.
     pub dropped: f64,

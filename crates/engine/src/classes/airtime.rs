@@ -140,7 +140,7 @@ impl RadioClasses {
     /// Builds a class that does not exist yet.
     ///
     /// # Errors
-    /// If no discipline implements the queue.
+    /// Returns an error if no discipline implements the queue.
     pub fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
         let mut class = LinkClass {
             class: plan.class,

@@ -94,7 +94,7 @@ impl ByteClasses {
     /// Builds a class that does not exist yet.
     ///
     /// # Errors
-    /// If no discipline implements the queue or the burst.
+    /// Returns an error if no discipline implements the queue or the burst.
     pub fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
         let rate = match plan.limit {
             Limit::Rate(rate) => Some(rate),

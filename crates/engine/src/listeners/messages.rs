@@ -8,7 +8,7 @@ use super::{InService, Listeners};
 
 /// Maximum number of control messages that wait at a node; more are refused.
 const MAX_PENDING_MESSAGES: usize = 16;
-/// Length of the IP and UDP headers of a control message, bytes.
+/// Length of the IP and UDP headers of a control message, in bytes.
 pub(crate) const MESSAGE_HEADERS: u32 = 28;
 
 /// Link in a message's path to another radio of the same node.

@@ -19,13 +19,13 @@ pub(crate) trait Endpoint {
     fn on_deadline(&mut self, now: Time);
     /// Returns the next packet to send, if there is one.
     fn transmit(&mut self, now: Time, packets: &mut Packets) -> Option<Outbound>;
-    /// Returns the congestion window, bytes.
+    /// Returns the congestion window, in bytes.
     fn window(&self) -> u64;
     /// Returns the number of retransmitted TCP segments or of QUIC packets declared lost.
     fn resent(&self) -> u64;
     /// Adds the counters of a connection that ends.
     fn add_to(&self, meters: &mut Meters);
-    /// Returns the payload of a full packet, bytes.
+    /// Returns the payload of a full packet, in bytes.
     fn payload(config: &Self::Config) -> u32;
 }
 
@@ -85,7 +85,7 @@ impl<E: Endpoint> Pair<E> {
         self.ends.iter().for_each(|end| end.add_to(meters));
     }
 
-    /// Returns the payload of a full packet, bytes.
+    /// Returns the payload of a full packet, in bytes.
     pub fn payload(&self) -> u32 {
         E::payload(&self.config)
     }

@@ -192,7 +192,7 @@ impl FlowState {
         self.pace
     }
 
-    /// Returns the payload rate that a control's spacing in place of the window allows, bit/s.
+    /// Returns the payload rate that a control's spacing in place of the window allows, in bit/s.
     pub fn spaced(&self) -> Option<f64> {
         let payload = connection!(&self.ends, pair => pair.payload(), return None);
         let (Some(interval), false) = self.pace else { return None };

@@ -32,7 +32,7 @@ pub(crate) enum Payload {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub payload: Payload,
-    /// Instant at which the source's transport built it, ns.
+    /// Instant at which the source's transport built it, in ns.
     pub born: u64,
     pub flow: u32,
     /// Connection of the flow it belongs to; older ones are discarded on arrival.

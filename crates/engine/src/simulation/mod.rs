@@ -180,7 +180,7 @@ impl Simulation {
         )));
     }
 
-    /// Returns the congestion window of a flow's sender, bytes.
+    /// Returns the congestion window of a flow's sender, in bytes.
     ///
     /// `None` without congestion control.
     pub fn congestion_window(&self, flow: FlowId) -> Option<u64> {

@@ -8,9 +8,9 @@ use fairmesh_units::Time;
 /// Progress and current measures of a [`Simulation`](super::Simulation).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Simulated time, s.
+    /// Simulated time, in s.
     pub time_s: f64,
-    /// Simulated time at the end of the scenario, s.
+    /// Simulated time at the end of the scenario, in s.
     pub duration_s: f64,
     /// Events so far.
     pub events: u64,

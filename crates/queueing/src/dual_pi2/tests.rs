@@ -17,7 +17,7 @@ struct Counts {
     sent: u32,
     marked: u32,
     dropped: u32,
-    /// Mean and longest wait, ms.
+    /// Mean and longest wait, in ms.
     waits: f64,
     longest: f64,
 }

@@ -55,7 +55,7 @@ impl Htb {
     /// Builds the tree.
     ///
     /// # Errors
-    /// The first invalid class, or flows sent to a class that cannot take them.
+    /// Returns the first invalid class, or flows sent to a class that cannot take them.
     pub fn new(spec: &HtbSpec) -> Result<Self, SpecError> {
         nonzero(u64::from(spec.r2q), "r2q")?;
         if spec.direct.is_zero() {

@@ -10,7 +10,7 @@ use super::ring::Ring;
 use super::{LEVELS, PRIOS, Release};
 use crate::Item;
 
-/// Time of refilling that bounds a debt, s.
+/// Time of refilling that bounds a debt, in s.
 ///
 /// Larger debts are reduced to it (`mbuffer` in the kernel).
 const MAX_DEBT_SECONDS: u64 = 60;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::json::number;
 use super::notes::Notes;
 
-/// Mean radius of the Earth, m.
+/// Mean radius of the Earth, in m.
 const EARTH_RADIUS_M: f64 = 6_371_008.8;
 /// Maximum distance between the ends of a radio link, m: above the Wi-Fi record (382 km).
 const MAX_LINK_LENGTH_M: f64 = 400e3;

@@ -185,7 +185,7 @@ impl Metric {
         })
     }
 
-    /// Returns the throughput of a cost, Mbit/s.
+    /// Returns the throughput of a cost, in Mbit/s.
     pub(super) fn mbit(self, cost: f64) -> Option<f64> {
         match self {
             Metric::Throughput => Some(cost),

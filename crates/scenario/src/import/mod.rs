@@ -32,7 +32,7 @@ pub use metric::Metric;
 
 /// Maximum size of a file, bytes; maps of whole cities have a few megabytes.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
-/// Maximum size of a TOML file, bytes.
+/// Maximum size of a TOML file, in bytes.
 ///
 /// TOML files are written by hand, and the parser needs up to seventy times as much memory.
 pub const MAX_TOML_BYTES: usize = 8 << 20;
@@ -129,7 +129,7 @@ type Result<T> = core::result::Result<T, ScenarioError>;
 /// `file_name` is for messages, and names the scenario if the file does not.
 ///
 /// # Errors
-/// The first problem found.
+/// Returns the first problem found.
 pub fn parse(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Scenario> {
     draft(file_name, bytes, options)?.build()
 }
@@ -139,7 +139,7 @@ pub fn parse(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<S
 /// It can then be edited first.
 ///
 /// # Errors
-/// The first invalid value.
+/// Returns the first invalid value.
 pub fn draft(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Draft> {
     match format_of(bytes).map_err(|e| in_file(file_name, e))? {
         (Format::Toml, text) => draft_from_toml(file_name, text),
@@ -207,7 +207,7 @@ fn is_json_list(text: &str) -> bool {
 /// The notes are on changed or ignored data.
 ///
 /// # Errors
-/// The first problem found, and TOML, which is not a map.
+/// Returns the first problem found; TOML is refused, since it is not a map.
 pub fn draft_from_map(
     file_name: &str,
     bytes: &[u8],

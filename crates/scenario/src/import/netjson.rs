@@ -135,9 +135,9 @@ fn is_infinite(text: &str) -> bool {
 struct LinkProperties {
     /// Delivery probability from source to target, if the file has it.
     tq: Value,
-    /// Mean power of the source at the target, dBm.
+    /// Mean power of the source at the target, in dBm.
     signal: Value,
-    /// Throughput expected by the source's rate control, Mbit/s.
+    /// Throughput expected by the source's rate control, in Mbit/s.
     throughput: Value,
     /// Channel number.
     channel: Value,

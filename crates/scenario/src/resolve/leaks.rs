@@ -14,7 +14,7 @@ use crate::draft::Draft;
 use crate::error::Problem;
 use crate::neighbours::{Cells, Place};
 
-/// Power that one radio of a node receives from another, dBm.
+/// Power that one radio of a node receives from another, in dBm.
 ///
 /// It is 20 dBm less 40 dB between their antennas, an assumption of this project.
 const WITHIN_NODE_DBM: f64 = -20.0;

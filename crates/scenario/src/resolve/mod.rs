@@ -393,7 +393,7 @@ fn listed(nodes: &Nodes, key: &str, names: Option<&[Name]>) -> Result<Option<Vec
 /// Bytes of the frame of the airtime link metric (IEEE 802.11-2020 §14.9.2: 8192 bits).
 const METRIC_BYTES: u64 = 1024;
 
-/// Returns the airtime of such a frame with its overhead, ns.
+/// Returns the airtime of such a frame with its overhead, in ns.
 fn airtime_cost(mac: &MacConfig, rate: Rate) -> f64 {
     let phy = &mac.phy;
     let air = phy.airtime(rate, METRIC_BYTES as u32) + phy.response(rate).ack;

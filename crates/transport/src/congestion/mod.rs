@@ -26,7 +26,7 @@ use crate::config::Congestion;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) congestion: Congestion,
-    /// The initial window, bytes.
+    /// The initial window, in bytes.
     pub(crate) initial: u64,
     /// True if losses are reported one by one.
     pub(crate) each_loss: bool,

@@ -4,7 +4,7 @@ use fairmesh_units::{Span, Time};
 
 use crate::config::TcpConfig;
 
-/// The sending window, bytes.
+/// The sending window, in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) cwnd: u64,

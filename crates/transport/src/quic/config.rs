@@ -36,7 +36,7 @@ pub struct Config {
     pub spin: bool,
 }
 
-/// Maximum UDP payload of an IPv4 datagram, bytes.
+/// Maximum UDP payload of an IPv4 datagram, in bytes.
 const MAX_DATAGRAM: u32 = 65_507;
 /// Upper bound of the acknowledgement delay; RFC 9000 §18.2: larger values are invalid.
 const MAX_ACK_DELAY: Span = Span::from_millis(1 << 14);

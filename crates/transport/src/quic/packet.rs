@@ -4,7 +4,7 @@ use fairmesh_units::Span;
 
 /// Minimum UDP payload that a path must carry, bytes. RFC 9000 §14
 pub(crate) const MIN_DATAGRAM: u32 = 1200;
-/// IPv4 and UDP headers, bytes.
+/// IPv4 and UDP headers, in bytes.
 const IP_UDP: u32 = 28;
 /// Bytes of the short header and of the packet protection's tag (RFC 9001 §5.3).
 ///
@@ -14,7 +14,7 @@ pub(super) const OVERHEAD: u32 = 1 + 8 + 2 + 16;
 ///
 /// The frame ends with the packet, and has no length (RFC 9000 §19.8).
 pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
-/// Length of an IPv4 datagram with a single ACK frame without holes, bytes.
+/// Length of an IPv4 datagram with a single ACK frame without holes, in bytes.
 ///
 /// The packet number is large.
 pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
@@ -158,7 +158,7 @@ impl Packet {
         self.stream.is_some() || self.ping
     }
 
-    /// Returns the length of the UDP payload, bytes.
+    /// Returns the length of the UDP payload, in bytes.
     pub fn udp_bytes(&self) -> u32 {
         match self.kind {
             Kind::Initial { .. } | Kind::Handshake { .. } => HANDSHAKE_DATAGRAM,
@@ -169,7 +169,7 @@ impl Packet {
         }
     }
 
-    /// Returns the length of the IPv4 datagram, bytes.
+    /// Returns the length of the IPv4 datagram, in bytes.
     pub fn ip_bytes(&self) -> u32 {
         IP_UDP + self.udp_bytes()
     }

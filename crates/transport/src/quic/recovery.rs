@@ -21,7 +21,7 @@ const LOST_RETENTION: u64 = 3;
 /// Effects of an ACK frame.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct AckEffects {
-    /// Growth of the contiguously acknowledged part of the stream, bytes.
+    /// Growth of the contiguously acknowledged part of the stream, in bytes.
     pub(super) acked: u64,
     /// Measured round trip, if any.
     pub(super) rtt: Option<Span>,

@@ -47,7 +47,7 @@ pub enum Action {
     },
     /// Send a UDP datagram from the flow's origin.
     Datagram {
-        /// Payload, bytes.
+        /// Payload, in bytes.
         bytes: u32,
     },
     /// Close the client's end; the server closes in response.

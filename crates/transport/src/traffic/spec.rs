@@ -127,7 +127,7 @@ pub enum TrafficSpec {
     Cbr {
         /// Rate of payload.
         rate: BitRate,
-        /// Payload of a datagram, bytes.
+        /// Payload of a datagram, in bytes.
         datagram: u32,
         /// Relative jitter, 0 to 1: each gap is multiplied by a uniform draw from 1 ± this.
         jitter: f64,

@@ -17,7 +17,7 @@ const SAMPLE_EVERY: u32 = 10;
 const EXCLUDE_AFTER: u32 = 4;
 /// Attempts of a sample at its own rate.
 const SAMPLE_ATTEMPTS: u32 = 2;
-/// Upper bound and nominal PSDU size of each size class, bytes.
+/// Upper bound and nominal PSDU size of each size class, in bytes.
 ///
 /// Classes keep the speed of short frames from affecting the rate of long ones.
 const SIZES: [u32; 2] = [250, 1600];

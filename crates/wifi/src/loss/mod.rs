@@ -85,7 +85,7 @@ impl FrameErrors {
     /// Returns a process that loses every frame with this probability; 0 is the perfect channel.
     ///
     /// # Errors
-    /// If `error` is not in [0, 1].
+    /// Returns an error if `error` is not in [0, 1].
     pub fn per_frame(error: f64) -> Result<Self, LossError> {
         Ok(match probability(error)? {
             0.0 => FrameErrors::None,
@@ -99,7 +99,7 @@ impl FrameErrors {
     /// (1 − ratio)^(8b).
     ///
     /// # Errors
-    /// If a ratio is not in [0, 1] or there is none.
+    /// Returns an error if a ratio is not in [0, 1] or there is none.
     pub fn per_bit(ratios: &[f64]) -> Result<Self, LossError> {
         if ratios.is_empty() {
             return Err(LossError::NoRate);
@@ -113,7 +113,7 @@ impl FrameErrors {
     /// It is the same at every rate.
     ///
     /// # Errors
-    /// If `delivery` is not in [0, 1].
+    /// Returns an error if `delivery` is not in [0, 1].
     pub fn per_bit_from_delivery(delivery: f64, bytes: u32) -> Result<Self, LossError> {
         let ln_keep = libm::log(probability(delivery)?) / (8.0 * f64::from(bytes.max(1)));
         Ok(FrameErrors::Independent(Independent::Bit(vec![ln_keep])))
@@ -201,7 +201,7 @@ impl ThreeStateModel {
     /// error probability is 1.04 %.
     ///
     /// # Errors
-    /// If 5.5 `p` is not a probability.
+    /// Returns an error if 5.5 `p` is not a probability.
     pub fn triantafyllidou(p: f64) -> Result<Self, LossError> {
         Self::new(Self::TABLE_4_1, [0.0, p, 5.5 * p], Span::from_micros(20))
     }

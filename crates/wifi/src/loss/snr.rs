@@ -66,7 +66,7 @@ impl SnrTable {
     /// Builds the table for every rate of a PHY, for receivers of this noise figure.
     ///
     /// # Errors
-    /// If the PHY has DSSS rates, which the model does not cover.
+    /// Returns an error if the PHY has DSSS rates, which the model does not cover.
     pub fn new(phy: &Phy, noise_figure: Decibel) -> Result<Self, LossError> {
         let row = |rate: Rate| {
             let info = phy.info(rate);

@@ -58,9 +58,9 @@ pub(super) struct MapLink {
 /// Radio data of a link in a map, without its quality.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OnAir {
-    /// Mean received power, dBm.
+    /// Mean received power, in dBm.
     pub signal: Option<f64>,
-    /// Expected throughput, Mbit/s.
+    /// Expected throughput, in Mbit/s.
     pub throughput: Option<f64>,
     /// Channel number.
     pub channel: Option<u32>,

@@ -12,9 +12,9 @@ use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 const GUARD_INTERVAL_NS: u32 = 800;
 /// Traffic for which the rate of a link is chosen: full-size segments.
 const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
-/// A full-size frame, bytes.
+/// A full-size frame, in bytes.
 const FULL_FRAME_BYTES: u32 = 1536;
-/// A routing daemon's probe with its headers, bytes.
+/// A routing daemon's probe with its headers, in bytes.
 const PROBE_BYTES: u32 = 100;
 /// Best delivery that a window of 64 probes can distinguish: half a probe lost.
 ///
@@ -30,7 +30,7 @@ const MAX_LISTED_RATES: usize = 5;
 pub(in crate::import) struct Reception {
     /// Delivery probability.
     pub delivery: f64,
-    /// Mean received power, dBm.
+    /// Mean received power, in dBm.
     pub signal: Option<f64>,
     /// Throughput expected by rate control, Mbit/s (batman V).
     pub throughput: Option<f64>,
@@ -98,7 +98,7 @@ struct Known {
     errors: SnrErrors,
     /// Signal at which half of full-size frames survive, mW.
     needs: f64,
-    /// Goodput of a lone link without losses, bit/s.
+    /// Goodput of a lone link without losses, in bit/s.
     carries: f64,
 }
 

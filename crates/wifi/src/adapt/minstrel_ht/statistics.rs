@@ -13,14 +13,14 @@ pub(super) const LENGTH_WEIGHT: i32 = 4;
 const AVERAGED_PACKETS: u64 = 16;
 /// Size of these packets of 1200 bytes, bits (MCS_NBITS).
 const AVERAGED_BITS: u64 = AVERAGED_PACKETS * 1200 * 8;
-/// Duration of an empty OFDM frame at 6 Mbit/s with SIFS, µs.
+/// Duration of an empty OFDM frame at 6 Mbit/s with SIFS, in µs.
 const EMPTY_FRAME_US: u32 = 48;
-/// Duration of an acknowledgement at 6 Mbit/s with SIFS, µs.
+/// Duration of an acknowledgement at 6 Mbit/s with SIFS, in µs.
 const ACK: u32 = 60;
 /// Medium time of one attempt without its MPDUs, µs (`overhead`, `overhead_rtscts`).
 const OVERHEAD: u32 = EMPTY_FRAME_US + ACK;
 const OVERHEAD_RTS: u32 = OVERHEAD + 2 * ACK;
-/// Longest series of attempts at one rate, µs.
+/// Longest series of attempts at one rate, in µs.
 const MAX_SERIES_US: u32 = 6000;
 /// Longest series of attempts at one rate unless the driver sets one.
 const MAX_SERIES_ATTEMPTS: u32 = 7;
@@ -39,7 +39,7 @@ pub(super) struct RateStatistics {
     pub rate: Rate,
     /// Spatial streams: rates are grouped by them.
     pub streams: u8,
-    /// Payload time of a packet, ns.
+    /// Payload time of a packet, in ns.
     pub duration: u32,
     pub attempts: u32,
     pub successes: u32,
