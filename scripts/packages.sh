@@ -62,7 +62,7 @@ done
 
 [ ${#binaries[@]} -gt 0 ] || exit 0
 for processor in "${!binaries[@]}"; do
-    ipk=$(packaging/openwrt/build.sh "${binaries[$processor]}" "$dir/openwrt" "$processor")
+    { read -r ipk && read -r luci; } < <(packaging/openwrt/build.sh "${binaries[$processor]}" "$dir/openwrt" "$processor")
     rm -rf "$work/ipk" && mkdir -p "$work/ipk/root"
     tar -xzf "$ipk" -C "$work/ipk"
     tar -xzf "$work/ipk/control.tar.gz" -C "$work/ipk"
@@ -72,7 +72,7 @@ for processor in "${!binaries[@]}"; do
         usr/share/doc/fairmesh-gateway/NOTICES.gz; do
         [ -e "$work/ipk/root/$file" ] || fail "$ipk: no $file"
     done
-    for script in "$work"/ipk/{postinst,prerm} "$work"/ipk/root/etc/init.d/* "$work"/ipk/root/usr/lib/fairmesh/*; do
+    for script in "$work"/ipk/{postinst,prerm} "$work"/ipk/root/etc/init.d/* "$work"/ipk/root/usr/lib{exec/rpcd,/fairmesh}/*; do
         sh -n "$script" || fail "$ipk: $script"
     done
     # Installs into the tree of a router's image; this machine is not touched.
@@ -85,7 +85,21 @@ for processor in "${!binaries[@]}"; do
         # shellcheck disable=SC2086
         $emulate "$work/ipk/root/usr/bin/fairmesh-gateway" check --config "$work/uci.toml" > "$work/check" 2>&1 || code=$?
         [ "$code" -le 1 ] && grep -q '^ok   configuration: ' "$work/check" || fail "$ipk: $(cat "$work/check")"
+        # Every method that LuCI may call exists.
+        # shellcheck disable=SC2086
+        $emulate "$work/ipk/root/usr/bin/fairmesh-gateway" ubus list > "$work/methods" || fail "$ipk: ubus list"
+        python3 - "$work/methods" packaging/openwrt/luci/acl.json <<'EOF' || fail "$luci: a right for a method that is missing"
+import json, sys
+methods, rights = (json.load(open(f)) for f in sys.argv[1:])
+named = [m for kind in ("read", "write") for m in rights["luci-app-fairmesh"][kind]["ubus"]["fairmesh"]]
+sys.exit(sorted(named) != sorted(methods))
+EOF
     fi
+    tar -xzOf "$luci" ./data.tar.gz | tar -tz > "$work/luci"
+    for file in www/luci-static/resources/view/fairmesh/homes.js usr/share/luci/menu.d/luci-app-fairmesh.json \
+        usr/share/rpcd/acl.d/luci-app-fairmesh.json; do
+        grep -qx "./$file" "$work/luci" || fail "$luci: no $file"
+    done
     say "$ipk: unpacks, its configuration is accepted"
 done
 

@@ -76,6 +76,9 @@ pub enum GatewayCommand {
     /// The guard process that lifts limits if the daemon dies
     #[command(hide = true)]
     Guard(GuardArgs),
+    /// A call of rpcd, for OpenWrt's ubus object `fairmesh`
+    #[command(hide = true, subcommand)]
+    Ubus(UbusCommand),
 }
 
 /// `run`.
@@ -295,6 +298,21 @@ fn rate(text: &str) -> Result<Rate, String> {
         return Ok(Rate(None));
     }
     text.parse().map(|r| Rate(Some(r))).map_err(|e| format!("{e}, or \"unlimited\""))
+}
+
+/// `ubus`.
+#[derive(Debug, Subcommand)]
+pub enum UbusCommand {
+    /// Print the methods and their arguments
+    List,
+    /// Call a method with the arguments on standard input
+    Call {
+        /// Name of the method
+        method: String,
+        /// Configuration file
+        #[arg(long, value_name = "FILE", default_value = FILE)]
+        config: PathBuf,
+    },
 }
 
 /// `guard`.

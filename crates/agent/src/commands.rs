@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::args::{
     AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ReportArgs, ResetArgs,
-    RunArgs,
+    RunArgs, UbusCommand,
 };
 use crate::daemon::guard;
 use crate::daemon::guard::GuardedRun;
@@ -24,7 +24,7 @@ use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::rescue::{Limits, resources};
 use crate::gateway::start::{self, RunOptions};
 use crate::gateway::{apply, doctor, exchange, init, kept, report, request};
-use crate::{json, locate};
+use crate::{json, locate, ubus};
 
 /// Carries out a command.
 ///
@@ -86,6 +86,10 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
             Ok(())
         }
         GatewayCommand::Guard(a) => watch(&a),
+        GatewayCommand::Ubus(UbusCommand::List) => ubus::list(out),
+        GatewayCommand::Ubus(UbusCommand::Call { method, config }) => {
+            ubus::call(&method, &mut std::io::stdin(), &config, &dispatch, out)
+        }
     }
 }
 

@@ -22,3 +22,4 @@ pub mod error;
 pub mod gateway;
 mod json;
 mod locate;
+mod ubus;

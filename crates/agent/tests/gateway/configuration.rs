@@ -1,10 +1,12 @@
 //! Changed, invalid and growing configurations of a running daemon.
 
 use std::io::{Read, Write};
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::{Box, Path, config, root};
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
 #[test]
 fn a_hundred_reloads_under_load_lose_no_packet_and_no_connection() {
@@ -121,6 +123,53 @@ fn overrides_survive_a_restart_and_end() {
     let (code, _, err) = b.command(&["why", "nobody"]);
     assert!(code == 2 && err.contains("there is no subscriber \"nobody\""), "{err}");
     daemon.end(Signal::SIGTERM);
+}
+
+/// Calls of rpcd, as LuCI makes them (packaging/openwrt/luci/view/homes.js).
+#[test]
+fn calls_by_ubus_reach_the_daemon() {
+    let Some(_one) = root("calls_by_ubus") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"3 Mbit/s\""));
+    // The daemon writes it after a minute.
+    std::fs::create_dir_all(b.file("state/history")).unwrap();
+    let daemon = b.start();
+    b.wait_running();
+    let call = |method: &str, arguments: Value| {
+        let mut command = b.program();
+        command.args(["ubus", "call", method, "--config"]).arg(b.file("gateway.toml"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(arguments.to_string().as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert!(out.status.success(), "{method}");
+        let result: Value = serde_json::from_slice(&out.stdout).unwrap();
+        // Writes the results that ui/test/luci.test.mjs shows.
+        if let (Ok(folder), None) = (std::env::var("FAIRMESH_UBUS_FIXTURES"), result.get("error")) {
+            std::fs::write(format!("{folder}/ubus-{method}.json"), &out.stdout).unwrap();
+        }
+        result
+    };
+    let paused = call(
+        "override",
+        json!({ "name": "sub 2", "rate": "8 kbit/s", "time": "1h", "direction": "both", "ubus_rpc_session": "0" }),
+    );
+    assert_eq!(paused["ways"][1]["limited_by"], "override", "{paused}");
+    let status = call("status", json!({}));
+    assert_eq!(status["mode"], "apply");
+    let way = &status["subscribers"][1]["ways"][0];
+    assert_eq!(way["limit_bits_per_second"], 8_000, "{way}");
+    let history = call("report", json!({ "since": "24h" }));
+    assert!(history["starved"].is_array() && history["notes"].is_array(), "{history}");
+    assert!(call("check", json!({}))["checks"].is_array());
+    let ended = call("override", json!({ "name": "sub 2", "rate": "clear" }));
+    assert_eq!(ended["ways"][0]["limited_by"], "plan", "{ended}");
+    for hostile in ["--clear", "<b>x</b>", "a\n\u{1b}[2Jb", "$(reboot)"] {
+        let error = call("why", json!({ "name": hostile }));
+        assert!(error["error"].as_str().unwrap().contains("there is no subscriber"), "{error}");
+    }
+    daemon.end(Signal::SIGTERM);
+    let error = call("status", json!({}));
+    assert!(error["error"].as_str().unwrap().contains("expected a running daemon"), "{error}");
 }
 
 /// Thousands of new subscribers by a reload.
