@@ -12,7 +12,7 @@ use crate::daemon::store::Store;
 use crate::error::{AgentError, FallbackProblem};
 use crate::gateway::config::is_plain;
 use crate::gateway::config::{Config, ConfigError};
-use crate::gateway::governor::Override;
+use crate::gateway::governor::{Override, Usage};
 
 /// An override with its end by the system's clock.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -67,6 +67,8 @@ pub struct SavedState {
     pub overrides: Vec<SavedOverride>,
     /// Learned rate of the control.
     pub learned: Option<SavedRate>,
+    /// Use of quotas by subscriber.
+    pub quotas: BTreeMap<String, Usage>,
     /// Place of classes and rules, without subscribers.
     pub layout: Option<Layout>,
 }

@@ -15,8 +15,8 @@ use super::merge::Merged;
 use super::refuse::{Result, fail, refused};
 use super::schedule::DAY_NAMES;
 use super::{
-    Config, Discover, Endpoint, FileReport, Neighbour, PageSettings, Plan, Rates, ReadHeaders,
-    Schedule, SourceText, Subscriber, Unused, Window, Zone, capacity, peers,
+    Config, Discover, Endpoint, FileReport, Neighbour, PageSettings, Plan, Quota, Rates,
+    ReadHeaders, Schedule, SourceText, Subscriber, Unused, Window, Zone, capacity, peers,
 };
 use crate::gateway::config::is_plain;
 use crate::gateway::history::HistorySettings;
@@ -163,6 +163,7 @@ fn with_unmapped(
         up: Rates { ceiling, guarantee: None, fair: least(|p| p.up.fair) },
         regular: [ceiling; 2],
         schedule: None,
+        quota: None,
     };
     let hops = subscribers.iter().map(|s| s.hops).max().flatten();
     let name = super::UNMAPPED.to_owned();
@@ -445,6 +446,7 @@ impl Plans {
                 up: rates(d.up, d.guarantee_up, d.fair_up),
             };
             let built = plan(&given, Plan::default(), &key)?;
+            let built = Plan { quota: quota(d.quota.as_ref(), &built, &key)?, ..built };
             plans.insert(name.clone(), scheduled(built, &d.during, key, schedules)?);
         }
         Ok(Plans(plans))
@@ -499,7 +501,39 @@ fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
     let down = side(given.down, base.down, "down", "down")?;
     let up = side(given.up, base.up, "up", "up")?;
     let regular = [down.ceiling, up.ceiling];
-    Ok(Plan { weight, down, up, schedule: base.schedule, regular })
+    Ok(Plan { weight, down, up, schedule: base.schedule, regular, quota: base.quota })
+}
+
+/// Checks a quota; its ceilings apply once it is used up.
+fn quota(given: Option<&draft::Quota>, plan: &Plan, key: &KeyPath) -> Result<Option<Quota>> {
+    let Some(d) = given else { return Ok(None) };
+    let at = |word: &str| key.clone().key("quota").key(word);
+    let bytes = d.bytes.map_or(0, |b| b.0);
+    if bytes == 0 {
+        return refused(at("bytes"), "no bytes", "a number of bytes such as \"100 GB\"");
+    }
+    if d.down.or(d.up).is_none() {
+        return refused(key.clone().key("quota"), "no rate after the quota", "down, up or both");
+    }
+    ceilings_above([d.down, d.up], plan, at)?;
+    Ok(Some(Quota { bytes, per: d.per, ceilings: [d.down, d.up] }))
+}
+
+/// Checks ceilings of a part of a plan: accepted rates that are not below the guarantees.
+fn ceilings_above(
+    ceilings: [Option<BitRate>; 2],
+    plan: &Plan,
+    at: impl Fn(&str) -> KeyPath,
+) -> Result<()> {
+    let floors = [plan.down.guarantee, plan.up.guarantee];
+    for ((rate, floor), word) in ceilings.into_iter().zip(floors).zip(["down", "up"]) {
+        let Some(rate) = rate else { continue };
+        limit(rate, || at(word))?;
+        if floor.is_some_and(|floor| rate < floor) {
+            return refused(at(word), format!("{rate} is below the guarantee"), "at least it");
+        }
+    }
+    Ok(())
 }
 
 /// Returns a plan with a schedule of its own, if it has one.
@@ -536,15 +570,7 @@ fn scheduled(
         if d.down.or(d.up).is_none() {
             return refused(key.key("during").index(i), "no rate", "down, up or both");
         }
-        for (rate, floor, word) in
-            [(d.down, plan.down.guarantee, "down"), (d.up, plan.up.guarantee, "up")]
-        {
-            let Some(rate) = rate else { continue };
-            limit(rate, || at(word))?;
-            if floor.is_some_and(|floor| rate < floor) {
-                return refused(at(word), format!("{rate} is below the guarantee"), "at least it");
-            }
-        }
+        ceilings_above([d.down, d.up], &plan, at)?;
         let (from, to) = (time(&d.from, "from")?, time(&d.to, "to")?);
         windows.push(Window { days, from, to, ceilings: [d.down, d.up] });
     }

@@ -204,6 +204,20 @@ pub(crate) struct Plan {
     #[serde(deserialize_with = "text::deserialize")]
     pub fair_up: Option<BitRate>,
     pub during: Vec<During>,
+    pub quota: Option<Quota>,
+}
+
+/// Bytes of a period, and the ceilings after them.
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Quota {
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub bytes: Option<Bytes>,
+    pub per: super::Period,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub down: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub up: Option<BitRate>,
 }
 
 /// A time with other ceilings.

@@ -29,7 +29,7 @@ pub use crate::daemon::endpoint::Endpoint;
 pub(crate) use capacity::of_rate as capacity_of;
 pub use draft::{Mode, OnExit};
 pub use libreqos::Unused;
-pub use schedule::{Schedule, Window, Zone};
+pub use schedule::{Period, Quota, Schedule, Window, Zone};
 pub(crate) use text::{is_plain, is_shown, prefix};
 
 /// Name of the subscriber of unmapped traffic.
@@ -240,12 +240,18 @@ pub struct Plan {
     pub schedule: Option<usize>,
     /// Ceilings outside of the schedule's windows, downstream and upstream.
     pub regular: [Option<BitRate>; 2],
+    /// Quota of both directions together.
+    pub quota: Option<Quota>,
 }
 
 impl Plan {
-    /// Returns the plan in a window of its schedule, or outside of all.
-    pub fn during(mut self, window: Option<&Window>) -> Plan {
-        let ceiling = |d: usize| window.and_then(|w| w.ceilings[d]).or(self.regular[d]);
+    /// Returns the plan in a window of its schedule, or outside of all; `used_up`: its quota is.
+    pub fn during(mut self, window: Option<&Window>, used_up: bool) -> Plan {
+        let after = |d: usize| self.quota.filter(|_| used_up).and_then(|q| q.ceilings[d]);
+        let ceiling = |d: usize| {
+            let own = window.and_then(|w| w.ceilings[d]).or(self.regular[d]);
+            own.into_iter().chain(after(d)).min()
+        };
         (self.down.ceiling, self.up.ceiling) = (ceiling(0), ceiling(1));
         self
     }
@@ -254,7 +260,7 @@ impl Plan {
 impl Default for Plan {
     fn default() -> Self {
         let (down, up) = (Rates::default(), Rates::default());
-        Plan { weight: 1.0, down, up, schedule: None, regular: [None; 2] }
+        Plan { weight: 1.0, down, up, schedule: None, regular: [None; 2], quota: None }
     }
 }
 

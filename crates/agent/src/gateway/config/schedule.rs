@@ -85,6 +85,49 @@ impl Zone {
     }
 }
 
+/// Period of a quota, by the local clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Period {
+    /// From midnight.
+    Day,
+    /// From Monday.
+    Week,
+    /// From the first day.
+    Month,
+}
+
+impl Period {
+    /// Returns begin and end of the period at a time, s since 1970; `None`: the clock is not set.
+    pub fn around(self, zone: &Zone, wall: u64) -> Option<[u64; 2]> {
+        let today = zone.local(wall)?.date();
+        let since_monday = i64::from(today.weekday().to_monday_zero_offset());
+        let (begin, length) = match self {
+            Period::Day => (today, Span::new().days(1)),
+            Period::Week => {
+                (today.checked_sub(Span::new().days(since_monday)).ok()?, Span::new().weeks(1))
+            }
+            Period::Month => (today.first_of_month(), Span::new().months(1)),
+        };
+        let second = |date: jiff::civil::Date| {
+            let midnight = zone.zone.to_ambiguous_timestamp(date.to_datetime(Time::midnight()));
+            u64::try_from(midnight.compatible().ok()?.as_second()).ok()
+        };
+        Some([second(begin)?, second(begin.checked_add(length).ok()?)?])
+    }
+}
+
+/// Bytes of a period, and the ceilings after them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quota {
+    /// IP bytes of both directions.
+    pub bytes: u64,
+    /// Period.
+    pub per: Period,
+    /// Ceilings downstream and upstream once it is used up.
+    pub ceilings: [Option<BitRate>; 2],
+}
+
 /// Names of the days.
 pub(super) const DAY_NAMES: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
@@ -211,6 +254,24 @@ mod tests {
         };
         assert_eq!(minutes(CHANGES[0]), 120, "03:00 to 05:00");
         assert_eq!(minutes(CHANGES[1]), 150 + 30, "02:30 to 03:00 twice");
+    }
+
+    #[test]
+    fn periods_begin_at_local_midnight() {
+        let zone = Zone::named(GERMANY).unwrap();
+        let hours = |period: Period, wall| {
+            let [begin, end] = period.around(&zone, wall).unwrap();
+            assert!(begin <= wall && wall < end);
+            assert_eq!(period.around(&zone, end).unwrap()[0], end);
+            (end - begin) / 3600
+        };
+        // Sunday 2026-03-29, 12:00 UTC: the day of the change.
+        let sunday = CHANGES[0] + 60 * 3600;
+        assert_eq!(hours(Period::Day, sunday), 23);
+        assert_eq!(hours(Period::Week, sunday), 7 * 24 - 1);
+        assert_eq!(hours(Period::Month, sunday), 31 * 24 - 1);
+        assert_eq!(hours(Period::Day, CHANGES[1] + 60 * 3600), 25);
+        assert_eq!(Period::Month.around(&zone, 5), None, "the clock is not set");
     }
 
     #[test]

@@ -631,3 +631,31 @@ fn a_schedule_that_cannot_be_is_refused_with_its_key() {
         assert!(line.contains(at) && line.contains("; expected "), "{during}: {line}");
     }
 }
+
+#[test]
+fn a_quota_that_cannot_be_is_refused_with_its_key() {
+    let text = |quota: &str| {
+        format!(
+            "{SIDES}[plan.a]\nguarantee_down = \"1 Mbit/s\"\nquota = {{ {quota} }}\n\
+             [[subscriber]]\nname = \"x\"\nplan = \"a\"\nprefixes = [\"10.0.0.1\"]\n"
+        )
+    };
+    let good = "bytes = \"10 GB\", per = \"week\", up = \"1 Mbit/s\"";
+    assert!(Config::parse("t", &text(good)).is_ok());
+    for (from, to, at) in [
+        ("10 GB", "0 B", "t:6: plan.a.quota.bytes: no bytes"),
+        ("\"10 GB\"", "10", "t:6: plan.a.quota.bytes: "),
+        ("week", "year", "t:6: plan.a.quota.per: "),
+        ("up =", "down =", ""),
+        ("up = \"1 Mbit/s\"", "down = \"1 kbit/s\"", "t:6: plan.a.quota.down: "),
+        (", up = \"1 Mbit/s\"", "", "t:6: plan.a.quota: no rate"),
+    ] {
+        let result = Config::parse("t", &text(&good.replace(from, to)));
+        if at.is_empty() {
+            assert!(result.is_ok(), "{to}");
+            continue;
+        }
+        let line = result.unwrap_err().to_string();
+        assert!(line.contains(at) && line.contains("; expected "), "{to}: {line}");
+    }
+}

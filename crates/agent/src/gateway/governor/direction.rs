@@ -170,6 +170,8 @@ pub enum Why {
     Links,
     /// Begin or end of a schedule's window.
     Schedule,
+    /// A quota that is used up, or begins again.
+    Quota,
 }
 
 impl Why {
@@ -182,6 +184,7 @@ impl Why {
             Why::Reload => "reload",
             Why::Links => "links",
             Why::Schedule => "schedule",
+            Why::Quota => "quota",
         }
     }
 }
@@ -220,6 +223,8 @@ impl Override {
 pub struct DirectionState {
     /// Counters.
     pub meter: Meter,
+    /// IP bytes of its meter that are counted in the quota.
+    pub(super) charged: u64,
     /// Data of TCP headers.
     pub signs: DirectionSigns,
     /// IP bytes and packets of its meter at the control's last deadline.

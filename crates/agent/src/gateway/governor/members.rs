@@ -66,7 +66,7 @@ impl Governor {
 
     /// Adds a subscriber, or applies its changes.
     fn enter(&mut self, now: Time, mut subscriber: Subscriber, seen: Option<Time>) {
-        subscriber.plan = self.calendar.plan(subscriber.plan);
+        subscriber.plan = self.calendar.plan(&subscriber.name, subscriber.plan);
         if let Some(i) = self.place(&subscriber.name) {
             let m = &mut self.members[i];
             m.seen = seen;

@@ -33,7 +33,7 @@ use crate::gateway::sources::{Omissions, SourceReport};
 pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
 pub use plausibility::Sanity;
-pub use schedules::ScheduleReport;
+pub use schedules::{QuotaReport, ScheduleReport, Usage};
 
 use direction::MeterResult;
 use plausibility::Plausibility;
@@ -149,7 +149,7 @@ pub struct Governor {
     /// Time of the last change of the links' measured rates.
     links_since: Option<Time>,
     discover: Option<Discover>,
-    /// Schedules, with their active windows.
+    /// Schedules with their active windows, and quotas with their use.
     pub(crate) calendar: Calendar,
     base: Layout,
     sample_every: Span,

@@ -1,10 +1,15 @@
-//! Schedules of plans: active windows by the system's clock.
+//! Schedules and quotas of plans, by the system's clock.
+
+use std::collections::BTreeMap;
 
 use fairmesh_units::Time;
 
 use super::{Governor, Why};
-use crate::gateway::config::{Config, Plan, Schedule, Zone};
+use crate::gateway::config::{Config, Period, Plan, Quota, Schedule, Zone, is_plain};
 use crate::gateway::journal::Level;
+
+/// Most subscribers with a stored use of their quota.
+const MAX_USAGE: usize = 100_000;
 
 /// Schedules with their active windows.
 #[derive(Clone, Default, Debug)]
@@ -13,8 +18,50 @@ pub(crate) struct Calendar {
     zone: Zone,
     /// Active window of each schedule.
     active: Vec<Option<usize>>,
+    /// Use of quotas by subscriber.
+    usage: BTreeMap<String, Usage>,
     /// System's clock at the last look, s since 1970.
     wall: u64,
+}
+
+/// Use of a quota.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Usage {
+    /// Begin of the period, s since 1970; 0: the clock was not set.
+    pub since: u64,
+    /// IP bytes since then.
+    pub bytes: u64,
+}
+
+/// A quota at present.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct QuotaReport {
+    /// IP bytes of the quota.
+    pub quota_bytes: u64,
+    /// IP bytes used in this period.
+    pub used_bytes: u64,
+    /// IP bytes left.
+    pub remaining_bytes: u64,
+    /// End of the period, s since 1970; `None`: the clock is not set.
+    pub until_unix_seconds: Option<u64>,
+    /// Seconds until the end of the period.
+    pub seconds_left: Option<u64>,
+}
+
+impl QuotaReport {
+    /// Returns one line of text.
+    pub fn text(&self) -> String {
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        let end = self.seconds_left.map_or(String::new(), |s| {
+            format!("; begins again in {:.1} days", s as f64 / 86_400.0)
+        });
+        format!(
+            "quota: {:.2} GB of {:.2} GB used, {:.2} GB left{end}",
+            gigabytes(self.used_bytes),
+            gigabytes(self.quota_bytes),
+            gigabytes(self.remaining_bytes)
+        )
+    }
 }
 
 /// A schedule at present.
@@ -47,13 +94,14 @@ impl Calendar {
     pub fn new(config: &Config) -> Calendar {
         let (schedules, zone) = (config.schedules.clone(), config.zone.clone());
         let active = vec![None; schedules.len()];
-        Calendar { schedules, zone, active, wall: 0 }
+        Calendar { schedules, zone, active, usage: BTreeMap::new(), wall: 0 }
     }
 
     /// Takes over a changed configuration at the last known time.
     pub fn reload(&mut self, config: &Config) {
         let wall = self.wall;
-        *self = Calendar::new(config);
+        let usage = core::mem::take(&mut self.usage);
+        *self = Calendar { usage, ..Calendar::new(config) };
         self.look(wall);
     }
 
@@ -66,11 +114,62 @@ impl Calendar {
         changed
     }
 
-    /// Returns a plan as it is at present.
-    pub fn plan(&self, plan: Plan) -> Plan {
-        let Some(i) = plan.schedule else { return plan };
-        let window = self.active.get(i).copied().flatten();
-        plan.during(window.and_then(|w| self.schedules[i].windows.get(w)))
+    /// Returns a subscriber's plan as it is at present.
+    pub fn plan(&self, name: &str, plan: Plan) -> Plan {
+        if plan.schedule.is_none() && plan.quota.is_none() {
+            return plan;
+        }
+        let schedule = plan.schedule.and_then(|i| Some((self.active.get(i)?, &self.schedules[i])));
+        let window = schedule.and_then(|(active, s)| s.windows.get((*active)?));
+        plan.during(window, self.used_up(name, plan))
+    }
+
+    fn used_up(&self, name: &str, plan: Plan) -> bool {
+        let used = self.usage.get(name).map_or(0, |u| u.bytes);
+        plan.quota.is_some_and(|q| used >= q.bytes)
+    }
+
+    /// Counts bytes of a subscriber with a quota.
+    fn charge(&mut self, name: &str, quota: Quota, bytes: u64) {
+        let begin = quota.per.around(&self.zone, self.wall).map_or(0, |[begin, _]| begin);
+        if !self.usage.contains_key(name) {
+            self.usage.insert(name.to_owned(), Usage { since: begin, bytes: 0 });
+        }
+        let Some(usage) = self.usage.get_mut(name) else { return };
+        // A clock that runs backwards begins no period.
+        if begin > usage.since {
+            *usage = Usage { since: begin, bytes: 0 };
+        }
+        usage.bytes = usage.bytes.saturating_add(bytes);
+    }
+
+    /// Restores the use of quotas of an earlier run.
+    pub fn restore(&mut self, usage: &BTreeMap<String, Usage>) {
+        let valid = |(name, _): &(&String, &Usage)| is_plain(name) && name.chars().count() <= 64;
+        let usage = usage.iter().filter(valid).take(MAX_USAGE);
+        self.usage = usage.map(|(name, usage)| (name.clone(), *usage)).collect();
+    }
+
+    /// Returns the use of quotas in present periods, for storing it.
+    pub fn usage(&self) -> BTreeMap<String, Usage> {
+        let begin = |p: Period| p.around(&self.zone, self.wall).map_or(0, |[begin, _]| begin);
+        let oldest = begin(Period::Month).min(begin(Period::Week));
+        let present = self.usage.iter().filter(|(_, u)| u.since >= oldest);
+        present.map(|(name, usage)| (name.clone(), *usage)).collect()
+    }
+
+    /// Returns the report of a subscriber's quota.
+    pub fn quota(&self, name: &str, plan: &Plan) -> Option<QuotaReport> {
+        let quota = plan.quota?;
+        let used = self.usage.get(name).map_or(0, |u| u.bytes);
+        let end = quota.per.around(&self.zone, self.wall).map(|[_, end]| end);
+        Some(QuotaReport {
+            quota_bytes: quota.bytes,
+            used_bytes: used,
+            remaining_bytes: quota.bytes.saturating_sub(used),
+            until_unix_seconds: end,
+            seconds_left: end.map(|end| end.saturating_sub(self.wall)),
+        })
     }
 
     /// Returns the report of one schedule.
@@ -93,22 +192,46 @@ impl Calendar {
 }
 
 impl Governor {
-    /// Applies the schedules at a time of the system's clock, s since 1970.
+    /// Applies schedules and quotas at a time of the system's clock, s since 1970.
     pub fn keep_time(&mut self, now: Time, wall: u64) {
-        if wall == self.calendar.wall || !self.calendar.look(wall) {
+        if wall == self.calendar.wall {
             return;
         }
+        self.calendar.look(wall);
         let mut changed = Vec::new();
+        let mut used_up = Vec::new();
         for m in &mut self.members {
-            let plan = self.calendar.plan(m.subscriber.plan);
+            let name = &m.subscriber.name;
+            let mut why = Why::Schedule;
+            if let Some(quota) = m.subscriber.plan.quota {
+                let before = self.calendar.used_up(name, m.subscriber.plan);
+                let totals = m.directions.iter_mut().map(|state| {
+                    let last = core::mem::replace(&mut state.charged, state.meter.bytes);
+                    state.meter.bytes.saturating_sub(last)
+                });
+                let bytes = totals.fold(0, u64::saturating_add);
+                self.calendar.charge(name, quota, bytes);
+                let after = self.calendar.used_up(name, m.subscriber.plan);
+                if before != after {
+                    why = Why::Quota;
+                }
+                if after && !before {
+                    used_up.push(name.clone());
+                }
+            }
+            let plan = self.calendar.plan(name, m.subscriber.plan);
             if plan == m.subscriber.plan {
                 continue;
             }
             m.subscriber.plan = plan;
             for state in &mut m.directions {
-                state.why = Some(Why::Schedule);
+                state.why = Some(why.clone());
             }
             changed.extend([Governor::here(m, 0), Governor::here(m, 1)]);
+        }
+        for name in used_up {
+            self.journal
+                .note(now, Level::Info, "quota.used", || format!("\"{name}\" has used its quota"));
         }
         if changed.is_empty() {
             return;
@@ -198,5 +321,44 @@ mod tests {
         // A clock that loses its time lifts the windows.
         g.keep_time(at(42).0, 5);
         assert_eq!(limit(&g, "a", 0), (Some(20), Limiter::Plan));
+    }
+
+    #[test]
+    fn a_used_quota_slows_until_its_period_ends_and_survives_a_restart() {
+        let quota = "down = \"20 Mbit/s\"\nquota = { bytes = \"10 MB\", per = \"day\", down = \"1 Mbit/s\" }";
+        let text = TEXT.replace("down = \"20 Mbit/s\"", quota);
+        let config = Config::parse("gateway.toml", &text).unwrap();
+        let start = || Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
+        let mut g = start();
+        let after = |g: &mut Governor, hours: u64, bytes: u64| {
+            for state in &mut g.members[0].directions {
+                state.meter.bytes += bytes;
+            }
+            g.keep_time(Time::ZERO + Span::from_secs(hours * 3600), SATURDAY + hours * 3600);
+            let m = &g.members()[0];
+            (
+                g.meant(m, 0).0.unwrap().0 / 1_000_000,
+                g.calendar.quota("a", &m.subscriber.plan).unwrap().remaining_bytes,
+            )
+        };
+        assert_eq!(g.members()[0].subscriber.name, "a");
+        assert_eq!(after(&mut g, 1, 4_000_000), (20, 2_000_000));
+        assert_eq!(after(&mut g, 2, 2_000_000), (1, 0));
+        let change = g.members()[0].directions[0].change.clone().unwrap();
+        assert_eq!(change.why, Why::Quota);
+        assert_eq!(after(&mut g, 17, 0), (1, 0), "a window is no more than the quota's rate");
+        let kept = g.calendar.usage();
+        // The next run, and a reload in it.
+        let mut g = start();
+        g.calendar.restore(&kept);
+        assert_eq!(after(&mut g, 18, 0), (1, 0));
+        g.reload(&config, Time::ZERO + Span::from_secs(18 * 3600)).unwrap();
+        assert_eq!(after(&mut g, 19, 500_000), (1, 0));
+        assert_eq!(after(&mut g, 22, 0).0, 1, "22:00 UTC is 23:00 in Germany");
+        assert_eq!(after(&mut g, 23, 1_000_000), (20, 8_000_000), "the next day");
+        // A clock that is not set, or runs backwards, neither ends nor begins a period.
+        g.keep_time(Time::ZERO, 5);
+        g.keep_time(Time::ZERO, SATURDAY);
+        assert_eq!(after(&mut g, 24, 3_999_999), (20, 2));
     }
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::gateway::config::{Mode, Neighbour};
 use crate::gateway::governor::{
-    Change, Governor, Limiter, Member, ScheduleReport, Suspension, Why, direction_name, rates,
+    Change, Governor, Limiter, Member, QuotaReport, ScheduleReport, Suspension, Why,
+    direction_name, rates,
 };
 use crate::gateway::history::HistoryReport;
 use crate::gateway::host::{Host, Phase};
@@ -104,6 +105,9 @@ pub struct SubscriberReport {
     /// Schedule of its plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleReport>,
+    /// Quota of its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaReport>,
     /// Downstream and upstream.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionReport>,
@@ -256,6 +260,7 @@ fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
         Why::Override(_) => "end of the override".to_owned(),
         Why::Safety(code) => format!("because of {code}"),
         Why::Reload => "changed configuration".to_owned(),
+        Why::Quota => "quota of the plan".to_owned(),
         Why::Schedule => "schedule of the plan".to_owned(),
         Why::Links => "changed rates of the links".to_owned(),
     };
@@ -315,6 +320,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
         bound: None,
         level: None,
         schedule: None,
+        quota: governor.calendar.quota(&s.name, &s.plan),
         directions: vec![direction_report(0), direction_report(1)],
     }
 }

@@ -189,8 +189,12 @@ pub fn status_text(s: &Status) -> String {
                 format!("; {}{more}", some[..some.len().min(MAX_ADDRESSES)].join(", "))
             }
         };
+        let quota = sub.quota.as_ref().map_or(String::new(), |q| {
+            let part = 100.0 * q.used_bytes as f64 / q.quota_bytes.max(1) as f64;
+            format!("; {part:.0} % of the quota used")
+        });
         line(format!(
-            "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {}{by}{addresses}",
+            "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {}{by}{quota}{addresses}",
             sub.name,
             short(down.rate_bits_per_second),
             short(down.limit_bits_per_second),
@@ -280,6 +284,9 @@ pub fn why_text(s: &SubscriberReport) -> String {
     );
     if let Some(governed) = &s.governed {
         let _ = writeln!(out, "governed {governed}");
+    }
+    if let Some(quota) = &s.quota {
+        let _ = writeln!(out, "{}", quota.text());
     }
     if let Some(schedule) = &s.schedule {
         let _ = writeln!(out, "{}", schedule.text());
@@ -385,6 +392,7 @@ mod tests {
             bound: None,
             level: None,
             schedule: None,
+            quota: None,
             directions: vec![down, up],
         };
         let history = HistoryReport {

@@ -116,6 +116,7 @@ impl<P: Shaper> Gateway<P> {
     /// Applies the state of an earlier run; the first effects store it.
     pub fn begin(&mut self, at: Moment, kept: &SavedState) {
         self.at = at;
+        self.host.governor.calendar.restore(&kept.quotas);
         self.host.governor.keep_time(at.now, at.wall);
         self.host.governor.defer_initial_limits(at.now);
         self.restore(kept);

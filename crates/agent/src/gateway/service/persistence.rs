@@ -44,7 +44,8 @@ impl<P: Shaper> Gateway<P> {
         let classes = governor.class_ids().entries().map(|(n, c)| (n.to_owned(), c)).collect();
         let learned = self.learned.as_ref().map(|(_, l)| l.clone());
         let layout = Some(governor.base_layout());
-        let mut kept = SavedState { classes, learned, layout, ..SavedState::default() };
+        let quotas = governor.calendar.usage();
+        let mut kept = SavedState { classes, learned, layout, quotas, ..SavedState::default() };
         let before: BTreeMap<_, _> = self
             .overrides
             .iter()
