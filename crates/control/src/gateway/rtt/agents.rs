@@ -11,10 +11,10 @@ use crate::gateway::arc::bucket;
 use crate::sources::agent::codec::Order;
 use crate::{Actions, Reason, Value};
 
-/// Time between messages until the source keeps its limit, s.
-const UNCONFIRMED_INTERVAL: f64 = 1.0;
-/// Time between messages from then on, s.
-const RENEWAL_INTERVAL: f64 = 4.0;
+/// Number of messages in the time after which an agent drops a limit.
+///
+/// Until the source keeps its limit, a message is sent in each control period.
+const RENEWALS: f64 = 4.0;
 /// Time without effect after which the node counts as one without agent, s.
 const UNRESPONSIVE_TIMEOUT: f64 = 20.0;
 /// Time between messages to a node that counts as one without agent, s.
@@ -121,8 +121,8 @@ impl Agents {
                 continue;
             }
             source.next = match (source.limited, source.deaf) {
-                (true, _) => RENEWAL_INTERVAL,
-                (false, false) => UNCONFIRMED_INTERVAL,
+                (true, _) => self.keep.as_secs_f64() / RENEWALS,
+                (false, false) => 0.0,
                 (false, true) => UNRESPONSIVE_INTERVAL,
             };
             self.number = self.number.wrapping_add(1);

@@ -6,7 +6,7 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 
 use super::PACKET_BITS;
 use crate::sources::agent::codec::Order;
-use crate::testing::{flow, gateway, limits_of, reasons_of, start, start_with};
+use crate::testing::{flow, gateway, limits_of, reasons_of, start_with};
 use crate::{
     Action, Actions, Class, Counters, Event, FlowCounters, Instance, Limit, PathSigns, Place,
     RoundTripSample, RoundTripSource,
@@ -30,11 +30,15 @@ struct Gateway {
 
 /// Flows that come up the mesh from these homes.
 fn homes(name: &str, homes: &[u32]) -> Gateway {
+    homes_with(name, homes, &[])
+}
+
+fn homes_with(name: &str, homes: &[u32], options: &[(&str, f64)]) -> Gateway {
     let here =
         |(id, home): (u32, &u32)| flow(id).with_home(Some(NodeId(*home))).with_upstream(Some(true));
     let setting = gateway(&[]).with_flows((0..).zip(homes).map(here));
     assert!(setting.flows.iter().all(|f| f.place == Place::Forwarder));
-    let instance = start(name, setting);
+    let instance = start_with(name, setting, options).unwrap();
     let limits = instance.plan.classes.iter().map(|c| match (c.class, c.limit) {
         (Class::Flow(f), Limit::Rate(r)) => (f, r.0 as f64),
         other => panic!("{other:?}"),
@@ -135,6 +139,18 @@ fn a_limit_at_the_source_is_lifted_once_the_flood_is_over_and_not_before() {
     assert!(g.has_reason("flow 0 is not a flood any more"), "{:?}", g.reasons);
     let lifted: Vec<usize> = (0..g.sent.len()).filter(|&i| g.sent[i].1.is_none()).collect();
     assert_eq!(lifted, [g.sent.len() - 1], "the last message: {:?}", g.sent);
+}
+
+/// An agent drops a limit after `keep`, also where that is shorter than a few seconds.
+#[test]
+fn a_limit_at_the_source_is_renewed_before_it_ends() {
+    let mut g = homes_with("rtt+agents", &[10, 11], &[("keep", 2.0)]);
+    g.run(5, keeps);
+    g.run(12, floods);
+    g.run(20, keeps);
+    assert!(g.has_reason("node 10, keeps its limit"), "{:?}", g.reasons);
+    g.run(10, keeps);
+    assert!(g.sent.len() >= 5, "one in two seconds: {:?}", g.sent);
 }
 
 #[test]

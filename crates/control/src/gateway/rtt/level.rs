@@ -4,19 +4,16 @@ use fairmesh_units::FlowId;
 
 use super::home::Home;
 use super::objective::Objective;
-use super::{INITIAL_DIVISOR, PACKET_BITS};
+use super::{HALF_FULL, INITIAL_DIVISOR, PACKET_BITS};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Reason, Value};
 
-/// Growth of the level where nothing is full, per s, and until the first sign of that.
+/// Growth of the level where nothing is full, per s.
 const GAIN: f64 = 0.04;
-const FAST_GAIN: f64 = 0.12;
-/// Fullness that ends the fast growth.
-const FAST_END_FULLNESS: f64 = 0.5;
 /// Gain of the change of fullness: delay integrates overload, so this term damps the loop.
 const DAMPING: f64 = 0.2;
-/// Largest step of a control period.
+/// Largest step of a control period, and growth until the first path is half full, per s.
 const MAX_STEP: f64 = 0.12;
 /// Idle fraction of the gateway's air above which the level does not fall.
 const IDLE_AIR: f64 = 0.75;
@@ -187,8 +184,8 @@ impl Level {
         let full = look.fullest;
         let trouble = full > 1.0 || look.late;
         self.blind = if look.round_trips > 0 { 0.0 } else { self.blind + dt };
-        self.begins &= full < FAST_END_FULLNESS && !look.late;
-        let gain = if self.begins { FAST_GAIN } else { GAIN };
+        self.begins &= full < HALF_FULL && !look.late;
+        let gain = if self.begins { MAX_STEP } else { GAIN };
         let change = (full - self.before).clamp(-1.0, 2.0);
         self.before = full;
         let mut x = dt * (gain * (1.0 - full) - DAMPING * change).clamp(-MAX_STEP, MAX_STEP);

@@ -41,8 +41,8 @@ const PACKET_BITS: f64 = 12_000.0;
 const INITIAL_DIVISOR: f64 = 6.0;
 /// Relative change from which a limit is set again.
 const MIN_CHANGE: f64 = 0.004;
-/// Fullness of any home above which the level counts as found.
-const LEVEL_FOUND_FULLNESS: f64 = 0.5;
+/// Fullness of the fullest home from which a path counts as in use and the level as found.
+const HALF_FULL: f64 = 0.5;
 /// Missed control periods above which counters give no information.
 ///
 /// Causes are a suspended machine and a clock that was set.
@@ -339,7 +339,7 @@ impl Rtt {
             true => None,
         };
         let level = self.level.rate(&self.homes);
-        let found = look.fullest >= LEVEL_FOUND_FULLNESS;
+        let found = look.fullest >= HALF_FULL;
         let objective = self.objective.reason(level, &self.homes);
         let bounded = progress.bounded(now, found, step.reason(level, &look));
         self.progress = Some(bounded.with_objective(objective));

@@ -7,8 +7,8 @@
 
 use fairmesh_units::FlowId;
 
-use super::PACKET_BITS;
 use super::home::Home;
+use super::{HALF_FULL, PACKET_BITS};
 
 /// Fraction of the fullest home's mean fullness below which a home's path has room.
 ///
@@ -17,8 +17,6 @@ use super::home::Home;
 const FREE_FULLNESS: f64 = 0.3;
 /// Fraction of the fullest home's mean fullness above which a home's path has no room.
 const BOTTLENECK_FULLNESS: f64 = 0.45;
-/// Mean fullness of the fullest home above which a path counts as full.
-const FULL_PATH: f64 = 0.5;
 /// Minimum of the time with backlog and of the used level for a home to be raised.
 const MIN_DEMAND: f64 = 0.8;
 /// Factor of a step.
@@ -99,7 +97,7 @@ impl Raise {
         if !core::mem::take(&mut self.last).is_empty() {
             self.failed = 0;
         }
-        if fullest < FULL_PATH {
+        if fullest < HALF_FULL {
             return None;
         }
         for home in homes.iter_mut() {
