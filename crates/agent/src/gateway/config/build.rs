@@ -52,7 +52,7 @@ pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Re
         let expected = "[[subscriber]] entries, include, [libreqos] or [discover]";
         return refused(KeyPath::root(), "there is no subscriber", expected);
     }
-    let subscribers = with_unmapped(draft, subscribers, discover.as_ref())?;
+    let subscribers = with_unmapped(draft, subscribers, discover.as_ref(), &plans)?;
     let peers = draft.peers.as_ref().map(peers::build).transpose()?;
     peers::match_control(&mechanism, peers.is_some())?;
     knowledge(&mechanism, &neighbours, &subscribers, discover.as_ref(), draft)?;
@@ -137,11 +137,18 @@ fn with_unmapped(
     draft: &Draft,
     mut subscribers: Vec<Subscriber>,
     discover: Option<&Discover>,
+    plans: &Plans,
 ) -> Result<Vec<Subscriber>> {
     let key = || KeyPath::from("unmapped");
-    let expected = "\"share\", \"limit RATE\" such as \"limit 2 Mbit/s\", or \"pass\"";
+    let expected =
+        "\"share\", \"limit RATE\" such as \"limit 2 Mbit/s\", \"plan NAME\", or \"pass\"";
     let word = draft.unmapped.as_deref().unwrap_or("share").trim();
+    let mut guest = Plan::default();
+    if let Some(name) = word.strip_prefix("plan ") {
+        guest = plans.find(Some(name.trim()), key)?;
+    }
     let ceiling = match (word, word.strip_prefix("limit ")) {
+        (w, _) if w.starts_with("plan ") => None,
         ("pass", _) => return Ok(subscribers),
         ("share", _) => None,
         (_, Some(rate)) => match rate.trim().parse::<BitRate>() {
@@ -155,15 +162,18 @@ fn with_unmapped(
     };
     // For controls that use fair rates or hops it has the least favourable values of all
     // subscribers.
-    let plans = || subscribers.iter().map(|s| &s.plan).chain(discover.map(|d| &d.plan));
-    let least = |of: fn(&Plan) -> Option<BitRate>| plans().map(of).min().flatten();
+    let all = || subscribers.iter().map(|s| &s.plan).chain(discover.map(|d| &d.plan));
+    let least = |of: fn(&Plan) -> Option<BitRate>| all().map(of).min().flatten();
+    let rates = |plan: Rates, fair| Rates {
+        ceiling: ceiling.or(plan.ceiling),
+        guarantee: None,
+        fair: plan.fair.or(fair),
+    };
     let plan = Plan {
-        weight: 1.0,
-        down: Rates { ceiling, guarantee: None, fair: least(|p| p.down.fair) },
-        up: Rates { ceiling, guarantee: None, fair: least(|p| p.up.fair) },
-        regular: [ceiling; 2],
-        schedule: None,
-        quota: None,
+        down: rates(guest.down, least(|p| p.down.fair)),
+        up: rates(guest.up, least(|p| p.up.fair)),
+        regular: guest.regular.map(|regular| ceiling.or(regular)),
+        ..guest
     };
     let hops = subscribers.iter().map(|s| s.hops).max().flatten();
     let name = super::UNMAPPED.to_owned();

@@ -659,3 +659,24 @@ fn a_quota_that_cannot_be_is_refused_with_its_key() {
         assert!(line.contains(at) && line.contains("; expected "), "{to}: {line}");
     }
 }
+
+#[test]
+fn guests_have_a_plan_of_their_own() {
+    let text = |word: &str| {
+        format!(
+            "unmapped = \"{word}\"\n{SIDES}[plan.guest]\nweight = 0.25\ndown = \"2 Mbit/s\"\n\
+             quota = {{ bytes = \"1 GB\", per = \"day\", down = \"1 Mbit/s\" }}\n\
+             [[subscriber]]\nname = \"x\"\nprefixes = [\"10.0.0.1\"]\n"
+        )
+    };
+    let config = Config::parse("t", &text("plan guest")).unwrap();
+    let guests = &config.subscribers[1];
+    assert_eq!((&*guests.name, guests.plan.weight), (UNMAPPED, 0.25));
+    assert_eq!(guests.plan.down.ceiling, Some(BitRate(2_000_000)));
+    assert_eq!(guests.plan.during(None, true).down.ceiling, Some(BitRate(1_000_000)));
+    let line = Config::parse("t", &text("plan none")).unwrap_err().to_string();
+    assert!(
+        line.contains("t:1: unmapped: there is no plan \"none\"; expected one of guest"),
+        "{line}"
+    );
+}
