@@ -172,6 +172,36 @@ fn calls_by_ubus_reach_the_daemon() {
     assert!(error["error"].as_str().unwrap().contains("expected a running daemon"), "{error}");
 }
 
+#[test]
+fn the_doctor_finds_a_bridge_and_another_shaper() {
+    let Some(_one) = root("the_doctor_finds_a_bridge") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("observe", "fifo", ""));
+    let findings = || {
+        let (_, out, err) = b.command(&["doctor", "--json"]);
+        let report: Value =
+            serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out} {err}"));
+        report["findings"].as_array().unwrap().clone()
+    };
+    let of = |code: &str| {
+        let texts = |f: Value| (f["verdict"].as_str().unwrap().to_owned(), f["text"].to_string());
+        findings().into_iter().filter(|f| f["code"] == code).map(texts).collect::<Vec<_>>()
+    };
+    assert!(of("bridge").is_empty());
+    assert_eq!(of("shaper")[0].0, "fine");
+    assert_eq!(of("cpu").len(), 1);
+    path.gateway.sh("ip link add br-lan type bridge");
+    path.gateway.sh("ip link set mesh master br-lan");
+    path.gateway.sh("tc qdisc add dev br-lan root tbf rate 1mbit burst 10k latency 10ms");
+    let bridge = of("bridge");
+    assert!(
+        bridge[0].0 == "suspicious" && bridge[0].1.contains("port of the bridge br-lan"),
+        "{bridge:?}"
+    );
+    let shaper = of("shaper");
+    assert!(shaper[0].0 == "suspicious" && shaper[0].1.contains("tbf on br-lan"), "{shaper:?}");
+}
+
 /// Thousands of new subscribers by a reload.
 ///
 /// Their classes are created while heartbeats continue.

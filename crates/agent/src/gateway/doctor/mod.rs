@@ -1,5 +1,7 @@
 //! Search for causes of ineffective limits.
 
+mod machine;
+
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -80,6 +82,7 @@ pub fn examine(config: &Config, daemon_data: Option<&Value>) -> Vec<Finding> {
             found.push(merging(name, on));
         }
     }
+    found.extend(machine::examine(config.layout.mesh.name(), config.layout.wired.name()));
     let shared = config.subscribers.iter().any(|s| s.name == UNMAPPED);
     for c in &daemon_data.interfaces {
         counters(c, shared, &mut found);
