@@ -1,4 +1,4 @@
-//! Settings of this machine beside the gateway: bridges, other shapers, and the load of each CPU.
+//! Settings of this machine beside the gateway: bridges, other shapers, load of each CPU.
 
 use std::fs;
 use std::path::Path;
@@ -97,7 +97,7 @@ fn cpu_finding(ratios: &[f64], wired: &str) -> Finding {
     Finding { code: "cpu", verdict: Verdict::Suspicious, text }
 }
 
-/// Returns the part of time of each CPU that soft interrupts took, from two texts of /proc/stat.
+/// Returns each CPU's part of time in soft interrupts, from two texts of /proc/stat.
 fn packet_ratios(before: &str, after: &str) -> Vec<f64> {
     let cpus = |text: &str| -> Vec<[u64; 8]> {
         let is_cpu = |l: &&str| l.starts_with("cpu") && !l.starts_with("cpu ");
