@@ -112,7 +112,7 @@ impl Echo {
     /// Sends a request.
     ///
     /// # Errors
-    /// There is no route over the interface, or a packet filter blocks it.
+    /// Returns an error if there is no route over the interface, or a packet filter blocks it.
     pub fn send(&self, to: IpAddr, sequence: u16, nonce: u64) -> Result<(), Error> {
         let bytes = request(to.is_ipv4(), self.identifier, sequence, nonce);
         let flags = MsgFlags::MSG_DONTWAIT;
@@ -134,7 +134,7 @@ impl Echo {
     /// Waits at most `longest` for a reply; returns true if there is one.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn wait(&self, longest: Duration) -> Result<bool, Error> {
         let timeout = PollTimeout::try_from(longest).unwrap_or(PollTimeout::MAX);
         let mut fds: Vec<PollFd<'_>> =
@@ -149,7 +149,7 @@ impl Echo {
     /// Passes the replies that have arrived to `take`.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// Returns an error if the interface is gone.
     pub fn read(&self, mut take: impl FnMut(EchoReply)) -> Result<(), Error> {
         let mut buffer = [0; 256];
         for socket in self.sockets() {

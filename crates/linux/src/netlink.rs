@@ -114,7 +114,7 @@ impl Refusal {
     }
 }
 
-/// Timeout of a reply of the kernel, s.
+/// Timeout of a reply of the kernel, in s.
 const REPLY_TIMEOUT_S: i64 = 10;
 
 /// A netlink socket, by default to routing and traffic control.
@@ -140,7 +140,7 @@ impl Netlink {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn open() -> Result<Self, Error> {
         Netlink::with_groups(&[])
     }
@@ -148,7 +148,7 @@ impl Netlink {
     /// Opens a socket that also receives multicast groups (`RTNLGRP_…`).
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn with_groups(groups: &[u32]) -> Result<Self, Error> {
         Netlink::of(NETLINK_ROUTE, groups)
     }
@@ -156,7 +156,7 @@ impl Netlink {
     /// Opens a socket to netfilter.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn netfilter() -> Result<Self, Error> {
         Netlink::of(NETLINK_NETFILTER, &[])
     }
@@ -164,7 +164,7 @@ impl Netlink {
     /// Opens a socket to generic netlink, which serves `nl80211`.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn generic() -> Result<Self, Error> {
         Netlink::of(NETLINK_GENERIC, &[])
     }
@@ -194,7 +194,7 @@ impl Netlink {
     /// Carries out a batch. Every message is tried; the refused ones are returned in order.
     ///
     /// # Errors
-    /// The socket failed.
+    /// Returns an error if the socket fails.
     pub fn apply(&mut self, batch: &mut Batch) -> Result<Vec<Refusal>, Error> {
         let mut refusals = Vec::new();
         let mut first = 0;
@@ -229,7 +229,7 @@ impl Netlink {
     /// Carries out one change; `what` names it in the error.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// Returns the kernel's refusal.
     pub fn change(
         &mut self,
         what: impl FnOnce() -> String,
@@ -248,7 +248,7 @@ impl Netlink {
     /// Sends a request with one reply, which `read` gets with its type.
     ///
     /// # Errors
-    /// The kernel's refusal, for example [`libc::ENOENT`].
+    /// Returns the kernel's refusal, for example [`libc::ENOENT`].
     pub fn get<T>(
         &mut self,
         what: &'static str,
@@ -274,7 +274,7 @@ impl Netlink {
     /// Dumps all objects of a kind; `each` gets type and payload of every reply.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// Returns the kernel's refusal.
     pub fn dump(
         &mut self,
         what: &'static str,
@@ -295,7 +295,7 @@ impl Netlink {
     /// The batch lies between a begin and an end message.
     ///
     /// # Errors
-    /// The first refusal.
+    /// Returns the first refusal.
     pub fn transaction(&mut self, what: &'static str, batch: &mut Batch) -> Result<(), Error> {
         let base = self.sequence.wrapping_add(1);
         // The end message is not acknowledged before Linux 6.10; the message before it is.
@@ -332,7 +332,7 @@ impl Netlink {
     /// Returns `false` if the kernel dropped some.
     ///
     /// # Errors
-    /// The socket failed.
+    /// Returns an error if the socket fails.
     pub fn read_events(&mut self, mut each: impl FnMut(u16, &[u8])) -> Result<bool, Error> {
         let mut complete = true;
         loop {

@@ -23,7 +23,7 @@ impl Namespace {
     /// Creates a namespace.
     ///
     /// # Errors
-    /// A privilege is missing, or a namespace of this name exists.
+    /// Returns an error if a privilege is missing, or a namespace of this name exists.
     pub fn create(name: &str) -> io::Result<Self> {
         ip(&["netns", "add", name], "")?;
         Self::open(name)
@@ -32,7 +32,7 @@ impl Namespace {
     /// Opens an existing namespace.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// Returns an error if there is none of this name.
     pub fn open(name: &str) -> io::Result<Self> {
         let file = File::open(path(name))?;
         Ok(Namespace { name: name.to_owned(), file })
@@ -49,7 +49,7 @@ impl Namespace {
     /// starts; the calling thread never enters.
     ///
     /// # Errors
-    /// The error of `work`, or that the namespace cannot be entered.
+    /// Returns the error of `work`, or that the namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|threads| {
             let inside = threads.spawn(|| {
@@ -73,7 +73,7 @@ impl Namespace {
     /// Returns those that this kernel does not have.
     ///
     /// # Errors
-    /// An existing parameter refuses its value.
+    /// Returns an error if an existing parameter refuses its value.
     pub fn sysctl<'a>(&self, values: &[(&'a str, String)]) -> io::Result<Vec<&'a str>> {
         self.enter(|| {
             let mut missing = Vec::new();
@@ -127,7 +127,7 @@ pub fn processes(name: &str) -> Vec<i32> {
 /// Removes a namespace and kills the processes inside.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// Returns the kernel's refusal.
 pub fn remove(name: &str) -> io::Result<()> {
     let here = fs::read_link("/proc/self/ns/net").ok();
     for pid in processes(name) {

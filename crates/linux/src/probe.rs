@@ -16,7 +16,7 @@ use crate::tc::{Handle, Head, leaf};
 
 /// Index of the loopback interface in every namespace.
 const LOOPBACK_INDEX: u32 = 1;
-/// Packet size that holds any frame of the loopback interface, bytes.
+/// Packet size that holds any frame of the loopback interface, in bytes.
 const MAX_LOOPBACK_FRAME: u32 = 1 << 17;
 const CREATE: u16 = libc::NLM_F_CREATE as u16;
 

@@ -75,7 +75,7 @@ impl Waiter {
     /// Returns a waiter without files.
     ///
     /// # Errors
-    /// The kernel gives no files.
+    /// Returns the kernel gives no files.
     pub fn new() -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
@@ -90,7 +90,7 @@ impl Waiter {
     /// Adds a file; its events are reported only after [`Waiter::arm`].
     ///
     /// # Errors
-    /// The kernel refuses the file.
+    /// Returns an error if the kernel refuses the file.
     pub fn add(&self, file: &impl AsFd, token: u64) -> io::Result<()> {
         Ok(self.epoll.add(file.as_fd(), EpollEvent::new(EpollFlags::empty(), token))?)
     }
@@ -98,7 +98,7 @@ impl Waiter {
     /// Requests one report when the file is readable; at once if it is.
     ///
     /// # Errors
-    /// The file was not added.
+    /// Returns an error if the file was not added.
     pub fn arm(&self, file: &impl AsFd, token: u64) -> io::Result<()> {
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
         Ok(self.epoll.modify(file.as_fd(), &mut EpollEvent::new(flags, token))?)
@@ -109,7 +109,7 @@ impl Waiter {
     /// The tokens of readable files are added to `ready`.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// Returns the kernel's error.
     pub fn wait(&mut self, until: u64, ready: &mut Vec<u64>) -> io::Result<()> {
         loop {
             let left = until.saturating_sub(now());
@@ -151,7 +151,7 @@ pub fn sleep_until(until: u64) {
 /// Waits for one of the files or until the clock shows `until`; returns their readiness.
 ///
 /// # Errors
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<Vec<Wanted>> {
     use nix::poll::{PollFd, PollFlags, ppoll};
     let flags = |w: &Wanted| {

@@ -24,7 +24,7 @@ impl Tap {
     /// Creates a device of this name in a namespace; it is down.
     ///
     /// # Errors
-    /// A privilege is missing, or the kernel has no TUN/TAP.
+    /// Returns an error if a privilege is missing, or the kernel has no TUN/TAP.
     pub fn create(namespace: &Namespace, name: &str) -> io::Result<Self> {
         namespace.enter(|| {
             let file = OpenOptions::new()
@@ -40,7 +40,7 @@ impl Tap {
     /// Reads the next frame that the namespace sent into `buffer`. `None`: there is none.
     ///
     /// # Errors
-    /// The device is gone.
+    /// Returns an error if the device is gone.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
             Ok(n) => Ok(Some(n)),
@@ -56,7 +56,7 @@ impl Tap {
     /// The kernel has processed it (received, forwarded, answered) on return.
     ///
     /// # Errors
-    /// The interface is down, or the bytes are not a frame.
+    /// Returns an error if the interface is down, or the bytes are not a frame.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }
@@ -88,7 +88,7 @@ fn attach(file: &File, name: &str) -> io::Result<()> {
 /// Returns the frames that a namespace's interface dropped on sending, as in `ip -s link`.
 ///
 /// # Errors
-/// There is no such interface.
+/// Returns an error if there is no such interface.
 pub fn send_drops(namespace: &Namespace, name: &str) -> io::Result<u64> {
     let table = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
     drops_in(&table, name).ok_or_else(|| io::Error::other(format!("no interface {name}")))

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 pub struct TcpInfo {
     /// Congestion window, segments.
     pub cwnd: u32,
-    /// Payload of a full segment, bytes.
+    /// Payload of a full segment, in bytes.
     pub mss: u32,
     /// Segments retransmitted.
     pub retransmits: u32,
@@ -21,7 +21,7 @@ pub struct TcpInfo {
 /// Reads the kernel's data about a connection.
 ///
 /// # Errors
-/// The file is not a TCP socket.
+/// Returns an error if the file is not a TCP socket.
 #[allow(unsafe_code)]
 pub fn info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0u8; 256];

@@ -32,7 +32,7 @@ pub(crate) trait OrRaise<T> {
     /// Returns the value, or raises the exception of the error.
     ///
     /// # Errors
-    /// The exception.
+    /// Returns the exception.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 

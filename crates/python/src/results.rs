@@ -41,7 +41,7 @@ impl Results {
     /// Returns the record of a control and seed; the first of both by default.
     ///
     /// # Errors
-    /// If there is no such run.
+    /// Returns an error if there is no such run.
     pub fn record(
         &self,
         py: Python<'_>,

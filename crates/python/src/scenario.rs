@@ -49,7 +49,7 @@ impl Scenario {
     /// Returns the checked scenario for runs with the mechanisms of a registry.
     ///
     /// # Errors
-    /// If the registry lacks the scenario's control.
+    /// Returns an error if the registry lacks the scenario's control.
     pub fn world_with(&self, py: Python<'_>, registry: &Registry) -> PyResult<World> {
         match mechanism::any() {
             true => py.detach(|| resolve(&self.source, &self.changes, registry)).or_raise(py),
@@ -366,13 +366,13 @@ impl Scenario {
         self.world.description()
     }
 
-    /// Simulated time, s.
+    /// Simulated time, in s.
     #[getter]
     fn duration(&self) -> f64 {
         self.world.duration().as_secs_f64()
     }
 
-    /// Start of the measured interval, s.
+    /// Start of the measured interval, in s.
     #[getter]
     fn warmup(&self) -> f64 {
         self.world.warmup().as_secs_f64()

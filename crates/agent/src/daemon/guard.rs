@@ -103,7 +103,7 @@ impl Guard {
     /// Starts the second process: this program with `arguments`.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn start(arguments: &[String], patience: Duration) -> io::Result<Guard> {
         // The running program, even if its file was replaced since.
         let mut command = Command::new("/proc/self/exe");
@@ -201,7 +201,7 @@ fn is_stopped(pid: u32) -> bool {
 /// That guard does nothing more while the returned lock is held. A stopped guard is killed.
 ///
 /// # Errors
-/// The guard still works after `EARLIER_GUARD_PATIENCE`, or its lock cannot be taken.
+/// Returns the guard still works after `EARLIER_GUARD_PATIENCE`, or its lock cannot be taken.
 pub fn wait_for(socket: &Path) -> io::Result<Lock> {
     let path = lock_of(socket);
     let end = Instant::now() + EARLIER_GUARD_PATIENCE;

@@ -20,7 +20,7 @@ use super::files::{self, Links};
 ///
 /// A child of a killed daemon has the daemon's locks until it executes another program.
 pub const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// Largest registration, bytes.
+/// Largest registration, in bytes.
 const MAX_REGISTRATION_BYTES: u64 = 16 * 1024;
 
 /// A locked file; the kernel releases the lock when the process ends.
@@ -65,7 +65,7 @@ impl Lock {
     /// Replaces the content of the locked file.
     ///
     /// # Errors
-    /// The system's error.
+    /// Returns the system's error.
     pub fn write(&mut self, text: &str) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.write_all_at(text.as_bytes(), 0)?;
@@ -151,7 +151,7 @@ impl Claim {
     /// Registers the owner of all claimed resources.
     ///
     /// # Errors
-    /// The system's error.
+    /// Returns the system's error.
     pub fn register(&mut self, owner: &Owner) -> io::Result<()> {
         let text = serde_json::to_string(owner).map_err(io::Error::from)?;
         self.locks.iter_mut().try_for_each(|lock| lock.write(&text))

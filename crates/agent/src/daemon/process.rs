@@ -3,9 +3,9 @@
 /// CPU time and memory of the process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Resources {
-    /// CPU time of user and kernel, s.
+    /// CPU time of user and kernel, in s.
     pub cpu_s: f64,
-    /// Resident memory, bytes.
+    /// Resident memory, in bytes.
     pub resident: f64,
 }
 

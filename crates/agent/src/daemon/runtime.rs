@@ -462,7 +462,7 @@ type End<S> = Result<(), <S as Service>::Error>;
 /// Runs a service until a signal ends it.
 ///
 /// # Errors
-/// The daemon cannot start. The inner result is that of the service's end.
+/// Returns an error if the daemon cannot start. The inner result is that of the service's end.
 pub fn run<S: Service>(
     service: S,
     start: Instant,

@@ -62,7 +62,7 @@ pub enum Response {
     Refused(Refusal),
 }
 
-/// Longest request, bytes.
+/// Longest request, in bytes.
 const MAX_REQUEST: usize = 64 * 1024;
 /// Longest time that either side waits for the other.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,7 +80,7 @@ pub type Call = (String, mpsc::SyncSender<Response>);
 /// Serves the socket on separate threads, until the process ends.
 ///
 /// # Errors
-/// The socket cannot be created.
+/// Returns an error if the socket cannot be created.
 pub fn serve(
     path: &Path,
     forward: impl Fn(Call) -> bool + Clone + Send + 'static,

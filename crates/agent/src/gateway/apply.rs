@@ -16,7 +16,7 @@ use crate::daemon::store;
 use crate::error::AgentError;
 use crate::json;
 
-/// Largest configuration that is rewritten, bytes.
+/// Largest configuration that is rewritten, in bytes.
 const MAX_CONFIGURATION_BYTES: u64 = 64 << 20;
 
 /// Sets the mode in the configuration, and has the daemon read it.

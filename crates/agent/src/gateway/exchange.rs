@@ -33,7 +33,7 @@ const MIN_WAKE_INTERVAL: Duration = Duration::from_millis(5);
 /// Reads the key that all gateways share.
 ///
 /// # Errors
-/// The problem of the file, with its name and the expectation.
+/// Returns the problem of the file, with its name and the expectation.
 pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
     let path = key_path(configured, std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
     let unreadable = |problem| KeyError::File { path: path.clone(), problem };
@@ -70,7 +70,7 @@ fn key_path(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
 /// Returns a new key in the form of its file.
 ///
 /// # Errors
-/// The system gives no random numbers.
+/// Returns the system gives no random numbers.
 pub fn new_key() -> io::Result<String> {
     let mut octets = [0; 32];
     getrandom::fill(&mut octets).map_err(|e| io::Error::other(e.to_string()))?;

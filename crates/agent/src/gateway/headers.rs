@@ -11,7 +11,7 @@ use fairmesh_units::{Span, Time};
 
 use crate::gateway::signs::SharedReader;
 
-/// Size of the kernel's ring for waiting headers, bytes.
+/// Size of the kernel's ring for waiting headers, in bytes.
 ///
 /// It holds some 6000 headers, 60 ms at 100,000 a second.
 const RING_BYTES: usize = 1 << 20;

@@ -126,7 +126,7 @@ const STATE_VERSION: u32 = 1;
 /// likely first: the configured place is in the file that cannot be read.
 ///
 /// # Errors
-/// The problem of the file, and that of the last valid configuration if it was requested.
+/// Returns the problem of the file, and that of the last valid configuration if it was requested.
 pub fn load_config(
     file: &Path,
     fall_back: bool,

@@ -28,7 +28,7 @@ pub enum Request {
         directions: Vec<String>,
         /// The limit.
         rate: OverrideRate,
-        /// Duration, s.
+        /// Duration, in s.
         seconds: f64,
     },
     /// Read the configuration again.
@@ -43,7 +43,7 @@ impl Request {
     /// Reads a line.
     ///
     /// # Errors
-    /// The problem of the line.
+    /// Returns the problem of the line.
     pub fn read(line: &str) -> Result<Request, RequestError> {
         Ok(serde_json::from_str(line)?)
     }

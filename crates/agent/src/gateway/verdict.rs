@@ -22,10 +22,10 @@ pub(super) enum Demand {
 /// One home in one direction in a period.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried {
-    /// Rate, bit/s.
+    /// Rate, in bit/s.
     pub rate: f64,
     pub weight: f64,
-    /// Ceiling of plan or override, bit/s.
+    /// Ceiling of plan or override, in bit/s.
     pub ceiling: Option<f64>,
     pub demand: Demand,
 }

@@ -35,9 +35,9 @@ pub struct FrameStream {
 /// Load of a stream.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FrameLoad {
-    /// Packets that arrive at the sender's queue, 1/s.
+    /// Packets that arrive at the sender's queue, in 1/s.
     pub packets: f64,
-    /// Mean size of the IP packet, bytes.
+    /// Mean size of the IP packet, in bytes.
     pub bytes: u32,
 }
 

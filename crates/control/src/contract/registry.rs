@@ -84,7 +84,7 @@ impl Registry {
     /// Finds a mechanism by its name, followed by variants, each after a plus.
     ///
     /// # Errors
-    /// A name or variant that does not exist, with a list of those that do.
+    /// Returns an error if a name or variant that does not exist, with a list of those that do.
     pub fn lookup(&self, name: &str) -> Result<Mechanism, UnknownControl> {
         let mut parts = name.trim().split('+');
         let base = parts.next().unwrap_or_default();

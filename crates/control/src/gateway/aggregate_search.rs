@@ -52,9 +52,9 @@ const MAX_DOUBLINGS: u32 = 6;
 /// A step up that tests for more capacity.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
-    /// Preceding estimate, bit/s.
+    /// Preceding estimate, in bit/s.
     from: f64,
-    /// Throughput at which the step counts as useful, bit/s.
+    /// Throughput at which the step counts as useful, in bit/s.
     earns: f64,
 }
 
@@ -100,7 +100,7 @@ impl AggregateSearch {
         AggregateSearch { leap, ..self }
     }
 
-    /// Returns C_est, bit/s.
+    /// Returns C_est, in bit/s.
     pub fn estimate(&self) -> f64 {
         self.estimate
     }
@@ -134,7 +134,7 @@ impl AggregateSearch {
         }
     }
 
-    /// Sets the sum of all guarantees, bit/s.
+    /// Sets the sum of all guarantees, in bit/s.
     pub fn promise(&mut self, sum: f64) {
         self.lower_bound.promise(sum);
     }

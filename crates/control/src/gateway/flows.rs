@@ -67,7 +67,7 @@ pub(crate) struct Flows<T> {
     idle: u32,
     /// Largest number of idle epochs to which this may grow.
     idle_most: u32,
-    /// Rate above which a counter is garbage, bit/s.
+    /// Rate above which a counter is garbage, in bit/s.
     credible: f64,
     /// True if counters have a base: the first samples only set it.
     based: bool,

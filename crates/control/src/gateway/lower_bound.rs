@@ -71,7 +71,7 @@ impl LowerBound {
         }
     }
 
-    /// Returns the lower bound in force, bit/s.
+    /// Returns the lower bound in force, in bit/s.
     pub fn rate(&self) -> f64 {
         match self.state {
             State::Nominal { .. } => self.nominal,

@@ -40,7 +40,7 @@ pub struct Header {
     pub seq: u32,
     /// Sequence number of the byte that is expected next.
     pub ack: u32,
-    /// Payload, bytes.
+    /// Payload, in bytes.
     pub len: u32,
     /// TCP flags.
     pub flags: Flags,
@@ -48,7 +48,7 @@ pub struct Header {
     pub stamps: Option<[u32; 2]>,
     /// Highest sequence number that a selective acknowledgement covers, exclusive (RFC 2018 §3).
     pub selective: Option<u32>,
-    /// Length of the IP packet, bytes.
+    /// Length of the IP packet, in bytes.
     pub bytes: u32,
 }
 

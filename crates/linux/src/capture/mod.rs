@@ -100,7 +100,7 @@ impl Capture {
     /// Waits at most `longest` for a full block; returns true if there is one.
     ///
     /// # Errors
-    /// The interface is gone or down.
+    /// Returns an error if the interface is gone or down.
     pub fn wait(&self, longest: Duration) -> Result<bool, Error> {
         if self.ring.is_ready() {
             return Ok(true);
@@ -141,7 +141,7 @@ impl Capture {
     /// Returns the counters since the last call.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// Returns the kernel's refusal.
     pub fn counted(&self) -> Result<SocketCounters, Error> {
         ring::counted(&self.socket).map_err(|e| self.failed(e))
     }

@@ -18,7 +18,7 @@ use super::SocketCounters;
 
 /// Bytes of a block: a whole number of pages wherever Linux has pages of at most 64 KB.
 const BLOCK_BYTES: usize = 1 << 16;
-/// Timeout of a block that is not full, ms.
+/// Timeout of a block that is not full, in ms.
 const BLOCK_TIMEOUT_MS: u32 = 50;
 const LEAST_BLOCKS: usize = 2;
 
@@ -27,7 +27,7 @@ const LEAST_BLOCKS: usize = 2;
 pub(super) struct Packet<'a> {
     /// Captured first bytes.
     pub bytes: &'a [u8],
-    /// Length on the interface, bytes.
+    /// Length on the interface, in bytes.
     pub length: u32,
     /// True if this machine sent it.
     pub outgoing: bool,

@@ -139,7 +139,7 @@ impl Link {
 /// Finds an interface by name.
 ///
 /// # Errors
-/// There is none, or the kernel does not respond.
+/// Returns an error if there is none, or the kernel does not respond.
 pub fn find(netlink: &mut Netlink, name: &str) -> Result<Link, Error> {
     let mut question = LinkMessage::default();
     question.attributes.push(LinkAttribute::IfName(name.to_owned()));
@@ -151,7 +151,7 @@ pub fn find(netlink: &mut Netlink, name: &str) -> Result<Link, Error> {
 /// `/sys` is not used: it shows the namespace of the process that mounted it.
 ///
 /// # Errors
-/// There is none, or the kernel does not respond.
+/// Returns an error if there is none, or the kernel does not respond.
 pub fn named(name: &str) -> Result<Link, Error> {
     find(&mut Netlink::open()?, name)
 }
@@ -159,7 +159,7 @@ pub fn named(name: &str) -> Result<Link, Error> {
 /// Finds an interface by index.
 ///
 /// # Errors
-/// There is none, or the kernel does not respond.
+/// Returns an error if there is none, or the kernel does not respond.
 pub fn by_index(netlink: &mut Netlink, index: u32, name: &str) -> Result<Link, Error> {
     let mut question = LinkMessage::default();
     question.header.index = index;
@@ -182,7 +182,7 @@ fn one(netlink: &mut Netlink, question: &LinkMessage, name: &str) -> Result<Link
 /// Returns all interfaces.
 ///
 /// # Errors
-/// The kernel does not respond.
+/// Returns an error if the kernel does not respond.
 pub fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     let question = LinkMessage::default();
@@ -226,7 +226,7 @@ impl LinkEvents {
     /// Opens the event source.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn open() -> Result<Self, Error> {
         Ok(LinkEvents { netlink: Netlink::with_groups(&[GROUP_LINK])? })
     }
@@ -234,7 +234,7 @@ impl LinkEvents {
     /// Returns the events since the last call, without waiting.
     ///
     /// # Errors
-    /// The socket failed.
+    /// Returns an error if the socket fails.
     pub fn read(&mut self) -> Result<Vec<LinkEvent>, Error> {
         let mut events = Vec::new();
         let complete = self.netlink.read_events(|kind, payload| {

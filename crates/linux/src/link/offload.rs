@@ -35,7 +35,7 @@ pub struct Offloads {
 /// Reads an interface's offloads.
 ///
 /// # Errors
-/// There is no such interface, or its driver does not respond.
+/// Returns an error if there is no such interface, or its driver does not respond.
 pub fn offloads(name: &str) -> Result<Offloads, Error> {
     let failed = || Error::io(format!("reading offloads of {name}"));
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)

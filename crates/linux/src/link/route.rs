@@ -18,7 +18,7 @@ const RTA_OIF: u16 = 4;
 /// `None` if there is no route, or if the address belongs to this machine.
 ///
 /// # Errors
-/// The kernel does not respond.
+/// Returns an error if the kernel does not respond.
 pub fn towards(netlink: &mut Netlink, address: IpAddr) -> Result<Option<u32>, Error> {
     let ask = |out: &mut Vec<u8>| question(out, address);
     let read = |_, payload: &[u8]| answer(payload);

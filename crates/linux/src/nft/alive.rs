@@ -101,7 +101,7 @@ pub(crate) struct RuleSet {
 /// Returns the identity of the rules in our tables.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// Returns the kernel's refusal.
 pub(crate) fn rules(
     netfilter: &mut Netlink,
     families: &[u8],
@@ -133,7 +133,7 @@ fn handle(payload: &[u8]) -> Option<u64> {
 /// Returns true if the rules of a table are disabled (`flags dormant`).
 ///
 /// # Errors
-/// The kernel's refusal.
+/// Returns the kernel's refusal.
 pub(crate) fn dormant(netfilter: &mut Netlink, family: u8, table: &str) -> Result<bool, Error> {
     let ask = |out: &mut Vec<u8>| {
         head(out, family, 0);
@@ -155,7 +155,7 @@ pub(crate) fn dormant(netfilter: &mut Netlink, family: u8, table: &str) -> Resul
 /// It increases with every change by any program in this namespace.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// Returns the kernel's refusal.
 pub(crate) fn generation(netfilter: &mut Netlink) -> Result<Option<u32>, Error> {
     let ask = |out: &mut Vec<u8>| head(out, 0, 0);
     let read = |_, payload: &[u8]| {
@@ -183,7 +183,7 @@ pub(crate) struct Element<'a> {
 /// An element that cannot be read is `None`.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// Returns the kernel's refusal.
 pub(crate) fn elements(
     netfilter: &mut Netlink,
     family: u8,

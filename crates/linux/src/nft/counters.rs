@@ -24,7 +24,7 @@ const HEAD: usize = 4;
 /// Returns the packets of each counter; counters of one name in both families are added up.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// Returns the kernel's refusal.
 pub fn packets(netfilter: &mut Netlink, table: &str) -> Result<BTreeMap<String, u64>, Error> {
     let mut sums = BTreeMap::new();
     for family in [NFPROTO_INET, NFPROTO_NETDEV] {

@@ -79,7 +79,7 @@ impl fmt::Display for ForeignRule {
 /// element for which `ours` is true.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// Returns the kernel's refusal.
 pub(crate) fn find(
     netfilter: &mut Netlink,
     own: &str,

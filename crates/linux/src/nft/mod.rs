@@ -129,7 +129,7 @@ impl Rules<'_> {
     /// Compares the elements of all our maps in the kernel with the expected ones.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// Returns the kernel's refusal.
     pub(crate) fn hold(&self, netfilter: &mut Netlink) -> Result<bool, Error> {
         for (name, elements) in self.maps.each() {
             for kind in self.kinds() {

@@ -170,7 +170,7 @@ fn list(arguments: &[&str]) -> Result<Vec<Value>, Error> {
 /// Returns the entries of `nft -j list` output.
 ///
 /// # Errors
-/// The output has another form.
+/// Returns an error if the output has another form.
 pub fn listed(text: &[u8]) -> Result<Vec<Value>, Error> {
     let unreadable = |why: String| Error::Malformed { what: "nft -j list", why };
     let mut root: Value = serde_json::from_slice(text).map_err(|e| unreadable(e.to_string()))?;

@@ -115,7 +115,7 @@ pub struct Survey {
 pub struct Station {
     /// Ethernet address.
     pub mac: MacAddr,
-    /// Time since the last reception, ms.
+    /// Time since the last reception, in ms.
     pub inactive_ms: Option<u32>,
     /// Received bytes.
     pub rx_bytes: Option<u64>,
@@ -129,9 +129,9 @@ pub struct Station {
     pub tx_retries: Option<u32>,
     /// Frames discarded after all attempts.
     pub tx_failed: Option<u32>,
-    /// Signal of the last frame, dBm.
+    /// Signal of the last frame, in dBm.
     pub signal: Option<i8>,
-    /// Average signal, dBm.
+    /// Average signal, in dBm.
     pub signal_average: Option<i8>,
     /// Last transmit rate.
     pub tx_rate: Option<BitRate>,
@@ -139,7 +139,7 @@ pub struct Station {
     pub rx_rate: Option<BitRate>,
     /// Throughput that the rate control expects.
     pub expected_throughput: Option<BitRate>,
-    /// Airtime of received frames, µs.
+    /// Airtime of received frames, in µs.
     pub rx_airtime_us: Option<u64>,
     /// Airtime of sent frames, including retries, µs.
     pub tx_airtime_us: Option<u64>,

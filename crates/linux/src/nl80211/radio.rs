@@ -12,13 +12,13 @@ pub trait Radio {
     /// Returns the channels with their times in ms; the one in use is marked.
     ///
     /// # Errors
-    /// The interface is gone, or the driver has no survey.
+    /// Returns an error if the interface is gone, or the driver has no survey.
     fn survey(&mut self) -> Result<Vec<Survey>, Error>;
 
     /// Returns the stations of the interface with their counters, rates and signals.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// Returns an error if the interface is gone.
     fn stations(&mut self) -> Result<Vec<Station>, Error>;
 }
 
@@ -34,7 +34,7 @@ impl Nl80211 {
     /// Opens the radio of an interface in the calling thread's network namespace.
     ///
     /// # Errors
-    /// There is no such interface, or the kernel has no nl80211.
+    /// Returns an error if there is no such interface, or the kernel has no nl80211.
     pub fn open(interface: &str) -> Result<Self, Error> {
         let index = link::named(interface)?.index;
         let mut netlink = Netlink::generic()?;
@@ -55,7 +55,7 @@ impl Nl80211 {
     /// Returns the mode of the interface; `None` if it is not Wi-Fi.
     ///
     /// # Errors
-    /// The kernel does not respond.
+    /// Returns an error if the kernel does not respond.
     pub fn mode(&mut self) -> Result<Option<RadioMode>, Error> {
         let index = self.index;
         let read = |_, payload: &[u8]| read_interface(payload);
@@ -70,7 +70,7 @@ impl Nl80211 {
     /// Returns the paths of a mesh point.
     ///
     /// # Errors
-    /// The interface is gone, or is not a mesh point.
+    /// Returns an error if the interface is gone, or is not a mesh point.
     pub fn paths(&mut self) -> Result<Vec<MeshPath>, Error> {
         let mut found = Vec::new();
         let (family, index) = (self.family, self.index);

@@ -19,7 +19,7 @@ impl Interface {
     /// Checks a name.
     ///
     /// # Errors
-    /// The kernel would refuse the name (`dev_valid_name`).
+    /// Returns an error if the kernel would refuse the name (`dev_valid_name`).
     pub fn new(name: impl Into<String>) -> Result<Self, LayoutError> {
         let name = name.into();
         let fits = (1..16).contains(&name.len()) && name != "." && name != "..";
@@ -146,7 +146,7 @@ impl Subscriber {
     /// HTB sends a packet per turn even if it is longer than the quantum, so a shorter quantum would not keep the
     /// ratio.
     pub const TURN: u32 = 1514;
-    /// Longest quantum, bytes.
+    /// Longest quantum, in bytes.
     pub const LONGEST_TURN: u32 = 100 * Self::TURN;
 
     /// Returns a subscriber with prefixes and the shortest quantum.
@@ -169,7 +169,7 @@ pub struct Layout {
     pub handle: u16,
     /// Queue in every class.
     pub leaf: LeafChoice,
-    /// Size of a `pfifo` or `sfq` leaf, packets.
+    /// Size of a `pfifo` or `sfq` leaf, in packets.
     ///
     /// A `bfifo` holds the bytes of as many full packets.
     pub queue: u32,
@@ -178,7 +178,7 @@ pub struct Layout {
     /// At a limit of hundreds of Mbit/s the burst is the bytes of one millisecond.
     #[serde(default = "one_frame")]
     pub burst: u32,
-    /// Longest time in which a `bfifo` or `pfifo` leaf drains at its limit, ms.
+    /// Longest time in which a `bfifo` or `pfifo` leaf drains at its limit, in ms.
     ///
     /// A leaf holds less at a low limit.
     ///
@@ -224,7 +224,7 @@ impl Layout {
     /// Least bytes in a leaf at any limit: as many full frames.
     pub const LEAST_BYTES: u32 = Layout::LEAST_QUEUE * Layout::FRAME;
 
-    /// A full frame, bytes.
+    /// A full frame, in bytes.
     const FRAME: u32 = 1514;
 
     /// Returns the length of a leaf at a limit, its class's own or the aggregate's.
@@ -271,7 +271,7 @@ impl Layout {
     /// Checks everything that does not depend on a kernel.
     ///
     /// # Errors
-    /// The first problem.
+    /// Returns the first problem.
     pub fn check(&self) -> Result<(), LayoutError> {
         if self.mesh == self.wired {
             return Err(LayoutError::SameInterface(self.mesh.clone()));
@@ -349,7 +349,7 @@ pub enum LayoutError {
     Turn {
         /// The subscriber's class.
         class: ClassId,
-        /// Refused quantum, bytes.
+        /// Refused quantum, in bytes.
         turn: u32,
     },
     /// Two subscribers have the same number.

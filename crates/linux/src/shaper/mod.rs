@@ -391,13 +391,13 @@ pub trait Shaper {
     /// Reads all subscribers' counters. `out` is cleared first; its order is the kernel's.
     ///
     /// # Errors
-    /// An interface or our qdisc on it is gone.
+    /// Returns an error if an interface or our qdisc on it is gone.
     fn sample(&mut self, out: &mut Vec<ClassCounters>) -> Result<(), Error>;
 
     /// Reads one interface's counters.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// Returns an error if the interface is gone.
     fn interface(&mut self, which: Side) -> Result<InterfaceCounters, Error>;
 
     /// Reads the bytes that an interface has sent by kind, at the cost of a small request.
@@ -405,7 +405,7 @@ pub trait Shaper {
     /// It is called with every sample of the classes.
     ///
     /// # Errors
-    /// The interface is gone.
+    /// Returns an error if the interface is gone.
     fn sent(&mut self, which: Side) -> Result<SentCounters, Error>;
 
     /// Compares classified packets with packets that arrived in classes since the last call.
@@ -413,7 +413,7 @@ pub trait Shaper {
     /// Replaces a classifier that does not work.
     ///
     /// # Errors
-    /// An interface is gone.
+    /// Returns an error if an interface is gone.
     fn verify(&mut self) -> Result<Vec<Verification>, Error>;
 
     /// Compares effects and objects with the configured ones, and repairs them in place.

@@ -12,7 +12,7 @@ const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 /// `TC_HTB_PROTOVER`; the kernel compares its upper half with its own.
 const VERSION: u32 = 3;
-/// Tick of the packet scheduler's clock (`PSCHED_SHIFT` 6), ns.
+/// Tick of the packet scheduler's clock (`PSCHED_SHIFT` 6), in ns.
 const TICK_NS: u64 = 64;
 /// `TC_LINKLAYER_ETHERNET`: no cell tables.
 const LINKLAYER_ETHERNET: u8 = 1;
@@ -72,9 +72,9 @@ pub struct Class {
     pub rate: BitRate,
     /// Ceiling, never exceeded.
     pub ceil: BitRate,
-    /// Length of a burst at `rate` after an idle time, ns.
+    /// Length of a burst at `rate` after an idle time, in ns.
     pub buffer_ns: u64,
-    /// Length of a burst at `ceil` after an idle time, ns.
+    /// Length of a burst at `ceil` after an idle time, in ns.
     pub cbuffer_ns: u64,
     /// Quantum, bytes per round.
     pub quantum: u32,
@@ -85,7 +85,7 @@ pub struct Class {
 impl Class {
     /// Rate that means "no limit": beyond any interface.
     pub const UNLIMITED: BitRate = BitRate(1_000_000_000_000);
-    /// Length of a burst at the class's rate, ns.
+    /// Length of a burst at the class's rate, in ns.
     ///
     /// HTB's timer may be late; without this burst a class of hundreds of Mbit/s would lose the
     /// bytes that it could not send then.
@@ -115,7 +115,7 @@ impl Class {
         Class { buffer_ns: ns(self.rate), cbuffer_ns: ns(self.ceil), ..self }
     }
 
-    /// Returns the burst of a class of this rate, bytes.
+    /// Returns the burst of a class of this rate, in bytes.
     pub fn burst(rate: BitRate) -> Bytes {
         Bytes((rate.0 / 8 * Class::BURST_NS / 1_000_000_000).max(Class::BURST))
     }

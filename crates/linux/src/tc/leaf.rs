@@ -21,7 +21,7 @@ const TCA_CAKE_RTT: u16 = 7;
 const TCA_CAKE_TARGET: u16 = 8;
 const CAKE_DIFFSERV_BESTEFFORT: u32 = 3;
 
-/// CoDel's target, µs.
+/// CoDel's target, in µs.
 ///
 /// A subscriber of a mesh often has less than 4 Mbit/s, the rate below which one packet alone takes longer than the
 /// usual 5 ms.

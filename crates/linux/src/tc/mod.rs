@@ -70,7 +70,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Size, bytes.
+    /// Size, in bytes.
     pub const SIZE: usize = 20;
 
     /// Returns the head of an object on an interface.

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Largest request line with headers, bytes.
+/// Largest request line with headers, in bytes.
 pub(super) const HEAD: usize = 8 * 1024;
 /// Most header lines.
 const HEADERS: usize = 48;
-/// Largest body of a request, bytes.
+/// Largest body of a request, in bytes.
 pub(super) const BODY: usize = 4 * 1024;
 
 /// Bytes that several responses may share.

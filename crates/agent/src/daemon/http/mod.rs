@@ -146,7 +146,7 @@ impl Listener {
 /// Returns the endpoint with the port that was chosen for port 0.
 ///
 /// # Errors
-/// The endpoint is in use, or does not belong to this machine.
+/// Returns an error if the endpoint is in use, or does not belong to this machine.
 pub fn serve<S: Site>(
     name: &str,
     endpoint: &Endpoint,

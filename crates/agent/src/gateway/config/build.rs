@@ -677,7 +677,7 @@ impl Taken {
     /// Takes name and addresses of a circuit, which gets those that are free.
     ///
     /// # Errors
-    /// The reason why nothing of it is used.
+    /// Returns an error if the reason why nothing of it is used.
     fn circuit(
         &mut self,
         circuit: &Circuit,

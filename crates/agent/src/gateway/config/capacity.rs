@@ -7,7 +7,7 @@ use fairmesh_phy::frame::{DATA_OVERHEAD, LLC_SNAP};
 use fairmesh_phy::{Phy, Preamble};
 use fairmesh_units::{BitRate, Span};
 
-/// Full IP packet, bytes.
+/// Full IP packet, in bytes.
 const PACKET_BYTES: u32 = 1500;
 
 /// Returns the capacity of a lone link without RTS/CTS.

@@ -72,7 +72,7 @@ impl Files {
     /// Returns the `*.toml` files of a folder, by name; hidden ones are left out.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's.
     pub fn fragments(&self, given: &Path) -> io::Result<Vec<PathBuf>> {
         let mut found = match self {
             Files::Disk(folder) => std::fs::read_dir(folder.join(given))?

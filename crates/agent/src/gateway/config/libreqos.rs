@@ -114,7 +114,7 @@ pub(super) type Parents = BTreeMap<String, [Option<BitRate>; 2]>;
 /// Reads the nodes of `network.json`.
 ///
 /// # Errors
-/// The problem, and the expected value.
+/// Returns the problem, and the expected value.
 pub(super) fn parents(text: &str) -> core::result::Result<Parents, (String, &'static str)> {
     let expected = "LibreQoS's network.json: an object of nodes";
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

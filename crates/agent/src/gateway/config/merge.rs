@@ -38,7 +38,7 @@ impl Merged {
     /// Decodes the main file and its fragments.
     ///
     /// # Errors
-    /// The first problem.
+    /// Returns the first problem.
     pub fn read(file: &str, text: &str, files: &Files) -> Result<Merged, ConfigError> {
         let refuse = |at: Located| ConfigError { file: file.to_owned(), at };
         let document = Document::parse(text).map_err(refuse)?;

@@ -381,7 +381,7 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// The first problem.
+    /// Returns the first problem.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let file = path.display().to_string();
         let refuse = |what: String, expected: &str| ConfigError {
@@ -408,7 +408,7 @@ impl Config {
     /// Checks a text with the shipped mechanisms; other files are beside `file`.
     ///
     /// # Errors
-    /// The first problem.
+    /// Returns the first problem.
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
         Config::parse_with(file, text, &Registry::standard())
     }
@@ -416,7 +416,7 @@ impl Config {
     /// Checks a text with this registry's mechanisms; other files are beside `file`.
     ///
     /// # Errors
-    /// The first problem.
+    /// Returns the first problem.
     pub fn parse_with(file: &str, text: &str, registry: &Registry) -> Result<Config, ConfigError> {
         Config::read(file, text, registry, &Files::beside(Path::new(file)))
     }
@@ -424,7 +424,7 @@ impl Config {
     /// Checks the text of [`SourceText`], which contains all files.
     ///
     /// # Errors
-    /// The first problem.
+    /// Returns the first problem.
     pub fn parse_stored(file: &str, text: &str) -> Result<Config, ConfigError> {
         Config::read(file, text, &Registry::standard(), &Files::stored(text))
     }

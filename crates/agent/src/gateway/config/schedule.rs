@@ -34,7 +34,7 @@ impl Zone {
     /// Finds a zone by its name in the database, or by a POSIX string.
     ///
     /// # Errors
-    /// The problem.
+    /// Returns the problem.
     pub fn named(name: &str) -> Result<Zone, String> {
         let name = name.trim();
         let found = |zone| Zone { name: name.to_owned(), zone };

@@ -227,7 +227,7 @@ fn stations(config: &Config) -> Option<Finding> {
     })
 }
 
-/// Compares configured rates with rates in use, bit/s.
+/// Compares configured rates with rates in use, in bit/s.
 ///
 /// Returns `None` if they agree within a factor of [`OVERSTATED_RATE_FACTOR`], or if there is nothing to compare.
 fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {

@@ -247,11 +247,11 @@ impl Governor {
     }
 }
 
-/// Largest mean packet of pure acknowledgements, bytes.
+/// Largest mean packet of pure acknowledgements, in bytes.
 ///
 /// 40 to 72 bytes in IPv4, and 20 more in IPv6 (RFC 9293 §3.1, RFC 2018 §3, RFC 7323 §3.2).
 const MAX_ACK_BYTES: u64 = 100;
-/// Smallest mean packet of a transfer that is acknowledged, bytes.
+/// Smallest mean packet of a transfer that is acknowledged, in bytes.
 const MIN_DATA_BYTES: u64 = 300;
 
 /// Updates the counters that the control sees: all traffic but pure acknowledgements.

@@ -212,7 +212,7 @@ pub struct Override {
 }
 
 impl Override {
-    /// Permitted rates, bit/s.
+    /// Permitted rates, in bit/s.
     pub const RATES: core::ops::RangeInclusive<u64> = 1_000..=1_000_000_000_000;
     /// Longest duration: one year.
     pub const LONGEST: Span = Span::from_secs(366 * 86_400);

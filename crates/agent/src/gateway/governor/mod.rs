@@ -72,7 +72,7 @@ const LEAST_PART: f64 = 0.1;
 struct Carried {
     /// Such samples since the last comparison.
     looks: u32,
-    /// Largest traffic at one of them, bit/s.
+    /// Largest traffic at one of them, in bit/s.
     most: u64,
     /// Largest traffic, if the last comparison contradicts the bound.
     contradicts: Option<BitRate>,
@@ -81,7 +81,7 @@ struct Carried {
 }
 
 impl Carried {
-    /// Handles a sample with a subscriber at its limit; `total`: traffic, bit/s.
+    /// Handles a sample with a subscriber at its limit; `total`: traffic, in bit/s.
     ///
     /// Returns true if the bound is contradicted now and was not before.
     fn look(&mut self, total: u64, bound: BitRate) -> bool {
@@ -179,7 +179,7 @@ pub struct Governor {
     aggregate: Aggregate,
     suspension: Suspension,
     plausibility: Plausibility,
-    /// Link's header in each direction, bytes.
+    /// Link's header in each direction, in bytes.
     header: [u64; 2],
     sampled_at: Option<Time>,
     /// Start of the present mode.
@@ -194,7 +194,7 @@ impl Governor {
     /// Starts with a configuration.
     ///
     /// # Errors
-    /// The control's refusal.
+    /// Returns the control's refusal.
     pub fn new(config: &Config, class_ids: ClassIds, now: Time) -> Result<Self, StartError> {
         let mut governor = Governor {
             mode: config.mode,
@@ -386,7 +386,7 @@ impl Governor {
     /// Sets or ends an operator's override; `None` in `rate` of the override is unlimited.
     ///
     /// # Errors
-    /// There is no such subscriber.
+    /// Returns an error if there is no such subscriber.
     pub fn set_override(
         &mut self,
         now: Time,
@@ -464,7 +464,7 @@ impl Governor {
     /// Returns a subscriber by name.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// Returns an error if there is none of this name.
     pub fn member(&self, name: &str) -> Result<&Member, UnknownSubscriber> {
         Ok(&self.members[self.named(name)?])
     }

@@ -25,7 +25,7 @@ impl Turns {
         Turns { unit: lightest.max(heaviest / MAX_RATIO), lightest }
     }
 
-    /// Returns the quantum of a weight, bytes.
+    /// Returns the quantum of a weight, in bytes.
     pub fn bytes(self, weight: f64) -> u32 {
         let turn = f64::from(Subscriber::TURN) * weight / self.unit;
         (turn.round() as u32).clamp(Subscriber::TURN, Subscriber::LONGEST_TURN)

@@ -34,11 +34,11 @@ pub struct HistorySettings {
 }
 
 impl HistorySettings {
-    /// Default size, bytes.
+    /// Default size, in bytes.
     pub const DEFAULT_SIZE: u64 = 32 << 20;
-    /// Smallest size of a history, bytes.
+    /// Smallest size of a history, in bytes.
     pub const SMALLEST: u64 = 64 << 10;
-    /// Largest size, bytes.
+    /// Largest size, in bytes.
     pub const LARGEST: u64 = 64 << 30;
 }
 
@@ -131,7 +131,7 @@ pub struct HomeUse {
 }
 
 impl HomeUse {
-    /// Returns the longer time of starvation of both directions, s.
+    /// Returns the longer time of starvation of both directions, in s.
     pub fn starved(&self) -> u32 {
         self.directions[0].usage.starved.max(self.directions[1].usage.starved)
     }
@@ -175,11 +175,11 @@ pub struct Usage {
     pub limit: Option<u64>,
     /// Time with an intended limit.
     pub limited: u32,
-    /// The plan's ceiling, bit/s.
+    /// The plan's ceiling, in bit/s.
     pub ceiling: Option<u64>,
     /// Origin of the limit at the end.
     pub limited_by: LimitedBy,
-    /// Largest median round trip through the mesh, ms.
+    /// Largest median round trip through the mesh, in ms.
     pub round_trip_ms: Option<u32>,
     /// Time with data packets.
     pub active: u32,

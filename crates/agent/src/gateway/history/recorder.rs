@@ -28,7 +28,7 @@ const DELAYED: Span = Span::from_millis(100);
 const UNANSWERED: Span = Span::from_secs(2);
 /// Mean size of packets with data, bytes; acknowledgements and keepalives are smaller.
 const DATA_PACKET: u64 = 300;
-/// Difference of the clocks from which the calendar has jumped, s.
+/// Difference of the clocks from which the calendar has jumped, in s.
 const JUMP: i128 = 5;
 
 /// A finished period, and a jump of the clock in it.
@@ -103,7 +103,7 @@ pub struct Recorder {
     tallies: BTreeMap<u16, [Tally; 2]>,
     /// Largest traffic of all homes in a sample, bit/s, with decay.
     peak: f64,
-    /// Difference of the clocks at the last period, s.
+    /// Difference of the clocks at the last period, in s.
     offset: Option<i128>,
 }
 

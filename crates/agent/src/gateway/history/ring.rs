@@ -32,7 +32,7 @@ struct Stored {
 struct Tier {
     folder: PathBuf,
     name: &'static str,
-    /// Largest size of all segments, bytes.
+    /// Largest size of all segments, in bytes.
     bound: u64,
     /// Segments in the order of writing; the last one is open.
     segments: VecDeque<Stored>,
@@ -196,7 +196,7 @@ impl Ring {
     /// Minutes that no hour contains yet, such as after a crash, become hours.
     ///
     /// # Errors
-    /// The folder cannot be read or repaired.
+    /// Returns an error if the folder cannot be read or repaired.
     pub fn open(settings: &HistorySettings) -> io::Result<Ring> {
         let folder = &settings.folder;
         let hours = settings.size / HOURS_PART;
@@ -218,7 +218,7 @@ impl Ring {
     /// Stores a minute, and the hour before it if that has ended.
     ///
     /// # Errors
-    /// The system's, such as a full disk. The minute is lost, earlier ones stay.
+    /// Returns the system's, such as a full disk. The minute is lost, earlier ones stay.
     pub fn store(&mut self, mut minute: Period) -> io::Result<()> {
         (minute.stamp.first, minute.stamp.last) = (self.next, self.next);
         self.minutes.append(&minute)?;

@@ -23,7 +23,7 @@ pub struct HistoryReport {
     pub folder: PathBuf,
     /// Bytes of all records.
     pub bytes: u64,
-    /// Largest size, bytes.
+    /// Largest size, in bytes.
     pub size: u64,
     /// End of the oldest record, seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -103,7 +103,7 @@ pub struct Station {
     /// Throughput that the rate control expects.
     #[serde(rename = "expected_bits_per_second", skip_serializing_if = "Option::is_none")]
     pub expected: Option<BitRate>,
-    /// Signal, dBm.
+    /// Signal, in dBm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i8>,
 }
@@ -228,7 +228,7 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), AgentError> {
 /// Examines this machine and its mesh.
 ///
 /// # Errors
-/// The kernel does not list its interfaces.
+/// Returns an error if the kernel does not list its interfaces.
 pub fn survey(options: &InitOptions) -> Result<Survey, AgentError> {
     let mut netlink = Netlink::open()?;
     let links = fairmesh_linux::link::all(&mut netlink)?;

@@ -52,7 +52,7 @@ pub struct Head {
     pub enforced: bool,
     /// Control with its variants.
     pub control: String,
-    /// Time since the daemon started, s.
+    /// Time since the daemon started, in s.
     pub uptime: u64,
     /// True if the page may set overrides with a token.
     pub actions: bool,
@@ -111,9 +111,9 @@ pub struct Home {
     pub reason: String,
     /// Downstream and upstream.
     pub ways: [Direction; 2],
-    /// Median round trip through the mesh, ms.
+    /// Median round trip through the mesh, in ms.
     pub rtt: Option<f64>,
-    /// Least round trip of the last minutes, ms.
+    /// Least round trip of the last minutes, in ms.
     pub base: Option<f64>,
     /// End of an override, seconds since the daemon started.
     #[serde(skip_serializing_if = "Option::is_none")]

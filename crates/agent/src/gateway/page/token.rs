@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::daemon::files::{self, Links};
 
-/// Largest token file, bytes.
+/// Largest token file, in bytes.
 const LARGEST: u64 = 4096;
 /// Least characters of a token.
 const LEAST: usize = 16;
@@ -59,7 +59,7 @@ pub enum TokenError {
 /// Reads a token.
 ///
 /// # Errors
-/// The problem of the file.
+/// Returns the problem of the file.
 pub fn read(configured: &Path) -> Result<String, TokenError> {
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let path = located(configured, credentials);
@@ -107,7 +107,7 @@ impl Tokens {
     /// Checks a token against the file, which may have changed.
     ///
     /// # Errors
-    /// The token is wrong, or none is right.
+    /// Returns an error if the token is wrong, or none is right.
     pub fn check(&mut self, now: Instant, given: &str) -> Result<(), TokenError> {
         let file = self.file.as_ref().ok_or(TokenError::None)?;
         if self.since.is_some_and(|since| now.duration_since(since) >= LOCKED) {

@@ -13,9 +13,9 @@ const LEAST: usize = 3;
 /// Fractions of its share below which a home with demand is `low`, and `short`.
 const LOW: f64 = 0.5;
 const SHORT: f64 = 0.8;
-/// Rate below which a home is idle, bit/s.
+/// Rate below which a home is idle, in bit/s.
 const IDLE: u64 = 1_000;
-/// Largest limit of an override that is a pause, bit/s.
+/// Largest limit of an override that is a pause, in bit/s.
 pub const PAUSE: u64 = 8_000;
 /// Minutes that are kept of each home.
 const MINUTES: usize = 60;

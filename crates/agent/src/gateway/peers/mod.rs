@@ -334,7 +334,7 @@ impl Exchange {
     /// Handles a datagram.
     ///
     /// # Errors
-    /// The reason of the rejection, which is counted.
+    /// Returns the reason of the rejection, which is counted.
     pub fn receive<'a>(
         &mut self,
         now: Time,

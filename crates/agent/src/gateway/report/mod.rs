@@ -166,7 +166,7 @@ pub struct Status {
     /// Classifiers, downstream and upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classifiers: Option<[Classifier; 2]>,
-    /// Time since the start, s.
+    /// Time since the start, in s.
     pub uptime_seconds: f64,
     /// Aggregate limit of the control.
     #[serde(skip_serializing_if = "Option::is_none")]

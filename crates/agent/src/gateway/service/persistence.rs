@@ -19,7 +19,7 @@ pub(super) const SAVE_INTERVAL: Span = Span::from_secs(30);
 const PUBLISH_INTERVAL: Span = Span::from_secs(15);
 /// Interval of the writes of the control's learned rate: long, to limit writes to flash.
 const LEARN_INTERVAL: Span = Span::from_secs(600);
-/// Change of an override's end that is ignored, s.
+/// Change of an override's end that is ignored, in s.
 const IGNORED_CHANGE_S: u64 = 60;
 /// Age after which a learned rate is discarded, s: a week.
 const LEARNED_LIFETIME_S: u64 = 7 * 86_400;

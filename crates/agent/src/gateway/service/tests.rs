@@ -176,7 +176,7 @@ impl Bench {
         self.daemon.service.config.page.clone()
     }
 
-    /// Sets what the mesh carries, bit/s.
+    /// Sets what the mesh carries, in bit/s.
     pub(super) fn carries(&mut self, capacity: f64) {
         self.plane().capacity = capacity;
     }
@@ -191,7 +191,7 @@ impl Bench {
         u32::try_from(bytes.saturating_sub(before)).unwrap_or(u32::MAX)
     }
 
-    /// Sets the load that is offered to the n-th home downstream, bit/s.
+    /// Sets the load that is offered to the n-th home downstream, in bit/s.
     pub(super) fn demand(&mut self, n: usize, load: f64) {
         let classes: Vec<_> =
             self.daemon.service.host.governor.members().iter().map(|m| m.class).collect();

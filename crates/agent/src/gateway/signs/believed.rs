@@ -16,7 +16,7 @@ pub struct DirectionSignsReport {
     pub repeated: u64,
     /// TCP's part of its recent traffic; `None`: there was none.
     pub tcp_ratio: Option<f64>,
-    /// Median round trip through the mesh at the last sample with one, s.
+    /// Median round trip through the mesh at the last sample with one, in s.
     ///
     /// It excludes the queueing time in this gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,13 +24,13 @@ pub struct DirectionSignsReport {
     /// Method of these round trips: tcp, spin or probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_source: Option<String>,
-    /// Least round trip of the last one to two minutes, s.
+    /// Least round trip of the last one to two minutes, in s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_round_trip_seconds: Option<f64>,
     /// Seconds since that sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_age_seconds: Option<f64>,
-    /// Age of the oldest unanswered packet in the mesh, s.
+    /// Age of the oldest unanswered packet in the mesh, in s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_unanswered_seconds: Option<f64>,
 }

@@ -68,7 +68,7 @@ options! {
 ///
 /// It is also used in `pfrc`.
 pub(crate) const MAX_IDLE_FACTOR: u32 = 4;
-/// Size of a full packet, bits.
+/// Size of a full packet, in bits.
 const PACKET_BITS: f64 = 12_000.0;
 
 pub(crate) fn shared() -> Definition {

@@ -92,7 +92,7 @@ struct Peers {
     setting: Setting,
     build: Builder,
     look: Span,
-    /// Rate of all flows of a gateway that starts alone, bit/s.
+    /// Rate of all flows of a gateway that starts alone, in bit/s.
     lowest: f64,
     own: BTreeMap<FlowId, Own>,
     roster: Roster,
@@ -156,7 +156,7 @@ impl Peers {
         self.own.entry(flow).or_insert_with(unknown)
     }
 
-    /// Returns the rate of a flow that no peer takes away, bit/s.
+    /// Returns the rate of a flow that no peer takes away, in bit/s.
     ///
     /// It is its weight's part of this gateway's minimum.
     fn floor(&self, flow: FlowId) -> BitRate {

@@ -22,7 +22,7 @@ struct Box {
 /// Two gateways with backlogged flows that share airtime.
 struct World {
     boxes: Vec<Box>,
-    /// Capacity of all flows together, bit/s.
+    /// Capacity of all flows together, in bit/s.
     air: f64,
     /// Bytes that crossed the mesh, by gateway and flow.
     crossed: BTreeMap<(usize, FlowId), f64>,
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Returns the rate of every flow over some seconds, kbit/s.
+    /// Returns the rate of every flow over some seconds, in kbit/s.
     fn rates(&mut self, seconds: u64) -> Vec<f64> {
         let before: Vec<f64> = self.crossed.values().copied().collect();
         self.run(seconds);

@@ -34,17 +34,17 @@ use fairmesh_units::Span;
 
 /// Time between readings of the counters.
 pub(super) const READING_INTERVAL: Span = Span::from_secs(1);
-/// Size of a full packet, bits.
+/// Size of a full packet, in bits.
 const PACKET_BITS: f64 = 12_000.0;
-/// Size of a window at the allocation, bits.
+/// Size of a window at the allocation, in bits.
 const WINDOW_BITS: f64 = 10.0 * PACKET_BITS;
 /// Size of a small page, bits per window.
 const PAGE_BITS: f64 = 4.0 * PACKET_BITS;
-/// Mean size of small packets, bytes.
+/// Mean size of small packets, in bytes.
 ///
 /// It is below the smallest packets of transfers (segments of 512 bytes).
 const SMALL_PACKET_BYTES: f64 = 500.0;
-/// Generous size of an acknowledgement, bytes.
+/// Generous size of an acknowledgement, in bytes.
 const ACK_BYTES: u64 = 80;
 /// Bytes besides acknowledgements that a window must hold to count.
 ///

@@ -27,7 +27,7 @@ const EQUAL_RATE_TOLERANCE: f64 = 0.1;
 const FILLED_FRACTION: f64 = 0.95;
 /// Factor by which a demand grows when it fills its limit.
 const DEMAND_GROWTH: f64 = 2.0;
-/// Size of a packet, bits.
+/// Size of a packet, in bits.
 const PACKET_BITS: f64 = 12_000.0;
 
 /// Knowledge of a flow's demand.
@@ -46,11 +46,11 @@ pub(super) struct Demand {
 /// A flow in one evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// Throughput, bit/s.
+    /// Throughput, in bit/s.
     pub rate: f64,
-    /// Time of measurement, s.
+    /// Time of measurement, in s.
     pub seconds: f64,
-    /// Limit in force, bit/s.
+    /// Limit in force, in bit/s.
     pub limit: f64,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Share {
     pub passed: f64,
     /// Bits that were expected since the last evaluation.
     pub due: f64,
-    /// Time in which they were measured, s.
+    /// Time in which they were measured, in s.
     pub seconds: f64,
     /// True if active since the last evaluation.
     pub whole: bool,

@@ -191,7 +191,7 @@ struct Pfrc {
     bounds: Bounds,
     search: AggregateSearch,
     flows: Flows<Share>,
-    /// Sum of all guarantees, bit/s.
+    /// Sum of all guarantees, in bit/s.
     promised: u64,
     /// Time of the last control period.
     looked: Option<Time>,

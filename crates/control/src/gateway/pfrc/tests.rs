@@ -7,7 +7,7 @@ struct Bench {
     instance: Instance,
     now: Time,
     bytes: Vec<u64>,
-    /// Limits in force, kbit/s.
+    /// Limits in force, in kbit/s.
     limits: Vec<u64>,
 }
 

@@ -15,24 +15,24 @@ use crate::{Actions, Reason, Value};
 ///
 /// Until the source keeps its limit, a message is sent in each control period.
 const RENEWALS: f64 = 4.0;
-/// Time without effect after which the node counts as one without agent, s.
+/// Time without effect after which the node counts as one without agent, in s.
 const UNRESPONSIVE_TIMEOUT: f64 = 20.0;
-/// Time between messages to a node that counts as one without agent, s.
+/// Time between messages to a node that counts as one without agent, in s.
 const UNRESPONSIVE_INTERVAL: f64 = 10.0;
-/// Time for which a source must keep its limit to count as limited, s.
+/// Time for which a source must keep its limit to count as limited, in s.
 ///
 /// The rate of traffic over the air varies.
 const COMPLIANCE_TIME: f64 = 2.0;
-/// Time for which a limited source must exceed its limit to count as unlimited again, s.
+/// Time for which a limited source must exceed its limit to count as unlimited again, in s.
 const VIOLATION_TIME: f64 = 5.0;
 
 /// A node with a flood.
 #[derive(Clone, Debug)]
 struct Source {
     node: NodeId,
-    /// Time since it was first asked to keep its limit, s.
+    /// Time since it was first asked to keep its limit, in s.
     asked: f64,
-    /// Time until the next message, s.
+    /// Time until the next message, in s.
     next: f64,
     /// Time for which it has kept its limit, s; negative: time for which it has not.
     kept: f64,

@@ -12,7 +12,7 @@ use crate::{
     RoundTripSample, RoundTripSource,
 };
 
-/// Offered load of a flood for any limit, bit/s.
+/// Offered load of a flood for any limit, in bit/s.
 const FLOOD: f64 = 1.2e6;
 
 struct Gateway {

@@ -11,26 +11,26 @@ use crate::PathSigns;
 const EDGE_DELAY_PACKETS: f64 = 12.0;
 /// Delay at the edge of the mesh's capacity, in minimum round trips.
 const EDGE_DELAY_ROUND_TRIPS: f64 = 8.0;
-/// Time in which a delay without new round trips fades, s.
+/// Time in which a delay without new round trips fades, in s.
 ///
 /// A burst at the start must not count for minutes.
 const DELAY_FADE_TIME: f64 = 5.0;
-/// Ages of an unanswered packet between which it is late, s.
+/// Ages of an unanswered packet between which it is late, in s.
 ///
 /// TCP's timeouts reach 60 s (RFC 6298 §2.4), and an acknowledgement that is withheld must not limit all
 /// homes for longer.
 const LATE_AGES: core::ops::Range<f64> = 0.4..60.0;
-/// Time over which a home's use of the level falls when it uses less, s.
+/// Time over which a home's use of the level falls when it uses less, in s.
 ///
 /// It rises by half in each control period.
 const USE_DECAY_TIME: f64 = 10.0;
-/// Time constant of a home's mean fullness and of the fraction of time with backlog, s.
+/// Time constant of a home's mean fullness and of the fraction of time with backlog, in s.
 const MEAN_TIME_CONSTANT: f64 = 20.0;
 /// Multiple of its limit that a flood offers.
 ///
 /// No transport that responds to its losses loses half of its packets for [`FLOOD_TIME`].
 const FLOOD_RATIO: f64 = 2.0;
-/// Time for which a flood exceeds its limit, s.
+/// Time for which a flood exceeds its limit, in s.
 const FLOOD_TIME: f64 = 8.0;
 /// Time for which a flood exceeds its limit, in packets at its limit.
 const FLOOD_PACKETS: f64 = 30.0;
@@ -40,15 +40,15 @@ const COMPLIANT_RATIO: f64 = 1.15;
 ///
 /// An agent passes as much as the limit.
 const RESIDUAL_FLOOD_RATIO: f64 = 0.3;
-/// Time constant of the mean of that multiple, s.
+/// Time constant of the mean of that multiple, in s.
 const RATIO_TIME_CONSTANT: f64 = 2.0;
 /// Fraction of a home's share for its other traffic beside an unlimited flood.
 ///
 /// It applies while the flood is not limited at its source.
 const OTHER_TRAFFIC_SHARE: f64 = 0.25;
-/// Idle time after which a home has ended, s.
+/// Idle time after which a home has ended, in s.
 const IDLE_TIMEOUT: f64 = 4.0;
-/// Idle time after which a home in trouble has ended, s.
+/// Idle time after which a home in trouble has ended, in s.
 ///
 /// TCP's timeouts last longer there.
 const TROUBLED_IDLE_TIMEOUT: f64 = 30.0;
@@ -56,9 +56,9 @@ const TROUBLED_IDLE_TIMEOUT: f64 = 30.0;
 /// Delay of a home at the edge of the mesh's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Edge {
-    /// Time of a packet on the slowest link, s.
+    /// Time of a packet on the slowest link, in s.
     pub packet: f64,
-    /// Longest delay that is allowed, s.
+    /// Longest delay that is allowed, in s.
     pub longest: f64,
 }
 
@@ -108,13 +108,13 @@ pub(super) struct Home {
     ///
     /// It is 1 for the most expensive home, and for all homes under max-min fairness.
     pub multiple: f64,
-    /// Rate that the objective guarantees, bit/s.
+    /// Rate that the objective guarantees, in bit/s.
     pub floor: f64,
     /// bit/s.
     pub guarantee: f64,
     /// bit/s; infinite where the plan has none.
     pub ceiling: f64,
-    /// Limit in force, bit/s.
+    /// Limit in force, in bit/s.
     pub limit: f64,
     /// Samples of this control period.
     pub bytes: Counter,
@@ -124,7 +124,7 @@ pub(super) struct Home {
     pub signs: Option<PathSigns>,
     /// True if packets wait in its class, so that its limit is in effect.
     pub held: bool,
-    /// Delay in the mesh, s.
+    /// Delay in the mesh, in s.
     delay: f64,
     /// Delay relative to that at the edge of the mesh's capacity.
     pub fullness: f64,

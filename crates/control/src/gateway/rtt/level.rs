@@ -17,7 +17,7 @@ const DAMPING: f64 = 0.2;
 const MAX_STEP: f64 = 0.12;
 /// Idle fraction of the gateway's air above which the level does not fall.
 const IDLE_AIR: f64 = 0.75;
-/// Fastest fall in an episode of overload, 1/s.
+/// Fastest fall in an episode of overload, in 1/s.
 const MAX_FALL_RATE: f64 = 0.1;
 /// Fraction to which the level may fall before the fall counts as useless.
 const USELESS_FALL: f64 = 1.0 / 3.0;
@@ -25,15 +25,15 @@ const USELESS_FALL: f64 = 1.0 / 3.0;
 const USELESS_FALL_PACKETS: f64 = 40.0;
 /// Time without a fall after a useless one, s; it doubles up to eight times.
 const USELESS_FALL_PAUSE: f64 = 60.0;
-/// Time without overload after which earlier episodes no longer count, s.
+/// Time without overload after which earlier episodes no longer count, in s.
 const EPISODE_RESET_TIME: f64 = 20.0;
-/// Time without any round trip after which the level does not rise, s.
+/// Time without any round trip after which the level does not rise, in s.
 const ROUND_TRIP_TIMEOUT: f64 = 10.0;
 
 /// State of all homes in a control period.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Look {
-    /// Time since the last control period, s.
+    /// Time since the last control period, in s.
     pub elapsed: f64,
     /// Idle fraction of the gateway's air; 0 if it is not known.
     pub idle: f64,
@@ -120,16 +120,16 @@ impl Step {
 /// An episode of overload.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
-    /// Time since its start, s.
+    /// Time since its start, in s.
     age: f64,
-    /// Capacity at its start, bit/s.
+    /// Capacity at its start, in bit/s.
     from: f64,
 }
 
 /// The search.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// Rate of all homes together at their mean cost, bit/s.
+    /// Rate of all homes together at their mean cost, in bit/s.
     capacity: f64,
     lowest: f64,
     highest: f64,
@@ -139,7 +139,7 @@ pub(super) struct Level {
     begins: bool,
     episode: Option<Episode>,
     good: f64,
-    /// Time for which the level does not fall, s.
+    /// Time for which the level does not fall, in s.
     rest: f64,
     /// Number of such pauses in a row.
     rests: u32,
@@ -163,7 +163,7 @@ impl Level {
         }
     }
 
-    /// Rate of all homes together, bit/s.
+    /// Rate of all homes together, in bit/s.
     pub fn capacity(&self) -> f64 {
         self.capacity
     }
@@ -178,7 +178,7 @@ impl Level {
         Objective::level(self.capacity, homes).min(self.highest)
     }
 
-    /// Updates the level after a control period with `rate` per weight, bit/s.
+    /// Updates the level after a control period with `rate` per weight, in bit/s.
     pub fn step(&mut self, look: &Look, rate: f64) -> Step {
         let dt = look.elapsed;
         let full = look.fullest;

@@ -47,7 +47,7 @@ const HALF_FULL: f64 = 0.5;
 ///
 /// Causes are a suspended machine and a clock that was set.
 const MAX_MISSED_PERIODS: f64 = 8.0;
-/// Queue of a class in time at its first limit, s.
+/// Queue of a class in time at its first limit, in s.
 const QUEUE_TIME: f64 = 2.4;
 /// Minimum queue of a class in packets.
 const MIN_QUEUE: u32 = 8;
@@ -230,7 +230,7 @@ struct Rtt {
     objective: Objective,
     /// By flow.
     homes: Vec<Home>,
-    /// Sum of all guarantees, bit/s.
+    /// Sum of all guarantees, in bit/s.
     promised: u64,
     level: Level,
     raise: Raise,

@@ -16,7 +16,7 @@ use crate::{Fairness, Reason, Value};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Objective {
     pub alpha: f64,
-    /// Rate that each home is guaranteed, bit/s.
+    /// Rate that each home is guaranteed, in bit/s.
     pub guarantee: f64,
     /// Part that each home is guaranteed of the rate which it would have with equal airtime.
     pub airtime: f64,
@@ -75,7 +75,7 @@ impl Objective {
         }
     }
 
-    /// Returns the level at which homes use this capacity, bit/s.
+    /// Returns the level at which homes use this capacity, in bit/s.
     ///
     /// Homes below their floor have the floor; the others divide the rest.
     pub fn level(capacity: f64, homes: &[Home]) -> f64 {

@@ -23,7 +23,7 @@ const MIN_DEMAND: f64 = 0.8;
 const STEP_FACTOR: f64 = 1.25;
 /// Fraction of the level that the others may lose by all steps.
 const MAX_LOSS: f64 = 0.06;
-/// Time between two steps, s.
+/// Time between two steps, in s.
 ///
 /// After a step that failed it doubles, up to [`MAX_PERIODS`] times.
 const PERIOD: f64 = 15.0;
@@ -45,11 +45,11 @@ pub(super) enum Outcome {
 /// Search for homes that may get more than the level.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Raise {
-    /// Time since the start of this period, s.
+    /// Time since the start of this period, in s.
     age: f64,
-    /// Integral over this period of the logarithm of the level, s.
+    /// Integral over this period of the logarithm of the level, in s.
     sum: f64,
-    /// Time to wait beyond a period after steps that failed, s.
+    /// Time to wait beyond a period after steps that failed, in s.
     wait: f64,
     /// Number of steps that failed.
     failed: u32,

@@ -15,7 +15,7 @@ struct Seen {
     /// Part of the limit that its class dropped.
     dropped: f64,
     queued: u32,
-    /// Median and minimum round trip, ms.
+    /// Median and minimum round trip, in ms.
     trip: Option<(u64, u64)>,
     oldest: Option<u64>,
 }

@@ -55,7 +55,7 @@ pub trait Subject {
     /// Starts a mechanism, once.
     ///
     /// # Errors
-    /// The refusal, as text.
+    /// Returns the refusal, as text.
     fn start(&mut self, mechanism: &Mechanism) -> Result<(), String>;
 
     /// Runs up to `until`, exclusive.

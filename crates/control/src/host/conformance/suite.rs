@@ -48,7 +48,7 @@ fn registered() -> Vec<Mechanism> {
 /// Checks that a host keeps the contract; `new` makes a host that has run nothing yet.
 ///
 /// # Errors
-/// The first deviation of the host.
+/// Returns the first deviation of the host.
 pub fn hold<S: Subject>(new: impl Fn() -> S) -> Result<Summary, String> {
     let mut summary = Summary::default();
     for mechanism in registered() {

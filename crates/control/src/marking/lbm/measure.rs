@@ -17,18 +17,18 @@ pub(super) struct With {
     now: Option<Station>,
     /// Sample at the start of the averaging time.
     then: Option<Station>,
-    /// Rate sent since then, bit/s.
+    /// Rate sent since then, in bit/s.
     pub sent: f64,
-    /// Rate received since then, bit/s.
+    /// Rate received since then, in bit/s.
     pub received: f64,
 }
 
 /// Measurements of one averaging time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Measured {
-    /// Rate sent, bit/s.
+    /// Rate sent, in bit/s.
     pub sent: f64,
-    /// Rate received, bit/s.
+    /// Rate received, in bit/s.
     pub received: f64,
     /// Number of packets sent.
     pub packets: u64,
@@ -36,7 +36,7 @@ pub(super) struct Measured {
     ///
     /// `None` without a packet.
     pub delay: Option<Span>,
-    /// Total time of packets in the queue and in service, s.
+    /// Total time of packets in the queue and in service, in s.
     pub waited: f64,
     /// Mean service time of the packet at the head of the queue.
     pub service: Option<Span>,
@@ -55,7 +55,7 @@ pub(super) struct Meter {
     /// Number of samples with a packet in the queue.
     filled: u64,
     began: Time,
-    /// Rate of the channel, bit/s.
+    /// Rate of the channel, in bit/s.
     pub channel: f64,
     /// Time of a full packet on a free channel, seconds.
     pub alone: f64,

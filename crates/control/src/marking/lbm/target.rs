@@ -97,7 +97,7 @@ impl Steps {
 /// follows the queue within a round trip, and ρ is averaged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pi {
-    /// Target of the delay, s.
+    /// Target of the delay, in s.
     wanted: f64,
     /// Decrease of ρ₀ per sample and second of excess delay.
     integral: f64,
@@ -109,9 +109,9 @@ pub(super) struct Pi {
     base: f64,
     /// Fraction of the earlier averages that an averaging time keeps.
     keep: f64,
-    /// Average service time of the packet at the head of the queue, s.
+    /// Average service time of the packet at the head of the queue, in s.
     service: f64,
-    /// Delay at the last sample, s.
+    /// Delay at the last sample, in s.
     last: f64,
     /// Average of ρ.
     load: Option<f64>,

@@ -82,7 +82,7 @@ struct Gateway {
     /// U_S* as set by the operator; 0: the fair rates decide.
     fixed: f64,
     guarantees: Guarantees,
-    /// Moving average of the rate of the neighbours' own uploads, bit/s.
+    /// Moving average of the rate of the neighbours' own uploads, in bit/s.
     single: Option<f64>,
     weight: f64,
     survey: Survey,

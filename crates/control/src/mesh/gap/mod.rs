@@ -67,7 +67,7 @@ pub struct Numbers {
     pub alpha: f64,
     /// β: factor of a decrease.
     pub beta: f64,
-    /// Time between updates, s.
+    /// Time between updates, in s.
     pub period: f64,
     /// Fraction of the analytic capacity that the mesh reaches.
     pub efficiency: f64,

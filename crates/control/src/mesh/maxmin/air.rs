@@ -18,7 +18,7 @@ const MIN_OTHERS_AIRTIME: f64 = 0.1;
 /// State of the air as a node senses it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Air {
-    /// Airtime of own exchanges since the last sample, s.
+    /// Airtime of own exchanges since the last sample, in s.
     spent: f64,
     /// Latest counters.
     last: Option<Channel>,

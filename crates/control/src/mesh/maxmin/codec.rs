@@ -17,7 +17,7 @@ const PRESENT_FLAG: u32 = 1 << 31;
 const RATES_FLAG: u32 = 1 << 24;
 const FAR_FLAG: u32 = 1 << 25;
 
-/// Smallest rate that has a code, bit/s.
+/// Smallest rate that has a code, in bit/s.
 pub(super) const MIN_RATE: f64 = 2_000.0;
 /// Ratio of neighbouring codes.
 const CODE_RATIO: f64 = 1.045;

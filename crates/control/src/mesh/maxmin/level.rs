@@ -25,11 +25,11 @@ pub(super) struct Rule {
 
 /// Multiple of `backlog` beyond which waiting packets add no pressure.
 const MAX_BACKLOG_MULTIPLE: f64 = 4.0;
-/// Time constant of the fast part of the reported level, s.
+/// Time constant of the fast part of the reported level, in s.
 const FAST_TIME_CONSTANT: f64 = 0.3;
 /// Change of the level's logarithm per second until packets have waited for the first time.
 const INITIAL_GROWTH: f64 = 0.7;
-/// Time with an empty queue after which the level grows faster, s.
+/// Time with an empty queue after which the level grows faster, in s.
 const EMPTY_QUEUE_TIMEOUT: f64 = 2.0;
 /// Pressure below which the queue counts as empty.
 const EMPTY_PRESSURE: f64 = 0.35;
@@ -91,7 +91,7 @@ pub(super) struct Level {
     push: f64,
     /// True if packets have waited.
     opened: bool,
-    /// Time for which nothing has waited, s.
+    /// Time for which nothing has waited, in s.
     empty: f64,
 }
 
@@ -106,7 +106,7 @@ impl Level {
         }
     }
 
-    /// Returns the level, bit/s.
+    /// Returns the level, in bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }

@@ -91,7 +91,7 @@ const FAILURE_REPORT_INTERVAL: Span = Span::from_secs(1);
 const IDLE_TIMEOUT: Span = Span::from_secs(1);
 /// Time with a backlog and no transmission after which a queue's counter counts as stuck.
 const STUCK_COUNTER_TIMEOUT: Span = Span::from_secs(2);
-/// Time constant of the average of discarded packets, s.
+/// Time constant of the average of discarded packets, in s.
 const DISCARD_TIME_CONSTANT: f64 = 2.0;
 /// Packets added to a denominator, so that fractions of few packets stay small.
 const SMOOTHING_PACKETS: f64 = 10.0;

@@ -4,7 +4,7 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use crate::{Counters, FlowHere, Place};
 
-/// Time constant of the measured rates, s.
+/// Time constant of the measured rates, in s.
 const RATE_TIME_CONSTANT: f64 = 1.0;
 /// Time for which a flow may lack throughput without a delivery since a loss.
 ///

@@ -155,7 +155,7 @@ impl Mesh {
         }
     }
 
-    /// Returns the rate of the flows that meet at a node, bit/s.
+    /// Returns the rate of the flows that meet at a node, in bit/s.
     ///
     /// These are flows with a node of their path at it or at a neighbour.
     fn load(&self, n: u32) -> f64 {

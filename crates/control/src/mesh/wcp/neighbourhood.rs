@@ -25,7 +25,7 @@ pub(super) struct CarriedFlow {
 pub(super) struct OwnLink {
     pub to: NodeId,
     length: u32,
-    /// Moving average of the queue, packets.
+    /// Moving average of the queue, in packets.
     pub queue: f64,
     pub flows: Vec<CarriedFlow>,
     /// Own state in force, as words of a header.

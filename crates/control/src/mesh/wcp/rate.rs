@@ -24,7 +24,7 @@ pub(super) struct Rate {
     pub aimd: Aimd,
     /// Slowest rate of the routers on the path, if they have rates of their own.
     pub path_rate: Option<f64>,
-    /// Smoothed round trip, s.
+    /// Smoothed round trip, in s.
     average: Option<f64>,
     /// Latest round trip.
     latest: Span,

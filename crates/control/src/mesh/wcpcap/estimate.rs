@@ -179,7 +179,7 @@ impl Questions {
     }
 }
 
-/// Returns the rate of the fastest flow on any of these links, bit/s.
+/// Returns the rate of the fastest flow on any of these links, in bit/s.
 pub(super) fn fastest(reports: &[LinkReport]) -> f64 {
     reports.iter().map(LinkReport::fastest).fold(0.0, f64::max)
 }

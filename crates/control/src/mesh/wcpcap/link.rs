@@ -29,7 +29,7 @@ const RATE_MARGIN: f64 = 0.02;
 const FULL_HEADROOM: f64 = 0.05;
 /// Fraction of R above which δ leaves much room: more than the noise of a full link.
 const AMPLE_HEADROOM: f64 = 0.25;
-/// Smallest data rate reported for a link that has flows, bit/s.
+/// Smallest data rate reported for a link that has flows, in bit/s.
 pub(super) const MIN_REPORTED_RATE: f64 = 2e3;
 /// Time for which the departure of a link's flows is reported.
 const DEPARTURE_REPORT_TIME: Span = Span::from_millis(500);
@@ -392,7 +392,7 @@ pub(super) struct Source {
     pub rate: f64,
     least: f64,
     most: f64,
-    /// Smoothed round trip, s.
+    /// Smoothed round trip, in s.
     pub trip: Option<f64>,
     /// Spacing in force; zero if there is none yet.
     pub spacing: Span,

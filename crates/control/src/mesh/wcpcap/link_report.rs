@@ -93,7 +93,7 @@ pub(super) struct LinkReport {
     pub link: Link,
     /// x: data sent on it, IP bits/s.
     pub data: f64,
-    /// Mean size of the data packets, bytes.
+    /// Mean size of the data packets, in bytes.
     pub size: u32,
     /// n: number of flows with data on it.
     pub flows: u32,
@@ -197,7 +197,7 @@ impl LinkReport {
         report.checked()
     }
 
-    /// Returns the rate of its fastest flow, bit/s.
+    /// Returns the rate of its fastest flow, in bit/s.
     pub fn fastest(&self) -> f64 {
         match self.flows {
             0 => 0.0,

@@ -35,7 +35,7 @@ const REPORT_BYTES: usize = 4 * REPORT_WORDS;
 const OWN_UNDELIVERED: u8 = 1;
 /// First byte of a message that forwards reports.
 const FORWARDED: u8 = 0;
-/// Data rate reported for a link with undelivered packets, bit/s.
+/// Data rate reported for a link with undelivered packets, in bit/s.
 ///
 /// It is less than for any other ([`MIN_REPORTED_RATE`]).
 const UNDELIVERED_RATE: f64 = 1e3;

@@ -324,7 +324,7 @@ fn live(i: &mut Instance, from: u64, until: u64, events: &[Event<'_>]) -> Action
     all
 }
 
-/// The feedback written into packets to a node, bit/s.
+/// The feedback written into packets to a node, in bit/s.
 fn written(actions: &Actions, to: u32) -> Vec<f64> {
     let write = |a: &Action| match a {
         Action::Annotate { class: Class::Link(n), slot: LIMIT_FIELD, value, .. } if n.0 == to => {

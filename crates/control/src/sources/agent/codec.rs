@@ -14,7 +14,7 @@ use fairmesh_units::{BitRate, Span};
 const MAGIC: [u8; 3] = [b'f', b'm', 1];
 const LIMIT: u8 = 1;
 const FORGET: u8 = 2;
-/// Longest time for which a limit holds unless it is renewed, s.
+/// Longest time for which a limit holds unless it is renewed, in s.
 const MAX_LIFETIME: u16 = 600;
 
 /// A message to an agent.

@@ -24,7 +24,7 @@ const FRAME_OVERHEAD_BYTES: u32 = 72;
 /// Size of an acknowledgement in IP bytes.
 const ACK: u32 = 40;
 
-/// Queueing and out-of-interference delay from which a sample is ignored, s.
+/// Queueing and out-of-interference delay from which a sample is ignored, in s.
 const MAX_SAMPLE_DELAY: f64 = 0.5;
 /// Weight of the past in the mean of the out-of-interference delay.
 const ALPHA: f64 = 0.7;
@@ -37,11 +37,11 @@ const HISTORY: usize = 50;
 #[derive(Clone, Debug)]
 pub(super) struct Estimate {
     path: Path,
-    /// Smoothed queueing delay of a hop, s.
+    /// Smoothed queueing delay of a hop, in s.
     queueing: f64,
-    /// Smoothed out-of-interference delay, s.
+    /// Smoothed out-of-interference delay, in s.
     delay: Option<f64>,
-    /// Latest samples of the out-of-interference delay, s.
+    /// Latest samples of the out-of-interference delay, in s.
     samples: VecDeque<f64>,
 }
 

@@ -7,9 +7,9 @@ fn path(hops: u32) -> Path {
     Path { hops, rate: BitRate(2_000_000), packet: 1500, reuse: 4 }
 }
 
-/// Duration of a frame with 1500 IP bytes at 2 Mbit/s in the released code, ms.
+/// Duration of a frame with 1500 IP bytes at 2 Mbit/s in the released code, in ms.
 const DATA: f64 = 1572.0 * 8.0 / 2000.0;
-/// Duration of a frame with 40 IP bytes at 2 Mbit/s in the released code, ms.
+/// Duration of a frame with 40 IP bytes at 2 Mbit/s in the released code, in ms.
 const ACK: f64 = 112.0 * 8.0 / 2000.0;
 
 fn ms(span: Span) -> f64 {

@@ -147,7 +147,7 @@ impl HtbShaper {
     /// Opens the netlink sockets; changes nothing.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// Returns the system's refusal.
     pub fn open() -> Result<Self, Error> {
         let (netlink, netfilter) = (Netlink::open()?, Netlink::netfilter()?);
         Ok(HtbShaper { netlink, netfilter, batch: Batch::new(), state: None })

@@ -45,9 +45,9 @@ pub(super) struct Port {
     pub index: u32,
     /// Our root qdisc and the placement of classes below it.
     pub place: Place,
-    /// Largest packet without the link's header, bytes.
+    /// Largest packet without the link's header, in bytes.
     pub mtu: u32,
-    /// Link's header, bytes.
+    /// Link's header, in bytes.
     pub header: u16,
 }
 

@@ -30,7 +30,7 @@ pub struct Summary {
     pub recorded: Option<[u64; 2]>,
     /// The mesh as a whole.
     pub mesh: MeshUse,
-    /// Congested time by hour of the day (UTC), s.
+    /// Congested time by hour of the day (UTC), in s.
     pub congested_by_hour: [u64; 24],
     /// Clock hours with congestion: start, congested time in s, homes that starved.
     pub congested_hours: Vec<CongestedHour>,
@@ -53,7 +53,7 @@ pub struct Summary {
 pub struct CongestedHour {
     /// Start, seconds since 1970.
     pub start: u64,
-    /// Congested time, s.
+    /// Congested time, in s.
     pub seconds: u64,
     /// Homes that starved in it.
     pub starved_homes: u32,
@@ -66,13 +66,13 @@ pub struct StarvedHome {
     pub name: String,
     /// Direction that starved longer.
     pub direction: &'static str,
-    /// Time, s.
+    /// Time, in s.
     pub seconds: u64,
     /// Part of it in which headers or a queue show the demand.
     pub confirmed_seconds: u64,
     /// Part of it without limits in force.
     pub unlimited_seconds: u64,
-    /// Time by hour of the day (UTC), s.
+    /// Time by hour of the day (UTC), in s.
     pub by_hour: [u32; 24],
     /// Mean rate while it starved.
     pub carried_bits_per_second: u64,
@@ -82,7 +82,7 @@ pub struct StarvedHome {
     pub due_bits_per_second: u64,
     /// Bottleneck of most of that time.
     pub bottleneck: Bottleneck,
-    /// Longest median round trip through the mesh, ms.
+    /// Longest median round trip through the mesh, in ms.
     pub round_trip_ms: Option<u32>,
 }
 
@@ -206,7 +206,7 @@ impl Summary {
     /// Reads a folder and sums up its periods between two times, seconds since 1970.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// Returns an error if the folder cannot be read.
     pub fn read(folder: &Path, since: u64, until: u64) -> std::io::Result<Summary> {
         let mut reading = super::read(folder, since, until)?;
         let mut summary = Summary::of(&mut reading, since, until);

@@ -6,7 +6,7 @@ use crate::gateway::history::{Bottleneck, Summary, read};
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// Demand of the homes at an hour of the day, bit/s.
+/// Demand of the homes at an hour of the day, in bit/s.
 ///
 /// In the evening the first three leave next to nothing to the others.
 fn demands(hour: u64) -> [f64; 6] {
