@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fairmesh_agent::gateway::config::{Config, KEY, Mode, ReadHeaders, RoutesBy};
+use fairmesh_agent::gateway::config::{Config, KEY, Mode, ReadHeaders, RoutesBy, UNMAPPED};
 
 fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
@@ -61,6 +61,29 @@ fn uci_options_arrive_and_quotes_do_no_harm() {
     assert_eq!(s.plan.down.ceiling.unwrap().0, 20_000_000);
     assert_eq!(config.mode, Mode::Apply);
     assert!(config.discover.unwrap().routes);
+}
+
+#[test]
+fn windows_and_quotas_of_plans_arrive_from_uci() {
+    let text = toml_of(
+        "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n \
+         option time_zone 'CET-1CEST,M3.5.0,M10.5.0/3'\n option unmapped 'plan guests'\n\
+         config plan 'gold'\n option down '20 Mbit/s'\n option quota '100 GB'\n option quota_per 'week'\n \
+         option quota_down '1 Mbit/s'\n\
+         config plan 'guests'\n option down '2 Mbit/s'\n\
+         config window\n option plan 'gold'\n list day 'sat'\n list day 'sun'\n option from '18:00'\n \
+         option to '23:00'\n option down '5 Mbit/s'\n\
+         config subscriber\n option name 'a'\n list prefix '10.2.0.0/24'\n option plan 'gold'\n",
+    );
+    let config = Config::parse("gateway.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let home = config.subscribers.iter().find(|s| s.name == "a").unwrap();
+    assert!(home.plan.schedule.is_some() && home.plan.quota.is_some(), "{text}");
+    let guests = config.subscribers.iter().find(|s| s.name == UNMAPPED).unwrap();
+    assert_eq!(guests.plan.down.ceiling.unwrap().0, 2_000_000);
+    let wrong = Config::parse("gateway.toml", &text.replace("18:00", "25:00")).unwrap_err();
+    assert!(wrong.to_string().contains("from"), "{wrong}");
+    let wrong = Config::parse("gateway.toml", &text.replace("week", "year")).unwrap_err();
+    assert!(wrong.to_string().contains("per"), "{wrong}");
 }
 
 /// Other gateways in UCI, and the unit's addition for their packets and the key.

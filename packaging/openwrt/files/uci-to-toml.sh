@@ -55,7 +55,7 @@ rates() {
 
 gateway() {
     local any state size peers signs page key
-    text "$1" mode mode; text "$1" unmapped unmapped
+    text "$1" mode mode; text "$1" unmapped unmapped; text "$1" time_zone time_zone
     printf '[mesh]\n'; text "$1" mesh interface
     printf '[wired]\n'; text "$1" wired interface
     printf '[control]\n'; text "$1" control use; number "$1" epoch epoch; number "$1" gamma gamma
@@ -87,7 +87,20 @@ neighbour() {
     text "$1" name name; text "$1" rate rate; text "$1" capacity capacity
 }
 
-plan() { printf '[plan.%s]\n' "$(quote "$1")"; rates "$1"; }
+plan() {
+    local quota
+    printf '[plan.%s]\n' "$(quote "$1")"; rates "$1"
+    quota=$(text "$1" quota bytes; text "$1" quota_per per; text "$1" quota_down down; text "$1" quota_up up)
+    [ -z "$quota" ] || printf '[plan.%s.quota]\n%s\n' "$(quote "$1")" "$quota"
+}
+
+# Other rates of a plan by the clock.
+window() {
+    local plan
+    config_get plan "$1" plan
+    printf '[[plan.%s.during]]\n' "$(quote "$plan")"
+    list "$1" day days; text "$1" from from; text "$1" to to; text "$1" down down; text "$1" up up
+}
 
 subscriber() {
     printf '[[subscriber]]\n'
@@ -96,4 +109,4 @@ subscriber() {
 }
 
 config_load fairmesh
-for kind in gateway neighbour plan subscriber; do config_foreach $kind $kind; done
+for kind in gateway neighbour plan window subscriber; do config_foreach $kind $kind; done

@@ -41,12 +41,26 @@ return view.extend({
 			[ 'down', _('Downstream'), '20 Mbit/s' ],
 			[ 'up', _('Upstream'), '5 Mbit/s' ],
 			[ 'guarantee_down', _('Guaranteed downstream'), '' ],
-			[ 'guarantee_up', _('Guaranteed upstream'), '' ]
+			[ 'guarantee_up', _('Guaranteed upstream'), '' ],
+			[ 'quota', _('Quota'), '100 GB' ],
+			[ 'quota_per', _('Period of the quota'), 'month' ],
+			[ 'quota_down', _('Downstream after the quota'), '1 Mbit/s' ],
+			[ 'quota_up', _('Upstream after the quota'), '1 Mbit/s' ]
 		]) {
 			o = s.option(form.Value, name, title);
 			o.placeholder = example;
 			o.optional = true;
 		}
+
+		s = map.section(form.GridSection, 'window', _('Plans by the clock'), _('Other rates of a plan at some times.'));
+		s.anonymous = true;
+		s.addremove = true;
+		s.option(form.Value, 'plan', _('Plan')).rmempty = false;
+		s.option(form.DynamicList, 'day', _('Days (all if empty)')).placeholder = 'sat';
+		s.option(form.Value, 'from', _('From')).placeholder = '18:00';
+		s.option(form.Value, 'to', _('To')).placeholder = '23:00';
+		s.option(form.Value, 'down', _('Downstream')).placeholder = '5 Mbit/s';
+		s.option(form.Value, 'up', _('Upstream')).placeholder = '1 Mbit/s';
 
 		s = map.section(form.GridSection, 'subscriber', _('Homes'), _('Homes that no routing daemon reports.'));
 		s.anonymous = true;
