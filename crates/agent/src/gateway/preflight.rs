@@ -230,7 +230,7 @@ pub fn sides(config: &Config) -> Vec<CheckLine> {
     let directions = doctor::sides(config).into_iter().filter(|f| f.code == "direction");
     let line = |f: doctor::Finding| match f.verdict {
         Verdict::Wrong => Err(f.text),
-        Verdict::Fine | Verdict::Suspicious => Ok(f.text),
+        Verdict::Fine | Verdict::Unknown | Verdict::Suspicious => Ok(f.text),
     };
     directions.map(|f| CheckLine::warning("direction", line(f))).collect()
 }

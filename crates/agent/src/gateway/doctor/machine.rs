@@ -20,7 +20,7 @@ const BUSY_RATIO: f64 = 0.8;
 /// Runs the checks that need only the names of the two interfaces.
 pub(super) fn examine(mesh: &str, wired: &str) -> Vec<Finding> {
     let mut found: Vec<Finding> = [mesh, wired].into_iter().filter_map(bridge_port).collect();
-    found.extend(other_shapers(mesh, wired));
+    found.push(other_shapers(mesh, wired));
     found.extend(busy_cpu(wired));
     found
 }
@@ -48,9 +48,13 @@ struct Qdisc {
 /// Checks for shapers on other interfaces, such as those of SQM.
 ///
 /// `check` reports those on the two interfaces.
-fn other_shapers(mesh: &str, wired: &str) -> Option<Finding> {
-    let out = command::run("tc", &["-json", "qdisc", "show"], &[], PROGRAM_TIMEOUT).ok()?;
-    let all: Vec<Qdisc> = serde_json::from_slice(&out.stdout).ok()?;
+fn other_shapers(mesh: &str, wired: &str) -> Finding {
+    let out = command::run("tc", &["-json", "qdisc", "show"], &[], PROGRAM_TIMEOUT);
+    let all = out.ok().and_then(|out| serde_json::from_slice::<Vec<Qdisc>>(&out.stdout).ok());
+    let Some(all) = all else {
+        let text = "`tc -json qdisc show` fails: other shapers are not known".into();
+        return Finding { code: "shaper", verdict: Verdict::Unknown, text };
+    };
     let others: Vec<String> = all
         .iter()
         .filter(|q| q.root && q.dev != mesh && q.dev != wired)
@@ -59,14 +63,14 @@ fn other_shapers(mesh: &str, wired: &str) -> Option<Finding> {
         .collect();
     if others.is_empty() {
         let text = "no other shaper on this machine".into();
-        return Some(Finding { code: "shaper", verdict: Verdict::Fine, text });
+        return Finding { code: "shaper", verdict: Verdict::Fine, text };
     }
     let text = format!(
         "{} also limits traffic: if its rate is below the limits' sum, packets of all homes wait there without \
          shares; remove it (`/etc/init.d/sqm stop` on OpenWrt) or raise its rate",
         others.join(", ")
     );
-    Some(Finding { code: "shaper", verdict: Verdict::Suspicious, text })
+    Finding { code: "shaper", verdict: Verdict::Suspicious, text }
 }
 
 /// Checks that no CPU is occupied by packets while others are idle.

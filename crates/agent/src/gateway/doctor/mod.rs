@@ -25,6 +25,8 @@ use crate::json;
 pub enum Verdict {
     /// No problem.
     Fine,
+    /// No verdict, for the reason in the text.
+    Unknown,
     /// A possible problem.
     Suspicious,
     /// Limits do not work as configured.
@@ -78,9 +80,10 @@ pub fn examine(config: &Config, daemon_data: Option<&Value>) -> Vec<Finding> {
         found.push(Finding { code: "neighbour", verdict, text: bound.text() });
     }
     for name in [config.layout.mesh.name(), config.layout.wired.name()] {
-        if let Ok(on) = offloads(name) {
-            found.push(merging(name, on));
-        }
+        found.push(match offloads(name) {
+            Ok(on) => merging(name, on),
+            Err(e) => Finding { code: "merging", verdict: Verdict::Unknown, text: e.to_string() },
+        });
     }
     found.extend(machine::examine(config.layout.mesh.name(), config.layout.wired.name()));
     let shared = config.subscribers.iter().any(|s| s.name == UNMAPPED);
@@ -130,7 +133,7 @@ fn offload(found: &mut Vec<Finding>) {
         },
         Err(e) => Finding {
             code: "offload",
-            verdict: Verdict::Suspicious,
+            verdict: Verdict::Unknown,
             text: format!("flow tables cannot be read: {e}"),
         },
     });
@@ -187,7 +190,11 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
             verdict: Verdict::Fine,
             text: format!("the default route leads over {wired}"),
         }),
-        None => {}
+        None => found.push(Finding {
+            code: "direction",
+            verdict: Verdict::Unknown,
+            text: "there is no default route: the side of the Internet is not known".into(),
+        }),
     }
     // The gateway has an address in a subscriber's network, often its first one; the route to it is not the route to
     // the subscriber.
@@ -270,7 +277,11 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
 
 /// Checks for address translation on the mesh side, which hides subscribers.
 fn nat(config: &Config, found: &mut Vec<Finding>) {
-    let Ok(out) = command::run("nft", &["list", "ruleset"], &[], PROGRAM_TIMEOUT) else { return };
+    let out = command::run("nft", &["list", "ruleset"], &[], PROGRAM_TIMEOUT);
+    let Some(out) = out.ok().filter(|out| out.status.success()) else {
+        let text = "`nft list ruleset` fails: address translation is not known".into();
+        return found.push(Finding { code: "nat", verdict: Verdict::Unknown, text });
+    };
     let rules = String::from_utf8_lossy(&out.stdout).into_owned();
     let mesh = config.layout.mesh.name();
     let translates =
@@ -294,7 +305,7 @@ fn nat(config: &Config, found: &mut Vec<Finding>) {
         None => Finding {
             code: "nat",
             verdict: Verdict::Fine,
-            text: "no address translation towards the mesh".into(),
+            text: "no rule of nft translates addresses towards the mesh".into(),
         },
     });
 }
@@ -320,7 +331,13 @@ fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
         found.push(Finding { code: "counters", verdict: Verdict::Wrong, text });
     }
     let part = percent(c.unmapped_bytes, c.shaped_bytes);
-    if c.shaped_bytes > MIN_BYTES && part > 5.0 {
+    if c.shaped_bytes <= MIN_BYTES {
+        let text = format!(
+            "{name}: {} bytes so far, too few for a verdict on unmapped traffic",
+            c.shaped_bytes
+        );
+        found.push(Finding { code: "unmapped", verdict: Verdict::Unknown, text });
+    } else if part > 5.0 {
         let six = match c.unmapped_ipv6_packets {
             0 => String::new(),
             n => format!("; {n} of its packets are IPv6: add the IPv6 prefixes of subscribers"),
@@ -355,6 +372,7 @@ pub fn print(
         for f in found {
             let word = match f.verdict {
                 Verdict::Fine => "fine",
+                Verdict::Unknown => "?",
                 Verdict::Suspicious => "LOOK",
                 Verdict::Wrong => "WRONG",
             };
