@@ -93,10 +93,10 @@ free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 # tshark reads captures; valgrind counts instructions; iproute2, nftables and iperf3 are for the tests in network
 # namespaces, and babeld for those of the gateway's sources (without an interface in its configuration it does not
 # start by itself). qemu runs binaries for other processors, and pip fetches their linker. systemd checks the unit
-# (it does not become the init system). python3-venv is for the Python package, and the rest of the last line for
-# scripts/kernel.
+# (it does not become the init system). tzdata has the names of time zones. python3-venv is for the Python package,
+# and the rest of the last line for scripts/kernel.
 install tshark valgrind iproute2 nftables iperf3 babeld qemu-user-static python3-pip binutils procps systemd \
-    python3-venv qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will report it"
+    python3-venv tzdata qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will report it"
 # For the explorer's tests: a browser, and Node.js unless another one is installed.
 command -v chromium >/dev/null || install chromium || say "no Chromium: the page of results will not be tested"
 command -v npm >/dev/null || install nodejs npm || say "no Node.js: the page of results will not be tested"

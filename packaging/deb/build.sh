@@ -51,6 +51,7 @@ Architecture: $arch
 Maintainer: The fairmesh developers <fairmesh@users.noreply.github.com>
 Installed-Size: $size
 Depends: nftables, iproute2
+Recommends: tzdata
 Section: net
 Priority: optional
 Homepage: https://github.com/fairmesh/fairmesh

@@ -231,7 +231,8 @@ mod tests {
                 if start == CHANGES[0] { "fri 01:00" } else { "fri 02:00" }
             );
         }
-        if let Ok(named) = Zone::named("Europe/Berlin") {
+        if std::path::Path::new("/usr/share/zoneinfo/Europe/Berlin").exists() {
+            let named = Zone::named("Europe/Berlin").unwrap();
             for minute in 0..5 * 24 * 60 {
                 for start in CHANGES {
                     assert_eq!(named.text(start + minute * 60), posix.text(start + minute * 60));
