@@ -125,7 +125,7 @@ impl Host {
     fn header(&mut self) -> Header {
         Header(std::array::from_fn(|_| self.rng.bits() as u32 >> self.rng.below(32)))
     }
-    fn heard(&mut self, to: NodeId) -> ReceivedFrame {
+    fn frame(&mut self, to: NodeId) -> ReceivedFrame {
         ReceivedFrame {
             link: Link { from: self.node(), to },
             flow: self.flow(),
@@ -192,10 +192,10 @@ impl Host {
                 delivered: self.rng.chance(0.9),
                 ack_bits: self.rng.chance(0.5).then(|| self.rng.bits() as u8),
             }),
-            7 => Event::Received(self.heard(NodeId(0))),
+            7 => Event::Received(self.frame(NodeId(0))),
             8 => {
                 let to = self.node();
-                Event::Overheard(self.heard(to))
+                Event::Overheard(self.frame(to))
             }
             9 => {
                 // Anyone may send anything: mechanisms must not trust a message's form.

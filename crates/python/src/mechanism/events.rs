@@ -57,7 +57,7 @@ impl Events {
         let s = |span: Span| span.as_secs_f64();
         let bps = |rate: BitRate| rate.0 as f64;
         let header = |h: &Header| PyTuple::new(py, h.0);
-        let heard = |class: &Py<PyAny>, h: &ReceivedFrame| {
+        let packet = |class: &Py<PyAny>, h: &ReceivedFrame| {
             let values = (h.link.from.0, h.link.to.0, h.flow.0, h.ack, h.bytes, header(&h.header)?);
             class.bind(py).call1(values)
         };
@@ -114,8 +114,8 @@ impl Events {
                 t.delivered,
                 t.ack_bits,
             )),
-            Event::Received(h) => heard(&self.received, h),
-            Event::Overheard(h) => heard(&self.overheard, h),
+            Event::Received(h) => packet(&self.received, h),
+            Event::Overheard(h) => packet(&self.overheard, h),
             Event::Message(m) => self.message.bind(py).call1((m.from.0, PyBytes::new(py, m.body))),
             Event::Restarted(node) => self.restarted.bind(py).call1((node.0,)),
             Event::Feedback(f) => self.feedback.bind(py).call1((

@@ -14,11 +14,11 @@ use super::libreqos::{Circuit, Tables};
 use super::merge::Merged;
 use super::refuse::{Result, fail, refused};
 use super::schedule::DAY_NAMES;
+use super::text::{MAX_RATE, MIN_RATE, valid_name};
 use super::{
     Config, Discover, Endpoint, FileReport, Neighbour, PageSettings, Plan, Quota, Rates,
     ReadHeaders, Schedule, SourceText, Subscriber, Unused, Window, Zone, capacity, peers,
 };
-use crate::gateway::config::is_plain;
 use crate::gateway::history::HistorySettings;
 use crate::gateway::offers::SITE;
 
@@ -26,10 +26,6 @@ use crate::gateway::offers::SITE;
 const MAX_QUEUE_DELAY: Span = Span::from_millis(100);
 /// Most subscribers: class numbers are 16 bits and some are reserved.
 pub(super) const MAX_SUBSCRIBERS: usize = 60_000;
-/// Largest accepted rate.
-pub(super) const MAX_RATE: BitRate = BitRate(1_000_000_000_000);
-/// Smallest accepted rate: HTB can still time a full frame within a minute or two.
-pub(super) const MIN_RATE: BitRate = BitRate(1_000);
 
 pub(super) fn build(merged: &Merged, tables: &Tables, registry: &Registry) -> Result<Config> {
     let draft = &merged.draft;
@@ -423,13 +419,6 @@ fn name(given: &str, key: KeyPath) -> Result<String> {
     })
 }
 
-/// Returns a name without space around it, if it is a valid one.
-pub(super) fn valid_name(given: &str) -> Option<String> {
-    let name = given.trim();
-    let valid = name.chars().count() <= 64 && is_plain(name) && name != super::UNMAPPED;
-    valid.then(|| name.to_owned())
-}
-
 /// Plans by name; a subscriber without a plan has the default.
 struct Plans(BTreeMap<String, Plan>);
 
@@ -539,8 +528,9 @@ fn ceilings_above(
     for ((rate, floor), word) in ceilings.into_iter().zip(floors).zip(["down", "up"]) {
         let Some(rate) = rate else { continue };
         limit(rate, || at(word))?;
-        if floor.is_some_and(|floor| rate < floor) {
-            return refused(at(word), format!("{rate} is below the guarantee"), "at least it");
+        if let Some(floor) = floor.filter(|floor| rate < *floor) {
+            let expected = format!("at least {floor}");
+            return refused(at(word), format!("{rate} is below the guarantee"), expected);
         }
     }
     Ok(())
@@ -665,6 +655,16 @@ enum Owner {
     Circuit(u64),
 }
 
+impl Owner {
+    /// Returns the file and line of a `[[subscriber]]`, or the line of a row.
+    fn place(self, merged: &Merged) -> String {
+        match self {
+            Owner::Listed(i) => merged.place(&KeyPath::from("subscriber").index(i).key("name")),
+            Owner::Circuit(line) => format!("line {line}"),
+        }
+    }
+}
+
 /// Names and addresses that are taken, with their owners.
 #[derive(Default)]
 struct Taken {
@@ -677,7 +677,7 @@ impl Taken {
     /// Takes name and addresses of a circuit, which gets those that are free.
     ///
     /// # Errors
-    /// Returns an error if the reason why nothing of it is used.
+    /// Returns the reason if nothing of it is used.
     fn circuit(
         &mut self,
         circuit: &Circuit,
@@ -685,18 +685,14 @@ impl Taken {
         merged: &Merged,
         report: &mut FileReport,
     ) -> core::result::Result<Subscriber, String> {
-        let place = |owner: Owner| match owner {
-            Owner::Listed(i) => merged.place(&KeyPath::from("subscriber").index(i)),
-            Owner::Circuit(line) => format!("line {line}"),
-        };
         let name = circuit.name.clone();
         if let Some(owner) = self.names.get(&name) {
-            return Err(format!("the name \"{name}\" is used in {} already", place(*owner)));
+            return Err(format!("the name \"{name}\" is used in {} already", owner.place(merged)));
         }
         let mut prefixes = Vec::new();
         for (prefix, line) in &circuit.prefixes {
             if let Some((first, owner)) = self.prefixes.get(prefix) {
-                let place = place(*owner);
+                let place = owner.place(merged);
                 let text = format!("{prefix} belongs to \"{first}\" in {place} already");
                 report.unused.push(Unused { line: *line, text });
                 continue;
@@ -717,18 +713,16 @@ impl Taken {
     }
 
     fn take(&mut self, s: &Subscriber, index: usize, key: &KeyPath, merged: &Merged) -> Result<()> {
-        let place = |owner: Owner| match owner {
-            Owner::Listed(i) => merged.place(&KeyPath::from("subscriber").index(i).key("name")),
-            Owner::Circuit(line) => format!("line {line}"),
-        };
         let owner = Owner::Listed(index);
         if let Some(first) = self.names.insert(s.name.clone(), owner) {
-            let what = format!("the name \"{}\" is used in {} already", s.name, place(first));
+            let what =
+                format!("the name \"{}\" is used in {} already", s.name, first.place(merged));
             return refused(key.clone().key("name"), what, "each name once");
         }
         for (i, prefix) in s.prefixes.iter().enumerate() {
             if let Some((first, at)) = self.prefixes.insert(*prefix, (s.name.clone(), owner)) {
-                let what = format!("{prefix} belongs to \"{first}\" in {} already", place(at));
+                let what =
+                    format!("{prefix} belongs to \"{first}\" in {} already", at.place(merged));
                 let at = key.clone().key("prefixes").index(i);
                 return refused(at, what, "every address to have one subscriber");
             }

@@ -10,11 +10,10 @@ use fairmesh_linux::IpNet;
 use fairmesh_units::BitRate;
 use serde_json::Value;
 
-use super::build::{MAX_RATE, MIN_RATE, valid_name};
 use super::files::Files;
 use super::merge::Merged;
 use super::refuse::{Result, refused};
-use super::text::prefix;
+use super::text::{MAX_RATE, MIN_RATE, prefix, valid_name};
 
 /// Columns that are used, in letters and digits without the unit.
 const CIRCUIT: &str = "circuitid";

@@ -524,8 +524,8 @@ fn subscribers_come_from_fragments_and_libreqos() {
     assert!(report.summary().ends_with("s.csv: 2 subscribers; not used: minimum rates, MAC, sqm"));
     let left_out: Vec<_> = report.left_out().collect();
     for (line, of, both) in [
-        (3, "10.1.0.1/32 belongs to \"roof\" in", "20-roof.toml:1"),
-        (4, "the name \"roof\" is used in", "20-roof.toml:1"),
+        (3, "10.1.0.1/32 belongs to \"roof\" in", "20-roof.toml:2"),
+        (4, "the name \"roof\" is used in", "20-roof.toml:2"),
         (5, "10.3.0.1/32 belongs to \"farm\" in", "line 2"),
     ] {
         let at = format!("s.csv:{line}: ");

@@ -302,14 +302,14 @@ fn line(n: u32, transfers: &[(u32, u32, f64)]) -> Vec<f64> {
                 // Acknowledgements keep both directions active.
                 let event = station(j, (so_far(mbit(i, j)), k), (so_far(mbit(j, i)), k));
                 node.control.on(now, &event, &mut done);
-                let heard = ReceivedFrame {
+                let frame = ReceivedFrame {
                     link: Link { from: NodeId(j), to: NodeId(99) },
                     flow: FlowId(0),
                     ack: true,
                     bytes: 40,
                     header: headers[j as usize - 1],
                 };
-                node.control.on(now, &Event::Overheard(heard), &mut done);
+                node.control.on(now, &Event::Overheard(frame), &mut done);
             }
             node.control.on(now, &Event::Deadline, &mut done);
             for a in done.iter() {

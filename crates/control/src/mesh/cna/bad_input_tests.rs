@@ -16,9 +16,9 @@ fn overhear(mesh: &mut Mesh, from: u32, to: u32, words: [u32; 2]) {
     let header = Header([words[0], words[1], 0, 0, 0, 0, 0, 0]);
     // An acknowledgement of the flow from 1: no new flow.
     let (link, flow) = (Link { from: NodeId(from), to: NodeId(to) }, FlowId(0));
-    let heard = ReceivedFrame { link, flow, ack: true, bytes: 40, header };
+    let frame = ReceivedFrame { link, flow, ack: true, bytes: 40, header };
     for n in mesh.map.neighbours(from) {
-        mesh.deliver(n, if n == to { Event::Received(heard) } else { Event::Overheard(heard) });
+        mesh.deliver(n, if n == to { Event::Received(frame) } else { Event::Overheard(frame) });
     }
 }
 

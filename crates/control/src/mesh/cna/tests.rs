@@ -285,9 +285,9 @@ impl Mesh {
     fn packet(&mut self, (from, to, flow, ack): (u32, u32, u32, bool)) {
         let (link, flow) = (Link { from: NodeId(from), to: NodeId(to) }, FlowId(flow));
         let header = self.fields.get(&(from, to)).copied().unwrap_or_default();
-        let heard = ReceivedFrame { link, flow, ack, bytes: 1500, header };
+        let frame = ReceivedFrame { link, flow, ack, bytes: 1500, header };
         for n in self.map.neighbours(from) {
-            let event = if n == to { Event::Received(heard) } else { Event::Overheard(heard) };
+            let event = if n == to { Event::Received(frame) } else { Event::Overheard(frame) };
             self.deliver(n, event);
         }
         // All flows of the link together use its share.

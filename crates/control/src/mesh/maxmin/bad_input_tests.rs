@@ -23,8 +23,8 @@ const RULE: Rule = Rule {
 fn overhear(mesh: &mut Mesh, at: u32, from: u32, to: u32, words: [u32; 2]) {
     let header = Header([words[0], words[1], 0, 0, 0, 0, 0, 0]);
     let link = Link { from: NodeId(from), to: NodeId(to) };
-    let heard = ReceivedFrame { link, flow: FlowId(9), ack: true, bytes: 40, header };
-    mesh.deliver(at, if at == to { Event::Received(heard) } else { Event::Overheard(heard) });
+    let frame = ReceivedFrame { link, flow: FlowId(9), ack: true, bytes: 40, header };
+    mesh.deliver(at, if at == to { Event::Received(frame) } else { Event::Overheard(frame) });
 }
 
 fn settled() -> Mesh {

@@ -145,11 +145,11 @@ impl Mesh {
                 return;
             }
             let link = Link { from: NodeId(a), to: NodeId(b) };
-            let heard = ReceivedFrame { link, flow: FlowId(flow), ack, bytes, header };
+            let frame = ReceivedFrame { link, flow: FlowId(flow), ack, bytes, header };
             for k in self.neighbours(a) {
                 self.deliver(
                     k,
-                    if k == b { Event::Received(heard) } else { Event::Overheard(heard) },
+                    if k == b { Event::Received(frame) } else { Event::Overheard(frame) },
                 );
             }
         }
