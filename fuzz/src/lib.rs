@@ -14,10 +14,11 @@ use fairmesh_agent::daemon::http;
 use fairmesh_agent::gateway::config::Config;
 use fairmesh_agent::gateway::governor::Override;
 use fairmesh_agent::gateway::kept::SavedState;
-use fairmesh_agent::gateway::peers::{Exchange, Key, MAX_DATAGRAM};
+use fairmesh_agent::gateway::peers::{Exchange, MAX_DATAGRAM};
 use fairmesh_agent::gateway::request::Request;
 use fairmesh_agent::gateway::signs::{self, Reader};
 use fairmesh_agent::gateway::sources::{self, Form};
+use fairmesh_agent::key::Key;
 use fairmesh_control::{
     Action, Actions, Class, Event, FlowCounters, FlowHere, Message, Neighbour, Offers, Place,
     Registry, Setting, Site,

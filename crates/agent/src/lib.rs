@@ -8,6 +8,7 @@
 //! - [`gateway::sources`]: subscribers that the configuration does not list; [`gateway::doctor`]: causes of ineffective
 //!   limits; [`gateway::report`]: `status` and `why`;
 //! - [`gateway::service`]: the gateway as a state machine; [`gateway::start`]: its start on a machine;
+//! - [`node`]: the daemon of a mesh router: [messages](node::message) to its neighbours;
 //! - [`daemon`]: the runtime of any [service](daemon::service::Service): clock, loop, control
 //!   [`socket`](daemon::socket), [metrics](daemon::http), [state](daemon::store), locks, and the
 //!   [`guard`](daemon::guard) that undoes a daemon's effects when it dies.
@@ -21,5 +22,7 @@ pub mod daemon;
 pub mod error;
 pub mod gateway;
 mod json;
+pub mod key;
 mod locate;
+pub mod node;
 mod ubus;

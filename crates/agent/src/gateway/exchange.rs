@@ -17,8 +17,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::error::{KeyError, PeersError};
 use crate::gateway::config::{KEY, Peers};
 use crate::gateway::peers::{
-    Change, Datagram, Exchange, Key, MAX_DATAGRAM, PeersReport, Received, SendProblem,
+    Change, Datagram, Exchange, MAX_DATAGRAM, PeersReport, Received, SendProblem,
 };
+use crate::key::Key;
 
 /// Most datagrams read within a second from all peers; the kernel drops the rest.
 const MAX_READ: u32 = 1000;

@@ -22,7 +22,8 @@ use std::net::SocketAddr;
 use fairmesh_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-pub use self::frame::{Frame, Key, MAX_BODY, MAX_DATAGRAM, NUMBERS, Unreadable};
+pub use self::frame::{Frame, MAX_BODY, MAX_DATAGRAM, NUMBERS, Unreadable};
+use crate::key::Key;
 
 /// Time for which a challenge is the newest one; it is accepted for as long again.
 pub const CHALLENGE: Span = Span::from_secs(10);
