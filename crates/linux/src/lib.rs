@@ -34,7 +34,8 @@ pub use error::Error;
 pub use ipnet::IpNet;
 pub use mac::MacAddr;
 pub use shaper::{
-    Bypass, ClassCounters, ClassId, Classifier, Deviation, Direction, Features, HtbShaper,
-    Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind, RateChange,
-    Relaid, Removed, SentCounters, Shaper, Side, Slot, Subscriber, Verification,
+    Bypass, ClassCounters, ClassId, Classifier, Deviation, Direction, FREE_PRIORITY, Features,
+    HtbShaper, Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind,
+    LocalPlace, LocalShaper, RateChange, Relaid, Removed, SentCounters, Shaper, Side, Slot,
+    Subscriber, Verification,
 };

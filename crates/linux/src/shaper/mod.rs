@@ -9,6 +9,7 @@ pub(crate) mod layout;
 pub(crate) mod slot;
 
 pub use htb::HtbShaper;
+pub use htb::local::{FREE_PRIORITY, LocalPlace, LocalShaper};
 pub(crate) use htb::place::Place;
 pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
 pub use slot::{ClassId, Direction, Side, Slot};

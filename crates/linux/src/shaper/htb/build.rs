@@ -202,7 +202,7 @@ fn port(link: &Link, handle: u16) -> Port {
     Port { name, index, place, mtu, header }
 }
 
-fn put_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
+pub(super) fn put_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     let mut batch = Batch::new();
     port.put_root(&mut batch);
     let refused = netlink.apply(&mut batch)?;
@@ -215,7 +215,7 @@ fn put_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     port.refused(refused, "adding HTB")
 }
 
-fn remove_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
+pub(super) fn remove_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     let head = Head::new(port.index, port.root(), Handle::ROOT);
     let what = || format!("removing HTB from {}", port.name);
     netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))

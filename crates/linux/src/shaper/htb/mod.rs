@@ -19,6 +19,7 @@ mod find;
 mod foreign;
 mod groups;
 mod leaves;
+pub(crate) mod local;
 pub(crate) mod place;
 mod sides;
 mod tree;

@@ -143,6 +143,12 @@ impl Port {
         Handle::new(tree.major(), ids::PROBE)
     }
 
+    /// Adds or changes the class of a router's local traffic: packets that no class claims.
+    pub fn local(&self, batch: &mut Batch, limit: Option<BitRate>, burst: u32) {
+        let class = Class::limited(limit, 1514, 1).bursting(burst);
+        self.put(batch, self.class(ids::UNMAPPED), self.root(), &class, CREATE);
+    }
+
     /// Adds the class for testing a classifier.
     pub fn trial(&self, batch: &mut Batch, tree: Handle) -> Handle {
         let class = self.trial_class(tree);

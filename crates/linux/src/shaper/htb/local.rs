@@ -1,0 +1,243 @@
+//! Limit on the traffic that a mesh router itself sends into the mesh.
+//!
+//! A root HTB on one interface has two classes: local traffic, with the limit, and all else. On a batman-adv interface
+//! and on an 802.11s mesh point forwarded frames do not pass the queueing discipline, so all packets are local. On a
+//! routed mesh a rule of nftables gives packets between mesh interfaces, and those of routing protocols, the class
+//! without limit.
+
+use std::fmt::Write as _;
+
+use fairmesh_units::BitRate;
+use serde::{Deserialize, Serialize};
+
+use super::find::{Root, survey};
+use super::place::Place;
+use super::tree::Port;
+use super::{build, find, ids};
+use crate::error::Error;
+use crate::link::{self, Link};
+use crate::netlink::{Batch, Netlink};
+use crate::nft::{self, MARKER, run::Table};
+use crate::shaper::{Interface, LeafKind, Removed};
+use crate::tc::stats::{Dumped, Stats};
+use crate::tc::{Handle, Head};
+
+/// Major number of the root.
+const HANDLE: u16 = 0xfa2;
+/// Name of the table, if there is one.
+const TABLE: &str = "fairmesh-node";
+/// Ports of routing protocols: OLSR, Babel.
+const ROUTING_PORTS: &str = "698, 6696";
+/// Most packets in the class without limit.
+const FREE_QUEUE: u32 = 1000;
+
+/// Priority (`SO_PRIORITY`) of packets that take no part in the limit.
+pub const FREE_PRIORITY: u32 = Handle::new(HANDLE, ids::BYPASS).0;
+
+/// Place of a limit on local traffic.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LocalPlace {
+    /// Interface over which the traffic leaves.
+    pub interface: Interface,
+    /// All mesh interfaces of a routed mesh.
+    ///
+    /// Empty if forwarded frames do not pass the queueing discipline.
+    pub routed: Vec<Interface>,
+}
+
+/// A limit on local traffic, in the network namespace in which it was installed.
+#[derive(Debug)]
+pub struct LocalShaper {
+    netlink: Netlink,
+    port: Port,
+    burst: u32,
+}
+
+impl LocalShaper {
+    /// Returns the obstacle for which [`LocalShaper::install`] would refuse; changes nothing.
+    ///
+    /// # Errors
+    /// The obstacle.
+    pub fn check(place: &LocalPlace) -> Result<(), Error> {
+        let mut netlink = Netlink::open()?;
+        let link = link::find(&mut netlink, place.interface.name())?;
+        survey(&mut netlink, &link, HANDLE)?;
+        if place.routed.is_empty() {
+            return Ok(());
+        }
+        match nft::run::table("inet", TABLE)? {
+            Table::Foreign => Err(Error::ForeignTable { table: TABLE.to_owned() }),
+            Table::Absent | Table::Ours => nft::run::check(&rules(place)),
+        }
+    }
+
+    /// Installs the classes without a limit; those of an earlier run are replaced.
+    ///
+    /// `packets`: longest queue; `burst`: in bytes.
+    ///
+    /// # Errors
+    /// Another program's root qdisc or table (they stay), or missing features. Nothing of ours is left then.
+    pub fn install(place: &LocalPlace, packets: u32, burst: u32) -> Result<Self, Error> {
+        LocalShaper::check(place)?;
+        let mut netlink = Netlink::open()?;
+        let link = link::find(&mut netlink, place.interface.name())?;
+        let port = port(&link);
+        if find::root(&mut netlink, &link, HANDLE)? == Root::Ours {
+            build::remove_root(&mut netlink, &port)?;
+        }
+        let mut shaper = LocalShaper { netlink, port, burst };
+        let built = shaper.build(place, packets);
+        if built.is_err() {
+            let _ = LocalShaper::remove(place);
+        }
+        built.map(|()| shaper)
+    }
+
+    fn build(&mut self, place: &LocalPlace, packets: u32) -> Result<(), Error> {
+        let (netlink, port) = (&mut self.netlink, &self.port);
+        build::put_root(netlink, port)?;
+        let mut batch = Batch::new();
+        port.local(&mut batch, None, self.burst);
+        port.own(&mut batch, ids::BYPASS, 0);
+        port.leaf(&mut batch, ids::UNMAPPED, LeafKind::Pfifo, packets);
+        port.leaf(&mut batch, ids::BYPASS, LeafKind::Pfifo, FREE_QUEUE);
+        let refused = netlink.apply(&mut batch)?;
+        port.refused(refused, "adding our classes")?;
+        // Without the filter ARP is local traffic.
+        port.bypass_frames(netlink)?;
+        if place.routed.is_empty() { Ok(()) } else { nft::run::apply(&rules(place)) }
+    }
+
+    /// Changes the limit in place; `None` lifts it.
+    ///
+    /// The rate is of IP bytes in packets as large as the interface's MTU.
+    ///
+    /// # Errors
+    /// The class or the interface is gone, or the kernel's refusal.
+    pub fn set_rate(&mut self, rate: Option<BitRate>) -> Result<(), Error> {
+        let (mtu, header) = (u128::from(self.port.mtu.max(1)), u128::from(self.port.header));
+        let frames = |r: BitRate| {
+            let bits = u128::from(r.0) * (mtu + header) / mtu;
+            BitRate(u64::try_from(bits).unwrap_or(u64::MAX))
+        };
+        let mut batch = Batch::new();
+        self.port.local(&mut batch, rate.map(frames), self.burst);
+        let refused = self.netlink.apply(&mut batch)?;
+        match self.port.refused(refused, "changing the limit") {
+            Err(e) if matches!(e.errno(), Some(libc::ENOENT | libc::EINVAL)) => {
+                Err(self.port.gone("another program removed or replaced them"))
+            }
+            other => other,
+        }
+    }
+
+    /// Reads the counters of local traffic, as frames.
+    ///
+    /// # Errors
+    /// The class or the interface is gone.
+    pub fn sample(&mut self) -> Result<Stats, Error> {
+        let head = Head::new(self.port.index, self.port.class(ids::UNMAPPED), Handle::NONE);
+        let read = |_, payload: &[u8]| {
+            let dumped = Dumped::read(payload)?;
+            dumped.stats.filter(|_| dumped.kind == "htb")
+        };
+        let kind = libc::RTM_GETTCLASS;
+        match self.netlink.get("a class", kind, |out| head.write(out), read) {
+            Ok(Some(stats)) => Ok(stats),
+            Ok(None) => Err(self.port.gone("there is no such class")),
+            Err(e) if matches!(e.errno(), Some(libc::ENOENT | libc::EINVAL)) => {
+                Err(self.port.gone("another program removed or replaced them"))
+            }
+            Err(e) => Err(self.port.lost(e)),
+        }
+    }
+
+    /// Bytes of the link's header, which the counters include for every packet.
+    pub fn header(&self) -> u16 {
+        self.port.header
+    }
+
+    /// Lifts the limit that this or another process has set; classes stay.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn lift(place: &LocalPlace) -> Result<(), Error> {
+        let mut netlink = Netlink::open()?;
+        let link = match link::find(&mut netlink, place.interface.name()) {
+            Err(Error::NoInterface(_)) => return Ok(()),
+            found => found?,
+        };
+        if find::root(&mut netlink, &link, HANDLE)? != Root::Ours {
+            return Ok(());
+        }
+        let port = port(&link);
+        let mut batch = Batch::new();
+        port.local(&mut batch, None, 0);
+        let refused = netlink.apply(&mut batch)?;
+        port.refused(refused, "lifting the limit")
+    }
+
+    /// Removes what this or another process has installed, and nothing else.
+    ///
+    /// # Errors
+    /// The kernel's refusal; as much as possible is removed then.
+    pub fn remove(place: &LocalPlace) -> Result<Removed, Error> {
+        let mut removed = Removed::default();
+        let mut netlink = Netlink::open()?;
+        let qdisc = match link::find(&mut netlink, place.interface.name()) {
+            Err(Error::NoInterface(_)) => Ok(()),
+            Err(e) => Err(e),
+            Ok(link) => match find::root(&mut netlink, &link, HANDLE) {
+                Ok(Root::Ours) => build::remove_root(&mut netlink, &port(&link)).map(|()| {
+                    removed.qdiscs.push(link.name);
+                }),
+                Ok(Root::Foreign { kind, handle }) => {
+                    removed.kept.push(format!("{}: {kind} {handle}", link.name));
+                    Ok(())
+                }
+                Ok(Root::Default(_)) => Ok(()),
+                Err(e) => Err(e),
+            },
+        };
+        let table = if place.routed.is_empty() { Ok(()) } else { remove_table(&mut removed) };
+        qdisc.and(table).map(|()| removed)
+    }
+}
+
+fn remove_table(removed: &mut Removed) -> Result<(), Error> {
+    match nft::run::table("inet", TABLE) {
+        Ok(Table::Ours) => {
+            nft::run::apply(&format!("delete table inet {TABLE}\n"))?;
+            removed.tables.push(format!("inet {TABLE}"));
+        }
+        Ok(Table::Foreign) => removed.kept.push(format!("table inet {TABLE}: not ours")),
+        // Without nft there is no table of ours.
+        Ok(Table::Absent) | Err(Error::Missing { .. }) => {}
+        Err(e) => return Err(e),
+    }
+    Ok(())
+}
+
+fn port(link: &Link) -> Port {
+    let place = Place { root: Handle::new(HANDLE, 0), grouped: false };
+    let Link { name, index, mtu, header, .. } = link.clone();
+    Port { name, index, place, mtu, header }
+}
+
+/// Returns the script that makes our table, in place of one of an earlier run.
+fn rules(place: &LocalPlace) -> String {
+    let names = |all: &[Interface]| {
+        all.iter().map(|i| format!("\"{}\"", i.name())).collect::<Vec<_>>().join(", ")
+    };
+    let (out, meshes) = (place.interface.name(), names(&place.routed));
+    let free = Handle::new(HANDLE, ids::BYPASS);
+    let mut text = format!("add table inet {TABLE}\ndelete table inet {TABLE}\n");
+    let _ = write!(
+        text,
+        "table inet {TABLE} {{\n chain {MARKER} {{\n  type filter hook forward priority mangle; policy accept;\n  \
+         oifname \"{out}\" iifname {{ {meshes} }} meta priority set {free}\n }}\n \
+         chain output {{\n  type filter hook output priority mangle; policy accept;\n  \
+         oifname \"{out}\" udp dport {{ {ROUTING_PORTS} }} meta priority set {free}\n }}\n}}\n"
+    );
+    text
+}
