@@ -17,7 +17,7 @@ use crate::daemon::store::{self, Store};
 use crate::error::AgentError;
 use crate::gateway::config::{Config, UNMAPPED};
 use crate::gateway::governor::Governor;
-use crate::gateway::history::Summary;
+use crate::gateway::history::{self, HistoryReport, Summary};
 use crate::gateway::preflight::{self, CheckLine};
 use crate::gateway::report::{Status, SubscriberReport};
 use crate::gateway::request::{OverrideRate, Request};
@@ -134,14 +134,14 @@ fn subscriber(a: &AskArgs, value: &Value, out: &mut dyn Write) -> Result<(), Age
 
 /// Sums up the history, with or without a running daemon.
 fn summarize(a: &ReportArgs, out: &mut dyn Write) -> Result<(), AgentError> {
-    let folder = match &a.folder {
-        Some(folder) => folder.clone(),
+    let (folder, configured) = match &a.folder {
+        Some(folder) => (folder.clone(), None),
         None => {
-            let history = Config::load(&a.config)?.history;
-            if history.size == 0 {
+            let config = Config::load(&a.config)?;
+            if config.history.size == 0 {
                 return Err(AgentError::NoHistory(a.config.clone()));
             }
-            history.folder
+            (config.history.folder.clone(), Some(config))
         }
     };
     let now = wall_clock();
@@ -151,9 +151,16 @@ fn summarize(a: &ReportArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         return Err(AgentError::EmptyTime);
     }
     let unreadable = |problem| AgentError::History { folder: folder.clone(), problem };
-    // A folder that does not exist is not an empty history.
-    std::fs::read_dir(&folder).map_err(unreadable)?;
-    let summary = Summary::read(&folder, since, until).map_err(unreadable)?;
+    let summary = match configured {
+        Some(config) if history::is_absent(&folder).map_err(unreadable)? => {
+            Summary::none(since, until, no_history_yet(&config))
+        }
+        _ => {
+            // A folder on the command line that does not exist is not an empty history.
+            std::fs::read_dir(&folder).map_err(unreadable)?;
+            Summary::read(&folder, since, until).map_err(unreadable)?
+        }
+    };
     if let Some(file) = &a.html {
         let written = store::publish(file, &summary.html());
         written.map_err(|problem| AgentError::Unwritable { path: file.clone(), problem })?;
@@ -163,6 +170,33 @@ fn summarize(a: &ReportArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     }
     out.write_all(summary.text().as_bytes())?;
     Ok(())
+}
+
+/// Returns the reason why the configured folder has no history, from the daemon if it runs.
+fn no_history_yet(config: &Config) -> String {
+    let folder = config.history.folder.display();
+    let Ok(value) = request::ask(&config.socket, &Request::Status) else {
+        return format!(
+            "no history yet; no daemon responds at {}, and `fairmesh-gateway run` writes one",
+            config.socket.display()
+        );
+    };
+    let history: Option<HistoryReport> =
+        serde_json::from_value(value["history"].clone()).unwrap_or_default();
+    match history {
+        Some(h) if h.folder != config.history.folder => format!(
+            "no history yet in {folder}; the running daemon writes to {}: restart it",
+            h.folder.display()
+        ),
+        Some(HistoryReport { problem: Some(problem), .. }) => {
+            format!("no history yet; the daemon cannot write to {folder}: {problem}")
+        }
+        Some(HistoryReport { first_minute: Some(end), .. }) => {
+            format!("no history yet; the first minute is complete at {}", history::instant(end))
+        }
+        Some(_) => "no history yet; the first minute is being written".to_owned(),
+        None => "no history yet; the running daemon keeps none: restart it".to_owned(),
+    }
 }
 
 fn set_override(a: &OverrideArgs, out: &mut dyn Write) -> Result<(), AgentError> {

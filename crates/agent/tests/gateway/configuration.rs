@@ -131,8 +131,8 @@ fn calls_by_ubus_reach_the_daemon() {
     let Some(_one) = root("calls_by_ubus") else { return };
     let path = Path::new();
     let b = Box::new(&path, &config("apply", "fifo", "down = \"3 Mbit/s\""));
-    // The daemon writes it after a minute.
-    std::fs::create_dir_all(b.file("state/history")).unwrap();
+    let (code, out, err) = b.command(&["report"]);
+    assert!(code == 0 && out.starts_with("no history yet; no daemon responds"), "{out}{err}");
     let daemon = b.start();
     b.wait_running();
     let call = |method: &str, arguments: Value| {
@@ -160,6 +160,15 @@ fn calls_by_ubus_reach_the_daemon() {
     assert_eq!(way["limit_bits_per_second"], 8_000, "{way}");
     let history = call("report", json!({ "since": "24h" }));
     assert!(history["starved"].is_array() && history["notes"].is_array(), "{history}");
+    let reason = "no history yet; the first minute is complete at ";
+    assert!(history["empty"].as_str().unwrap().starts_with(reason), "{history}");
+    let (code, out, err) = b.command(&["report"]);
+    assert!(code == 0 && out.starts_with(reason) && out.ends_with(" UTC\n"), "{out}{err}");
+    let absent = b.file("absent").display().to_string();
+    assert!(
+        b.program().args(["report", "--folder", &absent]).output().unwrap().status.code()
+            == Some(2)
+    );
     assert!(call("check", json!({}))["checks"].is_array());
     let ended = call("override", json!({ "name": "sub 2", "rate": "clear" }));
     assert_eq!(ended["ways"][0]["limited_by"], "plan", "{ended}");

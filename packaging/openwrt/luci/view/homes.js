@@ -105,7 +105,7 @@ return view.extend({
 		if (!history || history.error)
 			return [ E('p', {}, [ history && history.error || '' ]) ];
 		if (!history.recorded)
-			return [ E('p', {}, [ _('The history of the last 24 hours is empty.') ]) ];
+			return [ E('p', {}, [ history.empty || _('The history of the last 24 hours is empty.') ]) ];
 		const times = {};
 		for (const s of history.starved)
 			times[s.name] = Math.max(times[s.name] || 0, s.seconds);

@@ -21,7 +21,7 @@ pub use coarse::Coarse;
 pub use reading::{Damage, Reading};
 pub use recorder::{Recorded, Recorder};
 pub use ring::Ring;
-pub use summary::{Bottleneck, CongestedHour, PlanReport, StarvedHome, Summary};
+pub use summary::{Bottleneck, CongestedHour, PlanReport, StarvedHome, Summary, instant};
 pub use writer::{HistoryReport, HistoryWriter};
 
 /// Settings of the history.
@@ -203,6 +203,15 @@ pub struct Usage {
 /// The folder cannot be read. Damaged records are skipped and counted in [`Reading::damage`].
 pub fn read(folder: &Path, since: u64, until: u64) -> io::Result<Reading> {
     Reading::open(folder, since, until)
+}
+
+/// Returns true if a folder does not exist or has no records.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn is_absent(folder: &Path) -> io::Result<bool> {
+    Ok(segment::segments(folder, segment::MINUTES)?.is_empty()
+        && segment::segments(folder, segment::HOURS)?.is_empty())
 }
 
 #[cfg(test)]

@@ -139,6 +139,11 @@ impl Recorder {
         (at.now.since(self.started) >= MINUTE).then(|| self.close(at, governor))
     }
 
+    /// Returns the least time until the present period ends.
+    pub fn remaining(&self, now: Time) -> Span {
+        MINUTE.saturating_sub(now.since(self.started))
+    }
+
     /// Ends the period early, such as at the end of the daemon; `None` without a sample.
     pub fn finish(&mut self, at: Moment, governor: &Governor) -> Option<Recorded> {
         (self.samples > 0).then(|| self.close(at, governor))

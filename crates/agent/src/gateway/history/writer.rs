@@ -28,6 +28,9 @@ pub struct HistoryReport {
     /// End of the oldest record, seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<u64>,
+    /// End of the first minute of this run, seconds since 1970, until it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_minute: Option<u64>,
     /// Minutes written since the start.
     pub written: u64,
     /// Minutes lost since the start: the disk was full or too slow.

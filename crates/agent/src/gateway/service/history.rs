@@ -92,6 +92,12 @@ impl<P: Shaper> Gateway<P> {
 
     /// Returns the state of the history, if there is one.
     pub(super) fn history_report(&self) -> Option<HistoryReport> {
-        self.parts.history.as_ref().map(|h| h.writer.report())
+        let history = self.parts.history.as_ref()?;
+        let mut report = history.writer.report();
+        if report.written == 0 && report.lost == 0 {
+            let remaining = history.recorder.remaining(self.at.now).as_secs_f64();
+            report.first_minute = Some(self.at.wall + remaining.ceil() as u64);
+        }
+        Some(report)
     }
 }

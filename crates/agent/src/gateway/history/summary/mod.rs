@@ -3,12 +3,14 @@
 mod html;
 mod text;
 
+pub use text::instant;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Reading, Usage, is_most};
+use super::{Damage, DirectionUse, HomeUse, MeshUse, Period, Usage, is_most};
 use crate::gateway::config::UNMAPPED;
 use crate::gateway::governor::direction_name;
 use crate::gateway::report::SCHEMA;
@@ -28,6 +30,9 @@ pub struct Summary {
     pub until: u64,
     /// Start of the first and end of the last record.
     pub recorded: Option<[u64; 2]>,
+    /// Reason why there is no history yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub empty: Option<String>,
     /// The mesh as a whole.
     pub mesh: MeshUse,
     /// Congested time by hour of the day (UTC), in s.
@@ -215,7 +220,14 @@ impl Summary {
         Ok(summary)
     }
 
-    fn of(periods: &mut Reading, since: u64, until: u64) -> Summary {
+    /// Returns a summary without records, for a reason.
+    pub fn none(since: u64, until: u64, reason: String) -> Summary {
+        let mut summary = Summary::of(std::iter::empty(), since, until);
+        summary.empty = Some(reason);
+        summary
+    }
+
+    fn of(periods: impl IntoIterator<Item = Period>, since: u64, until: u64) -> Summary {
         let mut homes: BTreeMap<String, Home> = BTreeMap::new();
         let mut hours: BTreeMap<u64, CongestedHour> = BTreeMap::new();
         let mut mesh = MeshUse::default();
@@ -264,6 +276,7 @@ impl Summary {
             since,
             until,
             recorded,
+            empty: None,
             mesh,
             congested_by_hour: by_hour,
             congested_hours: hours.into_values().collect(),

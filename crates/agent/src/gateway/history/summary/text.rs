@@ -34,6 +34,11 @@ pub(super) fn date(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", rest / 3600, rest % 3600 / 60)
 }
 
+/// Returns a date and time of UTC to the second.
+pub fn instant(seconds: u64) -> String {
+    format!("{}:{:02} UTC", date(seconds), seconds % 60)
+}
+
 /// Returns the hours of the day that have most of a time, such as "18–22".
 pub(super) fn hours<T: Copy + Into<u64>>(by_hour: &[T; 24]) -> String {
     let of = |h: usize| -> u64 { by_hour[h].into() };
@@ -64,7 +69,7 @@ impl Summary {
     /// Returns the answer in one sentence.
     pub fn answer(&self) -> String {
         if self.recorded.is_none() {
-            return "nothing is recorded in this time".to_owned();
+            return self.empty.clone().unwrap_or("nothing is recorded in this time".to_owned());
         }
         let all = self.homes;
         match self.starved.as_slice() {

@@ -141,3 +141,21 @@ fn a_history_is_optional() {
     let Response::Refused(refusal) = b.ask(Request::Reload) else { panic!() };
     assert!(format!("{refusal:?}").contains("history.size"), "{refusal:?}");
 }
+
+/// The first minute's end is known until the minute is written.
+#[test]
+fn the_end_of_the_first_minute_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut b = Bench::new(folder.path());
+    let mut end = || {
+        let Response::Ok(status) = b.ask(Request::Status) else { panic!() };
+        b.pass(Span::from_secs(20));
+        status["history"]["first_minute"].as_u64()
+    };
+    let first = end().unwrap();
+    assert!((WALL + 55..=WALL + 62).contains(&first), "{first}");
+    assert!(first.abs_diff(end().unwrap()) <= 1);
+    assert!(end().is_some());
+    end();
+    assert_eq!(end(), None, "the minute is written");
+}
